@@ -1,7 +1,9 @@
-//! The command line: every command, flag and example, defined once.
+//! The command line: defines every command, flag and example once. `commands` parses arguments with
+//! it.
 //!
-//! Invariant: nothing is decided here; text becomes typed arguments, which [`crate::settings`] and
-//! the commands check. Help, man pages and shell completions come from these definitions.
+//! Invariant: this module decides nothing. It turns text into typed arguments, which
+//! [`crate::settings`] and the commands check. Help, man pages and shell completions come from
+//! these definitions.
 
 mod backup;
 mod collect;
@@ -67,7 +69,7 @@ pub struct Cli {
     /// Flags of all commands.
     #[command(flatten)]
     pub global: GlobalArgs,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -132,7 +134,7 @@ pub struct GlobalArgs {
     /// File whose first line is the directory of the pool
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "repo")]
     pub repository_file: Option<PathBuf>,
-    /// Where the password comes from.
+    /// Source of the password.
     #[command(flatten)]
     pub password: PasswordArgs,
     /// The pool is right as it is now: another one than this machine knows there, or set back to an
@@ -145,7 +147,8 @@ pub struct GlobalArgs {
     /// Write results as JSON, one object a line
     #[arg(long, global = true)]
     pub json: bool,
-    /// Nothing on success, but what lists, dry runs and the like are asked for; warnings and errors as ever
+    /// Nothing on success, but what lists, dry runs and the like are asked for; warnings and errors
+    /// as ever
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Say more; twice: even more
@@ -153,7 +156,7 @@ pub struct GlobalArgs {
     pub verbose: u8,
 }
 
-/// Where the password of the pool comes from.
+/// Sources of the pool's password.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Global options")]
 pub struct PasswordArgs {
@@ -166,8 +169,8 @@ pub struct PasswordArgs {
     /// File with a recovery key, instead of a password
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub key_file: Option<PathBuf>,
-    /// The pool is not encrypted, and that is meant: else it is refused when a password is given, or
-    /// when it was encrypted before
+    /// The pool is not encrypted, and that is meant: else it is refused when a password is given,
+    /// or when it was encrypted before
     #[arg(long, global = true, hide_short_help = true, conflicts_with_all = ["password_file", "password_command", "key_file"])]
     pub insecure_no_password: bool,
 }
@@ -214,7 +217,7 @@ pub enum Command {
     Copy(CopyArgs),
     /// Verify that everything is there and as it was written
     Check(CheckArgs),
-    /// Set aside what is damaged, so that the next backup stores it anew
+    /// Quarantine what is damaged, so that the next backup stores it anew
     Repair(RepairArgs),
     /// Verify everything that is stored, in the background if a server holds the pool
     Scrub(ScrubArgs),
@@ -239,7 +242,7 @@ pub enum Command {
     /// Write man pages and shell completions
     #[command(hide = true)]
     Generate(GenerateArgs),
-    /// Unmount what a program that is gone has left mounted
+    /// Unmount what a program that has ended has left mounted
     #[command(hide = true)]
     MountGuard(MountGuardArgs),
 }

@@ -1,7 +1,13 @@
-//! The commands: checked settings in, exit code out.
+//! The commands: from parsed arguments to an exit code. `main` calls [`run`]; a server calls it for
+//! its clients through `lending`.
 //!
-//! Invariant: every error becomes one of the codes of [`crate::exit`] in one place (`failure`); a
-//! command writes results through the console only. Called by `main`.
+//! Invariant: `failure` maps every error to one of the codes of [`crate::exit`]. A command writes
+//! results through the console only.
+//!
+//! ```text
+//! run --> run_for --> start --+-- a server has the pool: control::ask, its exit code
+//!                             +-- else: Invocation --> dispatch --> the command's `run`
+//! ```
 
 mod backup;
 mod check;
@@ -64,7 +70,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Runs one command line. The process should end with the exit code.
+/// Runs one command line. The process should end with the returned exit code.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.collect();
     let caller = match Caller::of_process(Exit::Interrupted.code()) {
@@ -80,7 +86,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Runs one command for a caller, on the pool that is held if this process is its server.
+/// Runs one command for a command context. `held` is the server state if this process is the pool's
+/// server.
 fn run_for(caller: Caller, cli: Cli, arguments: &[OsString], held: Option<Arc<Held>>) -> Exit {
     let loudness = Loudness {
         json: cli.global.json,
@@ -90,7 +97,7 @@ fn run_for(caller: Caller, cli: Cli, arguments: &[OsString], held: Option<Arc<He
     let console = match Console::new(loudness, &caller) {
         Ok(console) => Arc::new(console),
         Err(e) => {
-            // There is nobody left to tell when that fails too.
+            // The error output may fail too: nothing else is left to report to.
             let _ = writeln!(&caller.streams().error, "quintet: {e}");
             return Exit::Failed;
         }
@@ -116,7 +123,8 @@ fn run_for(caller: Caller, cli: Cli, arguments: &[OsString], held: Option<Arc<He
     }
 }
 
-/// Help goes to standard output and is no failure; what cannot be parsed fails with code 1.
+/// Prints help to standard output, with exit code 0. Reports a command line that cannot be parsed,
+/// with exit code 1.
 fn usage(caller: &Caller, error: &clap::Error, arguments: &[OsString]) -> Exit {
     let asked = matches!(
         error.kind(),

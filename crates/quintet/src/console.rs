@@ -1,9 +1,9 @@
-//! Everything that leaves the program by standard output and standard error.
+//! Writes everything that a command prints to standard output and standard error. Commands and
+//! [`crate::progress`] call this.
 //!
-//! Invariant: standard output carries results (or JSON lines) and nothing else; notes, warnings and
-//! the progress line go to standard error; the progress line never mixes with other lines. No name
-//! that comes from a file system or a pool moves a terminal's cursor, in whatever line it stands.
-//! Commands and [`crate::progress`] write through this.
+//! Invariant: standard output gets results or JSON lines and nothing else. Notes, warnings and the
+//! progress line go to standard error. The progress line never mixes with other lines. A name from
+//! a file system or a pool never controls a terminal, in whatever line it is printed.
 
 pub use archive::printable::{printable, tamed, tamed_name};
 
@@ -18,40 +18,41 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-/// Lines that wait for the end of a quiet run, bytes; what comes after is dropped.
+/// Maximum size of the lines that are kept until the end of a quiet run, bytes. Further lines are
+/// dropped.
 const HELD_BYTES_MAX: usize = 16 << 20;
 
-/// How much is said, and to whom.
+/// Verbosity and output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Loudness {
-    /// JSON lines instead of text.
+    /// Print JSON lines instead of text.
     pub json: bool,
-    /// No notes, no progress.
+    /// Print no notes and no progress.
     pub quiet: bool,
-    /// 0, or how often the user said `-v`.
+    /// Number of `-v` flags.
     pub verbose: u8,
 }
 
 struct Streams {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
-    /// A progress line stands on the terminal, without a line end.
+    /// The progress line is on the terminal, without a line end.
     painted: bool,
-    /// Lines that wait for how the run ends.
+    /// Lines that are kept until the outcome of the run is known.
     held: Option<Vec<u8>>,
 }
 
-/// See the module's head. Shared by all threads.
+/// The console of a command, which its threads share. See the module's head.
 pub struct Console {
     loudness: Loudness,
     streams: Mutex<Streams>,
     out_is_terminal: bool,
-    /// Standard error, if it is one.
+    /// Standard error, if it is a terminal.
     terminal: Option<File>,
 }
 
 impl Console {
-    /// Over the streams of whoever runs the command.
+    /// Writes to the streams of a command context.
     pub fn new(loudness: Loudness, caller: &Caller) -> io::Result<Self> {
         let (out, err) = (&caller.streams().output, &caller.streams().error);
         Ok(Self {
@@ -67,7 +68,7 @@ impl Console {
         })
     }
 
-    /// Into memory: gives the console and what it wrote to output and error.
+    /// Writes to memory. Returns the console and its standard output and standard error.
     pub fn captured(loudness: Loudness) -> (Arc<Self>, Written, Written) {
         let (out, err) = (Written::default(), Written::default());
         let console = Self {
@@ -84,27 +85,27 @@ impl Console {
         (Arc::new(console), out, err)
     }
 
-    /// How much is said.
+    /// Returns the verbosity and output format.
     pub fn loudness(&self) -> Loudness {
         self.loudness
     }
 
-    /// Results are JSON lines.
+    /// Returns true if results are JSON lines.
     pub fn json(&self) -> bool {
         self.loudness.json
     }
 
-    /// A progress line can be drawn.
+    /// Returns true if a progress line can be drawn.
     pub fn paints(&self) -> bool {
         self.terminal.is_some() && !self.loudness.quiet && !self.loudness.json
     }
 
-    /// From now on lines of results wait for [`Console::settle`].
+    /// Keeps lines of results from now on until [`Console::settle`].
     pub fn hold_lines(&self) {
         self.streams.lock().held = Some(Vec::new());
     }
 
-    /// Says the lines that wait, or drops them.
+    /// Prints the kept lines if `says`, and drops them otherwise.
     pub fn settle(&self, says: bool) -> io::Result<()> {
         let held = self.streams.lock().held.take();
         match held.filter(|held| says && !held.is_empty()) {
@@ -113,12 +114,13 @@ impl Console {
         }
     }
 
-    /// A line of results for people; silent in JSON, where [`Console::message`] says it.
+    /// Prints a line of results as text. Does nothing in JSON, where [`Console::message`] prints
+    /// it.
     pub fn line(&self, text: impl AsRef<[u8]>) -> io::Result<()> {
         if self.json() {
             return Ok(());
         }
-        // Names in it are exact for programs; a terminal is told nothing but text.
+        // Other programs get exact names. A terminal gets no control characters.
         let text = match self.out_is_terminal {
             true => tamed(text.as_ref()),
             false => Cow::Borrowed(text.as_ref()),
@@ -133,7 +135,7 @@ impl Console {
         self.put(&[&text, b"\n"])
     }
 
-    /// A JSON line; silent when people read.
+    /// Prints a JSON line. Does nothing if the format is text.
     pub fn message(&self, object: Object) -> io::Result<()> {
         if !self.json() {
             return Ok(());
@@ -141,26 +143,26 @@ impl Console {
         self.put(&[object.finish().as_bytes(), b"\n"])
     }
 
-    /// Bytes of a result: a dumped file, an archive.
+    /// Writes the bytes of a result: a dumped file or an archive.
     pub fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
         self.put(&[bytes])
     }
 
-    /// A remark for people, unless they asked for quiet.
+    /// Prints a note, unless the output is quiet or JSON.
     pub fn note(&self, text: impl fmt::Display) {
         if !self.loudness.quiet && !self.json() {
             self.say(&text.to_string());
         }
     }
 
-    /// A remark for people who asked for more with `-v`.
+    /// Prints a note if the user gave `-v` and the output is not JSON.
     pub fn detail(&self, text: impl fmt::Display) {
         if self.loudness.verbose > 0 && !self.json() {
             self.say(&text.to_string());
         }
     }
 
-    /// Something went wrong and the rest goes on. Never silent.
+    /// Prints a warning about a failure that does not end the run, even if the output is quiet.
     pub fn warn(&self, warning: impl fmt::Display) {
         let text = warning.to_string();
         if self.json() {
@@ -185,7 +187,7 @@ impl Console {
         }
     }
 
-    /// The last words of a run that failed: `exit_error` on standard error in JSON.
+    /// Prints the error that ends the run, on standard error. In JSON it is an `exit_error`.
     pub fn fail(&self, code: u8, message: impl fmt::Display) {
         let text = match self.json() {
             true => Object::message("exit_error")
@@ -197,8 +199,8 @@ impl Console {
         self.say(&text);
     }
 
-    /// A name or path as it may stand in a line of results: exact for programs, without control
-    /// characters for terminals.
+    /// Returns a name or path for a line of results: exact for programs, without control characters
+    /// for terminals.
     pub fn name(&self, name: &[u8]) -> Vec<u8> {
         match self.out_is_terminal {
             true => printable(name).into_bytes(),
@@ -206,7 +208,7 @@ impl Console {
         }
     }
 
-    /// Draws the progress line over the last one, or removes it.
+    /// Replaces the progress line, or removes it.
     pub fn paint(&self, line: Option<&str>) {
         let mut streams = self.streams.lock();
         streams.unpaint();
@@ -216,10 +218,10 @@ impl Console {
         }
     }
 
-    /// Columns of the terminal that shows progress.
+    /// Returns the width of the terminal that shows progress, columns.
     pub fn columns(&self) -> usize {
         let size = self.terminal.as_ref().map(rustix::termios::tcgetwinsize);
-        // Some terminals do not know.
+        // Some terminals do not report a size.
         let columns = size
             .and_then(Result::ok)
             .map(|size| usize::from(size.ws_col));
@@ -229,7 +231,7 @@ impl Console {
             .clamp(40, 400)
     }
 
-    /// Hands all results to the system.
+    /// Flushes all results to the system.
     pub fn flush(&self) -> io::Result<()> {
         self.streams.lock().out.flush()
     }
@@ -240,7 +242,8 @@ impl Console {
         for piece in pieces {
             streams.out.write_all(piece)?;
         }
-        // People and programs that watch want lines when they happen; status is rare enough.
+        // Terminals and programs that watch JSON need each line at once. The rate of status
+        // messages is limited, so the flushes are cheap.
         if self.out_is_terminal || self.json() {
             streams.out.flush()?;
         }
@@ -248,14 +251,14 @@ impl Console {
     }
 
     fn error_message(&self, object: Object) {
-        // A closed output ends the run at the next result; warnings must not hide that.
+        // A closed output ends the run at the next result. It must not hide warnings.
         let _ = self.message(object);
     }
 
     pub(crate) fn say(&self, text: &str) {
         let mut streams = self.streams.lock();
         streams.unpaint();
-        // Also where no terminal is: who reads a log has one.
+        // Text is made safe even if standard error is no terminal: a log may be read on one.
         streams.complain(&tamed(text.as_bytes()));
         streams.complain(b"\n");
     }
@@ -270,17 +273,17 @@ impl Streams {
     }
 
     fn complain(&mut self, bytes: &[u8]) {
-        // There is nobody left to tell when standard error is gone.
+        // If standard error fails, nothing else is left to report to.
         let _ = self.err.write_all(bytes).and_then(|()| self.err.flush());
     }
 }
 
-/// What a captured console wrote.
+/// Output of a console that writes to memory.
 #[derive(Clone, Debug, Default)]
 pub struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl Written {
-    /// All of it so far, as text.
+    /// Returns all output so far, as text.
     pub fn text(&self) -> String {
         let bytes = self.0.lock();
         String::from_utf8_lossy(&bytes).into_owned()

@@ -1,38 +1,39 @@
-//! The exit codes: the one table that wrappers rely on.
+//! The exit codes, which scripts rely on. Commands return them.
 //!
-//! Invariant: the codes are restic's where it has one; a code never changes its meaning; whoever
-//! does not know a code treats it as failure.
+//! Invariant: the codes are those of restic where it has one. A code never changes its meaning.
+//! Scripts treat an unknown code as failure.
 
 use std::process::ExitCode;
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Exit {
-    /// All done.
+    /// Everything was done.
     Done = 0,
-    /// Nothing done, or not all, for reasons that have no code of their own.
+    /// The run failed, in part or as a whole, for a reason that has no code of its own.
     Failed = 1,
-    /// Done but for some files that could not be read or written; of `status`: somebody has to act.
+    /// Done except for some files that could not be read or written. From `status`: an
+    /// administrator must act.
     Partly = 3,
-    /// There is no pool at that place.
+    /// The directory contains no pool.
     NoPool = 10,
     /// Another live process writes to the pool.
     Locked = 11,
-    /// Wrong password or key.
+    /// The password or key is wrong.
     WrongKey = 12,
     /// Corruption was found and repaired.
     Repaired = 20,
-    /// Corruption was found and is still there.
+    /// Corruption was found and is not repaired.
     Damaged = 21,
-    /// Stopped by a signal.
+    /// A signal stopped the run.
     Interrupted = 130,
-    /// Whoever read our output went away.
+    /// The reader of standard output closed it.
     OutputClosed = 141,
 }
 
 impl Exit {
-    /// All of them with a line for the manual.
+    /// All codes, with a line for the manual.
     pub const TABLE: [(Self, &'static str); 10] = [
         (Self::Done, "done"),
         (Self::Failed, "failed"),
@@ -49,13 +50,13 @@ impl Exit {
         (Self::OutputClosed, "the reader of the output went away"),
     ];
 
-    /// What the number means.
+    /// Returns the outcome with this exit code.
     pub fn of_code(code: u8) -> Option<Self> {
         let mut all = Self::TABLE.into_iter().map(|(exit, _)| exit);
         all.find(|exit| exit.code() == code)
     }
 
-    /// The number.
+    /// Returns the exit code.
     pub fn code(self) -> u8 {
         self as u8
     }

@@ -1,8 +1,8 @@
-//! One JSON object a line, for programs that watch this one.
+//! JSON lines for programs: one object a line. Commands and [`crate::progress`] write them.
 //!
-//! Invariant: every line has `message_type` first; fields are only ever added; bytes and counts are
-//! integers, times RFC 3339. Bytes that are not text become U+FFFD, with the exact bytes beside
-//! them in hex. Commands and [`crate::progress`] write these.
+//! Invariant: `message_type` is the first field of every line. Fields are added, never removed or
+//! renamed. Bytes and counts are integers; times are RFC 3339. Bytes that are not UTF-8 become
+//! U+FFFD, with the exact bytes beside them in hex.
 
 mod print;
 
@@ -11,27 +11,27 @@ use server::calendar;
 use std::fmt::Write as _;
 use units::UnixNanos;
 
-/// An object being written. Methods chain; [`Object::finish`] gives the text.
+/// An object under construction. Methods chain; [`Object::finish`] returns the text.
 #[derive(Clone, Debug, Default)]
 pub struct Object(Map<String, Value>);
 
 impl Object {
-    /// An object inside a message.
+    /// Makes an object inside a message.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A message: `{"message_type":"..."`.
+    /// Makes a message: `{"message_type":"..."}`.
     pub fn message(message_type: &str) -> Self {
         Self::new().text("message_type", message_type)
     }
 
-    /// Text.
+    /// Adds text.
     pub fn text(self, name: &str, value: &str) -> Self {
         self.with(name, value)
     }
 
-    /// Text, if there is any.
+    /// Adds text, if there is any.
     pub fn text_if(self, name: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.text(name, value),
@@ -39,7 +39,7 @@ impl Object {
         }
     }
 
-    /// Bytes that are usually text: a path or a name. Others get a second field, `<name>_hex`.
+    /// Adds a path or name. If it is not UTF-8, a field `<name>_hex` is added too.
     pub fn path(self, name: &str, value: &[u8]) -> Self {
         let object = self.text(name, &String::from_utf8_lossy(value));
         if std::str::from_utf8(value).is_ok() {
@@ -53,44 +53,44 @@ impl Object {
         object.text(&format!("{name}_hex"), &hex)
     }
 
-    /// A count, a size or an identifier.
+    /// Adds a count, size or identifier.
     pub fn integer(self, name: &str, value: impl Into<Number>) -> Self {
         self.with(name, value.into())
     }
 
-    /// A measured value; what is not finite becomes null.
+    /// Adds a measured value. A value that is not finite becomes null.
     pub fn number(self, name: &str, value: f64) -> Self {
         self.with(name, value)
     }
 
-    /// True or false.
+    /// Adds a boolean.
     pub fn boolean(self, name: &str, value: bool) -> Self {
         self.with(name, value)
     }
 
-    /// A time, RFC 3339 in UTC.
+    /// Adds a time, RFC 3339 in UTC.
     pub fn time(self, name: &str, value: UnixNanos) -> Self {
         self.with(name, calendar::rfc3339(value))
     }
 
-    /// An object in it.
+    /// Adds an object.
     pub fn object(self, name: &str, value: Self) -> Self {
         self.with(name, value.0)
     }
 
-    /// A list of objects.
+    /// Adds a list of objects.
     pub fn objects(self, name: &str, values: impl IntoIterator<Item = Self>) -> Self {
         let values = values.into_iter().map(|value| Value::Object(value.0));
         self.with(name, values.collect::<Value>())
     }
 
-    /// A list of texts; bytes that are not text become U+FFFD.
+    /// Adds a list of texts. Bytes that are not UTF-8 become U+FFFD.
     pub fn texts<T: AsRef<[u8]>>(self, name: &str, values: impl IntoIterator<Item = T>) -> Self {
         let text = |value: T| String::from_utf8_lossy(value.as_ref()).into_owned();
         self.with(name, values.into_iter().map(text).collect::<Value>())
     }
 
-    /// The whole object, without a line end.
+    /// Returns the whole object, without a line end.
     pub fn finish(self) -> String {
         print::line(&self.0)
     }

@@ -1,7 +1,13 @@
-//! The program: command line, settings, commands, progress.
+//! The program: command line, settings, commands, progress. `main.rs` calls [`commands::run`].
 //!
-//! Invariant: only this crate knows the command line, JSON and the exit codes; the rooms below never
-//! see a flag. `main.rs` calls [`commands::run`].
+//! Invariant: only this crate knows the command line, JSON and the exit codes. The crates below
+//! never see a flag.
+//!
+//! ```text
+//! arguments --> cli (typed) --> settings (checked) --> commands --> exit code
+//!                                                         |
+//!                 console (text, JSON lines) <-- progress, results, warnings
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod cli;

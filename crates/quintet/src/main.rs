@@ -1,4 +1,4 @@
-//! The `quintet` program: hands the process's arguments to the library and its exit code back.
+//! The `quintet` program: passes the process's arguments to the library and returns its exit code.
 #![deny(unsafe_code)]
 
 #[allow(

@@ -1,8 +1,9 @@
-//! How far a long run is: counters that drivers add to, and a thread that shows them.
+//! Progress of a long run: counters, and a thread that shows them. Commands own a [`Progress`] for
+//! each run.
 //!
-//! Invariant: counting takes no lock and never waits for the terminal. On a terminal there is one
-//! line that is rewritten; elsewhere silence, or a line at the rate the user set; in JSON, `status`
-//! messages. SIGUSR1 is answered with one line in any case. Drivers own a [`Progress`] each run.
+//! Invariant: counting takes no lock, so it never waits for the terminal. A terminal shows one line
+//! that is redrawn. Other outputs show nothing, or a line at the rate that the user set. JSON shows
+//! `status` messages. Each SIGUSR1 is answered with one line.
 
 mod observing;
 mod render;
@@ -19,11 +20,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a terminal's line is rewritten unless the user says otherwise.
+/// Default redraw rate of a terminal's line, per second.
 const TERMINAL_FPS: f64 = 10.0;
-/// How often programs get a status message unless the user says otherwise.
+/// Default rate of JSON status messages, per second.
 const JSON_FPS: f64 = 1.0;
-/// How long SIGUSR1 may wait for its answer.
+/// Maximum time until SIGUSR1 is answered.
 const SIGNAL_POLL: Duration = Duration::from_millis(200);
 
 #[derive(Default)]
@@ -33,7 +34,7 @@ struct Counters {
     bytes_done: AtomicU64,
     bytes_total: AtomicU64,
     warnings: AtomicU64,
-    /// From a walk ahead; 0 without one.
+    /// Totals from the scan that runs ahead of a backup. 0 without one.
     files_expected: AtomicU64,
     bytes_expected: AtomicU64,
     totals_known: AtomicBool,
@@ -50,7 +51,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// See the module's head. Cheap to share by reference between threads.
+/// Progress of a run. See the module's head.
 pub struct Progress {
     shared: Arc<Shared>,
     shown: bool,
@@ -58,7 +59,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts showing. `action` is a verb ("backing up"); `fps` is what the user set.
+    /// Starts showing progress. `action` is a verb ("backing up"); `fps` is the rate that the user
+    /// set.
     pub fn start(
         console: &Arc<Console>,
         interrupt: &Interrupt,
@@ -77,7 +79,7 @@ impl Progress {
         let interval = interval(console, fps);
         let painter = {
             let shared = Arc::clone(&shared);
-            // Without a thread the run is silent, which is no reason to fail it.
+            // Without a thread the run shows no progress. That is no reason to fail.
             std::thread::Builder::new()
                 .name("progress".to_owned())
                 .spawn(move || shared.show(interval))
@@ -90,20 +92,21 @@ impl Progress {
         }
     }
 
-    /// More to do was found.
+    /// Adds work that was found.
     pub fn add_total(&self, files: u64, bytes: u64) {
         let counters = &self.shared.counters;
         counters.files_total.fetch_add(files, Ordering::Relaxed);
         counters.bytes_total.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Nothing more will be found: from now on there is a percentage and an ETA.
+    /// Declares that the totals are complete. Progress has a percentage and an ETA from now on.
     pub fn totals_known(&self) {
         let known = &self.shared.counters.totals_known;
         known.store(true, Ordering::Relaxed);
     }
 
-    /// So much there is to do, as far as a walk ahead can tell: a percentage and an ETA from now on.
+    /// Sets the expected totals from a scan ahead. Progress has a percentage and an ETA from now
+    /// on.
     pub fn expect(&self, files: u64, bytes: u64) {
         let counters = &self.shared.counters;
         counters.files_expected.store(files, Ordering::Relaxed);
@@ -111,24 +114,24 @@ impl Progress {
         self.totals_known();
     }
 
-    /// True when somebody looks.
+    /// Returns true if progress is shown.
     pub fn is_shown(&self) -> bool {
         self.shown
     }
 
-    /// Bytes were done.
+    /// Adds processed bytes.
     pub fn add_bytes(&self, bytes: u64) {
         let done = &self.shared.counters.bytes_done;
         done.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Files were done.
+    /// Adds processed files.
     pub fn add_files(&self, files: u64) {
         let done = &self.shared.counters.files_done;
         done.fetch_add(files, Ordering::Relaxed);
     }
 
-    /// What is being worked on, for people; skipped when the painter is just looking.
+    /// Sets the path that is being processed. Skipped if the painter is reading it.
     pub fn set_current(&self, path: &[u8]) {
         if let Some(mut current) = self.shared.counters.current.try_lock() {
             current.clear();
@@ -136,19 +139,20 @@ impl Progress {
         }
     }
 
-    /// A file could not be read or written; the run goes on and ends with exit code 3.
+    /// Warns about a file that could not be read or written. The run goes on and ends with exit
+    /// code 3.
     pub fn warn_path(&self, error: &PathError) {
         self.count_warning();
         self.shared.console.warn_path(error);
     }
 
-    /// As [`Progress::warn_path`], without a path.
+    /// Like [`Progress::warn_path`], without a path.
     pub fn warn(&self, warning: impl std::fmt::Display) {
         self.count_warning();
         self.shared.console.warn(warning);
     }
 
-    /// A file was read, but changed meanwhile; as [`Progress::warn_path`].
+    /// Warns about a file that changed while it was read, like [`Progress::warn_path`].
     pub fn warn_changed(&self, path: &std::path::Path) {
         self.warn(format_args!(
             "{}: changed while it was read",
@@ -156,32 +160,32 @@ impl Progress {
         ));
     }
 
-    /// How many warnings there were.
+    /// Returns the number of warnings.
     pub fn warnings(&self) -> u64 {
         self.shared.counters.warnings.load(Ordering::Relaxed)
     }
 
-    /// Bytes done so far.
+    /// Returns the processed bytes.
     pub fn bytes_done(&self) -> u64 {
         self.shared.counters.bytes_done.load(Ordering::Relaxed)
     }
 
-    /// Files done so far.
+    /// Returns the number of processed files.
     pub fn files_done(&self) -> u64 {
         self.shared.counters.files_done.load(Ordering::Relaxed)
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.shared.started.elapsed()
     }
 
-    /// To poll between steps.
+    /// Returns the stop request, to poll between steps.
     pub fn interrupt(&self) -> &Interrupt {
         &self.shared.interrupt
     }
 
-    /// Where warnings and results go.
+    /// Returns the console for warnings and results.
     pub fn console(&self) -> &Arc<Console> {
         &self.shared.console
     }
@@ -197,7 +201,7 @@ impl Drop for Progress {
         *self.shared.stopped.lock() = true;
         self.shared.changed.notify_all();
         if let Some(painter) = self.painter.take() {
-            // A panicking painter has said so itself.
+            // A panicking thread has already been reported by the panic itself.
             let _ = painter.join();
         }
         if self.shared.console.paints() {
@@ -230,7 +234,7 @@ impl Shared {
         }
     }
 
-    /// One whole line, wherever lines go.
+    /// Prints one whole line or message.
     fn report(&self) {
         let view = self.view();
         if self.console.json() {

@@ -1,8 +1,8 @@
-//! Which snapshots a policy keeps, and why.
+//! Decides which snapshots a policy keeps, and why. `forget` calls this.
 //!
-//! Invariant: pure; the same snapshots, policy and time zone give the same answer, whatever the time
-//! is now. Every kept snapshot has at least one reason; a policy that would keep nothing of a group
-//! is refused. `forget` calls this.
+//! Invariant: no I/O and no clock. The same snapshots, policy and time zone give the same decisions
+//! at any time. Every kept snapshot has at least one reason. A policy that would keep nothing of a
+//! group is refused.
 
 mod policy;
 
@@ -14,29 +14,29 @@ use jiff::tz::TimeZone;
 use server::calendar;
 use server::groups::Group;
 
-/// What becomes of a snapshot.
+/// Decision about a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision<'a> {
     /// The snapshot.
     pub snapshot: &'a Snapshot,
-    /// Why it is kept; empty when it is to be forgotten.
+    /// Reasons for keeping it. Empty if it is to be forgotten.
     pub reasons: Vec<String>,
 }
 
 impl Decision<'_> {
-    /// It stays.
+    /// Returns true if the snapshot is kept.
     pub fn kept(&self) -> bool {
         !self.reasons.is_empty()
     }
 }
 
-/// Why no decision was made.
+/// Reason why nothing was decided.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RetentionError {
     /// No rule was given.
     #[error("no rule says what to keep; give at least one --keep-* option, or name snapshots")]
     NoRule,
-    /// The rules would forget every snapshot of a group (named for people).
+    /// The rules would forget every snapshot of this group.
     #[error(
         "the rules would keep no snapshot of {0}; nothing was forgotten \
          (add a rule such as --keep-last 1, or name snapshots)"
@@ -45,7 +45,7 @@ pub enum RetentionError {
 }
 
 /// Decides about the snapshots of one group, newest first. Hours, days and so on are those of
-/// `zone`; `--keep-within` counts back from the newest snapshot of the group.
+/// `zone`. `--keep-within` counts back from the newest snapshot of the group.
 pub fn decide<'a>(
     policy: &Policy,
     group: &Group<'a>,
@@ -76,7 +76,8 @@ pub fn decide<'a>(
                         .filter_map(|r| r.keeps(time, place == oldest));
                     reasons.extend(kept);
                 }
-                // Only a damaged or hostile clock gives such times: not a reason to lose data.
+                // Only a wrong or hostile clock gives such a time. That is no reason to delete
+                // data.
                 None => reasons.push("time outside the calendar".to_owned()),
             }
             Decision { snapshot, reasons }

@@ -1,12 +1,12 @@
-//! What keeps keys and passwords in the memory of the process.
+//! Protects keys and passwords in the memory of the process. `main` calls this.
 //!
-//! Invariant: from its first instant the process leaves no core dump, and no other process of the
-//! same user may look into its memory. Called by `main`.
+//! Invariant: from its start, the process leaves no core dump, and other processes of the same user
+//! cannot read its memory.
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-/// Switches core dumps and tracing by the same user off; best effort, as old kernels may refuse.
-/// Programs that are started from here get their own setting back with `execve`.
+/// Disables core dumps and tracing by the same user. Errors are ignored, because old kernels may
+/// refuse. Programs that are started from here get the default back with `execve`.
 pub fn keep_from_core_dumps() {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }

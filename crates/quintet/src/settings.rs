@@ -1,8 +1,8 @@
-//! What the user said, by flags and environment, as checked settings.
+//! Checked settings from flags and environment. Commands call this.
 //!
-//! Invariant: a flag wins over the environment; a value that makes no sense is refused with its
-//! name and never replaced by a default. The command line is parsed first ([`crate::cli`]) and
-//! checked here second, so that commands see no raw text.
+//! Invariant: a flag takes precedence over the environment. An invalid value is refused with its
+//! name and never replaced by a default. [`crate::cli`] parses the command line first. This module
+//! checks it second, so commands see no raw text.
 
 mod first_line;
 mod known_pools;
@@ -24,9 +24,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Memory for index, caches and queues unless the user says otherwise, bytes.
+/// Default memory for index, caches and queues, bytes.
 pub const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
-/// Compression of new data unless the user says otherwise.
+/// Default compression of new data.
 pub const COMPRESSION_DEFAULT: Compression = Compression::Default;
 const FPS_MAX: f64 = 60.0;
 
@@ -34,19 +34,19 @@ const FPS_MAX: f64 = 60.0;
 #[derive(Clone, Debug)]
 pub struct Settings {
     pool: Option<PathBuf>,
-    /// How the pool is opened.
+    /// Source of the pool's password.
     pub password: PasswordSource,
-    /// The user says that the pool is not encrypted.
+    /// The user declares that the pool is not encrypted.
     pub is_unencrypted: bool,
-    /// The user says that the pools are right as they are now.
+    /// The user accepts that the pools have changed.
     pub accepts_changed: bool,
     /// Memory for index, caches and queues, bytes.
     pub memory_bytes: usize,
     /// Compression of new data.
     pub compression: Compression,
-    /// How often progress is shown, if the user said so.
+    /// Rate of progress output, per second, if the user set one.
     pub progress_fps: Option<f64>,
-    /// How much is said.
+    /// Verbosity and output format.
     pub loudness: Loudness,
 }
 
@@ -89,7 +89,7 @@ impl Settings {
         })
     }
 
-    /// Where the pool is; an error when nobody said it.
+    /// Returns the pool's directory. Fails if the user gave none.
     pub fn pool(&self) -> Result<&Path, SettingError> {
         self.pool.as_deref().ok_or_else(|| {
             let why = "say where the pool is, with --repo PATH or QUINTET_REPOSITORY";
@@ -137,21 +137,22 @@ fn pool_location(
         .map_err(|why| SettingError::new(name, why))
 }
 
-/// Another pool than the one that a command is about.
+/// A pool other than the one that a command works on.
 #[derive(Clone, Debug)]
 pub struct OtherPool {
     /// Its directory.
     pub path: PathBuf,
-    /// How it is opened.
+    /// Source of its password.
     pub password: PasswordSource,
-    /// The user says that it is not encrypted.
+    /// The user declares that it is not encrypted.
     pub is_unencrypted: bool,
-    /// Who it is, for who is asked for that.
+    /// Names of its password sources, for prompts and messages.
     pub sources: PasswordSources,
 }
 
 impl OtherPool {
-    /// Where the flag or variable of that name says, with its password from these flags or the environment.
+    /// Uses the directory that the flag or variable `name` gives, and the password from these flags
+    /// or the environment.
     fn new(
         (name, location): (&str, &OsStr),
         sources: PasswordSources,
@@ -166,13 +167,13 @@ impl OtherPool {
         })
     }
 
-    /// True when it is this directory, however that is written.
+    /// Returns true if it is this directory, however the path is written.
     pub fn is_at(&self, path: &Path) -> bool {
         matches!((self.path.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b)
     }
 }
 
-/// The pool that has copies of what may be lost, if there is one.
+/// Returns the replica, if the user gave one.
 pub fn replica(
     args: &ReplicaArgs,
     environment: &Environment,
@@ -185,7 +186,7 @@ pub fn replica(
     at.transpose()
 }
 
-/// Where the pool is that receives copies, and its password.
+/// Returns the pool that receives copies.
 pub fn receiving_pool(args: &ToArgs, environment: &Environment) -> Result<OtherPool, SettingError> {
     const NAME: &str = "QUINTET_TO_REPOSITORY";
     let location = match (&args.to, environment.value(NAME)) {
@@ -200,8 +201,8 @@ pub fn receiving_pool(args: &ToArgs, environment: &Environment) -> Result<OtherP
     OtherPool::new(location, PasswordSources::TO, flags, environment)
 }
 
-/// A directory, also written `local:PATH`. What looks like another kind of place is refused: a
-/// directory called `s3:bucket` helps nobody.
+/// Parses a directory, also written `local:PATH`. A URL of a remote store is refused: a directory
+/// called `s3:bucket` would be a misunderstanding.
 fn local_path(location: &OsStr) -> Result<PathBuf, String> {
     let bytes = location.as_bytes();
     if let Some(path) = bytes.strip_prefix(b"local:") {
@@ -245,7 +246,7 @@ fn progress_fps(environment: &Environment) -> Result<Option<f64>, SettingError> 
     }
 }
 
-/// Reads `none`, `lz4`, `zstd` or `zstd:LEVEL` (-7 to 19), and `auto` and `max` as restic has them.
+/// Parses `none`, `lz4`, `zstd` or `zstd:LEVEL` (-7 to 19), and restic's `auto` and `max`.
 pub fn parse_compression(text: &str) -> Result<Compression, String> {
     let refuse = || {
         format!("{text:?} is not a compression (examples: zstd, zstd:3, lz4, none; also auto, max)")

@@ -1,7 +1,7 @@
-//! Times and spans of time as people write and read them.
+//! Reads and writes times and time spans. Commands, findings and mounts call this.
 //!
-//! Invariant: programs see RFC 3339 in UTC, people see local time; a time that no calendar holds is
-//! written as seconds. Nothing here asks for the current time.
+//! Invariant: programs get RFC 3339 in UTC, people get local time. A time outside the calendar is
+//! written in seconds. Nothing here reads a clock.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use units::UnixNanos;
 
-/// RFC 3339 in UTC with as many places as needed.
+/// Formats RFC 3339 in UTC, with as many decimal places as needed.
 pub fn rfc3339(time: UnixNanos) -> String {
     match timestamp(time) {
         Some(timestamp) => timestamp.to_string(),
@@ -18,7 +18,7 @@ pub fn rfc3339(time: UnixNanos) -> String {
     }
 }
 
-/// RFC 3339 in UTC of a file's time, which may be any.
+/// Formats RFC 3339 in UTC for a file's time, which may lie outside the calendar.
 pub fn rfc3339_of_file(time: format::tree::Timestamp) -> String {
     let nanos = i32::try_from(time.nanos).unwrap_or(0);
     match Timestamp::new(time.seconds, nanos) {
@@ -27,7 +27,7 @@ pub fn rfc3339_of_file(time: format::tree::Timestamp) -> String {
     }
 }
 
-/// `2026-11-20 13:45:07` in `zone`.
+/// Formats `2026-11-20 13:45:07` in `zone`.
 pub fn local(time: UnixNanos, zone: &TimeZone) -> String {
     match zoned(time, zone) {
         Some(zoned) => zoned.strftime("%Y-%m-%d %H:%M:%S").to_string(),
@@ -35,7 +35,7 @@ pub fn local(time: UnixNanos, zone: &TimeZone) -> String {
     }
 }
 
-/// `2026-11-20T13:45:07+01:00` in `zone`: a name that sorts by time within one zone.
+/// Formats `2026-11-20T13:45:07+01:00` in `zone`: a name that sorts by time within one zone.
 pub fn rfc3339_local(time: UnixNanos, zone: &TimeZone) -> String {
     match zoned(time, zone) {
         Some(zoned) => zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
@@ -43,7 +43,7 @@ pub fn rfc3339_local(time: UnixNanos, zone: &TimeZone) -> String {
     }
 }
 
-/// `2026-11-20 13:45:07` of a file's time in `zone`.
+/// Formats a file's time as `2026-11-20 13:45:07` in `zone`.
 pub fn local_of_file(time: format::tree::Timestamp, zone: &TimeZone) -> String {
     match Timestamp::new(time.seconds, 0) {
         Ok(at) => at
@@ -54,7 +54,7 @@ pub fn local_of_file(time: format::tree::Timestamp, zone: &TimeZone) -> String {
     }
 }
 
-/// The calendar's view of a time.
+/// Returns the time in the calendar of `zone`. `None` if it lies outside the calendar.
 pub fn zoned(time: UnixNanos, zone: &TimeZone) -> Option<Zoned> {
     timestamp(time).map(|timestamp| timestamp.to_zoned(zone.clone()))
 }
@@ -63,12 +63,12 @@ fn timestamp(time: UnixNanos) -> Option<Timestamp> {
     Timestamp::from_nanosecond(time.0.into()).ok()
 }
 
-/// Why a time or span was refused.
+/// Reason why a time or span was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CalendarError(String);
 
-/// Reads RFC 3339 (`2026-11-20T13:45:07Z`, `...+01:00`), local time (`2026-11-20 13:45:07`) or a
+/// Parses RFC 3339 (`2026-11-20T13:45:07Z`, `...+01:00`), local time (`2026-11-20 13:45:07`) or a
 /// day (`2026-11-20`, its first moment).
 pub fn parse_time(text: &str, zone: &TimeZone) -> Result<UnixNanos, CalendarError> {
     let refuse = || {
@@ -91,7 +91,7 @@ pub fn parse_time(text: &str, zone: &TimeZone) -> Result<UnixNanos, CalendarErro
         .map_err(|_| refuse())
 }
 
-/// A span of the calendar, as `--keep-within` takes it: `1y5m7d2h`.
+/// A calendar span, as `--keep-within` takes it: `1y5m7d2h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Within {
     years: i64,
@@ -101,7 +101,8 @@ pub struct Within {
 }
 
 impl Within {
-    /// Reads numbers with `y`, `m`, `w`, `d` and `h`, each at most once and not all zero.
+    /// Parses numbers with the units `y`, `m`, `w`, `d` and `h`. Each unit occurs at most once, and
+    /// the span is not zero.
     pub fn parse(text: &str) -> Result<Self, CalendarError> {
         let refuse = |why: &str| {
             CalendarError(format!(
@@ -117,7 +118,7 @@ impl Within {
             }
             let place = "ymwdh".find(c).ok_or_else(|| refuse("unknown unit"))?;
             let number: i64 = digits.parse().map_err(|_| refuse("no number"))?;
-            // Jiff's own limits are larger; nobody keeps backups for 10,000 years.
+            // Below Jiff's own limits, and longer than any useful retention.
             if number > 9999 {
                 return Err(refuse("too long"));
             }
@@ -148,7 +149,7 @@ impl Within {
         }
     }
 
-    /// The moment that lies this span before `time`, by the calendar of its zone.
+    /// Returns the moment that lies this span before `time`, by the calendar of its zone.
     pub fn before(&self, time: &Zoned) -> Zoned {
         let span = Span::new()
             .years(self.years)
@@ -172,8 +173,8 @@ impl fmt::Display for Within {
     }
 }
 
-/// The zone that a value of `TZ` means, or that the machine has without one: for callers whose
-/// variables are not this process's. UTC when it means nothing.
+/// Returns the zone that a value of `TZ` names, or the machine's zone if there is none. For
+/// commands whose environment is not this process's. An unknown name gives UTC.
 pub fn zone_called(name: Option<&OsStr>) -> TimeZone {
     let from_file = |path: &OsStr| {
         let bytes = std::fs::read(path).ok()?;

@@ -1,8 +1,10 @@
-//! Who runs a command: descriptors, environment, working directory, and the wish to stop.
+//! Command context: the descriptors, environment and stop request of the user whose command runs.
+//! Commands call this for all of their I/O with the user.
 //!
-//! Invariant: a command asks nothing else of the process that it runs in, so that a server can run
-//! it for a client whose descriptors and environment it was lent (decision 18); the working
-//! directory is then the thread's. Waiting for a descriptor ends with the wish to stop.
+//! Invariant: a command takes these from its context and never from the process. A server can
+//! therefore run it for a client, with the descriptors and variables that the client sent (decision
+//! 18). The working directory is then that of the thread. A stop request ends every wait for a
+//! descriptor.
 
 use crate::calendar;
 use crate::interrupt::Interrupt;
@@ -16,8 +18,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// What is written at once to a descriptor that may have no room: pipes promise as much when they
-/// are ready.
+/// Maximum size of one write to a descriptor that may block, bytes: a ready pipe accepts as much.
 const WRITE_BYTES: usize = 4096;
 
 /// The descriptors of a command.
@@ -28,30 +29,30 @@ pub struct Streams {
     pub output: File,
     /// Standard error.
     pub error: File,
-    /// What a client lent besides; `None` in the process that the user started.
+    /// Descriptors that a client sent besides. `None` in the process that the user started.
     pub lent: Option<Lent>,
 }
 
-/// What a process finds by itself, and a server has to be given.
+/// Descriptors that a process can open itself and that a server must be given.
 pub struct Lent {
-    /// The terminal that controls the client, to ask for passwords on.
+    /// The controlling terminal of the client, for password prompts.
     pub terminal: Option<File>,
-    /// What `QUINTET_PASSPHRASE_FD` means.
+    /// The file that `QUINTET_PASSPHRASE_FD` names.
     pub passphrase: Option<File>,
 }
 
-/// See the module's head.
+/// The command context. See the module's head.
 pub struct Caller {
-    /// Variables.
+    /// Environment variables.
     pub environment: Environment,
-    /// The wish to stop.
+    /// Stop and progress requests.
     pub interrupt: Interrupt,
     streams: Streams,
 }
 
 impl Caller {
-    /// The user of this process. Takes over the signals: once a process, at its start. A second
-    /// signal ends the process with `exit_code`.
+    /// Makes the context of this process's user. Installs signal handlers, so it is called once, at
+    /// the start. A second signal ends the process with `exit_code`.
     pub fn of_process(exit_code: u8) -> io::Result<Self> {
         let dup = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned().map(File::from);
         let streams = Streams {
@@ -68,7 +69,7 @@ impl Caller {
         ))
     }
 
-    /// With these.
+    /// Makes a context of these parts.
     pub fn new(environment: Environment, interrupt: Interrupt, streams: Streams) -> Self {
         Self {
             environment,
@@ -77,7 +78,7 @@ impl Caller {
         }
     }
 
-    /// A caller without terminal and variables, whose output is dropped: for tests.
+    /// Makes a context without terminal and variables that drops all output: for tests.
     pub fn detached() -> io::Result<Self> {
         let null = OpenOptions::new()
             .read(true)
@@ -93,12 +94,13 @@ impl Caller {
         Ok(Self::new(Environment::default(), interrupt, streams))
     }
 
-    /// The descriptors.
+    /// Returns the descriptors.
     pub fn streams(&self) -> &Streams {
         &self.streams
     }
 
-    /// Standard input. A read fails with [`crate::interrupt::Interrupted`] inside when the user asks to stop.
+    /// Returns standard input. A read fails with [`crate::interrupt::Interrupted`] as its source
+    /// when the user asks to stop.
     pub fn input(&self) -> io::Result<Input> {
         Ok(Input {
             from: self.streams.input.try_clone()?,
@@ -106,17 +108,18 @@ impl Caller {
         })
     }
 
-    /// Standard output.
+    /// Returns standard output.
     pub fn output(&self) -> io::Result<Box<dyn Write + Send>> {
         self.writer(&self.streams.output)
     }
 
-    /// Standard error.
+    /// Returns standard error.
     pub fn error(&self) -> io::Result<Box<dyn Write + Send>> {
         self.writer(&self.streams.error)
     }
 
-    /// A process is ended by a second signal while it waits for a reader. A server is not.
+    /// Wraps an output. In a process, a second signal ends a write that blocks. In a server, the
+    /// write itself must end on a stop request.
     fn writer(&self, to: &File) -> io::Result<Box<dyn Write + Send>> {
         let to = to.try_clone()?;
         if self.streams.lent.is_none() || to.metadata()?.is_file() {
@@ -126,7 +129,7 @@ impl Caller {
         Ok(Box::new(PatientWriter { to, interrupt }))
     }
 
-    /// The terminal, if there is one to ask on.
+    /// Returns the terminal for password prompts, if there is one.
     pub fn terminal(&self) -> Option<File> {
         match &self.streams.lent {
             Some(lent) => lent.terminal.as_ref()?.try_clone().ok(),
@@ -138,19 +141,19 @@ impl Caller {
         }
     }
 
-    /// The open file that the user gave as `number` for the password.
+    /// Returns the open file that the user named by descriptor `number` for the password.
     pub fn passphrase(&self, number: u32) -> io::Result<File> {
         match &self.streams.lent {
             Some(lent) => match &lent.passphrase {
                 Some(file) => file.try_clone(),
                 None => Err(io::ErrorKind::NotFound.into()),
             },
-            // Opening the descriptor's own name needs no ownership of the descriptor.
+            // Opening the descriptor by path needs no ownership of it.
             None => File::open(format!("/proc/self/fd/{number}")),
         }
     }
 
-    /// Where the user's clocks are.
+    /// Returns the user's time zone.
     pub fn zone(&self) -> TimeZone {
         let name = self.environment.value("TZ");
         let is_own = || name == Environment::of_process().value("TZ");
@@ -160,13 +163,13 @@ impl Caller {
         }
     }
 
-    /// Where temporary files go.
+    /// Returns the directory for temporary files.
     pub fn temporary_directory(&self) -> PathBuf {
         let given = self.environment.value("TMPDIR").map(PathBuf::from);
         given.unwrap_or_else(|| PathBuf::from("/tmp"))
     }
 
-    /// A program about to be run for the user: their variables, their standard error.
+    /// Prepares a program to run for the user, with the user's variables and standard error.
     pub fn program(&self, name: &OsStr) -> io::Result<Command> {
         let mut command = Command::new(name);
         command
@@ -177,7 +180,7 @@ impl Caller {
         Ok(command)
     }
 
-    /// Reads what a program writes; a wish to stop ends the wait.
+    /// Reads the output of a program. A stop request ends the wait.
     pub fn input_from(&self, child: &mut Child) -> Option<Input> {
         let from = child.stdout.take()?;
         Some(Input {
@@ -186,14 +189,14 @@ impl Caller {
         })
     }
 
-    /// Waits for a program's end; a wish to stop kills it.
+    /// Waits for a program's end. A stop request kills the program.
     pub fn wait(&self, child: &mut Child) -> Result<ExitStatus, WaitError> {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
             && let Ok(ended) = pidfd_open(pid, PidfdFlags::empty())
             && let Err(stopped) = self.interrupt.wait_for(&ended, PollFlags::IN)
         {
-            // It may have ended by itself just now.
+            // The program may have ended already.
             let _ = child.kill();
             child.wait()?;
             return Err(stopped.into());
@@ -202,19 +205,19 @@ impl Caller {
     }
 }
 
-/// Why the end of a program was not seen.
+/// Reason why a program's end was not awaited.
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
-    /// The system does not say how it ended.
+    /// The system did not return the exit status.
     #[error("wait for a program")]
     Program(#[source] io::Error),
-    /// The caller asked to stop ([`crate::interrupt::Interrupted`] inside), or the program could not
-    /// be waited for after that.
+    /// The caller asked to stop ([`crate::interrupt::Interrupted`] is the source), or waiting for
+    /// the killed program failed.
     #[error(transparent)]
     Stopped(#[from] io::Error),
 }
 
-/// Bytes that come when they come. See [`Caller::input`].
+/// A reader that can be interrupted. See [`Caller::input`].
 pub struct Input {
     from: File,
     interrupt: Interrupt,
@@ -227,8 +230,8 @@ impl Read for Input {
     }
 }
 
-/// Writes what there is room for. Who asked to stop is not waited for: their reader is gone, or
-/// does not read.
+/// A writer that can be interrupted: writes as much as the descriptor accepts. After a stop request
+/// it fails instead of waiting for the reader.
 struct PatientWriter {
     to: File,
     interrupt: Interrupt,

@@ -1,13 +1,19 @@
-//! The way from a command to the server that holds its pool (decision 18).
+//! The control socket: how a command reaches the server that has its pool open (decision 18). The
+//! program's commands call [`ask`], the server calls [`ControlSocket`].
 //!
-//! Invariant: the socket lies in the pool's directory, mode 0600, and answers only while the server
-//! lives and holds the pool's lock: what a dead one left refuses connections, and whoever holds the
-//! lock replaces it. Only the server's own user and root are heard. A command that a server runs
-//! ends when its client does. The program's commands call [`ask`], the server [`Control`].
+//! Invariant: the socket lies in the pool's directory with mode 0600. It answers only while a
+//! server lives and holds the pool's lock. The socket of a dead server refuses connections and is
+//! replaced by the next holder of the lock. The server accepts requests of its own user and of root
+//! only. A command that a server runs ends when its client ends.
 //!
-//! A client sends its arguments and lends its descriptors; the server runs the same command on the
-//! pool that it has open, on a thread with the client's working directory, and says the exit code. A client
-//! that opens the pool itself, to read, asks for turns at the device instead: [`Leases`].
+//! ```text
+//! client                                      server
+//! ask: arguments, variables, descriptors --> connection: a thread in the client's directory
+//!      Wish (stop, report)               -->     runs Commands::run
+//!      exit code                         <-- Answer::Ended
+//!
+//! Leases: reads the pool itself          --> lessor: an I/O grant for each lease
+//! ```
 
 mod address;
 mod client;

@@ -1,12 +1,12 @@
-//! Errors in words.
+//! Formats errors for the server's threads, which have no caller to return an error to.
 //!
-//! Invariant: the words are those that the command line says of the same error: each cause after its
-//! effect. Called by the server's threads, which have no caller to return an error to.
+//! Invariant: the text is the one that the command line prints for the same error: each cause
+//! follows its effect.
 
 use std::error::Error;
 use std::fmt::Write as _;
 
-/// An error and its causes on one line.
+/// Returns an error and its causes on one line.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();

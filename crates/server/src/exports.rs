@@ -1,8 +1,8 @@
-//! What the clients of a server that holds its pool can choose from.
+//! The exports that NBD clients of a server can open. The NBD servers call this.
 //!
-//! Invariant: asked anew for every list and every open: what was made or removed since the start is
-//! there or gone. A volume comes before an image of the same name. Who has opened a state keeps it,
-//! also from the collector; all who open a volume see each other's writes.
+//! Invariant: every list and every open reads the present state. A volume takes precedence over an
+//! image of the same name. An open export holds its snapshot against gc. All clients of a volume
+//! see each other's writes.
 
 use crate::held::Held;
 use crate::meters::Metered;
@@ -15,25 +15,25 @@ use std::sync::Arc;
 use store::{HolderKind, SnapshotRoot};
 use volume::Volume;
 
-/// Volumes as NAME and their snapshots as NAME@LABEL; images as NAME, the newest state, and
-/// NAME@SNAPSHOT.
+/// The exports of a server. Volumes are NAME, their snapshots NAME@LABEL. Images are NAME for the
+/// newest state and NAME@SNAPSHOT.
 pub struct HeldExports {
     held: Arc<Held>,
     zone: TimeZone,
 }
 
 impl HeldExports {
-    /// Of this server; times of states are told in `zone`.
+    /// Descriptions show times in `zone`.
     pub fn new(held: Arc<Held>, zone: TimeZone) -> Self {
         Self { held, zone }
     }
 
-    /// States by their names. A catalog that cannot be read shows less.
+    /// Returns the states of volumes and images by name. Unreadable snapshots are left out.
     fn states(&self) -> BTreeMap<String, Snapshot> {
         let snapshots = self.held.pool.snapshots_readable();
         let (snapshots, _) = snapshots.unwrap_or_default();
         let mut states = BTreeMap::new();
-        // Oldest first: an image's newest state keeps the plain name.
+        // The order is oldest first, so the plain name ends up with the newest state of an image.
         for snapshot in snapshots {
             let name = snapshot.name.clone();
             match snapshot.kind {
@@ -51,7 +51,7 @@ impl HeldExports {
         states
     }
 
-    /// All names.
+    /// Returns all names.
     pub fn names(&self) -> Vec<String> {
         self.list().into_iter().map(|entry| entry.name).collect()
     }
@@ -84,7 +84,8 @@ impl Exports for HeldExports {
             return Some(Arc::new(Metered::new(volume, self.held.meter(name))));
         }
         let snapshot = self.states().remove(name)?;
-        // Kept for this client from here on, forgotten or not. `None`: it went since it was listed.
+        // Holds the snapshot for this client, even if it is deleted later. `None`: it was deleted
+        // since it was listed.
         let root = SnapshotRoot::from(&snapshot);
         let kept = self.held.pool.open_snapshot(&root, HolderKind::Nbd, name)?;
         let description = description(&snapshot, &snapshot.name, &self.zone);

@@ -1,10 +1,10 @@
-//! What is wrong with a pool, or needs attention: one list, from small sources, behind `status`, its exit code
-//! and the metrics.
+//! Findings: what is wrong with a pool or needs attention, as one list from several sources.
+//! `status`, its exit code and the metrics call this.
 //!
-//! Invariant: a source reads the catalog, directories of containers and small records, never data. What it cannot
-//! find out it says as a finding or not at all; it never says that all is well. Kinds are stable words that
-//! monitoring relies on: one is added, none is renamed. A new source is a file here and a line in [`SOURCES`].
-//! Called by `status` and the metrics.
+//! Invariant: a source reads the catalog, container directories and small records, never data. A
+//! check that fails is a finding or is silent, and never reports that all is well. Kinds are stable
+//! words for monitoring: they are added, not renamed. A new source is a file here and a line in
+//! [`SOURCES`].
 
 mod contents;
 mod damage;
@@ -23,21 +23,21 @@ use format::snapshot::Snapshot;
 use store::Pool;
 use units::UnixNanos;
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Nothing is wrong; something could be done.
     Hint,
-    /// All that was stored can be read, but somebody has to act.
+    /// All stored data can be read, but an administrator must act.
     Attention,
-    /// Something that was stored is lost or damaged.
+    /// Stored data is lost or damaged.
     Damage,
-    /// The pool cannot store what it is asked to.
+    /// The pool cannot store new data.
     Failure,
 }
 
 impl Severity {
-    /// The state of a pool with nothing worse.
+    /// Returns the state of a pool whose worst finding has this severity.
     pub fn state(self) -> &'static str {
         match self {
             Self::Hint => "ONLINE",
@@ -47,7 +47,7 @@ impl Severity {
         }
     }
 
-    /// For programs.
+    /// Returns the word for programs.
     pub fn word(self) -> &'static str {
         match self {
             Self::Hint => "hint",
@@ -58,22 +58,22 @@ impl Severity {
     }
 }
 
-/// One thing that was found.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity of the finding.
     pub severity: Severity,
-    /// A stable word for programs, such as `verification_overdue`.
+    /// Stable word for programs, such as `verification_overdue`.
     pub kind: &'static str,
-    /// What it is about: a volume, a source, a commit; empty: the pool. Text that a terminal can show.
+    /// The volume, source or commit concerned. Empty for the pool. Safe to print on a terminal.
     pub object: String,
-    /// What was found, with the object's name. Text that a terminal can show.
+    /// The finding, with the object's name. Safe to print on a terminal.
     pub text: String,
-    /// What to do about it, with the command.
+    /// The action to take, with its command.
     pub action: String,
 }
 
-/// All kinds, for metrics that are there before anything is wrong.
+/// All kinds, so that metrics exist before anything is wrong.
 pub const KINDS: [&str; 13] = [
     "writes_fail",
     "writes_lost",
@@ -90,14 +90,15 @@ pub const KINDS: [&str; 13] = [
     "empty",
 ];
 
-/// The same for all pools unless the user says otherwise.
+/// Limits of the checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Everything should have been verified within so many seconds; 0: never asked for.
+    /// Everything should have been verified within this time, seconds. 0: no limit.
     pub verify_within_s: u64,
 }
 
-/// A server verifies everything every 30 days by itself; one that could not for half of that time again needs help.
+/// Default of [`Limits::verify_within_s`]. A server verifies everything every 30 days; one that is
+/// late by half of that needs attention.
 pub const VERIFY_WITHIN_S: u64 = 45 * 86_400;
 
 impl Default for Limits {
@@ -108,26 +109,26 @@ impl Default for Limits {
     }
 }
 
-/// What sources look at.
+/// Input of the sources.
 pub struct Look<'a> {
     /// The pool.
     pub pool: &'a Pool,
-    /// The server that holds it and runs this, if there is one.
+    /// The server state, if a server runs this.
     pub held: Option<&'a Held>,
-    /// The snapshots that can be listed, oldest first.
+    /// The readable snapshots, oldest first.
     pub snapshots: &'a [Snapshot],
-    /// Why some cannot.
+    /// Reason why other snapshots cannot be read.
     pub hidden: Option<&'a str>,
-    /// Now, by the pool's clock.
+    /// The present time of the pool's clock.
     pub now: UnixNanos,
-    /// What counts as overdue.
+    /// Limits of the checks.
     pub limits: Limits,
 }
 
-/// One source of findings.
+/// A source of findings.
 type Source = fn(&Look<'_>) -> Vec<Finding>;
 
-/// All of them.
+/// All sources.
 const SOURCES: &[Source] = &[
     serving::find,
     opening::find,
@@ -140,18 +141,18 @@ const SOURCES: &[Source] = &[
 ];
 
 impl Look<'_> {
-    /// Everything that is wrong, the worst first.
+    /// Returns all findings, the worst first.
     pub fn findings(&self) -> Vec<Finding> {
         let found = SOURCES.iter().flat_map(|source| source(self));
         let mut found: Vec<Finding> = found.collect();
         debug_assert!(found.iter().all(|finding| KINDS.contains(&finding.kind)));
-        // Stable: what one source found stays together.
+        // The sort is stable: findings of one source stay together.
         found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         found
     }
 }
 
-/// The worst of them.
+/// Returns the severity of the worst finding, or [`Severity::Hint`] without findings.
 pub fn worst(findings: &[Finding]) -> Severity {
     let severities = findings.iter().map(|finding| finding.severity);
     severities.max().unwrap_or(Severity::Hint)

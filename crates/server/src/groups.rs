@@ -1,13 +1,13 @@
-//! Snapshots that belong together: a policy is applied to each group by itself, and each has habits
-//! of its own.
+//! Groups of snapshots with a common origin. `forget` applies its policy to each group, and
+//! findings learn the intervals of each. Both call this.
 //!
-//! Invariant: pure; each snapshot is in one group, newest first. `forget` and the findings call this.
+//! Invariant: no I/O. Each snapshot is in exactly one group, newest first.
 
 use archive::printable::printable;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::fmt;
 
-/// What makes a group.
+/// The properties that snapshots of a group share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupBy {
     /// The host.
@@ -29,7 +29,7 @@ impl Default for GroupBy {
 }
 
 impl GroupBy {
-    /// Reads `host,paths,tags` in any order and choice; empty text makes one group of all.
+    /// Parses a list of `host`, `paths` and `tags`. Empty text makes one group of all snapshots.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut by = Self {
             host: false,
@@ -56,7 +56,7 @@ impl GroupBy {
         paths.sort_unstable();
         let mut tags: Vec<&str> = snapshot.tags.iter().map(String::as_str).collect();
         tags.sort_unstable();
-        // States of one volume belong together: `volume@state`.
+        // All states of a volume belong together: their names are `volume@state`.
         let name = match snapshot.kind {
             SnapshotKind::Volume => snapshot.name.split('@').next().unwrap_or_default(),
             _ => snapshot.name.as_str(),
@@ -69,7 +69,7 @@ impl GroupBy {
     }
 }
 
-/// What the snapshots of a group have in common; `None` where it does not matter.
+/// The common properties of a group. `None` for properties that are not compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupKey<'a> {
     /// The host.
@@ -80,20 +80,20 @@ pub struct GroupKey<'a> {
     pub tags: Option<Vec<&'a str>>,
 }
 
-/// Snapshots that belong together.
+/// A group of snapshots.
 #[derive(Clone, Debug)]
 pub struct Group<'a> {
-    /// What they have in common.
+    /// Their common properties.
     pub key: GroupKey<'a>,
-    /// Newest first.
+    /// The snapshots, newest first.
     pub snapshots: Vec<&'a Snapshot>,
 }
 
 impl Group<'_> {
-    /// For people: `host a, path /home`.
+    /// Describes the group: `host a, paths /home`.
     pub fn describe(&self) -> String {
         let mut parts = Vec::new();
-        // Volumes are of no host.
+        // Snapshots of volumes have no host.
         if let Some(host) = self.key.host.filter(|host| !host.is_empty()) {
             parts.push(format!("host {host}"));
         }
@@ -123,7 +123,7 @@ impl fmt::Display for Group<'_> {
     }
 }
 
-/// All groups, in order of their keys.
+/// Returns all groups, in the order of their keys.
 pub fn group<'a>(snapshots: impl IntoIterator<Item = &'a Snapshot>, by: GroupBy) -> Vec<Group<'a>> {
     let mut groups = std::collections::BTreeMap::<GroupKey<'a>, Vec<&'a Snapshot>>::new();
     for snapshot in snapshots {
@@ -132,7 +132,7 @@ pub fn group<'a>(snapshots: impl IntoIterator<Item = &'a Snapshot>, by: GroupBy)
     groups
         .into_iter()
         .map(|(key, mut snapshots)| {
-            // The id decides between equal times, so that two runs choose alike.
+            // The id orders equal times, so that two runs make the same choice.
             snapshots.sort_by_key(|s| std::cmp::Reverse((s.taken, s.id)));
             Group { key, snapshots }
         })

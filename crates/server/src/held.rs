@@ -1,9 +1,17 @@
-//! The pool of one command: opened for it, or held by the server that runs it.
+//! Server state: one pool, its volumes, and everything that the threads and clients of a server
+//! share. Commands and the server call this.
 //!
-//! Invariant: commands that write to a held pool take turns, in the order in which they came, as the
-//! pool's lock makes processes refuse each other; so each sees the snapshots that it changes. Volumes
-//! need no turn: their room lets changes of names follow each other. Called by the commands and the
-//! server.
+//! Invariant: commands that write to a served pool take the writer lock in the order of their
+//! arrival, so each sees the snapshots that it changes. Between processes, the pool's lock file
+//! does the same by refusing the second. Changes of volumes do not need the writer lock: the
+//! `volumes` crate orders changes of names itself.
+//!
+//! ```text
+//! commands --- for_reading, for_writing --> OpenPool (hold, writer lock)
+//! threads ---- scrub, collecting, defrag, copies (one state per maintenance task)
+//! device I/O - turn --> DeviceQueue (I/O grants by share)
+//! NBD, mounts - meter, open_file, clients, disconnect
+//! ```
 
 mod collecting;
 mod copies;
@@ -62,38 +70,39 @@ pub use trouble::Trouble;
 use turns::{Turn, Turns};
 use volume::Volume;
 
-/// Waits for a turn at the device, between looks at the wish to stop.
+/// Time between two checks for a stop request, while maintenance waits for an I/O grant.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a server holds.
+/// The state of a server. See the module's head.
 pub struct Held {
     /// Directory of the pool.
     pub path: PathBuf,
-    /// Open for writing.
+    /// The pool, open for writing.
     pub pool: Arc<Pool>,
-    /// Its volumes, open.
+    /// The pool's volumes, open.
     pub volumes: Arc<Volumes>,
-    /// When that was.
+    /// Time at which the server opened the pool.
     pub since: Instant,
-    /// Its verification.
+    /// State of the scrub.
     pub scrub: Scrubbing,
-    /// Giving back its space.
+    /// State of garbage collection.
     pub collecting: Collecting,
-    /// Its defragmentation.
+    /// State of defragmentation.
     pub defrag: Defragmenting,
-    /// Where all that uses the pool's device takes turns.
+    /// Grants I/O to every user of the pool's device.
     pub device: Arc<DeviceQueue>,
     shares: Mutex<Shares>,
-    /// Who gets how much memory.
+    /// The memory budget of each owner.
     pub memory: MemoryPlan,
-    /// Copies to other pools.
+    /// Copies to other pools that are in progress.
     pub copies: Arc<Copies>,
     turns: Arc<Turns>,
-    /// What volumes were asked to store and could not.
+    /// The last request to a volume that the store failed or had no space for, until a flush
+    /// succeeds.
     pub refused: Arc<Trouble>,
-    /// Checkpoints that could not be made.
+    /// The last failed checkpoint, until one succeeds.
     pub stuck: Trouble,
-    /// Of every name that was ever opened by a client.
+    /// One meter for every export name that a client ever opened.
     meters: Mutex<BTreeMap<String, Arc<Meter>>>,
     servers: Mutex<Vec<ServerHandle>>,
     findings: findings::LastFindings,
@@ -102,8 +111,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// Takes volumes and their pool, in this directory, over from whoever opened them behind this queue,
-    /// with these shares and this much memory.
+    /// Takes over the volumes in the pool directory `path`. `device` is the queue through which the
+    /// caller opened the pool.
     pub fn new(
         path: PathBuf,
         volumes: Volumes,
@@ -137,24 +146,25 @@ impl Held {
         }
     }
 
-    /// Who gets how much of the device.
+    /// Returns the shares of the device.
     pub fn shares(&self) -> Shares {
         *self.shares.lock()
     }
 
-    /// Others from now on.
+    /// Changes the shares of the device from now on.
     pub fn set_shares(&self, shares: Shares) -> Result<(), InvalidShares> {
         let mut before = self.shares.lock();
         self.device.set(shares.plan)?;
         *before = shares;
         drop(before);
-        // It may be time for one now.
+        // The shares say how soon a scrub is due: let its thread look again.
         self.scrub.wake();
         Ok(())
     }
 
-    /// A turn of maintenance at the device, for one step of about so many bytes. Waits for it, until
-    /// somebody asks to stop.
+    /// Waits for an I/O grant for one maintenance step of about `bytes` bytes.
+    ///
+    /// Returns [`Interrupted`] when the server or the command is asked to stop.
     pub fn turn(
         &self,
         flow: Flow,
@@ -168,46 +178,48 @@ impl Held {
         Ok(turn)
     }
 
-    /// The pool, for reading.
+    /// Returns the pool for reading.
     pub fn for_reading(&self) -> OpenPool {
         OpenPool {
-            // Before any name is read: what it leads to stays while the command runs.
+            // The hold begins before the command reads any name: gc then keeps what the names
+            // reach.
             _hold: Some(self.pool.hold()),
             pool: Arc::clone(&self.pool),
             _turn: None,
         }
     }
 
-    /// The pool, when it is this command's turn to write. `waiting` is called when others are before.
+    /// Waits for the writer lock and returns the pool. Calls `waiting` if another writer has the
+    /// lock.
     pub fn for_writing(
         &self,
         interrupt: &Interrupt,
         waiting: impl FnOnce(),
     ) -> io::Result<OpenPool> {
         let turn = Turns::take(&self.turns, interrupt, waiting)?;
-        // Readers beside this server may have found damage.
+        // Readers in other processes may have recorded damage.
         self.pool.take_up_news();
         Ok(OpenPool {
-            // Before any name is read that the command may refer to.
+            // The hold begins before the command reads any name that it may refer to.
             _hold: Some(self.pool.hold()),
             pool: Arc::clone(&self.pool),
             _turn: Some(turn),
         })
     }
 
-    /// What measures the requests for an export.
+    /// Returns the meter of an export's requests.
     pub fn meter(&self, export: &str) -> Arc<Meter> {
         let mut meters = self.meters.lock();
         let new = || Arc::new(Meter::telling(&self.refused));
         Arc::clone(meters.entry(export.to_owned()).or_insert_with(new))
     }
 
-    /// Reads that clients have asked for so far.
+    /// Returns the number of client reads since the server began.
     pub fn reads_asked(&self) -> u64 {
         self.meters.lock().values().map(|meter| meter.reads()).sum()
     }
 
-    /// What cannot be done at the moment, for people; empty when all is well.
+    /// Returns messages about what fails at the moment. Empty if all is well.
     pub fn failing(&self) -> Vec<String> {
         let refused = self.refused.read();
         let refused = refused.map(|what| format!("writes to volumes fail: {what}"));
@@ -216,42 +228,42 @@ impl Held {
         refused.into_iter().chain(stuck).collect()
     }
 
-    /// Serves NBD here too, until [`Held::take_servers`].
+    /// Registers an NBD server that serves this state until [`Held::take_servers`].
     pub fn add_server(&self, server: ServerHandle) {
         self.servers.lock().push(server);
     }
 
-    /// The NBD servers, to stop them.
+    /// Removes and returns the NBD servers, so that the caller can stop them.
     pub fn take_servers(&self) -> Vec<ServerHandle> {
         std::mem::take(&mut *self.servers.lock())
     }
 
-    /// A volume as an open file of a mount.
+    /// Registers a volume as an open file of a mount.
     pub fn open_file<V: Volume>(&self, name: &str, volume: V) -> OpenFile<V> {
         OpenFiles::open(&self.files, name, volume)
     }
 
-    /// Directories of snapshots that mounts have in memory.
+    /// Returns the cache of snapshot directories that mounts share.
     pub fn directories(&self) -> &Arc<Directories> {
         &self.directories
     }
 
-    /// Connections and open files that use an export.
+    /// Returns the number of connections and open files that use an export.
     pub fn clients(&self, export: &str) -> usize {
         let servers = self.servers.lock();
         let connections = servers.iter().map(|server| server.clients(export));
         connections.sum::<usize>() + self.files.count(export)
     }
 
-    /// Those of [`clients`](Self::clients) whose client has not disconnected.
+    /// The same without connections whose client has disconnected already.
     pub fn clients_connected(&self, export: &str) -> usize {
         let servers = self.servers.lock();
         let connected = |server: &ServerHandle| server.clients_connected(export);
         servers.iter().map(connected).sum::<usize>() + self.files.count(export)
     }
 
-    /// Ends the connections that use an export, when what they asked for was answered, and lets its
-    /// open files fail.
+    /// Disconnects the clients of an export and returns their number. Connections end when their
+    /// requests are answered. Open files fail from now on.
     pub fn disconnect(&self, export: &str) -> usize {
         let servers = self.servers.lock();
         let closed = servers.iter().map(|server| server.close_export(export));
@@ -259,12 +271,12 @@ impl Held {
     }
 }
 
-/// An open pool, and the right to it.
+/// An open pool with a hold and, for writers, the writer lock.
 pub struct OpenPool {
     pool: Arc<Pool>,
-    /// Keeps what the pool's names reach while the command refers to it.
+    /// Keeps containers from deletion while the command refers to what its names reach.
     _hold: Option<Hold>,
-    /// Given back after everything else of the command.
+    /// Fields drop in order: the writer lock is released after the hold.
     _turn: Option<Turn>,
 }
 
@@ -272,7 +284,7 @@ impl From<Pool> for OpenPool {
     fn from(pool: Pool) -> Self {
         Self {
             pool: Arc::new(pool),
-            // Nobody else writes.
+            // A pool that this process opened has its own hold, or the pool's lock.
             _hold: None,
             _turn: None,
         }

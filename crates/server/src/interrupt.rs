@@ -1,9 +1,10 @@
-//! The wish to stop (SIGINT, SIGTERM) and "say how far you are" (SIGUSR1), as flags.
+//! Stop requests (SIGINT, SIGTERM) and progress requests (SIGUSR1) as flags. Commands, tasks and
+//! threads poll them.
 //!
-//! Invariant: a handler only sets a flag and writes a byte; drivers poll the flag between bounded
-//! steps and leave the pool as it was committed last; whoever waits for a descriptor waits for the
+//! Invariant: a signal handler only sets a flag and writes a byte. Long work polls the flag between
+//! bounded steps and leaves the pool as it was last committed. Waits for a descriptor wait for the
 //! byte too. A second signal ends the process at once, which loses no stored byte. Commands that a
-//! server runs for others have flags of their own, which no signal raises.
+//! server runs for clients have their own flags, which signals do not set.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// A shared view of the flags.
+/// Shared handle of the flags.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     stop: Arc<AtomicBool>,
@@ -27,7 +28,7 @@ pub struct Interrupt {
     wake: Option<Arc<Wake>>,
 }
 
-/// Readable, for ever, from when the flag was raised.
+/// A socket pair that becomes and stays readable once the flag is set.
 #[derive(Debug)]
 struct Wake {
     raised: UnixStream,
@@ -43,12 +44,12 @@ impl Wake {
 }
 
 impl Interrupt {
-    /// Flags that only [`Interrupt::request`] raises and that end no wait: for tests.
+    /// Makes flags that only [`Interrupt::request`] sets and that end no wait: for tests.
     pub fn detached() -> Self {
         Self::default()
     }
 
-    /// Flags that only [`Interrupt::request`] and [`Interrupt::request_report`] raise.
+    /// Makes flags that only [`Interrupt::request`] and [`Interrupt::request_report`] set.
     pub fn of_command() -> io::Result<Self> {
         Ok(Self {
             wake: Some(Arc::new(Wake::new()?)),
@@ -56,13 +57,14 @@ impl Interrupt {
         })
     }
 
-    /// Takes over the signals. Once a process, at its start. A second signal ends the process with
-    /// `exit_code`.
+    /// Installs the signal handlers. Called once, at the start of the process. A second signal ends
+    /// the process with `exit_code`.
     pub fn install(exit_code: u8) -> io::Result<Self> {
         use signal_hook::{flag, low_level::pipe};
         let flags = Self::of_command()?;
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the first signal finds the flag down and raises it.
+            // The order matters: the shutdown handler must see the flag before the first signal
+            // sets it.
             let code = i32::from(exit_code);
             flag::register_conditional_shutdown(signal, code, Arc::clone(&flags.stop))?;
             flag::register(signal, Arc::clone(&flags.stop))?;
@@ -74,12 +76,12 @@ impl Interrupt {
         Ok(flags)
     }
 
-    /// The user asked to stop.
+    /// Returns true if the user asked to stop.
     pub fn requested(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Fails when the user asked to stop: for `?` between steps.
+    /// Fails if the user asked to stop: for `?` between steps.
     pub fn check(&self) -> Result<(), Interrupted> {
         match self.requested() {
             true => Err(Interrupted),
@@ -87,21 +89,21 @@ impl Interrupt {
         }
     }
 
-    /// As if the user had asked.
+    /// Sets the stop flag and ends waits.
     pub fn request(&self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(wake) = &self.wake {
-            // When it does not fit, there is something to read already.
+            // If the socket is full, it is readable already.
             let _ = (&wake.raise).write(&[1]);
         }
     }
 
-    /// As if the user had asked how far we are.
+    /// Sets the progress flag.
     pub fn request_report(&self) {
         self.report.store(true, Ordering::Relaxed);
     }
 
-    /// Waits so long; true at once when the user asks to stop.
+    /// Waits this long, or until a stop request. Returns true after a stop request.
     pub fn wait(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {
@@ -113,13 +115,13 @@ impl Interrupt {
             let mut fds: Vec<PollFd<'_>> = raised
                 .map(|wake| PollFd::new(&wake.raised, PollFlags::IN))
                 .collect();
-            // Ended early or failing, the time decides.
+            // A poll that fails or ends early is repeated until the time is over.
             let left = Timespec::try_from(left).ok();
             let _ = poll(&mut fds, left.as_ref());
         }
     }
 
-    /// Waits until a descriptor is ready, or fails when the user asks to stop.
+    /// Waits until a descriptor is ready. Fails when the user asks to stop.
     pub fn wait_for(&self, fd: impl AsFd, ready: PollFlags) -> io::Result<()> {
         loop {
             let fd = PollFd::new(&fd, ready);
@@ -131,7 +133,7 @@ impl Interrupt {
                 None => poll(&mut [fd], None).map(|_| [true, false]),
             };
             match polled {
-                // What is ready is done even then: last words find their way.
+                // A ready descriptor takes precedence, so that final messages are still written.
                 Ok([true, _]) => return Ok(()),
                 Ok([_, true]) => return Err(io::Error::other(Interrupted)),
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -140,12 +142,12 @@ impl Interrupt {
         }
     }
 
-    /// The flag itself, for rooms that know only a flag.
+    /// Returns the stop flag itself, for crates that only know a flag.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
 
-    /// True once for each time that the user asked how far we are.
+    /// Returns true once after each progress request.
     pub fn take_report_request(&self) -> bool {
         self.report.swap(false, Ordering::Relaxed)
     }

@@ -1,21 +1,21 @@
-//! What `latest` means: one rule for every command and for mounts.
+//! The meaning of `latest`: one rule, which every command and mounts call.
 //!
-//! Invariant: the newest snapshot of files among those that are meant; where none of them is of files, the
-//! newest of them. Snapshots are ordered by their time, then by their name.
+//! Invariant: `latest` is the newest snapshot of files among the candidates, or the newest of all
+//! if none is of files. The order is by time, then by id.
 
 use format::snapshot::{Snapshot, SnapshotKind};
 use units::{SnapshotId, UnixNanos};
 
-/// What makes a snapshot the latest: the greatest is.
+/// Rank of a snapshot. The greatest rank is the latest snapshot.
 pub type Rank = (bool, UnixNanos, SnapshotId);
 
-/// Of one snapshot.
+/// Returns the rank of a snapshot.
 pub fn rank(snapshot: &Snapshot) -> Rank {
     let is_of_files = snapshot.kind == SnapshotKind::Tree;
     (is_of_files, snapshot.taken, snapshot.id)
 }
 
-/// The latest of these.
+/// Returns the latest of these snapshots.
 pub fn latest<'a>(of: impl Iterator<Item = &'a Snapshot>) -> Option<&'a Snapshot> {
     of.max_by_key(|snapshot| rank(snapshot))
 }

@@ -1,9 +1,17 @@
-//! The state of a server, and what its clients see of it: control socket, mounts, metrics, findings.
+//! Server state and everything that clients see of it: control socket, mounts, metrics, findings.
+//! The program `quintet` calls this crate.
 //!
-//! Invariant: nothing here knows a command, a flag, JSON or an exit code; the program hands over what
-//! runs commands for clients ([`control::Commands`]). Errors have kinds. Times, sizes and groups of
-//! snapshots are here too, as people write them: findings and mounts use the words of the command line.
-//! The program `quintet` calls this.
+//! Invariant: nothing here knows a command, a flag, JSON or an exit code. The program passes in the
+//! code that runs commands for clients ([`control::Commands`]). Errors have kinds. This crate also
+//! parses and prints times, sizes and snapshot groups, because findings and mounts use the words of
+//! the command line.
+//!
+//! ```text
+//! client ---- control socket --> control --> Commands (implemented by the program)
+//! NBD, FUSE -- exports, mount --> volumes and snapshots of the pool
+//! threads --- checkpoints, scrub, defragmentation, gc --> held::Held
+//! status, top, metrics <-- held::Live, findings
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod calendar;

@@ -1,44 +1,46 @@
-//! `--memory`, divided: one table with a share for every consumer.
+//! Divides `--memory` among all consumers of memory. `serve`, `mount` and commands on volumes open
+//! pools with the plan, and `status --memory-plan` shows it ([decision
+//! 31](../../../docs/decisions/0031-one-memory-plan.md)).
 //!
-//! Invariant: pure arithmetic; the shares sum to no more than the whole, and whoever keeps much in
-//! memory has its number from here. `serve`, `mount` and commands on volumes open pools with it;
-//! `status --memory-plan` shows it ([decision 31](../../../docs/decisions/0031-one-memory-plan.md)).
+//! Invariant: arithmetic only. The shares add up to no more than the total. Every consumer of much
+//! memory takes its limit from here.
 
 use crate::sizes;
 use store::PoolMemory;
 use volumes::VolumesMemory;
 
-/// A process with less memory cannot hold one container and its queue, bytes.
+/// Minimum memory, bytes: enough for one container and its queue.
 pub const MEMORY_BYTES_MIN: u64 = 32 << 20;
-/// Fewest and most bytes of the journal's buffers.
+/// Limits of the journal's buffers, bytes.
 const JOURNAL_BYTES: (usize, usize) = (4 << 20, 32 << 20);
-/// Large requests get no more, bytes: more does not make them faster.
+/// Maximum for large requests, bytes. More does not make them faster.
 const REQUESTS_BYTES_MAX: usize = 512 << 20;
 
-/// Bytes for each consumer; 0 for those that are not there.
+/// Bytes for each consumer. 0 for consumers that do not exist in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPlan {
-    /// What is divided.
+    /// The total that is divided.
     pub all: usize,
-    /// What the pool is opened with: the sum of `pool`, rounded up.
+    /// Memory for the pool: the sum of `pool`, rounded up.
     pub pool_bytes: usize,
-    /// The pool's shares.
+    /// Shares of the pool.
     pub pool: PoolMemory,
-    /// What the volumes are opened with: the sum of `volumes`.
+    /// Memory for the volumes: the sum of `volumes`.
     pub volumes_bytes: u64,
-    /// The volumes' shares.
+    /// Shares of the volumes.
     pub volumes: VolumesMemory,
     /// Buffers of the journal.
     pub journal: usize,
-    /// Directories that mounts show.
+    /// Cached directories of mounts.
     pub mounts: usize,
-    /// Large requests of NBD clients that are under way.
+    /// Large requests of NBD clients in flight.
     pub requests: usize,
 }
 
 impl MemoryPlan {
-    /// Of a server, or of a command that opens volumes; their journal has so many bytes. The pool gets
-    /// six sixteenths: what clients read is in the page cache of the volumes.
+    /// Plan of a server, or of a command that opens volumes. `journal_bytes` is the size of the
+    /// journal. The pool gets six sixteenths, because the volumes' page cache has the data that
+    /// clients read.
     pub fn of(bytes: usize, journal_bytes: u64) -> Self {
         let sixteenth = bytes / 16;
         let (pool_bytes, mounts) = (sixteenth * 6, sixteenth);
@@ -59,7 +61,7 @@ impl MemoryPlan {
         }
     }
 
-    /// Of a server of images that holds no pool.
+    /// Plan of an image server, which opens the pool for reading only.
     pub fn of_images(bytes: usize) -> Self {
         let requests = (bytes / 16).min(REQUESTS_BYTES_MAX);
         let pool_bytes = bytes - requests;
@@ -72,7 +74,7 @@ impl MemoryPlan {
         }
     }
 
-    /// Of a mount that holds no pool.
+    /// Plan of a mount that opens the pool for reading only.
     pub fn of_mount(bytes: usize) -> Self {
         let mounts = bytes / 16;
         let pool_bytes = bytes - mounts;
@@ -85,15 +87,16 @@ impl MemoryPlan {
         }
     }
 
-    /// What one of so many NBD sockets may take for large reads, and as much again for large writes,
-    /// bytes. The largest request is served even if it needs more.
+    /// Returns the limit of one of this many NBD sockets for large reads, and again for large
+    /// writes, bytes. A larger single request is still served.
     pub fn requests_of_socket(&self, sockets: usize) -> u64 {
         (self.requests / 2 / sockets.max(1)) as u64
     }
 
-    /// Every consumer and its bytes. Names are those of the metric `quintet_memory_bytes`.
+    /// Returns every consumer and its bytes. The names are those of the metric
+    /// `quintet_memory_bytes`.
     pub fn shares(&self) -> [(&'static str, u64); 11] {
-        // All fields, so that a new one is not forgotten.
+        // All fields are named, so that a new field must be handled here.
         let Self {
             all: _,
             pool_bytes: _,
@@ -131,7 +134,7 @@ impl MemoryPlan {
         ]
     }
 
-    /// For people, a line a consumer; `used` knows what some have in use.
+    /// Describes the plan, one consumer a line. `used` lists the present use of some consumers.
     pub fn lines(&self, used: &[(&str, u64)]) -> Vec<String> {
         let line = |(name, bytes): (&str, u64)| {
             let planned = sizes::display(bytes);
@@ -152,7 +155,8 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Every MiB up to 4 GiB, then ever larger steps up to 1 TiB, and odd sizes beside each.
+    /// Returns every MiB up to 4 GiB, then larger and larger steps up to 1 TiB, and odd sizes
+    /// beside each.
     fn sizes() -> impl Iterator<Item = usize> {
         let small = (MEMORY_BYTES_MIN as usize / MIB..4096).map(|mib| mib * MIB);
         let large =

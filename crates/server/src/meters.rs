@@ -1,8 +1,8 @@
-//! What clients ask of an export, and how long it took.
+//! Meters of client requests by export: counts, bytes, latencies, errors. The server's exports
+//! write them; `top`, `status` and the metrics read them.
 //!
-//! Invariant: measuring never changes an answer and takes no lock; every reading only grows. One
-//! meter for each name that is exported, whoever opens it. Called by the server's exports; `top`,
-//! `status` and the metrics read.
+//! Invariant: measuring does not change an answer and takes no lock while writes succeed. Counts
+//! never decrease. Each exported name has one meter, whichever client opens it.
 
 use crate::held::Trouble;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use volume::{
 };
 use volumes::CacheMeter;
 
-/// Buckets of a latency histogram: four for each doubling, from 1 us to a minute.
+/// Number of buckets of a latency histogram: four for each doubling, from 1 us to a minute.
 pub const BUCKETS: usize = 104;
 
-/// What was asked for.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Bytes.
+    /// Read.
     Read,
-    /// Bytes to keep.
+    /// Write.
     Write,
-    /// That they are durable.
+    /// Flush.
     Flush,
-    /// Discards, zeroes, extents.
+    /// Discard, write zeroes, extents.
     Other,
 }
 
 impl Asked {
-    /// All of them, with their names in metrics.
+    /// All kinds, with their names in metrics.
     pub const ALL: [(Self, &'static str); 4] = [
         (Self::Read, "read"),
         (Self::Write, "write"),
@@ -40,7 +40,7 @@ impl Asked {
     ];
 }
 
-/// The numbers of one kind of request while they change.
+/// Counters of one kind of request.
 struct Kind {
     count: AtomicU64,
     bytes: AtomicU64,
@@ -59,28 +59,28 @@ impl Default for Kind {
     }
 }
 
-/// See the module's head.
+/// Meter of an export. See the module's head.
 #[derive(Default)]
 pub struct Meter {
     kinds: [Kind; Asked::ALL.len()],
     errors: AtomicU64,
     in_flight: AtomicU64,
-    /// Of views; volumes have their own.
+    /// Cache counters of snapshots. Volumes have their own.
     pub cache: Arc<CacheMeter>,
-    /// Whom to tell that the store fails, and that it does not any more.
+    /// Records requests that the store failed or had no space for, until a flush succeeds.
     trouble: Arc<Trouble>,
 }
 
-/// The numbers of one kind of request.
+/// Reading of one kind of request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindReading {
-    /// Requests that ended, failed ones included.
+    /// Requests that ended, including failed ones.
     pub count: u64,
-    /// Bytes that they were about.
+    /// Bytes of these requests.
     pub bytes: u64,
-    /// Time that they took, all together, microseconds.
+    /// Sum of their durations, microseconds.
     pub busy_us: u64,
-    /// How many took how long; see [`bucket_limit_us`].
+    /// Number of requests by duration. See [`bucket_limit_us`].
     pub latency: [u64; BUCKETS],
 }
 
@@ -95,19 +95,19 @@ impl Default for KindReading {
     }
 }
 
-/// What a meter shows.
+/// Reading of a meter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// In the order of [`Asked::ALL`].
+    /// Readings in the order of [`Asked::ALL`].
     pub kinds: [KindReading; Asked::ALL.len()],
-    /// Requests that failed.
+    /// Number of requests that failed.
     pub errors: u64,
-    /// Requests under way now.
+    /// Number of requests in flight.
     pub in_flight: u64,
 }
 
 impl Meter {
-    /// Tells `trouble` of writes and flushes that the store cannot do.
+    /// Makes a meter that records failures of the store in `trouble`.
     pub fn telling(trouble: &Arc<Trouble>) -> Self {
         Self {
             trouble: Arc::clone(trouble),
@@ -115,13 +115,13 @@ impl Meter {
         }
     }
 
-    /// Reads that ended.
+    /// Returns the number of reads that ended.
     pub fn reads(&self) -> u64 {
         let [reads, ..] = &self.kinds;
         reads.count.load(Relaxed)
     }
 
-    /// What it shows now.
+    /// Returns the present reading.
     pub fn read(&self) -> Reading {
         let kind = |kind: &Kind| KindReading {
             count: kind.count.load(Relaxed),
@@ -170,7 +170,7 @@ impl Meter {
     }
 }
 
-/// Which bucket counts a request of `us` microseconds.
+/// Returns the bucket of a duration, microseconds.
 fn bucket(us: u64) -> usize {
     if us < 4 {
         return us as usize;
@@ -180,7 +180,7 @@ fn bucket(us: u64) -> usize {
     ((octave as usize - 1) * 4 + quarter as usize).min(BUCKETS - 1)
 }
 
-/// Requests in this bucket took less than so many microseconds.
+/// Returns the upper limit of a bucket, microseconds, exclusive.
 pub fn bucket_limit_us(bucket: usize) -> u64 {
     match bucket {
         0..4 => bucket as u64 + 1,
@@ -192,7 +192,7 @@ pub fn bucket_limit_us(bucket: usize) -> u64 {
 }
 
 impl KindReading {
-    /// What was added since `earlier`.
+    /// Returns the difference to an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut latency = self.latency;
         for (now, then) in latency.iter_mut().zip(earlier.latency) {
@@ -206,7 +206,7 @@ impl KindReading {
         }
     }
 
-    /// Both together.
+    /// Returns the sum.
     pub fn and(&self, other: &Self) -> Self {
         let mut latency = self.latency;
         for (sum, more) in latency.iter_mut().zip(other.latency) {
@@ -220,12 +220,13 @@ impl KindReading {
         }
     }
 
-    /// Mean time of a request, microseconds; 0 when there was none.
+    /// Returns the mean duration, microseconds. 0 without requests.
     pub fn mean_us(&self) -> f64 {
         self.busy_us as f64 / self.count.max(1) as f64
     }
 
-    /// So many thousandths of the requests took less, microseconds; within a quarter, from above.
+    /// Returns the duration that this many thousandths of the requests stay below, microseconds.
+    /// The result is rounded up by at most a quarter.
     pub fn quantile_us(&self, thousandths: u64) -> u64 {
         let counted: u64 = self.latency.iter().sum();
         let wanted = (counted * thousandths).div_ceil(1000);
@@ -241,7 +242,7 @@ impl KindReading {
 }
 
 impl Reading {
-    /// What was added since `earlier`; what is under way is as now.
+    /// Returns the difference to an earlier reading. Requests in flight are the present ones.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut kinds = self.kinds.clone();
         for (now, then) in kinds.iter_mut().zip(&earlier.kinds) {
@@ -254,21 +255,21 @@ impl Reading {
         }
     }
 
-    /// All kinds together.
+    /// Returns the sum of all kinds.
     pub fn all(&self) -> KindReading {
         let none = KindReading::default();
         self.kinds.iter().fold(none, |sum, kind| sum.and(kind))
     }
 }
 
-/// Measures every request on its way to the volume behind.
+/// Measures every request to the volume below.
 pub struct Metered<V> {
     inner: V,
     meter: Arc<Meter>,
 }
 
 impl<V: Volume> Metered<V> {
-    /// Adds what `inner` is asked to `meter`.
+    /// Adds requests of `inner` to `meter`.
     pub fn new(inner: V, meter: Arc<Meter>) -> Self {
         Self { inner, meter }
     }
@@ -312,7 +313,8 @@ impl<V: Volume> FastPath for Metered<V> {
         below.is_cached(context, offset_bytes, len_bytes)
     }
 
-    /// Measured when it was done; if not, the write follows by the other way.
+    /// Counts a write that was done here. Otherwise the caller repeats it as an ordinary write,
+    /// which is counted there.
     fn write_now(
         &self,
         context: RequestContext,

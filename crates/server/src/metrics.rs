@@ -1,8 +1,8 @@
-//! What a server tells Prometheus.
+//! Metrics of a server in the format of Prometheus. The endpoint calls [`render`].
 //!
-//! Invariant: every metric stands in one table, with its unit in its name and its meaning beside it;
-//! nothing is told that is not in the table. Base units; counters end in `_total`. Rendering reads
-//! counters, and what the server finds wrong, which it looks for once a minute. Called by the endpoint.
+//! Invariant: every metric is in one table, with its unit in its name and its meaning beside it.
+//! Units are base units; names of counters end in `_total`. Rendering reads counters and the cached
+//! findings, which are renewed at most once a minute and commit.
 
 mod device;
 mod endpoint;
@@ -18,25 +18,25 @@ use nbd::wire::requests::Command;
 use store::HolderKind;
 use text::{Text, Value};
 
-/// How a metric behaves.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Goes up and down.
+    /// A value that can rise and fall.
     Gauge,
-    /// Only goes up while the server lives.
+    /// A count that only rises while the server lives.
     Counter,
     /// Counts by size.
     Histogram,
 }
 
-/// One line of the table.
+/// A line of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Name, with its unit.
+    /// Name, including its unit.
     pub name: &'static str,
-    /// How it behaves.
+    /// Type.
     pub kind: MetricKind,
-    /// What it means.
+    /// Help text.
     pub help: &'static str,
 }
 
@@ -122,13 +122,13 @@ table! {
     SCRUB_DAMAGED: Counter = "quintet_scrub_damaged_total", "Places that the scrub found damaged.";
 }
 
-/// Sources that are told.
+/// Maximum number of sources that are reported.
 const SOURCES_MAX: usize = 1000;
 
-/// Upper ends of the histogram's buckets, powers of two of microseconds: 16 us to 4 s.
+/// Upper limits of the histogram's buckets, powers of two of microseconds: 16 us to 4 s.
 const DURATION_LOG2_US: [u32; 10] = [4, 6, 8, 10, 12, 14, 16, 18, 20, 22];
 
-/// Everything, in the text format of Prometheus.
+/// Renders all metrics in the text format of Prometheus.
 pub fn render(held: &Held) -> String {
     let live = Live::of(held);
     let mut text = Text::default();

@@ -1,8 +1,15 @@
-//! The pool as a file system: every snapshot as a read-only tree, every volume as a file.
+//! The pool as a file system: every snapshot as a read-only tree, every volume and image as a file.
+//! The commands `mount` and `serve` call [`Mount`].
 //!
-//! Invariant: what is in a snapshot never changes, so the kernel may keep it for as long as it likes;
-//! which snapshots and volumes there are is looked up each time. Damage is an I/O error of the file or directory it hits, and is
-//! told once. The command `mount` calls [`PoolFiles`].
+//! Invariant: contents of snapshots never change, so the kernel may cache them without limit. The
+//! lists of snapshots and volumes are read for every look-up. Damage is an I/O error of the
+//! affected file or directory and is reported once.
+//!
+//! ```text
+//! fuse::Session --> PoolFiles --+-- SnapshotFiles: Items --> Views (by time, id, host, tag)
+//!                               |                       --> Directories (stored directories)
+//!                               +-- fuse::VolumeFiles --> Disks (volumes, images)
+//! ```
 
 mod appearance;
 mod directories;

@@ -1,23 +1,23 @@
-//! Names of snapshots, as people and clients read them.
+//! Short names of snapshots. Exports and commands that list snapshots call this.
 //!
-//! Invariant: a name begins as the snapshot's id does, so that commands take it for the snapshot.
-//! Called by exports and by commands that list snapshots.
+//! Invariant: a short name is the beginning of the snapshot's id, so that commands accept it for
+//! the snapshot.
 
 use crate::calendar;
 use format::snapshot::Snapshot;
 use jiff::tz::TimeZone;
 
-/// Digits of the beginning of a name.
+/// Number of digits of a short name.
 const SHORT_DIGITS: usize = 8;
 
-/// First digits of the name.
+/// Returns the first digits of the id.
 pub fn short_id(snapshot: &Snapshot) -> String {
     let mut id = snapshot.id.to_string();
     id.truncate(SHORT_DIGITS);
     id
 }
 
-/// What a client hears of a state.
+/// Returns the description of a state for clients.
 pub fn description(snapshot: &Snapshot, what: &str, zone: &TimeZone) -> String {
     let time = calendar::local(snapshot.taken, zone);
     format!("{what} of {time}, {}", short_id(snapshot))

@@ -1,8 +1,8 @@
-//! What a server's threads ask of the program around them.
+//! Services that the server's threads need from the program. [`crate::threads`] calls them; the
+//! program implements them.
 //!
-//! Invariant: a server knows no console and opens no pool but its own: it says here what happened,
-//! and the program finds the words and the place for them. Called by [`crate::threads`]; the
-//! program implements it.
+//! Invariant: a server has no console and opens no other pool. It reports events here, and the
+//! program chooses where they are shown.
 
 use crate::held::Replica;
 use crate::interrupt::Interrupt;
@@ -11,20 +11,20 @@ use std::fmt;
 use std::sync::Arc;
 use store::{LaneOptions, Pool};
 
-/// See the module's head.
+/// Services of the program. See the module's head.
 pub trait Program: Send + Sync {
-    /// Says something that nobody has to act on.
+    /// Reports an event that needs no action.
     fn note(&self, text: fmt::Arguments<'_>);
 
-    /// Says that something went wrong, and that the rest goes on.
+    /// Reports a failure that does not stop the server.
     fn warn(&self, text: fmt::Arguments<'_>);
 
-    /// Says what a step of the scrub has found.
+    /// Reports the findings of a scrub step.
     fn found(&self, found: &ScrubFindings);
 
-    /// Stores again what `pool`, which is open for writing, has lost and the replica has, and says
-    /// what that was. A replica that fails is a warning. `between` is called between small steps.
-    /// An error is why it ended early, in words.
+    /// Repairs lost chunks of `pool` from the replica, and reports the result. `pool` must be open
+    /// for writing. A failing replica is a warning. `between` is called between small steps. An
+    /// error is the reason for an early end, in words.
     fn repair(
         &self,
         replica: &Replica,

@@ -1,34 +1,35 @@
-//! What a scrub found, until it is noted in the pool.
+//! Findings of a scrub until they are recorded in the pool. `scrub` and the server's scrub thread
+//! call this.
 //!
-//! Invariant: what is set aside was set aside before it gets here; a note that is not made is made
-//! by the next commit of this process. Called by `scrub` and by the server's thread.
+//! Invariant: damaged regions are in quarantine before they get here. If recording fails, the next
+//! commit of this process records them.
 
 use maintenance::{ScrubFindings, Unread};
 use store::{LaneOptions, Pool, RegionPlace, StoreError};
 
-/// Of one pass.
+/// Findings of one pass.
 #[derive(Default)]
 pub struct ScrubNotes {
-    /// Places found damaged.
+    /// Number of damaged places.
     pub damaged: u64,
-    /// ... of them, those that the pool did not know of.
+    /// Number of damaged places that the pool did not know or that parity restored.
     pub news: u64,
-    /// Containers that the device did not give.
+    /// Number of containers that could not be read from the device.
     pub failures: u64,
-    /// Something has to be noted in the pool.
+    /// A finding must be recorded in the pool.
     is_unnoted: bool,
-    /// Whole containers of which what can be read is to be stored anew.
+    /// Damaged containers, as a whole, whose readable chunks are to be stored again.
     whole: Vec<RegionPlace>,
 }
 
 impl ScrubNotes {
-    /// Takes up what a step found.
+    /// Adds the findings of a step.
     pub fn add(&mut self, found: &ScrubFindings) {
         for damaged in &found.damaged {
             self.damaged += 1;
             if damaged.is_restored() {
                 self.news += 1;
-                // The pool's note goes.
+                // The pool's record of this damage must be removed.
                 self.is_unnoted |= damaged.is_known;
             } else if !damaged.is_known {
                 self.news += 1;
@@ -40,12 +41,12 @@ impl ScrubNotes {
         self.is_unnoted |= !found.taken_back.is_empty();
     }
 
-    /// True when something is to be noted in the pool.
+    /// Returns true if a finding must be recorded in the pool.
     pub fn is_unnoted(&self) -> bool {
         self.is_unnoted
     }
 
-    /// Notes it; it is this process's turn to write.
+    /// Records the findings. The caller must have the writer lock.
     pub fn note(&mut self, pool: &Pool, lane: LaneOptions) -> Result<(), StoreError> {
         if self.is_unnoted {
             pool.note_damage(&self.whole, lane)?;
@@ -56,7 +57,7 @@ impl ScrubNotes {
     }
 }
 
-/// Says that the device did not give a container.
+/// Returns the message about a container that could not be read.
 pub fn unread_words(unread: &Unread) -> String {
     let Unread { container, error } = unread;
     format!("container {container} was not verified: {error}")

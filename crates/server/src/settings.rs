@@ -1,7 +1,7 @@
-//! What a user tells a server, as data: variables of the environment, and shares of the device.
+//! Settings of a server: environment variables, shares of the device and automatic maintenance. The
+//! program and the server state call this. The command line has further settings.
 //!
-//! Invariant: a value that makes no sense is refused with its name and never replaced by a default.
-//! The command line has further settings of its own.
+//! Invariant: an invalid value is refused with its name and never replaced by a default.
 
 mod environment;
 mod number;
@@ -15,7 +15,7 @@ pub use upkeep::Upkeep;
 
 use std::fmt;
 
-/// Why a setting was refused: its name and the reason.
+/// A refused setting: its name and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {why}")]
 pub struct SettingError {

@@ -1,14 +1,14 @@
-//! Sizes in bytes as people write and read them.
+//! Parses and formats sizes in bytes. The command line, settings and summaries call this.
 //!
-//! Invariant: what makes no sense is refused with the reason; K and KiB both mean 1024 bytes, and
-//! the ambiguous KB is refused. Command line, environment and summaries use this.
+//! Invariant: an invalid size is refused with the reason. K and KiB both mean 1024 bytes. KB is
+//! ambiguous and refused.
 
 const UNITS: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// More digits than this say nothing about bytes.
+/// Maximum number of decimals. Further digits are below a byte.
 const FRACTION_DIGITS_MAX: usize = 18;
 
-/// Why a size was refused.
+/// A refused size and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a size: {why} (examples: 4096, 64K, 1.5G, 2TiB)")]
 pub struct SizeError {
@@ -16,7 +16,7 @@ pub struct SizeError {
     why: &'static str,
 }
 
-/// Reads `4096`, `64K`, `1.5G`, `2TiB`, `512B`; letters in any case.
+/// Parses `4096`, `64K`, `1.5G`, `2TiB`, `512B`. Case does not matter.
 pub fn parse(text: &str) -> Result<u64, SizeError> {
     let refuse = |why| SizeError {
         text: text.to_owned(),
@@ -71,7 +71,7 @@ fn unit_shift(unit: &str) -> Result<u32, &'static str> {
         .ok_or("unknown unit")
 }
 
-/// Writes a size with three significant places or more: `0 B`, `1023 B`, `1.50 KiB`, `117 MiB`.
+/// Formats a size with at least three significant digits: `0 B`, `1023 B`, `1.50 KiB`, `117 MiB`.
 pub fn display(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes} B");

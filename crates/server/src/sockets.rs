@@ -1,7 +1,8 @@
-//! Where NBD clients come: a unix socket, a loopback address, and what the service manager opened.
+//! Starts the NBD servers of a server: on a Unix socket, on a loopback address, and on sockets that
+//! the service manager opened. `serve` calls this.
 //!
-//! Invariant: a socket that is served is one that only this user, or this machine, reaches; the NBD
-//! room refuses others. Called by `serve`.
+//! Invariant: only this user or this machine can reach a served socket. The crate `nbd` refuses
+//! others.
 
 use crate::held::Held;
 use crate::settings::Environment;
@@ -15,34 +16,34 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where NBD clients of a server come from, and how many at once.
+/// Sockets for NBD clients.
 pub struct NbdSockets<'a> {
-    /// A unix socket.
+    /// Path of a Unix socket.
     pub socket: Option<&'a Path>,
     /// A loopback address.
     pub listen: Option<SocketAddr>,
-    /// Connections at once, of each socket.
+    /// Maximum number of connections of each socket.
     pub connections: u16,
 }
 
-/// Why clients cannot come.
+/// Error of starting an NBD server.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// What the service manager opened is of no use.
+    /// The service manager passed a socket of another family.
     #[error("LISTEN_FDS: a socket that is neither of unix nor of TCP")]
     Family,
-    /// What the service manager says was not understood.
+    /// A variable of the service manager is invalid.
     #[error(transparent)]
     Service(#[from] ServiceError),
     /// A socket cannot be served.
     #[error(transparent)]
     Nbd(#[from] ServerError),
-    /// The system refused.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Where clients connect, as they write it.
+/// Returns the NBD URI for clients.
 pub fn place(socket: Option<&Path>, address: Option<SocketAddr>) -> String {
     match (socket, address) {
         (Some(path), _) => format!("nbd+unix:///?socket={}", path.display()),
@@ -51,7 +52,7 @@ pub fn place(socket: Option<&Path>, address: Option<SocketAddr>) -> String {
     }
 }
 
-/// Serves wherever it was asked for; says where.
+/// Starts all requested servers. Returns their URIs.
 pub fn start_nbd(
     environment: &Environment,
     wanted: &NbdSockets<'_>,
@@ -88,7 +89,7 @@ pub fn start_nbd(
     Ok(places)
 }
 
-/// A server on a socket that somebody else listens on, and its path if it has one.
+/// Makes a server on a socket of the service manager. Returns its path too, if it has one.
 fn of_manager(
     socket: OwnedFd,
     exports: Arc<dyn Exports>,

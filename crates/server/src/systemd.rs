@@ -1,7 +1,8 @@
-//! What a service and systemd say to each other: `Type=notify`, the watchdog, socket activation.
+//! The protocol between a service and systemd: `Type=notify`, the watchdog, socket activation
+//! (sd_notify(3), sd_listen_fds(3)). `serve` calls this.
 //!
-//! Invariant: without systemd's variables nothing is said and nothing taken; what cannot be said is
-//! not worth failing for once the service runs. (sd_notify(3), sd_listen_fds(3).) Called by `serve`.
+//! Invariant: without systemd's variables, nothing is sent or accepted. A notification that cannot
+//! be sent is ignored, because the service works without it.
 
 use crate::settings::{Environment, SettingError};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -14,39 +15,39 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// First descriptor that a service manager hands over.
+/// First descriptor that a service manager passes.
 const LISTEN_FIRST: i32 = 3;
-/// More is nonsense.
+/// Maximum number of descriptors. A larger number is a mistake.
 const LISTEN_MAX: i32 = 16;
 
-/// Why what a service manager says was not understood.
+/// Error in the variables or sockets of a service manager.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// Its socket cannot be used.
+    /// The notification socket cannot be used.
     #[error("NOTIFY_SOCKET")]
     Notify(#[source] io::Error),
-    /// How often it wants to hear of us is no number.
+    /// The watchdog interval is not a number.
     #[error("WATCHDOG_USEC")]
     Watchdog(#[source] ParseIntError),
-    /// How many sockets it opened is no number.
+    /// The number of sockets is not a number.
     #[error("LISTEN_FDS")]
     Sockets(#[source] ParseIntError),
-    /// A socket that it opened is not there.
+    /// A passed socket does not exist.
     #[error("LISTEN_FDS")]
     Socket(#[source] io::Error),
     /// A variable is not text.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The system refused.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Tells the service manager how things are.
+/// Sends notifications to the service manager.
 pub struct Notifier(Option<(UnixDatagram, SocketAddr)>);
 
 impl Notifier {
-    /// From `NOTIFY_SOCKET`.
+    /// Makes a notifier from `NOTIFY_SOCKET`.
     pub fn of(environment: &Environment) -> Result<Self, ServiceError> {
         let Some(place) = environment.value("NOTIFY_SOCKET") else {
             return Ok(Self(None));
@@ -56,10 +57,10 @@ impl Notifier {
         connected.map_err(ServiceError::Notify)
     }
 
-    /// Says `READY=1` and the like, one or more lines.
+    /// Sends a state, such as `READY=1`, one or more lines.
     pub fn say(&self, state: &str) {
         if let Some((socket, address)) = &self.0 {
-            // Nobody listens any more, or not now: nothing depends on it.
+            // The service does not depend on the service manager: errors are ignored.
             let _ = socket.send_to_addr(state.as_bytes(), address);
         }
     }
@@ -72,13 +73,14 @@ fn address(place: &OsStr) -> io::Result<SocketAddr> {
     }
 }
 
-/// Meant for this process, or for no process by number.
+/// Returns true if the variables are meant for this process: their process id is ours or not set.
 fn is_ours(environment: &Environment, name: &str) -> Result<bool, SettingError> {
     let pid = environment.text(name)?;
     Ok(pid.is_none_or(|pid| pid.trim() == getpid().as_raw_pid().to_string()))
 }
 
-/// How often the service manager wants to hear `WATCHDOG=1`, at least; half of what it said.
+/// Returns the interval of `WATCHDOG=1`: half of the service manager's limit. `None` without a
+/// watchdog.
 pub fn watchdog_interval(environment: &Environment) -> Result<Option<Duration>, ServiceError> {
     let Some(text) = environment.text("WATCHDOG_USEC")? else {
         return Ok(None);
@@ -90,7 +92,7 @@ pub fn watchdog_interval(environment: &Environment) -> Result<Option<Duration>, 
     Ok((us > 0).then(|| Duration::from_micros(us / 2)))
 }
 
-/// Listening sockets that the service manager opened for us.
+/// Returns the listening sockets that the service manager passed.
 pub fn listening_sockets(environment: &Environment) -> Result<Vec<OwnedFd>, ServiceError> {
     let Some(text) = environment.text("LISTEN_FDS")? else {
         return Ok(Vec::new());
@@ -101,7 +103,7 @@ pub fn listening_sockets(environment: &Environment) -> Result<Vec<OwnedFd>, Serv
     let count: i32 = text.trim().parse().map_err(ServiceError::Sockets)?;
     let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(io::Error::from)?;
     (LISTEN_FIRST..LISTEN_FIRST + count.clamp(0, LISTEN_MAX))
-        // A copy: who owns a descriptor by its number, the compiler does not know.
+        // Copies each descriptor: safe code cannot take ownership of one by its number.
         .map(|fd| {
             let taken = pidfd_getfd(&own, fd, PidfdGetfdFlags::empty());
             taken.map_err(|e| ServiceError::Socket(e.into()))

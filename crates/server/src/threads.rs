@@ -1,8 +1,17 @@
-//! The threads of a server beside those of its clients.
+//! The background threads of a server. The program starts and ends them, in its order.
 //!
-//! Invariant: each works in bounded steps and ends when it is dropped; none is waited for by a
-//! client, but by writers who need what it gives. They say through [`crate::program::Program`] what
-//! they find. The program starts and ends them, in its order.
+//! Invariant: each thread works in bounded steps and ends when its handle is dropped. Clients never
+//! wait for one, except writers that need the space that it frees. Threads report their findings
+//! through [`crate::program::Program`].
+//!
+//! ```text
+//! destager  - checkpoints: journal and overlays --> containers
+//! verifier  - scrub, repair
+//! defragger - defragmentation
+//! reclaimer - garbage collection
+//! watchdog  - tells the service manager that the server lives
+//! settle    - the last checkpoint, at the server's end
+//! ```
 
 mod background;
 pub mod defragger;

@@ -1,4 +1,6 @@
-//! Arguments of `backup`.
+//! Arguments of `backup`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use clap::Args;
 use server::sizes;
@@ -98,13 +100,13 @@ pub struct BackupArgs {
     pub stdin_filename: String,
 }
 
-/// Smallest region that may be asked for, bytes.
+/// Minimum region size, bytes.
 const REGION_BYTES_MIN: u64 = 64 << 10;
-/// Largest: what does not compress must still fit the 2 MiB that a stored region may take, with one
-/// chunk more than asked for.
+/// Maximum region size, bytes. Incompressible data, with one chunk more than requested, must fit
+/// into the 2 MiB of a stored region.
 const REGION_BYTES_MAX: u64 = 1536 << 10;
 
-/// A size that a region may have.
+/// Parses the size of a region.
 pub(super) fn region_size(text: &str) -> Result<usize, String> {
     let bytes = server::sizes::parse(text).map_err(|e| e.to_string())?;
     match usize::try_from(bytes) {

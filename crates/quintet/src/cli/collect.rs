@@ -1,4 +1,6 @@
-//! Arguments of `gc` and `undelete`.
+//! Arguments of `gc` and `undelete`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use clap::Args;
 use server::settings::period_s;
@@ -31,7 +33,8 @@ pub struct GcArgs {
     /// Copy no more than this in all: the rest is left for the next run
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub max_copy: Option<u64>,
-    /// Copy until no more than this is unused in containers of data that are needed in part, percent of what is needed
+    /// Copy until no more than this is unused in containers of data that are needed in part,
+    /// percent of what is needed
     #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=100))]
     pub max_unused: u64,
     /// How long forgotten snapshots can be taken back (0, 12h, 7d, 2w)
@@ -57,7 +60,7 @@ pub struct UndeleteArgs {
     pub snapshots: Vec<String>,
 }
 
-/// A span of time.
+/// A time span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeriodArg {
     /// Seconds.
@@ -65,15 +68,15 @@ pub struct PeriodArg {
 }
 
 impl PeriodArg {
-    /// What `gc` does unless the user says otherwise.
+    /// Default trash period of `gc`.
     pub const DEFAULT: Self = Self { seconds: 7 * DAY_S };
 
-    /// Reads `0`, or a number with `s`, `h`, `d` or `w`.
+    /// Parses `0`, or a number with `s`, `h`, `d` or `w`.
     pub fn parse(text: &str) -> Result<Self, String> {
         period_s(text).map(|seconds| Self { seconds })
     }
 
-    /// The same in nanoseconds.
+    /// Returns the span in nanoseconds.
     pub fn nanoseconds(self) -> i64 {
         i64::try_from(self.seconds)
             .unwrap_or(i64::MAX)

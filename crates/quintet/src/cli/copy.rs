@@ -1,4 +1,6 @@
-//! Arguments of `copy`.
+//! Arguments of `copy`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use super::FilterArgs;
 use clap::Args;
@@ -32,10 +34,10 @@ pub struct CopyArgs {
     /// All snapshots that the filters leave
     #[arg(long)]
     pub all: bool,
-    /// Which snapshots.
+    /// Filter for snapshots.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// Where to.
+    /// The receiving pool.
     #[command(flatten)]
     pub to: ToArgs,
     /// Say what would be sent and stored, and send nothing: reads what the copy would read
@@ -61,7 +63,7 @@ pub struct ToArgs {
     /// Directory of the pool that receives (or QUINTET_TO_REPOSITORY)
     #[arg(long, value_name = "POOL")]
     pub to: Option<PathBuf>,
-    /// How it opens.
+    /// Source of its password.
     #[command(flatten)]
     pub password: ToPasswordArgs,
 }
@@ -78,8 +80,8 @@ pub struct ToPasswordArgs {
     /// File with a recovery key of the receiving pool
     #[arg(long, value_name = "FILE")]
     pub to_key_file: Option<PathBuf>,
-    /// The receiving pool is not encrypted, and that is meant: else it is refused when a password is given, or
-    /// when it was encrypted before
+    /// The receiving pool is not encrypted, and that is meant: else it is refused when a password
+    /// is given, or when it was encrypted before
     #[arg(long, hide_short_help = true, conflicts_with_all = ["to_password_file", "to_password_command", "to_key_file"])]
     pub to_insecure_no_password: bool,
 }

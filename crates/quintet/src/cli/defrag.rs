@@ -1,4 +1,6 @@
-//! Arguments of `defrag`.
+//! Arguments of `defrag`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use clap::{Args, Subcommand};
 use server::sizes;
@@ -33,10 +35,10 @@ when the same is asked for again. A run that was under way when its process died
 server; without one, by `resume`. Asking for something else gives it up; what it copied stays."
 )]
 pub struct DefragArgs {
-    /// What to do; nothing: defragment, and wait for the end
+    /// The subcommand. Without one: defragment, and wait for the end
     #[command(subcommand)]
     pub command: Option<DefragCommand>,
-    /// What, and how.
+    /// Objects and limits of the run.
     #[command(flatten)]
     pub run: DefragRunArgs,
     /// Say what would be done, and do nothing
@@ -53,8 +55,8 @@ pub struct DefragArgs {
 /// Of a run.
 #[derive(Args, Clone, Debug)]
 pub struct DefragRunArgs {
-    /// Volumes, images or snapshots, by name or by the beginning of their id; none: whatever the trace
-    /// knows, or all volumes
+    /// Volumes, images or snapshots, by name or by the beginning of their id; none: whatever the
+    /// trace knows, or all volumes
     #[arg(value_name = "OBJECT")]
     pub objects: Vec<String>,
     /// Ask no trace: look at everything
@@ -116,7 +118,7 @@ Examples:
 }
 
 impl DefragArgs {
-    /// The switch, whichever way it was said.
+    /// Returns the subcommand, from either spelling.
     pub fn switch(&self) -> Option<DefragCommand> {
         match (self.pause, self.resume) {
             (true, _) => Some(DefragCommand::Pause),
@@ -128,7 +130,7 @@ impl DefragArgs {
     }
 }
 
-/// 1 to 100.
+/// A percentage from 1 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PercentArg(pub u8);
 

@@ -1,4 +1,6 @@
-//! Arguments of `import` and `export`.
+//! Arguments of `import` and `export`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -17,7 +19,7 @@ pub enum ImageFormat {
 }
 
 impl ImageFormat {
-    /// As users write it.
+    /// Returns the name of the format on the command line and for qemu-img.
     pub fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -39,7 +41,7 @@ pub struct ImportArgs {
     /// Image file or block device
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
-    /// What to call it in the pool
+    /// Name of the image in the pool
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Its format
@@ -63,8 +65,8 @@ pub struct ImportArgs {
     /// Compression of new data: zstd, zstd:LEVEL, lz4, none, auto or max
     #[arg(long, value_name = "METHOD")]
     pub compression: Option<String>,
-    /// Size of the regions that new data are compressed and read in: 64 KiB to 1536 KiB; 128 KiB for
-    /// an image that is to be run from
+    /// Size of the regions that new data are compressed and read in: 64 KiB to 1536 KiB; 128 KiB
+    /// for an image that is to be run from
     #[arg(long, value_name = "SIZE", value_parser = super::backup::region_size)]
     pub region_size: Option<usize>,
     /// Say what would be stored, and store nothing

@@ -1,4 +1,6 @@
-//! Arguments of `snapshots`, `ls`, `find`, `diff` and `dump`.
+//! Arguments of `snapshots`, `ls`, `find`, `diff` and `dump`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use clap::Args;
 use std::ffi::OsString;
@@ -15,7 +17,7 @@ pub struct SnapshotsArgs {
     /// Only these: latest, or beginnings of their names
     #[arg(value_name = "SNAPSHOT")]
     pub snapshots: Vec<String>,
-    /// Which snapshots.
+    /// Filter for snapshots.
     #[command(flatten)]
     pub filter: FilterArgs,
     /// Only the newest N of each host and paths
@@ -60,7 +62,7 @@ pub struct LsArgs {
     /// Show sizes with units
     #[arg(long)]
     pub human_readable: bool,
-    /// Which snapshots latest may mean.
+    /// Filter for `latest`.
     #[command(flatten)]
     pub filter: FilterArgs,
 }
@@ -91,7 +93,7 @@ pub struct FindArgs {
     /// Only files modified at this time or earlier
     #[arg(long, value_name = "TIME")]
     pub newest: Option<String>,
-    /// Which snapshots.
+    /// Filter for snapshots.
     #[command(flatten)]
     pub filter: FilterArgs,
 }
@@ -116,7 +118,7 @@ pub struct DiffArgs {
     /// Also show files of which only owner, mode, time or attributes differ
     #[arg(long)]
     pub metadata: bool,
-    /// Which snapshots latest may mean.
+    /// Filter for `latest`.
     #[command(flatten)]
     pub filter: FilterArgs,
 }
@@ -139,7 +141,7 @@ pub struct DumpArgs {
     /// New file that gets the output instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub target: Option<PathBuf>,
-    /// Which snapshots latest may mean.
+    /// Filter for `latest`.
     #[command(flatten)]
     pub filter: FilterArgs,
 }

@@ -1,4 +1,6 @@
-//! Arguments of `key`.
+//! Arguments of `key`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -19,7 +21,7 @@ Example:
     Recovery {
         /// The new file
         file: PathBuf,
-        /// What to call it
+        /// Label of the key
         #[arg(long, value_name = "TEXT", default_value = "recovery")]
         label: String,
     },
@@ -43,7 +45,7 @@ pub struct NewKeyArgs {
     /// File whose first line is the new password; asked on the terminal otherwise
     #[arg(long, value_name = "FILE")]
     pub new_password_file: Option<PathBuf>,
-    /// What to call it; by default the name of the user
+    /// Label of the key; by default the name of the user
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
 }

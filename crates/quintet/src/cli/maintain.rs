@@ -1,4 +1,6 @@
-//! Arguments of `check`, `repair` and `stats`.
+//! Arguments of `check`, `repair` and `stats`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use super::inspect::FilterArgs;
 use super::replica::ReplicaArgs;
@@ -24,7 +26,7 @@ pub struct CheckArgs {
     pub subset: Option<SubsetArg>,
 }
 
-/// Set aside what is damaged, so that the next backup stores it anew.
+/// Quarantine what is damaged, so that the next backup stores it anew.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -52,22 +54,22 @@ pub struct RepairArgs {
     /// Only end the warnings about writes to volumes that the journal has lost
     #[arg(long, conflicts_with_all = ["replica", "dry_run", "subset"])]
     pub acknowledge_lost_writes: bool,
-    /// Where from.
+    /// The replica.
     #[command(flatten)]
     pub replica: ReplicaArgs,
 }
 
-/// `n/t`: part n of t.
+/// A part of all data, written `n/t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubsetArg {
-    /// 1 to `parts`.
+    /// Number of the part, 1 to `parts`.
     pub part: u64,
-    /// How many there are.
+    /// Number of parts.
     pub parts: u64,
 }
 
 impl SubsetArg {
-    /// Reads `n/t`.
+    /// Parses `n/t`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let numbers = text.split_once('/').and_then(|(part, parts)| {
             Some((part.trim().parse().ok()?, parts.trim().parse().ok()?))
@@ -90,12 +92,12 @@ pub struct StatsArgs {
     /// One line for each snapshot, or one for all
     #[arg(long, value_name = "WHAT", default_value = "pool")]
     pub by: StatsBy,
-    /// Which snapshots.
+    /// Filter for snapshots.
     #[command(flatten)]
     pub filter: FilterArgs,
 }
 
-/// What `stats` adds up.
+/// The scope of `stats`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StatsBy {
     /// The whole pool; reads all directories and recipes

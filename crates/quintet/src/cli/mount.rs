@@ -1,4 +1,6 @@
-//! Arguments of `mount`.
+//! Arguments of `mount`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use super::inspect::FilterArgs;
 use clap::Args;
@@ -31,19 +33,19 @@ pub struct MountArgs {
     /// With --allow-other: other users may read everything; nobody can write
     #[arg(long, requires = "allow_other")]
     pub no_default_permissions: bool,
-    /// Which snapshots are shown.
+    /// Filter for snapshots.
     #[command(flatten)]
     pub filter: FilterArgs,
 }
 
-/// Unmount what a program that is gone has left mounted. The program starts this for itself.
+/// Unmount what a program that has ended has left mounted. The program starts this for itself.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   quintet mount-guard /mnt 4711")]
 pub struct MountGuardArgs {
-    /// Where
+    /// The mountpoint
     pub mountpoint: PathBuf,
-    /// Who serves it
+    /// The process that serves it
     pub process: i32,
 }

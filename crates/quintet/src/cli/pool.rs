@@ -1,4 +1,6 @@
-//! Arguments of `init`, of `parity`, and of the hidden `generate`.
+//! Arguments of `init`, `parity` and the hidden `generate`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use clap::{Args, Subcommand, ValueEnum};
 use server::sizes;
@@ -14,13 +16,13 @@ Examples:
 
 Whoever loses all passwords and recovery keys of an encrypted pool loses its contents.")]
 pub struct InitArgs {
-    /// Do not encrypt; whoever reads the pool's files reads the data
+    /// Do not encrypt: everyone who reads the pool's files reads the data
     #[arg(long, conflicts_with_all = ["recovery_key_file", "label"])]
     pub no_encryption: bool,
     /// Also make a recovery key and write it to this new file
     #[arg(long, value_name = "FILE")]
     pub recovery_key_file: Option<PathBuf>,
-    /// What to call the first password
+    /// Label of the first password
     #[arg(long, value_name = "TEXT", default_value = "first")]
     pub label: String,
     /// Average size of content-defined chunks, a power of two
@@ -56,14 +58,14 @@ Containers that are there stay as they are; gc gives it to those that it copies.
 /// Write man pages or a completion script.
 #[derive(Args, Debug)]
 pub struct GenerateArgs {
-    /// What to write
+    /// The output to write
     pub what: GenerateWhat,
     /// Directory that gets the man pages; a script goes to standard output
     #[arg(long, value_name = "DIRECTORY", default_value = ".")]
     pub to: PathBuf,
 }
 
-/// What `generate` writes.
+/// Outputs of `generate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GenerateWhat {
     /// Man pages, one a command

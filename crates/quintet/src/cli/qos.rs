@@ -1,4 +1,6 @@
-//! Arguments of `qos`.
+//! Arguments of `qos`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use clap::{Args, Subcommand};
 
@@ -43,7 +45,7 @@ Keys:
 
 A server begins with what `quintet serve --qos` says.")]
 pub struct QosSetArgs {
-    /// What to set
+    /// The shares to set
     #[arg(value_name = "KEY=VALUE", required = true)]
     pub shares: Vec<String>,
 }

@@ -1,4 +1,7 @@
-//! Where lost data may be read again: arguments of `scrub`, `repair` and `serve`.
+//! Arguments of the replica, from which lost data may be read: part of `scrub`, `repair` and
+//! `serve`.
+//!
+//! Invariant: see [`super`].
 
 use clap::Args;
 use std::path::PathBuf;
@@ -6,10 +9,11 @@ use std::path::PathBuf;
 /// Another pool that has copies.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ReplicaArgs {
-    /// Directory of a pool that `copy` filled from this one: what is lost here is stored again from it
+    /// Directory of a pool that `copy` filled from this one: what is lost here is stored again from
+    /// it
     #[arg(long, value_name = "POOL")]
     pub replica: Option<PathBuf>,
-    /// How it opens.
+    /// Source of its password.
     #[command(flatten)]
     pub password: ReplicaPasswordArgs,
 }
@@ -26,8 +30,8 @@ pub struct ReplicaPasswordArgs {
     /// File with a recovery key of the replica
     #[arg(long, value_name = "FILE", requires = "replica")]
     pub replica_key_file: Option<PathBuf>,
-    /// The replica is not encrypted, and that is meant: else it is refused when a password is given, or
-    /// when it was encrypted before
+    /// The replica is not encrypted, and that is meant: else it is refused when a password is
+    /// given, or when it was encrypted before
     #[arg(long, requires = "replica", hide_short_help = true, conflicts_with_all = ["replica_password_file", "replica_password_command", "replica_key_file"])]
     pub replica_insecure_no_password: bool,
 }

@@ -1,4 +1,6 @@
-//! Arguments of `restore`.
+//! Arguments of `restore`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use super::inspect::FilterArgs;
 use clap::{Args, ValueEnum};
@@ -36,7 +38,7 @@ pub struct RestoreArgs {
     /// File with patterns for --exclude, one a line
     #[arg(long, value_name = "FILE")]
     pub exclude_file: Vec<PathBuf>,
-    /// What to do about files that are there
+    /// When to write over files that are there
     /// [default: always, after asking on a terminal]
     #[arg(long, value_name = "WHEN")]
     pub overwrite: Option<OverwriteArg>,
@@ -74,12 +76,12 @@ pub struct RestoreArgs {
     /// Say what would be restored, replaced and removed, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Which snapshots latest may mean.
+    /// Filter for `latest`.
     #[command(flatten)]
     pub filter: FilterArgs,
 }
 
-/// What happens to existing files.
+/// Rule for existing files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OverwriteArg {
     /// Write all of them

@@ -1,4 +1,6 @@
-//! Arguments of `forget` and `tag`.
+//! Arguments of `forget` and `tag`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use super::inspect::FilterArgs;
 use crate::retention::Keep;
@@ -21,13 +23,13 @@ pub struct ForgetArgs {
     /// Snapshots to remove, whatever the rules: latest, or beginnings of their names
     #[arg(value_name = "SNAPSHOT", conflicts_with = "rules")]
     pub snapshots: Vec<String>,
-    /// What is kept.
+    /// Rules of the policy.
     #[command(flatten)]
     pub keep: KeepArgs,
-    /// Which snapshots the rules see.
+    /// Filter for the snapshots that the rules see.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// What makes a group: any of host, paths, tags, with commas
+    /// Properties that make a group: any of host, paths, tags, with commas
     #[arg(long, value_name = "WHAT", default_value = "host,paths", value_parser = GroupBy::parse)]
     pub group_by: GroupBy,
     /// Say what would be removed and why the others stay, and remove nothing
@@ -102,7 +104,7 @@ pub struct TagArgs {
     /// Replace all tags by these; an empty text removes all
     #[arg(long, value_name = "TAG", value_delimiter = ',', conflicts_with_all = ["add", "remove"], group = "change")]
     pub set: Option<Vec<String>>,
-    /// Which snapshots, by what they are now.
+    /// Filter for snapshots, by their present tags.
     #[command(flatten)]
     pub filter: FilterArgs,
 }

@@ -1,4 +1,6 @@
-//! Arguments of `scrub`.
+//! Arguments of `scrub`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use super::replica::ReplicaArgs;
 use clap::{Args, Subcommand};
@@ -34,10 +36,10 @@ Exit codes: 0 nothing was wrong; 20 damage was found and every snapshot is whole
 missing and is named: back up its source again."
 )]
 pub struct ScrubArgs {
-    /// What to do; nothing: verify, now
+    /// The subcommand. Without one: verify, now
     #[command(subcommand)]
     pub command: Option<ScrubCommand>,
-    /// How.
+    /// Limits and replica of the pass.
     #[command(flatten)]
     pub pass: ScrubPassArgs,
 }
@@ -48,7 +50,7 @@ pub struct ScrubPassArgs {
     /// Bytes that are read in a second, at most
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub limit: Option<u64>,
-    /// Where from.
+    /// The replica.
     #[command(flatten)]
     pub replica: ReplicaArgs,
 }

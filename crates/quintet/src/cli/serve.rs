@@ -1,4 +1,6 @@
-//! Arguments of `serve`.
+//! Arguments of `serve`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use super::replica::ReplicaArgs;
 use clap::{Args, Subcommand};
@@ -25,10 +27,10 @@ key, repair, tag, volume) are run by the server while there is one; the others r
 SIGTERM and SIGINT end it in good order."
 )]
 pub struct ServeArgs {
-    /// What to serve without holding the pool.
+    /// The subcommand, which serves without holding the pool for writing.
     #[command(subcommand)]
     pub command: Option<ServeCommand>,
-    /// What to serve of the pool that is held.
+    /// Settings of a server that holds the pool.
     #[command(flatten)]
     pub held: ServeHeldArgs,
 }
@@ -64,7 +66,7 @@ pub struct ServeHeldArgs {
     /// quintet qos set --help
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     pub qos: Vec<String>,
-    /// What scrubs repair from, those that the server begins by itself too.
+    /// The replica for all scrubs, including those that the server begins by itself.
     #[command(flatten)]
     pub replica: ReplicaArgs,
 }
@@ -72,11 +74,11 @@ pub struct ServeHeldArgs {
 /// Serve stored images in place.
 #[derive(Debug, Subcommand)]
 pub enum ServeCommand {
-    /// What is in the pool now, read-only, as network block devices
+    /// Serve what is in the pool now, read-only, as network block devices
     Nbd(NbdArgs),
 }
 
-/// What is in the pool now, read-only, as network block devices.
+/// Serve what is in the pool now, read-only, as network block devices.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -1,4 +1,6 @@
-//! Arguments of `status`.
+//! Arguments of `status`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use super::PeriodArg;
 use clap::Args;
@@ -26,8 +28,8 @@ pub struct StatusArgs {
     /// Everything should have been verified within this time (30d, 8w; 0: do not ask)
     #[arg(long, value_name = "TIME", default_value = "45d", value_parser = PeriodArg::parse)]
     pub verify_within: PeriodArg,
-    /// Show who gets how much of --memory: of the server that holds the pool, with what is in use, or of one
-    /// that would be started with the --memory given here
+    /// Show who gets how much of --memory: of the server that holds the pool, with what is in use,
+    /// or of one that would be started with the --memory given here
     #[arg(long)]
     pub memory_plan: bool,
 }

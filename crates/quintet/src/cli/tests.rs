@@ -135,7 +135,7 @@ fn help_tells_every_exit_code() {
     let told = help.split("Exit codes:").nth(1).unwrap();
     let codes: Vec<&str> = told.split_whitespace().collect();
     for (exit, _) in crate::exit::Exit::TABLE {
-        // A closed output is the shell's own convention.
+        // Exit code 141 is a convention of shells.
         if exit != crate::exit::Exit::OutputClosed {
             assert!(
                 codes.contains(&exit.code().to_string().as_str()),

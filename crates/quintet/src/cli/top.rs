@@ -1,4 +1,6 @@
-//! Arguments of `top`.
+//! Arguments of `top`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use clap::Args;
 
@@ -20,7 +22,7 @@ pub struct TopArgs {
     pub count: Option<u64>,
 }
 
-/// A tenth of a second to an hour.
+/// Parses an interval from a tenth of a second to an hour.
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),

@@ -1,4 +1,6 @@
-//! Arguments of `volume`.
+//! Arguments of `volume`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
 
 use clap::{Args, Subcommand};
 use server::sizes;
@@ -64,7 +66,7 @@ Examples:
 /// Make a disk of zeroes.
 #[derive(Args, Debug)]
 pub struct VolumeCreateArgs {
-    /// What to call it
+    /// Name of the volume
     pub name: String,
     /// How large it looks; it takes space as it is written
     #[arg(short, long, value_name = "SIZE", value_parser = sizes::parse)]
@@ -79,7 +81,7 @@ pub struct VolumeCreateArgs {
 pub struct VolumeCloneArgs {
     /// A volume as it is now, VOLUME@NAME, or an image as NAME or NAME@SNAPSHOT
     pub source: String,
-    /// What to call the new volume
+    /// Name of the new volume
     pub name: String,
 }
 

@@ -1,4 +1,8 @@
-//! `backup`: file trees, or a stream from standard input or a command.
+//! `backup`: stores file trees, or a stream from standard input or a command. [`super::run`] calls
+//! this.
+//!
+//! Invariant: a failed backup commits nothing; chunks that it stored are found again by the next
+//! one. The pool itself is left out, because it would grow while it is read.
 
 mod stream;
 
@@ -23,8 +27,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use store::{OpenMode, Pool};
 
-/// Raw bytes of a region: larger compresses better, smaller reads faster at random (see
-/// `docs/decisions/`, regions).
+/// Raw size of a region, bytes. Larger regions compress better, smaller ones are faster for random
+/// reads (see `docs/decisions/`, regions).
 pub(super) const REGION_BYTES: usize = 1536 << 10;
 
 /// Runs the command.
@@ -82,7 +86,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     let (root, outcome) = match stored {
         Ok(stored) => stored,
         Err(e) => {
-            // What was stored so far is kept for the next run.
+            // The next run finds the chunks that were stored so far.
             let _ = session.abandon();
             return Err(full::explained(&pool, e.into()));
         }
@@ -102,7 +106,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     ))
 }
 
-/// What is left out: what the user said, and the pool itself, which would grow while it is read.
+/// Returns the selection: the user's patterns, and the exclusion of the pool itself.
 fn selection(
     invocation: &Invocation,
     args: &BackupArgs,
@@ -144,7 +148,8 @@ fn selection(
     })
 }
 
-/// The newest tree of this host and these paths, unless everything is to be read again.
+/// Returns the parent: the newest tree of this host and these paths. `None` if everything is to be
+/// read.
 fn find_parent(
     invocation: &Invocation,
     pool: &Pool,

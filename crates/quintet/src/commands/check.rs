@@ -1,6 +1,6 @@
-//! `check`: is everything there, and as it was written?
+//! `check`: verifies that everything is present and as it was written. [`super::run`] calls this.
 //!
-//! Invariant: reports, never repairs; every damage is said with the files that it reaches.
+//! Invariant: it reports and never repairs. Damage is reported with the files that it affects.
 
 use super::invocation::Invocation;
 use crate::cli::CheckArgs;
@@ -17,12 +17,12 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 use store::{Affected, CheckDepth, CheckReport, OpenMode};
 
-/// Between two looks at a journal that seems damaged.
+/// Time between two reads of a journal that seems damaged.
 const JOURNAL_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) fn run(invocation: &Invocation, args: &CheckArgs) -> anyhow::Result<Exit> {
     let depth = depth(args);
-    // Notes are part of the report.
+    // Notes are part of the report, so they are not printed here.
     let pool = invocation.open_silently(OpenMode::Read)?;
     let progress = invocation.progress("checking");
     let record = pool.record();
@@ -40,15 +40,15 @@ pub(super) fn run(invocation: &Invocation, args: &CheckArgs) -> anyhow::Result<E
     })
 }
 
-/// What is wrong with the journal. A server may write to it meanwhile.
+/// Returns messages about damage of the journal, which a server may be writing at the same time.
 fn journal_damage(invocation: &Invocation, mut pool: OpenPool) -> anyhow::Result<Vec<String>> {
     for is_last in [false, false, true] {
         let mut damage = volumes::inspect_journal(&pool)?.damage;
         if damage.is_empty() {
             break;
         }
-        // What was trimmed meanwhile nobody needs, and another use may be in its place. A header
-        // may have been read while it was written: then it is whole the next time.
+        // A server may have trimmed the journal meanwhile and reused the space. It may also have
+        // been writing a header during the read: the next read finds it whole.
         pool = invocation.open_silently(OpenMode::Read)?;
         let from = pool.record().journal_position;
         damage.retain(|d| d.end.0 == 0 || d.end.0 > from);
@@ -61,7 +61,7 @@ fn journal_damage(invocation: &Invocation, mut pool: OpenPool) -> anyhow::Result
     Ok(Vec::new())
 }
 
-/// How much is to be read.
+/// Returns the depth that the user asked for.
 pub(super) fn depth(args: &CheckArgs) -> CheckDepth {
     match (args.read_data, args.subset) {
         (false, _) => CheckDepth::Structure,
@@ -73,7 +73,7 @@ pub(super) fn depth(args: &CheckArgs) -> CheckDepth {
     }
 }
 
-/// About how many stored bytes that is.
+/// Returns about how many stored bytes this depth reads.
 pub(super) fn data_bytes(record: &RootRecord, depth: CheckDepth) -> u64 {
     match depth {
         CheckDepth::Structure => 0,
@@ -81,7 +81,7 @@ pub(super) fn data_bytes(record: &RootRecord, depth: CheckDepth) -> u64 {
     }
 }
 
-/// Counts containers and bytes as they are done; stops when the user says so.
+/// Returns a callback that counts containers and bytes, and stops when the user asks for it.
 pub(super) fn steps(progress: &Progress) -> impl FnMut(u64, u64) -> ControlFlow<()> + '_ {
     let (mut containers_before, mut bytes_before) = (0, 0);
     move |containers, bytes| {
@@ -164,7 +164,7 @@ fn show(
     )
 }
 
-/// Notes and damage.
+/// Prints notes and damage.
 pub(super) fn show_found(invocation: &Invocation, report: &CheckReport) -> std::io::Result<()> {
     let console = &invocation.console;
     for note in &report.notes {
@@ -178,7 +178,7 @@ pub(super) fn show_found(invocation: &Invocation, report: &CheckReport) -> std::
     Ok(())
 }
 
-/// A name that damage reaches.
+/// Prints a name that is affected by damage.
 pub(super) fn show_affected(
     invocation: &Invocation,
     affected: &Affected,

@@ -1,8 +1,7 @@
-//! Asking before something is destroyed.
+//! Asks the user before something is destroyed. Commands that destroy data call this.
 //!
-//! Invariant: nobody is asked who cannot answer: without a terminal on standard input a command does what
-//! it was told, as scripts expect. An answer is yes only when it says so. Called by commands that
-//! destroy what the user may want to keep.
+//! Invariant: without a terminal on standard input there is no question: the command does what it
+//! was asked, as scripts expect. Only an explicit yes counts as yes.
 
 use rustix::event::PollFlags;
 use server::caller::Caller;
@@ -11,12 +10,12 @@ use std::io::{IsTerminal, Write};
 
 const ANSWER_BYTES_MAX: usize = 100;
 
-/// True when somebody sits there who can be asked.
+/// Returns true if there is a user at a terminal.
 pub(super) fn can_ask(caller: &Caller) -> bool {
     caller.streams().input.is_terminal() && caller.terminal().is_some()
 }
 
-/// Shows `question` on the terminal and waits for the answer: true for `y` and `yes`.
+/// Shows `question` on the terminal and waits for the answer. Returns true for `y` and `yes`.
 pub(super) fn is_wanted(caller: &Caller, question: &str) -> anyhow::Result<bool> {
     let Some(mut terminal) = caller.terminal() else {
         return Ok(false);
@@ -25,7 +24,7 @@ pub(super) fn is_wanted(caller: &Caller, question: &str) -> anyhow::Result<bool>
     let mut answer = Vec::new();
     let mut byte = [0];
     loop {
-        // What is typed after the wish to stop is no answer.
+        // Characters typed after a stop request are not part of the answer.
         if caller.interrupt.requested() {
             return Err(Interrupted.into());
         }

@@ -1,8 +1,10 @@
-//! `copy`: snapshots to another pool, only what is missing there.
+//! `copy`: replicates snapshots to another pool, which receives only the chunks that it lacks.
+//! [`super::run`] calls this.
 //!
-//! Invariant: a dry run is the run, into a rehearsal of the receiving pool. Takes no turn in a server of the pool that is copied, as it only reads that; in a server of the
-//! receiving pool it takes one. A snapshot that cannot
-//! be read is told, the others are copied; interrupted, what was sent is found by the next run.
+//! Invariant: a dry run is the same run on a dry-run copy of the receiving pool. In a server of the
+//! source pool, the command takes no writer lock, because it only reads there. In a server of the
+//! receiving pool it takes the writer lock. A snapshot that cannot be read is reported, and the
+//! others are copied. After an interruption, the next run finds the chunks that were sent.
 
 use super::backup::REGION_BYTES;
 use super::full;
@@ -28,7 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{OpenMode, Pool, WriteCounts};
 
-/// The user who interrupts waits for so much.
+/// Step sizes. The user who interrupts waits for one step at most.
 const SIZES: StepSizes = StepSizes::new(4 << 20);
 
 pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Exit> {
@@ -48,11 +50,11 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
     let memory = invocation.settings.memory_bytes;
     let is_receiver = invocation.held().is_some_and(|held| to.is_at(&held.path));
     let from = match is_receiver {
-        // Past the server that holds it, if there is one.
+        // Opens the source directly. If it has a server too, reads ask that server for I/O grants.
         true => invocation.open_within(OpenMode::Read, memory)?.into(),
         false => invocation.open(OpenMode::Read)?,
     };
-    // Beside a server's other commands.
+    // Other commands of a server may run gc meanwhile.
     let _hold = from.hold();
     let known = KnownSnapshots::of(invocation, &from)?;
     let chosen = known.found(chosen(&known, args, &filter))?;
@@ -111,7 +113,7 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
     })
 }
 
-/// Pauses, or resumes, what a server copies.
+/// Pauses or resumes the copies of a server.
 fn switch(invocation: &Invocation, pause: bool) -> anyhow::Result<Exit> {
     let held = invocation.server("interrupt the copy, the next one goes on")?;
     let count = held.copies.pause(pause) as u64;
@@ -126,7 +128,8 @@ fn switch(invocation: &Invocation, pause: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What the user means, oldest first; disks and streams may be called by their names too.
+/// Returns the snapshots that the user named or filtered, oldest first. Images, volumes and streams
+/// can also be named by their names.
 fn chosen(
     known: &KnownSnapshots,
     args: &CopyArgs,
@@ -153,7 +156,7 @@ struct Copying<'a> {
     invocation: &'a Invocation,
     replication: Replication,
     is_dry_run: bool,
-    /// In a server: what its status shows.
+    /// Entry in the server state, for `status`. `None` without a server.
     entry: Option<CopyEntry>,
     started: Instant,
     copied: u64,
@@ -162,7 +165,7 @@ struct Copying<'a> {
 }
 
 impl Copying<'_> {
-    /// Two snapshots VOLUME@NAME in one pool could not be told apart.
+    /// Two snapshots VOLUME@NAME in one pool could not be distinguished.
     fn refuse_namesakes(&self, chosen: &[Snapshot]) -> anyhow::Result<()> {
         for snapshot in chosen {
             if let Some(other) = self.replication.namesake(snapshot) {
@@ -211,7 +214,7 @@ impl Copying<'_> {
             Err(e) => {
                 let stored = self.replication.give_up();
                 match e.downcast_ref() {
-                    // Of others it may be all there.
+                    // Other snapshots may still be intact.
                     Some(CopyError::Source(why)) if why.is_corruption() => {
                         console.warn(format_args!("{}: not copied: {why}", words(snapshot)));
                         self.damaged += 1;
@@ -259,7 +262,7 @@ impl Copying<'_> {
         }
     }
 
-    /// Tells the server how far it is; true when somebody paused it.
+    /// Reports the progress to the server. Returns true if the copy is paused.
     fn is_paused(&self, snapshot: &Snapshot, progress: &Progress) -> bool {
         let Some(entry) = &self.entry else {
             return false;
@@ -362,7 +365,7 @@ fn passed(counts: &CopyCounts) -> u64 {
     counts.read_bytes + counts.cached_bytes + counts.known_bytes
 }
 
-/// Bytes as the source counts them.
+/// Returns the size of the source, bytes.
 fn size_of(snapshot: &Snapshot) -> u64 {
     match snapshot.kind {
         SnapshotKind::Tree => snapshot.logical_bytes,
@@ -370,7 +373,7 @@ fn size_of(snapshot: &Snapshot) -> u64 {
     }
 }
 
-/// What people call it.
+/// Returns the snapshot's name for messages.
 fn words(snapshot: &Snapshot) -> String {
     match snapshot.name.is_empty() {
         true => format!("snapshot {}", short_id(snapshot)),

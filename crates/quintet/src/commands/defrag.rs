@@ -1,8 +1,8 @@
-//! `defrag`: puts together what is read at once and lies in pieces, here or in the server that holds
-//! the pool.
+//! `defrag`: copies chunks that are read together into one place, here or in the server that holds
+//! the pool. [`super::run`] calls this.
 //!
-//! Invariant: takes no turn: copies are made beside whoever writes. An interrupted run has lost nothing, and goes on from
-//! there. Called by `commands`; the server's thread takes up what was left in the same way.
+//! Invariant: it takes no writer lock: copies are made beside other writers. An interrupted run
+//! loses nothing and can be resumed.
 
 mod alone;
 mod choice;
@@ -25,7 +25,7 @@ use std::time::Duration;
 use store::{OpenMode, Pool};
 use units::UnixNanos;
 
-/// Between two looks at a run of the server that this command waits for.
+/// Time between two checks of the server's run, while this command waits for it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) fn run(invocation: &Invocation, args: &DefragArgs) -> anyhow::Result<Exit> {
@@ -48,7 +48,7 @@ pub(super) fn run(invocation: &Invocation, args: &DefragArgs) -> anyhow::Result<
     }
 }
 
-/// What this process opens for a run.
+/// Opens the pool for a run in this process.
 fn source(invocation: &Invocation, dry_run: bool) -> anyhow::Result<DefragSource> {
     if dry_run {
         let pool = invocation.open(OpenMode::Read)?;
@@ -127,7 +127,7 @@ fn without_server(invocation: &Invocation, command: &DefragCommand) -> anyhow::R
     show_status(invocation, recorded_status(&pool).as_ref())
 }
 
-/// As it was written down last.
+/// Returns the recorded state of the last run.
 pub(super) fn recorded_status(pool: &Pool) -> Option<DefragStatus> {
     RecordedDefrag::read(pool).map(|recorded| DefragStatus {
         run: recorded.run(),
@@ -147,13 +147,14 @@ fn show_status(invocation: &Invocation, status: Option<&DefragStatus>) -> anyhow
     Ok(Exit::Done)
 }
 
-/// Begins a run in the server, or goes on with one that was asked for in the same words.
+/// Begins a run in the server, or resumes an unfinished run with the same arguments. Returns the
+/// begin time of the run.
 fn begin_in(
     invocation: &Invocation,
     held: &Arc<Held>,
     args: &DefragRunArgs,
 ) -> anyhow::Result<UnixNanos> {
-    // Before anything is read for it.
+    // Check first: the choice of objects takes reads.
     held.defrag.is_free()?;
     let source = DefragSource::Volumes(Arc::clone(&held.volumes));
     let run = choice::begin(invocation, source.clone(), args, false)?;
@@ -161,7 +162,7 @@ fn begin_in(
     Ok(held.defrag.begin(run)?)
 }
 
-/// Until the run that began then is over. Who is interrupted lets it stand still.
+/// Waits until the run that began at `began` has ended. An interrupt pauses that run.
 fn wait_for(invocation: &Invocation, held: &Held, began: UnixNanos) -> anyhow::Result<Exit> {
     let progress = invocation.progress("defragmenting");
     let mut shown_before = alone::Shown::default();
@@ -186,7 +187,8 @@ fn wait_for(invocation: &Invocation, held: &Held, began: UnixNanos) -> anyhow::R
             (Outcome::Stopped, _) => {}
         }
         if invocation.interrupt.wait(LOOK_EVERY) {
-            // Where the server ends, the run is left already, and stays under way.
+            // If the server is ending, it has left the run to the next server, and the run stays in
+            // progress.
             if held.defrag.stop_running(TaskPhase::Paused)? {
                 invocation.console.note(alone::GO_ON);
             }

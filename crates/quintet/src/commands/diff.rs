@@ -1,6 +1,8 @@
-//! `diff`: what differs between two snapshots, or between two directories in them; of images, where.
+//! `diff`: compares two snapshots or two directories in them, or two states of an image.
+//! [`super::run`] calls this.
 //!
-//! Invariant: directories that are the same object are not read: comparing costs what differs.
+//! Invariant: directories that are the same object are not read, so the cost is that of the
+//! differences.
 
 mod image;
 
@@ -47,7 +49,7 @@ pub(super) fn run(invocation: &Invocation, args: &DiffArgs) -> anyhow::Result<Ex
     Ok(snapshots.exit_of(&after.called, exit))
 }
 
-/// What an argument names.
+/// An argument, resolved.
 struct Named<'s> {
     called: String,
     snapshot: &'s Snapshot,
@@ -55,7 +57,7 @@ struct Named<'s> {
 }
 
 impl<'s> Named<'s> {
-    /// `SNAPSHOT[:PATH]`, or `NAME[@SNAPSHOT]` of an image.
+    /// Resolves `SNAPSHOT[:PATH]`, or `NAME[@SNAPSHOT]` of an image.
     fn new(
         snapshots: &'s KnownSnapshots,
         argument: &OsStr,
@@ -125,7 +127,7 @@ struct Diff<'d> {
 }
 
 impl Diff<'_> {
-    /// Compares two directories; a missing one has no entries.
+    /// Compares two directories. A missing directory has no entries.
     fn directories(
         &mut self,
         path: &[u8],
@@ -241,7 +243,8 @@ impl Diff<'_> {
     }
 }
 
-/// What a file holds; equal for equal bytes, whether they are holes or not.
+/// Returns the content of an entry. Equal bytes are equal content, whether they are holes or stored
+/// zeroes.
 fn content(entry: &Entry) -> EntryKind {
     match &entry.kind {
         EntryKind::File { content, .. } => EntryKind::File {
@@ -252,7 +255,7 @@ fn content(entry: &Entry) -> EntryKind {
     }
 }
 
-/// What users see and set of a file besides its content.
+/// Returns the metadata that users see and set.
 fn metadata(entry: &Entry) -> impl PartialEq + '_ {
     let Entry {
         mode,

@@ -1,7 +1,8 @@
-//! `dump`: a file, stream or image to standard output; a directory as a tar archive.
+//! `dump`: writes a file, stream or image to standard output or a file, and a directory as a tar
+//! archive. [`super::run`] calls this.
 //!
-//! Invariant: results go out in order and verified; damage ends the output with an error rather
-//! than with other bytes. A file has its name only when all of it is there.
+//! Invariant: output is in order and verified. Damage ends the output with an error, never with
+//! other bytes. An output file gets its name when it is complete.
 
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
@@ -111,12 +112,12 @@ impl Output {
     }
 }
 
-/// A tar archive being written.
+/// A tar archive that is being written.
 struct Archive<'a> {
     reader: &'a Reader,
     output: &'a mut Output,
     progress: &'a Progress,
-    /// Paths of files that may come again under another name.
+    /// First paths of files with hard links, by device and inode.
     first_names: HashMap<(u64, u64), Vec<u8>>,
 }
 
@@ -130,7 +131,7 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// A directory called `name`, and all below it.
+    /// Writes a directory called `name` and everything below it.
     fn directory(
         mut self,
         name: &[u8],

@@ -1,4 +1,7 @@
-//! Why a command ended, and the exit code for it: one table for all errors.
+//! Maps errors to exit codes, in one table. `commands` calls this when a command has failed.
+//!
+//! Invariant: every error of the store, the archive and the server has its exit code here. An
+//! unknown error is a general failure.
 
 use crate::exit::Exit;
 use crate::settings::PasswordError;
@@ -17,12 +20,12 @@ use server::threads::SettleError;
 use std::io;
 use store::{StoreError, StoreErrorKind};
 
-/// The exit code of an error that ended a command.
+/// Returns the exit code for an error that ended a command.
 pub(super) fn exit_of(error: &anyhow::Error) -> Exit {
     error.chain().find_map(known).unwrap_or(Exit::Failed)
 }
 
-/// True when it ended because the pool's disk, or a quota there, is full.
+/// Returns true if the command ended because the pool's disk or a quota is full.
 pub(super) fn is_full(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let of_store = cause.downcast_ref::<StoreError>();
@@ -65,7 +68,8 @@ fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     of_run(cause.downcast_ref::<ArchiveError>()?)
 }
 
-/// The system's error in one of the server's, which has the same words and hides it.
+/// Returns the system error inside a server error. The error chain skips it, because both have the
+/// same message.
 fn of_server<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Error> {
     if let Some(AskError::Io(e)) = cause.downcast_ref() {
         return Some(e);
@@ -106,7 +110,7 @@ fn of_run(e: &ArchiveError) -> Option<Exit> {
     match e {
         ArchiveError::Pool(e) => Some(of_store(e)),
         ArchiveError::Target(e) => of_io(&e.source),
-        // A pipe that we read from is not our output.
+        // A broken pipe of an input is not the end of this program's output.
         ArchiveError::Source(e) => {
             let stopped = of_io(&e.source).filter(|exit| *exit == Exit::Interrupted);
             Some(stopped.unwrap_or(Exit::Failed))
@@ -226,7 +230,7 @@ mod tests {
         }
     }
 
-    /// As `commands::run` says them.
+    /// Formats an error as `commands::run` does.
     fn words(error: impl Into<anyhow::Error>) -> String {
         format!("{:#}", error.into().context("more"))
     }

@@ -1,6 +1,7 @@
-//! `find`: files by name, in all snapshots or some.
+//! `find`: finds files by name in all or some snapshots. [`super::run`] calls this.
 //!
-//! Invariant: a search through nothing is an error, not a search that found nothing. A directory that many snapshots share is read once when only names are asked for.
+//! Invariant: a search without snapshots is an error, not an empty result. If only names are
+//! searched, a directory that contains no match is read once for all snapshots that share it.
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
@@ -30,7 +31,7 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
     let mut meant = all.found(choose_several(&all, &args.snapshot, &filter))?;
     match args.snapshot.is_empty() {
         true => meant.retain(|s| s.kind == SnapshotKind::Tree),
-        // One that was called by its name and has no files is a mistake.
+        // The user named this snapshot explicitly, but it contains no files.
         false => meant.iter().try_for_each(|s| top(s).map(drop))?,
     }
     if meant.is_empty() {
@@ -38,7 +39,7 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
             "nothing was searched: no snapshot of files is meant"
         )))?;
     }
-    // Newest first: that is the one usually wanted.
+    // Newest first: users usually want the newest match.
     meant.reverse();
     let console = &invocation.console;
     let (mut matches, mut damaged) = (0u64, 0u64);
@@ -61,7 +62,7 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
             Ok(Step::Enter)
         });
         match looked {
-            // The others may still have it.
+            // Other snapshots may still contain the file.
             Err(e) if e.downcast_ref().is_some_and(StoreError::is_corruption) => {
                 damaged += 1;
                 let id = short_id(snapshot);
@@ -92,7 +93,7 @@ struct Search<'i> {
     patterns: Patterns,
     oldest: Option<UnixNanos>,
     newest: Option<UnixNanos>,
-    /// Every pattern is a plain name: what is below a directory does not depend on its path.
+    /// Every pattern is a plain name, so matches below a directory do not depend on its path.
     names_only: bool,
     /// Directories below which nothing matches.
     barren: HashSet<Fingerprint>,
@@ -119,7 +120,7 @@ impl<'i> Search<'i> {
         })
     }
 
-    /// Visits what matches below a directory; true when there was anything.
+    /// Visits the matches below a directory. Returns true if there were any.
     fn visit(
         &mut self,
         reader: &Reader,

@@ -1,7 +1,7 @@
-//! `forget`: removes snapshots, named or by a policy.
+//! `forget`: moves snapshots to the trash, by name or by a policy. [`super::run`] calls this.
 //!
-//! Invariant: all decisions are made before anything is removed, and one commit moves all of them to the trash;
-//! a policy that would keep nothing of any group removes nothing at all.
+//! Invariant: all decisions are made before anything is removed, and one commit moves all of them
+//! to the trash. A policy that would keep nothing of any group removes nothing at all.
 
 use super::invocation::Invocation;
 use super::listing;

@@ -1,12 +1,13 @@
-//! What is said when the pool's disk is full: what would make room, and how much.
+//! Messages about a full disk: how to free space, and how much that would free. Commands that store
+//! data call this.
 //!
-//! Invariant: reads the catalog only, and changes no exit code. Called by the commands that store something new.
+//! Invariant: it reads only the catalog and does not change the exit code.
 
 use super::failure;
 use server::sizes;
 use store::Pool;
 
-/// The same error, and what to do about it if the disk was full.
+/// Adds advice to the error if the disk was full.
 pub(super) fn explained(pool: &Pool, error: anyhow::Error) -> anyhow::Error {
     match failure::is_full(&error) {
         true => {
@@ -17,7 +18,7 @@ pub(super) fn explained(pool: &Pool, error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// What would make room on the pool's disk.
+/// Returns advice on how to free space on the pool's disk.
 pub(super) fn advice(pool: &Pool) -> String {
     let (snapshots, containers) = pool.trash().unwrap_or_default();
     let bytes = containers.iter().map(|c| c.entry.blob_bytes).sum();
@@ -56,7 +57,7 @@ mod tests {
         assert!(nothing.contains("trash is empty") && nothing.contains("quintet gc"));
         for (snapshots, containers) in [(2, 0), (0, 3), (2, 3)] {
             let said = words(snapshots, containers, 5 << 20);
-            // Forgotten snapshots can be taken back until somebody says otherwise.
+            // Forgotten snapshots can be restored until the user gives them up explicitly.
             assert_eq!(
                 said.contains("--trash-period 0 gives back at once: what only 2 forgotten"),
                 snapshots > 0,

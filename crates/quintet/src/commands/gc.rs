@@ -1,7 +1,9 @@
-//! `gc`: gives back the space that nothing needs, beside whatever else goes on.
+//! `gc`: frees the space that no snapshot or volume needs, beside other activity. [`super::run`]
+//! calls this.
 //!
-//! Invariant: takes no turn: the store keeps collectors and writers apart. An interrupted run has
-//! lost nothing; the next one goes on. Nothing goes when what is needed is damaged.
+//! Invariant: it takes no writer lock: the store keeps collectors and writers apart. An interrupted
+//! run loses nothing, and the next one continues. Damage to metadata stops the run before it
+//! deletes containers. A container is kept if needed chunks of it cannot be read.
 
 use super::backup::REGION_BYTES;
 use super::invocation::Invocation;
@@ -21,16 +23,17 @@ use std::time::{Duration, Instant};
 use store::{Discarded, LaneOptions, OpenMode, Pool};
 use volumes::Volumes;
 
-/// Work between two looks at the clock and at the wish to stop, and where clients use the same device.
+/// Step sizes: the work between two checks for a stop request. The second size is for steps beside
+/// clients of the device.
 const SIZES: StepSizes = StepSizes::scattered(16 << 20, 256 << 10);
-/// One that puts into the trash, one that deletes, and two for what was held back meanwhile.
+/// Maximum number of runs: one moves containers to the trash, one deletes them, and two delete what
+/// holds blocked meanwhile.
 const RUNS_MAX: usize = 4;
-/// ... and on a full disk as many as give room for copies that the next one makes: each gives as
-/// much as it finds.
+/// Maximum number of runs on a full disk. Each run frees space for the copies of the next one.
 const RUNS_MAX_FULL: usize = 64;
-/// ... of which so many may find the disk full: others write too.
+/// Maximum number of runs that may find the disk full: other writers use the freed space too.
 const FAILURES_MAX: usize = 3;
-/// Less than this is not worth a commit, bytes.
+/// Minimum gain of a run's copies, bytes. Less is not worth a commit.
 const GAIN_BYTES_MIN: u64 = 64 << 10;
 
 /// Sets the minimum trash period.
@@ -51,7 +54,7 @@ fn set_minimum(invocation: &Invocation, seconds: u64) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Says so when the pool keeps what is forgotten for longer than the user wants.
+/// Warns if the pool's minimum trash period exceeds the period that the user gave.
 fn tell_minimum(invocation: &Invocation, args: &GcArgs, pool: &Pool) -> anyhow::Result<()> {
     let minimum = pool.trash_minimum()?.seconds;
     if args.trash_period.seconds < minimum {
@@ -88,7 +91,7 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
         let run = run.knowing(CollectMemory::of(&pool).ahead());
         let (mut counts, _) = run.once(&pool, None)?;
         if run.policy.reader_period_ns == 0 {
-            // As `Run::all`: nothing stays in the trash that nobody holds.
+            // As in `Run::all`: containers that no hold keeps are deleted by the second run.
             counts.containers_deleted += std::mem::take(&mut counts.containers_in_trash);
             counts.deleted_bytes += std::mem::take(&mut counts.trash_bytes);
         }
@@ -118,7 +121,7 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
     shown
 }
 
-/// Those who store something new are refused, or will be soon.
+/// Returns true if writers are refused for lack of space, or will be soon.
 fn is_nearly_full(pool: &Pool) -> bool {
     pool.reserved().is_some_and(|r| r.is_nearly_full())
 }
@@ -131,7 +134,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The same in a server, once a run of its own has made way.
+    /// Runs gc in a server, after a run of the server itself has ended.
     fn in_server(&self, held: &Held) -> anyhow::Result<GcCounts> {
         let collection = held.collecting.begin(&self.invocation.interrupt)?;
         let run = self.knowing(held.collecting.ahead());
@@ -143,7 +146,7 @@ impl Run<'_> {
         ran
     }
 
-    /// The same, with what runs before have seen of a time that was not here yet.
+    /// Returns the run with the trash entries with future times that earlier runs have seen.
     fn knowing(&self, ahead: Option<Discarded>) -> Self {
         let policy = GcPolicy {
             ahead,
@@ -152,11 +155,11 @@ impl Run<'_> {
         Self { policy, ..*self }
     }
 
-    /// In this process: the next server knows of it.
+    /// Runs gc in this process and records the run for the next server.
     fn alone(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
         let mut memory = CollectMemory::of(pool);
         let note = || CollectNote::of(pool, Urgency::WhenIdle, true);
-        // What cannot be written costs that server a look.
+        // If the record cannot be written, the next server examines the pool again.
         let _ = CollectMemory::write(pool, memory.begin(note()));
         let ran = self.knowing(memory.ahead()).all(pool, volumes);
         let counts = ran.as_ref().copied().unwrap_or_default();
@@ -171,8 +174,9 @@ impl Run<'_> {
         ran
     }
 
-    /// One run; another one when nobody waits for the trash: what the first one put there goes; and others while
-    /// what held something back ends during one of them.
+    /// Makes one run. Makes another one if the trash period is 0, to delete what the first one
+    /// moved there. Makes further runs on a full disk, and when holds that blocked deletion have
+    /// ended.
     fn all(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
         let mut counts = GcCounts::default();
         let (mut was_full, mut others, mut failures) = (false, 0, 0);
@@ -182,7 +186,7 @@ impl Run<'_> {
                 fold(volumes, &self.invocation.interrupt);
             }
             let (ran, is_worth_another) = match self.for_disk(was_full).once(pool, volumes) {
-                // Somebody else took the room that was found: what there is now is looked for again.
+                // Another writer took the space that was found. Plan again with the present space.
                 Err(e) if was_full && failure::is_full(&e) && failures < FAILURES_MAX => {
                     failures += 1;
                     continue;
@@ -201,8 +205,8 @@ impl Run<'_> {
         Ok(counts)
     }
 
-    /// On a full disk nothing waits in the trash for readers in other processes, as in a server;
-    /// forgotten snapshots have their days whatever is free.
+    /// On a full disk, containers do not wait in the trash for readers in other processes, as in a
+    /// server. Forgotten snapshots keep their trash period even then.
     fn for_disk(&self, is_full: bool) -> Self {
         let mut policy = self.policy;
         if is_full {
@@ -211,7 +215,7 @@ impl Run<'_> {
         Self { policy, ..*self }
     }
 
-    /// What it did, and whether another one would give back more at once.
+    /// Makes one run. Returns its counts, and true if holds that blocked deletion have ended since.
     fn once(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<(GcCounts, bool)> {
         let mut collector = Collector::new(pool, self.policy, self.lane)?;
         match self.steps(pool, volumes, &mut collector) {
@@ -256,7 +260,7 @@ impl Run<'_> {
         }
     }
 
-    /// Waits until no more was copied than may be.
+    /// Waits until the copies are below the rate limit.
     fn hold_back(&self, started: Instant, copied_bytes: u64) -> anyhow::Result<()> {
         let Some(rate) = self.rate.filter(|rate| *rate > 0) else {
             return Ok(());

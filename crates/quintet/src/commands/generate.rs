@@ -1,4 +1,7 @@
-//! `generate`: man pages and shell completions, from the definitions of the command line.
+//! `generate`: writes man pages and shell completions from the definitions of the command line.
+//! [`super::run`] calls this.
+//!
+//! Invariant: it opens no pool.
 
 use crate::cli::{Cli, GenerateArgs, GenerateWhat};
 use crate::exit::Exit;
@@ -27,7 +30,7 @@ pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// `quintet.1`, and `quintet-backup.1` and so on.
+/// Writes `quintet.1`, `quintet-backup.1` and so on.
 fn man_pages(to: &Path) -> io::Result<()> {
     std::fs::create_dir_all(to)?;
     clap_mangen::generate_to(Cli::command(), to)

@@ -1,4 +1,8 @@
-//! `import` and `export`: disk images, raw by ourselves, other formats through qemu-img.
+//! `import` and `export`: disk images, raw ones directly, other formats through qemu-img.
+//! [`super::run`] calls this.
+//!
+//! Invariant: an image that changed during the import is stored and reported, and is read again by
+//! the next import. An exported file gets its name when it is complete.
 
 mod convert;
 
@@ -22,7 +26,7 @@ use std::path::Path;
 use std::time::Instant;
 use store::{OpenMode, WriteCounts};
 
-/// log2 of the chunk size of imported images: see `docs/decisions/` on chunk sizes.
+/// log2 of the chunk size of imported images, bytes: see `docs/decisions/` on chunk sizes.
 const IMAGE_CHUNK_LOG2: u8 = 14;
 
 /// Runs `import`.
@@ -92,7 +96,7 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
             }
         }
     };
-    // What cannot be looked at any more has changed.
+    // An image that cannot be examined again counts as changed.
     let after = RawImage::open(&args.image).and_then(|image| image.signature());
     let changed = !signature.is_empty() && after.ok().as_ref() != Some(&signature);
     let mut snapshot = identity.snapshot(&pool, SnapshotKind::Image, root);
@@ -152,7 +156,7 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
             pool.reader(),
             &snapshot.root,
             (file, path),
-            // Other formats are converted from it.
+            // The raw file is the source of a conversion.
             args.format != ImageFormat::Raw,
             workers,
             &progress,

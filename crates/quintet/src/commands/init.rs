@@ -1,7 +1,7 @@
-//! `init`: makes a pool.
+//! `init`: makes a pool. [`super::run`] calls this.
 //!
-//! Invariant: a recovery key is durable in its file before the pool that it opens exists; when the
-//! pool is not made, the file does not stay.
+//! Invariant: a recovery key is durable in its file before the pool exists that it opens. If the
+//! pool is not made, the file is removed.
 
 use super::invocation::Invocation;
 use super::unlocking::remember_new;
@@ -58,7 +58,7 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
     };
     if let Err(e) = Pool::init(&media, &options) {
         if let Some((file, _)) = &recovery {
-            // The key in it opens nothing.
+            // Without the pool, the key opens nothing.
             let _ = std::fs::remove_file(file);
         }
         return Err(e.into());

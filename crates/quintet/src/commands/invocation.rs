@@ -1,4 +1,14 @@
-//! One run of the program: its settings, its streams, and the way into the pool.
+//! One run of a command: its settings, its output, and how it opens pools. Every command gets one.
+//!
+//! Invariant: a command that runs in a server uses the server's pool and volumes. Otherwise the
+//! process opens them itself, and its reads ask the pool's server, if there is one, for I/O grants.
+//! Damage that is found is left for the next writer.
+//!
+//! ```text
+//! open, open_to_collect ---+-- in a server: held.for_reading, for_writing (writer lock)
+//!                          +-- else: Door::unlock --> readers::open --> Pool
+//! open_other, open_at -------- replica, receiving pool: always in this process
+//! ```
 
 use super::opened::Opened;
 use super::readers;
@@ -33,39 +43,39 @@ use store::{
 use units::Origin;
 use volumes::Volumes;
 
-/// Threads that write and sync containers: the disk overlaps their syncs.
+/// Number of threads that write and sync containers, so that the device overlaps their syncs.
 const WRITER_THREADS: usize = 2;
-/// Containers that may wait for them.
+/// Maximum number of containers that wait for these threads.
 const WRITER_QUEUE: usize = 3;
 /// Size at which containers are closed, bytes.
 const CONTAINER_BYTES: usize = 16 << 20;
 
-/// See the module's head.
+/// One run of a command. See the module's head.
 pub(super) struct Invocation {
     /// Checked settings.
     pub settings: Settings,
-    /// Who runs it.
+    /// Command context of the user.
     pub caller: Caller,
-    /// All output.
+    /// The console for all output.
     pub console: Arc<Console>,
-    /// The caller's wish to stop.
+    /// The user's stop request.
     pub interrupt: Interrupt,
     /// The user's time zone.
     pub zone: TimeZone,
-    /// The pool, in the server that holds it.
+    /// The server state, if a server runs the command.
     held: Option<Arc<Held>>,
-    /// What it uses the device for.
+    /// I/O origin of the command.
     origin: Origin,
-    /// Where the pools that it opened leave what was found damaged.
+    /// Where the opened pools collect damage for the next writer.
     hints: Mutex<Vec<Arc<DamageHints>>>,
-    /// Of the pools that it opened: containers that parity restored for it.
+    /// Numbers of containers that parity restored for reads of the opened pools.
     restored: Mutex<Vec<Arc<AtomicU64>>>,
-    /// Pools that were opened here.
+    /// Pools that this run opened, to be remembered.
     visits: Mutex<Vec<Visit>>,
 }
 
-/// Turns at the device of the server that has the pool in that directory, whenever there is one. Who asks may have a
-/// turn at another one's device.
+/// Returns a queue of leases at the server of the pool in this directory, whenever there is one.
+/// `may_have_turn`: the caller may hold an I/O grant of another server, so waiting has a limit.
 pub(super) fn leases_of(
     pool: &Path,
     flow: Flow,
@@ -79,7 +89,8 @@ pub(super) fn leases_of(
     }))
 }
 
-/// What cannot be looked at is another one.
+/// Returns true if both paths are on one device. A path that cannot be examined counts as another
+/// device.
 fn is_one_device(a: &Path, b: &Path) -> bool {
     matches!((a.metadata(), b.metadata()), (Ok(a), Ok(b)) if a.dev() == b.dev())
 }
@@ -106,7 +117,7 @@ impl Invocation {
         }
     }
 
-    /// Says at the end what readers of the command could only have with parity.
+    /// Warns at the end of a run about containers that could be read only with parity.
     pub fn tell_restored(&self) {
         let opened = self.restored.lock();
         let containers: u64 = opened.iter().map(|n| n.load(Ordering::Relaxed)).sum();
@@ -118,12 +129,12 @@ impl Invocation {
         }
     }
 
-    /// The pool's storage; `create` makes its directory.
+    /// Returns the pool's storage. `create` makes its directory.
     pub fn media(&self, create: bool) -> anyhow::Result<Media> {
         self.media_behind(None, create)
     }
 
-    /// The same, with a queue in front of the device.
+    /// The same, with a queue before the device.
     fn media_behind(
         &self,
         queue: Option<Arc<dyn RequestQueue>>,
@@ -137,7 +148,7 @@ impl Invocation {
         queue: Option<Arc<dyn RequestQueue>>,
         create: bool,
     ) -> anyhow::Result<Media> {
-        // A server's threads have other working directories.
+        // The threads of a server have other working directories.
         let path = &std::path::absolute(path)?;
         let disk = LocalDisk::new(path);
         if create {
@@ -167,18 +178,19 @@ impl Invocation {
         })
     }
 
-    /// Opens the pool; asks for the password only when it is encrypted. Says what was found
-    /// damaged on the way. In a server: the pool that it has, when it is this command's turn.
+    /// Opens the pool and prints its notes about damage. Asks for a password only if the pool is
+    /// encrypted. In a server: returns the server's pool, for writing when the command has the
+    /// writer lock.
     pub fn open(&self, mode: OpenMode) -> anyhow::Result<OpenPool> {
         let pool = self.open_silently(mode)?;
-        // What a server found it has said itself.
+        // The server has printed its own notes.
         if self.held.is_none() {
             self.tell_notes(&pool);
         }
         Ok(pool)
     }
 
-    /// As [`Invocation::open`], for commands that show the notes themselves.
+    /// Like [`Invocation::open`], for commands that print the notes themselves.
     pub fn open_silently(&self, mode: OpenMode) -> anyhow::Result<OpenPool> {
         match (&self.held, mode) {
             (None, _) => {
@@ -200,22 +212,22 @@ impl Invocation {
         }
     }
 
-    /// As [`Invocation::open`], for commands that hold the pool themselves, and need part of the
-    /// memory.
+    /// Like [`Invocation::open`], but always in this process and with `memory_bytes` of memory.
     pub fn open_within(&self, mode: OpenMode, memory_bytes: usize) -> anyhow::Result<Pool> {
         let pool = self.open_own(None, mode, memory_bytes)?;
         self.tell_notes(&pool);
         Ok(pool)
     }
 
-    /// As [`Invocation::open_for_volumes`], for a server: who uses the device takes turns.
+    /// Like [`Invocation::open_for_volumes`], for a server: all I/O goes through `queue`.
     pub fn open_behind(&self, queue: &Arc<DeviceQueue>, plan: &MemoryPlan) -> anyhow::Result<Pool> {
         let pool = self.open_own(Some(queue), OpenMode::Write, plan.pool_bytes)?;
         self.tell_notes(&pool);
         Ok(pool)
     }
 
-    /// Opens another pool in this process; also says with which secret, if it needs one.
+    /// Opens another pool in this process. Also returns the secret that opened it, if it is
+    /// encrypted.
     pub fn open_other(
         &self,
         other: &OtherPool,
@@ -239,8 +251,8 @@ impl Invocation {
         Ok((pool, secret))
     }
 
-    /// Where reads of another pool take turns, and what is stored there: at the server that has it, or, when this one
-    /// writes to it and both lie on one device, here.
+    /// Returns the queue for I/O of another pool. Reads ask the server of that pool for I/O grants.
+    /// Writes use this server's queue if both pools are on one device.
     fn queue_of_other(
         &self,
         path: &Path,
@@ -256,7 +268,7 @@ impl Invocation {
         Ok(held.map(|held| Arc::clone(&held.device) as _))
     }
 
-    /// Opens the pool in that directory, behind that queue.
+    /// Opens the pool in this directory, behind `queue`.
     pub fn open_at(
         path: &Path,
         secret: Option<&SecretKey>,
@@ -267,7 +279,7 @@ impl Invocation {
         let media = Self::media_at(path, queue, false)?;
         let unlocked = Pool::unlock(&media, secret)?;
         if secret.is_some() && unlocked.config().seal == Seal::None {
-            // Another pool has taken its place since the secret opened it.
+            // Another pool has replaced it since the secret opened it.
             let why = format!("{}: the pool is not encrypted any more", path.display());
             return Err(StoreError::new(StoreErrorKind::WrongKey, why).into());
         }
@@ -297,14 +309,14 @@ impl Invocation {
                 let leases = leases_of(pool, flow, &self.interrupt, self.held.is_some())?;
                 Some(leases)
             }
-            // Nobody else has it.
+            // A writer has the pool's lock, so there is no server to ask.
             (None, OpenMode::Write) => None,
         };
         let media = self.media_behind(queue, false)?;
         let door = self.door()?;
         let (pool, _) = self.enter(&door, media, mode, memory)?;
         if mode == OpenMode::Write {
-            // A cache: without it status knows no trend.
+            // The record is a cache for the growth trend of `status`: errors are ignored.
             let _ = CollectMemory::note_size(&pool);
         }
         let mut hints = self.hints.lock();
@@ -316,7 +328,8 @@ impl Invocation {
         Ok(pool)
     }
 
-    /// At the end: leaves what was found damaged for the next writer, and says if that cannot be.
+    /// Leaves damage that was found for the next writer, at the end of a run. Warns if that is not
+    /// possible.
     pub fn leave_hints(&self) {
         let hints = self.hints.lock();
         for why in hints.iter().filter_map(|hints| hints.flush()) {
@@ -327,7 +340,7 @@ impl Invocation {
         }
     }
 
-    /// The way into the pool that the command is about.
+    /// Returns how the command's own pool is unlocked.
     fn door(&self) -> anyhow::Result<Door<'_>> {
         Ok(Door {
             path: self.settings.pool()?,
@@ -338,7 +351,8 @@ impl Invocation {
         })
     }
 
-    /// Opens a pool in this process, and says when it is not the one that it was.
+    /// Opens a pool in this process, and warns if it is not the pool or state that this machine
+    /// remembers.
     fn enter(
         &self,
         door: &Door<'_>,
@@ -361,7 +375,8 @@ impl Invocation {
         Ok((pool, secret))
     }
 
-    /// Of this process, also when it runs a command for somebody else.
+    /// Returns the environment of this process, even if it runs a command for a client: the files
+    /// of remembered pools belong to this process's user.
     pub fn own_environment(&self) -> Cow<'_, Environment> {
         match self.held {
             None => Cow::Borrowed(&self.caller.environment),
@@ -376,7 +391,7 @@ impl Invocation {
         visits.iter().for_each(|visit| visit.remember(now));
     }
 
-    /// Through a server too, who gives a password is not served a pool without encryption.
+    /// In a server too, a client that gives a password is refused a pool without encryption.
     fn check_held(&self, held: &Held) -> anyhow::Result<()> {
         if held.pool.config().seal == Seal::None {
             self.door()?.refuse_clear(None)?;
@@ -384,7 +399,7 @@ impl Invocation {
         Ok(())
     }
 
-    /// Opens the volumes, to change them. In a server: those that it has open.
+    /// Opens the volumes for changes. In a server: returns the server's volumes.
     pub fn open_volumes(&self) -> anyhow::Result<OpenVolumes> {
         if let Some(held) = &self.held {
             self.check_held(held)?;
@@ -395,7 +410,8 @@ impl Invocation {
         Ok(OpenVolumes::own(volumes))
     }
 
-    /// What a collector works on, beside whoever else writes: in a server without a turn.
+    /// Opens the pool or its volumes for gc or defragmentation. In a server: without the writer
+    /// lock.
     pub fn open_to_collect(&self) -> anyhow::Result<Opened> {
         if let Some(held) = &self.held {
             self.check_held(held)?;
@@ -409,17 +425,17 @@ impl Invocation {
         Ok(Opened::Volumes(OpenVolumes::own(volumes)))
     }
 
-    /// How this process divides its memory when it opens volumes for one command.
+    /// Returns the memory plan of this process for a command with volumes.
     pub fn memory_plan(&self) -> MemoryPlan {
         MemoryPlan::of(self.settings.memory_bytes, JOURNAL_BYTES_DEFAULT)
     }
 
-    /// Opens the pool for writing, in this process, and leaves memory for its volumes.
+    /// Opens the pool for writing, in this process, with memory left for its volumes.
     pub fn open_for_volumes(&self) -> anyhow::Result<Pool> {
         self.open_within(OpenMode::Write, self.memory_plan().pool_bytes)
     }
 
-    /// Opens the volumes of that pool; says what the journal has lost.
+    /// Opens the volumes of a pool, and warns about lost writes of the journal.
     pub fn volumes_of(
         &self,
         pool: Pool,
@@ -434,13 +450,13 @@ impl Invocation {
         Ok(volumes)
     }
 
-    /// What the server holds that runs this.
+    /// Returns the server state, if a server runs the command.
     pub fn held(&self) -> Option<&Arc<Held>> {
         self.held.as_ref()
     }
 
-    /// The server that runs this; an error without one, which says what there is `instead`, or that there is no pool
-    /// at all: that has its own exit code.
+    /// Returns the server state. Without a server, fails with a message that says what to do
+    /// `instead`. A missing pool fails with its own exit code.
     pub fn server(&self, instead: &str) -> anyhow::Result<&Arc<Held>> {
         if self.held.is_none() {
             self.media(false)?;
@@ -449,8 +465,9 @@ impl Invocation {
         self.held.as_ref().ok_or_else(none)
     }
 
-    /// Key slots, and the one that opens with what the user gave; none without encryption. In a
-    /// server that is another one than it was itself opened with, maybe.
+    /// Returns the key slots, and the slot that the user's secret opens. No slots without
+    /// encryption. In a server the user's slot may differ from the one that the server was started
+    /// with.
     pub fn keys(&self, pool: &Pool) -> anyhow::Result<(Vec<SlotInfo>, Option<SlotInfo>)> {
         let (slots, opened_with) = pool.keys()?;
         if self.held.is_none() || opened_with.is_none() {
@@ -465,19 +482,20 @@ impl Invocation {
         self.progress_shown(action, false)
     }
 
-    /// As [`Invocation::progress`], once a second also where no terminal is, if `shown`.
+    /// Like [`Invocation::progress`]. If `shown`, outputs that are no terminal get a line every
+    /// second.
     pub fn progress_shown(&self, action: &'static str, shown: bool) -> Progress {
         let lines = shown && !self.console.paints();
         let fps = self.settings.progress_fps.or(lines.then_some(1.0));
         Progress::start(&self.console, &self.interrupt, action, fps)
     }
 
-    /// Threads for the work of one command.
+    /// Returns the number of threads for the work of one command.
     pub fn workers(&self) -> usize {
         std::thread::available_parallelism().map_or(2, usize::from)
     }
 
-    /// How new data are packed.
+    /// Returns how new data is compressed and grouped into regions and containers.
     pub fn lane(
         &self,
         compression: Option<&str>,
@@ -496,7 +514,7 @@ impl Invocation {
         })
     }
 
-    /// Name of the host that a new snapshot is of.
+    /// Returns the host name of a new snapshot.
     pub fn host(&self, given: Option<&str>) -> String {
         if let Some(host) = given {
             return host.to_owned();
@@ -507,7 +525,7 @@ impl Invocation {
         }
     }
 
-    /// Name of the user who runs this, or the number.
+    /// Returns the name of the user who runs the command, or else the user id.
     pub fn user(&self) -> String {
         let named = ["USER", "LOGNAME"]
             .iter()
@@ -515,7 +533,7 @@ impl Invocation {
         named.unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
     }
 
-    /// The time of a new snapshot.
+    /// Returns the time of a new snapshot.
     pub fn time(&self, given: Option<&str>, pool: &Pool) -> anyhow::Result<units::UnixNanos> {
         match given {
             Some(text) => server::calendar::parse_time(text, &self.zone).context("--time"),
@@ -524,12 +542,12 @@ impl Invocation {
     }
 }
 
-/// Name and version, as snapshots record it.
+/// Returns name and version of this program, as snapshots record them.
 pub(super) fn program() -> String {
     format!("quintet {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Of runs whose only trouble was with single files.
+/// Returns the exit code of a run in which this many files failed.
 pub(super) fn done_or_partly(failures: u64) -> Exit {
     match failures {
         0 => Exit::Done,

@@ -1,6 +1,7 @@
-//! `key`: passwords and recovery keys of a pool.
+//! `key`: changes and lists passwords and recovery keys of a pool. [`super::run`] calls this.
 //!
-//! Invariant: a new key is durable before an old one goes; there is no moment without a key.
+//! Invariant: a new key is durable before an old one is removed. The pool has a key at every
+//! moment.
 
 use super::invocation::Invocation;
 use super::table::Table;
@@ -54,7 +55,7 @@ fn passwd(invocation: &Invocation, args: &NewKeyArgs) -> anyhow::Result<Exit> {
 
 fn recovery(invocation: &Invocation, file: &Path, label: &str) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Write)?;
-    // Through a server too, only who has a key makes another.
+    // In a server too, only a user who has a key may make another one.
     invocation.keys(&pool)?;
     let key = RecoveryKey::random(&SystemRandom);
     key.write(file)?;
@@ -66,7 +67,7 @@ fn recovery(invocation: &Invocation, file: &Path, label: &str) -> anyhow::Result
     match pool.add_key(&new) {
         Ok(slot) => say(invocation, "added", &slot),
         Err(e) => {
-            // The key in it opens nothing.
+            // Without its slot, the key opens nothing.
             let _ = std::fs::remove_file(file);
             Err(e.into())
         }

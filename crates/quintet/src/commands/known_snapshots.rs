@@ -1,9 +1,10 @@
-//! The snapshots that a command can see, and what it means when part of the catalog is damaged.
+//! The snapshots that a command can read, and the consequences of a damaged catalog. Commands that
+//! read or add snapshots call this.
 //!
-//! Invariant: damage to the catalog never keeps anybody from what is readable, and never goes
-//! unsaid: it is warned of, and a command whose answer depends on the snapshots that cannot be read
-//! (a list, the latest one) ends with 21. Commands that remove or replace snapshots do not come
-//! here: they need to see all of them.
+//! Invariant: damage to the catalog does not block access to readable snapshots, and is always
+//! reported. A command whose answer depends on unreadable snapshots (a list, the latest one) ends
+//! with exit code 21. Commands that remove or replace snapshots do not use this: they must see all
+//! of them.
 
 use super::invocation::Invocation;
 use super::listing;
@@ -17,14 +18,14 @@ use server::names::short_id;
 use std::ops::Deref;
 use store::{Pool, StoreError};
 
-/// Snapshots, oldest first.
+/// The readable snapshots, oldest first.
 pub(super) struct KnownSnapshots {
     readable: Vec<Snapshot>,
-    /// Why some cannot be listed.
+    /// Reason why others cannot be read.
     damage: Option<String>,
-    /// The commit that may have held newer ones.
+    /// Reason why newer snapshots may be missing: a lost commit.
     lost: Option<String>,
-    /// Names of volumes, which come before images of the same name.
+    /// Names of volumes, which take precedence over images of the same name.
     volumes: Vec<String>,
 }
 
@@ -37,7 +38,7 @@ impl Deref for KnownSnapshots {
 }
 
 impl KnownSnapshots {
-    /// All that can be read; says aloud when that is not all.
+    /// Returns the readable snapshots. Warns if there are others.
     pub fn of(invocation: &Invocation, pool: &Pool) -> anyhow::Result<Self> {
         let (readable, damage) = pool.snapshots_readable()?;
         let damage = damage.map(|e| e.to_string());
@@ -48,7 +49,7 @@ impl KnownSnapshots {
         }
         let lost = lost_commit(pool);
         if let Some(lost) = lost {
-            // Opening the pool has said that it is lost.
+            // Opening the pool has reported the lost commit itself.
             if let Some(newest) = latest(readable.iter()) {
                 let (id, what) = (short_id(newest), listing::subject(newest));
                 let time = calendar::local(newest.taken, &invocation.zone);
@@ -70,8 +71,9 @@ impl KnownSnapshots {
         })
     }
 
-    /// The image or stream that `NAME` or `NAME@SNAPSHOT` names. A name that a volume has too is the
-    /// volume's, everywhere; a state of the image is then called `NAME@latest` or `NAME@SNAPSHOT`.
+    /// Returns the image or stream that `NAME` or `NAME@SNAPSHOT` names. A name that is also a
+    /// volume's means the volume, in every command. States of the image are then `NAME@latest` or
+    /// `NAME@SNAPSHOT`.
     pub fn named(&self, text: &str, filter: &SnapshotFilter) -> anyhow::Result<&Snapshot> {
         let found = choose_named(&self.readable, text, filter);
         if !self.is_volume(text) {
@@ -87,12 +89,13 @@ impl KnownSnapshots {
         }
     }
 
-    /// True when a volume is called so.
+    /// Returns true if a volume has this name.
     pub fn is_volume(&self, name: &str) -> bool {
         self.volumes.iter().any(|volume| volume == name)
     }
 
-    /// Refuses the name of a volume for a new image or stream. One that has it already goes on.
+    /// Refuses the name of a volume for a new image or stream. An image or stream that already has
+    /// such a name can still get new states.
     pub fn expect_free(&self, name: &str) -> anyhow::Result<()> {
         let is_there = self.readable.iter().any(|s| is_called(s, name));
         match self.is_volume(name) && !is_there {
@@ -101,7 +104,7 @@ impl KnownSnapshots {
         }
     }
 
-    /// For tests: all there are, and no volumes.
+    /// Makes a complete list without volumes: for tests.
     #[cfg(test)]
     pub fn whole(readable: Vec<Snapshot>) -> Self {
         Self {
@@ -112,7 +115,7 @@ impl KnownSnapshots {
         }
     }
 
-    /// For tests: with a volume.
+    /// Makes a complete list with one volume: for tests.
     #[cfg(test)]
     pub fn with_volume(readable: Vec<Snapshot>, volume: &str) -> Self {
         Self {
@@ -121,18 +124,18 @@ impl KnownSnapshots {
         }
     }
 
-    /// Why some cannot be read.
+    /// Returns why some snapshots cannot be read, if there are such.
     pub fn hidden(&self) -> Option<&str> {
         self.damage.as_deref()
     }
 
-    /// Why one may be missing here.
+    /// Returns why a snapshot may be missing from the list, if that is possible.
     fn doubt(&self) -> Option<&str> {
         self.damage.as_deref().or(self.lost.as_deref())
     }
 
-    /// What became of looking for one: one that is not there may be among those that cannot be
-    /// read.
+    /// Passes the result of a choice on. If the choice failed and snapshots may be missing, the
+    /// error becomes one of corruption: the snapshot may be among them.
     pub fn found<T>(&self, choice: anyhow::Result<T>) -> anyhow::Result<T> {
         let Some(damage) = self.doubt() else {
             return choice;
@@ -143,7 +146,7 @@ impl KnownSnapshots {
         })
     }
 
-    /// How a command ends whose answer speaks of all snapshots.
+    /// Returns the exit code of a command whose answer depends on all snapshots.
     pub fn exit_of_all(&self, exit: Exit) -> Exit {
         match exit {
             Exit::Done | Exit::Partly if self.doubt().is_some() => Exit::Damaged,
@@ -151,8 +154,8 @@ impl KnownSnapshots {
         }
     }
 
-    /// How a command ends that was about the snapshot that the user called so: only one that is
-    /// called by its own name is surely the one that was meant.
+    /// Returns the exit code of a command about one snapshot, which the user named `called`. Only
+    /// an id surely names the same snapshot with and without the missing ones.
     pub fn exit_of(&self, called: &str, exit: Exit) -> Exit {
         let state = called.rsplit_once('@').map_or(called, |(_, state)| state);
         match !state.is_empty() && state.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -161,7 +164,7 @@ impl KnownSnapshots {
         }
     }
 
-    /// The same of several; none named: all of them.
+    /// The same for several snapshots. None named means all.
     pub fn exit_of_several(&self, called: &[String], exit: Exit) -> Exit {
         match called {
             [] => self.exit_of_all(exit),

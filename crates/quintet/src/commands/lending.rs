@@ -1,8 +1,9 @@
-//! Commands that a server runs for others (decision 18): which, and how.
+//! Runs commands for clients of a server (decision 18): which ones, and how. The start of every
+//! command and `serve` call this.
 //!
-//! Invariant: what needs the pool's lock runs in the server that has it; what only reads runs in its
-//! own process, server or not, and takes turns at the device where the server does. The server checks again what it is asked to run. Called by the
-//! command line's start and by `serve`.
+//! Invariant: commands that need the pool's lock run in the server that has it. Commands that only
+//! read run in their own process, even beside a server, and ask it for I/O grants. The server
+//! checks again which commands it runs.
 
 use super::run_for;
 use crate::cli::{
@@ -23,22 +24,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::Origin;
 
-/// What a command needs of a server.
+/// Need of a command for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Nothing: it reads, or it is a server itself.
+    /// Nothing: it only reads, or is itself a server.
     Nothing,
-    /// What only a server knows, if there is one.
+    /// The state of a running server, if there is one.
     Live,
-    /// The pool, for writing.
+    /// The pool, open for writing.
     Writing {
-        /// It opens files of the user.
+        /// The command opens files of the user.
         files: bool,
     },
 }
 
 impl Need {
-    /// Of a command as it was given.
+    /// Returns the need of a parsed command.
     pub fn of(command: &Command) -> Self {
         let files = true;
         let unless = |only_looks: bool, need| if only_looks { Self::Nothing } else { need };
@@ -46,7 +47,8 @@ impl Need {
             Command::Backup(args) => unless(args.dry_run, Self::Writing { files }),
             Command::Import(args) => unless(args.dry_run, Self::Writing { files }),
             Command::Copy(args) if args.pause || args.resume => Self::Live,
-            // Reads here, and writes where no server is; only a server knows what is in memory.
+            // Reads the source in either case. A server of the receiving pool does the writing, and
+            // a server of the source knows which chunks are in memory.
             Command::Copy(args) => unless(args.dry_run, Self::Writing { files }),
             Command::Forget(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Repair(args) => {
@@ -55,7 +57,7 @@ impl Need {
             }
             Command::Mount(args) => unless(args.read_only, Self::Writing { files }),
             Command::Gc(args) if args.set_trash_minimum.is_some() => Self::Writing { files },
-            // Only a server knows what its clients have open.
+            // Only a server knows which snapshots its clients have open.
             Command::Gc(args) if args.dry_run => Self::Live,
             Command::Gc(_) => Self::Writing { files: false },
             Command::Defrag(args) if matches!(args.command, Some(DefragCommand::Status)) => {
@@ -103,14 +105,15 @@ impl Need {
     }
 }
 
-/// Directories of the pools whose servers may run a command; the first that has one does.
+/// Returns the directories of the pools whose servers may run a command, in the order in which they
+/// are asked.
 pub(super) fn pools_of(
     command: &Command,
     settings: &Settings,
     environment: &Environment,
 ) -> Vec<PathBuf> {
     let mut pools = Vec::new();
-    // What cannot be known here the command itself says.
+    // Settings that are missing here are reported by the command itself.
     if let Command::Copy(args) = command
         && !(args.pause || args.resume)
         && let Ok(to) = receiving_pool(&args.to, environment)
@@ -121,8 +124,8 @@ pub(super) fn pools_of(
     pools
 }
 
-/// Whether the user's own programs would run in the server: they need the variables that the user
-/// has.
+/// Returns true if the command would run the user's own programs in the server. They need all of
+/// the user's variables.
 pub(super) fn runs_programs(
     command: &Command,
     arguments: &[OsString],
@@ -137,14 +140,14 @@ pub(super) fn runs_programs(
         || environment.has_password_command()
 }
 
-/// The commands of a server's clients.
+/// Runs the commands of a server's clients.
 pub(super) struct ClientCommands {
     pub held: Arc<Held>,
 }
 
 impl Commands for ClientCommands {
     fn admit(&self, request: &Request, own: &View) -> Result<(), String> {
-        // The client's own program understood it; this one may be older.
+        // The client's program has parsed the arguments, but this one may be older.
         let cli = Cli::try_parse_from(&request.arguments).map_err(|e| e.to_string())?;
         match Need::of(&cli.command) {
             Need::Nothing => Err("a server does not run this for others".to_owned()),
@@ -177,7 +180,7 @@ impl Commands for ClientCommands {
     }
 }
 
-/// For whom a command uses the server's device: in the server, or beside it.
+/// Returns the I/O origin of a command, in the server or beside it.
 pub(super) fn origin_of(command: &Command) -> Origin {
     match command {
         Command::Backup(_) | Command::Import(_) => Origin::Backup,
@@ -185,7 +188,7 @@ pub(super) fn origin_of(command: &Command) -> Origin {
         Command::Gc(_) => Origin::Collect,
         Command::Check(_) => Origin::Scrub,
         Command::Defrag(_) => Origin::Defragment,
-        // Somebody waits for them; they are short, or read what is given back.
+        // A user waits for these commands. They are short, or read data that is restored.
         _ => Origin::Restore,
     }
 }

@@ -1,4 +1,6 @@
-//! Entries and snapshots as lines and messages: the same in ls, find and snapshots.
+//! Formats entries and snapshots as text and JSON. Commands that list them call this.
+//!
+//! Invariant: no I/O. Names from the pool are safe to print on a terminal.
 
 use crate::console::printable;
 use crate::json::Object;
@@ -10,7 +12,7 @@ use server::names::short_id;
 use server::sizes;
 use std::os::unix::ffi::OsStrExt;
 
-/// Name of a kind for people and programs.
+/// Returns the name of a kind, for text and JSON.
 pub(super) fn kind_name(kind: SnapshotKind) -> &'static str {
     match kind {
         SnapshotKind::Tree => "tree",
@@ -20,7 +22,7 @@ pub(super) fn kind_name(kind: SnapshotKind) -> &'static str {
     }
 }
 
-/// Name of an entry's type, as restic has it.
+/// Returns the name of an entry's type, as in restic.
 pub(super) fn type_name(kind: &EntryKind) -> &'static str {
     match kind {
         EntryKind::File { .. } => "file",
@@ -33,7 +35,7 @@ pub(super) fn type_name(kind: &EntryKind) -> &'static str {
     }
 }
 
-/// Bytes of content: of files only.
+/// Returns the size of a file's content, bytes. 0 for other types.
 pub(super) fn len(entry: &Entry) -> u64 {
     match &entry.kind {
         EntryKind::File { content, .. } => content.len,
@@ -41,7 +43,7 @@ pub(super) fn len(entry: &Entry) -> u64 {
     }
 }
 
-/// `drwxr-sr-t`.
+/// Formats permissions like `drwxr-sr-t`.
 pub(super) fn permissions(entry: &Entry) -> String {
     let mut out = String::with_capacity(10);
     out.push(match entry.kind {
@@ -53,7 +55,7 @@ pub(super) fn permissions(entry: &Entry) -> String {
         EntryKind::Fifo => 'p',
         EntryKind::Socket => 's',
     });
-    // Set-user-ID, set-group-ID and sticky stand in the place of an x.
+    // Set-user-ID, set-group-ID and sticky bits replace an x.
     for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
         let bits = entry.mode >> shift;
         out.push(if bits & 4 != 0 { 'r' } else { '-' });
@@ -68,7 +70,7 @@ pub(super) fn permissions(entry: &Entry) -> String {
     out
 }
 
-/// `-rw-r--r--  0  0  1234 2026-11-20 13:45:07 ` to stand before a path.
+/// Formats `-rw-r--r--  0  0  1234 2026-11-20 13:45:07 `, which stands before a path.
 pub(super) fn long(entry: &Entry, human: bool, zone: &TimeZone) -> String {
     let size = match (&entry.kind, human) {
         (EntryKind::BlockDevice { device } | EntryKind::CharDevice { device }, _) => {
@@ -90,7 +92,7 @@ pub(super) fn long(entry: &Entry, human: bool, zone: &TimeZone) -> String {
     format!("{mode} {uid:>5} {gid:>5} {size:>11} {time} ")
 }
 
-/// ` -> target` of a link.
+/// Formats ` -> target` for a symbolic link.
 pub(super) fn arrow(entry: &Entry) -> String {
     match &entry.kind {
         EntryKind::Symlink { target } => format!(" -> {}", printable(target)),
@@ -98,7 +100,7 @@ pub(super) fn arrow(entry: &Entry) -> String {
     }
 }
 
-/// Fields of an entry at `path`.
+/// Adds the fields of the entry at `path`.
 pub(super) fn node(object: Object, path: &[u8], entry: &Entry) -> Object {
     let object = object
         .path("path", path)
@@ -123,7 +125,7 @@ pub(super) fn node(object: Object, path: &[u8], entry: &Entry) -> Object {
     }
 }
 
-/// Fields of a snapshot.
+/// Adds the fields of a snapshot.
 pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
     let object = object
         .text("id", &snapshot.id.to_string())
@@ -160,12 +162,12 @@ pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
     )
 }
 
-/// What is missing in a snapshot, for people; `None` when it is complete.
+/// Describes what is missing in a snapshot. `None` if it is complete.
 pub(super) fn incomplete(snapshot: &Snapshot) -> Option<String> {
     server::findings::missed_words(&snapshot.missed).map(|missed| format!("incomplete: {missed}"))
 }
 
-/// As [`subject`], and whether the snapshot is incomplete.
+/// Like [`subject`], with a remark if the snapshot is incomplete.
 pub(super) fn subject_and_gaps(snapshot: &Snapshot) -> String {
     match incomplete(snapshot) {
         Some(incomplete) => format!("{} ({incomplete})", subject(snapshot)),
@@ -173,7 +175,7 @@ pub(super) fn subject_and_gaps(snapshot: &Snapshot) -> String {
     }
 }
 
-/// What a snapshot is of, for people.
+/// Describes the source of a snapshot.
 pub(super) fn subject(snapshot: &Snapshot) -> String {
     match snapshot.kind {
         SnapshotKind::Tree => {

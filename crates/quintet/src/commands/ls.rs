@@ -1,4 +1,6 @@
-//! `ls`: lists files of a snapshot.
+//! `ls`: lists files of a snapshot. [`super::run`] calls this.
+//!
+//! Invariant: it reads no file contents.
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;

@@ -1,8 +1,8 @@
-//! `mount`: the pool as files, until somebody unmounts it.
+//! `mount`: shows the pool as files until it is unmounted. [`super::run`] calls this.
 //!
-//! Invariant: who writes holds the pool: the server when there is one, else this process, which is one
-//! then. Ends in good order, with exit code 0, when it is unmounted by whomever, and on SIGINT and
-//! SIGTERM; files that are open then stay served until they are closed.
+//! Invariant: the writer is the process that holds the pool: a server if there is one, or else this
+//! process, which then acts as a server. The command ends with exit code 0 when the mount is
+//! unmounted, and after SIGINT or SIGTERM. Open files are then served until they are closed.
 
 mod guard;
 mod shown;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::OpenMode;
 
-/// Waits end with the wish to stop; this is only a number.
+/// A stop request ends the wait. The limit has no meaning of its own.
 const LONG: Duration = Duration::from_secs(3600);
 
 pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<Exit> {
@@ -60,10 +60,10 @@ pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<E
     Ok(Exit::Done)
 }
 
-/// What users of `mount` want to know.
+/// Note for users of `mount`.
 pub(super) const HOW_IT_ENDS: &str = "end with Ctrl-C, or unmount it";
 
-/// Says that the files are there.
+/// Reports that the files can be used.
 pub(super) fn announce(invocation: &Invocation, mount: &Mount) -> anyhow::Result<()> {
     let console = &invocation.console;
     let path = mount.mountpoint().display().to_string();

@@ -1,4 +1,7 @@
-//! What all commands that store something have in common: who, when, commit, and the last words.
+//! Common parts of all commands that store something: identity of the snapshot, commit, summary.
+//! `backup` and `import` call this.
+//!
+//! Invariant: a snapshot is committed once, after all of its data.
 
 use super::full;
 use super::invocation::{Invocation, program};
@@ -14,7 +17,7 @@ use std::time::Instant;
 use store::{Pool, WriteCounts, WriteSession};
 use units::UnixNanos;
 
-/// What all new snapshots have in common.
+/// Properties that do not depend on the kind of source.
 pub(super) struct Identity {
     pub host: String,
     pub user: String,
@@ -42,7 +45,7 @@ impl Identity {
         })
     }
 
-    /// A record that lacks only what the kind of source knows.
+    /// Makes a snapshot record without the fields that depend on the kind of source.
     pub fn snapshot(&self, pool: &Pool, kind: SnapshotKind, root: ObjectRoot) -> Snapshot {
         Snapshot {
             id: pool.new_snapshot_id(),
@@ -68,7 +71,7 @@ impl Identity {
     }
 }
 
-/// Commits a new snapshot; warns when the index will be missed.
+/// Commits a new snapshot. Warns if the index could not be written.
 pub(super) fn commit(
     console: &Console,
     pool: &Pool,
@@ -100,7 +103,7 @@ fn committed(
     Ok((snapshot, committed.counts))
 }
 
-/// When the snapshot of the same source before this one was taken; zero: there is none that can be listed.
+/// Returns when the previous snapshot of the same source was taken. Zero if no readable one exists.
 fn previous_of(pool: &Pool, snapshot: &Snapshot) -> store::Result<UnixNanos> {
     let (known, _) = pool.snapshots_readable()?;
     let older = known.iter().filter(|known| known.taken < snapshot.taken);
@@ -112,7 +115,7 @@ fn previous_of(pool: &Pool, snapshot: &Snapshot) -> store::Result<UnixNanos> {
     Ok(previous.map_or_else(UnixNanos::default, |previous| previous.taken))
 }
 
-/// Says what was stored.
+/// Prints what was stored.
 pub(super) fn summary(
     console: &Console,
     snapshot: &Snapshot,

@@ -1,15 +1,16 @@
-//! A pool as maintenance commands have opened it: with its volumes, if it has any.
+//! A pool that was opened for maintenance: with its volumes, if it has any. [`super::invocation`]
+//! makes it; `gc` and `defrag` use it.
 //!
-//! Invariant: with volumes, their journal is open: collectors must know what it needs. Made by
-//! [`super::invocation`], taken apart by `gc` and `defrag`.
+//! Invariant: if there are volumes, their journal is open, because maintenance must know which
+//! chunks it needs.
 
 use server::held::OpenVolumes;
 use store::Pool;
 
-/// What a collector works on.
+/// The object of maintenance.
 pub(super) enum Opened {
     /// A pool without volumes.
     Pool(Box<Pool>),
-    /// Its volumes too: they know what their journal needs.
+    /// A pool with volumes, which know what their journal needs.
     Volumes(OpenVolumes),
 }

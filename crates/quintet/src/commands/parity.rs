@@ -1,6 +1,6 @@
-//! `parity`: how much of it containers get.
+//! `parity`: shows or sets how much parity containers get. [`super::run`] calls this.
 //!
-//! Invariant: says what holds for containers that are stored from now on, and changes no others.
+//! Invariant: a change applies to containers that are stored later, not to existing ones.
 
 use super::invocation::Invocation;
 use crate::cli::ParityCommand;

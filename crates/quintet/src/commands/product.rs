@@ -1,14 +1,14 @@
-//! What a command is run for: with `--quiet` the output that is asked for is printed, any other only when
-//! the run does not end with 0.
+//! Decides which commands are run for their output. `commands` calls this: with `--quiet`, output
+//! of these commands is printed, and output of others only if the run does not end with exit code
+//! 0.
 //!
-//! Invariant: a dry run, a list and a status are run for what they print. Called by the program, before it runs
-//! a command.
+//! Invariant: dry runs, lists and status are run for their output.
 
 use crate::cli::{
     Command, DefragCommand, KeyCommand, ParityCommand, QosCommand, ScrubCommand, VolumeCommand,
 };
 
-/// True when the lines that the command prints are what it is run for.
+/// Returns true if the user runs the command for its output.
 pub(super) fn is_asked_for(command: &Command) -> bool {
     match command {
         Command::Snapshots(_)

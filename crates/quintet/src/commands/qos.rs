@@ -1,7 +1,6 @@
-//! `qos`: who gets how much of a server's device, and what each had.
+//! `qos`: shows or sets the shares of a server's device, and shows its use by I/O origin.
 //!
-//! Invariant: changes hold until the server ends, for requests that wait already too. Called by
-//! `commands`.
+//! Invariant: changes apply at once, to waiting requests too, and last until the server ends.
 
 use super::invocation::Invocation;
 use crate::cli::QosCommand;
@@ -51,7 +50,7 @@ fn show(invocation: &Invocation, held: &Held) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What a flow had, for people.
+/// Formats the use of one I/O origin as text.
 pub(super) fn words(counts: &FlowCounts) -> String {
     let ms = |ns: u64| ns as f64 / 1e6;
     let leased = match counts.leased_bytes {
@@ -68,7 +67,7 @@ pub(super) fn words(counts: &FlowCounts) -> String {
     )
 }
 
-/// What each flow had, for programs.
+/// Formats the use of each I/O origin as JSON.
 pub(super) fn flows(counts: &[FlowCounts]) -> Vec<Object> {
     let flow = |(flow, counts): (&Flow, &FlowCounts)| {
         Object::new()

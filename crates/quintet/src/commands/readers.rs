@@ -1,7 +1,8 @@
-//! Who reads a pool, as others are told: what keeps `gc` from deleting what a command reads.
+//! Readers of a pool: registers them, so that `gc` does not delete what they read, and shows them.
+//! `Invocation` and `gc` call this.
 //!
-//! Invariant: every pool that a process opens for reading is opened here, so that each reader holds
-//! what it reads or knows that it does not. Called by `Invocation` and `gc`.
+//! Invariant: every pool that a process opens for reading is opened here, so each reader either has
+//! a hold or is warned that it has none.
 
 use crate::cli::Cli;
 use crate::console::Console;
@@ -11,7 +12,7 @@ use media::Media;
 use std::fmt::Display;
 use store::{HeldBack, OpenMode, Pool, Result, Unlocked};
 
-/// Opens a pool; for reading it is held.
+/// Opens a pool. For reading, begins a hold.
 pub(super) fn open(
     media: Media,
     unlocked: Unlocked,
@@ -24,7 +25,7 @@ pub(super) fn open(
     }
 }
 
-/// The command, the process and the machine.
+/// Returns the name of this reader: command, process and machine.
 fn label() -> String {
     let known = Cli::command();
     let verb = std::env::args_os()
@@ -36,7 +37,7 @@ fn label() -> String {
     format!("{verb}, process {} on {host}", std::process::id())
 }
 
-/// For people whose command holds nothing.
+/// Returns the warning for a reader without a hold.
 pub(super) fn unheld(why: impl Display) -> String {
     format!(
         "cannot hold what is read ({why}): gc may delete it after its time in the trash, \
@@ -44,7 +45,7 @@ pub(super) fn unheld(why: impl Display) -> String {
     )
 }
 
-/// Says which readers keep what in the trash.
+/// Prints which readers keep what in the trash.
 pub(super) fn tell(console: &Console, pool: &Pool) -> anyhow::Result<()> {
     for HeldBack {
         reader,

@@ -1,8 +1,10 @@
-//! `repair`: sets aside what is damaged, so that the next backup stores it anew.
+//! `repair`: puts damaged regions into quarantine, so that the next backup stores their chunks
+//! again, and restores them from parity or a replica. [`super::run`] calls this.
 //!
-//! Invariant: removes nothing; a dry run is the run, on a rehearsal of the pool. Ends with 0 when nothing was wrong, with 20 when everything that a
-//! snapshot needs is there again, with 21 when something is still missing, and names that; a dry run
-//! with 0 or 21, as it repairs nothing.
+//! Invariant: it removes nothing. A dry run is the same run on a dry-run copy of the pool. The exit
+//! code is 0 if nothing was damaged, 20 if everything that snapshots need is intact again, and 21
+//! if something is still missing, which is then named. A dry run ends with 0 or 21, because it
+//! repairs nothing.
 
 use super::backup::REGION_BYTES;
 use super::check::{self, data_bytes, show_affected, show_found};
@@ -27,7 +29,7 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
     let depth = check::depth(&like);
     let lane = invocation.lane(None, REGION_BYTES)?;
     let replica = replica_of(invocation, &args.replica)?;
-    // Notes are part of the report.
+    // Notes are part of the report, so they are not printed here.
     let mode = match args.dry_run {
         true => OpenMode::Read,
         false => OpenMode::Write,
@@ -67,7 +69,7 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
     )
 }
 
-/// Lost writes are told until somebody says that he knows.
+/// Lost writes are reported until the user acknowledges them.
 fn acknowledge(invocation: &Invocation) -> anyhow::Result<Exit> {
     let volumes = invocation.open_volumes()?;
     let (lost, more) = volumes.lost_writes();
@@ -151,7 +153,8 @@ fn show(
         }
         (true, false) => console.line("repaired: every snapshot is whole"),
         (false, _) => {
-            // What is left that reaches no name: said once more, so that nobody looks above.
+            // Repeat the remaining damage if it affects no named file, so that users need not look
+            // for it above.
             for damage in remaining
                 .damage
                 .iter()

@@ -1,8 +1,9 @@
-//! The replica of `scrub`, `repair` and `serve`: another pool, from which what is lost is stored again.
+//! The replica of `scrub`, `repair` and `serve`: another pool, from which lost chunks are stored
+//! again. The commands and the server's scrub thread call this.
 //!
-//! Invariant: whether it opens is known before anything long begins; it is opened again when it is needed, as
-//! it may have changed since. What is taken is decided by the store, not by what the replica says. Called by
-//! the commands and by the server's thread.
+//! Invariant: the replica is opened once before long work begins, to report errors early. It is
+//! opened again when it is needed, because it may have changed since. The store verifies every
+//! chunk and does not trust the replica.
 
 use super::invocation::{Invocation, leases_of};
 use crate::cli::ReplicaArgs;
@@ -19,7 +20,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{LaneOptions, OpenMode, Pool, StoreErrorKind};
 
-/// What the user named, if anything; opens it, to know that it can be.
+/// Returns the replica that the user named, if any, after opening it once.
 pub(super) fn replica_of(
     invocation: &Invocation,
     args: &ReplicaArgs,
@@ -42,8 +43,8 @@ pub(super) fn replica_of(
     }))
 }
 
-/// Stores again what `pool`, which is open for writing, has lost and the replica has. What was
-/// stored is told; that the replica fails is a warning, and no error. `between` is called between
+/// Repairs chunks that `pool` has lost and the replica has, and prints the result. `pool` must be
+/// open for writing. A failing replica is a warning, not an error. `between` is called between
 /// small steps.
 pub(super) fn mend(
     replica: &Replica,
@@ -54,7 +55,8 @@ pub(super) fn mend(
     between: &mut dyn FnMut(),
 ) -> anyhow::Result<ReplicaCounts> {
     let (mode, memory) = (OpenMode::Read, replica.memory_bytes);
-    // `between` may have a turn at this pool's device.
+    // `between` may hold an I/O grant of this pool's device, so waiting for the other server has a
+    // limit.
     let queue = leases_of(&replica.path, Flow::Scrub, interrupt, true)?;
     let secret = replica.secret.as_ref();
     let opened = match Invocation::open_at(&replica.path, secret, mode, memory, Some(queue)) {

@@ -1,4 +1,7 @@
-//! `restore`: a snapshot, or a part of it, into a directory.
+//! `restore`: restores a snapshot, or a part of it, into a directory. [`super::run`] calls this.
+//!
+//! Invariant: a user at a terminal is asked before existing names are replaced or removed, unless
+//! flags say what to do.
 
 use super::confirm::{can_ask, is_wanted};
 use super::invocation::Invocation;
@@ -26,7 +29,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::{OpenMode, Reader};
 
-/// Names that are shown before the user is asked.
+/// Maximum number of names that are shown with the question.
 const SHOWN_MAX: usize = 20;
 
 /// Runs the command.
@@ -132,7 +135,7 @@ fn overwrite(given: Option<OverwriteArg>) -> Overwrite {
     }
 }
 
-/// Shows what would be replaced and removed, if anything, and goes on only when that is wanted.
+/// Shows which names would be replaced or removed, if any. Fails if the user does not want that.
 fn ask(invocation: &Invocation, reader: &Reader, plan: &RestorePlan<'_>) -> anyhow::Result<()> {
     let shown = RefCell::new(Vec::new());
     let list = |action, path: &Path| {
@@ -148,7 +151,7 @@ fn ask(invocation: &Invocation, reader: &Reader, plan: &RestorePlan<'_>) -> anyh
         tell: &list,
         ..*plan
     };
-    // What goes wrong is said when it does.
+    // The trial prints no errors: the restore itself will.
     let (silent, _, _) = Console::captured(invocation.console.loudness());
     let progress = Progress::start(&silent, &invocation.interrupt, "looking", None);
     let outcome = restore_tree(reader, &trial, &progress)?;
@@ -179,7 +182,8 @@ fn ask(invocation: &Invocation, reader: &Reader, plan: &RestorePlan<'_>) -> anyh
     }
 }
 
-/// A line about one name: of a dry run all that is lost or kept, with `-v` everything.
+/// Prints a line about one name. A dry run prints everything that is replaced, removed or kept;
+/// `-v` prints all names.
 fn tell(invocation: &Invocation, dry_run: bool, action: Action, path: &Path) {
     let console = &invocation.console;
     let is_loss = matches!(

@@ -1,8 +1,8 @@
-//! `scrub`: verifies what is stored, here or in the server that holds the pool.
+//! `scrub`: verifies what is stored, here or in the server that holds the pool. The server's scrub
+//! thread prints its findings through `findings` here. [`super::run`] calls this.
 //!
-//! Invariant: what is damaged is noted in the pool and told with the files that it reaches; a scrub that
-//! was interrupted goes on from there. Called by `commands`; the server's thread tells findings in
-//! the same words.
+//! Invariant: damage is recorded in the pool and reported with the files that it affects. An
+//! interrupted scrub resumes at the same place.
 
 mod findings;
 mod words;
@@ -26,7 +26,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, OpenMode};
 
-/// The user who interrupts waits for so much.
+/// Step sizes. The user who interrupts waits for one step at most.
 const SIZES: StepSizes = StepSizes::new(4 << 20);
 
 pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<Exit> {
@@ -85,7 +85,7 @@ fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Resul
     let passed = pass(invocation, &mut scrubber, &mut findings, &progress);
     drop(progress);
     findings.note(&pool, lane)?;
-    // Where it was, also when it goes no further.
+    // Record the progress even if the pass cannot go on.
     let recorded = match passed {
         Ok(()) => scrubber.record(),
         Err(_) => scrubber.pause(),
@@ -96,7 +96,7 @@ fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Resul
     }
     passed?;
     let mut came_back = 0;
-    // Also what was damaged before this pass.
+    // Includes damage from before this pass.
     if let Some(replica) = replica.filter(|_| pool.reader().knows_damage()) {
         let (console, interrupt) = (&invocation.console, &invocation.interrupt);
         let counts = mend(&replica, &pool, lane, console, interrupt, &mut || ())?;
@@ -111,7 +111,7 @@ fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Resul
     )
 }
 
-/// To the end, or until the user says so.
+/// Works until the pass has ended or the user interrupts.
 fn pass(
     invocation: &Invocation,
     scrubber: &mut Scrubber,
@@ -122,7 +122,7 @@ fn pass(
     let mut before = Pass::default();
     loop {
         let advanced = advance(scrubber, &host, SIZES)?;
-        // All of it before anything is told: output may fail.
+        // Take all findings before printing, because output may fail.
         let found = scrubber.take_findings();
         findings.add(&found);
         tell(&invocation.console, &found)?;
@@ -148,7 +148,7 @@ fn pass(
     }
 }
 
-/// Names what the damage reaches; reads the structure only, and only when there is some.
+/// Names the affected files. Reads only the structure, and only if there is damage.
 fn conclude(
     invocation: &Invocation,
     pool: &OpenPool,
@@ -158,7 +158,7 @@ fn conclude(
 ) -> anyhow::Result<Exit> {
     let mut affected = 0;
     let mut exit = Exit::Done;
-    // What a damaged catalog hides was not read.
+    // The scrub did not read what a damaged catalog hides.
     let is_hidden = pool.snapshots_readable()?.1.is_some();
     if findings.damaged + came_back > 0 || is_hidden {
         let go_on = &mut |_, _| ControlFlow::Continue(());

@@ -1,7 +1,7 @@
-//! `serve`: what is stored, in place, until a signal.
+//! `serve`: serves what is stored until a signal ends it. [`super::run`] calls this.
 //!
-//! Invariant: ends in good order on SIGINT and SIGTERM, with exit code 0; a second signal ends it at
-//! once, which loses nothing that was acknowledged as durable.
+//! Invariant: SIGINT and SIGTERM end it in good order, with exit code 0. A second signal ends it at
+//! once, which loses no write that was acknowledged as durable.
 
 mod held;
 mod program;
@@ -30,12 +30,12 @@ pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<E
     }
 }
 
-/// As `serve`, with nothing but a mount, until that is unmounted.
+/// Like `serve` with only a mount, until that is unmounted.
 pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> anyhow::Result<Exit> {
     held::run_for_mount(invocation, settings)
 }
 
-/// A stored object as a disk. `what` is for people.
+/// Makes a disk of a stored object. `what` describes it for users.
 fn image_volume(
     pool: &Arc<Pool>,
     snapshot: &Snapshot,
@@ -49,7 +49,7 @@ fn image_volume(
     volume.comparable_with(Arc::new(states))
 }
 
-/// Says that clients can come.
+/// Reports that clients can connect.
 fn announce<'n>(
     invocation: &Invocation,
     places: &[String],
@@ -75,18 +75,18 @@ fn announce<'n>(
     Ok(())
 }
 
-/// The signals that [`wait`] waits for.
+/// Returns the signals that [`wait`] waits for.
 fn signals() -> anyhow::Result<Signals> {
     Signals::new([SIGINT, SIGTERM, SIGUSR1]).context("signals")
 }
 
-/// Sleeps until a signal ends the server; SIGUSR1 asks how it is.
+/// Waits until a signal ends the server. SIGUSR1 prints `how_it_is`.
 fn wait(
     invocation: &Invocation,
     mut signals: Signals,
     how_it_is: &dyn Fn() -> String,
 ) -> anyhow::Result<()> {
-    // One may have come before.
+    // A signal may have come before the wait.
     while !invocation.interrupt.requested() {
         if signals.wait().any(|signal| signal != SIGUSR1) {
             break;

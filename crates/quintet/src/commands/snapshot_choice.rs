@@ -1,7 +1,7 @@
-//! Which snapshots the user means.
+//! Resolves the user's names and filters to snapshots. Commands call this.
 //!
-//! Invariant: a name that fits several snapshots is refused, never guessed. `latest` means the same
-//! for every command: [`server::latest`] of what the filters leave.
+//! Invariant: a name that fits several snapshots is refused. `latest` means the same in every
+//! command: [`server::latest`] of the snapshots that pass the filters.
 
 use super::source_paths::absolute;
 use crate::cli::FilterArgs;
@@ -17,14 +17,14 @@ use units::Generation;
 #[derive(Clone, Debug, Default)]
 pub(super) struct SnapshotFilter {
     hosts: Vec<String>,
-    /// Any of these lists, all tags of it.
+    /// The snapshot must have all tags of one of these lists.
     tags: Vec<Vec<String>>,
-    /// All of these; as given, and absolute.
+    /// The snapshot must have all of these paths, each as given or made absolute.
     paths: Vec<[Vec<u8>; 2]>,
 }
 
 impl SnapshotFilter {
-    /// From flags.
+    /// Makes filters from flags.
     pub fn new(args: &FilterArgs) -> anyhow::Result<Self> {
         let mut paths = Vec::new();
         for path in &args.path {
@@ -39,12 +39,12 @@ impl SnapshotFilter {
         })
     }
 
-    /// No filter was given.
+    /// Returns true if no filter was given.
     pub fn is_empty(&self) -> bool {
         self.hosts.is_empty() && self.tags.is_empty() && self.paths.is_empty()
     }
 
-    /// The snapshot is meant.
+    /// Returns true if the snapshot passes the filters.
     pub fn matches(&self, snapshot: &Snapshot) -> bool {
         let host = self.hosts.is_empty() || self.hosts.contains(&snapshot.host);
         let has_all = |tags: &Vec<String>| tags.iter().all(|t| snapshot.tags.contains(t));
@@ -57,14 +57,15 @@ impl SnapshotFilter {
     }
 }
 
-/// The newest commit that is lost, with the snapshots that it may have held. A later one ends that.
+/// Returns the newest lost commit, if it is newer than the present one. A later commit ends the
+/// doubt.
 pub(super) fn lost_commit(pool: &Pool) -> Option<Generation> {
     let newest = pool.generation();
     pool.lost_commits().iter().copied().find(|g| *g > newest)
 }
 
-/// Refuses `latest`, and the newest state of an image, where a newer one may be lost: for commands
-/// that change something, and must not change the one before instead.
+/// Refuses `latest`, and the plain name of an image, if a newer snapshot may be lost. For commands
+/// that change something and must not change an older snapshot instead.
 pub(super) fn expect_latest_known<'t>(
     pool: &Pool,
     called: impl IntoIterator<Item = &'t String>,
@@ -82,7 +83,7 @@ pub(super) fn expect_latest_known<'t>(
     Ok(())
 }
 
-/// `a,b` and `c` as lists of tags.
+/// Parses `a,b` and `c` as lists of tags.
 pub(super) fn tag_lists(texts: &[String]) -> Vec<Vec<String>> {
     let list = |text: &String| {
         let tags = text.split(',').map(str::trim).filter(|t| !t.is_empty());
@@ -91,7 +92,7 @@ pub(super) fn tag_lists(texts: &[String]) -> Vec<Vec<String>> {
     texts.iter().map(list).collect()
 }
 
-/// The snapshot that `text` names: `latest`, the beginning of its name, or VOLUME@NAME.
+/// Returns the snapshot that `text` names: `latest`, the beginning of its id, or VOLUME@NAME.
 pub(super) fn choose<'a>(
     snapshots: &'a [Snapshot],
     text: &str,
@@ -121,7 +122,7 @@ pub(super) fn choose<'a>(
     }
 }
 
-/// The snapshots that are named, each once, or all that the filter leaves; oldest first.
+/// Returns the named snapshots, each once, or all that pass the filter. Oldest first.
 pub(super) fn choose_several<'a>(
     snapshots: &'a [Snapshot],
     named: &[String],
@@ -139,14 +140,14 @@ pub(super) fn choose_several<'a>(
     Ok(chosen)
 }
 
-/// The image or stream that `NAME` or `NAME@SNAPSHOT` names, by default its newest state.
+/// Returns the image or stream that `NAME` or `NAME@SNAPSHOT` names, by default its newest state.
 pub(super) fn choose_named<'a>(
     snapshots: &'a [Snapshot],
     text: &str,
     filter: &SnapshotFilter,
 ) -> anyhow::Result<&'a Snapshot> {
     let has_name = |s: &&Snapshot, name: &str| s.kind != SnapshotKind::Tree && s.name == name;
-    // The name of a stream may itself hold an @.
+    // The name of a stream may contain an @.
     let whole = snapshots.iter().any(|s| has_name(&s, text));
     let (name, state) = match text.rsplit_once('@') {
         Some((name, state)) if !whole => (name, state),
@@ -162,13 +163,13 @@ pub(super) fn choose_named<'a>(
     found.context("there is no such snapshot")
 }
 
-/// It is an image or a stream of that name.
+/// Returns true if the snapshot is an image or stream of this name.
 pub(super) fn is_called(snapshot: &Snapshot, name: &str) -> bool {
     let is_disk = matches!(snapshot.kind, SnapshotKind::Image | SnapshotKind::Stream);
     is_disk && snapshot.name == name
 }
 
-/// `SNAPSHOT` or `SNAPSHOT:PATH`; the path may be any bytes.
+/// Splits `SNAPSHOT` or `SNAPSHOT:PATH`. The path may contain any bytes.
 pub(super) fn split_path(argument: &OsStr) -> anyhow::Result<(String, Option<Vec<u8>>)> {
     let mut parts = argument.as_bytes().splitn(2, |b| *b == b':');
     let name = parts.next().unwrap_or_default();

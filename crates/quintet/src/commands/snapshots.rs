@@ -1,4 +1,6 @@
-//! `snapshots`: lists what is stored.
+//! `snapshots`: lists the snapshots. [`super::run`] calls this.
+//!
+//! Invariant: it reads the catalog only.
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;

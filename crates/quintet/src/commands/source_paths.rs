@@ -1,7 +1,8 @@
-//! The paths that a backup is of: absolute, from the command line and from lists in files.
+//! The paths of a backup: absolute, from the command line and from lists in files. `backup` calls
+//! this.
 //!
-//! Invariant: a path stored in a snapshot is absolute and has no `.` or `..`; links are kept as the
-//! user wrote them, but for those that a `..` leads back through.
+//! Invariant: a path in a snapshot is absolute and has no `.` or `..`. Symbolic links in it are
+//! kept as the user wrote them, except for those before a `..`.
 
 use crate::cli::BackupArgs;
 use anyhow::{Context, bail};
@@ -13,13 +14,13 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Absolute, without `.` and `..`.
+/// Makes a path absolute, without `.` and `..`.
 pub(super) fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
     let joined = std::path::absolute(path).with_context(|| path.display().to_string())?;
     let mut out = PathBuf::new();
     for component in joined.components() {
         match component {
-            // The directory that a link leads to has another parent than the link.
+            // The target of a link has another parent than the link.
             Component::ParentDir => {
                 out = std::fs::canonicalize(&out).with_context(|| out.display().to_string())?;
                 out.pop();
@@ -31,7 +32,7 @@ pub(super) fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(out)
 }
 
-/// All paths of a backup, sorted, none below another. At least one of them is there.
+/// Returns all paths of a backup, sorted, none below another. At least one of them exists.
 pub(super) fn collect(caller: &Caller, args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut given: Vec<OsString> = args.paths.clone();
     for file in &args.files_from {
@@ -63,12 +64,12 @@ pub(super) fn collect(caller: &Caller, args: &BackupArgs) -> anyhow::Result<Vec<
     }
     paths.sort();
     paths.dedup();
-    // Some that are missing are warnings of the walk.
+    // The walk warns about single missing paths.
     if paths.iter().all(|path| path.symlink_metadata().is_err()) {
         let first = paths.first().map(|path| path.display().to_string());
         bail!("none of the paths is there: {}", first.unwrap_or_default());
     }
-    // What lies below another path comes with it.
+    // A path includes everything below it.
     let all = paths.clone();
     paths.retain(|path| {
         !all.iter()
@@ -91,7 +92,7 @@ fn lines(caller: &Caller, file: &Path, separator: u8) -> anyhow::Result<Vec<Vec<
         .collect())
 }
 
-/// A line of `--files-from`: a path, or a pattern that stands for what it matches now.
+/// Expands a line of `--files-from`: a path, or a pattern for paths that match now.
 fn expand(line: &[u8], out: &mut Vec<OsString>) -> anyhow::Result<()> {
     if !line.iter().any(|b| b"*?[".contains(b)) || Path::new(&os(line)).exists() {
         out.push(os(line));
@@ -112,12 +113,12 @@ fn expand(line: &[u8], out: &mut Vec<OsString>) -> anyhow::Result<()> {
         pattern.add(&[b"/", name].concat(), false)?;
         let mut next = Vec::new();
         for directory in found {
-            // What is no directory has nothing that matches.
+            // A path that is not a directory has no matches below it.
             let names: Vec<CString> = Directory::open(&directory)
                 .and_then(|directory| directory.names())
                 .unwrap_or_default();
             let fitting = names.iter().filter(|candidate| {
-                // As in a shell, hidden files have to be asked for.
+                // As in a shell, a pattern matches hidden files only if it begins with a dot.
                 let hidden = candidate.to_bytes().starts_with(b".") && !name.starts_with(b".");
                 let path = [b"/", candidate.to_bytes()].concat();
                 !hidden && pattern.matches(&path, true) == Some(true)

@@ -1,4 +1,7 @@
-//! `stats`: how much is stored, and how well.
+//! `stats`: shows how much is stored, and the effect of deduplication and compression.
+//! [`super::run`] calls this.
+//!
+//! Invariant: it reads metadata only.
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;

@@ -1,8 +1,9 @@
-//! `status`: the pool on one screen, and what to do, if anything.
+//! `status`: shows the pool on one screen, and what to do if something is wrong. [`super::run`]
+//! calls this.
 //!
-//! Invariant: cheap, whatever the pool's size: reads roots, keys, the catalog and directories of damaged containers
-//! only. Where a server holds the pool, it says besides what only it knows. State, action and exit code come from
-//! one list ([`server::findings`]).
+//! Invariant: its cost does not depend on the pool's size: it reads roots, keys, the catalog, small
+//! records and the directories of damaged containers. If a server holds the pool, its state is
+//! shown too. State, actions and exit code come from one list ([`server::findings`]).
 
 mod holds;
 mod memory;
@@ -130,7 +131,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let mut said = Vec::new();
     for finding in &findings {
         let action = finding.action.as_str();
-        // One for several findings of a kind; hints only when nothing is wrong.
+        // Print an action once for several findings. Print hints only if nothing is wrong.
         let is_told = finding.severity > Severity::Hint || worst == Severity::Hint;
         if is_told && !said.contains(&action) {
             line("action", action)?;
@@ -199,7 +200,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     Ok(exit(worst))
 }
 
-/// How `status` ends when there is nothing worse.
+/// Returns the exit code for the worst finding.
 fn exit(worst: Severity) -> Exit {
     match worst {
         Severity::Hint => Exit::Done,
@@ -209,7 +210,7 @@ fn exit(worst: Severity) -> Exit {
     }
 }
 
-/// A finding for programs.
+/// Formats a finding as JSON.
 fn object(finding: &Finding) -> Object {
     Object::new()
         .text("kind", finding.kind)

@@ -1,5 +1,8 @@
-//! Columns for people: as wide as needed, two spaces apart. What would move a terminal's cursor is
-//! escaped, wherever they go: hosts, tags and labels are whatever their writers liked.
+//! Formats tables: columns as wide as needed, two spaces apart. Commands that list something call
+//! this.
+//!
+//! Invariant: control characters in cells are escaped, because hosts, tags and labels may contain
+//! anything.
 
 use crate::console::tamed_name;
 
@@ -10,7 +13,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// With a heading; `right` are the columns that are numbers.
+    /// Makes a table with a heading. `right` lists the columns that are aligned right.
     pub fn new<const N: usize>(heading: [&str; N], right: &'static [usize]) -> Self {
         Self {
             rows: vec![heading.map(str::to_owned).to_vec()],
@@ -18,13 +21,13 @@ impl Table {
         }
     }
 
-    /// One more row.
+    /// Adds a row.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows
             .push(cells.iter().map(|cell| tamed_name(cell)).collect());
     }
 
-    /// All lines, without their ends.
+    /// Returns all lines, without line ends.
     pub fn lines(&self) -> Vec<String> {
         let columns = self.rows.first().map_or(0, Vec::len);
         let width = |column: usize| {

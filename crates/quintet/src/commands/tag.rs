@@ -1,4 +1,6 @@
-//! `tag`: changes the tags of snapshots; their contents and names stay.
+//! `tag`: changes the tags of snapshots. [`super::run`] calls this.
+//!
+//! Invariant: contents and ids of the snapshots stay. One commit changes all of them.
 
 use super::invocation::Invocation;
 use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known};

@@ -1,8 +1,8 @@
-//! `top`: what a server does, look after look.
+//! `top`: shows the activity of a server at regular intervals. [`super::run`] calls this.
 //!
-//! Invariant: reads counters only, so that watching costs nothing; rates are of the time since the last
-//! look. On a terminal the picture is rewritten in place, and what was there before comes back at the
-//! end; elsewhere, and in JSON, one picture follows the other.
+//! Invariant: it reads counters and cached findings only, so watching costs almost nothing. Rates
+//! cover the time since the last reading. A terminal is redrawn in place, and its former contents
+//! return at the end. Other outputs, and JSON, get one frame after the other.
 
 mod frame;
 
@@ -18,7 +18,7 @@ use server::held::Live;
 use std::io;
 use std::time::Duration;
 
-/// The other screen of a terminal, without a cursor.
+/// Switches the terminal to its other screen, without a cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[H";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 
@@ -44,14 +44,14 @@ pub(super) fn run(invocation: &Invocation, args: &TopArgs) -> anyhow::Result<Exi
         looks += 1;
     }
     screen.end()?;
-    // Nobody ends it in another way, unless they counted.
+    // The usual end is an interrupt, so it is no failure.
     Ok(Exit::Done)
 }
 
-/// Where pictures go.
+/// The output of the frames.
 struct Screen<'a> {
     console: &'a Console,
-    /// The terminal, if it is one.
+    /// The terminal, if the output is one.
     terminal: Option<&'a std::fs::File>,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Screen<'a> {
             self.console.line("")?;
             return self.console.flush();
         };
-        // Some terminals do not know their size.
+        // Some terminals do not report a size.
         let size = rustix::termios::tcgetwinsize(terminal).ok();
         let known = |count: u16, usual| if count == 0 { usual } else { count.into() };
         let (rows, columns) = size.map_or((24, 80), |s| (known(s.ws_row, 24), known(s.ws_col, 80)));

@@ -1,7 +1,7 @@
-//! Ways through a snapshot's directories.
+//! Walks the directories of a snapshot and looks up paths. Commands that read trees call this.
 //!
-//! Invariant: paths begin with `/` at the snapshot's top; entries come sorted by name, a directory
-//! before what is in it.
+//! Invariant: paths begin with `/` at the snapshot's top. Entries are sorted by name, and a
+//! directory comes before its contents.
 
 use crate::console::printable;
 use anyhow::bail;
@@ -11,17 +11,17 @@ use format::tree::{Entry, EntryKind};
 use server::interrupt::Interrupt;
 use store::Reader;
 
-/// What a path leads to.
+/// Result of a look-up.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
     /// The snapshot's top, which has no entry.
     Top(ObjectRoot),
-    /// Anything else.
+    /// An entry below the top.
     Entry(Box<Entry>),
 }
 
 impl Found {
-    /// The directory object, if it is a directory.
+    /// Returns the directory object, if this is a directory.
     pub fn directory(&self) -> Option<ObjectRoot> {
         match self {
             Self::Top(root) => Some(*root),
@@ -33,7 +33,7 @@ impl Found {
     }
 }
 
-/// The root directory of a snapshot of a tree.
+/// Returns the root directory of a snapshot of a tree. Fails for other kinds.
 pub(super) fn top(snapshot: &Snapshot) -> anyhow::Result<ObjectRoot> {
     match snapshot.kind {
         SnapshotKind::Tree => Ok(snapshot.root),
@@ -52,7 +52,7 @@ pub(super) fn top(snapshot: &Snapshot) -> anyhow::Result<ObjectRoot> {
     }
 }
 
-/// `path` with one `/` in front, none behind and no empty names.
+/// Returns `path` with a leading `/`, no trailing one and no empty names.
 pub(super) fn normal(path: &[u8]) -> Vec<u8> {
     let names = path.split(|b| *b == b'/');
     let names = names.filter(|name| !name.is_empty() && *name != b".");
@@ -67,13 +67,13 @@ pub(super) fn normal(path: &[u8]) -> Vec<u8> {
     }
 }
 
-/// `directory/name`.
+/// Returns `directory/name`.
 pub(super) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let directory = directory.strip_suffix(b"/").unwrap_or(directory);
     [directory, b"/", name].concat()
 }
 
-/// What is at `path` below `top`.
+/// Looks up `path` below `top`.
 pub(super) fn lookup(reader: &Reader, top: ObjectRoot, path: &[u8]) -> anyhow::Result<Found> {
     let mut found = Found::Top(top);
     let mut at = Vec::new();
@@ -94,12 +94,12 @@ pub(super) fn lookup(reader: &Reader, top: ObjectRoot, path: &[u8]) -> anyhow::R
     Ok(found)
 }
 
-/// What to do after an entry.
+/// How a walk goes on after an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Go on, into the entry if it is a directory.
+    /// Enter the entry if it is a directory.
     Enter,
-    /// Go on after it.
+    /// Continue after the entry.
     Skip,
 }
 

@@ -1,6 +1,7 @@
-//! `undelete`: takes forgotten snapshots back, or lists those that can be.
+//! `undelete`: restores forgotten snapshots from the trash, or lists them. [`super::run`] calls
+//! this.
 //!
-//! Invariant: all that are named come back, in one commit, or none.
+//! Invariant: all named snapshots are restored in one commit, or none.
 
 use super::invocation::Invocation;
 use super::listing;

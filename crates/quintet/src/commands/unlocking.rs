@@ -1,9 +1,10 @@
-//! The way through a pool's lock: which secret, and whether it is still the pool that it was.
+//! Unlocks a pool: gets the secret, and checks that the pool is the one that this machine
+//! remembers. `invocation` calls this.
 //!
-//! Invariant: who gave a secret, or saw the pool encrypted before, never reads or stores anything in
-//! one that says it is not encrypted, unless he says so. Another pool, and an older state than this
-//! machine has seen, are said before anything is stored or restored, each time until they are
-//! accepted. Called by `invocation`.
+//! Invariant: a user who gave a secret, or whose machine remembers the pool as encrypted, gets no
+//! pool without encryption, unless the user asks for that. A different pool, or an older state than
+//! this machine remembers, is reported before anything is stored or restored, in each run until the
+//! user accepts it.
 
 use crate::console::Console;
 use crate::settings::{KnownPlace, PasswordSource, PasswordSources, exposed_secret};
@@ -21,31 +22,31 @@ use std::time::Duration;
 use store::{Pool, SecretKey, StoreError, StoreErrorKind, Unlocked};
 use units::{Generation, PoolId, UnixNanos};
 
-/// Between looks at the wish to stop while a password is stretched.
+/// Time between two checks for a stop request during the key derivation.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A pool before it is opened.
+/// A pool that is not unlocked yet.
 pub(super) struct Door<'a> {
     /// Its directory.
     pub path: &'a Path,
-    /// Where its secret comes from.
+    /// Source of its secret.
     pub password: &'a PasswordSource,
-    /// Whose that is.
+    /// Names of that source's family, for prompts and messages.
     pub sources: PasswordSources,
-    /// The user says that it is not encrypted.
+    /// The user declares that the pool is not encrypted.
     pub is_unencrypted: bool,
-    /// The user says that the pool is right as it is now.
+    /// The user accepts that the pool has changed.
     pub accepts_changed: bool,
 }
 
-/// What opened a pool, and what was remembered of it before.
+/// An unlocked pool, its secret, and what was remembered of it.
 pub(super) struct Opening {
     pub unlocked: Unlocked,
     pub secret: Option<SecretKey>,
     pub visit: Visit,
 }
 
-/// A pool that this run uses, to be remembered.
+/// A pool that this run uses, to be remembered at the end.
 pub(super) struct Visit {
     place: KnownPlace,
     before: Option<KnownPool>,
@@ -56,7 +57,7 @@ pub(super) struct Visit {
 }
 
 impl Door<'_> {
-    /// Finds the key. Asks for a secret only when the pool is encrypted.
+    /// Finds the key. Asks for a secret only if the pool is encrypted.
     pub fn unlock(
         &self,
         media: &Media,
@@ -65,7 +66,8 @@ impl Door<'_> {
         console: &Console,
     ) -> anyhow::Result<Opening> {
         let place = KnownPlace::of(self.path, environment)?;
-        // Before the pool is looked at: what another process commits meanwhile is no older state.
+        // Read the memory before the pool: otherwise a commit of another process in between would
+        // look like an older state.
         let before = place.recall();
         let (unlocked, secret) = match Pool::unlock(media, None) {
             Ok(unlocked) => {
@@ -110,7 +112,7 @@ impl Door<'_> {
         self.path.display()
     }
 
-    /// A pool that is not encrypted is refused to who cannot have meant it.
+    /// Refuses a pool without encryption to a user who expects an encrypted one.
     pub fn refuse_clear(&self, before: Option<&KnownPool>) -> Result<(), StoreError> {
         if self.is_unencrypted {
             return Ok(());
@@ -131,8 +133,8 @@ impl Door<'_> {
     }
 }
 
-/// Stretches a password on a thread, as that takes long and cannot be stopped: who asks to stop does
-/// not wait for it. What it does changes nothing and ends with the process.
+/// Derives the key on a thread, because that takes long and cannot be stopped. A user who
+/// interrupts does not wait. The thread changes nothing and ends with the process.
 fn stretched(media: &Media, secret: &SecretKey, interrupt: &Interrupt) -> anyhow::Result<Unlocked> {
     let (sender, receiver) = sync_channel(1);
     let (media, secret) = (media.clone(), secret.clone());
@@ -149,7 +151,7 @@ fn stretched(media: &Media, secret: &SecretKey, interrupt: &Interrupt) -> anyhow
 }
 
 impl Visit {
-    /// Says what is not as it was; from now on the pool's commits are noted.
+    /// Warns about changes since the pool was remembered. Follows the pool's commits from now on.
     pub fn entered(&mut self, pool: &Pool, path: &Path, console: &Console) {
         self.generation = Some(pool.generation_cell());
         let Some(before) = self.before.as_ref().filter(|_| !self.accepts_changed) else {
@@ -180,7 +182,8 @@ impl Visit {
         }
     }
 
-    /// Notes how far the pool has come. What was said and not accepted is said again.
+    /// Remembers the pool's newest commit. A change that the user has not accepted is not
+    /// remembered, so the next run warns again.
     pub fn remember(&self, now: UnixNanos) {
         let Some(generation) = &self.generation else {
             return;
@@ -199,7 +202,7 @@ impl Visit {
     }
 }
 
-/// Notes a pool that was just made, whatever was there before.
+/// Remembers a pool that was just made, whatever was there before.
 pub(super) fn remember_new(
     path: &Path,
     pool: &Pool,
@@ -236,7 +239,8 @@ mod tests {
         }
     }
 
-    /// Adds a slot that costs as much as is accepted: what a holder can do without a key.
+    /// Adds a slot with the highest accepted cost of derivation: an attacker can do that without a
+    /// key.
     fn forge_slot(pool: &Path) {
         let keys = pool.join("keys");
         let known = std::fs::read_dir(&keys).unwrap().next().unwrap().unwrap();
@@ -267,7 +271,7 @@ mod tests {
         };
         Pool::init(&media, &options).unwrap();
         forge_slot(dir.path());
-        // The true slot is the cheaper one: it opens first.
+        // The true slot is cheaper, so it opens first.
         let unlocked = stretched(&media, &secret, &Interrupt::detached()).unwrap();
         Pool::open_unlocked(media.clone(), unlocked, OpenMode::Read, 32 << 20).unwrap();
         let (interrupt, began) = (Interrupt::detached(), Instant::now());

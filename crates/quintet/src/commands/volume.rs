@@ -1,8 +1,8 @@
-//! `volume`: writable disks of the pool.
+//! `volume`: changes and lists volumes. [`super::run`] calls this.
 //!
-//! Invariant: each command is one commit of the store: it happened or it did not. What takes data away
-//! from under clients (rollback, shrinking, delete) is refused while there are some, unless they are
-//! to be disconnected. Works through a server and without one.
+//! Invariant: each command is one commit. Changes that remove data from under clients (rollback,
+//! shrinking, deletion) are refused while there are clients, unless these are to be disconnected.
+//! The commands work with and without a server.
 
 mod list;
 
@@ -21,7 +21,7 @@ use server::held::OpenVolumes;
 use server::sizes;
 use volumes::VolumeStatus;
 
-/// Offsets are signed where clients come from (`off_t`).
+/// Offsets are signed in clients (`off_t`).
 const SIZE_LIMIT: u64 = 1 << 63;
 
 pub(super) fn run(invocation: &Invocation, command: &VolumeCommand) -> anyhow::Result<Exit> {
@@ -64,7 +64,7 @@ fn clone(invocation: &Invocation, args: &VolumeCloneArgs) -> anyhow::Result<Exit
     say(invocation, &volumes, "cloned", &args.name)
 }
 
-/// Refuses the name of an image or stream: one name means one thing.
+/// Refuses the name of an image or stream: one name means one object.
 fn expect_free(volumes: &OpenVolumes, name: &str) -> anyhow::Result<()> {
     let (snapshots, _) = volumes.pool().snapshots_readable()?;
     match snapshots.iter().any(|s| is_called(s, name)) {
@@ -151,12 +151,12 @@ fn delete(invocation: &Invocation, args: &VolumeDeleteArgs) -> anyhow::Result<Ex
     }
     in_use(&volumes, &args.name, args.force)?;
     volumes.delete(&args.name)?;
-    // From here on nobody can open it any more.
+    // From here on no client can open it.
     disconnect(invocation, &volumes, &args.name);
     tell(invocation, "deleted", &found)
 }
 
-/// What `VOLUME@NAME` says.
+/// Splits `VOLUME@NAME`.
 fn split(name: &str) -> anyhow::Result<(&str, &str)> {
     match name.split_once('@') {
         Some((volume, label)) if !volume.is_empty() && !label.is_empty() => Ok((volume, label)),
@@ -184,7 +184,7 @@ fn volume_snapshot<'a>(snapshots: &'a [Snapshot], name: &str) -> anyhow::Result<
     found.with_context(|| format!("there is no snapshot {name:?} (see quintet snapshots)"))
 }
 
-/// Refuses when clients use the volume, unless they are to go.
+/// Fails if clients use the volume, unless `force` disconnects them.
 fn in_use(volumes: &OpenVolumes, name: &str, force: bool) -> anyhow::Result<()> {
     match volumes.clients(name) {
         clients if clients > 0 && !force => bail!(

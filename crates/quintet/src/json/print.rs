@@ -1,18 +1,18 @@
-//! How JSON is printed: on one line, fit for a terminal, numbers without exponents.
+//! Formats JSON on one line, safe for terminals, numbers without exponents. [`super::Object`] calls
+//! this.
 //!
-//! Invariant: no character that controls a terminal or turns the direction of text leaves as it
-//! is. The objects of [`super`] are printed by this.
+//! Invariant: characters that control a terminal or the direction of text are escaped.
 
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 use serde_json::{Map, Value};
 use std::io::{Result, Write};
 
-/// The object without a line end.
+/// Returns the object without a line end.
 pub(super) fn line(object: &Map<String, Value>) -> String {
     let mut bytes = Vec::new();
     let mut printer = Serializer::with_formatter(&mut bytes, Printer);
-    // Memory takes everything, and every name is text.
+    // Writing to memory does not fail, and every key is a string.
     let _ = object.serialize(&mut printer);
     String::from_utf8(bytes).unwrap_or_default()
 }
@@ -52,7 +52,8 @@ impl Formatter for Printer {
     }
 }
 
-/// What JSON would leave as it is, and a terminal would act on. All below U+10000.
+/// Returns true for characters that JSON leaves as they are but a terminal acts on. All are below
+/// U+10000.
 fn is_hidden(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,8 +1,8 @@
-//! [`Progress`] watches backups, restores, imports and exports.
+//! Implements the [`Observer`] of backups, restores, imports, exports and dumps for [`Progress`].
+//! The crate `archive` calls it.
 //!
-//! Invariant: every warning is said and counted once. Of a file that was restored in part, programs
-//! get a message with the ranges that it lacks. Backup, restore, import, export and dump pass their
-//! progress on.
+//! Invariant: every warning is printed and counted once. For a file that was restored in part, JSON
+//! has a message with the missing ranges.
 
 use super::Progress;
 use crate::json::Object;

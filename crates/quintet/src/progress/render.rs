@@ -1,4 +1,6 @@
-//! Progress as a line for people and as a message for programs. Pure.
+//! Formats progress as a line of text and as a JSON message. `progress` calls this.
+//!
+//! Invariant: no I/O and no clock.
 
 use crate::console::printable;
 use crate::json::Object;
@@ -19,7 +21,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Of all bytes, or of all files when there are no bytes; 0 to 1.
+    /// Returns the processed share, 0 to 1, of all bytes, or of all files if there are no bytes.
     fn share_done(&self) -> Option<f64> {
         let (done, total) = match (self.bytes_total, self.files_total) {
             (0, 0) => return None,
@@ -41,11 +43,11 @@ impl View {
     }
 }
 
-/// One line of at most `columns` characters.
+/// Returns one line of at most `columns` characters.
 pub(super) fn line(view: &View, columns: usize) -> String {
     let mut text = format!("[{}] {}", clock(view.elapsed), view.action);
     if let Some(share) = view.share_done() {
-        // Cut, not rounded: 100 % means all.
+        // Rounded down: 100 % must mean everything.
         text += &format!(" {:.1}%", (share * 1000.0).floor() / 10.0);
     }
     text += &format!("  {}", sizes::display(view.bytes_done));
@@ -78,7 +80,7 @@ pub(super) fn line(view: &View, columns: usize) -> String {
     text.chars().take(columns.saturating_sub(1)).collect()
 }
 
-/// The `status` message, with restic's field names where it has one.
+/// Returns the `status` message, with restic's field names where it has one.
 pub(super) fn status(view: &View) -> Object {
     let mut object = Object::message("status").integer("seconds_elapsed", view.elapsed.as_secs());
     if let Some(remaining) = view.remaining() {
@@ -101,7 +103,7 @@ pub(super) fn status(view: &View) -> Object {
     }
 }
 
-/// `0:07`, `12:34`, `1:02:03`.
+/// Formats `0:07`, `12:34`, `1:02:03`.
 pub fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

@@ -1,23 +1,26 @@
-//! The rules of a policy, and their state while snapshots go by from newest to oldest.
+//! The rules of a retention policy, and their state while they see snapshots from newest to oldest.
+//! `retention` and `forget` call this.
+//!
+//! Invariant: no I/O and no clock. Rules are independent of each other.
 
 use format::snapshot::Snapshot;
 use jiff::Zoned;
 use server::calendar::Within;
 
-/// How many snapshots a rule keeps.
+/// Number of snapshots that a rule keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Keep {
     /// The rule was not given.
     #[default]
     None,
-    /// That many.
+    /// This many.
     Count(u32),
-    /// All that are the newest of their hour, day, ...
+    /// One of every period.
     Unlimited,
 }
 
 impl Keep {
-    /// Reads a number, or `unlimited` (also `-1`, as restic writes it).
+    /// Parses a number, or `unlimited` (also `-1`, as in restic).
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.trim() {
             "unlimited" | "-1" => Ok(Self::Unlimited),
@@ -30,44 +33,44 @@ impl Keep {
     }
 }
 
-/// What `forget` keeps. A snapshot stays when any rule keeps it.
+/// Rules of `forget`. A snapshot is kept if any rule keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Policy {
-    /// The newest.
+    /// Keeps the newest snapshots.
     pub last: Keep,
-    /// The newest of each hour, and so on.
+    /// Keeps the newest snapshot of each hour.
     pub hourly: Keep,
-    /// Each day.
+    /// Keeps the newest of each day.
     pub daily: Keep,
-    /// Each week of the ISO calendar.
+    /// Keeps the newest of each week of the ISO calendar.
     pub weekly: Keep,
-    /// Each month.
+    /// Keeps the newest of each month.
     pub monthly: Keep,
-    /// Each year.
+    /// Keeps the newest of each year.
     pub yearly: Keep,
-    /// All within this span before the newest.
+    /// Keeps all snapshots within this span before the newest.
     pub within: Option<Within>,
-    /// The newest of each hour within this span, and so on.
+    /// Keeps the newest of each hour within this span.
     pub within_hourly: Option<Within>,
-    /// Each day.
+    /// Keeps the newest of each day within this span.
     pub within_daily: Option<Within>,
-    /// Each week.
+    /// Keeps the newest of each week within this span.
     pub within_weekly: Option<Within>,
-    /// Each month.
+    /// Keeps the newest of each month within this span.
     pub within_monthly: Option<Within>,
-    /// Each year.
+    /// Keeps the newest of each year within this span.
     pub within_yearly: Option<Within>,
-    /// Those that have all tags of one of these lists.
+    /// Keeps snapshots that have all tags of one of these lists.
     pub tags: Vec<Vec<String>>,
 }
 
 impl Policy {
-    /// No rule was given.
+    /// Returns true if no rule was given.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Reasons that a snapshot's tags give.
+    /// Returns the reasons that a snapshot's tags give.
     pub(super) fn tag_reasons(&self, snapshot: &Snapshot) -> Vec<String> {
         let has_all = |tags: &&Vec<String>| tags.iter().all(|t| snapshot.tags.contains(t));
         self.tags
@@ -77,7 +80,7 @@ impl Policy {
             .collect()
     }
 
-    /// Rules at their start. `newest` is the time of the newest snapshot.
+    /// Returns the rules in their initial state. `newest` is the time of the newest snapshot.
     pub(super) fn rules(&self, newest: Option<&Zoned>) -> Vec<Rule> {
         let counted = [
             (self.last, Period::Each, "last"),
@@ -117,7 +120,7 @@ impl Policy {
     }
 }
 
-/// How long a rule keeps only one snapshot.
+/// Period of which a rule keeps one snapshot.
 #[derive(Clone, Copy, Debug)]
 enum Period {
     Each,
@@ -129,7 +132,8 @@ enum Period {
 }
 
 impl Period {
-    /// Equal for times in the same period; `None` when every time is its own.
+    /// Returns a key that is equal for times in the same period. `None` if every time is its own
+    /// period.
     fn key(self, time: &Zoned) -> Option<(i16, i16, i8)> {
         let (year, day) = (time.year(), time.day_of_year());
         let week = time.date().iso_week_date();
@@ -144,7 +148,7 @@ impl Period {
     }
 }
 
-/// One rule while snapshots go by, newest first.
+/// State of one rule. It sees snapshots from newest to oldest.
 pub(super) struct Rule {
     period: Period,
     left: Option<u32>,
@@ -164,8 +168,9 @@ impl Rule {
         }
     }
 
-    /// Why this rule keeps the next snapshot, if it does. A rule that has some left at the end
-    /// keeps the oldest one too: the history gets its full length step by step.
+    /// Returns the reason why this rule keeps the next snapshot, if it does. A counting rule that
+    /// has some left at the end keeps the oldest snapshot too, so that the history can grow to its
+    /// full length.
     pub fn keeps(&mut self, time: &Zoned, oldest: bool) -> Option<String> {
         if self.left == Some(0) || self.since.as_ref().is_some_and(|since| time < since) {
             return None;

@@ -29,13 +29,13 @@ fn snapshot(number: u8, time: &str) -> Snapshot {
     }
 }
 
-/// Oldest first, as a catalog gives them.
+/// Returns snapshots, oldest first, like a catalog.
 fn snapshots(times: &[&str]) -> Vec<Snapshot> {
     let numbered = times.iter().enumerate();
     numbered.map(|(i, time)| snapshot(i as u8, time)).collect()
 }
 
-/// Times of the kept ones with their reasons, newest first.
+/// Returns the times of the kept snapshots with their reasons, newest first.
 fn kept(policy: &Policy, snapshots: &[Snapshot]) -> Vec<(String, String)> {
     let groups = group(snapshots, GroupBy::default());
     assert_eq!(groups.len(), 1);

@@ -1,7 +1,7 @@
-//! First lines of files that hold a location or a secret.
+//! Reads the first line of a file that contains a location or a secret. Settings, passwords and
+//! recovery keys call this.
 //!
-//! Invariant: a file that is too long, or whose first line is empty, is refused by name. Called by the
-//! settings, passwords and recovery keys.
+//! Invariant: a file that is too long, or whose first line is empty, is refused with its name.
 
 use server::settings::SettingError;
 use std::ffi::OsString;
@@ -11,22 +11,23 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Longest line of a file that holds a location or a secret.
+/// Maximum size of the file, bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// The first line of a file that `name` points at.
+/// Returns the first line of the file at `path`. `name` is the setting that names the file.
 pub(super) fn first_line(name: &str, path: &Path) -> Result<OsString, SettingError> {
     first_line_of(name, &path.display(), File::open(path))
 }
 
-/// ... of an open file; `place` is for the message.
+/// The same for an open file. `place` is its name in messages.
 pub(super) fn first_line_of(
     name: &str,
     place: &dyn std::fmt::Display,
     file: std::io::Result<File>,
 ) -> Result<OsString, SettingError> {
     let refuse = |e: &dyn std::fmt::Display| SettingError::new(name, format!("{place}: {e}"));
-    // A secret, perhaps. With room for all of it: what grows leaves copies behind.
+    // The line may be a secret. The buffer never grows, because growing would leave copies in freed
+    // memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_BYTES_MAX as usize + 2));
     file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|e| refuse(&e))?;

@@ -1,8 +1,10 @@
-//! What this user's machine remembers of pools, a file for each place, in his cache directory.
+//! Remembers pools on this machine, in one file for each directory of a pool, in the user's cache
+//! directory. `commands::unlocking` calls this.
 //!
-//! Invariant: a holder of a pool cannot write it, so what he changed is noticed. Files are 0600 in a
-//! directory 0700 of our own; written whole or not at all. A directory that is missing, foreign or
-//! read-only is no error: then nothing is remembered. Called by the way into a pool.
+//! Invariant: a party that can write the pool cannot write these files, so the user notices changes
+//! that it makes. Files have mode 0600 in our own directory of mode 0700, and are replaced
+//! atomically. If the directory is missing, read-only or of another user, nothing is remembered,
+//! and that is no error.
 
 use format::known::{KNOWN_BYTES_MAX, KnownPool};
 use server::settings::{Environment, SettingError};
@@ -12,21 +14,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Below the cache directory.
+/// Subdirectory of the cache directory.
 const DIR: &str = "pools";
 
-/// The memory of one place.
+/// The memory of one directory.
 #[derive(Clone, Debug)]
 pub struct KnownPlace {
-    /// The pool's directory, as the file system calls it.
+    /// Canonical path of the pool's directory.
     place: Vec<u8>,
-    /// `None` where nothing can be remembered.
+    /// `None` if nothing can be remembered.
     file: Option<PathBuf>,
 }
 
 impl KnownPlace {
-    /// Of the pool in that directory. `QUINTET_CACHE_DIR`, else `XDG_CACHE_HOME/quintet`, else
-    /// `HOME/.cache/quintet`; an impossible `QUINTET_CACHE_DIR` is refused.
+    /// Opens the memory of the pool in this directory. The cache directory is `QUINTET_CACHE_DIR`,
+    /// else `XDG_CACHE_HOME/quintet`, else `HOME/.cache/quintet`. A relative `QUINTET_CACHE_DIR` is
+    /// refused.
     pub fn of(pool: &Path, environment: &Environment) -> Result<Self, SettingError> {
         let place = match pool.canonicalize() {
             Ok(path) => path.as_os_str().as_bytes().to_vec(),
@@ -41,7 +44,7 @@ impl KnownPlace {
         })
     }
 
-    /// What was remembered last, if anything that can be read.
+    /// Returns the remembered state. `None` if there is none or it cannot be read.
     pub fn recall(&self) -> Option<KnownPool> {
         let file = self.file.as_ref()?;
         let no_links = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -56,7 +59,8 @@ impl KnownPlace {
         (known.place == self.place).then_some(known)
     }
 
-    /// Remembers, where that is possible. Of one and the same pool never an older state.
+    /// Remembers a state, if that is possible. An older state of the same pool replaces a newer one
+    /// only if `accept_older`.
     pub fn remember(&self, mut known: KnownPool, accept_older: bool) {
         known.place.clone_from(&self.place);
         let before = self.recall();
@@ -66,7 +70,7 @@ impl KnownPlace {
                 || before.generation < known.generation
         };
         if accept_older || before.as_ref().is_none_or(is_newer) {
-            // A cache: what cannot be written is not remembered.
+            // The file is a cache: errors are ignored.
             let _ = self.write(&known.encode());
         }
     }
@@ -78,7 +82,7 @@ impl KnownPlace {
         let dir = file.parent().unwrap_or(Path::new("/"));
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(dir)?;
-        // Somebody else's directory, or a link to it, is not written to.
+        // Do not write into a directory of another user or through a link.
         let metadata = dir.symlink_metadata()?;
         if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
             return Err(std::io::ErrorKind::PermissionDenied.into());
@@ -111,7 +115,7 @@ fn cache_dir(environment: &Environment) -> Result<Option<PathBuf>, SettingError>
             false => Err(SettingError::new(NAME, "is not an absolute path")),
         };
     }
-    // A relative XDG_CACHE_HOME counts as not set: its specification says so.
+    // The XDG specification says that a relative XDG_CACHE_HOME counts as unset.
     let xdg = absolute("XDG_CACHE_HOME").filter(|dir| dir.is_absolute());
     let home = absolute("HOME").filter(|dir| dir.is_absolute());
     let dir = xdg.or(home.map(|home| home.join(".cache")));

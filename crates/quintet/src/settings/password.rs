@@ -1,8 +1,8 @@
-//! Where the password, or the recovery key, comes from.
+//! Sources of a password or recovery key. Settings choose the source; commands read it.
 //!
-//! Invariant: one source; two are refused, because a wrong guess costs a second and a wrong pool.
-//! Nothing is read before a pool needs it. Secrets are never printed and never kept in settings,
-//! but for the one in `QUINTET_PASSWORD`.
+//! Invariant: there is one source. Two are refused, because a wrong guess costs a second of key
+//! derivation and may open the wrong pool. Nothing is read before a pool needs it. Secrets are
+//! never printed, and settings do not keep them, except for the value of `QUINTET_PASSWORD`.
 
 use super::first_line;
 use super::recovery_key::RecoveryKey;
@@ -18,20 +18,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use store::SecretKey;
 
-/// A way to a secret.
+/// Source of a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub enum PasswordSource {
-    /// From the environment.
+    /// The value of a variable.
     Given(Vec<u8>),
     /// First line of a file.
     File(PathBuf),
-    /// First line that a program prints.
+    /// First line of a program's output.
     Command(Vec<OsString>),
     /// First line from an open file descriptor.
     Descriptor(u32),
     /// A file that `init --recovery-key-file` or `key recovery` wrote.
     RecoveryKeyFile(PathBuf),
-    /// Asked on the terminal.
+    /// A prompt on the terminal.
     Terminal,
 }
 
@@ -48,25 +48,25 @@ impl fmt::Debug for PasswordSource {
     }
 }
 
-/// Why there is no password.
+/// Reason why there is no password.
 #[derive(Debug, thiserror::Error)]
 pub enum PasswordError {
     /// The source is set but does not work.
     #[error("{0}")]
     Setting(SettingError),
-    /// No source is set and there is no terminal to ask on.
+    /// No source is set and there is no terminal for a prompt.
     #[error(
         "no password: set QUINTET_PASSWORD_FILE, QUINTET_PASSWORD_COMMAND or QUINTET_PASSWORD, \
          or run on a terminal"
     )]
     NoSource,
-    /// Typed twice, differently.
+    /// The user typed two different passwords.
     #[error("the two passwords differ")]
     Differ,
-    /// Empty passwords protect nothing.
+    /// The password is empty, which protects nothing.
     #[error("the password is empty")]
     Empty,
-    /// The user stopped.
+    /// The user stopped the prompt.
     #[error("interrupted")]
     Interrupted,
     /// The terminal failed.
@@ -90,13 +90,13 @@ impl From<SettingError> for PasswordError {
     }
 }
 
-/// What flags say.
+/// Password flags of one pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PasswordFlags<'a> {
     file: Option<&'a PathBuf>,
     command: Option<&'a str>,
     key_file: Option<&'a PathBuf>,
-    /// There is none: the pool is not encrypted.
+    /// The user declares that the pool is not encrypted.
     pub(super) is_unencrypted: bool,
 }
 
@@ -137,22 +137,22 @@ flags_of!(
     replica_insecure_no_password
 );
 
-/// Names of a family of sources: for opening, and for a new password.
+/// Names of a family of sources: for opening a pool, and for a new password.
 #[derive(Clone, Copy, Debug)]
 pub struct PasswordSources {
     prompt: &'static str,
-    /// How flags begin, of a pool that is not the caller's own.
+    /// Prefix of the flags. More than dashes if the pool is not the command's own.
     flag: &'static str,
-    /// The variable that may hold it.
+    /// The variable that may contain the password, and prefix of further ones.
     variable: &'static str,
-    /// The variable that may name an open file; a server is lent one only.
+    /// The variable that may name an open file. A client can lend a server only one such file.
     descriptor: Option<&'static str>,
-    /// What the pool is called.
+    /// Name of the pool in messages.
     pool: &'static str,
 }
 
 impl PasswordSources {
-    /// The one that opens the pool.
+    /// Sources of the password that opens the pool.
     pub const OPEN: Self = Self {
         prompt: "Password of the pool",
         flag: "-",
@@ -160,7 +160,7 @@ impl PasswordSources {
         descriptor: Some("QUINTET_PASSPHRASE_FD"),
         pool: "",
     };
-    /// The one that opens the pool that receives copies.
+    /// Sources of the password that opens the pool that receives copies.
     pub const TO: Self = Self {
         prompt: "Password of the receiving pool",
         flag: "--to",
@@ -168,7 +168,7 @@ impl PasswordSources {
         descriptor: None,
         pool: "the receiving pool",
     };
-    /// The one that opens a replica.
+    /// Sources of the password that opens a replica.
     pub const REPLICA: Self = Self {
         prompt: "Password of the replica",
         flag: "--replica",
@@ -176,7 +176,7 @@ impl PasswordSources {
         descriptor: None,
         pool: "the replica",
     };
-    /// One that is set.
+    /// Sources of a new password.
     pub const NEW: Self = Self {
         prompt: "New password",
         ..Self::OPEN
@@ -184,14 +184,14 @@ impl PasswordSources {
 }
 
 impl PasswordSources {
-    /// The flag that says that the pool is not encrypted.
+    /// Returns the flag that declares that the pool is not encrypted.
     pub fn unencrypted_flag(&self) -> String {
         format!("{}-insecure-no-password", self.flag)
     }
 }
 
-/// A warning when others can read the file that a secret comes from. Credentials of a service are
-/// readable by an access list, which looks like a group.
+/// Returns a warning if other users can read the file of a secret. Credentials of a service are
+/// exempt: their access list looks like permissions of a group.
 pub fn exposed_secret(source: &PasswordSource, environment: &Environment) -> Option<String> {
     let (PasswordSource::File(path) | PasswordSource::RecoveryKeyFile(path)) = source else {
         return None;
@@ -209,7 +209,7 @@ pub fn exposed_secret(source: &PasswordSource, environment: &Environment) -> Opt
 }
 
 impl PasswordSource {
-    /// From flags, else from the environment, else the terminal.
+    /// Chooses the source from flags, else the environment, else the terminal.
     pub fn choose(
         sources: PasswordSources,
         flags: PasswordFlags<'_>,
@@ -261,7 +261,7 @@ impl PasswordSource {
         number.transpose()
     }
 
-    /// Number of the open file that holds it, if that is the way.
+    /// Returns the number of the open file with the password, if that is the source.
     pub fn descriptor(&self) -> Option<u32> {
         match self {
             Self::Descriptor(number) => Some(*number),
@@ -269,12 +269,12 @@ impl PasswordSource {
         }
     }
 
-    /// The secret that opens a pool.
+    /// Reads the secret that opens the pool.
     pub fn read(&self, caller: &Caller) -> Result<SecretKey, PasswordError> {
         self.read_as(PasswordSources::OPEN, false, caller)
     }
 
-    /// The secret that opens another pool.
+    /// Reads the secret that opens another pool.
     pub fn read_of(
         &self,
         sources: PasswordSources,
@@ -292,7 +292,7 @@ impl PasswordSource {
         })
     }
 
-    /// A secret that is about to be set: on a terminal, typed twice.
+    /// Reads a new secret. A terminal asks for it twice.
     pub fn read_new(&self, caller: &Caller) -> Result<SecretKey, PasswordError> {
         self.read_as(PasswordSources::NEW, true, caller)
     }
@@ -331,7 +331,7 @@ impl PasswordSource {
     }
 }
 
-/// Of sources by the names of what said them.
+/// Returns the only source that is set. Fails if there are two.
 fn only_one<const N: usize>(
     sources: [(&str, Option<PasswordSource>); N],
 ) -> Result<Option<PasswordSource>, SettingError> {
@@ -349,7 +349,7 @@ fn only_one<const N: usize>(
     Ok(chosen.map(|(_, source)| source))
 }
 
-/// Runs a program, without a shell, and takes the first line that it prints.
+/// Runs a program, without a shell, and returns the first line of its output.
 fn run(words: &[OsString], caller: &Caller) -> Result<Vec<u8>, SettingError> {
     let refuse = |why: String| SettingError::new("password command", why);
     let (program, arguments) = words
@@ -367,7 +367,7 @@ fn run(words: &[OsString], caller: &Caller) -> Result<Vec<u8>, SettingError> {
     Ok(line.strip_suffix(b"\r").unwrap_or(line).to_vec())
 }
 
-/// Words as a shell splits them: quotes and backslashes, nothing else.
+/// Splits a command into words, like a shell with quotes and backslashes only.
 fn split_command(name: &str, text: &[u8]) -> Result<PasswordSource, SettingError> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;

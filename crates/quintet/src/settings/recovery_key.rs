@@ -1,7 +1,9 @@
-//! Recovery keys as text that can be printed, kept in a safe and typed again.
+//! Recovery keys as text that can be printed, kept in a safe and typed in again. `init`, `key` and
+//! the password sources call this.
 //!
-//! Invariant: 256 random bits, never derived from anything; check digits tell a mistyped key from a
-//! wrong one. The file is written once, private, and durable before a pool relies on it.
+//! Invariant: a key is 256 random bits and is derived from nothing. Check digits tell a mistyped
+//! key from a wrong one. The file is created with mode 0600 and is durable before a pool depends on
+//! it.
 
 use super::first_line;
 use server::settings::SettingError;
@@ -15,10 +17,10 @@ use zeroize::{Zeroize, Zeroizing};
 
 /// First word of the line.
 const PREFIX: &str = "quintet-recovery-1";
-/// Hex digits of key and check, in groups.
+/// Hex digits of key and check digits in one group.
 const GROUP_DIGITS: usize = 8;
 const CHECK_BYTES: usize = 4;
-/// More than the line has.
+/// Upper limit of the line's length, bytes.
 const TEXT_BYTES_MAX: usize = 128;
 
 /// The key. Wiped when it is dropped.
@@ -26,7 +28,7 @@ const TEXT_BYTES_MAX: usize = 128;
 pub struct RecoveryKey(pub [u8; 32]);
 
 impl RecoveryKey {
-    /// Draws a key.
+    /// Generates a key.
     pub fn random(random: &dyn media::Random) -> Self {
         let mut key = [0; 32];
         random.fill(&mut key);
@@ -39,9 +41,9 @@ impl RecoveryKey {
         [a, b, c, d]
     }
 
-    /// One line: `quintet-recovery-1 8a477f59-7d28d172-...`.
+    /// Returns one line: `quintet-recovery-1 8a477f59-7d28d172-...`.
     pub fn text(&self) -> Zeroizing<String> {
-        // With room for all of it: what grows leaves copies behind.
+        // The string never grows, because growing would leave copies in freed memory.
         let mut text = Zeroizing::new(String::with_capacity(TEXT_BYTES_MAX));
         text.push_str(PREFIX);
         for (number, byte) in self.0.iter().chain(&self.check()).enumerate() {
@@ -57,7 +59,7 @@ impl RecoveryKey {
         text
     }
 
-    /// Reads what [`RecoveryKey::text`] wrote; spaces, dashes and case do not matter.
+    /// Parses the output of [`RecoveryKey::text`]. Spaces, dashes and case do not matter.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let body = text.trim();
         let body = match body.get(..PREFIX.len()) {
@@ -87,7 +89,7 @@ impl RecoveryKey {
         }
     }
 
-    /// From a file.
+    /// Reads the key from a file.
     pub fn read(path: &Path) -> Result<Self, SettingError> {
         let name = "recovery key file";
         let line = Zeroizing::new(first_line::first_line(name, path)?.into_vec());
@@ -96,7 +98,8 @@ impl RecoveryKey {
             .map_err(|why| SettingError::new(name, format!("{}: {why}", path.display())))
     }
 
-    /// Into a new file, mode 0600, durable on return. An existing file is not touched.
+    /// Writes the key to a new file with mode 0600, which is durable on return. Fails if the file
+    /// exists.
     pub fn write(&self, path: &Path) -> Result<(), SettingError> {
         let write = || -> std::io::Result<()> {
             let mut options = OpenOptions::new();

@@ -1,7 +1,7 @@
-//! Asking for a secret on the terminal.
+//! Prompts for a secret on the terminal. Password sources call this.
 //!
-//! Invariant: nothing typed is shown, and the terminal is as before when the question ends, however
-//! it ends. Uses the controlling terminal, not standard input, which may be a pipe with data.
+//! Invariant: typed characters are not shown. The terminal's mode is restored however the prompt
+//! ends. The prompt uses the controlling terminal, because standard input may be a pipe with data.
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -13,24 +13,24 @@ use std::io::{self, Write};
 
 const PASSWORD_BYTES_MAX: usize = 4096;
 
-/// Why nothing was typed.
+/// Reason why nothing was typed.
 #[derive(Debug)]
 pub(super) enum TerminalError {
-    /// There is none.
+    /// There is no terminal.
     Absent,
-    /// The user stopped.
+    /// The user stopped the prompt.
     Interrupted,
-    /// It failed.
+    /// The terminal failed.
     Failed(io::Error),
 }
 
-/// Shows `prompt` and reads one line without showing it.
+/// Shows `prompt` and reads one line without echo.
 pub(super) fn ask(prompt: &str, caller: &Caller) -> Result<Vec<u8>, TerminalError> {
     let mut terminal = caller.terminal().ok_or(TerminalError::Absent)?;
     let _silence = Silence::begin(&terminal)?;
     write!(terminal, "{prompt}: ").map_err(TerminalError::Failed)?;
     let line = read_line(&terminal, &caller.interrupt);
-    // The user's own line end was not shown either.
+    // The user's line end was not echoed.
     writeln!(terminal).map_err(TerminalError::Failed)?;
     line
 }
@@ -38,7 +38,7 @@ pub(super) fn ask(prompt: &str, caller: &Caller) -> Result<Vec<u8>, TerminalErro
 fn read_line(terminal: &File, interrupt: &Interrupt) -> Result<Vec<u8>, TerminalError> {
     let mut line = Vec::new();
     let mut byte = [0];
-    // What is typed after the wish to stop is no answer.
+    // Characters typed after a stop request are not part of the answer.
     while !interrupt.requested() && interrupt.wait_for(terminal, PollFlags::IN).is_ok() {
         match rustix::io::read(terminal, &mut byte) {
             Ok(0) => return Ok(line),
@@ -51,7 +51,7 @@ fn read_line(terminal: &File, interrupt: &Interrupt) -> Result<Vec<u8>, Terminal
     Err(TerminalError::Interrupted)
 }
 
-/// Echo is off while this lives.
+/// Disables echo. Dropping it restores the mode.
 struct Silence {
     terminal: File,
     before: Termios,
@@ -71,7 +71,7 @@ impl Silence {
 
 impl Drop for Silence {
     fn drop(&mut self) {
-        // When this fails the terminal is gone.
+        // A failure here means that the terminal was closed.
         let _ = termios::tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
     }
 }

@@ -1,9 +1,10 @@
-//! Where the control socket is: `control` in the pool's directory.
+//! Binds and connects the control socket: `control` in the pool's directory. The two ends of the
+//! control socket call this.
 //!
-//! Invariant: reached through a handle of that directory, however long its path is, and never
-//! through a symbolic link. Who connects learns whose process listens before a byte is sent. Only
-//! who holds the pool's lock binds: what is there then is stale. The socket has its mode from the
-//! start.
+//! Invariant: the socket is reached through a handle of its directory, so the length of the path
+//! does not matter, and never through a symbolic link. A client knows the user of the listening
+//! process before it sends a byte. Only the holder of the pool's lock binds: a socket that exists
+//! then is stale. The socket has its mode from the start.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -18,22 +19,22 @@ use std::time::Duration;
 const NAME: &str = "control";
 const BACKLOG: i32 = 64;
 
-/// The directory that a control socket is in, held.
+/// Handle of the directory of a control socket.
 pub(super) struct Place(OwnedFd);
 
 impl Place {
-    /// Of a pool.
+    /// Opens the directory of a pool.
     pub fn of(pool: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(rustix::fs::open(pool, flags, Mode::empty())?))
     }
 
-    /// Listens for the commands of the pool. The caller holds the pool's lock.
+    /// Binds and listens. The caller must hold the pool's lock.
     pub fn listen(&self) -> io::Result<UnixListener> {
         self.remove()?;
         let socket = socket()?;
-        // The name gets the mode of what it is bound to: nobody else can connect at any moment, and
-        // no path is followed.
+        // The socket file gets the mode of the bound socket: no other user can connect at any
+        // moment. The name is resolved below the handle, so no symbolic link is followed.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         let path = format!("/proc/self/fd/{}/{NAME}", self.0.as_raw_fd());
         rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
@@ -41,7 +42,7 @@ impl Place {
         Ok(UnixListener::from(socket))
     }
 
-    /// Removes the socket. The caller still holds the pool's lock.
+    /// Removes the socket file. The caller must still hold the pool's lock.
     pub fn remove(&self) -> io::Result<()> {
         match rustix::fs::unlinkat(&self.0, NAME, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -49,7 +50,7 @@ impl Place {
         }
     }
 
-    /// `None` when nobody listens, or nobody whom this user may ask.
+    /// Connects. `None` if no process listens, or if this user may not connect.
     fn connect(&self, limit: Duration) -> io::Result<Option<UnixStream>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = match rustix::fs::openat(&self.0, NAME, flags, Mode::empty()) {
@@ -57,14 +58,15 @@ impl Place {
             opened => opened?,
         };
         let found = rustix::fs::fstat(&name)?;
-        // A link would lead to the socket of some other service.
+        // A link could lead to the socket of another service.
         if FileType::from_raw_mode(found.st_mode) != FileType::Socket || found.st_nlink > 1 {
             let why =
                 format!("{NAME} in the pool's directory is not a socket of its own: remove it");
             return Err(io::Error::other(why));
         }
         let socket = socket()?;
-        // Without it, who listens and never accepts would hold us for ever.
+        // Without this limit, a process that listens but never accepts would block this one for
+        // ever.
         set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
         let path = format!("/proc/self/fd/{}", name.as_raw_fd());
         match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
@@ -77,7 +79,7 @@ impl Place {
             Err(e) => return Err(e.into()),
         }
         set_socket_timeout(&socket, Timeout::Recv, Some(limit))?;
-        // Of the process that listens, as the kernel saw it when that began.
+        // The kernel recorded these credentials when the process began to listen.
         let peer = socket_peercred(&socket)?;
         let own = rustix::process::geteuid();
         match stranger(peer.uid.as_raw(), own.as_raw()) {
@@ -96,7 +98,7 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(socket?)
 }
 
-/// Why `peer` is told nothing: what it is sent are secrets and a terminal.
+/// Returns why nothing may be sent to user `peer`: requests carry secrets and a terminal.
 fn stranger(peer: u32, own: u32) -> Option<String> {
     (peer != own && peer != 0).then(|| {
         format!(
@@ -106,9 +108,10 @@ fn stranger(peer: u32, own: u32) -> Option<String> {
     })
 }
 
-/// Reaches the pool's server; `None` when there is none, or none that this user may ask. Whatever
-/// takes longer than `limit`, the sending and receiving on it too, is an error, and so is a server
-/// of another user than this one or root.
+/// Connects to the pool's server. `None` if there is none, or none that this user may ask.
+///
+/// `limit` bounds connecting and each later send and receive on the stream. A server of a user
+/// other than this one and root is an error.
 pub(super) fn connect(pool: &Path, limit: Duration) -> io::Result<Option<UnixStream>> {
     match Place::of(pool) {
         Ok(place) => place.connect(limit),
@@ -170,7 +173,7 @@ mod tests {
         std::fs::write(pool.join(NAME), "x").unwrap();
         assert!(refused().contains("not a socket"));
         assert!(elsewhere.accept().is_err(), "nobody came");
-        // Whoever binds takes the name, and touches nothing else.
+        // Binding replaces the name and leaves the target of a link alone.
         std::fs::remove_file(pool.join(NAME)).unwrap();
         std::os::unix::fs::symlink(&other, pool.join(NAME)).unwrap();
         let before = other.metadata().unwrap().permissions();

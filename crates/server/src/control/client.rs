@@ -1,9 +1,11 @@
-//! A command that asks the server of its pool to run it.
+//! The client's end: asks the server of a pool to run this process's command. The program calls
+//! [`ask`].
 //!
-//! Invariant: nothing is sent but to a server of this user or of root, and of the variables only
-//! what a command there reads. A server that does not answer is not waited for. The command runs
-//! once: here when no server took it, there when one did. Signals go to the server's command; a
-//! second one ends this process, which the server hears.
+//! Invariant: requests are sent to servers of this user or of root only, and carry only the
+//! variables that a command reads. Waiting for a server has a limit until the command has begun.
+//! The command runs once: here if no server accepted it, otherwise there. Signals are passed on to
+//! the server's command. A second one ends this process, which the server notices as the end of the
+//! connection.
 
 use super::address;
 use super::view::View;
@@ -18,49 +20,49 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longer than this nobody waits at the door: a server lets its clients in at once.
+/// Limit for connecting. A server accepts its clients at once.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// A server says at once whether it takes a command, and that it began; one on a busy machine needs
-/// some seconds.
+/// Limit for the answer that the command is refused or has begun. A busy machine needs some
+/// seconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
-/// What came of asking.
+/// Result of asking a server.
 pub enum Asked {
     /// A server ran the command, which ended with this exit code.
     Ran(u8),
-    /// No server has the pool: it can be opened.
+    /// No server has the pool: the caller may open it.
     Nobody,
 }
 
-/// Why a command was run neither here nor by a server.
+/// The command ran neither here nor in a server, or its result is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// The server, or its socket, could not be heard.
+    /// The server or its socket did not answer.
     #[error("{}: {what}", pool.display())]
     NoAnswer {
         /// Directory of the pool.
         pool: PathBuf,
-        /// Who did not answer.
+        /// The part that did not answer.
         what: &'static str,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// The command could not be sent.
     #[error("the server of the pool")]
     Send(#[source] io::Error),
-    /// The server will not run it, for this reason.
+    /// The server refused the command for this reason.
     #[error("{0}")]
     Refused(String),
-    /// The server ended, and what became of the command is not known.
+    /// The server ended during the command. The command's result is unknown.
     #[error("the server of this pool ended before the command did")]
     Ended,
-    /// The working directory cannot be lent.
+    /// The working directory cannot be opened to be sent.
     #[error("the working directory")]
     Directory(#[source] io::Error),
-    /// The file with the password cannot be lent.
+    /// The descriptor of the password cannot be sent.
     #[error("QUINTET_PASSPHRASE_FD")]
     Passphrase(#[source] io::Error),
-    /// This process could not do its part.
+    /// A system call failed in this process.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -72,8 +74,9 @@ impl AskError {
     }
 }
 
-/// Lets the pool's server run the command, if there is one. `passphrase` is the number of the open
-/// file that the user gave for the password, `environment` the variables for the command.
+/// Asks the pool's server, if there is one, to run the command. `passphrase` is the number of the
+/// descriptor that the user gave for the password. `environment` lists the variables for the
+/// command.
 pub fn ask(
     pool: &Path,
     caller: &Caller,
@@ -89,7 +92,7 @@ pub fn ask(
     ask_within(ANSWER_LIMIT, pool, caller, wanted)
 }
 
-/// What a client wants.
+/// The command that a client asks for.
 struct Wanted<'a> {
     arguments: &'a [OsString],
     passphrase: Option<u32>,
@@ -121,7 +124,8 @@ fn ask_within(
         received.map_err(|e| AskError::no_answer(pool, "the server that has the pool", e))
     };
     if let Err(e) = sent {
-        // It ends just now, or it refuses: then it has said why.
+        // The server is ending, or it refused the client. In the second case its reason can be
+        // read.
         return match receive()? {
             Some(Answer::Refused(why)) => Err(AskError::Refused(why)),
             _ if is_gone(&e) => Ok(Asked::Nobody),
@@ -134,7 +138,7 @@ fn ask_within(
         match receive()? {
             Some(Answer::Started) => {
                 started = true;
-                // From here on it takes as long as it takes.
+                // The command itself has no time limit.
                 stream.set_read_timeout(None)?;
             }
             Some(Answer::Refused(why)) => return Err(AskError::Refused(why)),
@@ -154,7 +158,7 @@ fn is_gone(e: &io::Error) -> bool {
     )
 }
 
-/// There is no way to ask but to set it.
+/// The system has no call that reads the mask without setting it.
 fn umask() -> Mode {
     let mask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
     rustix::process::umask(mask);
@@ -184,11 +188,11 @@ fn descriptors(caller: &Caller, passphrase: Option<u32>) -> Result<Descriptors, 
     })
 }
 
-/// From now on, signals are wishes of the client, on a thread of its own.
+/// Starts a thread that passes signals on to the server from now on.
 fn relay_signals(caller: &Caller, to: &UnixStream) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
     let to = to.try_clone()?;
-    // One may have come before.
+    // A signal may have come before the thread started.
     if caller.interrupt.requested() {
         Wish::Stop.send(&to)?;
     }
@@ -200,7 +204,7 @@ fn relay_signals(caller: &Caller, to: &UnixStream) -> io::Result<()> {
                     SIGUSR1 => Wish::Report,
                     _ => Wish::Stop,
                 };
-                // Nobody hears it any more: the answer, or the end, is on its way.
+                // After a failed send, the answer or the end of the connection is on its way.
                 let _ = wish.send(&to);
             }
         })?;

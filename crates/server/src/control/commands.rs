@@ -1,23 +1,23 @@
-//! What a server does for its clients.
+//! The commands that a server can run for its clients. The program, which knows the commands,
+//! implements this; connections call it.
 //!
-//! Invariant: a request is admitted before it runs. The program, which knows the commands, implements
-//! this and hands it to the server; connections call it.
+//! Invariant: a request is admitted before it runs.
 
 use super::view::View;
 use super::wire::Request;
 use crate::caller::Caller;
 use device::DeviceQueue;
 
-/// What a server does for its clients.
+/// Runs commands for clients.
 pub trait Commands: Send + Sync + 'static {
-    /// Looks at a request before it runs: an error is why it will not. `own` is which files this
-    /// process sees.
+    /// Checks a request before it runs. An error is the reason for the refusal. `own` is the view
+    /// of the file system that this process has.
     fn admit(&self, request: &Request, own: &View) -> Result<(), String>;
 
-    /// Runs an admitted command to its end, on a thread that is in the client's directory; gives its
-    /// exit code.
+    /// Runs an admitted command to its end and returns its exit code. The calling thread has the
+    /// client's working directory.
     fn run(&self, caller: Caller, request: Request) -> u8;
 
-    /// Where clients that read the pool themselves take turns.
+    /// Returns the queue that grants I/O to clients that read the pool themselves.
     fn device(&self) -> &DeviceQueue;
 }

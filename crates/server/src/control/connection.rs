@@ -1,9 +1,10 @@
-//! One client: who it is, what it asks, and its command while that runs.
+//! Serves one client: checks its user, reads its request, and runs its command or lends it I/O
+//! grants. The acceptor calls [`serve`].
 //!
-//! Invariant: only this server's user and root are heard. Two threads for each client: one runs the
-//! command, in the client's working directory; one hears wishes, and takes the client's end for the
-//! wish to stop. The client's descriptors are closed before it hears the exit code. One thread for who
-//! wants leases. Those who do leave room for commands.
+//! Invariant: only the server's user and root are served. A command uses two threads: one runs it
+//! in the client's working directory, the other receives wishes and treats the client's end as a
+//! wish to stop. The client's descriptors are closed before its exit code is sent. A client with
+//! leases uses one thread. Such clients cannot use up all connections, so commands still get in.
 
 use super::commands::Commands;
 use super::lessor;
@@ -26,19 +27,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const CONNECTIONS_MAX: usize = 128;
-/// Of them, clients with leases.
+/// Maximum number of clients with leases, out of all connections.
 const LEASES_MAX: usize = 64;
 const TOO_MANY: &str = "the server of this pool has too many clients";
-/// Exit code of a command that panicked: failure, whatever the others mean.
+/// Exit code of a command that panicked: a general failure.
 const PANICKED: u8 = 1;
-/// Time to say what is wanted.
+/// Time limit for a client's request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
-/// The clients of a server.
+/// The connected clients of a server.
 #[derive(Default)]
 pub struct Connections {
     open: Mutex<Open>,
-    /// Signalled when one ends.
+    /// Notified when a client ends.
     ended: Condvar,
 }
 
@@ -47,30 +48,32 @@ struct Open {
     number: u64,
     stopping: bool,
     interrupts: BTreeMap<u64, Interrupt>,
-    /// Of them, those who read the pool themselves.
+    /// Numbers of the clients that read the pool themselves.
     leases: BTreeSet<u64>,
 }
 
 impl Connections {
-    /// Commands for clients, and who has not said yet what it wants.
+    /// Returns the number of clients without leases: running commands and clients that have not
+    /// sent their request yet.
     pub fn count(&self) -> usize {
         let open = self.open.lock();
         open.interrupts.len() - open.leases.len()
     }
 
-    /// Asks every command to stop, those to come too.
+    /// Asks every command to stop, and refuses new clients.
     pub fn stop(&self) {
         let mut open = self.open.lock();
         open.stopping = true;
         open.interrupts.values().for_each(Interrupt::request);
     }
 
-    /// Waits until some client is gone, but not longer than `limit`.
+    /// Waits until a client ends, at most `limit`.
     pub fn wait_for_one(&self, limit: Duration) {
         self.ended.wait_for(&mut self.open.lock(), limit);
     }
 
-    /// Waits until all clients are gone, but not past `until`.
+    /// Waits until all clients have ended, at most until `until`. Returns false if the time ran
+    /// out.
     pub fn wait_for_all(&self, until: Instant) -> bool {
         let mut open = self.open.lock();
         while !open.interrupts.is_empty() {
@@ -83,7 +86,7 @@ impl Connections {
         true
     }
 
-    /// An error is why there is none; an empty one when there is no server any more.
+    /// Registers a client. An error is the reason for the refusal, empty if the server is ending.
     fn permit(self: &Arc<Self>) -> Result<Permit, String> {
         let interrupt = Interrupt::of_command().map_err(|e| e.to_string())?;
         let mut open = self.open.lock();
@@ -105,7 +108,7 @@ impl Connections {
     }
 }
 
-/// The right to be served.
+/// Registration of a client. Dropping it ends the registration.
 struct Permit {
     connections: Arc<Connections>,
     number: u64,
@@ -113,7 +116,7 @@ struct Permit {
 }
 
 impl Permit {
-    /// The right to leases.
+    /// Registers the client as one with leases.
     fn lease(&self) -> Result<(), String> {
         let mut open = self.connections.open.lock();
         if open.leases.len() >= LEASES_MAX {
@@ -134,7 +137,8 @@ impl Drop for Permit {
     }
 }
 
-/// Serves a new client on threads of its own. Who cannot be served hears why, or the end.
+/// Serves a new client on its own threads. A refused client receives the reason. If the server is
+/// ending, the connection is closed without an answer.
 pub fn serve(
     stream: UnixStream,
     connections: &Arc<Connections>,
@@ -171,7 +175,7 @@ pub fn serve(
     });
 }
 
-/// Hears what the client wants, and whether that can be done.
+/// Checks the client's user, receives its request and has it admitted.
 fn begin(stream: &UnixStream, commands: &Arc<dyn Commands>, own: View) -> Result<Opening, String> {
     let words = |e: io::Error| format!("the server of this pool: {e}");
     stream.set_nonblocking(false).map_err(words)?;
@@ -190,7 +194,7 @@ fn begin(stream: &UnixStream, commands: &Arc<dyn Commands>, own: View) -> Result
     Ok(opening)
 }
 
-/// Runs the command and hears the client's wishes until it ended.
+/// Runs the command and receives the client's wishes until the command has ended.
 fn attend(
     stream: &UnixStream,
     commands: Arc<dyn Commands>,
@@ -207,7 +211,7 @@ fn attend(
         .spawn(move || {
             let answer = match enter(&request, &descriptors.directory) {
                 Ok(()) => {
-                    // A client that is gone is heard elsewhere.
+                    // If the client has ended, the loop below notices it.
                     let _ = Answer::Started.send(&answers);
                     Answer::Ended(run(&*commands, request, descriptors, for_command))
                 }
@@ -216,7 +220,7 @@ fn attend(
                 )),
             };
             let _ = answer.send(&answers);
-            // Ends the waiting for wishes.
+            // Ends the loop below, which waits for wishes.
             let _ = answers.shutdown(Shutdown::Read);
         });
     let Ok(runner) = runner else {
@@ -233,7 +237,7 @@ fn attend(
     let _ = runner.join();
 }
 
-/// Runs the command. One that panics has failed, and nothing else has.
+/// Runs the command. A panic fails this command and leaves the server alone.
 fn run(
     commands: &dyn Commands,
     request: Request,
@@ -246,15 +250,16 @@ fn run(
     std::panic::catch_unwind(run).unwrap_or(PANICKED)
 }
 
-/// Makes the client's directory and mode mask this thread's own, and those of the threads that it
-/// starts.
+/// Gives this thread, and the threads that it starts, the client's directory and mode mask.
 fn enter(request: &Request, directory: &OwnedFd) -> io::Result<()> {
     use rustix::thread::UnshareFlags;
-    // Deprecated because of other flags, which make it unsound; this one touches only names.
+    // The call is deprecated because its other flags are unsound. `FS` separates only the working
+    // directory, the root and the mode mask.
     #[expect(deprecated)]
     let separated = rustix::thread::unshare(UnshareFlags::FS);
     if let Err(e) = separated {
-        // Some containers forbid it. Where the server stands itself, nothing has to be changed.
+        // Some containers forbid the call. In the server's own directory, nothing needs to be
+        // changed.
         let wanted = rustix::fs::fstat(directory)?;
         let here = std::fs::metadata(".")?;
         return match (wanted.st_dev, wanted.st_ino) == (here.dev(), here.ino()) {

@@ -1,12 +1,13 @@
-//! A process that reads a pool beside the server that has it, and takes turns there.
+//! Leases: a process that reads a pool beside its server asks the server for I/O grants. A command
+//! that opens a pool for reading plugs this into the pool's disk.
 //!
-//! Invariant: what it reads it reads itself; only when depends on the server. One round trip for
-//! each lease: some hundred KiB, some MiB where nobody else is. Beside others a lease is given back
-//! when its reads have ended, not while some are at the device still. Without a server, and when
-//! the server refuses, ends or does not answer, or is another user's, everything passes; it is
-//! looked for again later. Reads wait here only; the wish to stop ends the waiting. Who may have a
-//! turn at another server's device meanwhile waits a limited time, as two servers that wait so for
-//! each other would for ever. Plugged into the disk of a pool that a command opens for reading.
+//! Invariant: the process does its reads itself; the server decides only when. One round trip gets
+//! one lease: some hundred KiB, or some MiB if the device has no other user. Beside other users,
+//! the next lease is requested only when no read of this one is at the device. Reads pass freely
+//! without a server, and when the server refuses, ends, does not answer or is of another user. The
+//! process looks for a server again later. Reads wait only here, and a stop request ends the wait.
+//! A process that holds a grant of its own server waits here for a limited time: otherwise two
+//! servers that wait for each other would wait for ever.
 
 use super::address;
 use crate::interrupt::Interrupt;
@@ -21,36 +22,36 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A server that says nothing for so long is stuck: nobody waits for it.
+/// Limit for a silent server: after it, the server counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A server that has a turn at its own device to give back waits no longer for a lease than this; one that is busy gives
-/// turns much sooner.
+/// Limit for a lease, in a server that holds a grant at its own device. A busy server grants much
+/// sooner.
 pub const IN_A_TURN_LIMIT: Duration = Duration::from_secs(5);
-/// Time between two looks for a server, after one failed.
+/// Time between two attempts to find a server.
 const LOOK_FOR_EVERY: Duration = Duration::from_secs(30);
-/// Time between two looks at the wish to stop.
+/// Time between two checks for a stop request.
 const LOOK_EVERY: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
-/// What a read takes of a lease at least, unless it goes on where the one before ended: a device has
-/// more work with it than its bytes say.
+/// Minimum charge for a read that does not continue the one before, bytes: a seek costs the device
+/// more than the bytes say.
 const SEEK_BYTES: u64 = 64 << 10;
 
-/// See the module's head.
+/// Asks the pool's server for I/O grants. See the module's head.
 pub struct Leases {
-    /// Absolute: the pool's directory.
+    /// Directory of the pool, an absolute path.
     pool: PathBuf,
     flow: Flow,
     interrupt: Interrupt,
-    /// For a lease, in all.
+    /// Total waiting time for one lease.
     limit: Option<Duration>,
     state: Mutex<State>,
-    /// Signalled when no read is at the device.
+    /// Notified when no read is at the device.
     ended: Condvar,
 }
 
-/// A read at the device.
+/// A read that is at the device.
 struct Reading<'a>(&'a Leases);
 
 impl Turn for Reading<'_> {}
@@ -68,20 +69,21 @@ impl Drop for Reading<'_> {
 #[derive(Default)]
 struct State {
     server: Option<UnixStream>,
-    /// When there was none.
+    /// Time of the last failed attempt to find a server.
     missed_at: Option<Instant>,
-    /// What is left of the lease.
+    /// Bytes left of the lease.
     left_bytes: u64,
     /// Others use the device too.
     is_beside: bool,
-    /// Reads at the device.
+    /// Number of reads at the device.
     reading: usize,
-    /// Since the last ask.
+    /// Use of the device since the last request.
     used: Used,
 }
 
 impl Leases {
-    /// Of the server that has the pool in this directory, whenever there is one.
+    /// Uses the server of the pool in this directory, whenever there is one. `pool` must be
+    /// absolute.
     pub fn new(pool: PathBuf, flow: Flow, interrupt: Interrupt) -> Self {
         Self {
             pool,
@@ -93,13 +95,13 @@ impl Leases {
         }
     }
 
-    /// Waits for a lease so long at most; then reads pass, for a while.
+    /// Limits the wait for a lease. After the limit, reads pass for a while.
     pub fn within(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// A read of so many bytes: out of the lease, or of the next one.
+    /// Charges a read of `bytes` bytes to the lease, or to a new one.
     fn take(&self, is_sequential: bool, bytes: u64) -> Reading<'_> {
         let least = if is_sequential { 0 } else { SEEK_BYTES };
         let needed = bytes.max(least).min(LEASE_BYTES_MAX.into());
@@ -122,7 +124,7 @@ impl Leases {
         Reading(self)
     }
 
-    /// True: there is a server, and a lease of it.
+    /// Requests a lease. Returns false if no server grants one.
     fn renew(&self, state: &mut State, needed: u64) -> bool {
         let Some(server) = self.server(state) else {
             return false;
@@ -135,7 +137,7 @@ impl Leases {
                 state.server = Some(server);
                 true
             }
-            // It ends, or it does not want this: the reads go on.
+            // The server is ending or has refused: reads pass without it.
             Err(_) => {
                 state.left_bytes = 0;
                 state.is_beside = false;
@@ -145,7 +147,7 @@ impl Leases {
         }
     }
 
-    /// The connection, which the caller puts back while it is good.
+    /// Takes the connection, or makes a new one. The caller puts it back while it works.
     fn server(&self, state: &mut State) -> Option<UnixStream> {
         if let Some(server) = state.server.take() {
             return Some(server);
@@ -186,7 +188,7 @@ impl Leases {
         }
     }
 
-    /// Until the server says something.
+    /// Waits until the server sends something. Fails on a stop request and after [`PATIENCE`].
     fn wait(&self, server: &UnixStream) -> io::Result<()> {
         let since = Instant::now();
         loop {
@@ -212,7 +214,7 @@ impl RequestQueue for Leases {
         is_sequential: bool,
         bytes: u64,
     ) -> Option<Box<dyn Turn + '_>> {
-        // Who writes has the pool to itself.
+        // A process that writes has the pool's lock, so there is no server to ask.
         (direction == Direction::Read)
             .then(|| -> Box<dyn Turn + '_> { Box::new(self.take(is_sequential, bytes)) })
     }
@@ -225,7 +227,7 @@ impl Drop for Leases {
         let state = self.state.get_mut();
         if let Some(mut server) = state.server.take() {
             let (wanted, used) = (0, state.used);
-            // For its counts only.
+            // The last request reports the use of the device and wants nothing.
             let _ = server.write_all(&Ask { wanted, used }.encode());
         }
     }

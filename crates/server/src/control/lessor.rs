@@ -1,8 +1,9 @@
-//! The server's end of leases: one client that reads the pool itself gets turns at the device.
+//! Grant server: lends I/O grants to one client that reads the pool itself. The thread of a
+//! connection calls this.
 //!
-//! Invariant: a client has one turn at once, and one wish. Its turn ends when it gives it back, when its
-//! connection ends, and after [`LEASE_LIMIT`], whatever it does; its wish ends with its connection. It is
-//! never waited for with a turn in hand for longer than that. Called by the thread of a connection.
+//! Invariant: a client has at most one grant and one request. The grant ends when the client
+//! requests the next one, when the connection ends, and after [`LEASE_LIMIT`] in any case, so a
+//! slow client blocks the device no longer than that. A request ends with its connection.
 
 use crate::interrupt::Interrupt;
 use device::{DeviceQueue, StepTurn};
@@ -14,22 +15,22 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Who has not given a turn back after so long computes, or waits for somebody else: others have the
-/// device meanwhile, and the lease stays good.
+/// Maximum time that a client keeps a grant. A client that needs longer computes or waits for
+/// something else: others use the device meanwhile, and the client may still use up its lease.
 const LEASE_LIMIT: Duration = Duration::from_millis(250);
-/// A wish is looked after so often: whether its client lives.
+/// Time between two checks that a waiting client lives.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A client that waits hears so often that it is not forgotten.
+/// Time between two messages to a waiting client, so that it does not count the server as stuck.
 const WAITS_EVERY: Duration = Duration::from_secs(1);
 
-/// Until the client ends, or the server does. An error is what the client did wrong.
+/// Serves the client until it or the server ends. An error is a mistake of the client.
 pub(super) fn lend(
     stream: &UnixStream,
     flow: Flow,
     queue: &DeviceQueue,
     interrupt: &Interrupt,
 ) -> io::Result<()> {
-    // Who sends half of an ask is not waited for longer.
+    // Limits the wait for the rest of a request that arrived in part.
     stream.set_read_timeout(Some(LEASE_LIMIT))?;
     let mut lent = Lent::default();
     loop {
@@ -68,16 +69,16 @@ pub(super) fn lend(
     }
 }
 
-/// What a client has.
+/// The lease of a client.
 #[derive(Default)]
 struct Lent<'a> {
     bytes: u32,
-    /// And since when.
+    /// The grant, and the time when it began.
     turn: Option<(StepTurn<'a>, Instant)>,
 }
 
 impl Lent<'_> {
-    /// How much longer it has the turn.
+    /// Returns how much longer the client keeps the grant. `None` if it has none.
     fn left(&self) -> Option<Duration> {
         let (_, since) = self.turn.as_ref()?;
         Some(LEASE_LIMIT.saturating_sub(since.elapsed()))
@@ -86,9 +87,9 @@ impl Lent<'_> {
 
 enum Heard {
     Ask(Ask),
-    /// For so long.
+    /// The client sent nothing within the limit.
     Nothing,
-    /// The client is gone, or the server stops.
+    /// The client has ended, or the server is ending.
     End,
 }
 
@@ -117,7 +118,8 @@ fn heard(
         .map_err(io::Error::other)
 }
 
-/// Waits for the client's turn, and tells it. `None`: it is gone, or the server stops.
+/// Waits for an I/O grant and tells the client. `None` if the client has ended or the server is
+/// ending.
 fn granted<'q>(
     stream: &UnixStream,
     flow: Flow,
@@ -142,14 +144,14 @@ fn granted<'q>(
     Ok(say(stream, Answer::Granted(bytes)).then_some(turn))
 }
 
-/// False: the client does not listen.
+/// Sends without waiting. Returns false if the client does not read.
 fn say(stream: &UnixStream, answer: Answer) -> bool {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let sent = rustix::net::send(stream, &answer.encode(), flags);
     sent == Ok(Answer::BYTES)
 }
 
-/// Whether the client's end is like that, within so long.
+/// Returns true if the stream reports one of these events within this time.
 fn is(stream: &UnixStream, like: PollFlags, within: Duration) -> io::Result<bool> {
     let mut fds = [PollFd::new(stream, like)];
     let within = Timespec::try_from(within).ok();

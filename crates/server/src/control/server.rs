@@ -1,8 +1,8 @@
-//! The server's end: accepts clients and runs their commands, each on its own threads.
+//! The server's end: accepts clients and runs their commands, each on its own threads. The
+//! program's server starts this.
 //!
-//! Invariant: never more clients than permits. Stopping asks all commands to stop and waits for them,
-//! so long as it may. The socket is removed while the pool's lock is still held. The program's server
-//! starts this.
+//! Invariant: there are never more clients than permits. Stopping asks all commands to stop and
+//! waits for them, within a limit. The socket is removed while the pool's lock is still held.
 
 use super::address::Place;
 use super::commands::Commands;
@@ -16,17 +16,18 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long to rest when the system has no more descriptors or threads.
+/// Pause when the system has no free descriptors or threads.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket that clients can connect to; they wait until [`ControlSocket::serve`].
+/// A bound socket. Clients can connect to it and wait until [`ControlSocket::serve`].
 pub struct ControlSocket {
     listener: UnixListener,
     place: Place,
 }
 
 impl ControlSocket {
-    /// The pool's lock must be held: a socket that is there is taken for a dead server's.
+    /// Binds the socket. The caller must hold the pool's lock: an existing socket is taken for a
+    /// dead server's and replaced.
     pub fn bind(pool: &Path) -> io::Result<Self> {
         let place = Place::of(pool)?;
         let listener = place.listen()?;
@@ -34,7 +35,7 @@ impl ControlSocket {
         Ok(Self { listener, place })
     }
 
-    /// Accepts from now on, on a thread of its own.
+    /// Accepts clients from now on, on its own thread.
     pub fn serve(self, commands: Arc<dyn Commands>) -> io::Result<Control> {
         let (waker, woken) = UnixStream::pair()?;
         let connections = Arc::new(Connections::default());
@@ -55,7 +56,7 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // What stays is refused by the system and replaced by the next server.
+        // A socket that stays refuses connections, and the next server replaces it.
         let _ = self.place.remove();
     }
 }
@@ -85,22 +86,22 @@ fn accept(
     }
 }
 
-/// A running control socket. Dropping it stops it.
+/// A running control socket. Dropping it stops it without waiting for commands.
 pub struct Control {
     connections: Arc<Connections>,
     acceptor: Option<JoinHandle<()>>,
-    /// Closing it wakes the acceptor.
+    /// Closing this stream wakes the acceptor.
     waker: Option<UnixStream>,
 }
 
 impl Control {
-    /// Clients whose commands run.
+    /// Returns the number of clients without leases.
     pub fn clients(&self) -> usize {
         self.connections.count()
     }
 
-    /// Accepts no more, asks all commands to stop and waits for their ends. False when some did not
-    /// end in time.
+    /// Accepts no more clients, asks all commands to stop and waits for them. Returns false if some
+    /// did not end within `limit`.
     pub fn stop(mut self, limit: Duration) -> bool {
         self.stop_now(limit)
     }

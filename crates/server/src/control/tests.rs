@@ -15,7 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// `say`: says arguments, variable and directory. `wait`: until asked to stop. `panic`.
+/// Commands: `say` prints arguments, a variable and the directory; `wait` waits for a stop request;
+/// `panic` panics.
 struct Spoken(Arc<DeviceQueue>);
 
 impl Commands for Spoken {
@@ -105,7 +106,7 @@ impl Client {
         Answer::receive(&self.stream).unwrap()
     }
 
-    /// All that was said: ends when the server has closed what it was lent.
+    /// Returns all output. Ends when the server has closed the descriptors of the client.
     fn rest(mut self) -> String {
         let mut text = String::new();
         self.said.read_to_string(&mut text).unwrap();

@@ -1,24 +1,25 @@
-//! Which files a process sees, and as whom.
+//! View of a process on the file system: which files it sees, and as which user. The control socket
+//! compares the views of client and server.
 //!
-//! Invariant: a command that reads or writes the user's files runs in a server only when both see
-//! the same: a service with a `/tmp` of its own would store another one than the user meant.
+//! Invariant: a server runs a command that touches the user's files only if both have the same
+//! view. A service with a private `/tmp` would otherwise store another `/tmp` than the user meant.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Two processes with equal views open the same files under the same names.
+/// Two processes with equal views open the same files by the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
-    /// Mount name space: device and inode.
+    /// Mount namespace: device and inode.
     pub mounts: [u64; 2],
-    /// Top directory: device and inode.
+    /// Root directory: device and inode.
     pub top: [u64; 2],
     /// Effective user and group.
     pub user: [u32; 2],
 }
 
 impl View {
-    /// Of this process.
+    /// Returns the view of this process.
     pub fn own() -> io::Result<Self> {
         let identity = |path: &str| {
             let found = std::fs::metadata(path)?;
@@ -34,7 +35,7 @@ impl View {
         })
     }
 
-    /// Why a command that touches files cannot run here for `client`.
+    /// Returns why a command of `client` that touches files cannot run here. `None` if it can.
     pub fn refusal(&self, client: &Self) -> Option<String> {
         let [user, group] = self.user;
         if self.user != client.user {

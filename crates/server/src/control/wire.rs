@@ -1,10 +1,17 @@
-//! What client and server say to each other.
+//! Messages of the control socket. Both of its ends call this.
 //!
-//! Invariant: lengths are checked before anything is allocated; all integers are little-endian. A
-//! client sends one request, with its descriptors on the first byte, then single bytes of
-//! [`Wish`]; the server answers with [`Answer`]s. Or it says that it wants leases, in the words of
-//! [`qos::lease`]. Both ends are of this program, maybe of different versions: a changed layout gets a new
-//! magic.
+//! Invariant: lengths are checked before memory is allocated. Integers are little-endian. Both ends
+//! are this program, but their versions may differ: a changed layout gets a new magic.
+//!
+//! ```text
+//! client                                    server
+//! Request + descriptors on its first byte   -->
+//!                                           <--  Answer::Started or Refused
+//! Wish, one byte each                       -->
+//!                                           <--  Answer::Ended
+//! ```
+//!
+//! A client that wants leases sends a [`Hello`] of [`qos::lease`] instead of a request.
 
 use super::view::View;
 use crate::caller::{Lent, Streams};
@@ -23,32 +30,32 @@ use std::os::unix::net::UnixStream;
 
 const MAGIC: [u8; 8] = *b"QNTCTL\x01\n";
 const HEADER_BYTES: usize = 12;
-/// Linux gives a program less for arguments and environment together.
+/// Limit of a request's body. Linux allows less for arguments and environment together.
 const BODY_BYTES_MAX: usize = 8 << 20;
-/// A reason is a few lines.
+/// Limit of a reason for refusal.
 const WHY_BYTES_MAX: u64 = 64 << 10;
-/// Standard streams, working directory, terminal, password.
+/// Maximum number of descriptors: standard streams, working directory, terminal, password.
 const DESCRIPTORS_MAX: usize = 6;
 const _: () = assert!(HEADER_BYTES == Hello::BYTES);
 
-/// The first thing that a client says.
+/// The first message of a client.
 pub enum Opening {
-    /// Run this.
+    /// Run this command.
     Command(Request, Descriptors),
-    /// It reads beside the server.
+    /// Lend I/O grants: the client reads the pool itself.
     Leases(Hello),
 }
 
-/// What a client wants to have run.
+/// A command that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Which files the client sees.
+    /// The client's view of the file system.
     pub view: View,
     /// The client's mode mask.
     pub umask: u32,
-    /// The command line, the program's name included.
+    /// The command line, including the program's name.
     pub arguments: Vec<OsString>,
-    /// Variables.
+    /// Variables for the command.
     pub environment: Vec<(OsString, OsString)>,
 }
 
@@ -59,29 +66,29 @@ pub struct Descriptors {
     pub directory: OwnedFd,
 }
 
-/// What a client says while its command runs.
+/// Messages of a client while its command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Wish {
-    /// Stop.
+    /// Stop the command.
     Stop = b'I',
-    /// Say how far you are.
+    /// Report the progress.
     Report = b'R',
 }
 
-/// What a server says.
+/// Messages of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The command runs.
+    /// The command has begun.
     Started,
-    /// The command will not run, and why.
+    /// The command is refused, for this reason.
     Refused(String),
     /// The command ended with this exit code.
     Ended(u8),
 }
 
 impl Request {
-    /// Sends it, and lends the descriptors.
+    /// Sends the request with its descriptors.
     pub fn send(&self, to: &UnixStream, descriptors: &Descriptors) -> io::Result<()> {
         let streams = &descriptors.streams;
         let lent = streams.lent.as_ref();
@@ -157,7 +164,7 @@ impl Request {
 }
 
 impl Opening {
-    /// Receives one, with its descriptors.
+    /// Receives the first message, with its descriptors.
     pub fn receive(from: &UnixStream) -> io::Result<Self> {
         let mut header = [0; HEADER_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -220,7 +227,7 @@ fn put_list<'a>(out: &mut Vec<u8>, words: impl Iterator<Item = &'a OsString>) {
     }
 }
 
-/// The rest of a body.
+/// The unread rest of a body.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -265,12 +272,12 @@ fn malformed(how: &str) -> io::Error {
 }
 
 impl Wish {
-    /// Says it.
+    /// Sends it.
     pub fn send(self, mut to: &UnixStream) -> io::Result<()> {
         to.write_all(&[self as u8])
     }
 
-    /// Hears the next one; `None` when the client is gone.
+    /// Receives the next wish. `None` if the client has ended. Unknown bytes are ignored.
     pub fn receive(mut from: &UnixStream) -> Option<Self> {
         let mut byte = [0];
         loop {
@@ -286,7 +293,7 @@ impl Wish {
 }
 
 impl Answer {
-    /// Says it.
+    /// Sends it.
     pub fn send(&self, mut to: &UnixStream) -> io::Result<()> {
         let bytes = match self {
             Self::Started => vec![b'S'],
@@ -299,8 +306,8 @@ impl Answer {
         to.write_all(&bytes)
     }
 
-    /// Hears the next one; `None` when the server is gone. One that is silent for as long as the
-    /// stream waits is an error.
+    /// Receives the next answer. `None` if the server has ended. A server that is silent until the
+    /// stream's time limit is an error.
     pub fn receive(mut from: &UnixStream) -> io::Result<Option<Self>> {
         let mut kind = [0];
         match from.read_exact(&mut kind) {

@@ -1,9 +1,11 @@
-//! What the pool holds: nothing yet.
+//! Finds that the pool is empty. [`super::SOURCES`] lists it.
+//!
+//! Invariant: a list that cannot be read counts as contents.
 
 use super::{Finding, Look, Severity};
 
 pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
-    // What cannot be listed counts as something.
+    // Unreadable volumes or snapshots count as contents.
     let has_volumes = look.pool.volumes().map_or(true, |v| !v.is_empty());
     let is_empty = look.snapshots.is_empty() && look.hidden.is_none() && !has_volumes;
     if !is_empty || !look.pool.notes().is_empty() {

@@ -1,5 +1,7 @@
-//! Damage that is known: places that were found damaged and whose chunks are nowhere else; and containers that are
-//! damaged and that parity restores, of which nothing is lost.
+//! Finds known damage: damaged places whose chunks have no other copy, and damaged containers that
+//! parity can restore without loss. [`super::SOURCES`] lists it.
+//!
+//! Invariant: it reads records of damage and directories of damaged containers, never data.
 
 use super::{Finding, Look, Severity};
 use store::KnownDamage;

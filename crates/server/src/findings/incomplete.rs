@@ -1,4 +1,7 @@
-//! Sources whose newest snapshot is incomplete. An older one was made good by a newer one.
+//! Finds sources whose newest snapshot is incomplete. A complete newer snapshot supersedes an
+//! incomplete one. [`super::SOURCES`] lists it.
+//!
+//! Invariant: at most one finding for a source.
 
 use super::{Finding, Look, Severity, sources};
 use format::snapshot::Missed;
@@ -19,7 +22,7 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
     incomplete.collect()
 }
 
-/// What was missed, for people; `None`: nothing.
+/// Returns the text about the missed files. `None` if nothing was missed.
 pub fn missed_words(missed: &Missed) -> Option<String> {
     let unread = (missed.unread > 0).then(|| format!("{} not read", missed.unread));
     let changed =

@@ -1,5 +1,7 @@
-//! What opening the pool found: lost commits, copies of small records that are missing or damaged, a catalog that
-//! cannot be read in full.
+//! Finds problems that opening the pool has noted: lost commits, missing or damaged copies of small
+//! records, and an incomplete catalog. [`super::SOURCES`] lists it.
+//!
+//! Invariant: it reads nothing: opening the pool has collected the notes.
 
 use super::{Finding, Look, Severity};
 

@@ -1,9 +1,14 @@
-//! Sources whose newest snapshot is older than their history lets one expect.
+//! Finds sources whose newest snapshot is older than their history suggests. `status` and the
+//! metrics also read the states of all sources here. [`super::SOURCES`] lists it.
 //!
-//! A source is a host and its paths, an image, a stream or a volume. What is usual is learned from the times between
-//! its newest snapshots ([`GAPS`] of them): the longest, or, when there are [`GAPS_MANY`], the longest but one, so that
-//! one outage is not what is usual from then on. Late is who waits for more than half as long again, and an hour.
-//! With fewer than three snapshots nothing is usual. A source whose newest snapshot has the tag `final` is done.
+//! A source is a host and its paths, an image, a stream or a volume. Its usual interval is the
+//! longest of the last [`GAPS`] times between snapshots. If there are [`GAPS_MANY`] or more, it is
+//! the second longest, so that one outage does not become usual. A source is overdue when its
+//! newest snapshot is older than one and a half intervals plus an hour. With fewer than three
+//! snapshots there is no usual interval. A source whose newest snapshot has the tag `final` is
+//! never overdue.
+//!
+//! Invariant: no I/O, and no clock but [`Look::now`].
 
 use super::{Finding, Look, Severity};
 use crate::groups::{Group, GroupBy, group};
@@ -11,31 +16,31 @@ use archive::printable::printable;
 use format::snapshot::{Missed, Snapshot, SnapshotKind};
 use units::UnixNanos;
 
-/// Times between snapshots that are looked at: weekends are among so many, old outages are not.
+/// Number of intervals that count: enough to contain weekends, too few to contain old outages.
 const GAPS: usize = 14;
 const GAPS_MANY: usize = 8;
-/// Fewer snapshots make no habit.
+/// Minimum number of snapshots for a usual interval.
 const SNAPSHOTS_MIN: usize = 3;
 const MARGIN_NS: i64 = 3600 * 1_000_000_000;
-/// The tag of a last snapshot.
+/// The tag of a source's last snapshot.
 const FINAL: &str = "final";
 
 /// The newest snapshot of a source.
 #[derive(Clone, Debug)]
 pub struct SourceState {
-    /// Of the source, for people and for labels.
+    /// Name of the source, for messages and metric labels.
     pub name: String,
-    /// When the newest snapshot was taken.
+    /// Time at which the newest snapshot was taken.
     pub newest: UnixNanos,
-    /// Bytes of the source in it.
+    /// Bytes of the source in that snapshot.
     pub bytes: u64,
-    /// What of the source is not in it.
+    /// Parts of the source that are missing in it.
     pub missed: Missed,
-    /// Its age, and what is usual between two, when the age is above that; nanoseconds.
+    /// If it is overdue: its age and the usual interval, nanoseconds.
     pub overdue_ns: Option<(i64, i64)>,
 }
 
-/// All sources.
+/// Returns the states of all sources.
 pub fn sources(look: &Look<'_>) -> Vec<SourceState> {
     let groups = group(look.snapshots, GroupBy::default());
     let state = |group: &Group<'_>| {
@@ -81,14 +86,14 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
     sources(look).into_iter().filter_map(finding).collect()
 }
 
-/// What is usual between two snapshots, of their times and those of their predecessors as far as these are known,
-/// newest first.
+/// Returns the usual interval, nanoseconds. `times` has each snapshot's time and that of its
+/// predecessor, as far as it is known, newest first.
 fn usual_ns(times: &[(UnixNanos, UnixNanos)]) -> Option<i64> {
     if times.len() < SNAPSHOTS_MIN {
         return None;
     }
     let unknown = UnixNanos::default();
-    // Retention thins out what is old: the predecessor was another one than is there now.
+    // Prefer the recorded predecessor: retention may have deleted it since.
     let gap = |(at, (taken, previous)): (usize, &(UnixNanos, UnixNanos))| {
         let older = times.get(at + 1).map(|(taken, _)| *taken);
         let before = Some(*previous).filter(|p| *p != unknown).or(older)?;
@@ -101,7 +106,7 @@ fn usual_ns(times: &[(UnixNanos, UnixNanos)]) -> Option<i64> {
     gaps.get(at).copied().filter(|gap| *gap > 0)
 }
 
-/// A source, for people and for labels.
+/// Returns the name of a source, for messages and metric labels.
 fn source_name(snapshot: &Snapshot) -> String {
     let paths: Vec<String> = snapshot.paths.iter().map(|p| printable(p)).collect();
     let name = match snapshot.kind {
@@ -122,7 +127,7 @@ fn source_name(snapshot: &Snapshot) -> String {
     }
 }
 
-/// A length of time for people.
+/// Formats a length of time.
 fn span(ns: i64) -> String {
     let minutes = ns / 60_000_000_000;
     match minutes {
@@ -157,14 +162,14 @@ mod tests {
         // On working days: the weekend is usual.
         let week = [24, 24, 72, 24, 24, 24, 24, 72, 24, 24];
         assert_eq!(usual_h(&week), Some(72));
-        // One outage is not.
+        // One outage is not usual.
         let outage = [24, 24, 24, 2000, 24, 24, 24, 24];
         assert_eq!(usual_h(&outage), Some(24));
-        // What was long ago, or was thinned out, does not count.
+        // Intervals of long ago, or between thinned-out snapshots, do not count.
         let thinned = [[1; GAPS].as_slice(), [700, 700, 700].as_slice()].concat();
         assert_eq!(usual_h(&thinned), Some(1));
         assert_eq!(usual_h(&[0, 0, 0]), None, "made at one instant");
-        // Of daily snapshots only one a week was kept: they say themselves when their predecessors were taken.
+        // Of daily snapshots one a week was kept. Each records the time of its predecessor.
         let kept = (1..=4).rev().map(|week| week * 7 * 24 * HOUR_NS);
         let kept = kept.map(|at| (UnixNanos(at), UnixNanos(at - 24 * HOUR_NS)));
         assert_eq!(usual_ns(&kept.collect::<Vec<_>>()), Some(24 * HOUR_NS));

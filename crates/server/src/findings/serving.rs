@@ -1,4 +1,7 @@
-//! Writes to volumes that fail, that the journal has lost, or that cannot be checkpointed.
+//! Finds writes to volumes that fail, that the journal has lost, or that cannot be checkpointed.
+//! [`super::SOURCES`] lists it.
+//!
+//! Invariant: without a server, only recorded losses are known.
 
 use super::{Finding, Look, Severity};
 use crate::held::{recorded_losses, unacknowledged_losses};

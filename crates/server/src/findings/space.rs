@@ -1,16 +1,19 @@
-//! Room on the pool's disk: little is left, or none will be within days.
+//! Finds that the pool's disk is nearly full, or will be full within days. [`super::SOURCES`] lists
+//! it.
 //!
-//! The trend is that of samples of the pool's size over weeks, one a day, in which a single import and a single
-//! collection do not count (`maintenance::CollectMemory::growth_per_day`). Without three days of them nothing is
-//! said.
+//! The growth is that of one sample of the pool's size a day over weeks, without the effect of a
+//! single import or gc run (`maintenance::CollectMemory::growth_per_day`). With samples of fewer
+//! than three days, no growth is known.
+//!
+//! Invariant: at most one finding.
 
 use super::{Finding, Look, Severity};
 use crate::sizes;
 use maintenance::CollectMemory;
 
-/// A disk that fills within so many days is told.
+/// A disk that fills within this many days is reported.
 const DAYS: u64 = 7;
-/// Nearly full: less than this share is free, percent, and less than so much.
+/// A disk is nearly full if less than this percentage and less than [`FREE_BYTES`] is free.
 const FREE_PERCENT: u64 = 5;
 const FREE_BYTES: u64 = 4 << 30;
 
@@ -44,7 +47,7 @@ fn is_nearly_full(free: u64, total: u64) -> bool {
     free < FREE_BYTES.min(total / 100 * FREE_PERCENT)
 }
 
-/// Days until it is full, and the bytes that it grows by each day.
+/// Returns the number of days until the disk is full, and the daily growth in bytes.
 fn fills(look: &Look<'_>, free: u64) -> Option<(u64, u64)> {
     let stored_bytes = look.pool.record().stored_bytes;
     let daily = CollectMemory::of(look.pool).growth_per_day(look.now, stored_bytes)?;

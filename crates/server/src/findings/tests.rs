@@ -57,7 +57,7 @@ fn snapshot(source: u64, taken: i64) -> Snapshot {
     }
 }
 
-/// Ten thousand snapshots: what stands in the catalog is read once, and nothing else.
+/// With ten thousand snapshots, the catalog is read once, and nothing else.
 #[test]
 fn looking_costs_the_catalog() {
     let top = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ fn looking_costs_the_catalog() {
     let now = held.pool.now().0;
     let mut all = Vec::new();
     for source in 0..100 {
-        // Every hour; the last one an hour ago, but of the first source three.
+        // Snapshots are hourly. The last is an hour old, and three hours old for the first source.
         let from = if source == 0 { 3 } else { 1 };
         all.extend((from..from + 100).map(|n| snapshot(source, now - n * HOUR_NS)));
     }
@@ -91,7 +91,7 @@ fn looking_costs_the_catalog() {
         ]
     );
     assert_eq!(found.sources.len(), 100);
-    // Asked again, nothing is read.
+    // A second request reads nothing.
     let again = held.findings();
     assert!(std::sync::Arc::ptr_eq(&found, &again));
 }

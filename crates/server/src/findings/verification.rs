@@ -1,6 +1,9 @@
-//! When everything was verified last.
+//! Finds that the last full verification is too old. [`super::SOURCES`] lists it.
 //!
-//! A pool that was never verified in full counts from when it was made. An empty one has nothing to verify.
+//! For a pool that was never verified in full, the time counts from its creation. An empty pool
+//! needs no verification.
+//!
+//! Invariant: at most one finding. A limit of 0 disables the check.
 
 use super::{Finding, Look, Severity};
 use maintenance::Scrubber;
@@ -36,7 +39,7 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// The age, if it is above the limit, seconds. A time that is not here yet is no age.
+/// Returns the age in seconds if it exceeds the limit. A time in the future has age 0.
 fn overdue_s(now: UnixNanos, since: UnixNanos, within_s: u64) -> Option<u64> {
     let age_s = u64::try_from(now.0.saturating_sub(since.0) / 1_000_000_000).unwrap_or(0);
     (age_s > within_s).then_some(age_s)

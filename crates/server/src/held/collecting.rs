@@ -1,8 +1,9 @@
-//! The collection of a held pool: who runs it, what it gave back, and when the next one is due.
+//! State of garbage collection in a server: the run in progress, its result, and the time of the
+//! next run. The gc thread, `gc`, `status` and the metrics call this.
 //!
-//! Invariant: one run at a time; one of the server's own ends at its next step when a command wants to
-//! collect. Each is written down when it begins and when it ends, with no lock held; what cannot be written costs the
-//! next server a look. Called by the server's thread, `gc`, `status` and the metrics.
+//! Invariant: at most one run at a time. A run that the server began ends at its next step when a
+//! command wants to run gc. The begin and the end of each run are recorded with no lock held. A
+//! failed record is ignored: the next server then examines the pool again.
 
 use super::{TaskBytes, TaskError};
 use crate::interrupt::Interrupt;
@@ -18,14 +19,15 @@ use store::{Discarded, Pool};
 use units::UnixNanos;
 use volumes::{Step, Volumes};
 
-/// Waits for a run of the server to end, between looks at the wish to stop.
+/// Time between two checks for a stop request, while a command waits for the server's run to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Bytes of a step of a checkpoint.
+/// Size of a checkpoint step, bytes.
 const FOLD_BYTES: u64 = 8 << 20;
 
-/// What was overwritten or discarded is needed until the checkpoint that says so: two of them, for what
-/// one under way has not seen. They take what there is room for; what fails stays in the journal.
+/// Makes two checkpoints before gc. Overwritten and discarded chunks are garbage only after the
+/// checkpoint that commits the change. The first of the two may have begun before the last change.
+/// Failures are ignored: the writes stay in the journal.
 pub fn fold(volumes: &Volumes, interrupt: &Interrupt) {
     let mut commits = 0;
     while commits < 2 && !interrupt.requested() {
@@ -37,17 +39,17 @@ pub fn fold(volumes: &Volumes, interrupt: &Interrupt) {
     }
 }
 
-/// Who began a run.
+/// Origin of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Initiator {
-    /// `gc`.
+    /// The command `gc`.
     Command,
-    /// The server itself.
+    /// The server's own schedule.
     Server(Urgency),
 }
 
 impl Initiator {
-    /// Of a run that begins now.
+    /// Returns the note for a run that begins now.
     fn note(self, pool: &Pool) -> CollectNote {
         match self {
             Self::Command => CollectNote::of(pool, Urgency::WhenIdle, true),
@@ -59,41 +61,41 @@ impl Initiator {
 /// A run that has ended.
 #[derive(Clone, Debug)]
 pub struct Collected {
-    /// Who began it.
+    /// Origin of the run.
     pub by: Initiator,
-    /// When it ended.
+    /// Time of its end.
     pub ended: UnixNanos,
-    /// It came to its end.
+    /// The run was not stopped early.
     pub is_complete: bool,
-    /// Bytes of containers that it deleted.
+    /// Bytes of containers that the run deleted from the disk.
     pub deleted_bytes: u64,
-    /// Bytes of containers that it put into the trash.
+    /// Bytes of containers that the run moved to the trash.
     pub discarded_bytes: u64,
 }
 
-/// What was done since the server began.
+/// Totals since the server began.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CollectTotals {
-    /// Runs that commands began.
+    /// Number of runs that commands began.
     pub runs_by_commands: u64,
-    /// ... that the server began.
+    /// Number of runs that the server began.
     pub runs_by_server: u64,
     /// Stored bytes that were deleted.
     pub deleted_bytes: u64,
-    /// What was copied out of containers that went.
+    /// Bytes that were copied out of sparse containers.
     pub copied: TaskBytes,
 }
 
-/// For who asks.
+/// Snapshot of the state for `status`, `top` and the metrics.
 #[derive(Clone, Debug)]
 pub struct CollectStatus {
-    /// The run that goes on.
+    /// The run in progress.
     pub running: Option<(Initiator, GcStage, GcCounts)>,
-    /// The last one that ended.
+    /// The last run that ended.
     pub last: Option<Collected>,
-    /// When the next one of the server's own is due; `None`: it begins none.
+    /// When the server begins its next run. `None`: it begins none.
     pub next: Option<NextCollect>,
-    /// All runs.
+    /// Totals of all runs.
     pub totals: CollectTotals,
 }
 
@@ -106,26 +108,26 @@ struct State {
     totals: CollectTotals,
 }
 
-/// See the module's head.
+/// State of garbage collection. See the module's head.
 pub struct Collecting {
     pool: Arc<Pool>,
     state: Mutex<State>,
     changed: Condvar,
 }
 
-/// A run; the next one may begin when this is dropped.
+/// A run in progress. The next run may begin when this is dropped.
 pub struct Collection<'a> {
     of: &'a Collecting,
     by: Initiator,
 }
 
-/// The time as schedules count it.
+/// Returns whole seconds since 1970, as schedules count them. 0 for earlier times.
 pub fn seconds(time: UnixNanos) -> u64 {
     u64::try_from(time.0 / 1_000_000_000).unwrap_or(0)
 }
 
 impl Collected {
-    /// As it was written down.
+    /// Converts the pool's record of a run.
     pub fn of(note: &CollectNote) -> Self {
         Self {
             by: match note.by_command {
@@ -141,12 +143,12 @@ impl Collected {
 }
 
 impl Collecting {
-    /// As the last server left it.
+    /// Reads the state that the last server recorded.
     pub fn of(pool: &Arc<Pool>) -> Self {
         let mut memory = CollectMemory::of(pool);
         let last = memory.last().map(|note| Collected::of(&note));
         if last.is_none() {
-            // The next server waits for the rest of the time only.
+            // Without a record, the next server would wait its full interval again after a restart.
             let _ = CollectMemory::write(pool, memory.record());
         }
         Self {
@@ -167,7 +169,7 @@ impl Collecting {
         self.state.lock()
     }
 
-    /// Begins a command's run, once one of the server has made room for it; refuses a second command.
+    /// Begins a command's run. Waits until a run of the server has ended. Refuses a second command.
     pub fn begin(&self, interrupt: &Interrupt) -> Result<Collection<'_>, TaskError> {
         let mut state = self.state();
         state.commands_waiting += 1;
@@ -186,7 +188,7 @@ impl Collecting {
         begun.map(|()| self.begin_with(state, Initiator::Command))
     }
 
-    /// Begins a run of the server's own, unless a command collects or wants to.
+    /// Begins a run of the server. `None` if a run is in progress or a command waits for one.
     pub fn begin_by_itself(&self, urgency: Urgency) -> Option<Collection<'_>> {
         let state = self.state();
         let is_free = state.running.is_none() && state.commands_waiting == 0;
@@ -203,12 +205,12 @@ impl Collecting {
         collection
     }
 
-    /// What the schedule says now, with these limits.
+    /// Calls `ask` with the schedule, updated to the present time and to these limits.
     pub fn schedule<T>(&self, limits: CollectLimits, ask: impl FnOnce(&CollectSchedule) -> T) -> T {
         let now = self.pool.now();
         let now_s = seconds(now);
         let mut state = self.state();
-        // Between runs: one writes its own record.
+        // A run in progress records the size itself.
         if state.running.is_none() {
             let stored_bytes = self.pool.record().stored_bytes;
             if let Some(record) = state.memory.see_size(now, stored_bytes) {
@@ -221,17 +223,18 @@ impl Collecting {
         ask(schedule)
     }
 
-    /// What was seen in the trash before of a time that was not here yet.
+    /// Returns the newest trash entry with a time in the future that a run has seen, if any: for
+    /// the policy of the next run.
     pub fn ahead(&self) -> Option<Discarded> {
         self.state().memory.ahead()
     }
 
-    /// When the next run of the server's own is due; `None`: it begins none.
+    /// Sets the time at which the server begins its next run. `None`: it begins none.
     pub fn expect(&self, next: Option<NextCollect>) {
         self.state().next = next;
     }
 
-    /// How it is.
+    /// Returns the present state.
     pub fn status(&self) -> CollectStatus {
         let state = self.state();
         CollectStatus {
@@ -244,17 +247,17 @@ impl Collecting {
 }
 
 impl Collection<'_> {
-    /// How far it is.
+    /// Reports the progress of this run.
     pub fn tell(&self, stage: GcStage, counts: GcCounts) {
         self.of.state().running = Some((self.by, stage, counts));
     }
 
-    /// A command waits to collect.
+    /// Returns true if a command waits to run gc.
     pub fn is_to_end(&self) -> bool {
         self.of.state().commands_waiting > 0
     }
 
-    /// It has ended.
+    /// Records that the run has ended.
     pub fn end(self, is_complete: bool) {
         let begun = self.by.note(&self.of.pool);
         let mut state = self.of.state();
@@ -270,7 +273,7 @@ impl Collection<'_> {
         totals.copied = totals
             .copied
             .plus(TaskBytes::of(counts.copied_bytes, counts.cached_bytes));
-        // Nobody counts it twice before the next run may begin.
+        // The counts are in the totals now: reset them, or `status` would add them twice.
         state.running = Some((self.by, GcStage::Done, GcCounts::default()));
         let note = CollectNote {
             is_complete,
@@ -339,18 +342,18 @@ mod tests {
         assert_eq!(status.totals.copied, TaskBytes { disk: 2, cache: 3 });
         let last = status.last.unwrap();
         assert_eq!((last.by, last.is_complete), (Initiator::Command, true));
-        // The next server knows.
+        // The next server reads the record.
         let next = Collecting::of(&held.pool).status();
         let known = next.last.unwrap();
         assert_eq!((known.by, known.ended), (last.by, last.ended));
         assert_eq!((known.deleted_bytes, known.is_complete), (7, true));
         assert_eq!(next.totals.deleted_bytes, 0, "its own");
-        // Who gives up waiting leaves nothing behind.
+        // A caller that stops waiting leaves no trace.
         let own = collecting.begin_by_itself(Urgency::Low).unwrap();
         interrupt.request();
         assert!(collecting.begin(&interrupt).is_err());
         assert!(!own.is_to_end());
-        // Who dies now has left a run that did not end.
+        // A server that dies now leaves the record of an incomplete run.
         let last = Collecting::of(&held.pool).status().last.unwrap();
         assert_eq!(last.by, Initiator::Server(Urgency::Low));
         assert!(!last.is_complete);

@@ -1,7 +1,8 @@
-//! The copies to other pools that a server makes for its clients: how far they are, and their switch.
+//! Copies to other pools that a server runs for its clients: their progress, and the pause switch.
+//! `copy`, `status` and the metrics call this.
 //!
-//! Invariant: an entry lives as long as its command; what it has read is counted for longer. Called by `copy`, `status`
-//! and the metrics.
+//! Invariant: an entry exists as long as its command runs. The bytes that it read stay in the
+//! totals.
 
 use super::TaskBytes;
 use maintenance::CopyCounts;
@@ -9,26 +10,26 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How far a copy is.
+/// Progress of a copy.
 #[derive(Clone, Debug, Default)]
 pub struct CopyState {
     /// Directory of the receiving pool.
     pub to: String,
-    /// What is being copied.
+    /// Snapshot that is being copied.
     pub snapshot: String,
-    /// Bytes of all snapshots that were asked for.
+    /// Size of all requested snapshots, bytes.
     pub total_bytes: u64,
-    /// ... that are through.
+    /// Bytes of them that were processed.
     pub done_bytes: u64,
-    /// Where they were.
+    /// Bytes read, by where they were found.
     pub counts: CopyCounts,
     /// Bytes that the receiving pool did not have.
     pub sent_bytes: u64,
-    /// It waits for `copy --resume`.
+    /// The copy waits for `copy --resume`.
     pub is_paused: bool,
 }
 
-/// See the module's head.
+/// All copies in progress. See the module's head.
 #[derive(Default)]
 pub struct Copies(Mutex<Running>);
 
@@ -39,14 +40,14 @@ struct Running {
     totals: TaskBytes,
 }
 
-/// A copy that is under way. Dropping it ends that.
+/// Entry of a copy in progress. Dropping it removes the entry.
 pub struct CopyEntry {
     copies: Arc<Copies>,
     number: u64,
 }
 
 impl Copies {
-    /// One more.
+    /// Adds an entry.
     pub fn begin(self: &Arc<Self>, state: CopyState) -> CopyEntry {
         let mut running = self.0.lock();
         let number = running.next;
@@ -58,17 +59,17 @@ impl Copies {
         }
     }
 
-    /// All that are under way, oldest first.
+    /// Returns the copies in progress, oldest first.
     pub fn states(&self) -> Vec<CopyState> {
         self.0.lock().states.values().cloned().collect()
     }
 
-    /// What all copies have read since the server began.
+    /// Returns the bytes that all copies have read since the server began.
     pub fn totals(&self) -> TaskBytes {
         self.0.lock().totals
     }
 
-    /// Lets all that are under way stop, or go on; how many there are.
+    /// Pauses or resumes all copies in progress. Returns their number.
     pub fn pause(&self, is_paused: bool) -> usize {
         let mut running = self.0.lock();
         for state in running.states.values_mut() {
@@ -79,7 +80,7 @@ impl Copies {
 }
 
 impl CopyEntry {
-    /// Tells how far it is; true when it is to wait.
+    /// Updates the entry. Returns true if the copy is paused.
     pub fn update(&self, tell: impl FnOnce(&mut CopyState)) -> bool {
         let mut running = self.copies.0.lock();
         let Some(state) = running.states.get_mut(&self.number) else {

@@ -1,7 +1,15 @@
-//! The defragmentation of a held pool: a run that a thread works on and commands switch.
+//! State of defragmentation in a server: a run that a thread works on and that commands control.
+//! The defragmentation thread, `defrag` and `status` call this.
 //!
-//! Invariant: one run at a time; the lock is not held across steps, which wait for the device. A run that is paused, or that the server leaves
-//! behind at its end, was written down. Called by the server's thread, `defrag` and `status`.
+//! Invariant: at most one run at a time. The lock is not held during a step, because a step waits
+//! for the device. A run that is paused, or in progress when the server ends, is recorded in the
+//! pool.
+//!
+//! ```text
+//! begin, resume --> run --- step_with --> at_work --> run ... --> last (finished, failed)
+//! stop: waits until the thread has put `run` back, then moves it to `last`
+//! leave: the thread itself moves `run` to `last` when the server ends
+//! ```
 
 use super::{TaskBytes, TaskError};
 use format::phase::TaskPhase;
@@ -16,30 +24,30 @@ use store::StoreError;
 use units::UnixNanos;
 use volumes::Volumes;
 
-/// What became of a run that is not under way.
+/// Outcome of a run that is not in progress.
 #[derive(Clone, Debug, Default)]
 pub enum Outcome {
-    /// It is over, or stands still: its phase says which.
+    /// The run has finished, was cancelled or is paused: its phase says which.
     #[default]
     Stopped,
-    /// It could not go on, and stands still.
+    /// The run failed with this error and is paused.
     Failed(String),
-    /// The server ended; the next one goes on.
+    /// The server ended. The next server resumes the run.
     LeftBehind,
 }
 
 #[derive(Default)]
 struct State {
-    /// Under way.
+    /// The run in progress, between two steps.
     run: Option<Defragmenter>,
-    /// The thread has it, for a step; it was so before.
+    /// Set while the thread works on a step: the run as it was before the step.
     at_work: Option<DefragRun>,
-    /// Else the last one.
+    /// The last run, if none is in progress.
     last: Option<DefragRun>,
     outcome: Outcome,
-    /// What this server has copied.
+    /// Bytes that this server has copied.
     totals: TaskBytes,
-    /// The server ends: nobody works on runs any more.
+    /// The server is ending and begins no run.
     is_closed: bool,
 }
 
@@ -49,24 +57,24 @@ impl State {
     }
 }
 
-/// See the module's head.
+/// State of defragmentation. See the module's head.
 pub struct Defragmenting {
     volumes: Arc<Volumes>,
     state: Mutex<State>,
     changed: Condvar,
 }
 
-/// For who asks.
+/// Snapshot of the state for `status`, `top` and the metrics.
 #[derive(Clone, Debug)]
 pub struct DefragStatus {
-    /// The run that is under way, or else the last one.
+    /// The run in progress, or else the last run.
     pub run: DefragRun,
-    /// What became of it.
+    /// Outcome of the last run.
     pub outcome: Outcome,
 }
 
 impl Defragmenting {
-    /// As the last server left it.
+    /// Reads the state that the last server recorded.
     pub fn of(volumes: &Arc<Volumes>) -> Self {
         let last = RecordedDefrag::read(volumes.pool()).map(|recorded| recorded.run());
         Self {
@@ -83,7 +91,7 @@ impl Defragmenting {
         self.state.lock()
     }
 
-    /// When the thread does not have the run.
+    /// Locks the state between two steps of the thread.
     fn between_steps(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         while state.at_work.is_some() {
@@ -92,12 +100,12 @@ impl Defragmenting {
         state
     }
 
-    /// Refuses a second run.
+    /// Returns an error if a run is in progress.
     pub fn is_free(&self) -> Result<(), TaskError> {
         refuse_second(&self.state())
     }
 
-    /// Begins a run, or goes on with one; says when it began, by which it is known.
+    /// Begins or resumes a run. Returns its begin time, which identifies it.
     pub fn begin(&self, mut run: Defragmenter) -> Result<UnixNanos, TaskError> {
         let mut state = self.state();
         if state.is_closed {
@@ -113,8 +121,8 @@ impl Defragmenting {
         Ok(began)
     }
 
-    /// Goes on with the run that is paused, or lets the one that is under way have another limit; false: there is none.
-    /// `take_up` makes the run of what was written down.
+    /// Resumes the paused run, or changes the rate limit of the run in progress. Returns false if
+    /// there is no run. `take_up` restores the run from its record.
     pub fn resume(
         &self,
         limit: Option<u64>,
@@ -140,14 +148,14 @@ impl Defragmenting {
         Ok(true)
     }
 
-    /// True when a process that died has left a run under way.
+    /// Returns true if a process died during a run.
     pub fn is_left_under_way(&self) -> bool {
         let state = self.state();
         let is_under_way = |run: &DefragRun| run.phase == TaskPhase::UnderWay;
         !state.is_running() && state.last.as_ref().is_some_and(is_under_way)
     }
 
-    /// Lets it stand still, or ends it for good; false: there is none.
+    /// Pauses or cancels the run, as `phase` says. Returns false if there is none.
     pub fn stop(&self, phase: TaskPhase) -> Result<bool, TaskError> {
         if self.stop_running(phase)? {
             return Ok(true);
@@ -162,7 +170,7 @@ impl Defragmenting {
         Ok(true)
     }
 
-    /// The same for a run that is under way in this server, and for no other.
+    /// The same for a run in progress in this server only.
     pub fn stop_running(&self, phase: TaskPhase) -> Result<bool, TaskError> {
         let mut state = self.between_steps();
         let Some(mut run) = state.run.take() else {
@@ -183,7 +191,8 @@ impl Defragmenting {
         self.changed.notify_all();
     }
 
-    /// It is time to write down how far it is: what was copied counts soon, and is written down then.
+    /// Records the progress. Copied chunks count only after a commit, so a commit is requested
+    /// first.
     pub fn record(&self) -> store::Result<()> {
         match &mut self.state().run {
             Some(run) => {
@@ -194,7 +203,7 @@ impl Defragmenting {
         }
     }
 
-    /// The server ends: the next one goes on.
+    /// Ends the work for this server. The next server resumes the run.
     pub fn leave(&self) -> store::Result<()> {
         let mut state = self.state();
         state.is_closed = true;
@@ -210,7 +219,8 @@ impl Defragmenting {
         left
     }
 
-    /// Waits until something is switched, at most so long; not at all while a run is under way, or when `unless` is so.
+    /// Waits for a change, at most `at_most`. Returns at once if a run is in progress or `unless()`
+    /// is true.
     pub fn wait(&self, at_most: Duration, unless: impl FnOnce() -> bool) {
         let mut state = self.state();
         if state.is_running() || unless() {
@@ -225,12 +235,12 @@ impl Defragmenting {
         self.changed.notify_all();
     }
 
-    /// What this server has copied, by where it was.
+    /// Returns the bytes that this server has copied.
     pub fn totals(&self) -> TaskBytes {
         self.state().totals
     }
 
-    /// `None`: there was no run that anybody knows of.
+    /// Returns the state. `None` if no run is known.
     pub fn status(&self) -> Option<DefragStatus> {
         let state = self.state();
         let run = match &state.run {
@@ -244,7 +254,7 @@ impl Defragmenting {
     }
 }
 
-/// One step of the run that is under way. When it is over, it is written down.
+/// Works one step on the run in progress. Records a finished run.
 impl MaintenanceTask for &Defragmenting {
     type News = StoreError;
     type Error = StoreError;
@@ -287,7 +297,7 @@ impl MaintenanceTask for &Defragmenting {
             }
             Err(e) => {
                 let mut last = run.run(TaskPhase::Paused);
-                // What was written down of it.
+                // Only the recorded progress can be resumed.
                 if let Some(mut recorded) = RecordedDefrag::read(self.volumes.pool()) {
                     let _ = recorded.stop(self.volumes.pool(), TaskPhase::Paused);
                     last = recorded.run();

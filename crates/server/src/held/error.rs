@@ -1,32 +1,33 @@
-//! Why a maintenance task of a server did not begin, stop or go on.
+//! Errors of a request to begin, stop or resume a maintenance task of a server. The tasks of the
+//! server state return them, and the program maps the kinds to exit codes.
 //!
-//! Invariant: the words are the cause's own, where there is one: commands show them as they are. Called
-//! by the tasks of the server's state; the program maps the kinds to exit codes.
+//! Invariant: an error with a cause shows the cause's own message, because commands print it as it
+//! is.
 
 use crate::interrupt::Interrupted;
 use duet::TooManySessions;
 use media::MediaError;
 use store::StoreError;
 
-/// See the module's head.
+/// Error of a request to a maintenance task.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// Another command collects space.
+    /// Another command runs gc.
     #[error("space is being collected already (see quintet status)")]
     Collecting,
-    /// Another run of the defragmentation is under way.
+    /// Another defragmentation run is in progress.
     #[error("the server is defragmenting already (see quintet defrag status)")]
     Defragmenting,
-    /// The server begins nothing any more.
+    /// The server is ending and begins no task.
     #[error("the server ends")]
     Ending,
-    /// The caller asked to stop while it waited.
+    /// The caller was asked to stop while it waited.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
     /// The page cache has no session left.
     #[error(transparent)]
     Sessions(#[from] TooManySessions),
-    /// How far the task is could not be written down.
+    /// The progress of the task could not be recorded.
     #[error(transparent)]
     Record(#[from] MediaError),
     /// The pool failed.

@@ -1,7 +1,7 @@
-//! What a server finds wrong with its pool, for the metrics.
+//! Findings about a server's pool, cached for the metrics, which call this.
 //!
-//! Invariant: the catalog is looked at once for a commit and a minute, however often metrics are asked for; what
-//! the server knows without it is always of now. Called by the metrics.
+//! Invariant: the catalog is read at most once per commit and per minute, however often metrics are
+//! requested. A change of the failures or of the quarantine in memory also ends the cached result.
 
 use super::Held;
 use crate::findings::{Finding, Limits, Look, SourceState, VERIFY_WITHIN_S, sources};
@@ -10,31 +10,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use units::Generation;
 
-/// Findings that depend on the time change no faster.
+/// Maximum age of a cached result. Findings that depend on the time change no faster.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// The last look.
+/// The cached result.
 #[derive(Default)]
 pub(super) struct LastFindings(Mutex<Option<Last>>);
 
 struct Last {
     generation: Generation,
-    /// What was failing, and what was set aside, then.
+    /// Failures and number of quarantined regions at that time.
     live: (Vec<String>, usize),
     at: Instant,
     found: Arc<Found>,
 }
 
-/// What a look found.
+/// Result of an examination.
 pub struct Found {
-    /// What `status` would find.
+    /// The findings that `status` would show.
     pub findings: Vec<Finding>,
-    /// The newest snapshots.
+    /// The newest snapshot of each source.
     pub sources: Vec<SourceState>,
 }
 
 impl Held {
-    /// What `status` would find, and the newest snapshot of each source.
+    /// Returns the findings of `status` and the newest snapshot of each source.
     pub fn findings(&self) -> Arc<Found> {
         let generation = self.pool.generation();
         let live = (self.failing(), self.pool.set_aside().len());

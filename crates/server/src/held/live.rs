@@ -1,7 +1,6 @@
-//! One look at everything that a server counts.
+//! One reading of all counters of a server. `top`, `status` and the metrics call this.
 //!
-//! Invariant: cheap: no I/O and no walk over anything that grows with the data. Called by `top`,
-//! `status` and the metrics.
+//! Invariant: a reading does no I/O and walks nothing that grows with the stored data.
 
 use super::{CollectStatus, DefragStatus, Held, TaskReading, tasks};
 use crate::meters::Reading;
@@ -15,62 +14,62 @@ use std::time::Instant;
 use store::ReadCounts;
 use volumes::{CacheTally, CheckpointCounts, JournalUsage, MemoryByOwner, RestraintCounts};
 
-/// Of one export.
+/// Reading of one export.
 #[derive(Clone, Debug, Default)]
 pub struct ExportReading {
-    /// Size of the volume, bytes; `None` for what is no volume, or not any more.
+    /// Size of the volume, bytes. `None` if the export is not a volume, or no longer one.
     pub volume_bytes: Option<u64>,
-    /// Pieces that are written and not folded into the volume's recipe.
+    /// Number of overlay pieces that are not yet applied to the volume's recipe.
     pub pieces_unfolded: u64,
-    /// Connections and open files that use it.
+    /// Number of connections and open files that use the export.
     pub clients: u64,
-    /// What they asked.
+    /// Requests of clients.
     pub asked: Reading,
-    /// Where it was found.
+    /// Where reads found their data.
     pub cache: CacheTally,
 }
 
-/// See the module's head.
+/// A reading of all counters. See the module's head.
 #[derive(Clone, Debug)]
 pub struct Live {
-    /// When it was looked at.
+    /// Time of the reading.
     pub at: Instant,
-    /// Volumes, and whatever else was ever opened, by name.
+    /// Readings of all volumes and of every other export that was ever opened, by name.
     pub exports: BTreeMap<String, ExportReading>,
-    /// All NBD servers together.
+    /// Sums of all NBD servers.
     pub nbd: Stats,
-    /// The journal.
+    /// Usage of the journal.
     pub journal: JournalUsage,
-    /// Bytes that passed it by.
+    /// Bytes written directly to containers, not through the journal.
     pub direct_bytes: u64,
-    /// Checkpoints.
+    /// Counts of checkpoints.
     pub checkpoints: CheckpointCounts,
-    /// The volumes' page cache.
+    /// Counters of the volumes' page cache.
     pub cache: page_cache::Counters,
-    /// Who has how much of the memory budget.
+    /// Memory use by owner.
     pub memory: MemoryByOwner,
-    /// The pool's own reads.
+    /// Counts of the pool's own reads.
     pub reads: ReadCounts,
-    /// What went to the device and came from it, in the order of [`Flow::ALL`].
+    /// Device I/O by origin, in the order of [`Flow::ALL`].
     pub device: [FlowCounts; Flow::ALL.len()],
-    /// How far the scrub is.
+    /// Progress of the scrub.
     pub scrub: ScrubStatus,
-    /// What this server has done of it.
+    /// Scrub totals of this server.
     pub scrub_totals: ScrubTotals,
-    /// The defragmentation that is under way, or the last one.
+    /// The defragmentation run in progress, or else the last one.
     pub defrag: Option<DefragStatus>,
-    /// All maintenance tasks.
+    /// Readings of all maintenance tasks.
     pub tasks: [TaskReading; 4],
-    /// Giving back space.
+    /// State of garbage collection.
     pub collecting: CollectStatus,
-    /// Room on the pool's disk; `None`: nobody knows.
+    /// Free space of the pool's disk. `None` if it is unknown.
     pub room: Option<Room>,
-    /// Writers that waited for it.
+    /// Counts of writers delayed by back-pressure.
     pub restraint: RestraintCounts,
 }
 
 impl Live {
-    /// Looks at everything.
+    /// Reads all counters.
     pub fn of(held: &Held) -> Self {
         let mut exports: BTreeMap<String, ExportReading> = BTreeMap::new();
         for volume in held.volumes.list() {

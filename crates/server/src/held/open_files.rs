@@ -1,8 +1,8 @@
-//! Volumes that are open as files of mounts.
+//! Volumes that are open as files of mounts. Mounts open them. Commands that delete or roll back
+//! volumes count and disconnect them.
 //!
-//! Invariant: an open file counts as a client of its volume until it is closed. Once disconnected
-//! it fails every request, and none is under way any more. Mounts open; commands that take data
-//! away count and disconnect.
+//! Invariant: an open file counts as a client of its volume until it is closed. When `disconnect`
+//! returns, every request of the file fails and none is in progress.
 
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use volume::{
     Capabilities, FastPath, Layer, Request, RequestContext, Volume, VolumeError, VolumeErrorKind,
 };
 
-/// Held for reading by requests; true when they are not wanted any more.
+/// Requests hold this for reading. True after a disconnect.
 type Gate = Arc<RwLock<bool>>;
 
-/// All of them.
+/// All open files.
 #[derive(Default)]
 pub struct OpenFiles(Mutex<Table>);
 
@@ -42,14 +42,14 @@ impl OpenFiles {
         }
     }
 
-    /// How often a volume is open.
+    /// Returns the number of open files of a volume.
     pub fn count(&self, name: &str) -> usize {
         let table = self.0.lock();
         table.open.values().filter(|(of, _)| of == name).count()
     }
 
-    /// Lets all requests for a volume fail from now on. Returns how many files that are, when what
-    /// was under way has ended.
+    /// Fails all later requests to a volume's files. Waits for the requests in progress, then
+    /// returns the number of files.
     pub fn disconnect(&self, name: &str) -> usize {
         let table = self.0.lock();
         let gates = table.open.values().filter(|(of, _)| of == name);
@@ -62,7 +62,7 @@ impl OpenFiles {
     }
 }
 
-/// A volume that is open as a file. Dropping it closes it.
+/// A volume that is open as a file. Dropping it closes the file.
 pub struct OpenFile<V> {
     volume: V,
     gate: Gate,
@@ -104,8 +104,8 @@ impl<V: Volume> Layer for OpenFile<V> {
         self.pass(go)
     }
 
-    /// Every ability is named: one that is new has to end with the file. A file has no use for
-    /// changes, and what was handed out could not be taken back.
+    /// Lists every capability, so that a new one does not bypass the gate by default. `changes` is
+    /// not offered: its objects would outlive a disconnect.
     fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
         Capabilities {
             fast_path: below.fast_path.map(|_| self as &dyn FastPath),

@@ -1,18 +1,17 @@
-//! A replica that opened once: where it is, and with which secret.
+//! A replica that was opened once: its directory and its secret. `scrub` and `repair` create it.
+//! The scrub of a server keeps it until its pass ends, or for the server's lifetime.
 //!
-//! Invariant: the secret is in memory only, as long as a pass or a server that is to use it. Called by `scrub` and
-//! `repair`, which fill and use it, and by the scrub of a held pool, which keeps it until the pass ends, or as long as
-//! the server lives.
+//! Invariant: the secret is kept in memory only.
 
 use std::path::PathBuf;
 use store::SecretKey;
 
-/// See the module's head.
+/// A replica to repair from. See the module's head.
 pub struct Replica {
-    /// Its directory.
+    /// Directory of the replica.
     pub path: PathBuf,
-    /// What opens it; none without encryption.
+    /// Key that opens the replica. `None` without encryption.
     pub secret: Option<SecretKey>,
-    /// What it may take while it is open.
+    /// Memory budget while the replica is open, bytes.
     pub memory_bytes: usize,
 }

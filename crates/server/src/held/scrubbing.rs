@@ -1,7 +1,7 @@
-//! The scrub of a held pool: one object that a thread works on and commands switch.
+//! State of the scrub in a server: one scrubber that a thread works on and that commands control.
+//! The scrub thread, `scrub`, `status` and the metrics call this.
 //!
-//! Invariant: the lock is held for a step at most. Called by the server's thread, `scrub`, `status` and
-//! the metrics.
+//! Invariant: the lock is held for at most one step.
 
 use super::{Replica, TaskError, seconds};
 use format::phase::TaskPhase;
@@ -14,20 +14,20 @@ use std::time::Duration;
 use units::UnixNanos;
 use volumes::Volumes;
 
-/// See the module's head.
+/// State of the scrub. See the module's head.
 pub struct Scrubbing {
     scrubber: Mutex<Scrubber>,
-    /// The pass that began last was the server's own wish.
+    /// True if the server, not a command, began the last pass.
     by_itself: AtomicBool,
     changed: Condvar,
-    /// From which the pass that is under way repairs when it ends.
+    /// Replica for the repair at the end of the current pass.
     replica: Mutex<Option<Arc<Replica>>>,
-    /// From which passes repair that were given none.
+    /// Replica for passes that were given none.
     standing: OnceLock<Arc<Replica>>,
 }
 
 impl Scrubbing {
-    /// As the last server left it.
+    /// Reads the state that the last server recorded.
     pub fn of(volumes: &Volumes) -> Self {
         let scrubber = Scrubber::new(volumes.pool().clone(), volumes.duet().clone());
         Self {
@@ -39,33 +39,33 @@ impl Scrubbing {
         }
     }
 
-    /// From now on passes that are given no replica repair from this one.
+    /// Sets the replica for passes that are given none.
     pub fn repair_from(&self, replica: Replica) {
-        // A server says so once, at its start.
+        // A server calls this once, at its start, so the value is never set already.
         let _ = self.standing.set(Arc::new(replica));
     }
 
-    /// Where the replica is from which passes repair that are given none.
+    /// Returns the directory of the replica for passes that are given none.
     pub fn standing_replica(&self) -> Option<&Path> {
         self.standing.get().map(|replica| replica.path.as_path())
     }
 
-    /// For a step.
+    /// Locks the scrubber for a step.
     pub fn scrubber(&self) -> MutexGuard<'_, Scrubber> {
         self.scrubber.lock()
     }
 
-    /// How far it is.
+    /// Returns the progress of the scrub.
     pub fn status(&self) -> ScrubStatus {
         self.scrubber().status()
     }
 
-    /// What this server has done of it.
+    /// Returns the scrub totals of this server.
     pub fn totals(&self) -> ScrubTotals {
         self.scrubber().totals()
     }
 
-    /// Begins a pass, or goes on.
+    /// Begins a pass, or resumes the current one. `bytes_per_s` limits its rate.
     pub fn start(&self, bytes_per_s: Option<u64>) -> Result<(), TaskError> {
         let mut scrubber = self.scrubber();
         if scrubber.status().phase == TaskPhase::AtRest {
@@ -77,8 +77,9 @@ impl Scrubbing {
         Ok(())
     }
 
-    /// When the server begins the next pass by itself, seconds since 1970, if it is `now`, that should take
-    /// `within_s` and the pool was made then. `None`: not by itself, or one is under way or paused.
+    /// Returns when the server begins the next pass, seconds since 1970. `within_s` is the time in
+    /// which everything must be verified once; `created` is the time of the pool's creation. `None`
+    /// if the server begins none, or a pass is in progress or paused.
     pub fn due_s(&self, now: UnixNanos, created: UnixNanos, within_s: u64) -> Option<u64> {
         let status = self.status();
         let began = status.verified().map(|_| seconds(status.last.began));
@@ -86,19 +87,19 @@ impl Scrubbing {
         due_s.filter(|_| status.phase == TaskPhase::AtRest)
     }
 
-    /// Begins a pass because it is time.
+    /// Begins a pass because one is due.
     pub fn start_by_itself(&self) -> Result<(), TaskError> {
         self.start(None)?;
         self.by_itself.store(true, Relaxed);
         Ok(())
     }
 
-    /// True when the server began the last pass by itself.
+    /// Returns true if the server began the last pass.
     pub fn is_by_itself(&self) -> bool {
         self.by_itself.load(Relaxed)
     }
 
-    /// The same; when the pass ends, what is lost is repaired from this replica, if there is one.
+    /// Begins a pass. At its end, lost chunks are repaired from `replica`, if given.
     pub fn start_with(
         &self,
         replica: Option<Replica>,
@@ -108,7 +109,7 @@ impl Scrubbing {
         self.start(bytes_per_s)
     }
 
-    /// The replica of the pass that has ended.
+    /// Returns the replica for the repair after a pass: the pass's own, or else the server's.
     pub fn take_replica(&self) -> Option<Arc<Replica>> {
         let own = self.replica().take();
         own.or_else(|| self.standing.get().cloned())
@@ -118,12 +119,12 @@ impl Scrubbing {
         self.replica.lock()
     }
 
-    /// Stops until the next start.
+    /// Pauses the pass until the next start.
     pub fn pause(&self) -> Result<(), TaskError> {
         Ok(self.scrubber().pause()?)
     }
 
-    /// Waits until something is switched, at most so long; not at all when `unless` is so.
+    /// Waits for a change, at most `at_most`. Returns at once if `unless()` is true.
     pub fn wait(&self, at_most: Duration, unless: impl FnOnce() -> bool) {
         let mut scrubber = self.scrubber();
         if unless() {

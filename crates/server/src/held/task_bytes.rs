@@ -1,18 +1,19 @@
-//! Bytes that a maintenance task went through, by where they were found.
+//! Bytes that a maintenance task processed, by where they were found. The tasks of the server
+//! state, `status` and the metrics use this.
 //!
-//! Invariant: sums saturate. Used by the tasks of the server's state, `status` and the metrics.
+//! Invariant: sums saturate.
 
 /// Bytes by where they were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskBytes {
-    /// Read from the device.
+    /// Bytes that were read from the device.
     pub disk: u64,
-    /// They were in memory, or readers had verified them.
+    /// Bytes that were in memory, or that readers had verified already.
     pub cache: u64,
 }
 
 impl TaskBytes {
-    /// Of so many, these were in memory.
+    /// Returns the split of `all` bytes, `cache` of which were in memory.
     pub fn of(all: u64, cache: u64) -> Self {
         Self {
             disk: all.saturating_sub(cache),
@@ -20,7 +21,7 @@ impl TaskBytes {
         }
     }
 
-    /// Both together.
+    /// Returns the sum.
     pub fn plus(self, more: Self) -> Self {
         Self {
             disk: self.disk.saturating_add(more.disk),
@@ -28,7 +29,7 @@ impl TaskBytes {
         }
     }
 
-    /// What has come since it was `before`.
+    /// Returns the difference to an earlier value.
     pub fn since(self, before: Self) -> Self {
         Self {
             disk: self.disk.saturating_sub(before.disk),

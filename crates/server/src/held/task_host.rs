@@ -1,7 +1,8 @@
-//! Where maintenance tasks run in this program: beside a server's clients, or in a command that is alone.
+//! The [`Host`] of maintenance tasks: in a server, beside its clients, or in a command that has the
+//! pool alone. The controller of `maintenance` calls this.
 //!
-//! Invariant: a turn at a server's device is waited for until somebody asks to stop. Called by the controller of
-//! `maintenance`, for threads and commands.
+//! Invariant: in a server, a step waits for its I/O grant until it is granted or the task is asked
+//! to stop. In a command, no grant is needed.
 
 use super::Held;
 use crate::interrupt::Interrupt;
@@ -9,10 +10,10 @@ use maintenance::{HeldTurn, Host, Stopped};
 use qos::Flow;
 use std::time::{Duration, Instant};
 
-/// Waits in between hear of new limits, and of what readers do.
+/// Maximum length of one wait. After it, the task sees new limits and the verification by readers.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// See the module's head.
+/// Host of maintenance tasks. See the module's head.
 pub struct TaskHost<'a> {
     held: Option<&'a Held>,
     interrupt: &'a Interrupt,
@@ -20,7 +21,7 @@ pub struct TaskHost<'a> {
 }
 
 impl<'a> TaskHost<'a> {
-    /// In a server that holds the pool, or (`None`) alone.
+    /// `held` is the server state, or `None` in a command that has the pool alone.
     pub fn new(held: Option<&'a Held>, interrupt: &'a Interrupt) -> Self {
         Self {
             held,
@@ -29,7 +30,7 @@ impl<'a> TaskHost<'a> {
         }
     }
 
-    /// Waits for a task whose rate limit allows nothing before `until_ns`, or for a part of that time.
+    /// Waits until `until_ns`, when the task's rate limit allows more, but at most `WAIT_MAX`.
     pub fn wait_until(&self, until_ns: u64) {
         let wait = Duration::from_nanos(until_ns.saturating_sub(self.now_ns()));
         self.interrupt.wait(wait.min(WAIT_MAX));

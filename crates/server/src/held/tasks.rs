@@ -1,27 +1,27 @@
-//! The maintenance tasks of a held pool, side by side: who works, how far, and where the bytes were.
+//! Readings of the maintenance tasks of a server: activity, progress, and bytes by where they were
+//! found. [`super::Live`] calls this, for `status`, `top` and the metrics.
 //!
-//! Invariant: bytes are counted since the server began and only grow. Called by [`super::Live`], for `status` and the
-//! metrics.
+//! Invariant: bytes are counted since the server began and never decrease.
 
 use super::task_bytes::TaskBytes;
 use super::{CollectStatus, CopyState, DefragStatus, Held};
 use format::phase::TaskPhase;
 use maintenance::{DefragStage, GcCounts, ScrubStatus, ScrubTotals};
 
-/// One task.
+/// Reading of one task.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TaskReading {
-    /// As metrics call it.
+    /// Name of the task in the metrics.
     pub name: &'static str,
-    /// Somebody works on it, or would if the device were free.
+    /// The task is in progress, or waits for the device.
     pub is_under_way: bool,
-    /// Share that is done of what is under way or paused; 0 at rest. `None`: it does not know what is to be done.
+    /// Completed share of the current run, 0 to 1; 0 at rest. `None` if the total is unknown.
     pub progress: Option<f64>,
-    /// Since the server began.
+    /// Bytes processed since the server began.
     pub bytes: TaskBytes,
 }
 
-/// All of them.
+/// Returns the readings of all tasks.
 pub fn tasks(
     held: &Held,
     (scrub, totals): (&ScrubStatus, &ScrubTotals),

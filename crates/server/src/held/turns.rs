@@ -1,7 +1,7 @@
-//! Turns: who may write to a held pool, and who waits for it.
+//! Writer lock of a served pool, a fair queue that can be interrupted. [`super::Held`] calls this.
 //!
-//! Invariant: one at a time, in the order in which they came; who stops waiting loses its place and
-//! nobody else's. Called by the held pool.
+//! Invariant: one writer has the lock. Waiters get it in the order of their arrival. A waiter that
+//! gives up leaves the queue and does not change the order of the others.
 
 use crate::interrupt::{Interrupt, Interrupted};
 use parking_lot::Mutex;
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Who may write, and who waits for it.
+/// The writer lock and its queue.
 #[derive(Default)]
 pub struct Turns(Mutex<Queue>);
 
@@ -19,15 +19,17 @@ pub struct Turns(Mutex<Queue>);
 struct Queue {
     taken: bool,
     number: u64,
-    /// A byte is written to who is next.
+    /// Waiters in order. The lock is passed to a waiter by writing a byte to its socket.
     waiting: VecDeque<(u64, UnixStream)>,
 }
 
-/// The right to write, given to the next one when dropped.
+/// Ownership of the writer lock. Dropping it passes the lock to the next waiter.
 pub struct Turn(Arc<Turns>);
 
 impl Turns {
-    /// Waits for the right to write. `waiting` is called when others are before.
+    /// Waits for the lock. Calls `waiting` if another writer has it.
+    ///
+    /// Fails when `interrupt` is requested.
     pub fn take(
         turns: &Arc<Self>,
         interrupt: &Interrupt,
@@ -51,7 +53,8 @@ impl Turns {
         queue.waiting.retain(|(other, _)| *other != number);
         let was_called = queue.waiting.len() == before;
         drop(queue);
-        // Who was called has the turn, and gives it on when it is not wanted any more.
+        // A waiter that left the queue by a call owns the lock. If it was also interrupted,
+        // dropping the value passes the lock on.
         let turn = was_called.then(|| Turn(Arc::clone(turns)));
         waited?;
         turn.ok_or_else(|| io::Error::other(Interrupted))
@@ -62,7 +65,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let mut queue = self.0.0.lock();
         match queue.waiting.pop_front() {
-            // It waits with the other end in its hands.
+            // The waiter polls the other end of this socket.
             Some((_, mut call)) => {
                 let _ = call.write_all(&[1]);
             }

@@ -1,7 +1,7 @@
-//! How the program opens the volumes of a pool.
+//! Opens the volumes of a pool. `serve` calls this and keeps them open; commands call it to change
+//! volumes without a server.
 //!
-//! Invariant: pool and volumes together take the memory that the user gave, no more. Called by `serve`,
-//! which keeps them open, and by commands that change volumes without a server.
+//! Invariant: the pool and its volumes together use at most the memory that the user allowed.
 
 use super::Held;
 use crate::memory_plan::MemoryPlan;
@@ -16,27 +16,28 @@ use volumes::{
     VolumesOptions,
 };
 
-/// Size of the journal unless the user says otherwise, bytes.
+/// Default size of the journal, bytes.
 pub const JOURNAL_BYTES_DEFAULT: u64 = 1 << 30;
-/// Slots of a journal: few, so that trims free enough at once; many, so that little of it is the
-/// one that cannot be freed.
+/// Number of journal slots. A slot is freed as a whole: fewer slots free more at once, more slots
+/// leave a smaller part of the journal in the slot that cannot be freed yet.
 const SLOTS: u64 = 32;
 const SLOT_BYTES_MIN: u64 = 1 << 20;
 const BLOCK_BYTES: u64 = 4096;
-/// Raw bytes of a region of a volume: a random read unpacks one (docs/evaluation/access-patterns.md).
+/// Raw size of a volume's region, bytes. A random read decompresses one region
+/// (docs/evaluation/access-patterns.md).
 pub const REGION_BYTES: usize = 16 << 10;
-/// Containers of volumes are closed at such sizes, bytes ...
+/// Limits of a volume container's size, bytes.
 const CONTAINER_BYTES_MIN: usize = 4 << 20;
 const CONTAINER_BYTES_MAX: usize = 16 << 20;
-/// ... so that this many are the memory: some are filled, some wait for the disk.
+/// Number of containers that fill the memory budget: some are being filled, some wait for the disk.
 const CONTAINERS: usize = 64;
-/// The size at which containers of volumes are closed, bytes.
+/// Returns the size at which containers of volumes are closed, bytes.
 fn container_bytes(memory_bytes: usize) -> usize {
     let whole_mib = (memory_bytes / CONTAINERS) >> 20 << 20;
     whole_mib.clamp(CONTAINER_BYTES_MIN, CONTAINER_BYTES_MAX)
 }
 
-/// Opens the volumes of a pool that was opened for writing, as the plan says; replays the journal.
+/// Opens the volumes of a pool that is open for writing, and replays the journal.
 pub fn open_volumes(
     pool: Arc<Pool>,
     plan: &MemoryPlan,
@@ -63,14 +64,14 @@ pub fn open_volumes(
     Volumes::open(pool, &options)
 }
 
-/// What the journal has lost of which volume, as this process found it, for people.
+/// Returns messages about the journal damage that this process found, by volume.
 pub fn lost_writes(volumes: &Volumes) -> Vec<String> {
     let records: Vec<_> = volumes.list().into_iter().map(|v| v.record).collect();
     let damage = volumes.damage();
     damage.iter().map(|d| named(d, &records)).collect()
 }
 
-/// The same, or what earlier processes found and nobody has acknowledged.
+/// The same; if this process found none, the unacknowledged losses of earlier processes.
 pub fn unacknowledged_losses(volumes: &Volumes) -> Vec<String> {
     let found = lost_writes(volumes);
     if !found.is_empty() {
@@ -80,7 +81,7 @@ pub fn unacknowledged_losses(volumes: &Volumes) -> Vec<String> {
     recorded_losses(&volumes.lost_writes(), &records)
 }
 
-/// Damage of the journal, and whose it is.
+/// Returns a message about journal damage, with the name of its volume if that is known.
 pub fn named(damage: &JournalDamage, volumes: &[VolumeRecord]) -> String {
     let record = damage.record.as_ref();
     match record.and_then(|record| name_of(volumes, record.volume)) {
@@ -94,7 +95,7 @@ fn name_of(volumes: &[VolumeRecord], id: VolumeId) -> Option<&str> {
     found.map(|volume| volume.name.as_str())
 }
 
-/// Lost writes that nobody has acknowledged, for people.
+/// Returns messages about recorded losses that the user has not acknowledged.
 pub fn recorded_losses(
     (lost, more): &(Vec<LostWrites>, u32),
     volumes: &[VolumeRecord],
@@ -120,15 +121,15 @@ pub fn recorded_losses(
     lines
 }
 
-/// The volumes of one command: opened for it, or held by the server that runs it.
+/// The volumes of one command: opened for it, or those of the server that runs it.
 pub struct OpenVolumes {
     volumes: Arc<Volumes>,
-    /// Whose they are, in a server.
+    /// The server state, if a server runs the command.
     pub held: Option<Arc<Held>>,
 }
 
 impl OpenVolumes {
-    /// Opened for one command.
+    /// Wraps volumes that were opened for one command.
     pub fn own(volumes: Volumes) -> Self {
         Self {
             volumes: Arc::new(volumes),
@@ -136,7 +137,7 @@ impl OpenVolumes {
         }
     }
 
-    /// The server's.
+    /// Returns the volumes of a server.
     pub fn of_server(held: &Arc<Held>) -> Self {
         Self {
             volumes: Arc::clone(&held.volumes),
@@ -144,12 +145,13 @@ impl OpenVolumes {
         }
     }
 
-    /// For who keeps them.
+    /// Returns a shared handle, for callers that outlive the command.
     pub fn shared(&self) -> Arc<Volumes> {
         Arc::clone(&self.volumes)
     }
 
-    /// Connections that use a volume, and whose client has not disconnected.
+    /// Returns the number of clients that use a volume, without disconnected ones. 0 without a
+    /// server.
     pub fn clients(&self, name: &str) -> usize {
         let held = self.held.as_ref();
         held.map_or(0, |held| held.clients_connected(name))

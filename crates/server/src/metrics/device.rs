@@ -1,6 +1,6 @@
-//! The device by who asks, and the maintenance tasks.
+//! Metrics of the device by I/O origin, and of the maintenance tasks. [`super::render`] calls this.
 //!
-//! Invariant: as all of `metrics`. Called by it.
+//! Invariant: see [`crate::metrics`].
 
 use super::text::Text;
 use super::{
@@ -59,7 +59,7 @@ fn scrub(text: &mut Text, live: &Live) {
     text.sample(SCRUB_DAMAGED, &[], live.scrub_totals.damaged);
 }
 
-/// What all tasks have.
+/// Metrics that all tasks have.
 fn tasks(text: &mut Text, live: &Live) {
     for task in &live.tasks {
         for (source, bytes) in [("disk", task.bytes.disk), ("cache", task.bytes.cache)] {

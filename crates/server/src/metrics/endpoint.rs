@@ -1,9 +1,8 @@
-//! `/metrics` over HTTP, on a loopback address.
+//! Serves `/metrics` over HTTP on a loopback address. `serve` starts it.
 //!
-//! Invariant: only loopback addresses; nothing but `/metrics` is there. One thread waits for all
-//! clients at once, so that none delays another: each has a limit in bytes and in time, for its
-//! request and for the answer, and of too many the one that has waited longest goes. Called by
-//! `serve`.
+//! Invariant: only loopback addresses, and only the path `/metrics`. One thread polls all clients,
+//! so that no client delays another. Each client has limits in bytes and in time, for its request
+//! and again for the answer. If there are too many clients, the oldest is disconnected.
 
 use super::render;
 use crate::held::Held;
@@ -18,30 +17,30 @@ use std::time::{Duration, Instant};
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 const REQUEST_LIMIT: Duration = Duration::from_secs(2);
 const CLIENTS_MAX: usize = 256;
-/// Of them, those that have an answer in memory; more wait until one of these has taken its own.
+/// Maximum number of answers in memory. Further clients wait until an answer was sent.
 const ANSWERS_MAX: usize = 16;
 
-/// Why metrics are not served.
+/// Error of starting the endpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// Other machines could reach that address.
+    /// Other machines could reach the address.
     #[error("{0} is not a loopback address")]
     NotLoopback(SocketAddr),
-    /// The system refused.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Answers until it is dropped.
+/// The running endpoint. Dropping it ends it.
 pub struct Endpoint {
     address: SocketAddr,
-    /// Closing it wakes the thread.
+    /// Closing this stream wakes the thread.
     waker: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Endpoint {
-    /// Listens, and answers on a thread of its own.
+    /// Listens, and answers on its own thread.
     pub fn start(address: SocketAddr, held: &Arc<Held>) -> Result<Self, EndpointError> {
         let held = Arc::clone(held);
         Self::start_with(address, move || render(&held))
@@ -68,7 +67,7 @@ impl Endpoint {
         })
     }
 
-    /// Where it listens; tells the port if it was 0.
+    /// Returns the address, with the actual port if port 0 was requested.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -84,7 +83,7 @@ impl Drop for Endpoint {
 }
 
 fn serve(listener: &TcpListener, woken: &UnixStream, body: &dyn Fn() -> String) {
-    // Oldest first.
+    // Clients, oldest first.
     let mut clients: Vec<Client> = Vec::new();
     loop {
         let ready = match wait(listener, woken, &clients) {
@@ -97,7 +96,7 @@ fn serve(listener: &TcpListener, woken: &UnixStream, body: &dyn Fn() -> String) 
         let mut ready = ready.into_iter();
         clients.retain_mut(|client| {
             let is_ready = ready.next().unwrap_or(false);
-            // Who went away, or talks nonsense, or takes too long, gets no metrics.
+            // Drops a client that has disconnected, sent an invalid request or exceeded its time.
             if now >= client.until || is_ready && client.advance().is_err() {
                 return false;
             }
@@ -108,7 +107,7 @@ fn serve(listener: &TcpListener, woken: &UnixStream, body: &dyn Fn() -> String) 
             }
             true
         });
-        // One at a time: those who wait are many at most, and heard between.
+        // Accepts one client per loop, so that waiting clients are served in between.
         if let Ok((stream, _)) = listener.accept()
             && let Ok(client) = Client::new(stream)
         {
@@ -121,13 +120,13 @@ fn serve(listener: &TcpListener, woken: &UnixStream, body: &dyn Fn() -> String) 
 }
 
 enum Wake {
-    /// Something happened: at which clients.
+    /// Events, one flag per client.
     Ready(Vec<bool>),
     Again,
     Stop,
 }
 
-/// Until somebody comes, a client can go on or has taken too long, or all shall end.
+/// Waits for a new client, an event or the time limit of a client, or the stop.
 fn wait(listener: &TcpListener, woken: &UnixStream, clients: &[Client]) -> Wake {
     let mut fds = vec![
         PollFd::new(woken, PollFlags::IN),
@@ -152,12 +151,12 @@ fn wait(listener: &TcpListener, woken: &UnixStream, clients: &[Client]) -> Wake 
     Wake::Ready(happened.skip(1).collect())
 }
 
-/// Somebody who asks.
+/// A connected client.
 struct Client {
     stream: TcpStream,
     until: Instant,
     request: Vec<u8>,
-    /// What is left to be sent.
+    /// The part of the answer that was not sent.
     answer: Option<Answer>,
 }
 
@@ -177,7 +176,7 @@ impl Client {
         })
     }
 
-    /// The request is there, up to the empty line, and no answer yet.
+    /// Returns true if the whole request has arrived, up to the empty line, and has no answer yet.
     fn is_asking(&self) -> bool {
         self.answer.is_none() && self.request.ends_with(b"\r\n\r\n")
     }
@@ -190,7 +189,7 @@ impl Client {
         }
     }
 
-    /// Reads or writes what can be without waiting; an error ends it.
+    /// Reads or writes as much as possible without waiting. An error ends the client.
     fn advance(&mut self) -> io::Result<()> {
         let is_asking = self.is_asking();
         let moved = match &mut self.answer {
@@ -241,7 +240,7 @@ impl Client {
 }
 
 impl Answer {
-    /// The end of it is an error too: there is nothing more to do.
+    /// Sends the rest. The end of the answer is an error too, because it ends the client.
     fn send(&mut self, mut to: &TcpStream) -> io::Result<()> {
         while let Some(rest) = self.bytes.get(self.sent..)
             && !rest.is_empty()
@@ -258,7 +257,7 @@ mod tests {
 
     fn started() -> Endpoint {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        // Larger than what the system takes for one who does not read.
+        // The body is larger than the socket buffers of a client that does not read.
         let body = || "x 1\n".repeat(4 << 20);
         Endpoint::start_with(address, body).unwrap()
     }
@@ -277,7 +276,7 @@ mod tests {
         let silent: Vec<_> = (0..60)
             .map(|_| TcpStream::connect(endpoint.address()).unwrap())
             .collect();
-        // They ask and do not read; fewer than may have answers.
+        // These clients send requests and do not read. They are fewer than the answers in memory.
         let slow: Vec<_> = (0..8)
             .map(|_| {
                 let mut stream = TcpStream::connect(endpoint.address()).unwrap();
@@ -291,7 +290,7 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("x 1\n"));
         // One after the other they would take two seconds each.
         assert!(took < Duration::from_secs(20), "{took:?}");
-        // Nobody stays for ever.
+        // Silent clients are disconnected.
         for mut stream in silent {
             stream
                 .set_read_timeout(Some(Duration::from_secs(30)))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use store::{InitOptions, OpenMode, Pool};
 use volume::{Durability, RequestContext, Volume};
 
-/// A server's pool in this directory.
+/// Makes the server state of a pool in this directory.
 pub(crate) fn held(top: &std::path::Path) -> Held {
     let disk: Arc<dyn media::Disk> = Arc::new(LocalDisk::new(top));
     let media = Media {

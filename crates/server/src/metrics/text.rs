@@ -1,17 +1,18 @@
-//! The text format of Prometheus, version 0.0.4: samples by metric, each with its help and kind.
+//! The text format of Prometheus, version 0.0.4: samples by metric, each metric with its help and
+//! type. `metrics` calls this.
 //!
-//! Invariant: a metric's samples stand together, in the order of its first one; label values are
+//! Invariant: samples of a metric stand together, in the place of the first one. Label values are
 //! escaped.
 
 use super::{Metric, MetricKind};
 use std::fmt::{self, Write};
 
-/// A number.
+/// A sample's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Value {
-    /// Whole.
+    /// An integer.
     Integer(u64),
-    /// Any.
+    /// A floating-point number.
     Number(f64),
 }
 
@@ -36,7 +37,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// What was said so far: a metric and its lines.
+/// The metrics so far, with their lines.
 #[derive(Default)]
 pub struct Text(Vec<(Metric, String)>);
 
@@ -50,12 +51,13 @@ impl Text {
         &mut self.0[at].1
     }
 
-    /// One sample.
+    /// Adds a sample.
     pub fn sample(&mut self, metric: Metric, labels: &[(&str, &str)], value: impl Into<Value>) {
         line(self.lines(metric), metric.name, labels, None, value.into());
     }
 
-    /// A histogram: counts of what is at most each limit, the sum of all, and how many there are.
+    /// Adds a histogram: for each limit the number of values up to it, the sum of all values and
+    /// their number.
     pub fn histogram(
         &mut self,
         metric: Metric,
@@ -87,7 +89,7 @@ impl Text {
         );
     }
 
-    /// All of it.
+    /// Returns the whole text.
     pub fn finish(self) -> String {
         let mut out = String::new();
         for (Metric { name, kind, help }, lines) in self.0 {

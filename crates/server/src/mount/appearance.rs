@@ -1,4 +1,7 @@
-//! What stat(2) shows of a stored entry: everything that was stored, nothing made up.
+//! Attributes that stat(2) shows of stored entries. `lines` and `snapshot_files` call this.
+//!
+//! Invariant: attributes of a stored entry are those in the snapshot. Only inode numbers are
+//! derived (see `places`).
 
 use super::items::Item;
 use super::places::{Contents, Place, disks_node};
@@ -7,10 +10,10 @@ use format::tree::{Entry, EntryKind, Timestamp};
 use fuse::{Attributes, Time, file_type};
 use units::UnixNanos;
 
-/// Request size at which files are fastest, bytes: as large as the kernel sends.
+/// Fastest request size, bytes: the largest that the kernel sends.
 const BLOCK_BYTES: u32 = 1 << 20;
 
-/// Of anything in `place`.
+/// Returns the attributes of `item`, which is called `name` in `place`.
 pub(super) fn of_item(place: &Place, name: &[u8], item: &Item) -> Attributes {
     let inode = || place.seed.derive(&[name]).0;
     match item {
@@ -27,7 +30,7 @@ pub(super) fn of_item(place: &Place, name: &[u8], item: &Item) -> Attributes {
     }
 }
 
-/// Of a place that is the top of a snapshot; `None` of any other.
+/// Returns the attributes of the top directory of a snapshot. `None` for other places.
 pub(super) fn of_top(place: &Place) -> Option<Attributes> {
     let shown = place.snapshot.as_ref()?;
     let is_top = match &place.contents {
@@ -38,7 +41,7 @@ pub(super) fn of_top(place: &Place) -> Option<Attributes> {
     is_top.then(|| Attributes::of_directory(place.inode, moment(shown.taken)))
 }
 
-/// Of an entry of `place`.
+/// Returns the attributes of an entry of `place`.
 fn of_entry(place: &Place, entry: &Entry) -> Attributes {
     let (inode, _) = place.inode_of(entry);
     let (size_bytes, blocks) = match &entry.kind {
@@ -48,7 +51,7 @@ fn of_entry(place: &Place, entry: &Entry) -> Attributes {
         _ => (0, 0),
     };
     let device = match entry.kind {
-        // The kernel's numbers have 32 bits; so have all that there are.
+        // Linux device numbers have 32 bits.
         EntryKind::BlockDevice { device } | EntryKind::CharDevice { device } => device as u32,
         _ => 0,
     };
@@ -67,8 +70,8 @@ fn of_entry(place: &Place, entry: &Entry) -> Attributes {
     }
 }
 
-/// Of the file of an image or stream. What could be read at the source a snapshot does not say: a
-/// disk's bytes are its owner's, however others see the mount.
+/// Returns the attributes of the file of an image or stream. Only the owner may read it: a snapshot
+/// does not record the permissions of its source.
 fn of_single(inode: u64, len: u64, taken: UnixNanos) -> Attributes {
     let directory = Attributes::of_directory(inode, moment(taken));
     Attributes {
@@ -80,7 +83,7 @@ fn of_single(inode: u64, len: u64, taken: UnixNanos) -> Attributes {
     }
 }
 
-/// Of a symbolic link that leads to a snapshot.
+/// Returns the attributes of a symbolic link to a snapshot.
 fn of_link(inode: u64, target: &[u8]) -> Attributes {
     Attributes {
         size_bytes: target.len() as u64,
@@ -89,7 +92,7 @@ fn of_link(inode: u64, target: &[u8]) -> Attributes {
     }
 }
 
-/// The time that a snapshot was taken.
+/// Converts the time at which a snapshot was taken.
 fn moment(taken: UnixNanos) -> Time {
     const SECOND: i64 = 1_000_000_000;
     Time {
@@ -98,7 +101,7 @@ fn moment(taken: UnixNanos) -> Time {
     }
 }
 
-/// The type bits of a mode.
+/// Returns the file type bits of a mode.
 pub(super) fn type_of(kind: &EntryKind) -> u32 {
     match kind {
         EntryKind::File { .. } => file_type::REGULAR,

@@ -1,7 +1,7 @@
-//! Stored directories in memory, found by their contents.
+//! Cache of decoded directories of snapshots, by their contents. The mounts of a server share one.
 //!
-//! Invariant: only verified directories are here; all of them stay within the budget (one more
-//! while it is in use). An unchanged directory of many snapshots is here once. Eviction is CLOCK.
+//! Invariant: only verified directories are cached. Their memory stays within the budget, or is one
+//! directory. A directory that is unchanged in many snapshots is cached once. Eviction is CLOCK.
 
 use format::recipe::ObjectRoot;
 use format::tree::Directory;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::{Reader, StoreError};
 
-/// Largest directory object that is read whole, bytes: as in the read path.
+/// Size limit of a directory object, bytes: the same as in the read path.
 const DIRECTORY_BYTES_MAX: u64 = 1 << 30;
-/// Memory of a kept directory besides its own, bytes.
+/// Memory of a cached directory besides its own, bytes.
 const OVERHEAD_BYTES: usize = 256;
 
 struct Kept {
@@ -43,7 +43,7 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// Reads with `reader`; keeps so many bytes.
+    /// Creates a cache of `bytes_max` bytes that reads with `reader`.
     pub fn new(reader: Arc<Reader>, bytes_max: usize) -> Self {
         Self {
             reader,
@@ -52,7 +52,7 @@ impl Directories {
         }
     }
 
-    /// A directory that is in memory.
+    /// Returns a cached directory.
     pub fn cached(&self, root: &ObjectRoot) -> Option<Arc<Directory>> {
         let ring = self.ring.lock();
         let kept = ring.by_root.get(root)?;
@@ -60,7 +60,7 @@ impl Directories {
         Some(Arc::clone(&kept.directory))
     }
 
-    /// A directory, read if need be.
+    /// Returns a directory, reading it if it is not cached.
     pub fn get(&self, root: &ObjectRoot) -> Result<Arc<Directory>, StoreError> {
         if let Some(directory) = self.cached(root) {
             return Ok(directory);
@@ -82,7 +82,7 @@ impl Directories {
         });
         let mut ring = self.ring.lock();
         if ring.by_root.contains_key(&root) {
-            // Another thread was as fast.
+            // Another thread has read the same directory meanwhile.
             return;
         }
         ring.bytes += kept.bytes();

@@ -1,8 +1,9 @@
-//! Disks as files: volumes and their snapshots, and images.
+//! Volumes and images as files: the contents of the directories `volumes` and `images`.
+//! [`super::PoolFiles`] calls this.
 //!
-//! Invariant: names are those of NBD exports. What is not held is not written: a mount that only
-//! looks shows snapshots and images, and no volumes. The list is made anew when something in it has
-//! changed. [`super::PoolFiles`] shows them.
+//! Invariant: the names are those of NBD exports. Volumes are shown only by the process that holds
+//! the pool for writing; a read-only mount shows snapshots and images. The list is made again when
+//! its sources have changed.
 
 use super::snapshot_list::SnapshotList;
 use crate::held::Held;
@@ -16,29 +17,29 @@ use store::{HolderKind, ImageVolume, SnapshotRoot};
 use units::{UnixNanos, VolumeId};
 use volume::{Volume, VolumeError, VolumeErrorKind};
 
-/// Digits of a snapshot's name that people see.
+/// Number of digits of a snapshot's id in a name.
 const SHORT_DIGITS: usize = 8;
 
-/// What is in a directory of disks.
+/// Selects a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// Volumes as NAME, and their snapshots as NAME@LABEL.
     Volumes,
-    /// Images as NAME, the newest state, and NAME@SNAPSHOT.
+    /// Images: NAME is the newest state, NAME@SNAPSHOT is one state.
     Images,
 }
 
-/// One directory of disks.
+/// One directory of volumes or images.
 pub struct Disks {
     which: Which,
     snapshots: Arc<SnapshotList>,
     held: Option<Arc<Held>>,
-    /// Path of the mount, as the holder of what is open in it.
+    /// Path of the mount, which lists of holds show as the holder.
     mount: String,
     kept: Mutex<Kept>,
 }
 
-/// What the list was made of, and the list.
+/// The list and its sources.
 #[derive(Clone, Default)]
 struct Kept {
     snapshots: Option<Arc<Vec<Snapshot>>>,
@@ -48,7 +49,7 @@ struct Kept {
 }
 
 impl Disks {
-    /// Those of the pool, shown at `mount`; volumes only when `held`.
+    /// Shows volumes or images of the pool at the path `mount`. Volumes need `held`.
     pub fn new(
         which: Which,
         snapshots: Arc<SnapshotList>,
@@ -88,7 +89,8 @@ impl Disks {
             }
         }
         entries.extend(volumes);
-        // A later entry of a name takes its place: the newest state of an image, a volume.
+        // A later entry replaces an earlier one of its name: the newest state of an image, and a
+        // volume.
         let made = Kept {
             snapshots: Some(snapshots),
             volumes: sizes,
@@ -114,7 +116,7 @@ impl Disks {
         volumes.map(entry).collect()
     }
 
-    /// The names of one snapshot.
+    /// Adds the entries of one snapshot.
     fn states(&self, snapshot: &Snapshot, entries: &mut Vec<VolumeEntry>) {
         let entry = |id: VolumeId, name: String| VolumeEntry {
             id,
@@ -181,12 +183,13 @@ impl fuse::Volumes for Disks {
     }
 }
 
-/// The other name of a state: both are files, and a file has one number. The other's other is it.
+/// Returns the id of an image's plain name. Both names of the newest state are files, and a file
+/// needs an id of its own. The function is its own inverse.
 fn newest(VolumeId(id): VolumeId) -> VolumeId {
     VolumeId(id.map(|byte| !byte))
 }
 
-/// A text as a path: every part is a name, and an `@` is followed by something.
+/// Converts a name to a path whose parts are valid file names, with text after a final `@`.
 fn path(text: &str) -> String {
     let part = |part: &str| match part {
         "" | "." | ".." => format!("_{part}"),

@@ -1,30 +1,29 @@
-//! Why a pool is not shown as files.
+//! Errors of mounting a pool. Mounts return them; the program maps the kinds to exit codes.
 //!
-//! Invariant: the words name the place as the user wrote it, where there is one. Called by the
-//! mounts; the program maps the kinds to exit codes.
+//! Invariant: a message about a directory names it as the user wrote it.
 
 use std::io;
 
-/// See the module's head.
+/// Error of mounting a pool.
 #[derive(Debug, thiserror::Error)]
 pub enum MountingError {
-    /// The system refuses that directory.
+    /// The directory cannot be opened.
     #[error("{place}")]
     Place {
         /// The directory.
         place: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A mount that nobody serves is there, and cannot be unmounted.
+    /// An abandoned mount is there and cannot be unmounted.
     #[error("{place}")]
     Abandoned {
         /// The directory.
         place: String,
-        /// Why not.
+        /// The cause.
         source: fuse::MountError,
     },
-    /// Nothing can be mounted there.
+    /// The mountpoint is not a directory.
     #[error("{0} is not a directory")]
     NotDirectory(String),
     /// The mount would hide the pool that it shows.
@@ -33,21 +32,21 @@ pub enum MountingError {
     /// The mount would lie in the pool that it shows.
     #[error("{0} is in the pool")]
     InPool(String),
-    /// It cannot be mounted there.
+    /// The kernel refused the mount.
     #[error("cannot mount at {place}")]
     Mount {
         /// The directory, absolute.
         place: String,
-        /// Why not.
+        /// The cause.
         source: fuse::MountError,
     },
-    /// The kernel's requests cannot be answered, or could not any more.
+    /// The session failed.
     #[error(transparent)]
     Session(#[from] fuse::SessionError),
-    /// The thread that answers them is gone.
+    /// The session's thread ended without a result.
     #[error("the session ended unexpectedly")]
     Ended,
-    /// The system refused something else.
+    /// Another system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

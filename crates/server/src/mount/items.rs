@@ -1,7 +1,6 @@
-//! What nodes and names lead to.
+//! Resolves nodes and names of snapshots to items. `snapshot_files` and `lines` call this.
 //!
-//! Invariant: nothing here answers the kernel; an item says what there is, `pool_files` what
-//! that looks like.
+//! Invariant: this module decides what exists. It knows nothing of the kernel's answers.
 
 use super::directories::Directories;
 use super::places::{Contents, ENTRIES_MAX, Place, Places, Seed};
@@ -15,10 +14,10 @@ use parking_lot::RwLock;
 use std::sync::Arc;
 use store::StoreError;
 
-/// Something with a name.
+/// Something that has a name.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
-    /// One of the directories above snapshots, or above disks.
+    /// An entry of a directory above the snapshots or disks.
     Above(Target),
     /// The file of an image or stream.
     Single(Arc<Shown>),
@@ -26,10 +25,10 @@ pub(super) enum Item {
     Entry(Box<Entry>),
 }
 
-/// Why an item was not found.
+/// Reason why an item was not found.
 #[derive(Debug)]
 pub(super) enum Missing {
-    /// What the process is told.
+    /// The error number for the calling process.
     Errno(Errno),
     /// A directory is damaged or cannot be read.
     Store(StoreError),
@@ -47,7 +46,7 @@ impl From<Errno> for Missing {
     }
 }
 
-/// Everything that is shown, but for disks' files.
+/// All items except the files of disks.
 pub(super) struct Items {
     snapshots: Arc<SnapshotList>,
     views: RwLock<Views>,
@@ -55,7 +54,7 @@ pub(super) struct Items {
     pub places: Places,
 }
 
-/// The entries of a place, ready to be counted through.
+/// The entries of a directory, for access by number and name.
 pub(super) enum Entries {
     View(Arc<View>),
     Single(Arc<Shown>),
@@ -63,7 +62,7 @@ pub(super) enum Entries {
 }
 
 impl Entries {
-    /// Entry `number`, or the next one that there is: its number and name, and what it is.
+    /// Returns the first entry at `number` or after it: its number, name and item.
     pub fn from(&self, number: usize) -> Option<(usize, Vec<u8>, Item)> {
         let number = match self {
             Self::View(view) => view.from(number)?.0,
@@ -73,7 +72,7 @@ impl Entries {
         Some((number, name, item))
     }
 
-    /// Entry `number`, counted from 0, and its name.
+    /// Returns the name and item of entry `number`, counted from 0.
     pub fn get(&self, number: usize) -> Option<(Vec<u8>, Item)> {
         match self {
             Self::View(view) => {
@@ -130,7 +129,7 @@ impl Items {
         }
     }
 
-    /// A view as it is now.
+    /// Returns the present state of a view.
     fn view(&self, number: usize) -> Option<Arc<View>> {
         let snapshots = self.snapshots.now();
         {
@@ -144,7 +143,7 @@ impl Items {
         views.get(number).cloned()
     }
 
-    /// The entries of a directory; reads it if need be.
+    /// Returns the entries of a directory, reading it if it is not cached.
     pub fn entries(&self, place: &Place) -> Result<Entries, Missing> {
         Ok(match &place.contents {
             Contents::View(number) => Entries::View(self.view(*number).ok_or(Errno::NOENT)?),
@@ -159,7 +158,7 @@ impl Items {
         })
     }
 
-    /// True if the entries of a directory are in memory.
+    /// Returns true if the entries of a directory are in memory.
     pub fn are_cached(&self, place: &Place) -> bool {
         match &place.contents {
             Contents::Stored(root) => self.directories.cached(root).is_some(),
@@ -168,20 +167,20 @@ impl Items {
         }
     }
 
-    /// What a node stands for, and the directory that it is in. Not for the top.
+    /// Returns the directory, name and item of a node. The top has none.
     pub fn item(&self, node: NodeId) -> Result<(Arc<Place>, Vec<u8>, Item), Missing> {
         let (place, number) = self.places.of(node).ok_or(Errno::STALE)?;
         let (name, item) = self.entries(&place)?.get(number).ok_or(Errno::STALE)?;
         Ok((place, name, item))
     }
 
-    /// What `name` in a directory leads to, and its number there.
+    /// Returns the number and item of `name` in a directory.
     pub fn find(&self, place: &Place, name: &[u8]) -> Result<(usize, Item), Missing> {
         let found = self.entries(place)?.find(name);
         found.ok_or(Missing::Errno(Errno::NOENT))
     }
 
-    /// A directory as a place.
+    /// Returns the place of a directory's node.
     pub fn place(&self, node: NodeId) -> Result<Arc<Place>, Missing> {
         if let Some(place) = self.places.at(node) {
             return Ok(place);
@@ -212,7 +211,7 @@ impl Items {
                 }
                 _ => return Err(Errno::NOTDIR.into()),
             },
-            // Disks are somebody else's.
+            // Nodes of disks belong to other file systems.
             Item::Above(_) | Item::Single(_) => return Err(Errno::NOTDIR.into()),
         };
         Ok(Arc::new(Place {
@@ -226,12 +225,12 @@ impl Items {
         }))
     }
 
-    /// The path of a node, for messages.
+    /// Returns the path of a node, for messages.
     pub fn path(&self, node: NodeId) -> Vec<u8> {
         let mut names = Vec::new();
         let mut at = node;
         while at != NodeId::ROOT {
-            // Directories above are in memory, or were a moment ago.
+            // Directories above the node are in memory, or were a moment ago.
             let Ok((place, name, _)) = self.item(at) else {
                 break;
             };

@@ -1,6 +1,6 @@
-//! The lines of a directory's listing.
+//! Fills directory listings. `snapshot_files` calls this.
 //!
-//! Invariant: a node is counted as looked up exactly when its line went out.
+//! Invariant: a node's look-up is counted exactly if the kernel gets its line.
 
 use super::appearance::{of_item, type_of};
 use super::items::{Item, Items, Missing};
@@ -38,7 +38,7 @@ pub(super) fn fill(
         }
         Ok(())
     };
-    // The kernel asks again for what did not fit.
+    // The kernel asks again for entries that did not fit.
     let _ = add_all();
     Ok(())
 }
@@ -58,7 +58,7 @@ fn add_node(
     added
 }
 
-/// An entry of `place`, looked up once more.
+/// Returns an entry of `place` as a node and counts one look-up.
 pub(super) fn node(
     items: &Items,
     place: &Arc<Place>,
@@ -74,7 +74,7 @@ pub(super) fn node(
     }
 }
 
-/// How long the kernel may keep what it was told of an item.
+/// Returns how long the kernel may cache an item's attributes and name.
 pub(super) fn valid(item: &Item) -> Duration {
     match item {
         Item::Above(_) => NOT_AT_ALL,

@@ -1,7 +1,7 @@
-//! One mount: started, served by threads of its own, ended.
+//! One mount: starts it, serves it on its own threads, ends it. `mount` and `serve` call this.
 //!
-//! Invariant: what nobody serves does not stay mounted, and a place where somebody else has mounted
-//! since is left alone. `mount` and `serve` start and end this.
+//! Invariant: a mount that is no longer served does not stay mounted. A mount that another process
+//! has made at the same place meanwhile is left alone.
 
 use super::directories::Directories;
 use super::disks::{Disks, Which};
@@ -22,34 +22,35 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use store::{Pool, StoreError};
 
-/// What the user wants.
+/// Settings of a mount.
 pub struct MountSettings<'a> {
     /// Directory of the pool.
     pub pool: &'a Path,
-    /// Where its files are to be, as the user wrote it.
+    /// The mountpoint, as the user wrote it.
     pub mountpoint: &'a Path,
-    /// Other users see them too.
+    /// Other users can see the files.
     pub allow_other: bool,
-    /// With `allow_other`: the kernel enforces modes and owners. If not, nobody writes.
+    /// With `allow_other`: the kernel enforces modes and owners. Without it, a mount with
+    /// `allow_other` is read-only.
     pub enforce: bool,
-    /// In which the names of snapshots tell their times.
+    /// Time zone of the snapshots' names.
     pub zone: &'a TimeZone,
-    /// Which snapshots are shown.
+    /// Filter for snapshots.
     pub shows: Box<dyn Fn(&Snapshot) -> bool + Send + Sync>,
 }
 
-/// What is shown.
+/// The pool that a mount shows.
 pub struct Pools {
     /// The pool, open.
     pub pool: Arc<Pool>,
-    /// Without it volumes are not shown.
+    /// The server state. Without it, volumes are not shown.
     pub held: Option<Arc<Held>>,
-    /// Directories of snapshots in memory.
+    /// Cache of stored directories.
     pub directories: Arc<Directories>,
 }
 
 impl Pools {
-    /// All that a server holds.
+    /// Shows everything that a server has open.
     pub fn held(held: &Arc<Held>) -> Self {
         Self {
             pool: Arc::clone(&held.pool),
@@ -59,21 +60,22 @@ impl Pools {
     }
 }
 
-/// See the module's head. Dropping it leaves the mount to the guard.
+/// A served mount. Dropping it without [`Mount::end`] leaves unmounting to the guard.
 pub struct Mount {
     program: Arc<dyn Program>,
     mountpoint: PathBuf,
     unmounter: Unmounter,
     snapshots: Arc<SnapshotList>,
-    /// Says how the session ended.
+    /// Receives the result of the session.
     ended: Receiver<Result<(), SessionError>>,
     _guard: Box<dyn Send>,
 }
 
 impl Mount {
-    /// Mounts and serves. What `guard` makes for the mountpoint is kept as long as the mount; it
-    /// should unmount what this process leaves when it is killed. `at_end` is called when the session
-    /// ends, whoever ended it.
+    /// Mounts and serves.
+    ///
+    /// `guard` makes a value that is kept as long as the mount; it should unmount if this process
+    /// is killed. `at_end` is called when the session ends for any reason.
     pub fn start(
         settings: MountSettings<'_>,
         pools: &Pools,
@@ -120,17 +122,17 @@ impl Mount {
         })
     }
 
-    /// Where it is, absolute.
+    /// Returns the mountpoint, an absolute path.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
     }
 
-    /// How many snapshots it shows now.
+    /// Returns the number of snapshots that are shown now.
     pub fn snapshots(&self) -> usize {
         self.snapshots.now().len()
     }
 
-    /// Unmounts, unless somebody has, and waits until all files are closed, at most so long.
+    /// Unmounts, unless that was done already. Waits until all files are closed, at most `limit`.
     pub fn end(self, limit: Option<Duration>) -> Result<(), MountingError> {
         if let Some(ended) = self.wait(Some(Duration::ZERO))? {
             return Ok(ended?);
@@ -176,7 +178,7 @@ impl Mount {
     }
 }
 
-/// Waits for the session's end on a thread of its own.
+/// Waits for the session's end on its own thread.
 fn serve(
     session: Session,
     at_end: impl FnOnce() + Send + 'static,
@@ -184,14 +186,14 @@ fn serve(
     let (say, ended) = channel();
     let thread = std::thread::Builder::new().name("mount".to_owned());
     thread.spawn(move || {
-        // Who does not wait any more does not mind.
+        // If the receiver was dropped, no caller waits for the result.
         let _ = say.send(session.wait());
         at_end();
     })?;
     Ok(ended)
 }
 
-/// What cannot be read is told and left out.
+/// Makes the list of snapshots. Unreadable ones are left out and reported.
 fn snapshot_list(
     shows: Box<dyn Fn(&Snapshot) -> bool + Send + Sync>,
     pools: &Pools,

@@ -1,8 +1,8 @@
-//! Files and directories of snapshots that are open.
+//! Open files and directories of snapshots. `snapshot_files` calls this.
 //!
-//! Invariant: a content that is open several times in a snapshot is open once here, so that what was
-//! decoded of its recipe serves all. What is open keeps its snapshot from the collector. Handles are
-//! never used again.
+//! Invariant: a content that is open several times in one snapshot has one reader, so that decoded
+//! nodes of its recipe are shared. An open file or directory holds its snapshot against gc. Handles
+//! are not reused.
 
 use format::recipe::ObjectRoot;
 use fuse::{Errno, Handle, NodeId};
@@ -13,10 +13,10 @@ use store::{ImageVolume, OpenSnapshot, Reader};
 use units::SnapshotId;
 use volume::Checked;
 
-/// An open content.
+/// A reader of an open content.
 pub(super) type OpenFile = Arc<Checked<ImageVolume>>;
 
-/// A content, and the snapshot that is kept for it.
+/// A content and the snapshot that is held for it.
 type Content = (ObjectRoot, Option<SnapshotId>);
 
 struct Opened {
@@ -28,7 +28,7 @@ struct Opened {
 
 /// An open directory.
 struct OpenDirectory {
-    /// An entry of it, looked up once so that its place stays known.
+    /// An entry of the directory. Its look-up keeps the directory's place.
     entry: NodeId,
     _kept: Option<OpenSnapshot>,
 }
@@ -41,12 +41,12 @@ struct Table {
     last: u64,
 }
 
-/// All of them.
+/// All open files and directories.
 #[derive(Default)]
 pub(super) struct OpenFiles(Mutex<Table>);
 
 impl OpenFiles {
-    /// Opens a content once more; `kept` is its snapshot, as far as that can be kept.
+    /// Opens a content. `kept` holds its snapshot, if that is possible.
     pub fn open(
         &self,
         reader: &Arc<Reader>,
@@ -76,14 +76,14 @@ impl OpenFiles {
         handle
     }
 
-    /// What a handle stands for.
+    /// Returns the reader of a handle.
     pub fn get(&self, handle: Handle) -> Result<OpenFile, Errno> {
         let table = self.0.lock();
         let opened = table.by_handle.get(&handle).ok_or(Errno::BADF)?;
         Ok(Arc::clone(&opened.file))
     }
 
-    /// Closes a content once.
+    /// Closes a content. The last close drops its reader and its hold.
     pub fn close(&self, handle: Handle) {
         let mut table = self.0.lock();
         let Some(opened) = table.by_handle.get_mut(&handle) else {
@@ -97,7 +97,7 @@ impl OpenFiles {
         }
     }
 
-    /// Opens a directory; `entry` is a node in it that was looked up for that.
+    /// Opens a directory. `entry` is a node in it that the caller looked up for this.
     pub fn open_directory(&self, entry: NodeId, kept: Option<OpenSnapshot>) -> Handle {
         let mut table = self.0.lock();
         table.last += 1;
@@ -107,7 +107,7 @@ impl OpenFiles {
         handle
     }
 
-    /// Closes a directory. The node that is to be forgotten once.
+    /// Closes a directory. Returns the node whose look-up the caller must give back.
     pub fn close_directory(&self, handle: Handle) -> Option<NodeId> {
         let closed = self.0.lock().directories.remove(&handle)?;
         Some(closed.entry)

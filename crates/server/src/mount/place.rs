@@ -1,13 +1,14 @@
-//! Where to mount.
+//! Checks the directory to mount at. `mounted` calls this.
 //!
-//! Invariant: over the pool, or what it is in, we would wait for ourselves: refused. What a program
-//! that was killed has left there is unmounted first.
+//! Invariant: a mount over the pool or over a directory that contains it is refused: the server
+//! would wait for itself. A mount inside the pool is refused too. An abandoned mount of a killed
+//! program is unmounted first.
 
 use super::error::MountingError;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The directory to mount at, absolute and without links.
+/// Returns the directory to mount at, absolute and without symbolic links.
 pub(super) fn mountpoint(pool: &Path, given: &Path) -> Result<PathBuf, MountingError> {
     let place = || given.display().to_string();
     let refused = |source| MountingError::Place {
@@ -27,7 +28,7 @@ pub(super) fn mountpoint(pool: &Path, given: &Path) -> Result<PathBuf, MountingE
         return Err(MountingError::NotDirectory(place()));
     }
     let own = (own.dev(), own.ino());
-    // A pool that is not there is reported when it is opened.
+    // Opening the pool reports a missing pool.
     let Ok(pool) = pool.canonicalize() else {
         return Ok(mountpoint);
     };
@@ -45,7 +46,7 @@ pub(super) fn mountpoint(pool: &Path, given: &Path) -> Result<PathBuf, MountingE
     Ok(mountpoint)
 }
 
-/// `identity`: device and inode.
+/// Returns true if `path` has this device and inode.
 fn is_same(path: &Path, identity: (u64, u64)) -> bool {
     let metadata = path.metadata();
     metadata.is_ok_and(|m| (m.dev(), m.ino()) == identity)

@@ -1,12 +1,16 @@
-//! Numbers of nodes, and what they stand for.
+//! Node numbers of snapshot files and directories. `items`, `lines` and `snapshot_files` call this.
 //!
-//! A node is an entry of a directory: the number of the directory's *place* and the number of the
-//! entry in it. So files need no table; places do, and live as long as the kernel holds something
-//! in them.
+//! ```text
+//! node number:  | disk? | image? | number of the directory's place | number of the entry |
+//! bits:             1       1                    38                         24
+//! ```
 //!
-//! Invariant: a place's number is never used twice; it is forgotten when the kernel has given back
-//! every look-up in it. Numbers that users see (inodes) come from paths and are the same in every
-//! mount; names of one file share theirs.
+//! A node is an entry of a directory, so files need no table. Places (directories) do: a place
+//! lives as long as the kernel knows a node in it.
+//!
+//! Invariant: a place's number is not reused. A place is dropped when the kernel has given back
+//! every look-up in it. Inode numbers, which users see, are derived from paths and are the same in
+//! every mount; hard links of one file have the same inode number.
 
 use super::disks::Which;
 use super::views::Shown;
@@ -18,20 +22,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is in snapshots never changes.
+/// Validity of items in snapshots, which never change.
 pub(super) const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
-/// Bits of a node's number that say which entry.
+/// Number of bits for an entry in a node number.
 const ENTRY_BITS: u32 = 24;
-/// Most entries of a directory that can be shown.
+/// Maximum number of entries of a directory that can be shown.
 pub(super) const ENTRIES_MAX: usize = 1 << ENTRY_BITS;
-/// What is above them does.
+/// Validity of items above snapshots, which may change at any time.
 pub(super) const NOT_AT_ALL: Duration = Duration::ZERO;
-/// Set in the numbers of disks' nodes.
+/// Bit of nodes of volumes and images.
 pub(super) const DISKS: u64 = 1 << 63;
-/// Set beside it in those of images.
+/// Further bit of nodes of images.
 pub(super) const IMAGES: u64 = 1 << 62;
 
-/// The directory of disks.
+/// Returns the node of the directory of volumes or images.
 pub(super) const fn disks_node(which: Which) -> NodeId {
     match which {
         Which::Volumes => NodeId(DISKS | NodeId::ROOT.0),
@@ -39,12 +43,13 @@ pub(super) const fn disks_node(which: Which) -> NodeId {
     }
 }
 
-/// Where inode numbers come from: a hash of the path.
+/// Hash of a path. Inode numbers are derived from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seed([u8; 16]);
 
 impl Seed {
-    /// Inode number of what `parts` name below this, and the seed for what is below that.
+    /// Returns the inode number of the entry that `parts` name below this path, and that entry's
+    /// seed.
     pub fn derive(&self, parts: &[&[u8]]) -> (u64, Self) {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.0);
@@ -55,18 +60,18 @@ impl Seed {
         let (mut inode, mut seed) = ([0; 8], [0; 16]);
         bytes.fill(&mut inode);
         bytes.fill(&mut seed);
-        // The highest bit is that of disks; 0 and 1 mean something to the kernel.
+        // The highest bit marks disks. 0 and 1 are special to the kernel.
         let inode = (u64::from_le_bytes(inode) & !DISKS).max(2);
         (inode, Self(seed))
     }
 }
 
-/// What a directory lists.
+/// Kind of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
-    /// One of the directories above snapshots.
+    /// A view: a directory above snapshots.
     View(usize),
-    /// The file of an image or stream.
+    /// The top of an image or stream, which contains one file.
     Single(Arc<Shown>),
     /// A stored directory.
     Stored(ObjectRoot),
@@ -75,29 +80,30 @@ pub(super) enum Contents {
 /// A directory.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// Its own node.
+    /// Its node.
     pub node: NodeId,
-    /// Inode number that users see, and that of the directory above.
+    /// Its inode number.
     pub inode: u64,
-    /// See `inode`.
+    /// Inode number of its parent directory.
     pub parent_inode: u64,
-    /// Of its entries' inode numbers.
+    /// Seed of its entries' inode numbers.
     pub seed: Seed,
-    /// That of the snapshot's top: for hard links.
+    /// Seed of the snapshot's top, for hard links.
     pub top_seed: Seed,
-    /// The snapshot that it is in; `None` above snapshots.
+    /// The snapshot that contains it. `None` above snapshots.
     pub snapshot: Option<Arc<Shown>>,
-    /// What is in it.
+    /// Its contents.
     pub contents: Contents,
 }
 
 impl Place {
-    /// Inode number of an entry, and the seed below it.
+    /// Returns the inode number of an entry and the seed below it.
     pub fn inode_of(&self, entry: &Entry) -> (u64, Seed) {
         match entry.kind {
             EntryKind::Directory { .. } => self.seed.derive(&[&entry.name]),
             _ if entry.links <= 1 => self.seed.derive(&[&entry.name]),
-            // Names of one file, unless it changed between them.
+            // Hard links of one file: they have equal contents, unless the file changed during the
+            // backup.
             EntryKind::File { content, .. } => {
                 self.hard_link(entry, &content.fingerprint.0, content.len)
             }
@@ -125,33 +131,33 @@ struct Table {
     next: u64,
 }
 
-/// All places that the kernel holds something in.
+/// All places in which the kernel knows a node.
 pub(super) struct Places(Mutex<Table>);
 
-/// Splits a node into its place's number and its entry's.
+/// Splits a node number into the numbers of its place and its entry.
 fn split(node: NodeId) -> (u64, usize) {
     let entry = node.0 & (ENTRIES_MAX as u64 - 1);
     (node.0 >> ENTRY_BITS, entry as usize)
 }
 
 impl Places {
-    /// The node of an entry of the place with this number.
+    /// Returns the node of an entry of the place with this number.
     fn node(place: u64, entry: usize) -> NodeId {
         NodeId(place << ENTRY_BITS | entry as u64)
     }
 
-    /// With the top, which stays for ever.
+    /// Creates the table with the top, which is never dropped.
     pub fn new(top: Place) -> Self {
         let mut table = Table {
             next: 1,
             ..Table::default()
         };
-        // One look-up that nobody gives back.
+        // The kernel never gives this look-up back.
         table.count(&Arc::new(top), 1);
         Self(Mutex::new(table))
     }
 
-    /// The place that a node is in, and which entry it is.
+    /// Returns the place that contains a node, and the number of its entry.
     pub fn of(&self, node: NodeId) -> Option<(Arc<Place>, usize)> {
         let (number, entry) = split(node);
         let table = self.0.lock();
@@ -159,7 +165,7 @@ impl Places {
         Some((Arc::clone(&known.place), entry))
     }
 
-    /// The place that a directory is, if it is known.
+    /// Returns the place of a directory, if it is known.
     pub fn at(&self, directory: NodeId) -> Option<Arc<Place>> {
         let table = self.0.lock();
         let number = table.by_node.get(&directory)?;
@@ -167,13 +173,13 @@ impl Places {
         Some(Arc::clone(&known.place))
     }
 
-    /// The node of an entry, looked up once more.
+    /// Counts a look-up of an entry and returns its node.
     pub fn look_up(&self, place: &Arc<Place>, entry: usize) -> NodeId {
         let number = self.0.lock().count(place, 1);
         Self::node(number, entry)
     }
 
-    /// The kernel gives look-ups of a node back.
+    /// Gives look-ups of a node back.
     pub fn forget(&self, node: NodeId, lookups: u64) {
         let (number, _) = split(node);
         let mut table = self.0.lock();
@@ -188,7 +194,7 @@ impl Places {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of places.
     pub fn len(&self) -> usize {
         self.0.lock().by_number.len()
     }

@@ -1,7 +1,7 @@
-//! The pool's [`FileSystem`]: snapshots, and disks' files beside them.
+//! The pool's [`FileSystem`]: routes requests to the files of snapshots, volumes and images.
+//! Sessions of the crate `fuse` call this from many threads.
 //!
-//! Invariant: a node's highest bits say whose it is. Sessions of the room `fuse` call this from
-//! many threads.
+//! Invariant: the two highest bits of a node say which of the three file systems it belongs to.
 
 use super::directories::Directories;
 use super::places::{DISKS, IMAGES};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use volume::RequestContext;
 
-/// The bits that say whose node it is.
+/// The bits that select the file system of a node.
 const WHOSE: u64 = DISKS | IMAGES;
 
 /// The pool as a file system.
@@ -27,24 +27,24 @@ pub struct PoolFiles {
     images: VolumeFiles,
 }
 
-/// What a mount shows.
+/// Sources of the files that a mount shows.
 pub struct Source {
-    /// Snapshots, by time and by what leads there.
+    /// Snapshots.
     pub snapshots: Arc<SnapshotList>,
-    /// What is in `volumes`.
+    /// Contents of the directory `volumes`.
     pub volumes: Arc<dyn Volumes>,
-    /// What is in `images`.
+    /// Contents of the directory `images`.
     pub images: Arc<dyn Volumes>,
-    /// Of times as names.
+    /// Time zone of the snapshots' names.
     pub zone: TimeZone,
-    /// Stored directories in memory.
+    /// Cache of stored directories.
     pub directories: Arc<Directories>,
-    /// Path of the mount, for people.
+    /// Path of the mount, for messages and lists of holds.
     pub mount: String,
 }
 
 impl PoolFiles {
-    /// Shows a pool; `tell` hears of damage, once for each file and directory of snapshots.
+    /// Shows a pool. `tell` is called about damage, once for each file and directory of snapshots.
     pub fn new(source: Source, tell: Box<Tell>) -> Self {
         let Source {
             snapshots,
@@ -62,12 +62,12 @@ impl PoolFiles {
         }
     }
 
-    /// Directories of snapshots that the kernel holds something in: for tests.
+    /// Returns the number of directories that the kernel knows nodes of: for tests.
     pub fn places(&self) -> usize {
         self.snapshots.places()
     }
 
-    /// Whose node it is, and what it is called there.
+    /// Returns the file system of a node, and the node's number there.
     fn route(&self, node: NodeId) -> (&dyn FileSystem, NodeId) {
         let own = NodeId(node.0 & !WHOSE);
         match node.0 & WHOSE {
@@ -78,7 +78,7 @@ impl PoolFiles {
     }
 }
 
-/// Methods that need nothing but another node.
+/// Defines methods that only pass a request on with another node number.
 macro_rules! routed {
     ($($method:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {$(
         fn $method(&self, node: NodeId, $($argument: $type),*) -> $answer {
@@ -88,7 +88,7 @@ macro_rules! routed {
     )*};
 }
 
-/// The same with the request's context in front.
+/// The same for methods whose first argument is the request's context.
 macro_rules! routed_with_context {
     ($($method:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {$(
         fn $method(

@@ -1,7 +1,7 @@
-//! Snapshots as a [`FileSystem`], and the directories above them.
+//! Snapshots, and the directories above them, as a [`FileSystem`]. [`super::PoolFiles`] calls this.
 //!
-//! Invariant: see [`crate::mount`]. The directories of disks have names here and nothing in them:
-//! [`super::pool_files`] asks somebody else about their nodes.
+//! Invariant: see [`crate::mount`]. The directories of disks have a name here and no contents:
+//! [`super::pool_files`] routes their nodes elsewhere.
 
 use super::appearance::{of_item, of_top};
 use super::directories::Directories;
@@ -26,26 +26,27 @@ use std::time::Duration;
 use store::{HolderKind, OpenSnapshot, Pool, Reader, StoreError};
 use volume::{RequestContext, Volume};
 
-/// Damaged nodes that are remembered as told.
+/// Maximum number of damaged nodes that are remembered as reported.
 const TOLD_MAX: usize = 10_000;
-/// Tells the user that something cannot be read: the path in the mount, and why.
+/// Reports that a file or directory cannot be read: its path in the mount, and the cause.
 pub type Tell = dyn Fn(&[u8], &StoreError) + Send + Sync;
 
-/// The pool as a file system.
+/// Snapshots as a file system.
 pub struct SnapshotFiles {
     reader: Arc<Reader>,
     items: Items,
     open: OpenFiles,
     pool: Arc<Pool>,
-    /// Path of the mount, as the holder of what is open in it.
+    /// Path of the mount, which lists of holds show as the holder.
     mount: String,
     tell: Box<Tell>,
-    /// Nodes whose damage was told.
+    /// Nodes whose damage was reported.
     told: Mutex<HashSet<NodeId>>,
 }
 
 impl SnapshotFiles {
-    /// Shows snapshots, with times in `zone` as names; `tell` hears of damage, once for each file and directory.
+    /// Shows snapshots with their local times in `zone` as names. `tell` is called about damage,
+    /// once for each file and directory.
     pub fn new(
         snapshots: Arc<SnapshotList>,
         zone: TimeZone,
@@ -65,12 +66,12 @@ impl SnapshotFiles {
         }
     }
 
-    /// Directories that the kernel holds something in.
+    /// Returns the number of directories that the kernel knows nodes of.
     pub fn places(&self) -> usize {
         self.items.places.len()
     }
 
-    /// An error as the process hears it; damage is told to the user too.
+    /// Returns the error number for the calling process. Reports damage to the user too.
     fn refuse(&self, node: NodeId, missing: Missing) -> Errno {
         match missing {
             Missing::Errno(errno) => errno,
@@ -96,14 +97,14 @@ impl SnapshotFiles {
         item.map_err(|missing| self.refuse(node, missing))
     }
 
-    /// Keeps the snapshot that a directory is in from the collector, as far as that can be done.
+    /// Holds the snapshot of a directory against gc, if that is possible.
     fn keep(&self, place: &Place) -> Option<OpenSnapshot> {
         let snapshot = place.snapshot.as_ref()?.as_root();
         let kind = HolderKind::Mount;
         self.pool.open_snapshot(&snapshot, kind, &self.mount)
     }
 
-    /// Content of a regular file, and whether its zeroes were holes.
+    /// Returns the content of a regular file, and whether its zeroes were holes.
     fn content(&self, node: NodeId) -> Result<(ObjectRoot, bool), Errno> {
         match self.item(node)? {
             (_, _, Item::Single(shown)) => Ok((shown.root, true)),
@@ -116,7 +117,7 @@ impl SnapshotFiles {
         }
     }
 
-    /// The extended attributes of a stored entry.
+    /// Returns the extended attributes of a stored entry.
     fn xattrs(&self, node: NodeId) -> Result<Xattrs, Errno> {
         if node == NodeId::ROOT {
             return Ok(Xattrs::new());
@@ -141,7 +142,7 @@ impl FileSystem for SnapshotFiles {
     }
 
     fn is_quick(&self, node: NodeId) -> bool {
-        // The directory that it is in, and what is in it if it is one itself.
+        // Both the node's directory and, for a directory, its own entries must be in memory.
         let in_memory = |place: Arc<Place>| self.items.are_cached(&place);
         let above = self.items.places.of(node);
         above.is_none_or(|(place, _)| in_memory(place))
@@ -174,7 +175,7 @@ impl FileSystem for SnapshotFiles {
         match self.items.item(node) {
             Ok((place, name, item)) => Ok((of_item(&place, &name, &item), lines::valid(&item))),
             Err(missing) => {
-                // The top of a snapshot that was forgotten has no name any more, and may be open.
+                // The top of a deleted snapshot has no name, but may still be open.
                 let open = self.items.places.at(node);
                 let top = open.as_deref().and_then(of_top);
                 let top = top.map(|attributes| (attributes, NOT_AT_ALL));
@@ -241,7 +242,7 @@ impl FileSystem for SnapshotFiles {
         match (sparse, target) {
             (true, _) => seek_extent(&*self.open.get(handle)?, context, offset, target),
             (false, _) if offset >= root.len => Err(Errno::NXIO),
-            // Its zeroes were written, not left out.
+            // The source stored these zeroes as data.
             (false, SeekTarget::Data) => Ok(offset),
             (false, SeekTarget::Hole) => Ok(root.len),
         }
@@ -299,7 +300,7 @@ impl FileSystem for SnapshotFiles {
     }
 }
 
-/// What is in it may change.
+/// Returns true if the contents of the directory may change.
 fn is_view(place: &Place) -> bool {
     matches!(place.contents, Contents::View(_))
 }

@@ -1,8 +1,8 @@
-//! The snapshots that a mount shows, as they are now.
+//! The present list of snapshots that a mount shows. Look-ups above snapshots call this.
 //!
-//! Invariant: read again only after a commit; while nothing changed it is the same list, so that
-//! who made something of it can tell. A catalog that cannot be read shows what was shown before.
-//! Called at every look at a name above snapshots.
+//! Invariant: the catalog is read again only after a commit. While the list is unchanged, callers
+//! get the same `Arc`, so that they can compare by pointer. If the catalog cannot be read, the last
+//! list is shown.
 
 use format::snapshot::Snapshot;
 use parking_lot::Mutex;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use store::{Pool, StoreError};
 use units::Generation;
 
-/// Which snapshots are meant.
+/// Selects snapshots.
 pub type Filter = dyn Fn(&Snapshot) -> bool + Send + Sync;
-/// Tells the user that some snapshots cannot be shown.
+/// Reports that some snapshots cannot be shown.
 pub type TellMissing = dyn Fn(&StoreError) + Send + Sync;
 
-/// See the module's head.
+/// The list. See the module's head.
 pub struct SnapshotList {
     pool: Arc<Pool>,
     filter: Box<Filter>,
@@ -27,12 +27,12 @@ pub struct SnapshotList {
 struct Kept {
     as_of: Option<Generation>,
     snapshots: Arc<Vec<Snapshot>>,
-    /// The damage that was told last.
+    /// The damage that was reported last.
     told: Option<String>,
 }
 
 impl SnapshotList {
-    /// Those of `pool` that pass `filter`; `tell` hears of damage once.
+    /// Lists the snapshots of `pool` that pass `filter`. `tell` is called once for each new error.
     pub fn new(pool: Arc<Pool>, filter: Box<Filter>, tell: Box<TellMissing>) -> Self {
         Self {
             pool,
@@ -42,19 +42,19 @@ impl SnapshotList {
         }
     }
 
-    /// The pool that they are in.
+    /// Returns the pool.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
-    /// True if nothing was committed since they were read.
+    /// Returns true if nothing was committed since the list was read.
     pub fn is_current(&self) -> bool {
         self.kept.lock().as_of == Some(self.pool.generation())
     }
 
-    /// Oldest first.
+    /// Returns the list, oldest first.
     pub fn now(&self) -> Arc<Vec<Snapshot>> {
-        // What is read after this is at least as new.
+        // The generation is read first: the snapshots read after it are at least as new.
         let generation = self.pool.generation();
         {
             let kept = self.kept.lock();

@@ -26,10 +26,10 @@ fn places_are_counted() {
     places.forget(first, 1);
     assert!(places.at(below.node).is_none());
     assert!(places.of(first).is_none());
-    // More than was looked up, and what is not known.
+    // Gives back more look-ups than there were, and those of an unknown node.
     places.forget(first, 9);
     assert_ne!(places.look_up(&below, 3), first);
-    // What is for ever is not forgotten with what is in it.
+    // The top stays when all look-ups in it are given back.
     let top = places.at(NodeId::ROOT).unwrap();
     let entry = places.look_up(&top, 0);
     places.forget(entry, 1);

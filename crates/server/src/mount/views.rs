@@ -1,9 +1,9 @@
-//! The directories above snapshots: by time, and links to that by id, host and tag.
+//! Views: the directories above snapshots. `snapshots/TIME` is the snapshot; `ids`, `hosts` and
+//! `tags` have symbolic links to it. `items` calls this.
 //!
-//! Invariant: a snapshot is a directory in one place only, `snapshots/TIME`; everything else are
-//! links to it, so the kernel caches its files once. Names are unique. Numbers of views and of their
-//! entries are never used again: what a name leads to may change while it is mounted, what a number
-//! leads to may only go away.
+//! Invariant: a snapshot is a directory in one place only, so the kernel caches its files once.
+//! Names are unique. Numbers of views and of their entries are not reused: a name may lead to
+//! something else later, a number can only become unused.
 
 use super::disks::Which;
 use crate::calendar;
@@ -16,43 +16,43 @@ use std::sync::Arc;
 use store::SnapshotRoot;
 use units::{SnapshotId, UnixNanos};
 
-/// Digits of a snapshot's name that people see.
+/// Number of digits of a snapshot's id in a name.
 const SHORT_DIGITS: usize = 8;
 /// Name of the link to the newest snapshot.
 const LATEST: &[u8] = b"latest";
-/// Number of the top.
+/// Number of the top view.
 pub(super) const TOP: usize = 0;
 
-/// What a name in a view leads to.
+/// Kind of an entry of a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// Another view.
     View(usize),
-    /// A directory of disks.
+    /// The directory of volumes or images.
     Disks(Which),
-    /// A snapshot.
+    /// The top directory of a snapshot.
     Snapshot(Arc<Shown>),
     /// A symbolic link.
     Link(Vec<u8>),
 }
 
-/// A snapshot as far as it is shown.
+/// The parts of a snapshot that are shown.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shown {
-    /// Which.
+    /// Id of the snapshot.
     pub id: SnapshotId,
-    /// What it is of.
+    /// Kind of its source.
     pub kind: SnapshotKind,
     /// Its contents.
     pub root: ObjectRoot,
-    /// When it was taken.
+    /// Time at which it was taken.
     pub taken: UnixNanos,
     /// Name of the file of an image or stream.
     pub file_name: Vec<u8>,
 }
 
 impl Shown {
-    /// What the pool needs to keep it while it is open.
+    /// Returns the record with which the pool holds the snapshot while it is open.
     pub fn as_root(&self) -> SnapshotRoot {
         SnapshotRoot {
             id: self.id,
@@ -69,31 +69,31 @@ type Groups = BTreeMap<Vec<u8>, Names>;
 /// A directory above snapshots.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
-    /// By number; nothing where a name has gone.
+    /// Entries by number. `None` where an entry was removed.
     entries: Vec<Option<(Vec<u8>, Target)>>,
     numbers: BTreeMap<Vec<u8>, usize>,
 }
 
 impl View {
-    /// The entry with this number.
+    /// Returns the entry with this number.
     pub fn get(&self, number: usize) -> Option<&(Vec<u8>, Target)> {
         self.entries.get(number)?.as_ref()
     }
 
-    /// The first entry with this number or a higher one, and its number.
+    /// Returns the first entry at this number or after it, with its number.
     pub fn from(&self, number: usize) -> Option<(usize, &(Vec<u8>, Target))> {
         let mut entries = self.entries.iter().enumerate().skip(number);
         entries.find_map(|(number, entry)| Some((number, entry.as_ref()?)))
     }
 
-    /// The entry with this name, and its number.
+    /// Returns the entry with this name, with its number.
     pub fn find(&self, name: &[u8]) -> Option<(usize, &Target)> {
         let number = *self.numbers.get(name)?;
         let (_, target) = self.get(number)?;
         Some((number, target))
     }
 
-    /// Shows exactly `names`. What did not change keeps its number.
+    /// Replaces the entries by `names`. Unchanged entries keep their numbers.
     fn set(&mut self, names: Names) {
         let stays = |number: usize| {
             let entry = self.get(number);
@@ -115,23 +115,23 @@ impl View {
     }
 }
 
-/// All directories above snapshots, by number.
+/// All views, by number.
 #[derive(Debug)]
 pub(super) struct Views {
     views: Vec<Arc<View>>,
     zone: TimeZone,
-    /// What is shown.
+    /// The list that the views show.
     of: Arc<Vec<Snapshot>>,
 }
 
-/// Numbers of the views that are always there.
+/// Numbers of the fixed views.
 const SNAPSHOTS: usize = 1;
 const IDS: usize = 2;
 const HOSTS: usize = 3;
 const TAGS: usize = 4;
 
 impl Views {
-    /// Of no snapshot, with times in `zone`.
+    /// Creates views of no snapshots, with local times in `zone`.
     pub fn new(zone: TimeZone) -> Self {
         let top = [
             ("snapshots", Target::View(SNAPSHOTS)),
@@ -151,12 +151,12 @@ impl Views {
         views
     }
 
-    /// True if this is what they show.
+    /// Returns true if the views show this list.
     pub fn are_of(&self, snapshots: &Arc<Vec<Snapshot>>) -> bool {
         Arc::ptr_eq(&self.of, snapshots)
     }
 
-    /// The view with this number.
+    /// Returns the view with this number.
     pub fn get(&self, number: usize) -> Option<&Arc<View>> {
         self.views.get(number)
     }
@@ -167,7 +167,7 @@ impl Views {
         }
     }
 
-    /// Shows `snapshots`, oldest first.
+    /// Shows `snapshots`, which must be ordered oldest first.
     pub fn update(&mut self, snapshots: &Arc<Vec<Snapshot>>) {
         let (mut by_time, mut by_id) = (Names::new(), Names::new());
         let (mut by_host, mut by_tag) = (Groups::new(), Groups::new());
@@ -228,7 +228,7 @@ impl Views {
 struct Newest(BTreeMap<(usize, Vec<u8>), Rank>);
 
 impl Newest {
-    /// True when it is this one.
+    /// Returns true if this snapshot is the latest of its directory so far.
     fn is(&mut self, view: usize, group: &str, snapshot: &Snapshot) -> bool {
         let rank = rank(snapshot);
         let best = self.0.entry((view, file_name(group))).or_insert(rank);
@@ -250,12 +250,12 @@ impl Shown {
     }
 }
 
-/// A link to a snapshot, from some levels below the top.
+/// Returns a link to a snapshot. `up` leads from the view to the top.
 fn link(up: &[u8], name: &[u8]) -> Target {
     Target::Link([up, b"snapshots/", name].concat())
 }
 
-/// A text as the name of a file: no `/`, and none of those that mean something else.
+/// Converts a text to a valid file name that is not one of the special names.
 fn file_name(text: &str) -> Vec<u8> {
     let name = text.replace(['/', '\0'], "_");
     match name.as_str() {

@@ -1,6 +1,7 @@
-//! Variables of the environment, as data.
+//! A copy of environment variables. Command contexts carry it.
 //!
-//! Invariant: an empty variable counts as not set; nothing else here or above asks the process.
+//! Invariant: an empty variable counts as unset. Commands read variables from such a copy, not from
+//! the process: a server may run them for a client.
 
 use super::SettingError;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ const LENT: [&str; 13] = [
     "COLUMNS", "HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "PATH", "SHELL", "TERM",
     "TMPDIR", "TZ", "TZDIR", "USER",
 ];
-/// ... and beginnings of their names.
+/// ... and prefixes of further ones.
 const LENT_PREFIXES: [&str; 4] = ["AWS_", "LC_", "QUINTET_", "XDG_"];
 
 /// A copy of the environment.
@@ -20,12 +21,12 @@ const LENT_PREFIXES: [&str; 4] = ["AWS_", "LC_", "QUINTET_", "XDG_"];
 pub struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
-    /// The process's own.
+    /// Copies the environment of this process.
     pub fn of_process() -> Self {
         Self(std::env::vars_os().collect())
     }
 
-    /// Of these pairs: for tests.
+    /// Makes an environment of these pairs: for tests.
     pub fn of(pairs: &[(&str, &str)]) -> Self {
         let owned = pairs
             .iter()
@@ -33,13 +34,13 @@ impl Environment {
         Self(owned.collect())
     }
 
-    /// Of these.
+    /// Makes an environment of these pairs.
     pub fn from_pairs(pairs: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         Self(pairs.into_iter().collect())
     }
 
-    /// What a server is told that runs a command for us: what this program and the libraries in it
-    /// read. Where the user's own programs run, that is all; elsewhere it is nobody's business.
+    /// Returns the variables for a server that runs a command for this process: those that this
+    /// program and its libraries read. If the command runs the user's own programs, all variables.
     pub fn lent(&self, runs_programs: bool) -> Vec<(OsString, OsString)> {
         let is_ours = |name: &OsStr| {
             let name = name.as_bytes();
@@ -51,7 +52,7 @@ impl Environment {
         pairs.map(|(n, v)| (n.clone(), v.clone())).collect()
     }
 
-    /// Whether a variable names a command to be run for a password.
+    /// Returns true if a variable names a command that prints a password.
     pub fn has_password_command(&self) -> bool {
         self.0.keys().any(|name| {
             let name = name.as_bytes();
@@ -59,18 +60,18 @@ impl Environment {
         })
     }
 
-    /// All of them, empty ones too.
+    /// Returns all variables, including empty ones.
     pub fn all(&self) -> &BTreeMap<OsString, OsString> {
         &self.0
     }
 
-    /// The value, if set and not empty.
+    /// Returns the value if it is set and not empty.
     pub fn value(&self, name: &str) -> Option<&OsStr> {
         let value = self.0.get(OsStr::new(name))?;
         (!value.is_empty()).then_some(value.as_os_str())
     }
 
-    /// The value as text; other bytes are refused.
+    /// Returns the value as text. Fails if it is not UTF-8.
     pub fn text(&self, name: &str) -> Result<Option<String>, SettingError> {
         match self.value(name).map(OsStr::to_str) {
             None => Ok(None),

@@ -1,12 +1,11 @@
-//! Whole numbers and spans of time that users write.
+//! Parses whole numbers and time spans. Settings of shares and flags of the command line call this.
 //!
-//! Invariant: a value out of its range is refused, with the range or with examples. Called by the
-//! parsers of shares, and for flags of the command line.
+//! Invariant: a value out of range is refused with the range or with examples.
 
 /// Seconds of a day.
 const DAY_S: u64 = 86_400;
 
-/// Reads `0`, or a number with `s`, `h`, `d` or `w`, as seconds.
+/// Parses `0`, or a number with `s`, `h`, `d` or `w`. Returns seconds.
 pub fn period_s(text: &str) -> Result<u64, String> {
     let refuse = || format!("{text:?} is not a time (examples: 0, 12h, 7d, 2w)");
     let text = text.trim();
@@ -22,12 +21,12 @@ pub fn period_s(text: &str) -> Result<u64, String> {
     };
     let number = text.get(..text.len().saturating_sub(1)).unwrap_or_default();
     let number: u64 = number.parse().map_err(|_| refuse())?;
-    // Nobody keeps anything for longer than a hundred years.
+    // The limit is a hundred years, longer than any useful period.
     let seconds = number.checked_mul(unit);
     seconds.filter(|s| *s <= 36_500 * DAY_S).ok_or_else(refuse)
 }
 
-/// From `least` to `most`.
+/// Parses a number from `least` to `most`.
 pub(super) fn number<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String> {
     let refuse = || format!("a number from {least} to {most}");
     let number: u64 = text.parse().map_err(|_| refuse())?;

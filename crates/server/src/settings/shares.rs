@@ -1,7 +1,7 @@
-//! Shares of the device as a user sets and sees them: `KEY=VALUE`.
+//! Shares of the device as the user sets and sees them: `KEY=VALUE`. `serve` and `qos` call this.
 //!
-//! Invariant: what is shown can be set again as it is; a value out of its range is refused by name
-//! and changes nothing. Called by `serve` and `qos`.
+//! Invariant: displayed values can be set again as they are. A value out of range is refused with
+//! its name and changes nothing.
 
 use super::number::{number, period_s};
 use super::{SettingError, Upkeep};
@@ -9,17 +9,17 @@ use qos::{DeviceKind, Flow, Plan};
 
 /// Nanoseconds of a millisecond.
 const MS: u64 = 1_000_000;
-/// A pass of the scrub that takes longer gets more of a busy device, seconds.
+/// Default time limit of a scrub pass, seconds. A slower pass gets more of a busy device.
 const SCRUB_WITHIN_S: u64 = 30 * 86_400;
 
-/// What can be wished for.
+/// All settings of shares and of automatic maintenance.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Shares {
-    /// Of the device.
+    /// Shares of the device.
     pub plan: Plan,
-    /// A scrub should take no longer, seconds; 0: as long as it takes.
+    /// Time limit of a scrub pass, seconds. 0: no limit.
     pub scrub_within_s: u64,
-    /// What the server begins by itself.
+    /// Settings of automatic maintenance.
     pub upkeep: Upkeep,
 }
 
@@ -33,7 +33,7 @@ impl Default for Shares {
     }
 }
 
-/// As users and metrics call a flow.
+/// Returns the name of a flow for users and metrics.
 pub const fn flow_name(flow: Flow) -> &'static str {
     match flow {
         Flow::ForegroundNonSequential => "random",
@@ -47,7 +47,7 @@ pub const fn flow_name(flow: Flow) -> &'static str {
     }
 }
 
-/// As users call a kind of device.
+/// Returns the name of a device kind for users.
 pub const fn kind_name(kind: DeviceKind) -> &'static str {
     match kind {
         DeviceKind::Disk => "disk",
@@ -56,7 +56,7 @@ pub const fn kind_name(kind: DeviceKind) -> &'static str {
 }
 
 impl Shares {
-    /// Of several `KEY=VALUE`, over these.
+    /// Applies several `KEY=VALUE` to these settings.
     pub fn with<T: AsRef<str>>(mut self, texts: &[T]) -> Result<Self, SettingError> {
         for text in texts {
             let text = text.as_ref();
@@ -94,7 +94,7 @@ impl Shares {
         Ok(())
     }
 
-    /// `weight.FLOW`, `floor.FLOW`, `latency.FLOW`.
+    /// Sets `weight.FLOW`, `floor.FLOW` or `latency.FLOW`.
     fn set_of_flow(&mut self, key: &str, value: &str) -> Result<(), String> {
         let unknown = || "there is no such key (see quintet qos show)".to_owned();
         let (what, name) = key.split_once('.').ok_or_else(unknown)?;
@@ -110,7 +110,7 @@ impl Shares {
         Ok(())
     }
 
-    /// All keys and their values.
+    /// Returns all keys and their values.
     pub fn entries(&self) -> Vec<(String, String)> {
         let plan = &self.plan;
         let mut entries = vec![
@@ -155,8 +155,8 @@ impl Shares {
     }
 }
 
-/// Random requests have a percentage instead of a weight, only maintenance has floors, and nothing
-/// was promised to it.
+/// Returns true if a flow has this key. Random requests have a percentage instead of a weight. Only
+/// maintenance has I/O floors, and it has no latency target.
 fn has(what: &str, flow: Flow) -> bool {
     match what {
         "weight" => flow != Flow::ForegroundNonSequential,
@@ -166,7 +166,7 @@ fn has(what: &str, flow: Flow) -> bool {
     }
 }
 
-/// Percent, perhaps with a tenth.
+/// Parses a percentage with at most one decimal. Returns thousandths.
 fn permille(text: &str) -> Result<u16, String> {
     let refuse = |_| "0 to 20 percent, by tenths".to_owned();
     let (whole, tenth) = text.split_once('.').unwrap_or((text, "0"));

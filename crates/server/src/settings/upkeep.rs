@@ -1,19 +1,20 @@
-//! What a server begins by itself, as a user sets and sees it: `KEY=VALUE`.
+//! Settings of automatic maintenance, as the user sets and sees them: `KEY=VALUE`.
+//! [`super::shares`] calls this.
 //!
-//! Invariant: as of [`super::shares`], whose keys stand beside these. Called by it.
+//! Invariant: as in [`super::shares`], which shows these keys beside its own.
 
 use super::number::number;
 use crate::sizes;
 use maintenance::CollectLimits;
 
-/// What a server begins by itself.
+/// Settings of the maintenance that a server begins by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Upkeep {
-    /// It collects space.
+    /// The server runs gc by itself.
     pub collects: bool,
-    /// When.
+    /// Limits at which gc begins.
     pub limits: CollectLimits,
-    /// It scrubs.
+    /// The server scrubs by itself.
     pub scrubs: bool,
 }
 
@@ -28,7 +29,7 @@ impl Default for Upkeep {
 }
 
 impl Upkeep {
-    /// Sets what the key means; `None`: it is no key of these.
+    /// Sets the value of a key. `None` if the key is not one of these.
     pub fn set(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
         let limits = &mut self.limits;
         Some(match key {
@@ -43,7 +44,7 @@ impl Upkeep {
         })
     }
 
-    /// All keys and their values.
+    /// Returns all keys and their values.
     pub fn entries(&self) -> [(String, String); 5] {
         let CollectLimits {
             free_percent,
@@ -73,7 +74,7 @@ const fn word(is_on: bool) -> &'static str {
     if is_on { "auto" } else { "off" }
 }
 
-/// A size that reads back as the same bytes.
+/// Formats a size so that parsing gives the same bytes.
 fn exact(bytes: u64) -> String {
     match bytes {
         _ if bytes > 0 && bytes.is_multiple_of(1 << 30) => format!("{}G", bytes >> 30),

@@ -1,13 +1,13 @@
-//! A thread beside a server's clients that ends when this is dropped.
+//! Handle of a background thread, which ends when the handle is dropped. The verifier, the
+//! defragger and the reclaimer call this.
 //!
-//! Invariant: whoever drops it waits until the thread has seen the wish to stop. Called by the verifier, the
-//! defragger and the reclaimer.
+//! Invariant: dropping the handle waits until the thread has ended.
 
 use crate::interrupt::Interrupt;
 use std::io;
 use std::thread::JoinHandle;
 
-/// See the module's head.
+/// Handle of a background thread. See the module's head.
 pub struct Background {
     interrupt: Interrupt,
     wake: Box<dyn Fn() + Send>,
@@ -15,8 +15,8 @@ pub struct Background {
 }
 
 impl Background {
-    /// Runs `work` until `interrupt`, which it looks at, is requested; `wake` ends a rest of it that the
-    /// interrupt does not.
+    /// Runs `work` on a new thread. `work` must end soon after `interrupt` is requested. `wake`
+    /// must end a wait of `work` that the interrupt does not end.
     pub fn start(
         name: &str,
         interrupt: Interrupt,

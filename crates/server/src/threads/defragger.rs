@@ -1,7 +1,9 @@
-//! The thread that defragments while a server holds the pool, when somebody wants it.
+//! The thread that defragments while a server holds the pool, when a user has asked for it. `serve`
+//! starts it.
 //!
-//! Invariant: it has the device when nobody else asks for anything, and its floor beside (`qos`), in steps of 256 KiB; it takes no
-//! turn to write. A run that a server or a process left under way goes on by itself. Called by `serve`.
+//! Invariant: it uses the device when it is idle, and otherwise the I/O floor of defragmentation
+//! (`qos`). It does not take the writer lock. A run that was in progress when a server or process
+//! ended is resumed.
 
 use super::background::Background;
 use crate::calendar;
@@ -18,14 +20,15 @@ use std::time::{Duration, Instant};
 use store::StoreError;
 use units::Origin;
 
-/// It is never alone.
+/// Step sizes. The thread always shares the device with clients.
 const SIZES: StepSizes = StepSizes::new(1 << 20);
-/// Waits while there is nothing to do; a start ends them.
+/// Maximum wait while there is nothing to do. A start ends it.
 const AT_REST: Duration = Duration::from_secs(60);
-/// Time between two records of how far it is, where less was done than asks for one.
+/// Time between two records of the progress, if the work itself asks for none.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
 
-/// Starts the thread; a run that was under way goes on as `take_up` makes it of what was written down, and is left to the next server when this one ends.
+/// Starts the thread. A recorded run that was in progress is resumed: `take_up` restores it. When
+/// the server ends, the run is left to the next one.
 pub fn start(
     held: &Arc<Held>,
     program: &Arc<dyn Program>,
@@ -55,7 +58,7 @@ struct Work {
 }
 
 impl Work {
-    /// Goes on with what was left.
+    /// Resumes the run that was left.
     fn take_up(
         &self,
         zone: &TimeZone,
@@ -104,7 +107,7 @@ impl Work {
         self.say(held.defrag.leave());
     }
 
-    /// What to do after a while of work.
+    /// Acts on the result of a step.
     fn judge(&self, step: TaskStep<StoreError>, host: &TaskHost<'_>) {
         match step {
             TaskStep::News(error) => self

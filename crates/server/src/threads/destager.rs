@@ -1,8 +1,9 @@
-//! The thread that turns what volumes have written into containers.
+//! The thread that makes checkpoints: it destages volume writes from the journal to containers.
+//! `serve` starts it.
 //!
-//! Invariant: works in bounded steps while the journal asks for it, and when nobody has written for
-//! a while, slowly then if clients read; waits otherwise, and after a failure, which is said once. What it
-//! cannot do stays in the journal. Called by `serve`.
+//! Invariant: it works in bounded steps while the journal asks for it. It also works when no client
+//! has written for a while, then slowly if clients read. Otherwise, and after a failure, it waits.
+//! A failure is reported once. Writes that cannot be destaged stay in the journal.
 
 mod pace;
 
@@ -16,16 +17,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use volumes::{Step, Volumes};
 
-/// Who has not written for so long is idle.
+/// Time without writes after which the volumes count as idle.
 const IDLE: Duration = Duration::from_secs(10);
-/// Time between two records of what was read.
+/// Time between two records of the access trace.
 const TRACE_EVERY: Duration = Duration::from_secs(60);
-/// Waits for room, between looks at the wish to stop.
+/// Time between two checks for a stop request, while the disk is too full.
 const HELD_BACK: Duration = Duration::from_millis(100);
-/// Time between two tries of what failed.
+/// Pause after a failure.
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
 
-/// See the module's head. Dropping it stops the thread.
+/// Handle of the thread. Dropping it stops the thread.
 pub struct Destager {
     volumes: Arc<Volumes>,
     stopping: Arc<AtomicBool>,
@@ -72,9 +73,9 @@ struct Work {
     volumes: Arc<Volumes>,
     program: Arc<dyn Program>,
     stopping: Arc<AtomicBool>,
-    /// The failure that was said last.
+    /// The failure that was reported last.
     said: Option<String>,
-    /// What cannot be checkpointed, as it was said last.
+    /// The writes that cannot be destaged, as they were reported last.
     kept: Vec<String>,
 }
 
@@ -86,17 +87,17 @@ impl Work {
             let reads = self.held.reads_asked();
             if traced.elapsed() >= TRACE_EVERY {
                 traced = Instant::now();
-                // It costs heat only.
+                // A lost trace costs heat data only.
                 let _ = self.volumes.store_trace();
             }
             let pressed = self.volumes.wait_for_work(IDLE);
             let written = std::mem::replace(&mut records, self.records()) != records;
             let idle = !pressed && !written && self.is_dirty();
-            // What is left of the disk is the collector's; it makes checkpoints itself.
+            // The remaining disk space belongs to gc, which makes checkpoints itself.
             if self.volumes.wait_while_held_back(HELD_BACK) {
                 continue;
             }
-            // Between two waits a checkpoint may have become due without a call.
+            // A checkpoint may have become due between two waits without a wake-up.
             let due = idle || self.volumes.wants_checkpoint(false);
             if due && !self.stopping.load(Relaxed) {
                 self.checkpoint(Pace::new(idle, reads));
@@ -104,8 +105,8 @@ impl Work {
         }
     }
 
-    /// Steps until the journal asks for no more; when nobody waits for that, until there is nothing left or
-    /// somebody writes.
+    /// Makes steps until the journal asks for no more. A background checkpoint goes on until
+    /// nothing is left or a client writes.
     fn checkpoint(&mut self, mut pace: Pace) {
         let records = self.records();
         while !self.stopping.load(Relaxed) && !self.volumes.wait_while_held_back(Duration::ZERO) {
@@ -115,7 +116,7 @@ impl Work {
                 Ok(Step::Working) => {
                     let rest = pace.rest(began.elapsed());
                     let pressed = !rest.is_zero() && self.volumes.wait_for_work(rest);
-                    // Writers have come, and what they write needs room.
+                    // Writers have come, and their writes need space in the journal.
                     if pressed || self.volumes.wants_checkpoint(false) {
                         pace.hurry();
                     }
@@ -144,7 +145,7 @@ impl Work {
         }
     }
 
-    /// Says what cannot be checkpointed, once.
+    /// Reports new writes that cannot be destaged.
     fn say_kept(&mut self) {
         let kept = self.volumes.kept_writes();
         let kept: Vec<_> = kept.iter().map(ToString::to_string).collect();
@@ -164,7 +165,7 @@ impl Work {
         }
     }
 
-    /// Writers that press do not end this: what failed would fail again.
+    /// Waits after a failure, even if writers need space: the next try would fail again.
     fn pause(&self) {
         let until = std::time::Instant::now() + FAILED_PAUSE;
         while !self.stopping.load(Relaxed) {

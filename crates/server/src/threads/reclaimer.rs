@@ -1,8 +1,10 @@
-//! The thread that collects space while a server holds the pool, when that is due.
+//! The thread that runs garbage collection while a server holds the pool, when it is due. `serve`
+//! starts it.
 //!
-//! Invariant: it takes no turn to write, so that commands never wait for it, and makes way for `gc`; it uses the
-//! device as `gc` does, and more of it only while little is free. Writers wait for it only as long as that
-//! gives something back. When is decided by `maintenance::CollectSchedule`. Called by `serve`.
+//! Invariant: it does not take the writer lock, so commands never wait for it, and it ends its run
+//! when the command `gc` wants to run. It uses the device with the shares of `gc`, and more only
+//! while little space is free. Back-pressure delays writers only as long as gc can free something.
+//! `maintenance::CollectSchedule` decides when a run begins.
 
 use super::background::Background;
 use crate::held::{Collection, Held, TaskHost, fold, seconds};
@@ -20,18 +22,18 @@ use std::time::{Duration, Instant};
 use store::{Discarded, LaneOptions, StoreError};
 use units::Origin;
 
-/// Between two looks at the disk.
+/// Time between two checks of the free space.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Between two looks at the trash.
+/// Time between two checks of the trash.
 const TRASH_EVERY: Duration = Duration::from_secs(30);
-/// Bytes of a step while nobody is in a hurry.
+/// Step of a run that is not urgent, bytes.
 const STEP_BYTES: u64 = 256 << 10;
-/// ... and when little is free.
+/// Step of an urgent run, bytes.
 const STEP_BYTES_URGENT: u64 = 1 << 20;
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_S: u64 = 86_400;
 
-/// Starts the thread. When it ends it lets writers go.
+/// Starts the thread. When it ends, it releases delayed writers.
 pub fn start(
     held: &Arc<Held>,
     program: &Arc<dyn Program>,
@@ -50,7 +52,7 @@ pub fn start(
     Background::start("reclaim", interrupt, move || work.run(), || {})
 }
 
-/// What the trash holds.
+/// Contents of the trash, as far as the schedule needs them.
 #[derive(Clone, Copy, Default)]
 struct Trash {
     since_s: Option<u64>,
@@ -65,7 +67,7 @@ struct Work {
     lane: LaneOptions,
     trash: Trash,
     looked: Option<Instant>,
-    /// The failure that was said last.
+    /// The failure that was reported last.
     said: Option<String>,
 }
 
@@ -79,7 +81,7 @@ impl Work {
         self.held.volumes.keep_free(0);
     }
 
-    /// Collects if that is due.
+    /// Updates the back-pressure and runs gc if it is due.
     fn look(&mut self) {
         self.held.pool.keep_reserve();
         let upkeep = self.held.shares().upkeep;
@@ -113,7 +115,8 @@ impl Work {
         }
     }
 
-    /// Now and then: it reads a part of the catalog. What cannot be read is for others to tell.
+    /// Reads the trash at intervals, because that reads a part of the catalog. Read errors are
+    /// ignored: other code reports them.
     fn look_at_trash(&mut self) {
         if self.looked.is_some_and(|at| at.elapsed() < TRASH_EVERY) {
             return;
@@ -123,7 +126,8 @@ impl Work {
             return;
         };
         let (now, ahead) = (self.held.pool.now(), self.held.collecting.ahead());
-        // What no run has seen yet of a time that is not here: one is to see it soon.
+        // Entries with a time in the future that no run has seen count as due, so that a run sees
+        // them soon.
         let since_s = |since: &Discarded| since.reckoned(now, ahead).map_or(0, seconds);
         let now_s = seconds(now);
         let over = containers
@@ -155,7 +159,7 @@ impl Work {
         }
     }
 
-    /// One run. False: it was stopped.
+    /// Makes one run. Returns false if it was stopped.
     fn run_once(&self, collection: &Collection<'_>, urgency: Urgency) -> Result<bool, StoreError> {
         if urgency == Urgency::Full {
             fold(&self.held.volumes, &self.interrupt);
@@ -192,12 +196,12 @@ impl Work {
         };
         loop {
             if urgency > Urgency::WhenIdle {
-                // As much as maintenance may have at all.
+                // Asks for the largest share that maintenance may have.
                 let stored = self.held.pool.record().stored_bytes.max(1 << 30);
                 let soon = Duration::from_millis(1);
                 self.held.device.finish_within(Flow::Collect, stored, soon);
             }
-            // Writers may have taken what there was when it was planned.
+            // Writers may have used the space since the run was planned.
             if collector.stage() == GcStage::Copying && self.copy_room(urgency) == Some(0) {
                 collector.copy_no_more();
             }
@@ -216,7 +220,8 @@ impl Work {
         }
     }
 
-    /// A run that nobody is in a hurry for makes way for one that somebody is in a hurry for.
+    /// Returns true if the run must end. A run that is not urgent also ends when an urgent one is
+    /// needed.
     fn is_to_stop(&self, collection: &Collection<'_>, urgency: Urgency) -> bool {
         let upkeep = self.held.shares().upkeep;
         if self.interrupt.requested() || !upkeep.collects || collection.is_to_end() {
@@ -228,7 +233,7 @@ impl Work {
         urgency == Urgency::WhenIdle && pressed.is_some()
     }
 
-    /// Bytes that copies may take now; `None`: nobody knows.
+    /// Returns how many bytes copies may use now. `None` if it is unknown.
     fn copy_room(&self, urgency: Urgency) -> Option<u64> {
         let limits = self.held.shares().upkeep.limits;
         limits.copy_room(&self.held.pool, &self.held.volumes, urgency)
@@ -243,7 +248,7 @@ impl Work {
     }
 }
 
-/// Beside a server's clients, as long as the run is wanted.
+/// Host of a run: beside the server's clients, until the run must end.
 struct Beside<'a> {
     work: &'a Work,
     collection: &'a Collection<'a>,

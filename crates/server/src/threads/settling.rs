@@ -1,7 +1,8 @@
-//! The end of a server: what volumes have written goes into containers.
+//! The end of a server: destages what volumes have written. `serve` calls this when no thread and
+//! no client changes volumes any more.
 //!
-//! Invariant: leaves nothing to replay; where that cannot be done, the journal has it. Called by
-//! `serve` when no thread and no client changes volumes any more.
+//! Invariant: on success, the journal has nothing to replay. On failure, the journal keeps the
+//! writes.
 
 use crate::held::Held;
 use crate::program::Program;
@@ -10,16 +11,16 @@ use std::sync::Arc;
 use store::StoreError;
 use volumes::Step;
 
-/// Bytes of a step of the last checkpoint: the service manager hears of each.
+/// Step of the last checkpoint, bytes. The service manager gets a sign of life for each.
 const STEP_BYTES: u64 = 64 << 20;
 
-/// Why something is left to replay.
+/// Reason why the journal must be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum SettleError {
-    /// What was written could not be made durable.
+    /// The writes could not be made durable.
     #[error(transparent)]
     Flush(StoreError),
-    /// It could not be put into containers.
+    /// The writes are durable in the journal and could not be destaged.
     #[error("the last checkpoint; the journal has what was written")]
     Checkpoint(#[source] StoreError),
     /// The journal could not be closed.
@@ -27,14 +28,14 @@ pub enum SettleError {
     Journal(#[source] StoreError),
 }
 
-/// See the module's head.
+/// Flushes, makes the last checkpoint and closes the journal.
 pub fn settle(
     held: &Held,
     notifier: &Notifier,
     program: &Arc<dyn Program>,
 ) -> Result<(), SettleError> {
     let volumes = &held.volumes;
-    // It costs heat only.
+    // A lost trace costs heat data only.
     let _ = volumes.store_trace();
     volumes.flush().map_err(SettleError::Flush)?;
     loop {

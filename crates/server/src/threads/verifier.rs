@@ -1,8 +1,15 @@
-//! The thread that scrubs while a server holds the pool.
+//! The thread that scrubs while a server holds the pool. `serve` starts it.
 //!
-//! Invariant: it has the device when nobody else asks for anything, and otherwise a small share of its
-//! time (`qos`), that rises when a pass would take too long; it holds no turn to write while it reads. What it finds is told at once and noted when it is
-//! its turn to write. Called by `serve`.
+//! Invariant: it uses the device when it is idle, and otherwise a small share of its time (`qos`),
+//! which rises when a pass would take too long. It does not hold the writer lock while it scrubs; a
+//! repair from a replica does. Damage is reported at once, and recorded in the pool when the thread
+//! gets the writer lock.
+//!
+//! ```text
+//! due, or started by a command --> step ... step --> pass ends: record damage, repair
+//!                                    |               from the replica, name affected files
+//!                                    +-- every 30 s: record damage found so far
+//! ```
 
 use super::background::Background;
 use crate::held::{Held, TaskHost, seconds};
@@ -22,24 +29,25 @@ use std::time::{Duration, Instant};
 use store::{CheckDepth, LaneOptions, StoreError};
 use units::{Origin, UnixNanos};
 
-/// It is never alone.
+/// Step sizes. The thread always shares the device with clients.
 const SIZES: StepSizes = StepSizes::new(4 << 20);
-/// Waits while there is nothing to do; a start ends them.
+/// Maximum wait while there is nothing to do. A start ends it.
 const AT_REST: Duration = Duration::from_secs(60);
-/// Damage is noted in the pool so long after it was found, or when the pass ends.
+/// Maximum time between finding damage and recording it in the pool. The end of a pass records it
+/// too.
 const NOTE_AFTER: Duration = Duration::from_secs(30);
-/// Time between two records of how far it is.
+/// Time between two records of the progress.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
-/// A repair gives the device to others after so long.
+/// Maximum time that a repair keeps an I/O grant.
 const TURN_MAX: Duration = Duration::from_millis(20);
-/// Time between two looks at what is left of a pass.
+/// Time between two updates of the work that is left.
 const HURRY_EVERY: Duration = Duration::from_secs(1);
-/// Time between two tries of what failed.
+/// Pause after a failure.
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
-/// Names that are said; all of them says check.
+/// Maximum number of affected names in messages. `check` lists all of them.
 const NAMES_MAX: usize = 20;
 
-/// Starts the thread; a pass that was under way goes on.
+/// Starts the thread. A pass that was in progress is resumed.
 pub fn start(
     held: &Arc<Held>,
     program: &Arc<dyn Program>,
@@ -72,14 +80,14 @@ struct Work {
     findings: ScrubNotes,
     /// A pass has just ended.
     is_finished: bool,
-    /// When the first of what is not noted was found.
+    /// Time when the first unrecorded damage was found.
     unnoted_since: Option<Instant>,
     recorded: Instant,
-    /// When the device was told last how much is left.
+    /// Time when the device was last informed of the work that is left.
     hurried: Instant,
-    /// The failure that was said last.
+    /// The failure that was reported last.
     said: Option<String>,
-    /// Containers put back for readers, of which it was said.
+    /// Number of containers put back for readers that was reported last.
     put_back: u64,
 }
 
@@ -91,7 +99,7 @@ impl MaintenanceTask for Work {
         Flow::Scrub
     }
 
-    /// The lock is held for a step, so that commands can switch it in between.
+    /// Holds the scrub's lock for one step, so that commands can control the scrub in between.
     fn step_with(
         &mut self,
         now_ns: u64,
@@ -145,7 +153,7 @@ impl Work {
         self.record();
     }
 
-    /// Puts back what parity restored for readers, and says so.
+    /// Writes containers back that parity restored for readers, and reports their number.
     fn put_back(&mut self) {
         let pool = &self.held.pool;
         pool.put_back_restored();
@@ -160,7 +168,7 @@ impl Work {
         }
     }
 
-    /// Begins a pass when what was verified last was verified too long ago; waits otherwise.
+    /// Begins a pass if one is due. Otherwise waits.
     fn begin_if_due(&mut self) {
         let shares = self.held.shares();
         let (pool, scrub) = (&self.held.pool, &self.held.scrub);
@@ -183,7 +191,7 @@ impl Work {
         }
     }
 
-    /// What to do after a while of work.
+    /// Acts on the result of a step.
     fn judge(&mut self, step: TaskStep<Unread>, host: &TaskHost<'_>) {
         match step {
             TaskStep::Worked { .. } => {
@@ -205,7 +213,7 @@ impl Work {
         }
     }
 
-    /// Says how much is left to do, and by when.
+    /// Tells the device how much work is left, and how soon it should be done.
     fn hurry(&mut self) {
         let within_s = self.held.shares().scrub_within_s;
         if self.hurried.elapsed() < HURRY_EVERY {
@@ -217,7 +225,7 @@ impl Work {
         } = self.held.scrub.status();
         let done = pass.read_bytes.saturating_add(pass.cached_bytes);
         let (left, within) = match within_s {
-            // No work is due.
+            // Without a time limit, no work is due.
             0 => (0, Duration::MAX),
             _ => (
                 stored_bytes.saturating_sub(done),
@@ -242,7 +250,8 @@ impl Work {
         }
     }
 
-    /// Notes in the pool what is damaged, when it is time; waits for its turn.
+    /// Records damage in the pool, if `now` is true or the damage has waited long enough. Waits for
+    /// the writer lock.
     fn settle(&mut self, now: bool) {
         let is_time = self
             .unnoted_since
@@ -250,7 +259,7 @@ impl Work {
         if !self.findings.is_unnoted() || !(now || is_time) {
             return;
         }
-        // At the end of the server: the last commits have said it, or the next scrub will.
+        // The server is ending. The damage was reported, and the next scrub finds it again.
         let Ok(pool) = self.held.for_writing(&self.interrupt, || ()) else {
             return;
         };
@@ -259,7 +268,7 @@ impl Work {
         self.say_failure(noted.err().map(|e| e.to_string()));
     }
 
-    /// Repairs from the replica, if there is one, what is damaged now or was before.
+    /// Repairs damaged chunks, old and new, from the replica if there is one.
     fn mend(&mut self) {
         let pool = &self.held.pool;
         let replica = self.held.scrub.take_replica();
@@ -291,7 +300,7 @@ impl Work {
         }
     }
 
-    /// Repairs what can be, and names what the damage of the pass reaches.
+    /// Ends a pass: records damage, repairs, and reports the affected files and images.
     fn finish(&mut self) {
         self.settle(true);
         self.mend();
@@ -333,7 +342,8 @@ impl Work {
     }
 }
 
-/// Time that is left for a pass that should take `within_s` from its begin, at least a second.
+/// Returns the time left for a pass that should take `within_s` from its begin. At least one
+/// second.
 fn time_left(now: UnixNanos, began: UnixNanos, within_s: u64) -> Duration {
     let ran_ns = u64::try_from(now.0.saturating_sub(began.0)).unwrap_or(0);
     let left = Duration::from_secs(within_s).saturating_sub(Duration::from_nanos(ran_ns));

@@ -1,7 +1,7 @@
-//! The thread that tells the service manager that this process is not stuck.
+//! The thread that tells the service manager that this process is not stuck. `serve` starts it.
 //!
-//! Invariant: it says so only as long as it is so: what every client needs first, the list of
-//! exports, can be made. Called by `serve`.
+//! Invariant: it reports only while it can make the list of exports, which every new client needs
+//! first. A deadlock there stops the reports.
 
 use crate::exports::HeldExports;
 use crate::systemd::Notifier;
@@ -11,14 +11,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// See the module's head. Dropping it ends the thread.
+/// Handle of the thread. Dropping it ends the thread.
 pub struct Watchdog {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watchdog {
-    /// Says it so often.
+    /// Reports at this interval.
     pub fn start(
         notifier: &Arc<Notifier>,
         interval: Duration,

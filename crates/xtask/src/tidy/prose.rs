@@ -24,6 +24,8 @@ const FINISHED: &[&str] = &[
     "media",
     "nbd",
     "page_cache",
+    "quintet",
+    "server",
     "sim",
     "store",
     "units",

@@ -1,6 +1,6 @@
-//! `backup --stdin` and `--stdin-from-command`: a stream to its end.
+//! `backup --stdin` and `--stdin-from-command`: stores a stream up to its end. `backup` calls this.
 //!
-//! Invariant: nothing is stored of a command that fails.
+//! Invariant: nothing is committed if the command fails.
 
 use super::{REGION_BYTES, identity};
 use crate::cli::BackupArgs;
@@ -83,7 +83,7 @@ fn read_stream(
         progress,
     );
     if root.is_err() {
-        // It may be waiting for us to read on.
+        // The command may be blocked on its output, which is no longer read.
         let _ = child.kill();
     }
     let status = invocation.caller.wait(&mut child);

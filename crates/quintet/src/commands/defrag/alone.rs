@@ -1,6 +1,7 @@
-//! A run in the process of its command, where no server holds the pool.
+//! Runs a defragmentation in the process of its command, if no server holds the pool. `defrag`
+//! calls this.
 //!
-//! Invariant: how far it is is written down now and then; interrupted, it is paused. Called by `defrag`.
+//! Invariant: the progress is recorded regularly. An interrupt pauses the run.
 
 use crate::commands::invocation::Invocation;
 use crate::progress::Progress;
@@ -8,14 +9,14 @@ use maintenance::{Advance, DefragReport, DefragStage, Defragmenter, StepSizes, T
 use server::held::TaskHost;
 use std::time::{Duration, Instant};
 
-/// The user who interrupts waits for so much.
+/// Step sizes. The user who interrupts waits for one step at most.
 const SIZES: StepSizes = StepSizes::new(1 << 20);
-/// Time between two records, where less was done than asks for one.
+/// Time between two records of the progress, if the work itself asks for none.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
-/// Said when it stops before its end.
+/// Message after an interrupt.
 pub const GO_ON: &str = "it is paused; go on: quintet defrag resume";
 
-/// To the end, or until the user says so.
+/// Works until the run has ended or the user interrupts.
 pub fn finish(
     invocation: &Invocation,
     mut run: Defragmenter,
@@ -67,17 +68,17 @@ pub fn finish(
     }
 }
 
-/// What the display of a run has shown.
+/// Progress that was shown last.
 #[derive(Default)]
 pub struct Shown {
     last: Option<(DefragStage, u64, u64)>,
 }
 
 impl Shown {
-    /// Shows what is new.
+    /// Shows the difference to the last report.
     pub fn show(&mut self, progress: &Progress, report: &DefragReport) {
         let now = (report.stage, report.ranges_done, report.moved.bytes);
-        // What was done before is not of this command.
+        // A resumed run begins with the counts of an earlier command: do not show them.
         let (stage, ranges, bytes) =
             self.last
                 .replace(now)

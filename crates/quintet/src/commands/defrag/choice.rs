@@ -1,7 +1,8 @@
-//! Which objects a run is of, how its copies are packed, and whether it is one that was begun before.
+//! Chooses the objects of a run and its compression, and decides whether it resumes an unfinished
+//! run. `defrag` and the server's thread call this.
 //!
-//! Invariant: who asks in the same words goes on where he was; who asks for something else begins anew. Called by `defrag`
-//! and by the server's thread.
+//! Invariant: a run with the same arguments as an unfinished one resumes it. A run with other
+//! arguments begins anew.
 
 use crate::cli::DefragRunArgs;
 use crate::commands::backup::REGION_BYTES as STREAM_REGION_BYTES;
@@ -14,12 +15,12 @@ use server::calendar;
 use server::held::REGION_BYTES;
 use store::{Fragmentable, LaneOptions};
 
-/// As for volumes.
+/// Returns the lane options for copies: as for volumes.
 pub fn lane(invocation: &Invocation) -> anyhow::Result<LaneOptions> {
     invocation.lane(None, REGION_BYTES)
 }
 
-/// What is read from begin to end is better off in regions that pack well.
+/// Chooses larger regions if all objects are read sequentially: they compress better.
 fn packed_for<'a>(
     lane: LaneOptions,
     mut objects: impl Iterator<Item = &'a Fragmentable>,
@@ -34,7 +35,7 @@ fn packed_for<'a>(
     }
 }
 
-/// A new run.
+/// Prepares a new run.
 pub fn begin(
     invocation: &Invocation,
     source: DefragSource,
@@ -58,7 +59,7 @@ pub fn begin(
     Ok(run)
 }
 
-/// The run that was not finished, if this one is to do just the same.
+/// Returns the unfinished run instead of `run` if both have the same arguments.
 pub fn or_recorded(
     invocation: &Invocation,
     source: DefragSource,
@@ -86,7 +87,7 @@ pub fn or_recorded(
     Ok(run)
 }
 
-/// The run that was not finished.
+/// Returns the unfinished run, if there is one.
 pub fn unfinished(
     invocation: &Invocation,
     source: &DefragSource,
@@ -98,7 +99,7 @@ pub fn unfinished(
     Ok(recorded.map(take_up).transpose()?)
 }
 
-/// Goes on with a run that was written down.
+/// Restores a run from its record.
 pub fn taken_up(
     source: DefragSource,
     recorded: RecordedDefrag,
@@ -110,7 +111,8 @@ pub fn taken_up(
     Defragmenter::resume(source, recorded, lane)
 }
 
-/// What was named, else of what was read, else of all volumes; and what was read.
+/// Chooses the objects: those that the user named, else those with an access trace, else all
+/// volumes. Also returns the trace if it is used.
 fn choose(
     invocation: &Invocation,
     source: &DefragSource,
@@ -140,7 +142,7 @@ fn named<'a>(all: &'a [Fragmentable], names: &[String]) -> anyhow::Result<Vec<&'
     let mut found = Vec::new();
     for name in names {
         let mut matching = all.iter().filter(|one| one.name == *name);
-        // Of several of one name, the newest.
+        // Of several objects with one name, the newest.
         let by_name = matching.next_back();
         let by_id = || {
             let mut matching = all.iter().filter(|one| one.id.starts_with(name.as_str()));

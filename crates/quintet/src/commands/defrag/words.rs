@@ -1,4 +1,7 @@
-//! What a run of defragmentation cost and brought, in words and in JSON.
+//! Formats the cost and result of a defragmentation run as text and as JSON. `defrag`, `status` and
+//! `top` call this.
+//!
+//! Invariant: no I/O except to the console.
 
 use crate::commands::invocation::Invocation;
 use crate::json::Object;
@@ -9,7 +12,7 @@ use server::sizes;
 use std::time::Duration;
 use units::UnixNanos;
 
-/// A run that is over.
+/// Prints the report of a run that has ended.
 pub fn show(invocation: &Invocation, dry_run: bool, report: &DefragReport) -> std::io::Result<()> {
     let console = &invocation.console;
     let message = Object::message("summary").boolean("dry_run", dry_run);
@@ -20,7 +23,7 @@ pub fn show(invocation: &Invocation, dry_run: bool, report: &DefragReport) -> st
     Ok(())
 }
 
-/// What was copied, or would be.
+/// Returns the bytes that were copied, or would be.
 fn copied(dry_run: bool, report: &DefragReport) -> u64 {
     match dry_run {
         true => report.wanted_bytes,
@@ -32,7 +35,7 @@ fn percent(dry_run: bool, report: &DefragReport) -> f64 {
     copied(dry_run, report) as f64 * 100.0 / report.mapped_bytes.max(1) as f64
 }
 
-/// For people.
+/// Formats the report as text.
 pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
     let what = if report.is_traced {
         "ranges that were read"
@@ -81,7 +84,7 @@ pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
     lines
 }
 
-/// For programs.
+/// Adds the fields of a report.
 fn numbers(message: Object, dry_run: bool, report: &DefragReport) -> Object {
     let toll = |toll: &Toll| {
         Object::new()
@@ -110,7 +113,7 @@ fn numbers(message: Object, dry_run: bool, report: &DefragReport) -> Object {
         .object("after", toll(&report.after))
 }
 
-/// How far a run is, in one line.
+/// Formats the progress of a run as one line.
 pub(in crate::commands) fn line(status: &DefragStatus) -> String {
     let report = &status.run.report;
     let at = format!("{} of {} ranges", report.ranges_done, report.ranges);
@@ -149,7 +152,7 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
     }
 }
 
-/// The same for programs.
+/// Adds the fields of a run's progress.
 pub(in crate::commands) fn object(message: Object, status: &DefragStatus) -> Object {
     let run = &status.run;
     let stage = match run.report.stage {

@@ -1,6 +1,6 @@
-//! `diff` of two states of an image: which bytes differ, to the chunk.
+//! `diff` of two states of an image: which bytes differ, to the chunk. `diff` calls this.
 //!
-//! Invariant: no data is read, and of the recipes only what differs.
+//! Invariant: no data is read, and only those parts of the recipes that differ.
 
 use crate::commands::invocation::Invocation;
 use crate::console::Console;
@@ -14,7 +14,7 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 use store::Pool;
 
-/// Says the ranges that differ, then how much they are.
+/// Prints the ranges that differ, then their total.
 pub(super) fn diff(
     invocation: &Invocation,
     pool: &Pool,

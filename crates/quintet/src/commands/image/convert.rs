@@ -1,13 +1,13 @@
-//! Other image formats, through qemu-img when it is installed.
+//! Converts other image formats with qemu-img, if it is installed. `image` calls this.
 //!
-//! Invariant: the converted raw file is temporary, sparse, private, and gone afterwards.
+//! Invariant: the converted raw file is temporary, sparse and private, and is deleted afterwards.
 
 use crate::cli::ImageFormat;
 use anyhow::{Context, bail};
 use server::caller::Caller;
 use std::path::{Path, PathBuf};
 
-/// A private temporary file, removed when dropped.
+/// A private temporary file. Dropping it deletes it.
 pub struct TemporaryRaw(PathBuf);
 
 impl TemporaryRaw {
@@ -27,7 +27,7 @@ impl TemporaryRaw {
         }
     }
 
-    /// Where the file is.
+    /// Returns the path of the file.
     pub fn path(&self) -> PathBuf {
         self.0.join("disk.raw")
     }
@@ -39,7 +39,7 @@ impl Drop for TemporaryRaw {
     }
 }
 
-/// The image as a raw file; `None` when it is one.
+/// Converts an image to a raw file. `None` if it is raw already.
 pub fn to_raw(
     caller: &Caller,
     image: &Path,
@@ -63,13 +63,13 @@ pub struct RawPath {
 }
 
 impl RawPath {
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Lets `write` make a raw file and converts it to `out`, which is written over.
+/// Lets `write` make a raw file and converts it to `out`, which is overwritten.
 pub fn from_raw(
     caller: &Caller,
     out: &Path,

@@ -1,7 +1,8 @@
-//! A process that outlives this one for a moment, to unmount what it leaves when it is killed.
+//! The mount guard: a process that outlives the server of a mount for a moment, to unmount what a
+//! killed server leaves. `mount::shown` starts it.
 //!
-//! Invariant: only a mount that nobody serves any more is unmounted. Who kills both leaves the mount to
-//! the next `mount` at that place.
+//! Invariant: it unmounts only a mount that no process serves. If both processes are killed, the
+//! next `mount` at that place unmounts.
 
 use crate::cli::MountGuardArgs;
 use crate::exit::Exit;
@@ -14,14 +15,14 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// The running guard. Dropping it ends it.
+/// The running guard. Dropping it ends the process.
 pub(super) struct Guard(Child);
 
 impl Guard {
-    /// Starts it for an absolute path.
+    /// Starts a guard for an absolute path.
     pub fn start(mountpoint: &Path) -> io::Result<Self> {
-        // Our own program, also when its file was replaced; without what the user gave us to open
-        // the pool, and out of reach of the terminal's Ctrl-C.
+        // /proc/self/exe is this program even if its file was replaced. The guard gets no secrets
+        // of the user, and its own process group keeps it from the terminal's Ctrl-C.
         let path = std::env::var_os("PATH").unwrap_or_default();
         let child = Command::new("/proc/self/exe")
             .arg("mount-guard")
@@ -41,16 +42,16 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // It may have been killed before.
+        // The guard may have been killed already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The guard's own command.
+/// Runs the guard's own command.
 pub(in crate::commands) fn run(args: &MountGuardArgs) -> anyhow::Result<Exit> {
     let server = Pid::from_raw(args.process).context("not a process")?;
-    // A process that is gone has its descriptors closed: nobody serves the mount.
+    // A process that has ended has closed its descriptors, so its mount is not served.
     if let Ok(handle) = pidfd_open(server, PidfdFlags::empty())
         && getppid() == Some(server)
     {

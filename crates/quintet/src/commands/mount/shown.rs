@@ -1,6 +1,6 @@
-//! A mount as a user wants it, started with a guard.
+//! Starts a mount with a guard. `mount` and `serve` call this.
 //!
-//! Invariant: what nobody serves does not stay mounted. Called by `mount` and `serve`.
+//! Invariant: a mount that is no longer served does not stay mounted.
 
 use super::guard::Guard;
 use crate::commands::invocation::Invocation;
@@ -10,16 +10,17 @@ use server::program::Program;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the user wants.
+/// Settings of a mount.
 pub(in crate::commands) struct Settings {
     pub mountpoint: PathBuf,
     pub allow_other: bool,
-    /// With `allow_other`: the kernel enforces modes and owners. If not, nobody writes.
+    /// With `allow_other`: the kernel enforces modes and owners. Without it, a mount with
+    /// `allow_other` is read-only.
     pub enforce: bool,
     pub filter: SnapshotFilter,
 }
 
-/// Mounts and serves, with a guard. `at_end` is called when the session ends, whoever ended it.
+/// Mounts and serves, with a guard. `at_end` is called when the session ends for any reason.
 pub(in crate::commands) fn start(
     invocation: &Invocation,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! A pool's file system without a kernel.
+//! Tests of a pool's file system without a kernel.
 
 use crate::commands;
 use crate::exit::Exit;
@@ -54,7 +54,7 @@ fn files(pool: &Arc<Pool>, directory_bytes_max: usize) -> PoolFiles {
     PoolFiles::new(source, tell)
 }
 
-/// Every node on the way to `path`.
+/// Returns every node on the way to `path`.
 fn walk(files: &PoolFiles, path: &str) -> Result<Vec<Node>, Errno> {
     let mut at = NodeId::ROOT;
     let mut nodes = Vec::new();
@@ -84,7 +84,7 @@ fn nodes_outlive_directories_in_memory_and_places_do_not_outlive_nodes() {
     quintet(&pool_path, &["init", "--no-encryption"]);
     quintet(&pool_path, &["backup", source.to_str().unwrap()]);
     let pool = opened(&pool_path);
-    // Room for all directories, and for one.
+    // A cache for all directories, and one for a single directory.
     for directory_bytes_max in [1 << 20, 1] {
         let files = files(&pool, directory_bytes_max);
         let empty = files.places();
@@ -131,7 +131,7 @@ fn nodes_outlive_directories_in_memory_and_places_do_not_outlive_nodes() {
         for node in &nodes {
             files.forget(*node, 1);
         }
-        // The look-up of the link is still held.
+        // The kernel still knows the link.
         assert_eq!(files.places(), empty + 1);
         assert_eq!(
             files.attributes(nodes[nodes.len() - 1]).err(),

@@ -1,13 +1,13 @@
-//! What a scrub found, as it is told.
+//! Prints the findings of a scrub. `scrub` and the server's scrub thread call this.
 //!
-//! Invariant: each place is told once, when it is found. Called by `scrub` and for the server's thread.
+//! Invariant: each damaged place is printed once, when it is found.
 
 use crate::console::Console;
 use crate::json::Object;
 use maintenance::ScrubFindings;
 use store::Damaged;
 
-/// Tells what a step found.
+/// Prints the findings of a step.
 pub(in crate::commands) fn tell(console: &Console, found: &ScrubFindings) -> std::io::Result<()> {
     for damaged in &found.damaged {
         let text = words(damaged);

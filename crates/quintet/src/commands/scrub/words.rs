@@ -1,4 +1,6 @@
-//! How far a scrub is, for people and for programs.
+//! Formats the progress of a scrub as text and as JSON. `scrub` and `status` call this.
+//!
+//! Invariant: no I/O.
 
 use crate::json::Object;
 use format::phase::TaskPhase;
@@ -8,7 +10,7 @@ use maintenance::ScrubStatus;
 use server::calendar;
 use server::sizes;
 
-/// Two lines for people: what it does, and when everything was last verified.
+/// Returns two lines: the present activity, and the last full verification.
 pub(in crate::commands) fn summary(status: &ScrubStatus, zone: &TimeZone) -> Vec<String> {
     let local = |time| calendar::local(time, zone);
     let ScrubStatus {
@@ -42,7 +44,7 @@ pub(in crate::commands) fn summary(status: &ScrubStatus, zone: &TimeZone) -> Vec
     vec![format!("scrub: {now}"), format!("verified: {verified}")]
 }
 
-/// A pass that has ended, in one line.
+/// Formats a pass that has ended, as one line.
 pub(super) fn done(pass: &Pass) -> String {
     format!(
         "{} containers, {} read from disk, {} verified by readers, {} damaged",
@@ -63,7 +65,7 @@ fn bytes(pass: &Pass, all: u64) -> String {
     )
 }
 
-/// For programs.
+/// Adds the fields of a status.
 pub(in crate::commands) fn object(object: Object, status: &ScrubStatus) -> Object {
     let phase = match status.phase {
         TaskPhase::AtRest => "at_rest",
@@ -85,7 +87,7 @@ pub(in crate::commands) fn object(object: Object, status: &ScrubStatus) -> Objec
     object
 }
 
-/// A pass.
+/// Adds the fields of a pass.
 pub(super) fn numbers(object: Object, pass: &Pass) -> Object {
     object
         .time("began", pass.began)

@@ -1,8 +1,15 @@
-//! `serve`: holds the pool open for writing, serves it, and runs commands for others.
+//! `serve` with the pool open for writing: serves it, and runs commands for clients. `serve` and
+//! `mount` call this.
 //!
-//! Invariant: commands find the control socket only while the lock is held; the order of the end is:
-//! no new clients, commands stop, requests are answered, what was written goes into containers, the
-//! pool is closed. Nothing that is left behind, after any end, keeps the next one from starting.
+//! Invariant: the control socket answers only while the pool's lock is held. Nothing that a server
+//! leaves behind, however it ends, keeps the next one from starting.
+//!
+//! ```text
+//! start: pool --> control socket (clients wait) --> volumes, journal replay --> NBD, metrics
+//!        --> threads --> control --> mount --> READY
+//! end:   gc and defragmentation --> commands stop --> unmount --> NBD requests are answered
+//!        --> other threads --> last checkpoint (settle) --> the pool is closed
+//! ```
 
 use super::{announce, signals, wait};
 use crate::cli::{ReplicaArgs, ServeHeldArgs};
@@ -35,9 +42,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time that commands get to stop, and users of files to close them.
+/// Time limit for commands to stop and for files to be closed.
 const COMMANDS_LIMIT: Duration = Duration::from_secs(20);
-/// Sizes that a journal can have.
+/// Allowed sizes of a journal.
 const JOURNAL_BYTES: RangeInclusive<u64> = 2 << 20..=64 << 30;
 
 pub(super) fn run(invocation: &Invocation, args: &ServeHeldArgs) -> anyhow::Result<Exit> {
@@ -50,7 +57,7 @@ pub(super) fn run(invocation: &Invocation, args: &ServeHeldArgs) -> anyhow::Resu
     hold(invocation, args, settings.as_ref(), false)
 }
 
-/// Until the mount is unmounted: what is open may take its time then, nothing else is served.
+/// Serves until the mount is unmounted, and nothing else. Open files may take their time.
 pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> anyhow::Result<Exit> {
     let args = ServeHeldArgs {
         nbd_socket: None,
@@ -67,15 +74,15 @@ pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> any
     hold(invocation, &args, Some(settings), true)
 }
 
-/// `to_the_end`: ends with the mount, and not before.
+/// `to_the_end`: the server ends with the mount, and not before.
 fn hold(
     invocation: &Invocation,
     args: &ServeHeldArgs,
     mount: Option<&Settings>,
     to_the_end: bool,
 ) -> anyhow::Result<Exit> {
-    // Memory that this process asks for must not wait for pages of file systems that are on its own
-    // disks. Only root may say so; others have no such file systems.
+    // Memory allocations of this process must not wait for dirty pages of file systems on its own
+    // volumes. Only root may set this; file systems of other users are not on such volumes.
     let _ = rustix::process::configure_io_flusher_behavior(true);
     let environment = &invocation.caller.environment;
     let console = &invocation.console;
@@ -89,14 +96,14 @@ fn hold(
     notifier.say("STATUS=opening the pool");
     let memory = MemoryPlan::of(invocation.settings.memory_bytes, args.journal);
     let pool = invocation.open_behind(&device, &memory)?;
-    // Who comes from here on waits, instead of finding the pool locked.
+    // Clients that come from here on wait, instead of finding the pool locked.
     let socket = ControlSocket::bind(invocation.settings.pool()?).context("control socket")?;
     notifier.say("STATUS=replaying the journal");
     let volumes = invocation.volumes_of(pool, &memory, args.journal)?;
     volumes.trace(!args.no_trace);
     let path = std::path::absolute(invocation.settings.pool()?)?;
     let held = Held::new(path, volumes, device, shares, memory);
-    // It may be away for a while: volumes are served without it.
+    // The replica may be absent for a while: volumes are served without it.
     match replica_of(invocation, &args.replica) {
         Ok(Some(replica)) => held.scrub.repair_from(replica),
         Ok(None) => {}
@@ -162,9 +169,10 @@ fn hold(
         .transpose()?;
     wait(invocation, signals, &|| said(&held, control.clients()))?;
     notifier.say("STOPPING=1\nSTATUS=stopping");
-    // First: writers may wait for it.
+    // Ends first: writers may wait for its back-pressure.
     drop(reclaimer);
-    // Before commands that wait for its run hear of the end: the next server goes on with it.
+    // Ends before the commands that wait for its run: they then report that the next server resumes
+    // it.
     drop(defragger);
     if !control.stop(COMMANDS_LIMIT) {
         console.warn("some commands did not end in time");
@@ -183,7 +191,7 @@ fn hold(
     Ok(Exit::Done)
 }
 
-/// What SIGUSR1 is answered with.
+/// Returns the answer to SIGUSR1.
 fn said(held: &Held, commands: usize) -> String {
     let live = Live::of(held);
     format!(

@@ -1,7 +1,7 @@
-//! What the threads of a server say, and the replica that they repair from.
+//! Implements the services that a server's threads need from the program. The server's threads call
+//! this.
 //!
-//! Invariant: the words and lines are those of the commands that do the same. Called by the server's
-//! threads.
+//! Invariant: messages are the same as those of the commands that do the same work.
 
 use crate::commands::replica::mend;
 use crate::commands::scrub::tell;
@@ -24,7 +24,8 @@ impl Program for Console {
     }
 
     fn found(&self, found: &ScrubFindings) {
-        // Nobody reads the output of a server's thread in JSON but as lines like these.
+        // The findings of a server's thread are printed to its console. If the output fails, the
+        // scrub goes on.
         let _ = tell(self, found);
     }
 

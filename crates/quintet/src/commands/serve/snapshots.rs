@@ -1,7 +1,7 @@
-//! `serve nbd`: stored images in place, read-only, without holding the pool.
+//! `serve nbd`: serves stored images read-only, without holding the pool for writing. `serve` calls
+//! this.
 //!
-//! Invariant: what is served is what the newest commit at the start held; later backups do not
-//! disturb it.
+//! Invariant: it serves the newest commit at its start. Later backups do not change that.
 
 use super::{announce, image_volume, signals, wait};
 use crate::cli::NbdArgs;
@@ -61,10 +61,10 @@ pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exi
     Ok(Exit::Done)
 }
 
-/// What an export shows: an object and the snapshot that holds it.
+/// Source of an export: an object and its snapshot.
 struct Source<'a> {
     snapshot: &'a Snapshot,
-    /// Path of a file in a tree; empty for images and streams.
+    /// Path of a file in a tree. Empty for images and streams.
     path: Vec<u8>,
     root: ObjectRoot,
 }
@@ -78,7 +78,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// `SNAPSHOT:/PATH`: a file of a tree.
+    /// Resolves `SNAPSHOT:/PATH`: a file of a tree.
     fn file(pool: &Pool, snapshots: &'a [Snapshot], name: &str) -> anyhow::Result<Self> {
         let (wanted, path) = split_path(OsStr::new(name))?;
         let path = normal(&path.unwrap_or_default());
@@ -99,8 +99,8 @@ impl<'a> Source<'a> {
 
 type Chosen<'a> = BTreeMap<String, Source<'a>>;
 
-/// Exports by name: each image's newest state and all its states, volumes' snapshots, or only what was
-/// asked for.
+/// Returns the exports by name: the requested ones, or else all states of images, the plain names
+/// of their newest states, and snapshots of volumes.
 fn chosen<'a>(
     snapshots: &'a KnownSnapshots,
     wanted: &[String],
@@ -116,7 +116,7 @@ fn chosen<'a>(
         chosen.insert(name.clone(), source);
     }
     if wanted.is_empty() {
-        // Oldest first: the newest state keeps the plain name.
+        // The order is oldest first, so the plain name ends up with the newest state.
         for snapshot in snapshots.iter() {
             let name = &snapshot.name;
             match snapshot.kind {
@@ -127,7 +127,7 @@ fn chosen<'a>(
                 SnapshotKind::Volume => {}
                 SnapshotKind::Tree | SnapshotKind::Stream => continue,
             }
-            // A volume's name is never an image's.
+            // The name of a volume never means an image.
             if !snapshots.is_volume(name) {
                 chosen.insert(name.clone(), Source::whole(snapshot));
             }
@@ -141,7 +141,7 @@ fn chosen<'a>(
     }
 }
 
-/// What clients get that ask for no name: the image, when there is only one.
+/// Returns the default export: the image, if there is only one.
 fn only_image(chosen: &Chosen<'_>) -> Option<String> {
     let mut plain = chosen
         .keys()

@@ -43,7 +43,7 @@ fn by_name_and_latest() {
     let id = |text: &str| choose(&pool, text, &all).map(|s| s.id.0[0]);
     assert_eq!(id("10").unwrap(), 0x10);
     assert_eq!(id("1010").unwrap(), 0x10);
-    // The newest of files; of others only where there are no files.
+    // The newest snapshot of files; of other kinds only if there are no files.
     assert_eq!(id("latest").unwrap(), 0x11);
     let disks: Vec<Snapshot> = pool.iter().skip(2).cloned().collect();
     assert_eq!(choose(&disks, "latest", &all).unwrap().id.0[0], 0x30);

@@ -1,7 +1,8 @@
-//! Clients of a server that have snapshots open which were forgotten: what keeps their space in use.
+//! Clients of a server that have forgotten snapshots open and so keep their space in use. `status`
+//! calls this.
 //!
-//! Invariant: a snapshot counts as forgotten only when the whole list could be read and does not name it. Called
-//! by `status`.
+//! Invariant: a snapshot counts as forgotten only if the whole list could be read and does not
+//! contain it.
 
 use crate::json::Object;
 use jiff::tz::TimeZone;
@@ -10,10 +11,10 @@ use std::collections::BTreeSet;
 use store::{HolderKind, Pool, SnapshotHolder};
 use units::SnapshotId;
 
-/// Digits of a snapshot's name that people see.
+/// Number of digits of a snapshot's id in text.
 const SHORT_DIGITS: usize = 8;
 
-/// Those who have something open that is not `listed`.
+/// Returns the holders of snapshots that are not in `listed`.
 pub(super) fn of_forgotten(
     pool: &Pool,
     listed: impl Iterator<Item = SnapshotId>,
@@ -26,7 +27,8 @@ pub(super) fn of_forgotten(
     holders
 }
 
-/// For programs: snapshot, kind (nbd or mount), name, since when, how many connections or open files.
+/// Formats a holder as JSON: snapshot, kind (nbd or mount), name, begin, number of connections or
+/// open files.
 pub(super) fn object(holder: &SnapshotHolder) -> Object {
     Object::new()
         .text("snapshot", &holder.snapshot.to_string())
@@ -36,7 +38,7 @@ pub(super) fn object(holder: &SnapshotHolder) -> Object {
         .integer("opens", holder.opens)
 }
 
-/// For people.
+/// Formats a holder as text.
 pub(super) fn line(holder: &SnapshotHolder, zone: &TimeZone) -> String {
     let id = holder.snapshot.to_string();
     let id = id.get(..SHORT_DIGITS).unwrap_or(&id);

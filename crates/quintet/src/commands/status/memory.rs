@@ -1,9 +1,11 @@
-//! The part of `status` that says who gets how much memory, for programs.
+//! The memory plan in the JSON of `status`, which calls this.
+//!
+//! Invariant: no I/O.
 
 use crate::json::Object;
 use server::memory_plan::MemoryPlan;
 
-/// A plan; `used` knows what some of its owners have in use.
+/// Formats a plan. `used` lists the present use of some consumers.
 pub fn object(plan: &MemoryPlan, used: &[(&str, u64)]) -> Object {
     let shares = plan.shares().into_iter().map(|(name, bytes)| {
         let share = Object::new()

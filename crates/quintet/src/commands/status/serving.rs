@@ -1,4 +1,6 @@
-//! The part of `status` that a server knows.
+//! The part of `status` about a running server. `status` calls this.
+//!
+//! Invariant: it reads counters only.
 
 use super::upkeep;
 use crate::commands::qos;
@@ -11,7 +13,7 @@ use server::held::{CopyState, Held, Live};
 use server::settings::flow_name;
 use server::sizes;
 
-/// For people: name and value.
+/// Returns names and values as text.
 pub fn lines(held: &Held, live: &Live, zone: &TimeZone) -> Vec<(&'static str, String)> {
     let clients: u64 = live.exports.values().map(|export| export.clients).sum();
     let used = live.exports.values().filter(|e| e.clients > 0).count();
@@ -111,7 +113,7 @@ fn copy_words(copy: &CopyState) -> String {
     )
 }
 
-/// For programs.
+/// Formats the same as JSON.
 pub fn object(held: &Held, live: &Live) -> Object {
     let exports = live.exports.iter().map(|(name, export)| {
         let object = Object::new()

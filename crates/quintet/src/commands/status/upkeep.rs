@@ -1,4 +1,6 @@
-//! The part of `status` about what a server begins by itself.
+//! The part of `status` about gc and scrubs that a server begins by itself. `status` calls this.
+//!
+//! Invariant: it reads counters and records only.
 
 use crate::json::Object;
 use jiff::tz::TimeZone;
@@ -8,7 +10,7 @@ use server::held::{Collected, Held, Initiator, Live};
 use server::sizes;
 use units::UnixNanos;
 
-/// Collecting space, for people.
+/// Formats the state of gc as text.
 pub fn collecting(held: &Held, live: &Live, zone: &TimeZone) -> String {
     let status = &live.collecting;
     let mut words = Vec::new();
@@ -32,7 +34,7 @@ pub fn collecting(held: &Held, live: &Live, zone: &TimeZone) -> String {
     words.join("; ")
 }
 
-/// The last run, for people.
+/// Formats the last gc run as text.
 pub fn ended(last: &Collected, zone: &TimeZone) -> String {
     let how = match last.is_complete {
         true => "",
@@ -71,7 +73,7 @@ fn due(next: &NextCollect, live: &Live, zone: &TimeZone) -> String {
     }
 }
 
-/// When the next scrub begins, for people.
+/// Formats when the next scrub begins.
 pub fn scrubbing(held: &Held, zone: &TimeZone) -> String {
     let shares = held.shares();
     let created = held.pool.config().created;
@@ -99,7 +101,7 @@ fn local(at_s: u64, zone: &TimeZone) -> String {
     calendar::local(UnixNanos(ns.saturating_mul(1_000_000_000)), zone)
 }
 
-/// Who, for people.
+/// Returns the name of the run's origin.
 fn name(by: Initiator) -> &'static str {
     match by {
         Initiator::Command => "a command",
@@ -109,7 +111,7 @@ fn name(by: Initiator) -> &'static str {
     }
 }
 
-/// Collecting space, for programs.
+/// Formats the state of gc as JSON.
 pub fn object(held: &Held, live: &Live) -> Object {
     let status = &live.collecting;
     let totals = &status.totals;
@@ -136,7 +138,7 @@ pub fn object(held: &Held, live: &Live) -> Object {
     object
 }
 
-/// The last run, for programs.
+/// Adds the fields of the last gc run.
 pub fn last(object: Object, prefix: &str, run: &Collected) -> Object {
     let by = match run.by {
         Initiator::Command => "command",

@@ -1,4 +1,6 @@
-//! One picture of `top`: what happened between two looks.
+//! One frame of `top`: the activity between two readings. `top` calls this.
+//!
+//! Invariant: no I/O.
 
 use crate::commands::table::Table;
 use crate::console::printable;
@@ -9,27 +11,27 @@ use server::sizes;
 use std::time::Duration;
 use volumes::CacheTally;
 
-/// Lines above the table.
+/// Number of lines above the table.
 const HEAD_LINES: usize = 6;
 
-/// See the module's head.
+/// One frame. See the module's head.
 pub struct Frame<'a> {
     pub uptime: Duration,
-    /// As `status` says it.
+    /// The state that `status` shows.
     pub state: &'static str,
     pub last: &'a Live,
     pub now: &'a Live,
 }
 
-/// An export in this picture.
+/// An export in this frame.
 struct Row<'a> {
     name: &'a str,
     export: &'a ExportReading,
-    /// Since the last look.
+    /// Requests since the last reading.
     asked: Reading,
     /// Reads and writes, for latencies.
     transfers: KindReading,
-    /// Where reads were answered from.
+    /// Where reads found their data.
     cache: CacheTally,
 }
 
@@ -43,7 +45,7 @@ impl Frame<'_> {
         count(self.now).saturating_sub(count(self.last)) as f64 / self.seconds()
     }
 
-    /// Busiest first.
+    /// Returns the rows, the busiest first.
     fn rows(&self) -> Vec<Row<'_>> {
         let none = Reading::default();
         let mut rows: Vec<Row<'_>> = self
@@ -63,7 +65,7 @@ impl Frame<'_> {
                     asked,
                 }
             })
-            // States that nobody uses any more are not worth a line.
+            // Snapshots without clients and requests get no row.
             .filter(|row| {
                 row.export.volume_bytes.is_some() || row.export.clients > 0 || row.is_busy()
             })
@@ -72,7 +74,7 @@ impl Frame<'_> {
         rows
     }
 
-    /// At most so many lines.
+    /// Returns at most `rows_max` lines.
     pub fn lines(&self, rows_max: usize) -> Vec<String> {
         let mut lines = vec![self.head(), self.journal(), self.cache(), self.nbd()];
         lines.push(String::new());
@@ -177,7 +179,7 @@ impl Frame<'_> {
         )
     }
 
-    /// The same for programs.
+    /// Formats the same as JSON.
     pub fn message(&self) -> Object {
         let seconds = self.seconds();
         let exports = self.rows().into_iter().map(|row| {
@@ -227,7 +229,7 @@ impl Row<'_> {
         self.asked.all().count > 0
     }
 
-    /// Part of the chunks and pages that were in memory.
+    /// Formats the share of chunks and pages that were in memory.
     fn hits(&self) -> String {
         let (looks, misses) = (self.cache.looks(), self.cache.misses);
         match looks {
@@ -236,13 +238,13 @@ impl Row<'_> {
         }
     }
 
-    /// Requests under way at a time, on average (Little's law).
+    /// Returns the mean number of requests in flight (Little's law).
     fn queue(&self, seconds: f64) -> f64 {
         self.asked.all().busy_us as f64 / 1e6 / seconds
     }
 }
 
-/// What the page cache has done since the start, and holds.
+/// Formats the page cache's counters since its start, and its size.
 pub fn cache_object(cache: &page_cache::Counters) -> Object {
     Object::new()
         .integer("hits_by_place", cache.hits_by_place)
@@ -254,7 +256,7 @@ pub fn cache_object(cache: &page_cache::Counters) -> Object {
         .integer("unwritten_bytes", cache.bytes_unwritten)
 }
 
-/// `2d 3h`, `3h 12m`, `12m 5s`, `5s`.
+/// Formats `2d 3h`, `3h 12m`, `12m 5s`, `5s`.
 pub fn uptime(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);

@@ -1,4 +1,7 @@
-//! `volume list`: asks the server what there is now, or reads what was committed last.
+//! `volume list`: shows the present volumes of the server, or those of the last commit. `volume`
+//! calls this.
+//!
+//! Invariant: it changes nothing.
 
 use crate::commands::invocation::Invocation;
 use crate::commands::table::Table;
@@ -75,13 +78,14 @@ pub fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A state of this volume.
+/// Returns true if the snapshot is one of this volume.
 fn is_of(snapshot: &Snapshot, volume: &str) -> bool {
     let name = snapshot.name.rsplit_once('@').map(|(name, _)| name);
     snapshot.kind == SnapshotKind::Volume && name == Some(volume)
 }
 
-/// What it was cloned from or rolled back to; digits when that is gone.
+/// Returns the snapshot that the volume was cloned from or rolled back to. The id if that snapshot
+/// was deleted.
 fn origin(record: &VolumeRecord, snapshots: &[Snapshot]) -> Option<String> {
     if record.origin == units::SnapshotId::default() {
         return None;
@@ -104,7 +108,7 @@ fn chunk_bytes(record: &VolumeRecord) -> u64 {
     }
 }
 
-/// Fields of a volume.
+/// Adds the fields of a volume.
 pub fn volume(object: Object, status: &VolumeStatus) -> Object {
     let record = &status.record;
     object

@@ -1,6 +1,7 @@
-//! Leases over a real socket: what is counted, who dies and stays away, what is nonsense.
+//! Tests of leases over a real socket: counts, clients that die or keep their grant, malformed
+//! requests. Part of the tests of `control`.
 //!
-//! Invariant: no test waits for a time but as a limit. Part of the tests of `control`.
+//! Invariant: times are used as limits only, and no test sleeps for a fixed time.
 
 use super::*;
 use crate::control::Leases;
@@ -44,7 +45,7 @@ fn until(what: impl Fn() -> bool) {
     }
 }
 
-/// A client that does as it is told.
+/// A client that sends exactly the bytes that a test says.
 struct Raw(UnixStream);
 
 impl Raw {
@@ -60,7 +61,7 @@ impl Raw {
         (&self.0).write_all(&ask.encode()).unwrap();
     }
 
-    /// The next answer but for "waits"; `None`: the server has ended it.
+    /// Returns the next answer other than "waits". `None`: the server has closed the connection.
     fn hears(&self) -> Option<u32> {
         loop {
             let mut bytes = [0; lease::Answer::BYTES];
@@ -110,7 +111,7 @@ fn beside_others_a_lease_ends_with_its_reads() {
     let _control = serve_device(top.path(), Arc::clone(&device));
     let restore = leases(top.path(), Flow::Restore);
     let begin = |bytes| restore.enter(Asker::UNKNOWN, Direction::Read, true, bytes);
-    // Alone nobody waits for it.
+    // A client that is alone waits for no other.
     drop([(); 3].map(|()| begin(2 << 20)));
     let _client = device.enter(Asker::UNKNOWN, Direction::Read, true, 4096);
     read(&restore, 3 << 20);
@@ -152,11 +153,12 @@ fn turns_of_who_dies_or_does_not_come_back_are_others() {
     let [dies, _sleeps] = [(); 2].map(|()| has_turn());
     let since = Instant::now();
     drop(dies);
-    // As many as a disk has for them would be there, but for the dead one; then the sleeper's is over.
+    // A disk has two grants for them. The dead client's is free; the sleeping client's ends after
+    // its limit.
     let _others = [(); 2].map(|()| has_turn());
     assert!(since.elapsed() < SOON);
 
-    // Maintenance has one turn at a time on a disk; it is the same there.
+    // Maintenance has one grant at a time on a disk. The same limits hold for it.
     let scrub = |wanted| {
         let client = Raw::new(top.path(), Flow::Scrub);
         client.ask(wanted, Used::default());
@@ -224,7 +226,7 @@ fn without_a_server_everything_passes() {
     assert_eq!(of(&device, Flow::Restore).turns, 1);
 }
 
-/// Two servers that scrub with each other as replicas would wait for ever.
+/// Without the limit, two servers that scrub with each other as replicas would wait for ever.
 #[test]
 fn who_has_a_turn_elsewhere_waits_a_limited_time() {
     let top = tempfile::tempdir().unwrap();
@@ -235,7 +237,7 @@ fn who_has_a_turn_elsewhere_waits_a_limited_time() {
     let users: Vec<_> = (0..8)
         .map(|_| device.enter(Asker::UNKNOWN, Direction::Read, true, 4096))
         .collect();
-    // These have the device for as long as this reads.
+    // These grants occupy the device during the read.
     read(&scrub, 5 << 20);
     until(|| of(&device, Flow::Scrub).waiting == 0);
     (0..100).for_each(|_| read(&scrub, 5 << 20));
@@ -264,7 +266,7 @@ fn nonsense_ends_who_says_it_and_nobody_else() {
     let control = serve_device(top.path(), Arc::clone(&device));
     let good = leases(top.path(), Flow::Restore);
     read(&good, KIB);
-    // A client of volumes it is not.
+    // A reader of the pool may not claim to be a client of volumes.
     assert_eq!(
         Raw::new(top.path(), Flow::ForegroundNonSequential).hears(),
         None
@@ -275,7 +277,7 @@ fn nonsense_ends_who_says_it_and_nobody_else() {
     let half = Raw::new(top.path(), Flow::Restore);
     (&half.0).write_all(&[0; Ask::BYTES - 1]).unwrap();
     assert_eq!(half.hears(), None);
-    // What it says that it has read is at most what it was given.
+    // The server counts at most as many bytes as it granted.
     let boasts = Raw::new(top.path(), Flow::Restore);
     let used = Used {
         reads: u32::MAX,
@@ -287,7 +289,7 @@ fn nonsense_ends_who_says_it_and_nobody_else() {
     let granted = boasts.hears().unwrap();
     boasts.ask(0, used);
     until(|| of(&device, Flow::Restore).leased_bytes == u64::from(granted));
-    // Who sends and does not listen is ended, and its turn is not kept.
+    // The server disconnects a client that sends and does not read, and drops its grant.
     let deaf = Raw::new(top.path(), Flow::Restore);
     let ask = Ask {
         wanted: 1,
@@ -312,7 +314,7 @@ fn many_leases_leave_room_for_commands() {
         })
         .collect();
     let late = Raw::new(top.path(), Flow::Backup);
-    // The server may have refused it, and closed the connection, before this is sent.
+    // The server may have refused the client and closed the connection already.
     let (wanted, used) = (1, Used::default());
     let _ = (&late.0).write_all(&Ask { wanted, used }.encode());
     assert_eq!(late.hears(), None);

@@ -24,7 +24,7 @@ fn snapshot(id: u8, second: i64, host: &str, tags: &[&str]) -> Snapshot {
     }
 }
 
-/// Every path, with what it leads to.
+/// Collects every path and its target.
 fn paths(views: &Views, view: usize, above: &str, into: &mut Vec<String>) {
     let mut from = 0;
     while let Some((number, (name, target))) = views.views[view].from(from) {
@@ -86,7 +86,7 @@ fn snapshots_stand_in_one_place_and_links_lead_there() {
     assert_eq!(all_paths(&views), expected);
 }
 
-/// `latest` is of files where there are some, as for every command.
+/// `latest` prefers snapshots of files, as in every command.
 #[test]
 fn latest_is_the_newest_of_files() {
     let mut tree = snapshot(0x11, 0, "h", &["t"]);

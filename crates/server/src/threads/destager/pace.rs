@@ -1,36 +1,39 @@
-//! How fast a checkpoint goes that nobody waits for.
+//! Pace of background checkpoints. The destager calls this.
 //!
-//! It reads what was written back from the journal, record by record and in another order, and stores it: on a disk
-//! with arms it would keep the head busy for a minute or more. While clients read, it has a tenth of the time; where nobody
-//! does, and where writers wait for room in the journal, all of it.
+//! A checkpoint reads the journal in another order than it was written and stores the data again.
+//! On a hard disk, that keeps the head busy for a minute or more. While clients read, a background
+//! checkpoint takes a tenth of the time. It takes all of the time if no client reads, or if writers
+//! wait for space in the journal.
 //!
-//! Invariant: no clock, no I/O: the caller says what clients have asked and how long a step took. Called
-//! by the destager.
+//! Invariant: no clock and no I/O: the caller passes the number of client reads and the duration of
+//! steps.
 
 use std::time::Duration;
 
-/// Of a step for writers who wait for room, bytes: others that change volumes wait so long.
+/// Step for writers that wait for space, bytes. Administrative changes of volumes wait for one
+/// step.
 const STEP_BYTES: u64 = 8 << 20;
-/// Of one for nobody: who begins to read waits so long at most.
+/// Step of a background checkpoint, bytes. A client that begins to read waits for one step at most.
 const IDLE_STEP_BYTES: u64 = 1 << 20;
-/// Of one beside clients who read.
+/// Step of a background checkpoint while clients read, bytes.
 const GENTLE_STEP_BYTES: u64 = 128 << 10;
-/// Rests are so many times as long as the steps before them, ...
+/// A rest is this many times as long as the step before it, ...
 const REST_SHARE: u32 = 9;
-/// ... and not longer than this.
+/// ... and at most this long.
 const REST_MAX: Duration = Duration::from_secs(2);
 
-/// See the module's head.
+/// Pace of a checkpoint. See the module's head.
 #[derive(Debug)]
 pub(super) struct Pace {
     nobody_waits: bool,
-    /// That clients had asked for when it was looked at last.
+    /// Number of client reads at the last step.
     reads: u64,
     is_gentle: bool,
 }
 
 impl Pace {
-    /// For a checkpoint that somebody waits for, or not; clients had asked for so many reads some time ago.
+    /// `nobody_waits` is true for a background checkpoint. `reads` is a recent number of client
+    /// reads.
     pub fn new(nobody_waits: bool, reads: u64) -> Self {
         Self {
             nobody_waits,
@@ -39,17 +42,17 @@ impl Pace {
         }
     }
 
-    /// Whether nobody waits for it, still.
+    /// Returns true if this is still a background checkpoint.
     pub fn nobody_waits(&self) -> bool {
         self.nobody_waits
     }
 
-    /// From now on somebody does.
+    /// Notes that writers wait for this checkpoint from now on.
     pub fn hurry(&mut self) {
         self.nobody_waits = false;
     }
 
-    /// Bytes of the next step. By now clients have asked for so many reads.
+    /// Returns the size of the next step, bytes. `reads` is the present number of client reads.
     pub fn step_bytes(&mut self, reads: u64) -> u64 {
         let have_read = std::mem::replace(&mut self.reads, reads) != reads;
         self.is_gentle = self.nobody_waits && have_read;
@@ -60,7 +63,7 @@ impl Pace {
         }
     }
 
-    /// How long to leave the device alone after a step that took so long.
+    /// Returns how long to leave the device alone after a step of this duration.
     pub fn rest(&self, took: Duration) -> Duration {
         match self.is_gentle {
             true => took.saturating_mul(REST_SHARE).min(REST_MAX),
@@ -75,7 +78,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A megabyte of records that take 5 ms each, while somebody reads 30 times a second, or not.
+    /// Processes one megabyte of records that take 5 ms each, beside this many reads per second,
+    /// and returns the share of time in steps.
     fn busy_percent(mut pace: Pace, reads_per_s: u32) -> u128 {
         let (mut now, mut busy, mut done) = (Duration::ZERO, Duration::ZERO, 0);
         while done < 8 << 20 {
