@@ -20,6 +20,7 @@ const FINISHED: &[&str] = &[
     "media",
     "nbd",
     "page_cache",
+    "qos",
     "units",
     "volume",
 ];
