@@ -18,7 +18,7 @@ const ABSENT_NS: u64 = 1_000_000_000;
 
 impl Scheduler {
     /// Charges `bytes` more to a task that was admitted at `since_ns` to an idle device
-    /// ([`Grant::Idle`]) and still uses it. Returns false if a user has arrived, if it is too early
+    /// ([`super::Grant::Idle`]) and still uses it. Returns false if a user has arrived, if it is too early
     /// for a seek, or if another task is due. The caller then completes the request at once and
     /// offers another one.
     pub fn go_on(

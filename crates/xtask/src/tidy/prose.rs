@@ -23,6 +23,7 @@ const FINISHED: &[&str] = &[
     "qos",
     "units",
     "volume",
+    "volumes",
 ];
 
 /// Longest line with a comment, characters. rustfmt limits code to the same width.
