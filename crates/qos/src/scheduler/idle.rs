@@ -18,9 +18,9 @@ const ABSENT_NS: u64 = 1_000_000_000;
 
 impl Scheduler {
     /// Charges `bytes` more to a task that was admitted at `since_ns` to an idle device
-    /// ([`super::Grant::Idle`]) and still uses it. Returns false if a user has arrived, if it is too early
-    /// for a seek, or if another task is due. The caller then completes the request at once and
-    /// offers another one.
+    /// ([`super::Grant::Idle`]) and still uses it. Returns false if a user has arrived, if it is
+    /// too early for a seek, or if another task is due. The caller then completes the request at
+    /// once and offers another one.
     pub fn go_on(
         &mut self,
         flow: Flow,

@@ -14,6 +14,7 @@ const FINISHED: &[&str] = &[
     "conformance",
     "duet",
     "erasure",
+    "evaluation",
     "format",
     "fragpicker",
     "fuse",
