@@ -1,8 +1,9 @@
 //! A disk in virtual time: seek, rotation, transfer, and the drive's own read-ahead.
 //!
-//! The worlds of this crate call this. Invariant: pure arithmetic over the caller's time, so the
-//! same requests take the same time on every machine: of floating point, only operations that IEEE
-//! 754 rounds exactly. The disk serves one request at a time; the caller decides the order.
+//! The worlds of this crate call this.
+//! Invariant: pure arithmetic over the caller's time, so the same requests take the same time on
+//! every machine: of floating point, only operations that IEEE 754 rounds exactly. The disk serves
+//! one request at a time; the caller decides the order.
 
 /// Nanoseconds since the start of the run.
 pub type Ns = u64;

@@ -1,7 +1,7 @@
 //! Tables in Markdown, plots in SVG, and the pages that contain them.
 //!
-//! The pages of this crate call this. Invariant: text outside the marks of a page is kept; text
-//! between them comes from a run.
+//! The pages of this crate call this.
+//! Invariant: text outside the marks of a page is kept; text between them comes from a run.
 
 use std::fmt::Write;
 use std::path::Path;

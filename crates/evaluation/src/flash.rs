@@ -1,8 +1,8 @@
 //! An SSD in virtual time: the cost of a read, by the pieces that it consists of.
 //!
-//! The worlds of this crate call this. Invariant: pure arithmetic. One read at a time, like the
-//! published loads. Three models of the same drive explain the loss of fragmented reads
-//! differently.
+//! The worlds of this crate call this.
+//! Invariant: pure arithmetic. One read at a time, like the published loads. Three models of the
+//! same drive explain the loss of fragmented reads differently.
 
 use crate::disk::{Ns, SECOND};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,9 @@
 //! Duet's table: maintenance at idle priority beside a web server, on one disk, with and without
 //! page events.
 //!
-//! The program `evaluation` calls this; so does a small test. Invariant: driver, sessions, page
-//! cache and its eviction are the real ones. Disk, queue and web server are models in virtual time.
+//! The program `evaluation` calls this; so does a small test.
+//! Invariant: driver, sessions, page cache and its eviction are the real ones. Disk, queue and web
+//! server are models in virtual time.
 
 pub mod files;
 pub mod grid;

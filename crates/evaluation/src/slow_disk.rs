@@ -1,9 +1,9 @@
 //! A volume that is as slow as a disk, in real time: bytes in memory behind a [`Disk`].
 //!
-//! The example `slow_disk` mounts it, for measurements of the program. Invariant: one request at a
-//! time has the head. Like a drive, it serves the request next that is reached first, but none
-//! waits for long. A request takes at least the time of the model. If its thread wakes late, the
-//! delay is not added to the next request.
+//! The example `slow_disk` mounts it, for measurements of the program.
+//! Invariant: one request at a time has the head. Like a drive, it serves the request next that is
+//! reached first, but none waits for long. A request takes at least the time of the model. If its
+//! thread wakes late, the delay is not added to the next request.
 
 use crate::disk::{Disk, MILLISECOND, Ns, Request};
 use parking_lot::{Condvar, Mutex};

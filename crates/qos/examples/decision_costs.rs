@@ -1,8 +1,8 @@
 //! Measures the cost of a decision: `cargo run --release -p qos --example decision_costs`.
 //!
 //! Prints processor time of this thread, as Linux counts it, for a request that is offered, handed
-//! out and completed: the best of several batches. Invariant: elapsed time is not measured, so
-//! other processes do not change the result much.
+//! out and completed: the best of several batches.
+//! Invariant: elapsed time is not measured, so other processes do not change the result much.
 
 use qos::{Direction, EdgeThrottle, Flow, LatencyTargets, Request, Scheduler, Settings};
 use std::hint::black_box;

@@ -3,8 +3,9 @@
 //! A task earns its share of passing time. It spends what it earned in a gap between user requests,
 //! or after [`PATIENCE_NS`] without a gap while users wait.
 //!
-//! The scheduler calls this. Invariant: over any interval, a floor yields at most its share of the
-//! interval, plus its earnings during [`PATIENCE_NS`], plus one request.
+//! The scheduler calls this.
+//! Invariant: over any interval, a floor yields at most its share of the interval, plus its
+//! earnings during [`PATIENCE_NS`], plus one request.
 
 /// Remaining work of a maintenance task, and when it is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

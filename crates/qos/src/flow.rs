@@ -11,7 +11,7 @@ pub enum Flow {
     ForegroundNonSequential = 0,
     /// Sequential requests of volume clients.
     ForegroundSequential = 1,
-    /// Reading snapshots for users.
+    /// Restores: reading snapshots for users.
     Restore = 2,
     /// Storing snapshots.
     Backup = 3,

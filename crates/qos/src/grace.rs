@@ -19,7 +19,8 @@
 //!                                      ns(), space_ns() ──> scheduler
 //! ```
 //!
-//! The scheduler calls this. Invariant: no I/O and no clock; the wait stays within [`GraceLimits`].
+//! The scheduler calls this.
+//! Invariant: no I/O and no clock; the wait stays within [`GraceLimits`].
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,8 @@
 //! Guesses the kind of a device from its latencies: virtual disks report wrong kinds.
 //!
-//! The `device` crate calls this for short reads that are not sequential. Invariant: the guess
-//! follows the last few dozen reads. Two limits with a gap between them keep it from oscillating.
+//! The `device` crate calls this for short reads that are not sequential.
+//! Invariant: the guess follows the last few dozen reads. Two limits with a gap between them keep
+//! it from oscillating.
 
 /// Kinds of devices that are scheduled differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

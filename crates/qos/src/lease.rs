@@ -9,10 +9,10 @@
 //! server:             Waits, Granted         Granted
 //! ```
 //!
-//! Both ends of the program's control socket call this. Invariant: no I/O. Messages have fixed
-//! sizes, are little-endian, and reserved bytes are 0. Decoding any bytes yields a message within
-//! the limits or [`Malformed`]. The ends may be different versions of the program: a changed layout
-//! gets a new [`MAGIC`].
+//! Both ends of the program's control socket call this.
+//! Invariant: no I/O. Messages have fixed sizes, are little-endian, and reserved bytes are 0.
+//! Decoding any bytes yields a message within the limits or [`Malformed`]. The ends may be
+//! different versions of the program: a changed layout gets a new [`MAGIC`].
 
 use crate::flow::Flow;
 

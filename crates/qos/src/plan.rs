@@ -1,15 +1,16 @@
 //! User-defined settings of the scheduler, for every kind of device.
 //!
 //! The `device` crate holds the plan and knows the device. The program builds a plan from the
-//! user's settings. Invariant: a checked plan yields checked settings for each kind of device.
+//! user's settings.
+//! Invariant: a checked plan yields checked settings for each kind of device.
 
 use crate::edge::LatencyTargets;
 use crate::flow::ByFlow;
 use crate::kind::DeviceKind;
 use crate::settings::{InvalidShares, Settings};
 
-// A user's read may wait for a maintenance step that holds what it needs. The read must find room
-// at the device even then.
+// A maintenance step at the device may wait for a region that a user is reading (single-flight).
+// The user's read must find room at the device even then, or both would wait for ever.
 const _: () = {
     assert!(Settings::DISK.maintenance_in_flight_max < Settings::DISK.in_flight_max);
     assert!(Settings::SSD.maintenance_in_flight_max < Settings::SSD.in_flight_max);

@@ -1,9 +1,9 @@
 //! Chooses the request that uses the device next.
 //!
-//! The `device` crate calls this under the lock of the device's queue. Invariant: a user request
-//! waits only for maintenance that is already at the device, and for one floor request of a task
-//! that found no gap for a while. Every flow with a share gets it while the device is busy. An
-//! offered request is handed out at most once.
+//! The `device` crate calls this under the lock of the device's queue.
+//! Invariant: a user request waits only for maintenance that is already at the device, and for one
+//! floor request of a task that found no gap for a while. Every flow with a share gets it while the
+//! device is busy. An offered request is handed out at most once.
 
 mod idle;
 mod queue;

@@ -1,7 +1,7 @@
 //! Settings of a scheduler. They can change while it runs.
 //!
-//! [`crate::Plan`] builds and checks them. Invariant: checked settings leave device time to every
-//! flow.
+//! [`crate::Plan`] builds and checks them.
+//! Invariant: checked settings leave device time to every flow.
 
 use crate::flow::{ByFlow, Flow};
 use crate::grace::GraceLimits;

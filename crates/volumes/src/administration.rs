@@ -1,7 +1,8 @@
 //! Creates, clones, snapshots, resizes, rolls back and deletes volumes.
 //!
-//! The server calls this. Invariant: each change is one commit: after a crash it happened
-//! completely or not at all. Clones, snapshots and rollbacks cost the same for any size.
+//! The server calls this.
+//! Invariant: each change is one commit: after a crash it happened completely or not at all.
+//! Clones, snapshots and rollbacks cost the same for any size.
 
 use super::checkpointer::Driver;
 use super::engine::Engine;

@@ -1,9 +1,10 @@
 //! Back-pressure: delays writers when the journal, the memory for pieces, or the pool's disk runs
 //! full.
 //!
-//! The write path calls this. Invariant: pieces that no root holds take at most their share of
-//! memory, plus one piece of each writer in progress. Writers wait; readers do not. A checkpoint
-//! begins before half of the space is taken, so that writers continue during it.
+//! The write path calls this.
+//! Invariant: pieces that no root holds take at most their share of memory, plus one piece of each
+//! writer in progress. Writers wait; readers do not. The driver is woken before active pieces fill
+//! half of that memory, so that writers continue during a checkpoint.
 
 mod admission;
 mod restraint;

@@ -1,7 +1,8 @@
 //! Holds what all parts of the engine use: the pool, the journal, the page cache, and their
 //! options.
 //!
-//! Every part of the engine refers to it. Invariant: it has no lock of its own and knows no volume.
+//! Every part of the engine refers to it.
+//! Invariant: it has no lock of its own and knows no volume.
 
 use super::VolumesOptions;
 use super::decisions::{AccessOptions, Meters};

@@ -1,7 +1,7 @@
 //! Divides the memory budget of volumes.
 //!
-//! [`crate::Volumes`] uses the numbers; the program's plan shows the same ones. Invariant: pure
-//! arithmetic. The shares never exceed the budget.
+//! [`crate::Volumes`] uses the numbers; the program's plan shows the same ones.
+//! Invariant: pure arithmetic. The shares never exceed the budget.
 
 /// Memory of open volumes without the journal's, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Finds what changed in a writable volume since a state.
 //!
-//! Handles call this. Invariant: ranges in the overlays count as changed, to the byte. The recipes
-//! of one moment are compared for the rest.
+//! Handles call this.
+//! Invariant: ranges in the overlays count as changed, to the byte. The recipes of one moment are
+//! compared for the rest.
 
 use super::engine::Engine;
 use super::live::LiveVolume;

@@ -5,10 +5,10 @@
 //!        └─ failure: start over; full disk: thaw        └─ damaged: carry forward
 //! ```
 //!
-//! The driver of checkpoints, writers that help, and administration call this. Invariant: one
-//! thread at a time works on a checkpoint. After a failure it starts over. The journal is trimmed
-//! only below the first write that no committed root holds. On a full disk a checkpoint takes what
-//! fits and leaves the space that garbage collection and deletion need.
+//! The driver of checkpoints, writers that help, and administration call this.
+//! Invariant: one thread at a time works on a checkpoint. After a failure it starts over. The
+//! journal is trimmed only below the first write that no committed root holds. On a full disk a
+//! checkpoint takes what fits and leaves the space that garbage collection and deletion need.
 
 mod carrying;
 mod round;
@@ -96,8 +96,8 @@ pub(super) enum Purpose {
     Exact,
 }
 
-/// Adds to a checkpoint's commit: may change the records, returns more edits and the change of the
-/// number of entries.
+/// Adds to a checkpoint's commit: may change the records. Returns more edits and by how much they
+/// change the number of snapshots.
 pub(super) type AtCommit<'a> =
     dyn FnMut(&mut BTreeMap<VolumeId, VolumeRecord>) -> (Vec<Edit>, i64) + 'a;
 

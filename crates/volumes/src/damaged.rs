@@ -1,6 +1,7 @@
 //! Reports damage: writes that volumes lost, and writes that stay in the journal because of it.
 //!
-//! The server calls this. Invariant: a loss is reported until a user acknowledges it.
+//! The server calls this.
+//! Invariant: a loss is reported until a user acknowledges it.
 
 use super::Volumes;
 use super::kept::KeptWrites;

@@ -1,8 +1,8 @@
 //! Decisions that follow access patterns (DDFS, ATC'18). Each has a switch and a counter, so that
 //! its gain can be measured.
 //!
-//! Reads of volumes and views, and checkpoints, use this. Invariant: a switch changes costs, and
-//! never what is read or what survives.
+//! Reads of volumes and views, and checkpoints, use this.
+//! Invariant: a switch changes costs, and never what is read or what survives.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -7,11 +7,11 @@
 //! checkpoint ─> commit: list the containers in the pool, then apply
 //! ```
 //!
-//! The write path, reads, flushes and checkpoints call this. Invariant: a record of chunks is
-//! appended after its chunks were stored. A flush is acknowledged after all their containers are
-//! durable. A checkpoint commits the containers before it applies the records. These lanes share
-//! unfinished chunks with no other session: their duplicates are stored when
-//! [`DirectLanes::settle`] returns.
+//! The write path, reads, flushes and checkpoints call this.
+//! Invariant: a record of chunks is appended after its chunks were stored. A flush is acknowledged
+//! after all their containers are durable. A checkpoint commits the containers before it applies
+//! the records. These lanes share unfinished chunks with no other session: their duplicates are
+//! stored when [`DirectLanes::settle`] returns.
 
 mod lanes;
 

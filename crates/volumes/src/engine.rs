@@ -11,9 +11,10 @@
 //! backing
 //! ```
 //!
-//! [`crate::Volumes`], its handles and the driver of checkpoints call this. Invariant: a part knows
-//! only parts below it. Locks are held for a moment, except the checkpointer's driver, which is
-//! held for a step of a checkpoint. Other threads wait for the driver only if there is no space.
+//! [`crate::Volumes`], its handles and the driver of checkpoints call this.
+//! Invariant: a part knows only parts below it. Locks are held for a moment, except the
+//! checkpointer's driver, which is held for a step of a checkpoint. Other threads wait for the
+//! driver only if there is no space.
 
 use super::VolumesOptions;
 use super::back_pressure::BackPressure;

@@ -1,9 +1,9 @@
 //! Fetches ahead: a bounded queue, and a few threads that read its ranges into the page cache while
 //! the reader uses earlier ones.
 //!
-//! Fronts submit ranges; [`super::Volumes`] ends the threads. Invariant: queued and running parts
-//! together stay within the limit of bytes. A range that does not fit is dropped; no caller waits.
-//! Errors are dropped too: the reader will meet them itself.
+//! Fronts submit ranges; [`super::Volumes`] ends the threads.
+//! Invariant: queued and running parts together stay within the limit of bytes. A range that does
+//! not fit is dropped; no caller waits. Errors are dropped too: the reader will meet them itself.
 
 use super::backing::Backing;
 use super::decisions::Meters;

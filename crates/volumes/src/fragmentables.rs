@@ -1,6 +1,7 @@
 //! Lists the objects that can be defragmented, with the object numbers of open volumes.
 //!
-//! Maintenance calls this. Invariant: the numbers belong to volumes that are open now.
+//! Maintenance calls this.
+//! Invariant: the numbers belong to volumes that are open now.
 
 use super::Volumes;
 use store::{Fragmentable, Result, trace_key};

@@ -1,9 +1,10 @@
 //! Front of an open volume or view: classifies its requests, and remembers where its streams are
 //! due for another look.
 //!
-//! Reads call this. Invariant: a hint that never changes what is read. A hit in the page cache
-//! costs a few loads and no lock. A request is judged only if it misses, or if it reaches a place
-//! where a stream is due (decision 23). A front takes at most 3 KiB.
+//! Reads call this.
+//! Invariant: a hint that never changes what is read. A hit in the page cache costs a few loads and
+//! no lock. A request is judged only if it misses, or if it reaches a place where a stream is due
+//! (decision 23). A front takes at most 3 KiB.
 
 use super::decisions::Meters;
 use access_pattern::{

@@ -1,8 +1,8 @@
 //! Implements [`Volume`] for a live volume: translates errors, and waits where a request is
 //! durable.
 //!
-//! Front ends call this through the trait. Invariant: a handle has no state of its own. Any number
-//! of handles of one volume are coherent.
+//! Front ends call this through the trait.
+//! Invariant: a handle has no state of its own. Any number of handles of one volume are coherent.
 
 use super::changes::VolumeChanges;
 use super::engine::Engine;

@@ -12,10 +12,11 @@
 //! open: survey, replay <── slots, reach record       trim: slots become free <────────┘
 //! ```
 //!
-//! Volumes and recovery call this. Invariant: records appended before a flush that returned survive
-//! power loss at any instant. After power loss, replay yields a prefix of the appended records, in
-//! order; the others never reappear. A position is never used twice. After a failed write or sync,
-//! the journal fails until it is opened again.
+//! Volumes and recovery call this.
+//! Invariant: records appended before a flush that returned survive power loss at any instant.
+//! After power loss, replay yields a prefix of the appended records, in order; the others never
+//! reappear. A position is never used twice. After a failed write or sync, the journal fails until
+//! it is opened again.
 
 mod batch;
 mod damage;

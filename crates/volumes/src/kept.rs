@@ -1,9 +1,10 @@
 //! Kept writes: no checkpoint can take them, because data below them is damaged. They stay in the
 //! journal.
 //!
-//! Checkpoints, writers and the server call this. Invariant: damage to one volume affects no other.
-//! Its kept writes count as used neither in the journal nor in memory, so that other volumes
-//! continue. A volume that keeps more than a share refuses writes.
+//! Checkpoints, writers and the server call this.
+//! Invariant: damage to one volume affects no other. Its kept writes count as used neither in the
+//! journal nor in memory, so that other volumes continue. A volume that keeps more than a share
+//! refuses writes.
 
 use media::MediaErrorKind;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Compares the journal and the memory for pieces with the thresholds of checkpoints.
 //!
-//! Checkpoints, writers and the driver of checkpoints call this. Invariant: computes only and never
-//! waits. A checkpoint begins before half of the space is taken, so that writers continue during
-//! it.
+//! Checkpoints, writers and the driver of checkpoints call this.
+//! Invariant: computes only and never waits. A checkpoint is due before active pieces fill half of
+//! the memory for pieces: the other half is for writes during the checkpoint.
 
 use super::backing::Backing;
 use super::kept::Kept;

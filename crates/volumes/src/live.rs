@@ -1,9 +1,9 @@
 //! One open volume: its layers, and the locks that order writes and checkpoints.
 //!
-//! Handles, the write path and checkpoints call this. Invariant: the layers of one moment hold what
-//! was acknowledged at that moment or is being written. Every write is in the journal before it is
-//! in the active overlay, and both happen behind the gate. So a freeze at journal position P finds
-//! exactly the writes below P.
+//! Handles, the write path and checkpoints call this.
+//! Invariant: the layers of one moment hold what was acknowledged at that moment or is being
+//! written. Every write is in the journal before it is in the active overlay, and both happen
+//! behind the gate. So a freeze at journal position P finds exactly the writes below P.
 
 mod read;
 

@@ -1,7 +1,8 @@
 //! Records acknowledged writes that the journal lost to damage.
 //!
-//! Checkpoints add losses; the server lists them. Invariant: every loss that is listed here is also
-//! recorded in the journal's files until a user acknowledges it.
+//! Checkpoints add losses; the server lists them.
+//! Invariant: every loss that is listed here is also recorded in the journal's files until a user
+//! acknowledges it.
 
 use super::backing::Backing;
 use super::overlay::Piece;

@@ -1,7 +1,7 @@
 //! Reports memory by owner.
 //!
-//! Status and metrics of the server call this. Invariant: cheap. Each owner counts its own memory
-//! and keeps to its share.
+//! Status and metrics of the server call this.
+//! Invariant: cheap. Each owner counts its own memory and keeps to its share.
 
 use super::Volumes;
 use super::overlay::PIECE_BYTES;

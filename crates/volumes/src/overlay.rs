@@ -1,8 +1,9 @@
 //! Overlay: interval map from byte ranges of a volume to writes that its recipe does not have yet.
 //!
-//! Live volumes, checkpoints and replay call this. Invariant: pieces do not overlap. Of two writes
-//! to one byte, the one with the higher journal position stays, in whatever order they are
-//! inserted. An overlay holds no user data and does no I/O.
+//! Live volumes, checkpoints and replay call this.
+//! Invariant: pieces do not overlap. Of two writes to one byte, the one with the higher journal
+//! position stays, in whatever order they are inserted. An overlay holds no user data and does no
+//! I/O.
 
 use chunk_store::recipe::ChunkRun;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The journal of a pool: volumes open it; other readers inspect it.
 //!
-//! [`Volumes::open`] and check call this. Invariant: only opening writes, and only after all roots
-//! are durable.
+//! [`Volumes::open`] and check call this.
+//! Invariant: only opening writes, and only after all roots are durable.
 //!
 //! [`Volumes::open`]: crate::Volumes::open
 

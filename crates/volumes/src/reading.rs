@@ -6,9 +6,10 @@
 //!                       └─ hole: zeroes            └─ first miss: judge, submit read-ahead
 //! ```
 //!
-//! Live volumes, views and the fetcher call this. Invariant: every copied byte was verified against
-//! its fingerprint by the thread that read it. A request is judged once, at its first miss. Its
-//! read-ahead is queued before the request waits for the device.
+//! Live volumes, views and the fetcher call this.
+//! Invariant: every copied byte was verified against its fingerprint by the thread that read it. A
+//! request is judged once, at its first miss. Its read-ahead is queued before the request waits for
+//! the device.
 
 use super::backing::Backing;
 use super::front::Front;

@@ -1,7 +1,8 @@
 //! Registry of open volumes, by id.
 //!
-//! Checkpoints and administration call this. Invariant: each record here is the committed one. The
-//! lock is held for a moment; no holder waits for a volume's gate.
+//! Checkpoints and administration call this.
+//! Invariant: each record here is the committed one. The lock is held for a moment; no holder waits
+//! for a volume's gate.
 
 use super::live::LiveVolume;
 use format::volume::VolumeRecord;

@@ -1,7 +1,8 @@
 //! Replays the journal into overlays when volumes are opened.
 //!
-//! [`Volumes::open`](crate::Volumes::open) calls this. Invariant: a record is entered unless its
-//! volume was deleted or its root holds the write. Chunks that were not durable are skipped.
+//! [`Volumes::open`](crate::Volumes::open) calls this.
+//! Invariant: a record is entered unless its volume was deleted or its root holds the write. Chunks
+//! that were not durable are skipped.
 
 use super::journal::Record;
 use super::live::layout_log2;

@@ -1,9 +1,9 @@
 //! Finds chunks of a snapshot in memory, where similar volumes may have them. Maintenance can use
 //! these instead of the device.
 //!
-//! Replication and garbage collection call this. Invariant: returned bytes equal what is stored
-//! under their fingerprint. Dirty pages have no fingerprint and are never returned. The similarity
-//! of volumes is a hint.
+//! Replication and garbage collection call this.
+//! Invariant: returned bytes equal what is stored under their fingerprint. Dirty pages have no
+//! fingerprint and are never returned. The similarity of volumes is a hint.
 
 use super::Volumes;
 use format::recipe::Layout;

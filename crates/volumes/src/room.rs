@@ -1,8 +1,9 @@
 //! Space on the pool's disk that volumes may take, and how much of it acknowledged writes still
 //! need.
 //!
-//! The checkpointer and admission call this. Invariant: a checkpoint leaves the space that garbage
-//! collection and deletion need, because they free space for the next one.
+//! The checkpointer and admission call this.
+//! Invariant: a checkpoint leaves the space that garbage collection and deletion need, because they
+//! free space for the next one.
 
 use super::backing::Backing;
 use super::direct::DirectLanes;

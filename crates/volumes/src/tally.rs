@@ -1,8 +1,9 @@
 //! Counts where requests for one volume, or one view, found their chunks.
 //!
-//! Reads count; the program shows the counters. Invariant: every chunk or page that a request
-//! looked up is counted once. Read-ahead and checkpoints are not counted. A read from the journal
-//! counts once for each piece. A request adds its counts once.
+//! Reads count; the program shows the counters.
+//! Invariant: every chunk or page that a request looked up is counted once. Read-ahead and
+//! checkpoints are not counted. A read from the journal counts once for each piece. A request adds
+//! its counts once.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

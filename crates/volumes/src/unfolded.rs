@@ -1,9 +1,10 @@
 //! Reports to garbage collection what volumes refer to and no root names yet.
 //!
-//! Garbage collection calls this before it marks. Invariant: a chunk that was stored or found for a
-//! volume before the call is reported, unless a commit or a later write made it unnecessary; that
-//! commit or write is then durable when the call returns. So nothing needs a chunk that is neither
-//! reported nor reachable from a root, even after a crash.
+//! Garbage collection calls this before it marks.
+//! Invariant: a chunk that was stored or found for a volume before the call is reported, unless a
+//! commit or a later write made it unnecessary; that commit or write is then durable when the call
+//! returns. So nothing needs a chunk that is neither reported nor reachable from a root, even after
+//! a crash.
 
 use super::Volumes;
 use super::checkpointer::Driver;
@@ -20,9 +21,9 @@ impl OpenVolumes for Volumes {
     /// See the module's head. Waits for a running step of a checkpoint, and for one sync.
     fn visit_unfolded(&self, needed: &mut dyn Needed) -> Result<()> {
         let engine = &self.engine;
-        // A writer that chose a place before this has entered it into the overlay after it. The
-        // lock is not held from here on: a writer that chooses now sees which containers were
-        // marked for deletion.
+        // Every writer that chose a place before this call has now entered it into its overlay.
+        // The lock is not held from here on: a writer that chooses now sees which containers are
+        // retired.
         drop(engine.direct.choosing_alone());
         {
             let driver = engine.checkpointer.driver.lock();

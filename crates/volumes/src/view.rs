@@ -1,8 +1,8 @@
 //! Serves snapshots, and other objects of the pool, as read-only disks. They share the page cache
 //! with the volumes: a chunk that one of them has read is a hit for all.
 //!
-//! [`Volumes::view`] creates a view; front ends call it through [`Volume`]. Invariant: all returned
-//! bytes were verified. Damage is an I/O error for the damaged range only.
+//! [`Volumes::view`] creates a view; front ends call it through [`Volume`].
+//! Invariant: all returned bytes were verified. Damage is an I/O error for the damaged range only.
 
 use super::Volumes;
 use super::backing::Backing;

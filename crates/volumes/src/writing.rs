@@ -6,9 +6,9 @@
 //!             └─ yes ─> store whole chunks ─> append fingerprints ─> insert
 //! ```
 //!
-//! Handles call this. Invariant: every write is in the journal before it is in the active overlay,
-//! and both happen behind the gate. A writer that waits for space holds neither the gate nor the
-//! state.
+//! Handles call this.
+//! Invariant: every write is in the journal before it is in the active overlay, and both happen
+//! behind the gate. A writer that waits for space holds neither the gate nor the state.
 
 use super::engine::Engine;
 use super::live::{LiveVolume, PAGE_BYTES};

@@ -1,7 +1,7 @@
 //! The backed-up stream: pieces that change a little from one generation to the next.
 //!
-//! The pool calls this. Invariant: no two pieces ever have the same bytes; the same seed gives the
-//! same history.
+//! The pool calls this.
+//! Invariant: no two pieces ever have the same bytes; the same seed gives the same history.
 
 use media::{Random, SeededRandom};
 use sim::Seed;

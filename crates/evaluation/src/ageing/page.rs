@@ -1,6 +1,7 @@
 //! The page of ageing: restore speed of the newest generation, by generation and by maintenance.
 //!
-//! The program `evaluation` calls this. Invariant: all figures come from runs.
+//! The program `evaluation` calls this.
+//! Invariant: all figures come from runs.
 
 use super::history::PIECE_BYTES;
 use super::pool::{Generation, Settings, Upkeep, run};

@@ -1,7 +1,8 @@
 //! Blobs with places on a disk, so that reading them takes time.
 //!
-//! The store calls this through [`Blobs`]. Invariant: blobs lie one after another in the order in
-//! which they were put. A deleted blob leaves a hole.
+//! The store calls this through [`Blobs`].
+//! Invariant: blobs lie one after another in the order in which they were put. A deleted blob
+//! leaves a hole.
 
 use crate::disk::{Disk, DiskModel, Ns, Request};
 use media::{Barrier, Blobs, MediaError, Put};

@@ -1,7 +1,7 @@
 //! One pool through all generations, with one kind of maintenance.
 //!
-//! The page calls this; so does a test. Invariant: every restore is compared with its backup, byte
-//! by byte.
+//! The page calls this; so does a test.
+//! Invariant: every restore is compared with its backup, byte by byte.
 
 use super::history::History;
 use super::placed::{PlacedBlobs, Toll};

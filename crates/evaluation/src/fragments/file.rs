@@ -1,6 +1,7 @@
 //! A file and the places of its blocks.
 //!
-//! The runs call this. Invariant: no two blocks have the same place.
+//! The runs call this.
+//! Invariant: no two blocks have the same place.
 
 use fragpicker::{BLOCK_BYTES, Layout, Piece};
 use sim::Seed;

@@ -1,6 +1,7 @@
 //! Published loads: which ranges are read.
 //!
-//! The runs call this. Invariant: the same seed gives the same reads.
+//! The runs call this.
+//! Invariant: the same seed gives the same reads.
 
 use fragpicker::Access;
 use sim::Seed;

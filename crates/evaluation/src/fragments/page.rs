@@ -1,7 +1,7 @@
 //! FragPicker's page: the published tables beside ours.
 //!
-//! The program `evaluation` calls this. Invariant: published figures are constants here; all others
-//! come from runs.
+//! The program `evaluation` calls this.
+//! Invariant: published figures are constants here; all others come from runs.
 
 use super::file::File;
 use super::load::Load;

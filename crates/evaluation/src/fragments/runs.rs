@@ -1,7 +1,7 @@
 //! Times reads after a way of defragmentation, and counts what that wrote.
 //!
-//! The page calls this; so does a test. Invariant: every way of defragmentation starts from the
-//! same file.
+//! The page calls this; so does a test.
+//! Invariant: every way of defragmentation starts from the same file.
 
 use super::file::File;
 use super::load::Load;

@@ -1,7 +1,7 @@
 //! Files of the experiment: their places, which are hot, which are fragmented.
 //!
-//! The world and its tasks call this. Invariant: each file has a place of its own. Everything
-//! follows from the seed.
+//! The world and its tasks call this.
+//! Invariant: each file has a place of its own. Everything follows from the seed.
 
 use super::settings::{FILE_BYTES, Settings};
 use sim::Seed;

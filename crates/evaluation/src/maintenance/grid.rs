@@ -1,7 +1,7 @@
 //! Runs all cells of an experiment independently, several at a time.
 //!
-//! The page calls this; so does a small test. Invariant: results do not depend on the number of
-//! threads.
+//! The page calls this; so does a small test.
+//! Invariant: results do not depend on the number of threads.
 
 use super::settings::{Kind, Load, Picks, Settings, THREE};
 use super::world::{Outcome, World};

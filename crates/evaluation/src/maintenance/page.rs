@@ -1,7 +1,7 @@
 //! Duet's page: the published table beside ours, the saved I/O, and what was calibrated.
 //!
-//! The program `evaluation` calls this. Invariant: published figures are constants here; all others
-//! come from the grid.
+//! The program `evaluation` calls this.
+//! Invariant: published figures are constants here; all others come from the grid.
 
 use super::grid::{Grid, OVERLAPS, Tasks, UTILISATIONS, Variant, highest};
 use super::settings::Settings;

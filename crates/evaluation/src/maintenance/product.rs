@@ -4,7 +4,8 @@
 //! it continues, also with the next file, until the web server has a request. The product's tasks
 //! do the same.
 //!
-//! The world calls this. Invariant: each grant is completed once.
+//! The world calls this.
+//! Invariant: each grant is completed once.
 
 use super::settings::{CHUNK_BYTES, FILE_BYTES, Kind};
 use super::web::Asked;

@@ -1,7 +1,7 @@
 //! Parameters of an experiment: sizes, times, tasks.
 //!
-//! The grid and the page use this. Invariant: each calibrated value is marked as such; no other
-//! value was fitted.
+//! The grid and the page use this.
+//! Invariant: each calibrated value is marked as such; no other value was fitted.
 
 use crate::disk::{DiskModel, MILLISECOND, Ns, SECOND};
 

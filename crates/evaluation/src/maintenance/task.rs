@@ -1,8 +1,9 @@
 //! A maintenance task over files, run by the real driver.
 //!
-//! The driver calls this in the world's steps. Invariant: cached chunks are taken from the page
-//! cache. All others become requests that wait for the disk at idle priority. A file counts as
-//! processed when its requests are made; the world ends a task when they are served as well.
+//! The driver calls this in the world's steps.
+//! Invariant: cached chunks are taken from the page cache. All others become requests that wait for
+//! the disk at idle priority. A file counts as processed when its requests are made; the world ends
+//! a task when they are served as well.
 
 use super::files::Files;
 use super::settings::{CHUNK_BYTES, CHUNKS, FILE_BYTES, FRAME_BYTES, Kind};

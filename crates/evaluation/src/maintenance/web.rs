@@ -1,6 +1,7 @@
 //! The web server: when it requests which file.
 //!
-//! The world calls this. Invariant: the same seed gives the same requests.
+//! The world calls this.
+//! Invariant: the same seed gives the same requests.
 
 use super::files::Files;
 use super::settings::{Load, Picks};

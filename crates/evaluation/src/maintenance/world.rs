@@ -1,10 +1,11 @@
 //! One run: a disk, a page cache, a web server, and maintenance at idle priority, as events in
 //! virtual time.
 //!
-//! The grid calls this. Invariant: a request at idle priority begins only if no request of the web
-//! server waits and none has ended within the grace time (Linux's CFQ, idle class). A running
-//! request is not interrupted. Work on files in memory needs no disk, so it is done at each fetch,
-//! even beside a busy web server.
+//! The grid calls this.
+//! Invariant: a request at idle priority begins only if no request of the web server waits and none
+//! has ended within the grace time (Linux's CFQ, idle class). A running request is not interrupted.
+//! Work on files in memory needs no disk, so it is done at each fetch, even beside a busy web
+//! server.
 
 use super::files::Files;
 use super::product::{Due, Product};

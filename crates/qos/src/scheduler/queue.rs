@@ -1,7 +1,8 @@
 //! Requests of one flow: reads precede writes.
 //!
-//! The scheduler calls this. Invariant: reads keep their order, and so do writes. At most eight
-//! reads overtake the first write.
+//! The scheduler calls this.
+//! Invariant: reads keep their order, and so do writes. At most eight reads overtake the first
+//! write.
 
 use super::{Direction, Request};
 use std::collections::VecDeque;

@@ -1,10 +1,11 @@
 //! Admission: refuses writes that would take space that recovery and garbage collection need,
 //! before they begin.
 //!
-//! The write path calls this. Invariant: an admitted write can be stored: beside the reserve, the
-//! disk has space for everything in the journal, for direct writes that are in no container yet,
-//! and for the write. Writes of zeroes are never refused, because they free space. Free space is
-//! not checked for each write: a part of what was found is handed out.
+//! The write path calls this.
+//! Invariant: an admitted write can be stored: beside the reserve, the disk has space for
+//! everything in the journal, for direct writes that are in no container yet, and for the write.
+//! Writes of zeroes are never refused, because they free space. Free space is not checked for each
+//! write: a part of what was found is handed out.
 
 use super::super::checkpointer::{Checkpointer, Step};
 use super::super::direct::DirectLanes;

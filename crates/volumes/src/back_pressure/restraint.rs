@@ -1,10 +1,10 @@
 //! Makes writers wait while the server frees space on the pool's disk, instead of letting them fill
 //! it and fail.
 //!
-//! The write path waits here; the server switches it on and off. Invariant: a waiting writer holds
-//! no lock and has chosen no place for a chunk: garbage collection needs both. Writers wait only
-//! while the server frees space and says so. Then checkpoints and large writes wait, and small
-//! writes once the journal is full.
+//! The write path waits here; the server switches it on and off.
+//! Invariant: a waiting writer holds no lock and has chosen no place for a chunk: garbage
+//! collection needs both. Writers wait only while the server frees space and says so. Then
+//! checkpoints and large writes wait, and small writes once the journal is full.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;

@@ -1,9 +1,10 @@
 //! Carries forward writes that a checkpoint cannot take: appends them to the journal again, so that
 //! their old slots become free.
 //!
-//! Checkpoints call this. Invariant: a part is appended only where no newer write is, behind the
-//! gate, and keeps its age: replay yields the same bytes with and without it. A flush precedes the
-//! commit that drops the old records.
+//! Checkpoints call this.
+//! Invariant: a part is appended only where no newer write is, behind the gate, and keeps its age:
+//! replay yields the same bytes with and without it. A flush precedes the commit that drops the old
+//! records.
 
 use super::super::kept::is_damage;
 use super::super::live::LiveVolume;

@@ -1,11 +1,12 @@
 //! One volume's part of a checkpoint: destages its frozen overlay into chunks, step by step, then
 //! applies them to the recipe.
 //!
-//! The checkpointer calls this, one step at a time. Invariant: the layers of the volume stay as
-//! they are until the commit is durable, so a failed checkpoint can start over. After the commit
-//! the root holds exactly the writes below the position of the freeze. If the disk lacks space, the
-//! root holds those of the first part of the volume. The rest stays in the journal, and replay
-//! starts at its oldest write: newer writes that the root has are then written again, in order.
+//! The checkpointer calls this, one step at a time.
+//! Invariant: the layers of the volume stay as they are until the commit is durable, so a failed
+//! checkpoint can start over. After the commit the root holds exactly the writes below the position
+//! of the freeze. If the disk lacks space, the root holds those of the first part of the volume.
+//! The rest stays in the journal, and replay starts at its oldest write: newer writes that the root
+//! has are then written again, in order.
 
 use super::super::backing::Backing;
 use super::super::decisions::Meters;

@@ -1,7 +1,7 @@
 //! Wakes the driver of checkpoints.
 //!
-//! Back-pressure signals; the server's checkpoint thread waits. Invariant: a signal without a
-//! waiting thread is kept for the next one that waits.
+//! Back-pressure signals; the server's checkpoint thread waits.
+//! Invariant: a signal without a waiting thread is kept for the next one that waits.
 
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! A few lanes that many writers share.
 //!
-//! Direct writes call this. Invariant: a lane has one user at a time. A thread that takes all lanes
-//! waits for those in use and keeps other threads out. A writer that finds all lanes in use waits
-//! for one, because storing is computation. It does not wait for a thread that keeps them all,
-//! because that one syncs.
+//! Direct writes call this.
+//! Invariant: a lane has one user at a time. A thread that takes all lanes waits for those in use
+//! and keeps other threads out. A writer that finds all lanes in use waits for one, because storing
+//! is computation. It does not wait for a thread that keeps them all, because that one syncs.
 
 use parking_lot::{Condvar, Mutex};
 use std::ops::{Deref, DerefMut};

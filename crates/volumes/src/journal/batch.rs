@@ -1,8 +1,9 @@
 //! A batch: appended records in memory until they are written.
 //!
-//! `state` appends to it and `writer` writes it. Invariant: bytes stand where they will stand in
-//! the slot, unencrypted, with space for the seal. Appended bytes never change: readers copy from a
-//! batch while it is written. The writer adds the headers, which are stored separately until then.
+//! `state` appends to it and `writer` writes it.
+//! Invariant: bytes stand where they will stand in the slot, unencrypted, with space for the seal.
+//! Appended bytes never change: readers copy from a batch while it is written. The writer adds the
+//! headers, which are stored separately until then.
 
 use super::Record;
 use super::slot_use::SlotUse;

@@ -1,7 +1,7 @@
 //! Damage: parts of the journal that were durable and cannot be replayed.
 //!
-//! `replay` creates it. Volumes read the fields; users read the text. Invariant: no acknowledged
-//! record is missing without a report.
+//! `replay` creates it. Volumes read the fields; users read the text.
+//! Invariant: no acknowledged record is missing without a report.
 
 use super::slot_use::slot_name;
 use format::journal::{RecordHeader, RecordKind};

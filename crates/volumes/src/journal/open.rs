@@ -5,11 +5,11 @@
 //!      ─> write the tail again and sync ─> record losses and the end ─> ring, state, writer
 //! ```
 //!
-//! Recovery calls this. [`Journal::inspect`] uses the survey only. Invariant: the use with the
-//! highest first position is the last. From there, each header names the use before it and where
-//! that ended. Uses that no header names are dead. If the tail of the last use may be only in the
-//! page cache, it is made durable before any caller relies on it. The next use begins above every
-//! position that can have been used.
+//! Recovery calls this. [`Journal::inspect`] uses the survey only.
+//! Invariant: the use with the highest first position is the last. From there, each header names
+//! the use before it and where that ended. Uses that no header names are dead. If the tail of the
+//! last use may be only in the page cache, it is made durable before any caller relies on it. The
+//! next use begins above every position that can have been used.
 
 use super::damage::JournalDamage;
 use super::reach::{self, Keeper};
@@ -43,7 +43,6 @@ impl Journal {
     /// written; see [`Journal::raise`] for others. The caller holds the pool's lock. Also returns
     /// damage: what was durable and is missing. Fails with `Unsupported` if a later version wrote
     /// the journal, and with `Invalid` for impossible options.
-    /// impossible options.
     pub fn open(
         media: &Media,
         pool: PoolId,

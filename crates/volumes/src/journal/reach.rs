@@ -1,11 +1,11 @@
 //! Reach record: how far the journal is known to reach, stored outside the slots. With it, opening
 //! notices that flushed batches are missing.
 //!
-//! Opening and the writer call this. So does the acknowledgement of losses. Invariant: a record
-//! names only what was durable when it was written, so no crash makes it wrong. The first flush in
-//! a slot use is acknowledged after a record that names the use. After that, every
-//! [`SYNCS_BETWEEN`]th flush is acknowledged after a record that names its position. Both files are
-//! written and synced one after the other, so one of them is always intact.
+//! Opening and the writer call this. So does the acknowledgement of losses.
+//! Invariant: a record names only what was durable when it was written, so no crash makes it wrong.
+//! The first flush in a slot use is acknowledged after a record that names the use. After that,
+//! every [`SYNCS_BETWEEN`]th flush is acknowledged after a record that names its position. Both
+//! files are written and synced one after the other, so one of them is always intact.
 
 use super::Site;
 use super::damage::JournalDamage;

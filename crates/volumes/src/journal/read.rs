@@ -1,7 +1,7 @@
 //! Reads one record: from memory while it waits there, otherwise from its slot.
 //!
-//! Volumes call this for writes that are neither applied nor in the page cache. Invariant: a whole
-//! record from the device is verified before any of its bytes is returned.
+//! Volumes call this for writes that are neither applied nor in the page cache.
+//! Invariant: a whole record from the device is verified before any of its bytes is returned.
 
 use super::Journal;
 use super::batch::Batch;

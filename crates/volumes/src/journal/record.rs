@@ -1,7 +1,8 @@
 //! Journal records as volumes see them.
 //!
-//! Volumes, `state` and `replay` use this. Invariant: a record that breaks the limits of the format
-//! gets no header, so it is never appended.
+//! Volumes, `state` and `replay` use this.
+//! Invariant: a record that breaks the limits of the format gets no header, so it is never
+//! appended.
 
 use format::journal::{RECORD_DATA_BYTES_MAX, RecordHeader, RecordKind};
 use store::{Result, StoreError, StoreErrorKind};

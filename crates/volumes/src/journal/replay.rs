@@ -1,9 +1,10 @@
 //! Walks through the records of one use of a slot.
 //!
-//! `open` calls this. Invariant: the first batch or record that does not verify ends the journal,
-//! unless it is known to have been durable. Then it is damage: it is reported, and the walk
-//! continues after it. The header of the next slot, later batch headers of this use, and the reach
-//! record name what was durable.
+//! `open` calls this.
+//! Invariant: the first batch or record that does not verify ends the journal, unless it is known
+//! to have been durable. Then it is damage: it is reported, and the walk continues after it. The
+//! header of the next slot, later batch headers of this use, and the reach record name what was
+//! durable.
 
 use super::Record;
 use super::damage::JournalDamage;

@@ -1,7 +1,8 @@
 //! Ring of slots: which slot holds which positions, and which are free.
 //!
-//! `state` calls this. Invariant: uses are ordered by position. A slot is in at most one use. The
-//! last use receives appended records, once it belongs to this process. No I/O.
+//! `state` calls this.
+//! Invariant: uses are ordered by position. A slot is in at most one use. The last use receives
+//! appended records, once it belongs to this process. No I/O.
 
 use super::slot_use::SlotUse;
 use format::journal::BLOCK_BYTES;

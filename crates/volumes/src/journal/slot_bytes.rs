@@ -1,8 +1,9 @@
 //! Bytes of a slot for replay: read through a window, and around blocks that the device cannot
 //! read.
 //!
-//! `open` and `replay` call this. Invariant: bytes past the end of the file and unreadable blocks
-//! read as zeroes, which never verify. Unreadable blocks are recorded.
+//! `open` and `replay` call this.
+//! Invariant: bytes past the end of the file and unreadable blocks read as zeroes, which never
+//! verify. Unreadable blocks are recorded.
 
 use format::journal::BLOCK_BYTES;
 use media::{DiskFile, MediaErrorKind};

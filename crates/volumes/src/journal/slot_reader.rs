@@ -1,7 +1,8 @@
 //! Reads headers of batches and records by position, and searches for the next valid one.
 //!
-//! `replay` calls this. Invariant: a returned header verified at its place and ends within its
-//! slot. Every search goes forward and ends at a given position.
+//! `replay` calls this.
+//! Invariant: a returned header verified at its place and ends within its slot. Every search goes
+//! forward and ends at a given position.
 
 use super::slot_bytes::SlotBytes;
 use super::slot_use::SlotUse;

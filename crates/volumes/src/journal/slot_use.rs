@@ -1,7 +1,8 @@
 //! One use of a slot: its header, key and file.
 //!
-//! All parts of the journal use this. Invariant: the salt is random, so a key belongs to one use
-//! only. A position is the nonce and seals at most one record under it.
+//! All parts of the journal use this.
+//! Invariant: the salt is random, so a key belongs to one use only. A position is the nonce and
+//! seals at most one record under it.
 
 use super::touched::Touched;
 use chunk_store::superblock::MasterKey;

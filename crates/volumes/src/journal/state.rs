@@ -1,7 +1,8 @@
 //! State behind the journal's lock: the ring, and records that are not written yet.
 //!
-//! [`super::Journal`] calls this. Invariant: the lock is never held during I/O. Positions only
-//! grow. Batches wait in order, and the written ones leave from the front.
+//! [`super::Journal`] calls this.
+//! Invariant: the lock is never held during I/O. Positions only grow. Batches wait in order, and
+//! the written ones leave from the front.
 
 use super::batch::Batch;
 use super::ring::{Ring, SLOTS_MAX};

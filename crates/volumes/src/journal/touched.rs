@@ -1,7 +1,7 @@
 //! Records which volumes have records in one use of a slot, and in which ranges.
 //!
-//! `slot_use` adds records; [`super::reach`] stores the result. Invariant: ranges only grow. If a
-//! volume does not fit, `more` is set.
+//! `slot_use` adds records; [`super::reach`] stores the result.
+//! Invariant: ranges only grow. If a volume does not fit, `more` is set.
 
 use format::journal::{RecordHeader, RecordKind};
 use format::reach::{REACH_VOLUMES_MAX, ReachRange};

@@ -1,8 +1,9 @@
 //! Writer of the journal: seals batches, writes them, begins slots, syncs.
 //!
-//! The leader calls this, one thread at a time. Invariant: a slot's header is written after
-//! everything in the previous slot is durable, and only into a file of full size. A byte that a
-//! sync covered is not written again before the slot's next use.
+//! The leader calls this, one thread at a time.
+//! Invariant: a slot's header is written after everything in the previous slot is durable, and only
+//! into a file of full size. A byte that a sync covered is not written again before the slot's next
+//! use.
 
 use super::Site;
 use super::batch::Batch;

@@ -1,8 +1,9 @@
 //! Reads of a live volume: through the layers of one moment, newest first, down to the recipe. Also
 //! fetches ranges ahead, except data that only the journal has.
 //!
-//! Handles, checkpoints and the fetcher call this. Invariant: a read sees the layers of one moment.
-//! If a checkpoint frees what these layers refer to, the read starts again with new layers.
+//! Handles, checkpoints and the fetcher call this.
+//! Invariant: a read sees the layers of one moment. If a checkpoint frees what these layers refer
+//! to, the read starts again with new layers.
 
 use super::super::fetcher::{Fetchable, Fetcher, hinted};
 use super::super::overlay::{DirectChunks, Piece, Source};

@@ -3,7 +3,6 @@
 //! `crafted_journals.rs` uses this, and so does the fuzz target, which includes this file.
 //! Invariant: for any steps, a journal opens or fails with an error, replays only what can be read
 //! again, and can be used.
-//! includes this file.
 
 use format::bytes::Reader;
 use format::config::Seal;
