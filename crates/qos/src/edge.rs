@@ -1,6 +1,6 @@
-//! Delays at the edge: clients wait outside while requests inside take too long.
+//! Delays at the edge: new reads wait outside while requests inside take too long.
 //!
-//! The `device` crate calls this before it queues a client's request.
+//! The `device` crate calls this before it queues a user's read.
 //! Invariant: a delay is at most `delay_ns_max`. Without samples it fades, so that no flow is
 //! excluded for good. A flow delays only flows of equal or less importance.
 

@@ -1,18 +1,18 @@
 //! Device scheduler: decides which request uses the device next. It implements shares, reads before
 //! writes, idle time, I/O floors, deadlines, and delays at the edge.
 //!
-//! The `device` crate calls this under the lock of the device's queue. Clients' requests pass
-//! [`EdgeThrottle`] before they are queued.
+//! The `device` crate calls this under the lock of the device's queue. [`EdgeThrottle`] may delay
+//! users' reads before they are queued.
 //!
 //! Invariant: no I/O, no threads and no clock. The caller passes the time, nanoseconds since any
 //! fixed moment. Nothing here waits: [`Scheduler::wakes_at`] returns when the caller must ask
 //! again.
 //!
 //! ```text
-//! client ──> EdgeThrottle (delay) ─┐
-//! backup, restore ─────────────────┼─> Scheduler: queue per flow ──> next() ──> device
-//! maintenance ─────────────────────┘     reads before writes           │
-//!                                                  user: by share; idle: by weight; floor
+//! user reads ──> EdgeThrottle (delay) ─┐
+//! user writes ─────────────────────────┼─> Scheduler: a queue per flow ──> next() ──> device
+//! maintenance ─────────────────────────┘     reads before writes            │
+//!                                        user: by share; idle time: by weight; I/O floor
 //! ```
 //!
 //! Sources: shares for kinds of requests and throttling at the edge by mean latency: DDFS, "Can't

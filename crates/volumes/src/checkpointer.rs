@@ -353,9 +353,9 @@ impl Checkpointer {
         }
         let is_part = round.members.iter().any(Member::is_part);
         if carried || is_part {
-            // The commit makes replay skip the old records of carried writes, and newer records
-            // there. If a member is taken in part, its rest is replayed together with everything
-            // after it, or not at all.
+            // The commit makes replay skip the old records of carried writes, and of newer writes
+            // to the same ranges. If a member is taken in part, its rest is replayed together with
+            // everything after it, or not at all.
             self.backing.journal.flush()?;
         }
         let mut folded_all = round.head;

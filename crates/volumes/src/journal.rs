@@ -102,7 +102,7 @@ pub struct Inspection {
 /// Properties that do not change while a journal is open.
 struct Site {
     disk: Arc<dyn Disk>,
-    /// Has the reserve: appended records were acknowledged, or free space.
+    /// Has the reserve. The journal may use it: its records were acknowledged, or will free space.
     blobs: Arc<dyn Blobs>,
     random: Arc<dyn Random>,
     pool: PoolId,

@@ -11,8 +11,8 @@ use crate::budget::VolumesMemory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A volume refuses writes if checkpoints cannot take more than 1/`SHARE` of the journal, or of the
-/// space for pieces, from it.
+/// A volume refuses writes if its kept writes exceed 1/`SHARE` of the journal, or of the memory for
+/// pieces.
 const SHARE: u64 = 4;
 /// When checkpoints begin and end, percent of the limits of the journal and the overlays (the
 /// syncer of DSS, SOSP'11: from 75 % dirty down to 25 %).
@@ -78,8 +78,8 @@ impl Pieces {
         self.count() * 100 / self.max
     }
 
-    /// Returns how full half of the space is, percent: active pieces may fill one half, because the
-    /// other half holds the frozen ones during a checkpoint.
+    /// Returns how full half of the memory is, percent: active pieces may fill one half, because the
+    /// other half is for writes while they are frozen.
     fn filled_with_active(&self) -> u64 {
         self.takeable() * 200 / self.max
     }

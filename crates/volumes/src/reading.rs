@@ -2,8 +2,9 @@
 //! by fingerprint, and at last from the region.
 //!
 //! ```text
-//! by place ─ miss ─> recipe leaf ─> by fingerprint ─ miss ─> load region ─> page cache
-//!                       └─ hole: zeroes            └─ first miss: judge, submit read-ahead
+//! by place ─ miss ─> judge once, submit read-ahead ─> recipe leaf ─> by fingerprint ─ miss ─┐
+//!                                                         └─ hole: zeroes                    │
+//! page cache <── load region <───────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Live volumes, views and the fetcher call this.

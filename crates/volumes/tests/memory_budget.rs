@@ -155,7 +155,7 @@ fn a_hammered_volume_stays_within_the_budget() {
     let wide = volumes.volume("wide").expect("wide");
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Like the server's checkpoint thread.
+        // Like the server's destager thread.
         scope.spawn(|| {
             while !over.load(Relaxed) {
                 if !volumes.wait_for_work(Duration::from_millis(10)) {

@@ -207,7 +207,7 @@ impl Member {
         };
         let data = match piece.source {
             Source::Record { .. } | Source::Lost => self.volume.chunk_bytes(),
-            // Both ends may share their chunks with other writes.
+            // Partial chunks at both ends are not counted: `Room` leaves a margin for them.
             Source::Zero | Source::Chunks(_) => 0,
         };
         let left = room.checked_sub(node + data);

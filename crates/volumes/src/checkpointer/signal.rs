@@ -1,6 +1,6 @@
 //! Wakes the driver of checkpoints.
 //!
-//! Back-pressure signals; the server's checkpoint thread waits.
+//! Back-pressure signals; the server's destager thread waits.
 //! Invariant: a signal without a waiting thread is kept for the next one that waits.
 
 use parking_lot::{Condvar, Mutex};

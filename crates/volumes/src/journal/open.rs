@@ -8,8 +8,8 @@
 //! Recovery calls this. [`Journal::inspect`] uses the survey only.
 //! Invariant: the use with the highest first position is the last. From there, each header names
 //! the use before it and where that ended. Uses that no header names are dead. If the tail of the
-//! last use may be only in the page cache, it is made durable before any caller relies on it. The
-//! next use begins above every position that can have been used.
+//! last use may be only in the system's page cache, it is made durable before any caller relies on
+//! it. The next use begins above every position that can have been used.
 
 use super::damage::JournalDamage;
 use super::reach::{self, Keeper};
@@ -289,8 +289,8 @@ fn chain(
     chain
 }
 
-/// Makes the tail of the last use durable by writing it again. What we read may be only in the page
-/// cache, and the kernel may have reported a failed sync of it to another process.
+/// Makes the tail of the last use durable by writing it again. What we read may be only in the
+/// system's page cache, and the kernel may have reported a failed sync of it to another process.
 fn settle(slot_use: &SlotUse, walked: &Ended) -> Result<()> {
     let file: &Arc<dyn DiskFile> = slot_use.file()?;
     let block = BLOCK_BYTES as u64;
