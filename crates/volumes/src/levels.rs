@@ -78,8 +78,8 @@ impl Pieces {
         self.count() * 100 / self.max
     }
 
-    /// Returns how full half of the memory is, percent: active pieces may fill one half, because the
-    /// other half is for writes while they are frozen.
+    /// Returns how full half of the memory is, percent: active pieces may fill one half, because
+    /// the other half is for writes while they are frozen.
     fn filled_with_active(&self) -> u64 {
         self.takeable() * 200 / self.max
     }

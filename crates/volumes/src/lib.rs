@@ -172,8 +172,8 @@ impl Volumes {
         ))
     }
 
-    /// Does a bounded part of background work, about `budget_bytes`. The server's destager thread, or
-    /// a simulator, calls this again and again.
+    /// Does a bounded part of background work, about `budget_bytes`. The server's destager thread,
+    /// or a simulator, calls this again and again.
     pub fn step(&self, budget_bytes: u64) -> Result<Step> {
         self.engine.checkpointer.step(budget_bytes)
     }
