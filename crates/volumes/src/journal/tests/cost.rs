@@ -31,7 +31,8 @@ fn a_flush_is_one_sync_and_two_at_slot_changes() {
         };
         // A slot's first flush costs two more syncs, for the reach record.
         assert_eq!(flush(1), (3, 3), "the names of all slots, once");
-        // 15 records of two blocks fill the 31 blocks of a slot: the next slot is complete by then.
+        // 15 records of two blocks fill the 31 blocks of a slot. All are durable when the next slot
+        // begins, so only the reach record adds syncs.
         for n in 1..45 {
             let is_first = n % 15 == 0;
             assert_eq!(flush(1), (if is_first { 3 } else { 1 }, 0));
