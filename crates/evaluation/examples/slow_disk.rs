@@ -1,9 +1,13 @@
-//! `slow_disk DIRECTORY MEBIBYTES [LOG]`: mounts a file `disk` there that is as slow as a disk with arms, until it
-//! is unmounted or its standard input ends. A loop device over it (`losetup --direct-io=on`) is a disk for measurements; `bench/qos.py` does that.
+//! `slow_disk DIRECTORY MEBIBYTES [LOG]`: mounts a file `disk` that is as slow as a disk with arms,
+//! until it is unmounted or standard input ends. A loop device over it (`losetup --direct-io=on`)
+//! is a disk for measurements; `bench/qos.py` uses that.
 //!
-//! In LOG it says of each request when it came, when its turn came and when it was done.
+//! LOG receives arrival, start and end of each request.
 //!
-//! However small, the arms take as long across all of it as those of a whole disk. Contents are in memory.
+//! However small the file is, the arm takes as long across it as across a whole disk. Contents are
+//! in memory.
+//!
+//! Invariant: a request takes at least the time of the model.
 
 use evaluation::disk::{Disk, DiskModel};
 use evaluation::slow_disk::SlowDisk;
@@ -15,7 +19,7 @@ use std::io::{LineWriter, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Requests that the drive chooses among.
+/// Number of requests among which the drive chooses.
 const QUEUE_DEPTH: usize = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,8 +1,9 @@
-//! Restore after many generations: what ageing does to the places of the newest backup, and what maintenance
-//! gives back.
+//! Restore after many generations: how ageing scatters the newest backup, and what maintenance
+//! restores.
 //!
-//! Invariant: the real store (ingest, deduplication, collector, defragmentation) over a simulated disk; of a
-//! restore every read of a container is timed on the model of a disk. Called by `evaluation`, and by a small test.
+//! The program `evaluation` calls this; so does a small test.
+//! Invariant: the real store (ingest, deduplication, garbage collection, defragmentation) runs over
+//! a simulated disk. Every read of a container during a restore is timed on the model of a disk.
 
 pub mod history;
 pub mod page;

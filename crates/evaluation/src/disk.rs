@@ -1,40 +1,44 @@
-//! A disk in virtual time: seek, rotation, transfer, and what the drive reads ahead by itself.
+//! A disk in virtual time: seek, rotation, transfer, and the drive's own read-ahead.
 //!
-//! Invariant: pure arithmetic over the time that the caller says, so the same requests take the same time on
-//! every machine (of floating point only what IEEE 754 rounds exactly is used). One request at a time;
-//! who goes first is the caller's business. Called by the worlds of this room.
+//! The worlds of this crate call this.
+//! Invariant: pure arithmetic over the caller's time, so the same requests take the same time on
+//! every machine: of floating point, only operations that IEEE 754 rounds exactly. The disk serves
+//! one request at a time; the caller decides the order.
 
 /// Nanoseconds since the start of the run.
 pub type Ns = u64;
 
-/// A second.
+/// One second.
 pub const SECOND: Ns = 1_000_000_000;
-/// A millisecond.
+/// One millisecond.
 pub const MILLISECOND: Ns = 1_000_000;
 
-/// What a disk is like. A seek of a share `d` of the disk takes `seek_settle + seek_curve * sqrt(d)`.
+/// Properties of a disk. A seek over a share `d` of the disk takes `seek_settle + seek_curve *
+/// sqrt(d)`.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskModel {
-    /// Bytes in all.
+    /// Size, bytes.
     pub capacity: u64,
-    /// A turn.
+    /// Time of one rotation.
     pub rotation: Ns,
-    /// To arrive anywhere.
+    /// Minimum time of a seek.
     pub seek_settle: Ns,
-    /// And this much to cross the whole disk.
+    /// Additional time of a seek over the whole disk.
     pub seek_curve: Ns,
-    /// Bytes a second at the outer edge, where addresses begin; the inner edge has half of it.
+    /// Transfer rate at the outer edge, where addresses begin, bytes per second. The inner edge has
+    /// half of it.
     pub outer_rate: u64,
-    /// Of a request, before the arm moves.
+    /// Time of a request before the arm moves.
     pub command: Ns,
-    /// Bytes a second from the drive's own memory.
+    /// Transfer rate from the drive's memory, bytes per second.
     pub bus_rate: u64,
     /// Bytes that the drive reads ahead.
     pub segment: u64,
 }
 
 impl DiskModel {
-    /// A 300 GB disk of 10,000 turns a minute, as servers had them in 2012 (mean seek 3.8 ms).
+    /// A 300 GB disk with 10,000 rotations per minute, common in servers of 2012 (mean seek 3.8
+    /// ms).
     pub const SERVER: Self = Self {
         capacity: 300_000_000_000,
         rotation: 6 * MILLISECOND,
@@ -46,7 +50,7 @@ impl DiskModel {
         segment: 1 << 20,
     };
 
-    /// Zones of one density.
+    /// Number of zones; each has one density.
     const ZONES: u64 = 16;
 
     fn zone(&self, address: u64) -> u64 {
@@ -54,18 +58,18 @@ impl DiskModel {
         (address / zone_bytes).min(Self::ZONES - 1)
     }
 
-    /// Bytes a second at an address.
+    /// Returns the transfer rate at an address, bytes per second.
     pub fn rate(&self, address: u64) -> u64 {
         let lost = self.outer_rate / 2 * self.zone(address) / Self::ZONES;
         (self.outer_rate - lost).max(1)
     }
 
-    /// The time that bytes take under the head.
+    /// Returns the time that bytes take under the head.
     fn media(&self, address: u64, bytes: u64) -> Ns {
         scaled(bytes, SECOND, self.rate(address))
     }
 
-    /// Where on its turn an address is, as the time since the turn's start.
+    /// Returns the angle of an address, as time since the start of a rotation.
     fn angle(&self, address: u64) -> Ns {
         let zone_start = self.zone(address) * (self.capacity / Self::ZONES);
         let track_bytes = scaled(self.rate(address), self.rotation, SECOND).max(1);
@@ -73,7 +77,7 @@ impl DiskModel {
         scaled(in_track, self.rotation, track_bytes) % self.rotation
     }
 
-    /// The arm's way between two addresses.
+    /// Returns the time of the arm between two addresses.
     pub fn seek(&self, from: u64, to: u64) -> Ns {
         let distance = from.abs_diff(to);
         // Within a cylinder only the head changes, which the skew between tracks hides.
@@ -85,34 +89,34 @@ impl DiskModel {
     }
 }
 
-/// `value * times / by` without overflow.
+/// Returns `value * times / by` without overflow.
 fn scaled(value: u64, times: u64, by: u64) -> u64 {
     (u128::from(value) * u128::from(times) / u128::from(by.max(1))) as u64
 }
 
-/// What is asked of a disk.
+/// A request to a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
     /// First byte.
     pub address: u64,
-    /// Bytes.
+    /// Size, bytes.
     pub bytes: u64,
-    /// A write.
+    /// True for a write.
     pub is_write: bool,
 }
 
-/// A disk and where its head is.
+/// A disk with the position of its head.
 #[derive(Clone, Debug)]
 pub struct Disk {
     model: DiskModel,
-    /// Where the last request ended, and when.
+    /// Where and when the last request ended.
     head: u64,
     idle_since: Ns,
     was_read: bool,
 }
 
 impl Disk {
-    /// At rest.
+    /// Creates an idle disk.
     pub fn new(model: DiskModel) -> Self {
         Self {
             model,
@@ -122,12 +126,13 @@ impl Disk {
         }
     }
 
-    /// When the last request has ended.
+    /// Returns when the last request ended.
     pub fn idle_since(&self) -> Ns {
         self.idle_since
     }
 
-    /// When a request ends that begins at `now`, which is not before the last one has ended.
+    /// Returns when a request ends that begins at `now`. `now` must not precede the end of the last
+    /// request.
     pub fn serve(&mut self, now: Ns, request: Request) -> Ns {
         let begun = now + self.model.command;
         let end = match self.read_ahead(begun, &request) {
@@ -140,8 +145,8 @@ impl Disk {
         end
     }
 
-    /// Of a read that goes on near where the last one ended: from the drive's memory, or as the head
-    /// passes.
+    /// Returns when a read ends that continues near the last one: from the drive's memory, or as
+    /// the head passes.
     fn read_ahead(&self, begun: Ns, request: &Request) -> Option<Ns> {
         let model = &self.model;
         if !self.was_read || request.is_write || request.address < self.head {
@@ -160,7 +165,7 @@ impl Disk {
             let media = self.idle_since + model.media(self.head, needed - self.head);
             Some(bus.max(media))
         } else {
-            // The drive has stopped at the end of its memory: the rest has to come round again.
+            // The drive stopped at the end of its memory: the rest needs another rotation.
             let rest = model.media(covered, needed - covered);
             Some(bus.max(begun + self.latency(begun, covered) + rest))
         }
@@ -208,7 +213,7 @@ mod tests {
                 at += MIB / 4;
             }
             let rate = at as f64 / (now as f64 / 1e9) / 1e6;
-            // Reading ahead hides pauses that are shorter than what it covers.
+            // Read-ahead hides pauses that are shorter than the time of a segment.
             let least = if pause > MILLISECOND { 60.0 } else { 105.0 };
             assert!((least..=125.0).contains(&rate), "{pause}: {rate} MB/s");
         }
@@ -223,7 +228,7 @@ mod tests {
             now = disk.serve(now, read(seed.below(300_000_000_000), 4096));
         }
         let mean_ms = now as f64 / 1e6 / 1e4;
-        // 0.1 + 3.6 (the mean of the root of the distance is 8/15) + 3.0.
+        // 0.1 + 3.6 (the mean root of the distance is 8/15) + 3.0.
         assert!((6.4..7.2).contains(&mean_ms), "{mean_ms}");
     }
 

@@ -1,7 +1,7 @@
-//! Tables in Markdown, plots in SVG, and the pages they stand in.
+//! Tables in Markdown, plots in SVG, and the pages that contain them.
 //!
-//! Invariant: text that people wrote outside of the marks is kept; what stands between them comes from a run.
-//! Called by the pages of this room.
+//! The pages of this crate call this.
+//! Invariant: text outside the marks of a page is kept; text between them comes from a run.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// With these columns.
+    /// Creates a table with these columns.
     pub fn new<S: AsRef<str>>(columns: impl IntoIterator<Item = S>) -> Self {
         let mut table = Self {
             text: String::new(),
@@ -26,7 +26,7 @@ impl Table {
         table
     }
 
-    /// One row more.
+    /// Adds a row.
     pub fn row<S: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = S>) {
         for cell in cells {
             let _ = write!(self.text, "| {} ", cell.as_ref());
@@ -34,7 +34,7 @@ impl Table {
         self.text.push_str("|\n");
     }
 
-    /// As Markdown.
+    /// Returns the table as Markdown.
     pub fn into_text(self) -> String {
         self.text
     }
@@ -42,34 +42,34 @@ impl Table {
 
 /// A line of a plot.
 pub struct Line {
-    /// What it is.
+    /// Name of the line.
     pub name: String,
     /// Any colour of SVG.
     pub colour: &'static str,
-    /// In dashes.
+    /// True for a dashed line.
     pub is_dashed: bool,
-    /// From left to right.
+    /// Points from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
 /// One panel of a plot.
 pub struct Panel {
-    /// Above it.
+    /// Text above it.
     pub title: String,
-    /// Below it.
+    /// Text below it.
     pub x_name: String,
-    /// Where x ends.
+    /// Maximum of x.
     pub x_max: f64,
-    /// Where y ends.
+    /// Maximum of y.
     pub y_max: f64,
-    /// What is drawn.
+    /// Lines in it.
     pub lines: Vec<Line>,
 }
 
 const PANEL: (f64, f64) = (360.0, 250.0);
 const FRAME: (f64, f64, f64, f64) = (46.0, 30.0, 300.0, 160.0);
 
-/// Panels, two in a row.
+/// Draws panels as SVG, two in a row.
 pub fn plot(panels: &[Panel]) -> String {
     let rows = panels.len().div_ceil(2) as f64;
     let mut svg = format!(
@@ -146,7 +146,7 @@ fn draw(svg: &mut String, panel: &Panel, at: (f64, f64)) {
     }
 }
 
-/// Puts `measured` between the marks of a page; the page begins with `title` when there is none yet.
+/// Writes `measured` between the marks of a page. A new page begins with `title`.
 pub fn write_page(path: &Path, title: &str, measured: &str) -> std::io::Result<()> {
     let old = std::fs::read_to_string(path).unwrap_or_else(|_| format!("# {title}\n"));
     std::fs::write(path, with_measured(&old, measured))
@@ -164,7 +164,7 @@ fn with_measured(old: &str, measured: &str) -> String {
     format!("{before}\n\n{BEGIN}\n{}\n{END}{after}", measured.trim_end())
 }
 
-/// Passed, or not.
+/// Returns the word for a bar that was met, or missed.
 pub fn verdict(passed: bool) -> &'static str {
     if passed { "PASS" } else { "short" }
 }

@@ -1,7 +1,8 @@
-//! An SSD in virtual time: what a read costs by the pieces that it consists of.
+//! An SSD in virtual time: the cost of a read, by the pieces that it consists of.
 //!
-//! Invariant: pure arithmetic; one read at a time, as the published loads do. Three views of the same drive say
-//! where the loss of fragmented reads comes from. Called by the worlds of this room.
+//! The worlds of this crate call this.
+//! Invariant: pure arithmetic. One read at a time, like the published loads. Three models of the
+//! same drive explain the loss of fragmented reads differently.
 
 use crate::disk::{Ns, SECOND};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,16 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Why a read of many pieces takes longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// Every piece is a command; the cost by their number is taken from the published curve.
+    /// Each piece is a command. The cost for each number of commands comes from the published
+    /// curve.
     Commands,
-    /// Pieces that were written at other times lie on any die, and wait for each other there (FAST'24: most
-    /// of the loss); commands cost little.
+    /// Pieces that were written at different times lie on random dies, and wait for each other
+    /// there (FAST'24: most of the loss). Commands cost little.
     DieCollisions,
-    /// The same drive, told where pieces belong, so that they lie on the dies of a whole piece (FAST'24's remedy).
+    /// The same drive, with pieces on the dies that a whole piece would use (the remedy of
+    /// FAST'24).
     PlacedPieces,
 }
 
-/// Published speeds of reads of 128 KiB by the size of their pieces: KiB, MB/s (FragPicker, SOSP'21).
+/// Published speed of reads of 128 KiB by size of their pieces: KiB, MB/s (FragPicker, SOSP'21).
 pub const CURVE: [(u64, u64); 6] = [
     (4, 724),
     (8, 894),
@@ -28,30 +31,30 @@ pub const CURVE: [(u64, u64); 6] = [
     (128, 1728),
 ];
 
-/// The read of which the curve tells, bytes.
+/// Size of the reads of the curve, bytes.
 pub const CURVE_READ_BYTES: u64 = 128 << 10;
 
 /// A drive.
 #[derive(Clone, Copy, Debug)]
 pub struct Flash {
-    /// See there.
+    /// Explanation of the loss.
     pub loss: Loss,
-    /// Before the first byte comes.
+    /// Time before the first byte.
     pub latency: Ns,
-    /// Of a command beyond the first, where dies are what matters.
+    /// Time of each command beyond the first, for models of dies.
     pub command: Ns,
-    /// A flash page read again on a die that is busy; calibrated on the curve's 4 KiB.
+    /// Time to read another page from a busy die; calibrated on the curve's 4 KiB.
     pub page_read: Ns,
-    /// Dies, and the bytes of a page on each.
+    /// Number of dies.
     pub dies: u64,
-    /// See there.
+    /// Size of a page on a die, bytes.
     pub page_bytes: u64,
-    /// Writing, bytes a second.
+    /// Write rate, bytes per second.
     pub write_rate: u64,
 }
 
 impl Flash {
-    /// The drive of the published curve.
+    /// Returns the drive of the published curve.
     pub const fn published(loss: Loss) -> Self {
         Self {
             loss,
@@ -64,13 +67,14 @@ impl Flash {
         }
     }
 
-    /// A read in one piece: what the curve says of its largest, in proportion beyond the latency.
+    /// Returns the time of a read in one piece: the curve's largest piece, in proportion beyond the
+    /// latency.
     fn whole(&self, bytes: u64) -> Ns {
         let at_best = curve_time(1).saturating_sub(self.latency);
         self.latency + at_best * bytes / CURVE_READ_BYTES
     }
 
-    /// A read of pieces: place and bytes of each.
+    /// Returns the time of a read of pieces: place and size of each.
     pub fn read(&self, pieces: &[(u64, u64)]) -> Ns {
         let bytes = pieces.iter().map(|(_, bytes)| bytes).sum();
         let commands = pieces.len() as u64;
@@ -83,7 +87,7 @@ impl Flash {
             }
     }
 
-    /// What the most wanted die needs beyond one page.
+    /// Returns the time that the busiest die needs beyond one page.
     fn collisions(&self, pieces: &[(u64, u64)]) -> Ns {
         let mut pages = BTreeSet::new();
         for (place, bytes) in pieces {
@@ -91,7 +95,7 @@ impl Flash {
             pages.extend(place / self.page_bytes..=last);
         }
         let bytes: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
-        // A long read visits each die several times also when it is whole.
+        // A long read visits each die several times, even in one piece.
         let at_best = bytes.div_ceil(self.page_bytes * self.dies).max(1);
         let mut loads: BTreeMap<u64, u64> = BTreeMap::new();
         for page in pages {
@@ -101,13 +105,15 @@ impl Flash {
         most.saturating_sub(at_best) * self.page_read
     }
 
-    /// Writing so many bytes in one piece: who writes does not wait for the flash, only for its turn.
+    /// Returns the time to write this many bytes in one piece. A writer waits for the transfer, not
+    /// for the flash.
     pub fn write(&self, bytes: u64) -> Ns {
         bytes * SECOND / self.write_rate
     }
 }
 
-/// The published time of a read of 128 KiB in so many pieces; straight lines between the points, and on at the end.
+/// Returns the published time of a read of 128 KiB in this many pieces, interpolated between the
+/// points and extrapolated beyond them.
 fn curve_time(pieces: u64) -> Ns {
     let time = |speed: u64| CURVE_READ_BYTES * 1000 / speed;
     let points = CURVE.map(|(kib, speed)| (CURVE_READ_BYTES / (kib << 10), time(speed)));

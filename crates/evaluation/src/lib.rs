@@ -1,8 +1,9 @@
-//! The papers' tables, beside ours: experiments in virtual time over models of devices, driving the real rooms.
+//! Repeats the tables of papers beside our results: experiments in virtual time that run the real
+//! crates over models of devices.
 //!
-//! Invariant: the same seed gives the same pages, byte for byte; no clock is asked and no figure is typed in.
-//! What is calibrated is said on the page that uses it. Called by `cargo run --release -p evaluation`, and by
-//! tests at a small scale.
+//! `cargo run --release -p evaluation` calls this; tests run it at a small scale.
+//! Invariant: the same seed gives the same pages, byte for byte. The pages read no clock, and no
+//! measured figure is typed in. Each page states what it calibrates.
 #![forbid(unsafe_code)]
 
 pub mod ageing;

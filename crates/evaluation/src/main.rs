@@ -1,6 +1,7 @@
-//! `cargo run --release -p evaluation [-- PAGE]`: writes the pages of `docs/evaluation` that come from models.
+//! `cargo run --release -p evaluation [-- PAGE]`: writes the pages of `docs/evaluation` that come
+//! from models.
 //!
-//! Invariant: it reads no clock and no machine; two runs write the same bytes.
+//! Invariant: it reads neither clock nor machine; two runs write the same bytes.
 #![forbid(unsafe_code)]
 
 use evaluation::figures::{plot, write_page};

@@ -1,7 +1,9 @@
-//! Duet's table: maintenance at idle priority beside a web server, on one disk, with and without page events.
+//! Duet's table: maintenance at idle priority beside a web server, on one disk, with and without
+//! page events.
 //!
-//! Invariant: driver, sessions, page cache and its eviction are the real ones; disk, queue and web server are
-//! models in virtual time. Called by `evaluation`, and by a small test.
+//! The program `evaluation` calls this; so does a small test.
+//! Invariant: driver, sessions, page cache and its eviction are the real ones. Disk, queue and web
+//! server are models in virtual time.
 
 pub mod files;
 pub mod grid;

@@ -1,8 +1,9 @@
-//! A volume that is as slow as a disk, in real time: bytes in memory, behind [`Disk`].
+//! A volume that is as slow as a disk, in real time: bytes in memory behind a [`Disk`].
 //!
-//! Invariant: one request at a time has the head; who waits is chosen as drives choose, by who is reached
-//! first, but nobody is passed over for long. A request takes what the model says and not less; how late its thread wakes
-//! up is not added to the next one's time. Mounted by the example `slow_disk`, for measurements of the program.
+//! The example `slow_disk` mounts it, for measurements of the program.
+//! Invariant: one request at a time has the head. Like a drive, it serves the request next that is
+//! reached first, but none waits for long. A request takes at least the time of the model. If its
+//! thread wakes late, the delay is not added to the next request.
 
 use crate::disk::{Disk, MILLISECOND, Ns, Request};
 use parking_lot::{Condvar, Mutex};
@@ -13,7 +14,7 @@ use volume::{
     VolumeInfo,
 };
 
-/// Who has waited so long is next.
+/// A request that has waited this long is served next.
 const PASSED_OVER_MAX: Ns = 100 * MILLISECOND;
 
 struct Waiting {
@@ -24,13 +25,13 @@ struct Waiting {
 
 struct Queue {
     disk: Disk,
-    /// Ticket of who is served, or is next.
+    /// Ticket of the request that is served, or is next.
     served: Option<u64>,
     tickets: u64,
     waiting: Vec<Waiting>,
 }
 
-/// See the module's head.
+/// The volume. See the module's head.
 pub struct SlowDisk {
     bytes: MemoryVolume,
     queue: Mutex<Queue>,
@@ -40,7 +41,7 @@ pub struct SlowDisk {
 }
 
 impl Queue {
-    /// The ticket of who is served next.
+    /// Returns the ticket of the request to serve next.
     fn next(&self, now: Ns) -> Option<u64> {
         let oldest = self.waiting.iter().min_by_key(|w| w.since)?;
         if now.saturating_sub(oldest.since) > PASSED_OVER_MAX {
@@ -64,7 +65,7 @@ impl Queue {
 }
 
 impl SlowDisk {
-    /// Empty, of that many bytes.
+    /// Creates an empty volume.
     pub fn new(size_bytes: u64, disk: Disk) -> Self {
         Self {
             bytes: MemoryVolume::new(size_bytes),
@@ -80,8 +81,8 @@ impl SlowDisk {
         }
     }
 
-    /// Says of each request, once it is done, in a line of numbers: when it came, when its turn came, when it
-    /// was done (microseconds), address, bytes, and 1 for a write.
+    /// Logs each completed request as a line of numbers: arrival, start, end (microseconds),
+    /// address, bytes, and 1 for a write.
     pub fn with_log(self, log: Box<dyn Write + Send>) -> Self {
         let log = Some(Mutex::new(log));
         Self { log, ..self }
@@ -96,7 +97,7 @@ impl SlowDisk {
             is_write,
         } = request;
         let mut log = log.lock();
-        // A measurement without its log is seen by who reads it.
+        // A reader of the measurement notices a missing log.
         let _ = writeln!(
             log,
             "{since} {begin} {end} {address} {bytes} {}",
@@ -108,7 +109,7 @@ impl SlowDisk {
         u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(Ns::MAX)
     }
 
-    /// Returns when a disk would have done it.
+    /// Returns when a disk would have served the request.
     fn serve(&self, address: u64, bytes: u64, is_write: bool) {
         let request = Request {
             address,
@@ -157,7 +158,7 @@ impl Layer for SlowDisk {
         }
     }
 
-    /// Flushes take no time: nothing is kept back, and what was written has taken its time already.
+    /// Flushes take no time: nothing is buffered, and each write has already taken its time.
     fn around(
         &self,
         request: volume::Request,
@@ -180,7 +181,8 @@ impl Layer for SlowDisk {
     }
 }
 
-/// Every request waits, so front ends bring many at once: the drive has a queue to pick from.
+/// Claims that every request waits, so that front ends submit many at once: the drive needs a queue
+/// to choose from.
 impl FastPath for SlowDisk {
     fn is_cached(&self, _: RequestContext, _: u64, _: u64) -> bool {
         false
@@ -222,7 +224,7 @@ mod tests {
             read(&disk, seed.below(BYTES / 4096) * 4096);
         }
         let mean_ms = begun.elapsed().as_secs_f64() * 1000.0 / 30.0;
-        // Seven milliseconds by the model; a crowded machine wakes its threads late.
+        // Seven milliseconds by the model; a busy machine wakes its threads late.
         assert!((5.0..30.0).contains(&mean_ms), "{mean_ms} ms a read");
         let idle_since = disk.queue.lock().disk.idle_since();
         assert!(
@@ -272,7 +274,7 @@ mod tests {
                 });
             }
         });
-        // Virtual time, so that a busy machine does not matter.
+        // Virtual time, so a busy machine does not matter.
         assert!(
             !disk
                 .capabilities()

@@ -1,11 +1,12 @@
-//! Ageing, small: restores get slower, maintenance gives something back, and the same seed gives the same history.
+//! Ageing at a small scale: restores become slower, maintenance restores some speed, and the same
+//! seed gives the same history.
 
 use evaluation::ageing::page::{kept_speed, least_speed};
 use evaluation::ageing::pool::{Settings, Upkeep, run};
 
 const SMALL: Settings = Settings {
     pieces: 300,
-    // The last one is rewritten.
+    // The last generation is rewritten.
     generations: 7,
     kept: 2,
     ..Settings::FULL
@@ -24,7 +25,7 @@ fn maintenance_slows_ageing_down() {
         last(&none)
     );
     let least = least_speed(&defragmented);
-    // The page's history, which is larger, is held to 0.8.
+    // The page's history is larger and must reach 0.8.
     assert!(least >= 0.7, "{least}");
     let bytes = |all: &[evaluation::ageing::pool::Generation]| {
         let copied = all.iter().map(|g| g.copied.defragmented).sum::<u64>();

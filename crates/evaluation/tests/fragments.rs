@@ -1,4 +1,4 @@
-//! FragPicker's experiment on a small file: who wins, and at what price.
+//! FragPicker's experiment on a small file: which way wins, and at what cost.
 
 use evaluation::flash::{Flash, Loss};
 use evaluation::fragments::file::File;

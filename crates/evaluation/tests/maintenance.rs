@@ -1,4 +1,5 @@
-//! Duet's experiment: the disk's idle time at full scale, the table's shape at a fiftieth of it.
+//! Duet's experiment: idle time of the disk at full scale, and the table's shape at a fiftieth of
+//! it.
 
 use evaluation::maintenance::grid::{Grid, Tasks, highest, run};
 use evaluation::maintenance::page::IDLE_RATES;
@@ -13,7 +14,7 @@ fn load(utilisation: u64) -> Load {
     }
 }
 
-/// What the published cells imply for the time that a web server leaves.
+/// The published cells imply how much idle time is worth beside a web server.
 #[test]
 fn idle_time_is_worth_what_the_published_table_implies() {
     let settings = Settings::PUBLISHED;
@@ -27,7 +28,7 @@ fn idle_time_is_worth_what_the_published_table_implies() {
             (least..below).contains(&rate),
             "{utilisation} %: {rate} MB/s, not {least} to {below}"
         );
-        // Faster than 1 - U: gaps are cut to pieces, and the head has to come back.
+        // Falls faster than idle time: gaps are short, and the head has to return.
         let per_idle = rate / (100 - utilisation) as f64;
         assert!(per_idle < last, "{utilisation} %: {per_idle}");
         last = per_idle;
@@ -62,7 +63,7 @@ fn who_hears_of_pages_ends_earlier_and_reads_less() {
                 with >= without,
                 "{tasks:?}, {overlap} %: {with:?}, {without:?} without"
             );
-            // So few requests leave a step of chance at the lowest overlap.
+            // With so few requests, chance decides one step at the lowest overlap.
             let is_ahead = with > without || (tasks == Tasks::Backup && overlap == 25);
             assert!(
                 is_ahead,
@@ -94,7 +95,7 @@ fn who_hears_of_pages_ends_earlier_and_reads_less() {
     assert_eq!(small(), grid, "the same seed gives the same results");
 }
 
-/// The same by the scheduler that ships: events help there too, and the web server hardly notices.
+/// With the product's scheduler, events help too, and the web server is hardly delayed.
 #[test]
 fn the_scheduler_that_ships_bounds_what_the_web_server_notices() {
     let settings = Settings {

@@ -1,5 +1,6 @@
-//! Clients that read at random beside tasks that also write, on the model of a disk, in virtual time: what
-//! their latencies become where containers are written at once, and where they are written in pieces.
+//! Clients that read at random beside tasks that also write, on the model of a disk, in virtual
+//! time: checks their latencies when containers are written at once, and when they are written in
+//! pieces.
 
 use evaluation::disk::{Disk, DiskModel, MILLISECOND, Ns, Request, SECOND};
 use qos::{Direction, Flow, Scheduler, Settings};
@@ -12,16 +13,16 @@ const WRITE_BYTES: u64 = 1 << 20;
 const TASKS: [Flow; 3] = [Flow::Replication, Flow::Scrub, Flow::Collect];
 const RUN: Ns = 900 * SECOND;
 
-/// How the collection writes a container that it has filled.
+/// How garbage collection writes a full container.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Containers {
-    /// The system does, whole, when it is synced.
+    /// The system writes it as a whole when it is synced.
     AtOnce,
-    /// In the turns of steps.
+    /// Steps write it within their I/O grants.
     InPieces,
 }
 
-/// What goes to the disk, and whose it is: an id of the scheduler's, or nobody's.
+/// A request at the disk, and the scheduler's id and flow if it has one.
 type Sent = (Option<(u64, Flow)>, Request);
 
 struct World {
@@ -32,10 +33,10 @@ struct World {
     now: Ns,
     id: u64,
     at_device: VecDeque<Sent>,
-    /// By id: when a client came, or where a step begins.
+    /// By id: arrival of a client's request, or place of a step.
     came: BTreeMap<u64, Ns>,
     steps: BTreeMap<u64, Request>,
-    /// Where each task is, and bytes that the collection has not written yet.
+    /// Place of each task, and bytes that garbage collection has not written yet.
     places: [u64; TASKS.len()],
     filled: u64,
     to_write: u64,
@@ -56,7 +57,7 @@ impl World {
         self.id
     }
 
-    /// The next step of a task waits for its turn.
+    /// Queues the next step of a task.
     fn ask(&mut self, task: Flow) {
         let id = self.offer(task, STEP_BYTES);
         let at = TASKS.iter().position(|flow| *flow == task).expect("a task");
@@ -64,7 +65,7 @@ impl World {
         if is_write {
             self.to_write -= STEP_BYTES;
         }
-        // Each task reads in a quarter of the disk of its own; what is written goes to the last one.
+        // Each task reads in its own quarter of the disk; writes go to the last quarter.
         let quarter = DiskModel::SERVER.capacity / 4;
         let place = match is_write {
             true => 3 * quarter + self.written,
@@ -82,7 +83,7 @@ impl World {
         self.steps.insert(id, request);
     }
 
-    /// A step has ended; what the collection has read fills a container.
+    /// Ends a step. Chunks that garbage collection has read fill a container.
     fn stepped(&mut self, task: Flow, was_write: bool) {
         if task == Flow::Collect && !was_write {
             self.filled += STEP_BYTES;
@@ -108,7 +109,7 @@ impl World {
         self.ask(task);
     }
 
-    /// Everything that may go to the device goes.
+    /// Sends every request to the device that the scheduler allows.
     fn send(&mut self) {
         while let Some((next, _)) = self.scheduler.next(self.now) {
             let request = self.steps.remove(&next.id).unwrap_or_else(|| Request {
@@ -122,7 +123,8 @@ impl World {
     }
 }
 
-/// Percentile 99 of clients' latencies, ms; share of time that their reads take, percent; containers.
+/// Returns the 99th percentile of clients' latencies, ms, the share of time of their reads,
+/// percent, and the number of containers.
 fn run(per_second: u64, tasks: &[Flow], how: Containers) -> (f64, u64, u64) {
     let mut world = World {
         scheduler: Scheduler::new(Settings::DISK).expect("the default"),
@@ -156,7 +158,7 @@ fn run(per_second: u64, tasks: &[Flow], how: Containers) -> (f64, u64, u64) {
             let is_clients = whose.is_some_and(|(_, flow)| !flow.is_maintenance());
             used += if is_clients { done_at - world.now } else { 0 };
         }
-        // In the past: it waits for what is at the device.
+        // A time in the past means waiting for the requests at the device.
         let wakes_at = world.scheduler.wakes_at(world.now);
         let wakes_at = wakes_at.filter(|at| *at > world.now).unwrap_or(Ns::MAX);
         world.now = done_at.min(next_client).min(wakes_at);
@@ -183,7 +185,7 @@ fn run(per_second: u64, tasks: &[Flow], how: Containers) -> (f64, u64, u64) {
     (p99, used * 100 / world.now, world.written / CONTAINER_BYTES)
 }
 
-/// The bar is 1.2. Steps here are read at once, 256 KiB each; the real ones stop sooner.
+/// The limit is 1.2. Here a step reads 256 KiB at once; real steps stop sooner.
 #[test]
 fn clients_hardly_notice_containers_that_are_written_in_pieces() {
     for per_second in [20, 42, 65, 85] {
@@ -201,7 +203,7 @@ fn clients_hardly_notice_containers_that_are_written_in_pieces() {
             "{used} % used: {pieces:.1} ms, alone {alone:.1} ms"
         );
     }
-    // What the pieces are for.
+    // Shows why containers are written in pieces.
     let (alone, ..) = run(20, &[], Containers::InPieces);
     let (at_once, ..) = run(20, &TASKS, Containers::AtOnce);
     assert!(

@@ -1,16 +1,17 @@
-//! What a decision costs: `cargo run --release -p qos --example decision_costs`.
+//! Measures the cost of a decision: `cargo run --release -p qos --example decision_costs`.
 //!
-//! Processor time of this thread, as Linux counts it, for a request that is offered, handed out and
-//! completed; best of several batches.
+//! Prints processor time of this thread, as Linux counts it, for a request that is offered, handed
+//! out and completed: the best of several batches.
+//! Invariant: elapsed time is not measured, so other processes do not change the result much.
 
 use qos::{Direction, EdgeThrottle, Flow, LatencyTargets, Request, Scheduler, Settings};
 use std::hint::black_box;
 
 const REQUESTS: u64 = 300_000;
 
-/// Time that this thread has had a processor, nanoseconds.
+/// Processor time of this thread, nanoseconds.
 fn processor_ns() -> f64 {
-    // Yielding makes the kernel count up to now.
+    // Yielding makes the kernel update the count.
     std::thread::yield_now();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split(' ').next().and_then(|n| n.parse().ok());
@@ -43,7 +44,7 @@ fn main() {
             return;
         };
         let mut now = 0;
-        // Sixteen wait all the time.
+        // Sixteen requests wait all the time.
         for n in 0..16 {
             let _ = scheduler.offer(request(n, flows)).is_ok();
         }

@@ -1,21 +1,22 @@
-//! Delays in front of everything: clients wait outside when what is inside takes too long.
+//! Delays at the edge: new reads wait outside while requests inside take too long.
 //!
-//! Invariant: a delay is at most `delay_ns_max`, and without samples it fades, so nobody is shut out
-//! for good. A flow delays only flows that matter no more than itself. Called by front ends.
+//! The `device` crate calls this before it queues a user's read.
+//! Invariant: a delay is at most `delay_ns_max`. Without samples it fades, so that no flow is
+//! excluded for good. A flow delays only flows of equal or less importance.
 
 use crate::flow::{ByFlow, Flow};
 
-/// Of a mean, the weight of one new sample is one of so many.
+/// A new sample has a weight of 1/`SAMPLES` in a mean.
 const SAMPLES: f64 = 32.0;
 
-/// What was promised.
+/// Target latencies.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LatencyTargets {
-    /// Mean latency that a flow should not exceed; `u64::MAX`: any.
+    /// Mean latency that a flow should not exceed; `u64::MAX`: no target.
     pub target_ns: ByFlow<u64>,
-    /// Longest delay.
+    /// Maximum delay.
     pub delay_ns_max: u64,
-    /// Without samples a mean halves in so long.
+    /// A mean without new samples halves in this time.
     pub half_life_ns: u64,
 }
 
@@ -52,14 +53,14 @@ impl Mean {
     }
 }
 
-/// See the module's head.
+/// Delays at the edge. See the module's head.
 pub struct EdgeThrottle {
     targets: LatencyTargets,
     means: ByFlow<Mean>,
 }
 
 impl EdgeThrottle {
-    /// Without samples.
+    /// Creates a throttle without samples.
     pub fn new(targets: LatencyTargets) -> Self {
         Self {
             targets,
@@ -67,12 +68,12 @@ impl EdgeThrottle {
         }
     }
 
-    /// Other promises from now on.
+    /// Replaces the targets.
     pub fn set_targets(&mut self, targets: LatencyTargets) {
         self.targets = targets;
     }
 
-    /// A request of a flow was answered at `now_ns`, after `latency_ns` inside.
+    /// Counts a request that was answered at `now_ns`, `latency_ns` after it was queued.
     pub fn completed(&mut self, flow: Flow, latency_ns: u64, now_ns: u64) {
         let Some(mean) = self.means.get_mut(flow as usize) else {
             return;
@@ -83,18 +84,18 @@ impl EdgeThrottle {
         mean.at_ns = now_ns;
     }
 
-    /// Mean latency of a flow of late.
+    /// Returns the recent mean latency of a flow.
     pub fn mean_ns(&self, flow: Flow, now_ns: u64) -> u64 {
         let mean = self.means.get(flow as usize).copied().unwrap_or_default();
         mean.faded(now_ns, self.targets.half_life_ns) as u64
     }
 
-    /// How long to hold a new request of a flow back: by what those that matter as much or more wait
-    /// too long.
+    /// Returns how long to delay a new request of a flow: the largest excess over the target of any
+    /// flow that is as important or more.
     pub fn delay_ns(&self, flow: Flow, now_ns: u64) -> u64 {
         let matters = Flow::ALL.iter().zip(self.targets.target_ns);
         let late = |other: Flow, target_ns: u64| {
-            // A mean only fades: one that was below its target has not to be looked at closely.
+            // A mean only fades: one that was below its target needs no exact value.
             let mean = self.means.get(other as usize);
             mean.is_some_and(|mean| mean.ns > target_ns as f64)
         };
@@ -127,19 +128,21 @@ mod tests {
         );
         (200..400).for_each(|n| edge.completed(Flow::ForegroundNonSequential, 5000 * MS, n));
         assert_eq!(delays(&edge, 400), [200; 8], "at most so much");
-        // It has become quick again, or nobody asks.
+        // The flow is quick again, or sends nothing.
         (400..800).for_each(|n| edge.completed(Flow::ForegroundNonSequential, MS, n));
         assert_eq!(delays(&edge, 800)[0], 0);
         assert_eq!(delays(&edge, 3000 * MS), [0; 8]);
     }
 
-    /// Clients in a closed loop, a server with a queue: the mean inside comes down to the target.
+    /// Clients in a closed loop, a server with a queue: the mean latency inside falls to the
+    /// target.
     #[test]
     fn the_queue_builds_up_outside() {
         const FLOW: Flow = Flow::ForegroundNonSequential;
         let inside = |throttled: bool| {
             let mut edge = EdgeThrottle::new(LatencyTargets::default());
-            // 64 clients, each request takes 1 ms of one server: when is each ready to send?
+            // 64 clients; one server takes 1 ms per request. Each entry is when that client sends
+            // next.
             let mut clients = [0u64; 64];
             let (mut free_at, mut total, mut count) = (0u64, 0u64, 0u64);
             for _ in 0..20_000 {

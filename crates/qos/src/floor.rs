@@ -1,34 +1,37 @@
-//! Time that maintenance has whatever happens.
+//! I/O floors: device time that a maintenance task gets on a device that is never idle.
 //!
-//! What is earned is spent when no user has the device, who would wait for it; after a while whatever happens.
+//! A task earns its share of passing time. It spends what it earned in a gap between user requests,
+//! or after [`PATIENCE_NS`] without a gap while users wait.
 //!
-//! Invariant: over any time, a floor gives its share of that time, what it earns while it looks for a gap,
-//! and one request at most. Called by the scheduler.
+//! The scheduler calls this.
+//! Invariant: over any interval, a floor yields at most its share of the interval, plus its
+//! earnings during [`PATIENCE_NS`], plus one request.
 
-/// What is left to do, and by when.
+/// Remaining work of a maintenance task, and when it is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Deadline {
-    /// Time of the device that is still needed, nanoseconds.
+    /// Device time that is still needed, nanoseconds.
     pub work_ns: u64,
-    /// When it should be done.
+    /// When the work is due.
     pub at_ns: u64,
 }
 
 const MILLION: u64 = 1_000_000;
-/// Whoever may spend looks for a gap between users' requests so long.
+/// A task that may spend looks for a gap between user requests for this long.
 const PATIENCE_NS: u64 = 500_000_000;
 
-/// Whether a user's request waits or is at the device.
+/// Whether a user request waits or is at the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Moment {
-    /// None is.
+    /// No user request is there.
     Gap,
-    /// One is.
+    /// A user request is there.
     InUse,
 }
 
 impl Moment {
-    /// What must have been earned to spend now: in the end one spends in the way of users.
+    /// Returns the credit that a task needs to spend now. With a full credit it spends even while
+    /// users wait.
     fn needed_ns(self, share: u64) -> i64 {
         match self {
             Self::Gap => 0,
@@ -37,15 +40,15 @@ impl Moment {
     }
 }
 
-/// What is not spent is saved up to this: what is earned while one looks for a gap.
+/// Returns the maximum credit: earnings during [`PATIENCE_NS`].
 fn saved_max_ns(share: u64) -> i64 {
     i64::try_from(PATIENCE_NS / MILLION * share).unwrap_or(i64::MAX)
 }
 
-/// What has been earned and not spent, for one task.
+/// Earned and unspent time of one task.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Floor {
-    /// Below zero: it has had more than its share.
+    /// Negative: the task had more than its share.
     credit_ns: i64,
     then_ns: Option<u64>,
     deadline: Option<Deadline>,
@@ -56,7 +59,7 @@ impl Floor {
         self.deadline = deadline;
     }
 
-    /// The share, in millionths: the set one, or what the deadline needs.
+    /// Returns the share in millionths: the configured one, or more if the deadline needs it.
     pub fn share(&self, set_permille: u16, now_ns: u64) -> u64 {
         let set = u64::from(set_permille) * (MILLION / 1000);
         let needed = self.deadline.map_or(0, |deadline| {
@@ -67,8 +70,7 @@ impl Floor {
         set.max(needed)
     }
 
-    /// It is `now_ns`: earns `share` millionths of the time since it was last asked. What is not
-    /// spent is saved up for a short while only.
+    /// Earns `share` millionths of the time since the previous call, up to the maximum credit.
     pub fn earn(&mut self, share: u64, now_ns: u64) {
         let then_ns = self.then_ns.replace(now_ns).unwrap_or(now_ns);
         let passed_ns = now_ns.saturating_sub(then_ns);
@@ -90,13 +92,14 @@ impl Floor {
         }
     }
 
-    /// What was spent has cost more than was thought.
+    /// Charges what a request cost beyond its estimate.
     pub fn owe(&mut self, more_ns: u64) {
         let more = i64::try_from(more_ns).unwrap_or(i64::MAX);
         self.credit_ns = self.credit_ns.saturating_sub(more);
     }
 
-    /// What was had in idle time counts for the floor of about now: that is for who gets nothing otherwise.
+    /// Charges time of an idle device. It lowers the credit to minus the maximum credit at most: a
+    /// task that gets idle time needs no floor, but must get it again soon after idle time ends.
     pub fn had_for_nothing(&mut self, cost_ns: u64, share: u64) {
         let cost = i64::try_from(cost_ns).unwrap_or(i64::MAX);
         let least = self.credit_ns.min(-saved_max_ns(share));
@@ -106,7 +109,7 @@ impl Floor {
         }
     }
 
-    /// When it may spend again, if the moment stays what it is.
+    /// Returns when the task may spend, if `moment` does not change. `None`: never.
     pub fn ready_at(&self, share: u64, moment: Moment) -> Option<u64> {
         let missing_ns = moment.needed_ns(share).saturating_sub(self.credit_ns);
         let debt = u128::from(missing_ns.max(0).unsigned_abs());

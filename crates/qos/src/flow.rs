@@ -1,32 +1,35 @@
-//! Kinds of requests that share a device.
+//! Kinds of requests that share a device. Callers of the scheduler name one with each request.
+//!
+//! Invariant: the order of the variants is the order of importance, and each number is stable:
+//! [`crate::lease`] sends it.
 
-/// Who asks, and how. The order is that of importance: the first matter most.
+/// I/O origin of a request, and for clients its access pattern. The most important comes first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Flow {
-    /// Clients of volumes, monotonic or random.
+    /// Random or monotonic requests of volume clients.
     ForegroundNonSequential = 0,
-    /// Clients of volumes, sequential.
+    /// Sequential requests of volume clients.
     ForegroundSequential = 1,
-    /// Giving snapshots back.
+    /// Restores: reading snapshots for users.
     Restore = 2,
-    /// Storing new ones.
+    /// Storing snapshots.
     Backup = 3,
-    /// Copying them to another pool.
+    /// Copying snapshots to another pool.
     Replication = 4,
     /// Garbage collection.
     Collect = 5,
-    /// Verification.
+    /// Scrub: reading and verifying what is stored.
     Scrub = 6,
     /// Defragmentation.
     Defragment = 7,
 }
 
-/// A value for each flow.
+/// One value for each flow.
 pub(crate) type ByFlow<T> = [T; Flow::ALL.len()];
 
 impl Flow {
-    /// All flows, by importance.
+    /// All flows, the most important first.
     pub const ALL: [Self; 8] = [
         Self::ForegroundNonSequential,
         Self::ForegroundSequential,
@@ -38,7 +41,8 @@ impl Flow {
         Self::Defragment,
     ];
 
-    /// Whether it has time: it runs when the device is idle, and at its floor otherwise.
+    /// Returns true for flows that can wait: they run when the device is idle, otherwise within
+    /// their I/O floor.
     pub const fn is_maintenance(self) -> bool {
         matches!(
             self,
@@ -46,7 +50,7 @@ impl Flow {
         )
     }
 
-    /// The requests of a client.
+    /// Returns the flow of a client's request.
     pub const fn of_client(is_sequential: bool) -> Self {
         if is_sequential {
             Self::ForegroundSequential

@@ -1,31 +1,40 @@
-//! How long a device must be without users before maintenance moves its head: learned per device and load.
+//! Learns how long a device must be without users before maintenance moves its head. The value
+//! depends on the device and the load.
 //!
-//! What hurts a user is the seek that it meets, not the bytes: once the head is there, maintenance goes on in
-//! short contiguous pieces and stops at any arrival. So two things are to choose: how long to wait before the
-//! first seek, and how long to stream or rest between two seeks of reads that are not contiguous.
+//! A user suffers from the seek that it meets, not from the bytes: after the seek, maintenance
+//! continues in short contiguous pieces and stops at any arrival. So two times are chosen: the wait
+//! before the first seek, and the space between two seeks of reads that are not contiguous.
 //!
-//! Both are the longest at first, and then learned. The last few thousand requests of users are replayed
-//! (Lindley's recursion for one server) without maintenance, and with maintenance that starts after each wait of
-//! a ladder. The shortest wait is chosen at which the 99th percentile grows by no more than [`HARM_MOST`] and at
-//! which starts bring more than they cost; then, in the same way, the shortest time between seeks. What a seek
-//! takes is measured. What maintenance really did to the 99th percentile is measured too: more than
-//! [`HARM_ALARM`] makes both longer whatever the replay says, for a while.
+//! Both are longest at first and then learned. The last few thousand user requests are replayed
+//! (Lindley's recursion for one server) without maintenance, and with maintenance that starts after
+//! each wait of a ladder. The chosen wait is the shortest at which the 99th percentile grows by at
+//! most [`HARM_MOST`] and at which starts gain enough for their cost. The space between seeks is
+//! then chosen the same way. The duration of a seek is measured. The real growth of the 99th
+//! percentile is measured too: growth above [`HARM_ALARM`] lengthens both times for a while,
+//! regardless of the replay.
 //!
-//! Invariant: pure; the wait stays within [`GraceLimits`]. Called by the scheduler.
+//! ```text
+//! user_completed() ──> samples ──> replay: alone, with each wait, with each space
+//! took() ──> seek and piece times ──┘          │
+//!                                      ns(), space_ns() ──> scheduler
+//! ```
+//!
+//! The scheduler calls this.
+//! Invariant: no I/O and no clock; the wait stays within [`GraceLimits`].
 
 use std::collections::VecDeque;
 
-/// Bounds of the wait, nanoseconds.
+/// Limits of the wait, nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GraceLimits {
-    /// The shortest.
+    /// The shortest wait.
     pub least_ns: u64,
-    /// The longest.
+    /// The longest wait.
     pub most_ns: u64,
 }
 
 impl GraceLimits {
-    /// A wait that is not learned.
+    /// Returns limits that fix the wait.
     pub const fn fixed(ns: u64) -> Self {
         Self {
             least_ns: ns,
@@ -34,70 +43,74 @@ impl GraceLimits {
     }
 }
 
-/// Requests of users that are replayed: forty of them are beyond the 99th percentile.
+/// Maximum number of user requests that are replayed: forty of them are beyond the 99th percentile.
 const REPLAYED: usize = 4000;
-/// Requests are judged in so many parts, each of at least [`PART_LEAST`], by the median of these parts: over all of
-/// them together a burst, whose requests wait for each other anyway, would hide what those before and after it suffer.
+/// Maximum number of parts into which requests are divided, each of at least [`PART_LEAST`]. The
+/// median of the parts decides. Judged as one part, a burst, whose requests wait for each other
+/// anyway, would hide the harm to requests before and after it.
 const PARTS_MAX: usize = 4;
 const PART_LEAST: usize = 250;
-/// New ones between two replays: so many, or a share of those that are known.
+/// Minimum of new requests between two replays: a number, and the known requests divided by a
+/// number.
 const REPLAY_EVERY: (usize, usize) = (250, 4);
-/// ... and so much time: replays take a millisecond or two, under the lock of the device's queue.
+/// Minimum time between two replays: each takes a millisecond or two under the lock of the device's
+/// queue.
 const REPLAY_EVERY_NS: u64 = 1_000_000_000;
-/// By so much the 99th percentile may grow in a replay; the bar for users is 1.2.
+/// Maximum growth of the 99th percentile in a replay. The limit that users are promised is 1.2.
 const HARM_MOST: f64 = 1.14;
-/// ... and by so much as it was measured.
+/// Maximum growth of the measured 99th percentile.
 const HARM_ALARM: f64 = 1.17;
-/// ... over so many requests at least.
+/// Minimum number of requests for that measurement.
 const ALARM_SAMPLES: usize = 1000;
-/// Replays for which an alarm is remembered.
+/// Number of replays for which an alarm is remembered.
 const ALARM_LASTS: u32 = 40;
-/// A start must bring this share of what it costs, at least, in time of the device that follows it.
+/// Minimum mean gain of a start: device time that follows the seek, relative to the seek.
 const GAIN_LEAST: f64 = 0.25;
-/// Waits of the ladder are this far apart.
+/// Ratio of neighbouring waits on the ladder.
 const RUNG: f64 = 1.4;
-/// Times between seeks, in seeks.
+/// Candidates for the space between seeks, in seek times.
 const SPACES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 const LONGEST: usize = SPACES.len() - 1;
-/// Of a mean, the weight of one new piece is one of so many.
+/// A new piece has a weight of 1/`PIECES` in a mean.
 const PIECES: f64 = 32.0;
 
-/// A request of a user that is done.
+/// A completed user request.
 #[derive(Clone, Copy)]
 struct Sample {
     came_ns: u64,
-    /// Time of the device.
+    /// Device time.
     service_ns: u64,
     latency_ns: u64,
-    /// Latency that it would have had without maintenance.
+    /// Estimated latency without maintenance.
     without_ns: u64,
     is_client: bool,
 }
 
-/// See the module's head.
+/// Learns both times. See the module's head.
 pub(crate) struct Grace {
     limits: GraceLimits,
     ns: u64,
-    /// Between two seeks, nanoseconds and as a place in [`SPACES`].
+    /// Space between two seeks: nanoseconds, and index into [`SPACES`].
     space_ns: u64,
     space: usize,
-    /// Time of the device that a seek and its first piece take, in the mean.
+    /// Mean device time of a seek and its first piece.
     seek_ns: f64,
-    /// ... and the mean and the mean square of contiguous pieces.
+    /// Mean and mean square of the device time of contiguous pieces.
     piece_ns: (f64, f64),
     samples: VecDeque<Sample>,
     new: usize,
-    /// When the samples were replayed last.
+    /// When the samples were last replayed.
     replayed_ns: u64,
-    /// When anything was done last.
+    /// When any request was last completed.
     last_end_ns: u64,
-    /// Without maintenance the device would have been free again at this time.
+    /// When the device would have been free without maintenance.
     free_ns: u64,
     harm: f64,
     alarm: Option<Alarm>,
 }
 
-/// What did harm, though a replay had let it pass: no shorter times for so many replays.
+/// A measured growth above [`HARM_ALARM`] that the replay had not predicted: these times, and
+/// shorter ones, are not chosen for `replays` replays.
 struct Alarm {
     wait_ns: u64,
     space: usize,
@@ -108,15 +121,15 @@ struct Alarm {
 #[derive(Clone, Copy)]
 struct Policy {
     wait_ns: u64,
-    /// `None`: one task that reads in order, so no seeks but the first of each gap.
+    /// `None`: one task reads in order, so only the first request of each gap seeks.
     space_ns: Option<u64>,
 }
 
-/// What a replay gave.
+/// Result of a replay.
 struct Replayed {
     p99: Percentiles,
     starts: u64,
-    /// Time after starts that maintenance had.
+    /// Time that maintenance had after its seeks.
     gained_ns: u64,
 }
 
@@ -124,8 +137,8 @@ struct Replayed {
 type Percentiles = Vec<u64>;
 
 impl Grace {
-    /// A seek is thought to take `seek_ns` at first. Until something is learned the wait and the time between
-    /// seeks are the longest: those who ask first must not pay for what is not known.
+    /// `seek_ns` is the first estimate of a seek. Until something is learned, the wait and the
+    /// space are longest: the first users must not pay for what is unknown.
     pub fn new(limits: GraceLimits, seek_ns: u64) -> Self {
         Self {
             limits,
@@ -148,17 +161,18 @@ impl Grace {
         self.ns
     }
 
-    /// How long to stream or rest between two seeks.
+    /// Returns the space between two seeks, nanoseconds.
     pub fn space_ns(&self) -> u64 {
         self.space_ns
     }
 
-    /// What maintenance did to the 99th percentile of clients' latencies when it was judged last, as a factor.
+    /// Returns the factor by which maintenance raised the 99th percentile of clients' latencies in
+    /// the last judgement.
     pub fn harm(&self) -> f64 {
         self.harm
     }
 
-    /// A piece took so long at the device: one for which the head had to move, or a contiguous one.
+    /// Records the device time of a piece: one that needed a seek, or a contiguous one.
     pub fn took(&mut self, is_seek: bool, took_ns: u64) {
         let took_ns = took_ns as f64;
         let follow = |mean: &mut f64, value: f64| *mean += (value - *mean) / PIECES;
@@ -170,7 +184,8 @@ impl Grace {
         }
     }
 
-    /// What is left of a piece that a user meets, in the mean: long ones are met more often.
+    /// Returns the mean rest of a contiguous piece that a user meets: long pieces are met more
+    /// often.
     fn residue_ns(&self) -> f64 {
         let (mean, mean_square) = self.piece_ns;
         mean_square / (2.0 * mean.max(1.0))
@@ -180,16 +195,16 @@ impl Grace {
         self.last_end_ns = now_ns;
     }
 
-    /// Time of the device that a request had which came then and is done now.
+    /// Returns the device time of a request that arrived at `came_ns` and is done at `now_ns`.
     pub fn service_ns(&self, came_ns: u64, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.last_end_ns.max(came_ns))
     }
 
-    /// A user's request that came at `came_ns` is done.
+    /// Records a completed user request that arrived at `came_ns`.
     pub fn user_completed(&mut self, is_client: bool, came_ns: u64, now_ns: u64) {
         let service_ns = self.service_ns(came_ns, now_ns);
         self.last_end_ns = now_ns;
-        // Never later than it was.
+        // Without maintenance it would not have been later than it was.
         let begin_ns = self.free_ns.max(came_ns);
         self.free_ns = begin_ns.saturating_add(service_ns).min(now_ns);
         self.samples.push_back(Sample {
@@ -212,7 +227,7 @@ impl Grace {
     }
 
     fn learn(&mut self) {
-        // Who has no clients looks at everybody.
+        // Without any clients, all users are judged.
         let judges_clients = self.samples.iter().any(|sample| sample.is_client);
         let judged = |sample: &Sample| sample.is_client || !judges_clients;
         let mut scratch = Vec::with_capacity(self.samples.len());
@@ -227,7 +242,8 @@ impl Grace {
             &p99(|sample| sample.without_ns),
         );
         let alarm = self.alarm.take();
-        // Of few requests the 99th percentile is chance; with the longest of both the harm is not theirs.
+        // With few requests the 99th percentile is chance. With both times at their longest, the
+        // harm has other causes.
         let is_judged = self.samples.len() >= ALARM_SAMPLES;
         let is_longest = self.ns >= self.limits.most_ns && self.space == LONGEST;
         self.alarm = match self.harm > HARM_ALARM && is_judged && !is_longest {
@@ -255,7 +271,7 @@ impl Grace {
         replay: &mut dyn FnMut(Option<Policy>) -> Replayed,
     ) -> u64 {
         let GraceLimits { least_ns, most_ns } = self.limits;
-        // With the longest time between seeks it was the waits that did harm.
+        // With the longest space, the wait did the harm.
         let alarm = self.alarm.as_ref();
         let alarm_ns = alarm
             .filter(|alarm| alarm.space == LONGEST)
@@ -280,7 +296,7 @@ impl Grace {
         wait_ns
     }
 
-    /// A place in [`SPACES`].
+    /// Returns an index into [`SPACES`].
     fn choose_space(
         &self,
         wait_ns: u64,
@@ -302,7 +318,7 @@ impl Grace {
         (self.seek_ns * seeks as f64) as u64
     }
 
-    /// The samples again, with maintenance; `None`: without any.
+    /// Replays the samples with maintenance, or without if `policy` is `None`.
     fn replay(
         &self,
         policy: Option<Policy>,
@@ -337,7 +353,7 @@ impl Grace {
         }
     }
 
-    /// How long a user waits for what is at the device, who comes so long after maintenance began.
+    /// Returns how long a user waits for maintenance that began `into_ns` before it.
     fn met_ns(&self, policy: Policy, into_ns: u64, spread: f64) -> u64 {
         let seek_ns = self.seek_ns.max(1.0) as u64;
         let Some(streamed_ns) = into_ns.checked_sub(seek_ns) else {
@@ -347,7 +363,7 @@ impl Grace {
         let Some(space_ns) = policy.space_ns else {
             return in_order_ns;
         };
-        // Out and back.
+        // A cycle has two seeks: to the other place and back.
         let cycle_ns = space_ns.saturating_add(seek_ns.saturating_mul(2));
         match (streamed_ns % cycle_ns).checked_sub(space_ns) {
             None => in_order_ns,
@@ -356,7 +372,7 @@ impl Grace {
     }
 }
 
-/// Numbers from 0 to 1 that are evenly spread, the same in each replay.
+/// Evenly spread numbers from 0 to 1, the same in each replay.
 fn spread() -> impl Iterator<Item = f64> {
     let mut at = 0u32;
     std::iter::repeat_with(move || {
@@ -365,7 +381,7 @@ fn spread() -> impl Iterator<Item = f64> {
     })
 }
 
-/// By how much the 99th percentile grew, as a factor: the median of the parts.
+/// Returns the factor by which the 99th percentile grew: the median of the parts.
 fn growth(with: &Percentiles, alone: &Percentiles) -> f64 {
     let mut grown: Vec<f64> = std::iter::zip(with, alone)
         .map(|(with, alone)| *with as f64 / (*alone).max(1) as f64)
@@ -376,14 +392,14 @@ fn growth(with: &Percentiles, alone: &Percentiles) -> f64 {
     f64::midpoint(middle(least), middle(most))
 }
 
-/// The 99th percentile of each part of the latencies.
+/// Returns the 99th percentile of each part of the latencies.
 fn percentiles(latencies: &mut [u64]) -> Percentiles {
     let parts = (latencies.len() / PART_LEAST).clamp(1, PARTS_MAX);
     let each = latencies.len().div_ceil(parts).max(1);
     latencies.chunks_mut(each).map(p99_of).collect()
 }
 
-/// The 99th percentile; 0 of nothing.
+/// Returns the 99th percentile; 0 if there are no latencies.
 fn p99_of(latencies: &mut [u64]) -> u64 {
     let beyond = latencies.len() / 100;
     let Some(at) = latencies.len().checked_sub(beyond + 1) else {
@@ -403,7 +419,7 @@ mod tests {
         Grace::new(Settings::DISK.grace, Settings::DISK.costs.seek_ns)
     }
 
-    /// Of users who came at `came`, each served in 8 ms after what was there, and delayed by `delay` besides.
+    /// Serves users who arrive at `came`: 8 ms each, one after another, plus `delay`.
     fn serve(grace: &mut Grace, came: impl Iterator<Item = u64>, delay: impl Fn(u64) -> u64) {
         let mut free = grace.last_end_ns;
         for (nth, came) in (0..).zip(came) {
@@ -423,11 +439,11 @@ mod tests {
             grace.user_completed(true, came_ns, now_ns);
             grace.samples.back().expect("it was added").without_ns
         };
-        // Alone: each is as it was.
+        // Without maintenance each keeps its latency.
         assert_eq!(without(100, 108), 8);
         assert_eq!(without(104, 116), 12);
-        // A step of maintenance from 200 to 210 delays two that come at 203 and 206, of 8 each, and the one at 225
-        // by as much as was left.
+        // Maintenance from 200 to 210 delays requests that arrive at 203 and 206 and take 8 each.
+        // The one at 225 waits for the rest.
         grace.maintenance_completed(210);
         let mut without = |came_ns, now_ns| {
             grace.user_completed(true, came_ns, now_ns);
@@ -443,13 +459,13 @@ mod tests {
         let mut grace = disk();
         let begin = 1000 * MS;
         serve(&mut grace, (0..1000).map(|n| begin + n * 500 * MS), |_| 0);
-        // Each of them comes at a piece, none at a start.
+        // Each of them meets a contiguous piece, none a start.
         assert_eq!(grace.ns(), Settings::DISK.grace.least_ns);
-        // One that asks again 10 ms after its answer meets each start that is made before.
+        // A client that asks again 10 ms after its answer meets each start with a shorter wait.
         let begin = grace.last_end_ns;
         serve(&mut grace, (1..1001).map(|n| begin + n * 18 * MS), |_| 0);
         assert!(grace.ns() > 10 * MS, "{} ns", grace.ns());
-        // The load has changed again.
+        // The load changes again.
         let begin = grace.last_end_ns;
         serve(&mut grace, (1..6001).map(|n| begin + n * 500 * MS), |_| 0);
         assert_eq!(grace.ns(), Settings::DISK.grace.least_ns);
@@ -479,9 +495,10 @@ mod tests {
     #[test]
     fn a_burst_does_not_hide_what_is_done_to_those_after_it() {
         let mut grace = disk();
-        // Five hundred at once: their 99th percentile is seconds, whatever maintenance does.
+        // Five hundred at once: their 99th percentile is seconds with or without maintenance.
         serve(&mut grace, (0..500).map(|_| 1000 * MS), |_| 0);
-        // Then one that asks again 1 to 60 ms after its answer: one in eight meets a seek that begins after 4 ms.
+        // Then a client asks again 1 to 60 ms after its answer: one request in eight meets a seek
+        // that begins after 4 ms.
         let mut at = grace.last_end_ns;
         let gaps = spread().map(|gap| 9 * MS + (gap * 59.0 * MS as f64) as u64);
         let came = gaps.take(1500).map(|gap| {

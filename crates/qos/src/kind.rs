@@ -1,35 +1,37 @@
-//! What a device is, by how it behaves: virtual disks say nothing true of themselves.
+//! Guesses the kind of a device from its latencies: virtual disks report wrong kinds.
 //!
-//! Invariant: a guess that follows the last few dozen reads, with a gap between its two limits, so that
-//! it does not swing. Called by the engine for reads that are short and not sequential.
+//! The `device` crate calls this for short reads that are not sequential.
+//! Invariant: the guess follows the last few dozen reads. Two limits with a gap between them keep
+//! it from oscillating.
 
-/// Kinds of devices that are treated differently.
+/// Kinds of devices that are scheduled differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DeviceKind {
-    /// It seeks, or its requests are counted.
+    /// A device that seeks, or limits requests per second.
     Disk,
-    /// It does not.
+    /// A device without seeks.
     #[default]
     Ssd,
 }
 
-/// Of a mean, the weight of one new sample is one of so many.
+/// A new sample has a weight of 1/`SAMPLES` in a mean.
 const SAMPLES: f64 = 32.0;
-/// A device that takes longer for each request is a disk, nanoseconds.
+/// Mean device time per request above which a device is a disk, nanoseconds.
 const DISK_NS: f64 = 2e6;
-/// One that takes less is none.
+/// Mean below which it is a solid-state drive, nanoseconds.
 const SSD_NS: f64 = 0.5e6;
 
-/// See the module's head.
+/// Guesses the kind of a device. See the module's head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KindJudge {
-    /// Time of the device for each request.
+    /// Mean device time per request.
     mean_ns: f64,
     kind: DeviceKind,
 }
 
 impl KindJudge {
-    /// A read took so long at the device, where so many requests were at once, itself included.
+    /// Counts a read that took `latency_ns` while `at_device` requests, itself included, were at
+    /// the device.
     pub fn saw(&mut self, latency_ns: u64, at_device: usize) {
         let each_ns = latency_ns as f64 / at_device.max(1) as f64;
         self.mean_ns += (each_ns - self.mean_ns) / SAMPLES;
@@ -40,7 +42,7 @@ impl KindJudge {
         }
     }
 
-    /// What it is.
+    /// Returns the current guess.
     pub fn kind(&self) -> DeviceKind {
         self.kind
     }
@@ -60,7 +62,7 @@ mod tests {
         assert_eq!(judge.kind(), DeviceKind::Ssd, "one that was late");
         (0..20).for_each(|_| judge.saw(9 * MS, 1));
         assert_eq!(judge.kind(), DeviceKind::Disk);
-        // Copies in memory answer half of them.
+        // The page cache answers half of them.
         (0..100).for_each(|n| judge.saw((n % 2) * 80 * MS, 8));
         assert_eq!(judge.kind(), DeviceKind::Disk);
         (0..400).for_each(|_| judge.saw(2 * MS, 32));

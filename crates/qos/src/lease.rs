@@ -1,62 +1,66 @@
-//! What a process that reads beside the server of its pool says, and what it hears: leases of device
-//! time.
+//! Leases of device time: messages between a server and a process that reads its pool directly.
 //!
-//! Invariant: fixed sizes, little-endian, what is reserved is 0. Whatever bytes come, decoding says what
-//! they mean, within the limits, or that they mean nothing; no I/O here. Both ends are of this program,
-//! maybe of different versions: a changed layout gets a new [`MAGIC`]. Called by both ends of the
-//! program's control socket.
+//! The process sends a hello, which names its I/O origin, and then asks for one lease after
+//! another. An ask returns the previous lease and reports how it was used. The server answers when
+//! the process may read. Until then it repeats that the process waits.
 //!
-//! The process says hello once, with who it is, and then asks for one lease after the other; what it
-//! asks with gives the one before back, and says what was done with it. The server answers when it is
-//! the process's turn, and before that now and then that it is not forgotten.
+//! ```text
+//! process: Hello, Ask ........... read, Ask ......... read ...
+//! server:             Waits, Granted         Granted
+//! ```
+//!
+//! Both ends of the program's control socket call this.
+//! Invariant: no I/O. Messages have fixed sizes, are little-endian, and reserved bytes are 0.
+//! Decoding any bytes yields a message within the limits or [`Malformed`]. The ends may be
+//! different versions of the program: a changed layout gets a new [`MAGIC`].
 
 use crate::flow::Flow;
 
-/// Begins a hello.
+/// First bytes of a hello.
 pub const MAGIC: [u8; 8] = *b"QNTLSE\x01\n";
-/// No lease is longer, bytes.
+/// Maximum size of a lease, bytes.
 pub const LEASE_BYTES_MAX: u32 = 4 << 20;
 
-/// The first thing that a process says.
+/// First message of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// What it reads for: never a client of volumes.
+    /// Origin of its reads: never a client of volumes.
     pub flow: Flow,
 }
 
-/// What was done with leases.
+/// How leases were used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Used {
-    /// Reads.
+    /// Number of reads.
     pub reads: u32,
-    /// Of them, those that did not go on where the one before had ended.
+    /// Number of reads that did not begin where the previous one had ended.
     pub seeks: u32,
-    /// Bytes that they read.
+    /// Number of bytes read.
     pub bytes: u32,
 }
 
-/// Gives the lease before back, and asks for the next one.
+/// Returns the previous lease and asks for the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// It needs so many bytes at least, up to [`LEASE_BYTES_MAX`]; 0: none.
+    /// Minimum number of bytes, up to [`LEASE_BYTES_MAX`]; 0: no lease.
     pub wanted: u32,
-    /// Since the ask before.
+    /// Use since the previous ask.
     pub used: Used,
 }
 
-/// What the server says.
+/// Message of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// It waits for its turn.
+    /// The process waits for its I/O grant.
     Waits,
-    /// It may read so many bytes now, at least 1.
+    /// The process may read this many bytes now, at least 1.
     Granted(u32),
 }
 
-/// Bytes that mean nothing.
+/// The bytes are no valid message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed {
-    /// What is wrong with them.
+    /// Why they are invalid.
     pub what: &'static str,
 }
 
@@ -76,16 +80,16 @@ fn unless(wrong: bool, what: &'static str) -> Result<(), Malformed> {
 }
 
 impl Hello {
-    /// Size of it, [`MAGIC`] included.
+    /// Encoded size, [`MAGIC`] included.
     pub const BYTES: usize = 12;
 
-    /// As it is sent.
+    /// Encodes the message.
     pub fn encode(self) -> [u8; Self::BYTES] {
         let [m0, m1, m2, m3, m4, m5, m6, m7] = MAGIC;
         [m0, m1, m2, m3, m4, m5, m6, m7, self.flow as u8, 0, 0, 0]
     }
 
-    /// As it came.
+    /// Decodes a message.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, Malformed> {
         let [magic @ .., number, r0, r1, r2] = bytes;
         unless(*magic != MAGIC, "a hello of another version")?;
@@ -101,10 +105,10 @@ impl Hello {
 }
 
 impl Ask {
-    /// Size of one.
+    /// Encoded size.
     pub const BYTES: usize = 16;
 
-    /// As it is sent.
+    /// Encodes the message.
     pub fn encode(self) -> [u8; Self::BYTES] {
         let Used {
             reads,
@@ -119,7 +123,7 @@ impl Ask {
         out
     }
 
-    /// As it came.
+    /// Decodes a message.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, Malformed> {
         let mut fields = [0; 4];
         for (field, place) in fields.iter_mut().zip(bytes.as_chunks::<4>().0) {
@@ -138,11 +142,11 @@ impl Ask {
 }
 
 impl Answer {
-    /// Size of one.
+    /// Encoded size.
     pub const BYTES: usize = 8;
     const KIND: u32 = u32::from_le_bytes(*b"LSE:");
 
-    /// As it is sent.
+    /// Encodes the message.
     pub fn encode(self) -> [u8; Self::BYTES] {
         let bytes = match self {
             Self::Waits => 0,
@@ -152,7 +156,7 @@ impl Answer {
         whole.to_le_bytes()
     }
 
-    /// As it came.
+    /// Decodes a message.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, Malformed> {
         let whole = u64::from_le_bytes(*bytes);
         unless(whole as u32 != Self::KIND, "no answer to a process")?;
@@ -167,7 +171,7 @@ impl Answer {
 mod tests {
     use super::*;
 
-    /// A few thousand byte strings that are near to right ones.
+    /// A few thousand byte strings that resemble valid ones.
     fn mutations<const N: usize>(of: [u8; N]) -> impl Iterator<Item = [u8; N]> {
         let singles = (0..N).flat_map(move |at| {
             (0..=255).map(move |byte| {
@@ -216,7 +220,7 @@ mod tests {
                 .iter()
                 .all(|hello| hello.flow > Flow::ForegroundSequential)
         );
-        // Every byte as it is once, and five other flows.
+        // Each byte has one mutation to its own value, and five other flows are valid.
         assert_eq!(heard.len(), Hello::BYTES + 5);
         let ask = Ask {
             wanted: 5 << 18,

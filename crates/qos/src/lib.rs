@@ -1,41 +1,54 @@
-//! Who uses the device when: shares, reads before writes, idle time, floors and deadlines, and
-//! delays at the edge.
+//! Device scheduler: decides which request uses the device next. It implements shares, reads before
+//! writes, idle time, I/O floors, deadlines, and delays at the edge.
 //!
-//! The ideas: shares for kinds of requests and throttling at the edge by mean latency (DDFS, "Can't
-//! we all get along?", ATC'18); maintenance in idle time, which has to end nevertheless (Duet,
-//! SOSP'15; Golding et al., "Idleness is not sloth", USENIX'95).
+//! The `device` crate calls this under the lock of the device's queue. [`EdgeThrottle`] may delay
+//! users' reads before they are queued.
 //!
-//! Invariant: pure: no I/O, no threads, and no clock: the caller says what time it is, nanoseconds since any
-//! moment. Nothing here waits; whoever asks is told when to ask again. Called by the engine in front of
-//! a device, under a lock of its own; [`EdgeThrottle`] by front ends.
+//! Invariant: no I/O, no threads and no clock. The caller passes the time, nanoseconds since any
+//! fixed moment. Nothing here waits: [`Scheduler::wakes_at`] returns when the caller must ask
+//! again.
+//!
+//! ```text
+//! user reads ──> EdgeThrottle (delay) ─┐
+//! user writes ─────────────────────────┼─> Scheduler: a queue per flow ──> next() ──> device
+//! maintenance ─────────────────────────┘     reads before writes            │
+//!                                        user: by share; idle time: by weight; I/O floor
+//! ```
+//!
+//! Sources: shares for kinds of requests and throttling at the edge by mean latency: DDFS, "Can't
+//! we all get along?", ATC'18. Maintenance in idle time that must still finish: Duet, SOSP'15;
+//! Golding et al., "Idleness is not sloth", USENIX'95.
 //!
 //! # Shares
 //!
-//! Requests belong to a [`Flow`]. What is shared is time of the device, estimated from [`DeviceCosts`]: a
-//! seek for what is not sequential, and the bytes. Non-sequential foreground requests get their
-//! share (20 % unless set) beside everything else together; the other users get theirs of the rest by
-//! weight. A share that is not used is everybody's. A flow that was idle has saved nothing up.
+//! Each request belongs to a [`Flow`]. Clients, restores and backups are users; the other flows are
+//! maintenance. Shares divide device time, estimated from [`DeviceCosts`]: the bytes, and a seek if
+//! the request is not sequential. Non-sequential client requests get a fixed share (default 20 %).
+//! The other users divide the rest by weight. Active flows divide a share that is not used. An idle
+//! flow saves nothing up.
 //!
-//! Within a flow reads go before writes; one write goes after eight reads at the latest.
+//! Within a flow reads precede writes. At most eight reads overtake a waiting write.
 //!
 //! # Maintenance
 //!
-//! Replication, garbage collection, scrub and defragmentation have the device when it is idle: when no user's
-//! request was there for a while ([`Settings::grace`], learned). Once a task has moved the head there it goes on
-//! until a user comes, and stops at once: what hurts users is the seek that they meet, not the bytes. Otherwise each has a floor, a small
-//! share of time that is its own, so that it ends on a device that is never idle; it is spent one
-//! request at a time, between users' requests where there is such a moment. A deadline makes the floor rise to what is left to do by the time that is left.
+//! Replication, garbage collection, scrub and defragmentation get the device when it is idle: when
+//! no user request was there for a learned time ([`Settings::grace`]). After a task has moved the
+//! head, it continues until a user arrives and stops at once: users suffer from the seek that they
+//! meet, not from the bytes. Each task also has an I/O floor, a small share of time, so that it
+//! finishes on a device that is never idle. A task spends its floor one request at a time, between
+//! user requests where there is a gap. A deadline raises the floor to remaining work divided by
+//! remaining time.
 //!
 //! # Leases
 //!
-//! A process that reads the device beside the one that has the scheduler asks it for turns; [`lease`] is what
-//! they say to each other.
+//! A process that reads the pool beside its server asks the server for I/O grants, so that one
+//! scheduler sees all requests. [`lease`] defines the messages.
 //!
 //! # At the edge
 //!
-//! [`EdgeThrottle`] follows the mean latency of each flow. When one is above what was promised, requests
-//! of flows that matter no more than it are held back by what is too much, so that queues build up
-//! with the clients and not in front of the device.
+//! [`EdgeThrottle`] follows the mean latency of each flow. When a flow exceeds its target, requests
+//! of flows that are equally or less important are delayed by the excess. Queues then build up in
+//! the clients and not in front of the device.
 #![forbid(unsafe_code)]
 
 mod edge;

@@ -1,23 +1,25 @@
-//! What may be wished while the engine runs, whatever the device is.
+//! User-defined settings of the scheduler, for every kind of device.
 //!
-//! Invariant: a plan that was checked gives settings that were checked, for each kind of device. Called by
-//! the engine, which knows the device, and by whoever reads the user's wishes.
+//! The `device` crate holds the plan and knows the device. The program builds a plan from the
+//! user's settings.
+//! Invariant: a checked plan yields checked settings for each kind of device.
 
 use crate::edge::LatencyTargets;
 use crate::flow::ByFlow;
 use crate::kind::DeviceKind;
 use crate::settings::{InvalidShares, Settings};
 
-// A step of maintenance may wait for what a user is reading: one of them finds room always.
+// A maintenance step at the device may wait for a region that a user is reading (single-flight).
+// The user's read must find room at the device even then, or both would wait for ever.
 const _: () = {
     assert!(Settings::DISK.maintenance_in_flight_max < Settings::DISK.in_flight_max);
     assert!(Settings::SSD.maintenance_in_flight_max < Settings::SSD.in_flight_max);
 };
 
-/// See the module's head.
+/// User-defined settings. See the module's head.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plan {
-    /// What the device is; `None`: as it behaves.
+    /// Kind of the device; `None`: guess it from latencies.
     pub device: Option<DeviceKind>,
     /// As in [`Settings`].
     pub non_sequential_percent: u8,
@@ -27,7 +29,7 @@ pub struct Plan {
     pub floors_permille: ByFlow<u16>,
     /// As in [`Settings`].
     pub floors_percent_max: u8,
-    /// What the edge promises.
+    /// Target latencies.
     pub targets: LatencyTargets,
 }
 
@@ -45,7 +47,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// For a device.
+    /// Returns the settings for a kind of device.
     pub fn settings(&self, kind: DeviceKind) -> Settings {
         Settings {
             non_sequential_percent: self.non_sequential_percent,
@@ -59,7 +61,7 @@ impl Plan {
         }
     }
 
-    /// Refuses what would leave nothing to somebody.
+    /// Refuses settings that leave nothing to some flow.
     pub fn check(&self) -> Result<(), InvalidShares> {
         let [disk, ssd] = [DeviceKind::Disk, DeviceKind::Ssd].map(|kind| self.settings(kind));
         disk.check().and_then(|()| ssd.check())

@@ -1,8 +1,9 @@
-//! Which request goes to the device next.
+//! Chooses the request that uses the device next.
 //!
-//! Invariant: a user's request waits for maintenance only for what is at the device already, and for
-//! one request of a floor that has found no moment without users for a while. Every flow with a share gets it while the device is busy. A request
-//! that is offered is handed out once. Called by the engine, under its lock.
+//! The `device` crate calls this under the lock of the device's queue.
+//! Invariant: a user request waits only for maintenance that is already at the device, and for one
+//! floor request of a task that found no gap for a while. Every flow with a share gets it while the
+//! device is busy. An offered request is handed out at most once.
 
 mod idle;
 mod queue;
@@ -13,34 +14,34 @@ use crate::grace::Grace;
 use crate::settings::{InvalidShares, Settings};
 use queue::Queue;
 
-/// Which way the bytes go.
+/// Direction of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From the device.
     Read,
-    /// To it.
+    /// To the device.
     Write,
 }
 
-/// A request that waits for the device.
+/// A request for the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// A number of the caller's.
+    /// Number that the caller assigns.
     pub id: u64,
-    /// Who asks.
+    /// Flow that it belongs to.
     pub flow: Flow,
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
-    /// It begins where the one before it of the same flow has ended.
+    /// True if it begins where the previous request of the same flow ended.
     pub is_sequential: bool,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// Too many requests of the flow wait: the caller holds this one back, or refuses it.
+/// Too many requests of the flow wait. The caller delays or refuses this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueFull {
-    /// Whose.
+    /// Flow of the request.
     pub flow: Flow,
 }
 
@@ -55,33 +56,35 @@ impl std::error::Error for QueueFull {}
 /// Why a request may go to the device now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Grant {
-    /// It is a user's.
+    /// A user made it.
     User,
-    /// The device is idle: the task may go on until a user comes ([`Scheduler::go_on`]).
+    /// The device is idle: the task may continue until a user arrives ([`Scheduler::go_on`]).
     Idle {
         /// The head moves.
         is_seek: bool,
     },
-    /// It is paid from the task's floor: its bytes, and no more.
+    /// The task's I/O floor pays for it: its bytes and no more.
     Floor,
 }
 
-/// A request that takes less than this part of a seek was not at the device.
+/// A request that takes less than this fraction of a seek was answered from memory, not by the
+/// device.
 const IN_MEMORY: u64 = 16;
 
-/// Shares in time are counted in 2^-16 ns.
+/// Shares are counted in units of 2^-16 ns.
 const FRACTION: u32 = 16;
 
 #[derive(Default)]
 struct Lane {
     queue: Queue,
     in_flight: usize,
-    /// Time of the device that it has had, by weight.
+    /// Device time that the flow has had, divided by its weight.
     had: u128,
     floor: Floor,
-    /// What went last was charged to the floor, and how much.
+    /// Cost of the last request, if it was charged to the floor.
     floor_paid_ns: Option<u64>,
-    /// It is known when what went last was done at the device, which is before its turn ends.
+    /// The device's completion of the last request was measured, which precedes the end of its
+    /// grant.
     is_measured: bool,
 }
 
@@ -91,26 +94,27 @@ impl Lane {
     }
 }
 
-/// See the module's head.
+/// Chooses the next request. See the module's head.
 pub struct Scheduler {
     settings: Settings,
     lanes: ByFlow<Lane>,
-    /// What the flow had that went last: users, maintenance. Who comes new begins there.
+    /// Time that the last flow to be served had: users, maintenance. A flow that becomes active
+    /// starts there.
     had: [u128; 2],
-    /// When a user's request was last there.
+    /// When a user request was last at the device.
     user_at_ns: Option<u64>,
-    /// Maintenance has had idle time since then: the head is where it left it.
+    /// Maintenance has had idle time since `user_at_ns`: the head is still where it was left.
     is_streaming: bool,
-    /// In idle time the head moves for what is not contiguous at this time again.
+    /// When the head may next move in idle time for a non-contiguous request.
     seek_at_ns: u64,
     grace: Grace,
-    /// The maintenance task that had the device last, if it reads in order, and when it left.
+    /// The maintenance task that used the device last, if it reads in order, and when it left.
     maintained: Option<Flow>,
     left_at_ns: u64,
 }
 
 impl Scheduler {
-    /// Without requests.
+    /// Creates a scheduler without requests.
     pub fn new(settings: Settings) -> Result<Self, InvalidShares> {
         settings.check()?;
         Ok(Self {
@@ -126,7 +130,7 @@ impl Scheduler {
         })
     }
 
-    /// Other settings from now on; what waits stays.
+    /// Changes the settings. Waiting requests stay.
     pub fn set(&mut self, settings: Settings) -> Result<(), InvalidShares> {
         settings.check()?;
         if settings.grace != self.settings.grace {
@@ -136,12 +140,12 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A maintenance task should be done by some time; `None`: whenever.
+    /// Sets the deadline of a maintenance task; `None`: no deadline.
     pub fn set_deadline(&mut self, flow: Flow, deadline: Option<Deadline>) {
         self.lane_mut(flow).floor.set_deadline(deadline);
     }
 
-    /// A request wants to go to the device.
+    /// Queues a request. Fails if too many of its flow wait.
     pub fn offer(&mut self, request: Request) -> Result<(), QueueFull> {
         let Request { flow, .. } = request;
         let begins_at = self.had[usize::from(flow.is_maintenance())];
@@ -157,8 +161,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The request that goes to the device now. `None`: none may; ask again when one was offered
-    /// or completed, and at [`wakes_at`](Self::wakes_at).
+    /// Hands out the request that goes to the device now. `None`: no request may go. The caller
+    /// asks again when a request was offered or completed, and at [`wakes_at`](Self::wakes_at).
     pub fn next(&mut self, now_ns: u64) -> Option<(Request, Grant)> {
         if self.in_flight(|_| true) >= self.settings.in_flight_max {
             return None;
@@ -193,13 +197,13 @@ impl Scheduler {
         Some((request, grant))
     }
 
-    /// Takes a request back that was not handed out. False: it is not waiting.
+    /// Removes a request that was not handed out. Returns false if it is not waiting.
     pub fn withdraw(&mut self, flow: Flow, id: u64) -> bool {
         self.lane_mut(flow).queue.remove(id).is_some()
     }
 
-    /// Hands a request out that waits, whatever else is at the device: others may wait for who has made
-    /// it. It is charged as if it had had its turn. False: it is not waiting.
+    /// Hands out a waiting request regardless of limits: requests at the device may wait for its
+    /// caller. It is charged like a request with a grant. Returns false if it is not waiting.
     pub fn hand_out(&mut self, flow: Flow, id: u64) -> bool {
         let request = self.lane_mut(flow).queue.remove(id);
         request
@@ -207,7 +211,7 @@ impl Scheduler {
             .is_some()
     }
 
-    /// A request of this flow, which was offered at `came_ns`, has left the device.
+    /// Counts a request of this flow, offered at `came_ns`, that has left the device.
     pub fn completed(&mut self, flow: Flow, came_ns: u64, now_ns: u64) {
         let lane = self.lane_mut(flow);
         debug_assert!(lane.in_flight > 0, "what was handed out is completed once");
@@ -219,7 +223,8 @@ impl Scheduler {
             self.left_at_ns = now_ns;
         } else {
             let is_client = flow <= Flow::ForegroundSequential;
-            // The system had it in memory: the device, and who goes on there, was not disturbed.
+            // The system answered it from memory: neither the device nor a task that uses it was
+            // disturbed.
             let least_ns = self.settings.costs.seek_ns / IN_MEMORY;
             if self.grace.service_ns(came_ns, now_ns) >= least_ns {
                 self.grace.user_completed(is_client, came_ns, now_ns);
@@ -228,14 +233,14 @@ impl Scheduler {
         }
     }
 
-    /// A user has the device, past this queue.
+    /// Records that a user uses the device without this queue.
     pub fn saw_user(&mut self, now_ns: u64) {
         self.user_at_ns = Some(now_ns);
         self.is_streaming = false;
     }
 
-    /// A request of maintenance took so long at the device: what was more than its estimate is charged
-    /// to its floor too, so that wrong estimates take nothing from users.
+    /// Charges a maintenance request's time beyond its estimate to its floor, so that wrong
+    /// estimates take nothing from users.
     pub fn took(&mut self, flow: Flow, took_ns: u64) {
         let lane = self.lane_mut(flow);
         if let Some(paid_ns) = lane.floor_paid_ns.take() {
@@ -243,7 +248,7 @@ impl Scheduler {
         }
     }
 
-    /// What a flow was charged with has cost so much more in the end.
+    /// Charges a flow with additional cost of an earlier request.
     pub fn cost_more(&mut self, flow: Flow, more_ns: u64) {
         let more = self.weighed(flow, more_ns);
         self.lane_mut(flow).had += more;
@@ -257,8 +262,8 @@ impl Scheduler {
         }
     }
 
-    /// When maintenance that waits may go on, if nothing else happens. `None`: not before something is
-    /// completed, or nothing waits.
+    /// Returns when waiting maintenance may continue if nothing else happens. `None`: nothing
+    /// waits, or a request must be completed first.
     pub fn wakes_at(&self, now_ns: u64) -> Option<u64> {
         let maintenance = self.in_flight(Flow::is_maintenance);
         let has_room = maintenance < self.settings.maintenance_in_flight_max;
@@ -286,12 +291,13 @@ impl Scheduler {
         times.flatten().flatten().min()
     }
 
-    /// Requests of a flow that wait.
+    /// Returns the number of waiting requests of a flow.
     pub fn waiting(&self, flow: Flow) -> usize {
         self.lane(flow).queue.len()
     }
 
-    /// Shares of maintenance on a busy device, millionths; together not more than is allowed.
+    /// Returns the I/O floors of active maintenance, millionths. Their sum is at most
+    /// `floors_percent_max`.
     fn floors(&self, now_ns: u64) -> ByFlow<u64> {
         let mut shares = [0; Flow::ALL.len()];
         let permille = self.settings.floors_permille;
@@ -311,7 +317,7 @@ impl Scheduler {
         shares
     }
 
-    /// Of the flows that have something waiting, the one that has had least.
+    /// Returns the flow that had least, of those that have waiting requests and satisfy `of`.
     fn least(&self, may: bool, of: impl Fn(Flow) -> bool) -> Option<Flow> {
         let flows = Flow::ALL.into_iter().filter(|_| may);
         let waiting = flows.filter(|flow| of(*flow) && !self.lane(*flow).queue.is_empty());
@@ -320,7 +326,7 @@ impl Scheduler {
 
     fn charge(&mut self, request: &Request, grant: Grant) {
         let Request { flow, .. } = *request;
-        // Maintenance that is given the device beside users, or begins there, moves the head.
+        // A floor request runs beside users, so it moves the head.
         let stays = match grant {
             Grant::User => request.is_sequential,
             Grant::Idle { is_seek } => !is_seek,
@@ -334,7 +340,7 @@ impl Scheduler {
         let began_at = lane.had;
         lane.had += weighed;
         if flow.is_maintenance() {
-            // One that reads here and there is nowhere.
+            // A task that reads at random does not keep the head.
             self.maintained = Some(flow).filter(|_| request.is_sequential);
         }
         let lane = self.lane_mut(flow);
@@ -359,8 +365,8 @@ impl Scheduler {
         (u128::from(cost_ns) << FRACTION) * u128::from(of) / u128::from(weight.max(1))
     }
 
-    /// A fraction. Non-sequential requests weigh so much that they get their share beside all others
-    /// that are there.
+    /// Returns a flow's weight as a fraction. The weight of non-sequential client requests yields
+    /// their share beside all other active users.
     fn weight(&self, flow: Flow) -> (u64, u64) {
         if flow != Flow::ForegroundNonSequential {
             return (self.settings.weight(flow), 1);

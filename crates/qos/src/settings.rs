@@ -1,17 +1,17 @@
-//! What can be set, at the start and while running.
+//! Settings of a scheduler. They can change while it runs.
 //!
-//! Invariant: settings that were checked leave something to everybody. Called by whoever reads the
-//! user's wishes.
+//! [`crate::Plan`] builds and checks them.
+//! Invariant: checked settings leave device time to every flow.
 
 use crate::flow::{ByFlow, Flow};
 use crate::grace::GraceLimits;
 
-/// What a request costs, in time of the device.
+/// Cost of a request, in device time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceCosts {
-    /// For a request that is not sequential, beside its bytes: there and back.
+    /// A non-sequential request: moving the head there and back, without the bytes.
     pub seek_ns: u64,
-    /// For each KiB.
+    /// Each KiB.
     pub kib_ns: u64,
 }
 
@@ -27,7 +27,7 @@ impl DeviceCosts {
         kib_ns: 512,
     };
 
-    /// Time of the device for a request, at least 1 ns.
+    /// Returns the device time of a request, at least 1 ns.
     pub fn of(&self, is_sequential: bool, bytes: u64) -> u64 {
         let seek = if is_sequential { 0 } else { self.seek_ns };
         let bytes_ns = u128::from(bytes) * u128::from(self.kib_ns) / 1024;
@@ -36,34 +36,35 @@ impl DeviceCosts {
     }
 }
 
-/// See the module's head.
+/// Settings of a scheduler. See the module's head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Of a busy device, what non-sequential requests of clients get, percent: 1 to 99.
+    /// Share of a busy device for non-sequential client requests, percent: 1 to 99.
     pub non_sequential_percent: u8,
-    /// How the other users share the rest, and how maintenance shares idle time: 1 or more. That
-    /// of [`Flow::ForegroundNonSequential`] means nothing.
+    /// Weights by which the other users divide the rest and maintenance divides idle time: 1 or
+    /// more. The weight of [`Flow::ForegroundNonSequential`] is ignored.
     pub weights: ByFlow<u16>,
-    /// Of a busy device, what each maintenance task gets, a thousandth each: 0 to 200. Those of users
-    /// mean nothing.
+    /// I/O floor of each maintenance task on a busy device, permille: 0 to 200. Values of users are
+    /// ignored.
     pub floors_permille: ByFlow<u16>,
-    /// Of a busy device, what all maintenance gets together when deadlines are near, percent: 1 to 90.
+    /// Maximum share of a busy device for all maintenance when deadlines raise floors, percent: 1
+    /// to 90.
     pub floors_percent_max: u8,
-    /// The device is idle when no user has asked for anything for so long; the wait is learned within these.
+    /// The device is idle when no user request was there for a learned time. These are its limits.
     pub grace: GraceLimits,
-    /// Requests at the device at once.
+    /// Maximum number of requests at the device.
     pub in_flight_max: usize,
-    /// Of them, maintenance while the device is idle: whoever comes then waits for them. While it is
-    /// not idle, one.
+    /// Maximum number of maintenance requests at an idle device: a user that arrives waits for
+    /// them. A device in use takes one.
     pub maintenance_in_flight_max: usize,
-    /// Requests that wait, of each flow.
+    /// Maximum number of waiting requests of each flow.
     pub waiting_max: usize,
-    /// What requests cost.
+    /// Costs of requests.
     pub costs: DeviceCosts,
 }
 
 impl Settings {
-    /// For a disk or disks.
+    /// Settings for disks.
     pub const DISK: Self = Self {
         non_sequential_percent: 20,
         weights: [1, 4, 2, 2, 4, 3, 2, 1],
@@ -78,7 +79,7 @@ impl Settings {
         waiting_max: 4096,
         costs: DeviceCosts::DISK,
     };
-    /// For solid-state drives.
+    /// Settings for solid-state drives.
     pub const SSD: Self = Self {
         grace: GraceLimits {
             least_ns: 250_000,
@@ -90,7 +91,7 @@ impl Settings {
         ..Self::DISK
     };
 
-    /// Refuses what would leave nothing to somebody.
+    /// Refuses settings that leave nothing to some flow.
     pub fn check(&self) -> Result<(), InvalidShares> {
         let refuse = |what| Err(InvalidShares { what });
         if !(1..=99).contains(&self.non_sequential_percent) {
@@ -116,7 +117,7 @@ impl Settings {
         Ok(())
     }
 
-    /// What is set for a maintenance task on a busy device, millionths.
+    /// Returns the configured I/O floor of a maintenance task, millionths.
     pub(crate) fn floor(&self, flow: Flow) -> u64 {
         let permille = self.floors_permille.get(flow as usize);
         u64::from(permille.copied().unwrap_or_default()) * 1000
@@ -131,7 +132,7 @@ impl Settings {
 /// A setting is out of its range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidShares {
-    /// Which, and what it may be.
+    /// The setting and its range.
     pub what: &'static str,
 }
 

@@ -1,5 +1,5 @@
-//! Maintenance beside clients that read at random from a disk, in virtual time: what their latencies become, and
-//! how much of the disk's idle time maintenance uses.
+//! Maintenance beside clients that read at random from a disk, in virtual time: checks clients'
+//! latencies and how much of the disk's idle time maintenance uses.
 
 use qos::{Direction, Flow, Grant, Request, Scheduler, Settings};
 use std::collections::{BTreeMap, VecDeque};
@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, VecDeque};
 const MS: u64 = 1_000_000;
 const STEP_BYTES: u64 = 256 << 10;
 const PIECE_BYTES: u64 = 64 << 10;
-/// At 120 MB/s.
+/// 64 KiB at 120 MB/s.
 const PIECE_NS: u64 = 546_000;
-/// Between two steps a task verifies what it has read.
+/// Time in which a task verifies data between two steps.
 const THINK_NS: u64 = 300_000;
 const RUN_NS: u64 = 1_200_000 * MS;
 
-/// What a task reads.
+/// Access pattern of a task.
 #[derive(Clone, Copy, PartialEq)]
 enum Reads {
     /// One container after another.
     InOrder,
-    /// Here and there, so the head moves for each piece.
+    /// At random places: the head moves for each piece.
     Scattered,
 }
 
@@ -33,17 +33,16 @@ const SCRUB: [(Flow, Reads); 1] = [(Flow::Scrub, Reads::InOrder)];
 /// How clients arrive.
 #[derive(Clone, Copy, Debug)]
 enum Arrivals {
-    /// At any time.
+    /// At random times.
     Poisson,
-    /// In bursts of half a second, in which three times as many come as in the mean, or as many as the disk can
-    /// bear.
+    /// In bursts of half a second with three times the mean rate, or as many as the disk can serve.
     Bursts,
 }
 
 struct Numbers(u64);
 
 impl Numbers {
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -56,18 +55,18 @@ impl Numbers {
     }
 }
 
-/// When clients come.
+/// Arrival times of clients.
 struct Clients {
     numbers: Numbers,
     arrivals: Arrivals,
     mean_ns: f64,
-    /// In bursts so many times as many come.
+    /// Factor by which the rate rises in bursts.
     denser: f64,
     burst_ends: u64,
 }
 
 impl Clients {
-    /// The one after `now`.
+    /// Returns the next arrival after `now`.
     fn next(&mut self, now: u64) -> u64 {
         const BURST_NS: f64 = 500.0 * MS as f64;
         if let Arrivals::Poisson = self.arrivals {
@@ -84,14 +83,14 @@ impl Clients {
     }
 }
 
-/// What a run of twenty minutes gave.
+/// Result of a run of twenty minutes.
 struct Outcome {
     p99_ms: f64,
-    /// Of the time, what the disk worked for clients, percent.
+    /// Time that the disk worked for clients, percent of all time.
     used: f64,
-    /// Of the other time, what it read in order for tasks, percent.
+    /// Time that it read in order for tasks, percent of the time not used for clients.
     streamed: f64,
-    /// ... and what it worked for tasks at all.
+    /// All time that it worked for tasks, percent of the time not used for clients.
     worked: f64,
     grace_ms: f64,
 }
@@ -129,11 +128,11 @@ struct World {
     id: u64,
     came: BTreeMap<u64, u64>,
     at_device: VecDeque<Served>,
-    /// When what is first at the device is through with a piece.
+    /// When the disk finishes the current piece.
     done_at: Option<u64>,
     began_at: u64,
     head_of: Option<Flow>,
-    /// Tasks that think until then.
+    /// When each task finishes verifying.
     thinking: BTreeMap<Flow, u64>,
     latencies: Vec<u64>,
     clients_ns: u64,
@@ -162,7 +161,7 @@ impl World {
         }
     }
 
-    /// The disk begins with a piece of what is first there.
+    /// Starts a piece of the first request at the disk.
     fn begin(&mut self) {
         while let Some((request, grant)) = self.scheduler.next(self.now) {
             self.at_device.push_back(Served {
@@ -197,7 +196,7 @@ impl World {
         }
     }
 
-    /// A piece is done.
+    /// Finishes a piece.
     fn end(&mut self) {
         self.done_at = None;
         let first = self.at_device.front_mut().expect("it was served");
@@ -238,7 +237,7 @@ impl World {
         while self.now < RUN_NS {
             self.begin();
             let thinks = self.thinking.values().min().copied();
-            // In the past: it waits for what is at the device.
+            // A time in the past means waiting for the requests at the device.
             let wakes_at = self
                 .scheduler
                 .wakes_at(self.now)
@@ -260,7 +259,7 @@ impl World {
     }
 }
 
-/// A disk that serves one request at a time: 4 to 12 ms where the head has to move, and the bytes.
+/// A disk that serves one request at a time: 4 to 12 ms if the head moves, plus the bytes.
 fn run(used_percent: u64, arrivals: Arrivals, tasks: &[(Flow, Reads)]) -> Outcome {
     let mut world = World {
         scheduler: Scheduler::new(Settings::DISK).expect("the default"),
@@ -298,8 +297,8 @@ fn run(used_percent: u64, arrivals: Arrivals, tasks: &[(Flow, Reads)]) -> Outcom
     }
 }
 
-/// The bar: the 99th percentile of clients is 1.2 times what it is without maintenance at most, and a scrub
-/// reads in order for half of the idle time where clients use a quarter of the disk, and for 30 % of it where they
+/// The requirement: maintenance raises the 99th percentile of clients by a factor of at most 1.2. A
+/// scrub in order uses half of the idle time if clients use a quarter of the disk, and 30 % if they
 /// use half.
 #[test]
 fn idle_time_is_used_and_clients_hardly_notice() {

@@ -1,5 +1,5 @@
-//! Random loads, devices and settings: every request is handed out once, reads and writes each in their
-//! order, limits are kept, and whoever waits is either at the device's limit or told when to ask again.
+//! Random loads, devices and settings: every request is handed out once, reads and writes keep
+//! their order, limits hold, and a waiting request has either a full device or a time to ask again.
 
 use qos::{Deadline, DeviceCosts, Direction, Flow, GraceLimits, Request, Scheduler, Settings};
 use std::collections::{BTreeMap, VecDeque};
@@ -39,7 +39,7 @@ fn settings(numbers: &mut Numbers) -> Settings {
     }
 }
 
-/// What waits, by flow and direction; what is at the device.
+/// Waiting requests by flow and direction, and requests at the device.
 #[derive(Default)]
 struct Model {
     waiting: BTreeMap<(Flow, bool), VecDeque<u64>>,
@@ -136,7 +136,7 @@ fn every_request_goes_once_and_nobody_waits_for_ever() {
             }
             model.hand_out(&mut scheduler, &limits, now);
         }
-        // No more comes: all goes.
+        // No more requests are offered: all must finish.
         let mut quiet = 0;
         while model.waits(|_| true) > 0 || !model.at_device.is_empty() {
             quiet += 1;

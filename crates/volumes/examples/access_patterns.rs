@@ -1,11 +1,15 @@
-//! What each decision about access patterns gains: the same requests with it and without it, in turn.
+//! Measures the gain of each decision that follows access patterns: the same requests run with it
+//! and without it, in turn.
 //!
-//! `cargo run --release -p volumes --example access_patterns -- DIR [size MiB] [region KiB] [rounds]`
+//! `cargo run --release -p volumes --example access_patterns -- DIR [size MiB] [region KiB]
+//! [rounds]`
 //!
-//! Makes a pool in DIR, which must be empty, with one volume of that size (half of each page
-//! compresses), and opens it anew for each measure; what Linux has of its files is dropped before
-//! (as root). Prints the median of the rounds: requests per second, CPU time of the process and
-//! bytes from the device for each request, and what was counted.
+//! Creates a pool in DIR, which must be empty, with one volume of that size. Half of each page
+//! compresses. Opens the pool again for each measurement, after it dropped Linux's cache of its
+//! files (as root). Prints the median of the rounds: requests per second, CPU time of the process
+//! and bytes from the device per request, and the counters.
+//!
+//! Invariant: both variants of a decision make the same requests.
 
 use chunking::Compression;
 use media::{DirBlobs, Disk, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
@@ -97,7 +101,7 @@ impl Setup {
     }
 }
 
-/// What Linux keeps of files goes; without the right to it, measures are of what it keeps.
+/// Drops Linux's cache of files. Without the right to do so, the measurements include the cache.
 fn drop_caches() {
     let sync = std::process::Command::new("sync").status();
     if sync.is_err() || std::fs::write("/proc/sys/vm/drop_caches", "3").is_err() {
@@ -121,14 +125,14 @@ fn device_bytes() -> u64 {
     line.and_then(|l| l.parse().ok()).unwrap_or(0)
 }
 
-/// What is asked for.
+/// Kind of requests.
 #[derive(Clone, Copy)]
 enum Load {
     Random {
         depth: u64,
         requests: u64,
     },
-    /// Depth readers ask for neighbouring chunks at the same moment.
+    /// `depth` readers read neighbouring chunks at the same moment.
     Together {
         depth: u64,
         requests: u64,
@@ -142,7 +146,7 @@ enum Load {
     },
 }
 
-/// Offset of request `n`: any page, the same for every run.
+/// Returns the offset of request `n`: any page, the same in every run.
 fn page(n: u64, size: u64) -> u64 {
     let mut x = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -152,7 +156,7 @@ fn page(n: u64, size: u64) -> u64 {
 
 fn run(volumes: &Volumes, load: Load, size: u64) -> Result<u64> {
     let volume = match load {
-        // Of its own, so that the other measures find what was made.
+        // A volume of its own, so that other measurements find the original data.
         Load::Writes { .. } => volumes.create(&format!("w{}", volumes.list().len()), size, 12)?,
         _ => volumes.volume("v").ok_or("no volume")?,
     };

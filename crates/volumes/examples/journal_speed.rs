@@ -1,8 +1,8 @@
-//! What the journal does on a real disk: appends, flushes, reads and replay, plain and sealed.
+//! Measures the journal on a real disk: appends, flushes, reads and replay, plain and sealed.
 //!
-//! `cargo run --release -p volumes --example journal_speed -- DIRECTORY`. Makes a journal of 1 GiB below
-//! the directory and removes it again. Rates are per second of wall time; the second number of a
-//! row is per second of processor time, which other work on the machine disturbs less.
+//! `cargo run --release -p volumes --example journal_speed -- DIRECTORY`. Creates a journal of 1
+//! GiB below the directory and removes it afterwards. Rates are per second of wall time. The second
+//! number of a row is per second of processor time, which other work on the machine disturbs less.
 
 use format::config::Seal;
 use media::{DirBlobs, Disk, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
@@ -47,7 +47,7 @@ fn record(number: u64, data: &[u8]) -> Record<'_> {
     }
 }
 
-/// Processor time of this process, seconds.
+/// Returns the processor time of this process, seconds.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split(' ').collect();
@@ -55,7 +55,7 @@ fn processor_seconds() -> f64 {
     (ticks(12) + ticks(13)) / 100.0
 }
 
-/// Runs `work`, which does so many things, and prints a row.
+/// Runs `work`, which does `count` operations, and prints a row.
 fn row(name: &str, seal: Seal, count: u64, work: impl FnOnce()) {
     let (wall, processor) = (Instant::now(), processor_seconds());
     work();
@@ -74,7 +74,7 @@ fn measure(dir: &Path, seal: Seal) {
     let data: Vec<u8> = (0..RECORD_BYTES).map(|n| (n * 7) as u8).collect();
     let append = |number| journal.append(&record(number, &data)).expect("append");
     let all = 200_000;
-    // The first time round makes the slots.
+    // The first lap creates the slots.
     let lap = |name: &str| {
         row(name, seal, all, || {
             for number in 0..all {
@@ -132,7 +132,7 @@ fn measure(dir: &Path, seal: Seal) {
     let mut into = vec![0; RECORD_BYTES];
     let mut read_all = |name: &str| {
         row(name, seal, batch, || {
-            // A stride that visits all of them out of order.
+            // A stride that visits all records out of order.
             for number in 0..batch {
                 let at = kept[(number * 24_781 % batch) as usize];
                 journal.read(at, 0, &mut into).expect("read");

@@ -1,4 +1,5 @@
-//! What remembering reads costs where it matters most: reads of 4 KiB that the page cache answers.
+//! Measures what the recording of reads costs where it matters most: reads of 4 KiB that hit the
+//! page cache.
 //!
 //! `cargo run --release -p volumes --example trace_costs`
 
@@ -15,7 +16,7 @@ const SIZE: u64 = 32 << 20;
 const READS: u64 = 1_000_000;
 const ROUNDS: usize = 9;
 
-/// Nanoseconds that this thread has computed.
+/// Returns this thread's processor time, nanoseconds.
 fn computed_ns() -> Result<u64, Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     let first = text.split_whitespace().next().ok_or("empty")?;

@@ -1,4 +1,4 @@
-//! What a volume costs without a protocol above it: run with a directory that may be filled.
+//! Measures a volume without a protocol above it. DIR may be filled.
 //!
 //! `cargo run --release -p volumes --example volume_speed -- DIR [plain]`
 

@@ -1,7 +1,8 @@
-//! Making, cloning, snapshotting, resizing, rolling back and deleting volumes.
+//! Creates, clones, snapshots, resizes, rolls back and deletes volumes.
 //!
-//! Invariant: each is one commit: after a crash it happened or it did not. Clone, snapshot and
-//! rollback cost the same whatever the size. Called by the program.
+//! The server calls this.
+//! Invariant: each change is one commit: after a crash it happened completely or not at all.
+//! Clones, snapshots and rollbacks cost the same for any size.
 
 use super::checkpointer::Driver;
 use super::engine::Engine;
@@ -23,11 +24,11 @@ use units::{SnapshotId, VolumeId};
 /// A volume, for lists.
 #[derive(Clone, Debug)]
 pub struct VolumeStatus {
-    /// What the catalog says of it; the length of the root is the size now.
+    /// Its catalog record, with the current size as length of the root.
     pub record: VolumeRecord,
-    /// Pieces that are written and not folded.
+    /// Pieces that are not yet applied.
     pub pieces_unfolded: u64,
-    /// Where requests found what they asked for, since the volumes were opened.
+    /// Where requests found their data since the volumes were opened.
     pub cache: CacheTally,
 }
 
@@ -40,7 +41,7 @@ fn no_volume(name: &str) -> StoreError {
 }
 
 impl Volumes {
-    /// All volumes, by name.
+    /// Returns all volumes, ordered by name.
     pub fn list(&self) -> Vec<VolumeStatus> {
         let registry = self.engine.registry.lock();
         let mut list: Vec<_> = registry
@@ -61,7 +62,7 @@ impl Volumes {
         list
     }
 
-    /// Makes a volume of zeroes. `chunk_log2`: 12 to 16.
+    /// Creates a volume of zeroes. `chunk_log2`: 12 to 16.
     pub fn create(&self, name: &str, size_bytes: u64, chunk_log2: u8) -> Result<VolumeHandle> {
         if !VOLUME_CHUNK_LOG2.contains(&chunk_log2) {
             return Err(invalid("chunks of volumes have 4 KiB to 64 KiB"));
@@ -70,14 +71,14 @@ impl Volumes {
         self.add(name, root, SnapshotId::default())
     }
 
-    /// Makes a volume whose contents are those of a snapshot of an image or volume.
+    /// Creates a volume with the contents of a snapshot of an image or volume.
     pub fn clone_snapshot(&self, name: &str, snapshot: &Snapshot) -> Result<VolumeHandle> {
         expect_disk(snapshot)?;
         let _hold = self.hold_snapshot(snapshot)?;
         self.add(name, snapshot.root, snapshot.id)
     }
 
-    /// Makes a volume whose contents are those that `source` has now.
+    /// Creates a volume with the current contents of `source`.
     pub fn clone_volume(&self, name: &str, source: &str) -> Result<VolumeHandle> {
         let source = self.registered(source)?;
         let _one = source.administer();
@@ -135,7 +136,7 @@ impl Volumes {
         self.volume(name).ok_or_else(|| no_volume(name))
     }
 
-    /// Removes a volume. Its snapshots stay. Requests that are under way fail.
+    /// Deletes a volume. Its snapshots stay. Running requests fail.
     pub fn delete(&self, name: &str) -> Result<()> {
         let volume = self.registered(name)?;
         let _one = volume.administer();
@@ -157,8 +158,8 @@ impl Volumes {
         Ok(())
     }
 
-    /// Freezes a moment of a volume as `volume@label`. Everything acknowledged before the call is
-    /// in it; writers are not held up.
+    /// Snapshots a volume as `volume@label`. The snapshot holds everything acknowledged before the
+    /// call. Writers do not wait.
     pub fn snapshot(&self, name: &str, label: &str) -> Result<Snapshot> {
         let full = format!("{name}@{label}");
         if label.contains('@') || !VolumeRecord::name_is_valid(label) || label.contains('/') {
@@ -211,14 +212,14 @@ impl Volumes {
         made.ok_or_else(|| no_volume(name))
     }
 
-    /// The snapshot called `volume@label`.
+    /// Returns the snapshot called `volume@label`.
     pub fn find_snapshot(&self, full: &str) -> Result<Option<Snapshot>> {
         let snapshots = self.engine.backing.pool.snapshots()?;
         let is_it = |s: &Snapshot| s.kind == SnapshotKind::Volume && s.name == full;
         Ok(snapshots.into_iter().find(is_it))
     }
 
-    /// Makes a volume longer (by zeroes) or shorter (what is cut is lost).
+    /// Changes a volume's size. New bytes are zeroes; bytes past a smaller size are lost.
     pub fn resize(&self, name: &str, size_bytes: u64) -> Result<()> {
         let volume = self.registered(name)?;
         let _one = volume.administer();
@@ -234,7 +235,7 @@ impl Volumes {
             .checkpoint_of(&mut driver, &volume, Some(size_bytes), &mut changed)
     }
 
-    /// Puts a volume back to what a snapshot says, size included. What was written since is lost.
+    /// Returns a volume to the state of a snapshot, including its size. Later writes are lost.
     /// Writers wait for one commit.
     pub fn rollback(&self, name: &str, snapshot: &Snapshot) -> Result<()> {
         expect_disk(snapshot)?;
@@ -246,8 +247,8 @@ impl Volumes {
         let _one = volume.administer();
         let engine = &self.engine;
         let mut driver = engine.checkpointer.driver.lock();
-        // A round under way would put back what is to be lost. It is not finished first: what is
-        // written now may lie over damage, and rolling back must not depend on that.
+        // A running checkpoint would restore what the rollback discards. It is aborted and not
+        // finished: current writes may lie over damage, and a rollback must not depend on them.
         engine.checkpointer.give_up_round(&mut driver);
         let _shut = volume.shut();
         let mut record = {
@@ -276,7 +277,8 @@ impl Volumes {
         Ok(())
     }
 
-    /// Keeps what a snapshot reaches until a volume refers to it. `NotFound` when it was forgotten.
+    /// Holds what a snapshot refers to until a volume refers to it. Fails with `NotFound` if the
+    /// snapshot was forgotten.
     fn hold_snapshot(&self, snapshot: &Snapshot) -> Result<Hold> {
         let pool = &self.engine.backing.pool;
         let hold = pool.hold();
@@ -313,7 +315,7 @@ fn put(record: &VolumeRecord) -> Edit {
     }
 }
 
-/// A commit without a round.
+/// Commits without a checkpoint.
 fn commit(engine: &Engine, driver: &mut Driver, edits: Vec<Edit>, need: Need) -> Result<()> {
     let session = engine.checkpointer.session(&mut driver.session)?;
     session.set_need(need);

@@ -1,8 +1,10 @@
-//! What writers do when the journal, the memory for pieces, or the pool's disk fills up.
+//! Back-pressure: delays writers when the journal, the memory for pieces, or the pool's disk runs
+//! full.
 //!
-//! Invariant: pieces that no root holds take no more memory than they were given, but for one of each
-//! writer that is under way; who writes waits, who reads does not. A round begins before half of the room
-//! is taken, so that writers go on while it lasts. Called by who writes to volumes.
+//! The write path calls this.
+//! Invariant: pieces that no root holds take at most their share of memory, plus one piece of each
+//! writer in progress. Writers wait; readers do not. The driver is woken before active pieces fill
+//! half of that memory, so that writers continue during a checkpoint.
 
 mod admission;
 mod restraint;
@@ -19,22 +21,22 @@ use restraint::Restraint;
 use std::sync::Arc;
 use store::Result;
 
-/// Rounds that one writer waits for room in memory: what every round puts back (writes around damage)
-/// leaves none for ever.
+/// Maximum number of checkpoints that a writer waits for memory. Writes around damage return after
+/// every checkpoint and could block it for ever.
 const ROUNDS_MAX: u32 = 100;
-/// Bytes that a writer turns into chunks itself when it finds no room.
+/// Bytes that a writer destages itself when it finds no space.
 const ROOM_STEP_BYTES: u64 = 8 << 20;
-/// ... and when it finds little: so writers slow down before they stop.
+/// The same when it finds little: writers slow down before they stop.
 const PRESSED_STEP_BYTES: u64 = 256 << 10;
 
-/// See the module's head.
+/// State of back-pressure. See the module's head.
 pub(super) struct BackPressure {
     backing: Arc<Backing>,
     levels: Arc<Levels>,
     checkpointer: Arc<Checkpointer>,
-    /// Whether writers wait for room on the disk.
+    /// Makes writers wait for space on the disk.
     pub restraint: Arc<Restraint>,
-    /// Which writes there is room for.
+    /// Admits writes for which there is space.
     pub admission: Admission,
 }
 
@@ -64,7 +66,7 @@ impl BackPressure {
         }
     }
 
-    /// After a write: writes out full buffers, wakes the driver, and helps it when it lags.
+    /// Called after a write: writes full buffers out, wakes the driver, and helps it if it lags.
     pub fn written(&self) -> Result<()> {
         self.backing.journal.write_out()?;
         if self.levels.wants_checkpoint(false) {
@@ -75,7 +77,7 @@ impl BackPressure {
             && let Some(mut driver) = self.checkpointer.driver.try_lock()
         {
             match self.checkpointer.step_with(&mut driver, PRESSED_STEP_BYTES) {
-                // This write is accepted; the next one asks whether there is room.
+                // This write is accepted; the next one checks the space.
                 Err(e) if e.is_full() => {}
                 helped => drop(helped?),
             }
@@ -83,13 +85,13 @@ impl BackPressure {
         Ok(())
     }
 
-    /// Returns when memory has room for another piece. `may_wait`: for room on the disk too.
+    /// Waits until memory has space for another piece. `may_wait`: also for space on the disk.
     pub fn wait_for_pieces(&self, may_wait: bool) -> Result<()> {
         let mut rounds = 0;
         while self.levels.pieces.count() >= self.levels.pieces.max {
             let before = self.checkpointer.rounds();
             let mut idle = false;
-            // Nothing to fold: somebody just made room in another way.
+            // Nothing to apply: another thread has just made space.
             self.work_or_wait(before, may_wait, |_| {
                 idle = true;
                 Ok(())
@@ -102,16 +104,17 @@ impl BackPressure {
         Ok(())
     }
 
-    /// The journal was full: works on the round, or waits for who does. `before` are the rounds
-    /// before the attempt that failed: a round that ended since has made room, and a journal that
-    /// is empty now is no journal that cannot be emptied. `may_wait`: for room on the disk too.
+    /// Makes space in a full journal: helps the running checkpoint, or waits for the thread that
+    /// runs it. `before` is the number of checkpoints before the failed attempt. If one ended
+    /// since, there is space, and the journal only seems impossible to empty. `may_wait`: also
+    /// waits for space on the disk.
     pub fn make_room(&self, before: u64, may_wait: bool) -> Result<()> {
         self.work_or_wait(before, may_wait, |driver| {
             self.checkpointer.drop_unneeded(driver)
         })
     }
 
-    /// Works on the round unless one has ended since `before`.
+    /// Helps the running checkpoint unless one has ended since `before`.
     fn work_or_wait(
         &self,
         before: u64,

@@ -1,7 +1,8 @@
-//! What volumes stand on: the pool, the journal, the page cache, and the options for using them.
+//! Holds what all parts of the engine use: the pool, the journal, the page cache, and their
+//! options.
 //!
-//! Invariant: holds no lock of its own and knows no volume. Every part of the engine has a reference
-//! to it.
+//! Every part of the engine refers to it.
+//! Invariant: it has no lock of its own and knows no volume.
 
 use super::VolumesOptions;
 use super::decisions::{AccessOptions, Meters};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use store::LaneOptions;
 use store::Pool;
 
-/// See the module's head.
+/// The shared objects. See the module's head.
 pub(crate) struct Backing {
     pub pool: Arc<Pool>,
     pub journal: Journal,
@@ -23,7 +24,7 @@ pub(crate) struct Backing {
     pub access: AccessOptions,
     pub meters: Meters,
     pub tracer: Tracer,
-    /// The next number for the page cache.
+    /// Next object number in the page cache.
     objects: AtomicU64,
 }
 
@@ -36,7 +37,7 @@ impl Backing {
         memory: &VolumesMemory,
     ) -> Self {
         let access = AccessOptions {
-            // What was fetched and is not used yet must not push out what is.
+            // Fetched pages that are not used yet must not evict pages that are.
             fetch_bytes_max: options
                 .access
                 .fetch_bytes_max
@@ -55,7 +56,7 @@ impl Backing {
         }
     }
 
-    /// A number for the page cache that no object had before.
+    /// Returns an object number for the page cache that was never used before.
     pub fn new_object(&self) -> u64 {
         self.objects.fetch_add(1, Ordering::Relaxed)
     }

@@ -1,24 +1,24 @@
-//! Who gets how much of the memory that volumes are opened with.
+//! Divides the memory budget of volumes.
 //!
-//! Invariant: pure arithmetic; the shares never sum to more than the whole. Volumes take their numbers from
-//! here; the program's plan shows the same.
+//! [`crate::Volumes`] uses the numbers; the program's plan shows the same ones.
+//! Invariant: pure arithmetic. The shares never exceed the budget.
 
-/// Memory of open volumes besides the journal's, bytes.
+/// Memory of open volumes without the journal's, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumesMemory {
-    /// The page cache: everything that the others leave.
+    /// Page cache: the rest of the budget.
     pub pages: u64,
-    /// Pieces of overlays: what is written and not folded.
+    /// Pieces of overlays: writes that are not yet applied.
     pub pieces: u64,
-    /// Events that maintenance was not told yet.
+    /// Events that maintenance has not received yet.
     pub events: u64,
-    /// What was read of late, for defragmentation.
+    /// Recent reads, recorded for defragmentation.
     pub trace: u64,
 }
 
 impl VolumesMemory {
-    /// Divides a budget. Pieces get an eighth, unless a journal of that many bytes is too small to
-    /// fill it.
+    /// Divides `bytes`. Pieces get an eighth, or less if a journal of `journal_bytes` cannot fill
+    /// it.
     pub fn of(bytes: u64, journal_bytes: u64) -> Self {
         let pieces = (bytes / 8).min(journal_bytes / 8);
         let (events, trace) = (bytes / 256, bytes / 128);

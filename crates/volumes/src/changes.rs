@@ -1,7 +1,8 @@
-//! What changed in a writable volume since a state.
+//! Finds what changed in a writable volume since a state.
 //!
-//! Invariant: what the overlays hold counts as changed, to the byte; the rest is compared by recipes, of
-//! one moment. Called by handles.
+//! Handles call this.
+//! Invariant: ranges in the overlays count as changed, to the byte. The recipes of one moment are
+//! compared for the rest.
 
 use super::engine::Engine;
 use super::live::LiveVolume;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use store::{changed_ranges, tell_changes};
 use volume::{Change, Changes, RequestContext, VolumeError};
 
-/// See the module's head.
+/// Changes since one state. See the module's head.
 pub(super) struct VolumeChanges {
     pub engine: Arc<Engine>,
     pub volume: Arc<LiveVolume>,
@@ -19,7 +20,7 @@ pub(super) struct VolumeChanges {
 }
 
 impl VolumeChanges {
-    /// Ascending by their first bytes; they may overlap.
+    /// Returns changed ranges, ordered by their first byte; they may overlap.
     fn ranges(&self, within: Range<u64>) -> Vec<Range<u64>> {
         let (pieces, root) = {
             let state = self.volume.state();

@@ -1,9 +1,14 @@
-//! Rounds: checkpoints of all volumes that are dirty, or of one that changes.
+//! Checkpoints of all volumes with new writes, or of one that changes.
 //!
-//! Invariant: one thread works on a round at a time, and after a failure the round is done again from its
-//! start; the journal is trimmed only to where every write is in a committed root. On a full disk a round
-//! takes what there is room for, and leaves the room that collection and deletion need. Called by whoever
-//! drives the steps, by writers who help, and where names of volumes change.
+//! ```text
+//! freeze overlays ─> destage, in steps ─> apply to recipes ─> commit ─> trim the journal
+//!        └─ failure: start over; full disk: thaw        └─ damaged: carry forward
+//! ```
+//!
+//! The driver of checkpoints, writers that help, and administration call this.
+//! Invariant: one thread at a time works on a checkpoint. After a failure it starts over. The
+//! journal is trimmed only below the first write that no committed root holds. On a full disk a
+//! checkpoint takes what fits and leaves the space that garbage collection and deletion need.
 
 mod carrying;
 mod round;
@@ -30,18 +35,18 @@ use store::{Committed, WriteSession};
 use store::{Result, StoreError, StoreErrorKind};
 use units::{JournalPosition, VolumeId};
 
-/// What checkpoints did.
+/// Counters of checkpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointCounts {
-    /// Commits.
+    /// Number of commits.
     pub rounds: u64,
-    /// Bytes of chunks assembled.
+    /// Bytes of destaged chunks.
     pub destaged_bytes: u64,
-    /// Times that a writer found the journal full.
+    /// How often a writer found the journal full.
     pub full: u64,
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// There was nothing to do.
@@ -56,12 +61,12 @@ pub enum Step {
 pub(super) struct Driver {
     pub session: Option<WriteSession>,
     round: Option<Round>,
-    /// The journal's head after the last round that was to trim it.
+    /// Head of the journal after the last checkpoint that had to trim it.
     trimmed: Option<JournalPosition>,
 }
 
 impl Driver {
-    /// Of the round that is under way.
+    /// Returns the volumes of the running checkpoint.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.round.iter().flat_map(|round| &round.members)
     }
@@ -69,33 +74,34 @@ impl Driver {
 
 struct Round {
     members: Vec<Member>,
-    /// The journal's head before the first freeze.
+    /// Head of the journal before the first freeze.
     head: JournalPosition,
-    /// Members before this one are destaged.
+    /// Members before this index are destaged.
     at: usize,
     purpose: Purpose,
-    /// Bytes that it may still store.
+    /// Bytes that the checkpoint may still store.
     room: u64,
 }
 
-/// What a round is for.
+/// Purpose of a checkpoint. It decides what happens to writes that cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To take what was written. What cannot be taken stays where it is, and costs nothing.
+    /// Take new writes. Writes that cannot be taken stay in the journal.
     Take,
-    /// The same; what cannot be taken is carried forward, so that the journal can be trimmed.
+    /// Trim the journal too: writes that cannot be taken are carried forward.
     Trim,
-    /// A change of the volume. What cannot be taken is carried forward.
+    /// Change the volume. Writes that cannot be taken are carried forward.
     Change,
-    /// A root that holds everything: what cannot be taken is an error.
+    /// Make a root that holds everything: a write that cannot be taken is an error.
     Exact,
 }
 
-/// What goes into a round's commit besides the new roots.
+/// Adds to a checkpoint's commit: may change the records. Returns more edits and by how much they
+/// change the number of snapshots.
 pub(super) type AtCommit<'a> =
     dyn FnMut(&mut BTreeMap<VolumeId, VolumeRecord>) -> (Vec<Edit>, i64) + 'a;
 
-/// See the module's head.
+/// State of checkpoints. See the module's head.
 pub(super) struct Checkpointer {
     backing: Arc<Backing>,
     levels: Arc<Levels>,
@@ -103,9 +109,9 @@ pub(super) struct Checkpointer {
     direct: Arc<DirectLanes>,
     registry: Arc<Registry>,
     losses: Arc<Losses>,
-    /// Held for a step; who finds no room waits for it.
+    /// Held for a step. A writer that finds no space waits for it.
     pub driver: Mutex<Driver>,
-    /// There is work for whoever drives the steps.
+    /// Wakes the driver of checkpoints.
     pub signal: Signal,
     rounds: AtomicU64,
     destaged_bytes: AtomicU64,
@@ -144,12 +150,13 @@ impl Checkpointer {
         }
     }
 
-    /// A writer found no room.
+    /// Counts a writer that found no space.
     pub fn note_full(&self) {
         self.full.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Rounds so far: read before an attempt to append, given to `make_room` when it fails.
+    /// Returns the number of checkpoints. Writers read it before they append and pass it to
+    /// `make_room` if the append fails.
     pub fn rounds(&self) -> u64 {
         self.rounds.load(Ordering::Acquire)
     }
@@ -158,7 +165,7 @@ impl Checkpointer {
         StoreError::no_space("the journal is full and cannot be emptied")
     }
 
-    /// A bounded piece of a checkpoint; begins one when there is anything to fold.
+    /// Does a bounded part of a checkpoint. Begins one if there are new writes.
     pub fn step(&self, budget: u64) -> Result<Step> {
         self.step_with(&mut self.driver.lock(), budget)
     }
@@ -167,12 +174,13 @@ impl Checkpointer {
         self.step_within(driver, budget, None)
     }
 
-    /// The same, where a round that begins stores at most so many bytes; `None`: as many as the disk has
-    /// room for.
+    /// Like `step`, but a checkpoint that begins stores at most `room` bytes; `None`: as many as
+    /// the disk has space for.
     pub fn step_within(&self, driver: &mut Driver, budget: u64, room: Option<u64>) -> Result<Step> {
         if driver.round.is_none() {
             let full = self.levels.wants_checkpoint(false);
-            // One that could not make room is not made again for nothing.
+            // A checkpoint that could not free journal space is not repeated until the journal
+            // grows.
             let purpose = match full && driver.trimmed != Some(self.backing.journal.head()) {
                 true => Purpose::Trim,
                 false => Purpose::Take,
@@ -191,11 +199,11 @@ impl Checkpointer {
         self.settle(driver, result)
     }
 
-    /// All volumes that have something for a round.
+    /// Returns the volumes that have writes for a checkpoint.
     fn dirty(&self, purpose: Purpose) -> Vec<Arc<LiveVolume>> {
         let wanted = |volume: &Arc<LiveVolume>| {
             let state = volume.state();
-            // What was kept is tried again for the sake of the journal only.
+            // Writes that could not be taken are tried again only to trim the journal.
             state.fresh || purpose == Purpose::Trim && state.active.first_position().is_some()
         };
         let registry = self.registry.lock();
@@ -219,7 +227,7 @@ impl Checkpointer {
         Member::freeze(&self.backing, &self.levels.pieces.frozen, volume, len)
     }
 
-    /// Gives the round up that is under way: nothing of it happened.
+    /// Aborts the running checkpoint: the volumes are as before it.
     pub fn give_up_round(&self, driver: &mut Driver) {
         driver.session = None;
         if let Some(round) = driver.round.take() {
@@ -227,7 +235,8 @@ impl Checkpointer {
         }
     }
 
-    /// Finishes the round under way, then makes one for `volume` alone, with more in its commit.
+    /// Finishes the running checkpoint, then makes one of `volume` alone. `at_commit` adds to its
+    /// commit.
     pub fn checkpoint_of(
         &self,
         driver: &mut Driver,
@@ -253,14 +262,14 @@ impl Checkpointer {
         let result = self.advance(driver, u64::MAX, at_commit);
         let result = self.settle(driver, result);
         if result.is_err() {
-            // The change did not happen: what was frozen for it goes on as before.
+            // The change did not happen: the frozen writes become active again.
             self.give_up_round(driver);
         }
         result.map(drop)
     }
 
-    /// After a failure nothing of the session is believed: the round is done again from its start. On a
-    /// full disk there may be less room for it then.
+    /// Handles a step's failure. The session's state is unknown, so the checkpoint starts over; on
+    /// a full disk it is aborted, because the next one may have less space.
     fn settle(&self, driver: &mut Driver, result: Result<Step>) -> Result<Step> {
         if result.as_ref().is_err_and(StoreError::is_full) {
             self.give_up_round(driver);
@@ -315,8 +324,9 @@ impl Checkpointer {
         Ok(Step::Committed)
     }
 
-    /// Folds, commits, and lets the volumes read through their new roots. Returns from where on
-    /// the committed root needs the journal; `None` when there was nothing to commit.
+    /// Applies the writes, commits, and switches the volumes to their new roots. Returns the
+    /// position from which the committed root needs the journal; `None` if there was nothing to
+    /// commit.
     fn finish(
         &self,
         session: &mut WriteSession,
@@ -343,8 +353,9 @@ impl Checkpointer {
         }
         let is_part = round.members.iter().any(Member::is_part);
         if carried || is_part {
-            // The commit passes over the old records of what was carried, and over what is newer
-            // there; what a part left is replayed with all that came after it, or not at all.
+            // The commit makes replay skip the old records of carried writes, and of newer writes
+            // to the same ranges. If a member is taken in part, its rest is replayed together with
+            // everything after it, or not at all.
             self.backing.journal.flush()?;
         }
         let mut folded_all = round.head;
@@ -353,7 +364,8 @@ impl Checkpointer {
             folded_all = folded_all.min(folded);
             let root = root.unwrap_or_else(|| member.volume.state().root);
             let registry = self.registry.lock();
-            // Deleted meanwhile: its chunks are garbage, its record must not come back.
+            // If the volume was deleted meanwhile, its chunks are garbage and its record must not
+            // return.
             if let Some(registered) = registry.get(&member.volume.id) {
                 let mut record = registered.record.clone();
                 record.root = root;
@@ -361,7 +373,7 @@ impl Checkpointer {
                 records.insert(member.volume.id, record);
             }
         }
-        // Before a root reaches what was stored directly.
+        // A root must not refer to containers that the pool does not list.
         self.direct.commit()?;
         let (mut edits, entries_change) = at_commit(&mut records);
         edits.extend(records.values().map(|record| Edit {
@@ -386,7 +398,7 @@ impl Checkpointer {
         Ok(Some(needed))
     }
 
-    /// The member's new root; `None` when nothing of it can be taken, and the old one stays.
+    /// Returns the member's new root; `None` if nothing of it can be taken and the old root stays.
     fn fold(
         &self,
         session: &mut WriteSession,
@@ -410,7 +422,7 @@ impl Checkpointer {
         }
     }
 
-    /// Members of which nothing can be taken leave the round, unless the journal must be trimmed.
+    /// Removes members of which nothing can be taken, unless the journal must be trimmed.
     fn put_back(&self, round: &mut Round, roots: &mut Vec<Option<ObjectRoot>>) {
         if round.purpose != Purpose::Take {
             return;
@@ -432,7 +444,7 @@ impl Checkpointer {
         round.at = round.members.len();
     }
 
-    /// Members that there was no room for at all leave the round.
+    /// Removes members for which there was no space at all.
     fn put_back_untouched(round: &mut Round) {
         let is_untouched = |member: &Member| {
             member.is_part() && member.is_without_edits() && member.kept().is_none()
@@ -446,7 +458,7 @@ impl Checkpointer {
         round.at = round.members.len();
     }
 
-    /// Counts what volumes keep anew, after it changed.
+    /// Counts again what volumes could not checkpoint. Called after that changed.
     pub fn count_kept(&self) {
         let (mut bytes, mut pieces) = (0, 0);
         for registered in self.registry.lock().values() {
@@ -459,7 +471,7 @@ impl Checkpointer {
         self.levels.pieces.set_kept(pieces);
     }
 
-    /// One commit of the volumes' session.
+    /// Makes one commit of the volumes' session.
     pub fn commit(
         &self,
         session: &mut WriteSession,
@@ -477,7 +489,7 @@ impl Checkpointer {
             })
     }
 
-    /// After a commit that failed: the next one starts from what is stored.
+    /// Forgets the session after a failed commit: the next one starts from the stored root.
     pub fn forget_session(&self, driver: &mut Driver) {
         let failed = StoreError::new(StoreErrorKind::Invalid, "commit failed");
         let _ = self.settle(driver, Err(failed));
@@ -495,7 +507,7 @@ impl Checkpointer {
         slot.as_mut().ok_or_else(none)
     }
 
-    /// A commit that passes over everything in the journal that no volume needs.
+    /// Commits so that replay skips everything that no volume needs.
     pub fn trim_all(&self) -> Result<()> {
         let mut driver = self.driver.lock();
         if driver.round.is_none() {
@@ -504,9 +516,9 @@ impl Checkpointer {
         self.step_with(&mut driver, u64::MAX).map(drop)
     }
 
-    /// Nothing is dirty, and yet the journal is full: of records of volumes that were deleted, and
-    /// of slots that processes began before they died, and of what is kept. A root says that nobody
-    /// needs the former, and the latter is carried forward.
+    /// Makes space in a full journal although no volume has new writes. The journal is full of
+    /// records of deleted volumes, of slots that crashed processes began, and of writes that could
+    /// not be taken. A commit drops the first two and carries the last forward.
     pub fn drop_unneeded(&self, driver: &mut Driver) -> Result<()> {
         let before = self.backing.journal.filled_bytes();
         driver.round = Some(self.begin(self.dirty(Purpose::Trim), Purpose::Trim, u64::MAX));

@@ -1,30 +1,31 @@
-//! What damage has cost volumes, and what it keeps in the journal, for people.
+//! Reports damage: writes that volumes lost, and writes that stay in the journal because of it.
 //!
-//! Invariant: a loss is told until somebody acknowledges it. Called by the program.
+//! The server calls this.
+//! Invariant: a loss is reported until a user acknowledges it.
 
 use super::Volumes;
 use super::kept::KeptWrites;
 use crate::journal::{JournalDamage, LostWrites};
 use store::Result;
 
-/// Ranges that are named.
+/// Maximum number of ranges that are listed.
 const RANGES_MAX: usize = 64;
 
 impl Volumes {
-    /// Writes that were acknowledged and that the journal has lost to damage.
+    /// Returns acknowledged writes that the journal lost to damage.
     pub fn damage(&self) -> Vec<JournalDamage> {
         self.engine.losses.list()
     }
 
-    /// Acknowledged writes that are lost, and how many more there were, until somebody acknowledges
-    /// that.
+    /// Returns lost acknowledged writes that no user has acknowledged, and how many more there
+    /// were.
     pub fn lost_writes(&self) -> (Vec<LostWrites>, u32) {
         self.engine.backing.journal.losses()
     }
 
-    /// Somebody knows of the lost writes: they are not told any more.
+    /// Ends the reports of lost writes, because a user acknowledged them.
     pub fn acknowledge_lost_writes(&self) -> Result<()> {
-        // Nothing of the journal is needed then that shows the loss again.
+        // After this, replay needs no part of the journal that would show the loss again.
         self.checkpoint()?;
         self.engine.checkpointer.trim_all()?;
         self.engine.backing.journal.acknowledge_losses()?;
@@ -32,7 +33,8 @@ impl Volumes {
         Ok(())
     }
 
-    /// What stays in the journal because it cannot be checkpointed, by name of the volume.
+    /// Returns the writes that stay in the journal because they cannot be checkpointed, ordered by
+    /// the volume's name.
     pub fn kept_writes(&self) -> Vec<KeptWrites> {
         let registry = self.engine.registry.lock();
         let kept = registry.values().filter_map(|registered| {

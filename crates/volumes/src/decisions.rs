@@ -1,27 +1,27 @@
-//! What volumes decide by how they are accessed (DDFS, ATC'18): each decision can be switched off,
-//! and is counted, so that its gain can be measured.
+//! Decisions that follow access patterns (DDFS, ATC'18). Each has a switch and a counter, so that
+//! its gain can be measured.
 //!
-//! Invariant: no switch changes what is read or what survives, only what it costs. Called by who
-//! reads through volumes and views, and by checkpoints.
+//! Reads of volumes and views, and checkpoints, use this.
+//! Invariant: a switch changes costs, and never what is read or what survives.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What may be decided.
+/// Switches for decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches {
     /// Sequential and monotonic readers find the next bytes in the page cache.
     pub prefetch: bool,
-    /// Random reads go where the fingerprint index says, without a container's directory, and keep
-    /// what was asked for, not its neighbours.
+    /// Random reads go to the place that the fingerprint index names, without a container's
+    /// directory, and cache only the requested chunks.
     pub direct_regions: bool,
-    /// Who needs a region that is being read waits for it instead of reading it again.
+    /// Readers of a region that another thread is reading wait for it (single-flight).
     pub shared_reads: bool,
-    /// Small random writes are not looked up in the fingerprint index.
+    /// Destaging does not look small random writes up in the fingerprint index.
     pub unprobed_writes: bool,
-    /// Random reads pass the system's page cache by. Off unless asked for: what the system has
-    /// memory for is a second tier that costs nothing (docs/evaluation/access-patterns.md).
+    /// Random reads bypass the system's page cache. Default off: memory of the system is a free
+    /// second tier (docs/evaluation/access-patterns.md).
     pub past_system_cache: bool,
-    /// What is read is remembered, for defragmentation.
+    /// Reads are recorded for defragmentation.
     pub trace: bool,
 }
 
@@ -41,11 +41,11 @@ impl Default for Switches {
 /// How reads and destaging follow access patterns.
 #[derive(Clone, Copy, Debug)]
 pub struct AccessOptions {
-    /// What may be decided.
+    /// Switches for decisions.
     pub switches: Switches,
-    /// Threads that fetch ahead. 0: nobody does unless [`super::Volumes::fetch_step`] is called.
+    /// Number of threads that fetch ahead. 0: only [`super::Volumes::fetch_step`] fetches.
     pub fetch_threads: usize,
-    /// Bytes that may wait to be fetched ahead, and are being fetched, over all volumes.
+    /// Maximum number of bytes in queued and running fetches of all volumes.
     pub fetch_bytes_max: u64,
 }
 
@@ -59,11 +59,11 @@ impl Default for AccessOptions {
     }
 }
 
-/// What was decided. Requests that the page cache answers are judged only where a stream is due to
-/// be looked at again.
+/// Counters of decisions. Requests that hit the page cache are judged only where a stream is due
+/// for another look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecisionCounters {
-    /// Requests judged sequential (or with too little before them to say).
+    /// Requests judged sequential, or with too short a history.
     pub judged_sequential: u64,
     /// Requests judged monotonic.
     pub judged_monotonic: u64,
@@ -71,19 +71,19 @@ pub struct DecisionCounters {
     pub judged_random: u64,
     /// Bytes that were planned to be fetched ahead.
     pub fetch_planned_bytes: u64,
-    /// ... of them, those that found the queue full.
+    /// Bytes of them that found the queue full.
     pub fetch_dropped_bytes: u64,
-    /// Regions that were fetched ahead: read by nobody else.
+    /// Regions that were fetched ahead and read by no other thread.
     pub fetched_regions: u64,
-    /// Chunks destaged without asking the fingerprint index.
+    /// Chunks that were destaged without a lookup in the fingerprint index.
     pub chunks_unprobed: u64,
-    /// Regions read and decoded.
+    /// Regions that were read and decoded.
     pub region_reads: u64,
-    /// ... of them, without a container's directory.
+    /// Regions of them that were read without a container's directory.
     pub direct_reads: u64,
-    /// Times that the index led to a region that does not hold the chunk, or to none.
+    /// How often the index named no region, or one without the chunk.
     pub hints_denied: u64,
-    /// Regions that another request was reading already.
+    /// Regions that another request was already reading.
     pub shared_reads: u64,
 }
 

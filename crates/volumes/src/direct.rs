@@ -1,10 +1,17 @@
-//! Large writes that pass the journal by: their chunks go straight into containers, and the journal
-//! keeps only the fingerprints.
+//! Direct writes: chunks of large writes go straight into containers. The journal gets their
+//! fingerprints only.
 //!
-//! Invariant: a record of chunks is appended after its chunks were stored; a flush is acknowledged
-//! after the containers of all of them are durable; a round commits their containers before it
-//! folds them. The lanes here share claims with nobody: what they deduplicate against is stored
-//! when [`DirectLanes::settle`] returns. Called by who reads and writes volumes, flushes and rounds.
+//! ```text
+//! store ─> a lane ─> open container ─ full ─> put
+//! flush ─> settle: put all open containers, barrier
+//! checkpoint ─> commit: list the containers in the pool, then apply
+//! ```
+//!
+//! The write path, reads, flushes and checkpoints call this.
+//! Invariant: a record of chunks is appended after its chunks were stored. A flush is acknowledged
+//! after all their containers are durable. A checkpoint commits the containers before it applies
+//! the records. These lanes share unfinished chunks with no other session: their duplicates are
+//! stored when [`DirectLanes::settle`] returns.
 
 mod lanes;
 
@@ -20,16 +27,16 @@ use store::{Lane, Probe, WriteSession};
 use store::{Result, StoreError, StoreErrorKind};
 use units::Fingerprint;
 
-/// Nodes of a commit's catalog, about.
+/// Estimated size of a commit's catalog nodes.
 const COMMIT_BYTES: u64 = 64 << 10;
 
-/// Which writes pass the journal by.
+/// Which writes bypass the journal.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectLimits {
-    /// Shorter ones do not (DDFS, ATC'18: 128 KiB).
+    /// Minimum size of a write (DDFS, ATC'18: 128 KiB), bytes.
     pub bytes_min: u64,
-    /// None does before so many bytes were written since a flush: a container for each flush costs
-    /// more syncs than the journal.
+    /// Minimum number of bytes written since a flush. With fewer, a container for each flush would
+    /// cost more syncs than the journal.
     pub unflushed_bytes_min: u64,
 }
 
@@ -42,26 +49,27 @@ impl Default for DirectLimits {
     }
 }
 
-/// See the module's head.
+/// State of direct writes. See the module's head.
 pub(super) struct DirectLanes {
     backing: Arc<Backing>,
     limits: DirectLimits,
     lanes: Lanes,
     session: Mutex<Option<WriteSession>>,
-    /// Chunks were stored that may not be durable.
+    /// Some stored chunks may not be durable.
     unsettled: AtomicBool,
-    /// Held by who settles: others wait, they may not answer before it is done.
+    /// Held while settling. Other callers wait: they may not answer before it is done.
     settling: Mutex<()>,
-    /// Somebody settles right now.
+    /// A thread is settling.
     is_settling: AtomicBool,
-    /// Something failed, and chunks that records name may be lost: what flushes fail with since.
+    /// Set after a failure that may have lost chunks that records name. Flushes fail with it from
+    /// then on.
     failed: OnceLock<MediaErrorKind>,
     bytes: AtomicU64,
-    /// Stored since all lanes were written out last: more than what is open in them.
+    /// Upper bound of the bytes in open containers: stored since all lanes were put.
     open_bytes: AtomicU64,
-    /// Written in any way since the last flush.
+    /// Bytes written since the last flush, also through the journal.
     unflushed_bytes: AtomicU64,
-    /// Held by who deduplicates and has not told the overlay yet.
+    /// Held by a writer from looking up duplicates until the overlay names them.
     choosing: RwLock<()>,
 }
 
@@ -83,46 +91,46 @@ impl DirectLanes {
         }
     }
 
-    /// Shorter writes do not pass the journal by.
+    /// Returns the minimum size of a direct write.
     pub fn bytes_min(&self) -> u64 {
         self.limits.bytes_min
     }
 
-    /// Counts a write. True when so much was written since the last flush that large ones may pass
-    /// the journal by.
+    /// Counts a write. Returns true if enough was written since the last flush for direct writes.
     pub fn is_streaming(&self, bytes: u64) -> bool {
         let before = self.unflushed_bytes.fetch_add(bytes, Ordering::Relaxed);
         before >= self.limits.unflushed_bytes_min
     }
 
-    /// Held while chunks that are stored or found have no name in an overlay yet.
+    /// Held while stored or found chunks are in no overlay yet.
     pub fn choosing(&self) -> RwLockReadGuard<'_, ()> {
         self.choosing.read()
     }
 
-    /// Waits for all who hold [`DirectLanes::choosing`].
+    /// Waits for all holders of [`DirectLanes::choosing`].
     pub fn choosing_alone(&self) -> impl Drop + '_ {
         self.choosing.write()
     }
 
-    /// For a flush: every chunk that was stored before the call is durable when this returns.
+    /// Called by a flush: every chunk that was stored before the call is durable on return.
     pub fn flush(&self) -> Result<()> {
         self.unflushed_bytes.store(0, Ordering::Relaxed);
         self.settle()
     }
 
-    /// At most so many bytes are stored and in no container that was put.
+    /// Returns an upper bound of the bytes that are in no durable container.
     pub fn open_bytes(&self) -> u64 {
         self.open_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were stored this way.
+    /// Returns the number of bytes that were stored this way.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Stores whole chunks of `chunk_bytes`. `None` when somebody settles or
-    /// commits what was stored: the journal is faster than a sync.
+    /// Stores whole chunks of `chunk_bytes`. Returns `None` while another thread settles or
+    /// commits, since the journal is faster than a sync, and if space is short or an earlier store
+    /// failed.
     pub fn store(&self, chunk_bytes: usize, data: &[u8]) -> Result<Option<Vec<Fingerprint>>> {
         if self.failed.get().is_some() {
             return Ok(None);
@@ -132,7 +140,7 @@ impl DirectLanes {
         };
         let open = one.lane.as_ref().map_or(0, Lane::open_bytes);
         let open = open + data.len() as u64;
-        // Looked for only when a container may be full with this write: it takes system calls.
+        // Checked only if this write may fill a container: the check takes system calls.
         let may_put = open >= self.backing.lane.container_bytes as u64 / 8 * 7;
         if may_put && !self.has_room(open) {
             return Ok(None);
@@ -145,7 +153,7 @@ impl DirectLanes {
                 none.insert(lane)
             }
         };
-        // While the lane is in use: who settles next finds what is stored now.
+        // Set while the lane is in use, so that the next settle covers this store.
         self.unsettled.store(true, Ordering::Relaxed);
         let chunks: Vec<_> = data.chunks_exact(chunk_bytes).collect();
         let fingerprints = lane.store_chunks(&chunks);
@@ -171,9 +179,9 @@ impl DirectLanes {
         session.lane(self.backing.lane)
     }
 
-    /// True when a chunk may be in no container that can be read.
+    /// Returns true if a chunk may be in no readable container.
     pub fn is_unsettled(&self) -> bool {
-        // In this order: who settles says so before it takes the first back.
+        // The order matters: a settling thread sets the second before it clears the first.
         self.unsettled.load(Ordering::SeqCst) || self.is_settling.load(Ordering::SeqCst)
     }
 
@@ -183,7 +191,8 @@ impl DirectLanes {
         if !self.unsettled.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // Nothing is lost while it is in memory: a later flush may find room.
+        // Fails before it changes anything: chunks in memory are not lost, and a later flush may
+        // find space.
         self.expect_room(&mut self.lanes.all().iter_mut())?;
         self.is_settling.store(true, Ordering::SeqCst);
         let settled = self.put_and_wait();
@@ -204,7 +213,7 @@ impl DirectLanes {
         Ok(self.backing.pool.media().blobs.barrier(point)?)
     }
 
-    /// Enters the containers into the pool's inventory, so that a root may reach them.
+    /// Lists the containers in the pool, so that a root may refer to them.
     pub fn commit(&self) -> Result<()> {
         let _one = self.settling.lock();
         let mut lanes = self.lanes.all();
@@ -233,14 +242,14 @@ impl DirectLanes {
     }
 
     fn fail(&self, e: &StoreError) {
-        // Of several requests under way, any may be the one that a client tells of.
+        // Several requests may fail. Keep the first kind: a client may report any of them.
         self.failed.get_or_init(|| match e.is_full() {
             true => MediaErrorKind::NoSpace,
             false => MediaErrorKind::Poisoned,
         });
     }
 
-    /// After a failure flushes fail too: what they would answer for may be lost.
+    /// After a failure every flush fails: chunks of acknowledged writes may be lost.
     fn note<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(e) = &result {
             self.fail(e);
@@ -255,14 +264,14 @@ impl DirectLanes {
         result
     }
 
-    /// True when so many bytes can be put, and the commit that names them.
+    /// Returns true if there is space for `bytes` in containers and the commit that lists them.
     fn has_room(&self, bytes: u64) -> bool {
         let needed = bytes.saturating_add(bytes / 8).saturating_add(COMMIT_BYTES);
         let reserved = self.backing.pool.reserved();
         reserved.is_none_or(|r| r.for_need(Need::Acknowledged) >= needed)
     }
 
-    /// `NoSpace` when there is no room for what is open in the lanes, which stays as it is.
+    /// Fails with `NoSpace` if there is no space for the open containers, which stay in memory.
     fn expect_room(&self, lanes: &mut dyn Iterator<Item = &mut Lane>) -> Result<()> {
         match self.has_room(lanes.map(|lane| lane.open_bytes()).sum()) {
             true => Ok(()),

@@ -1,12 +1,20 @@
-//! The parts that open volumes share, put together.
+//! Assembles the parts that open volumes share.
 //!
-//! Each part owns its state and its locks, and has references to the parts that it needs. From the
-//! ground up: backing; levels and direct writes; room on the disk; live volumes and their registry; the
-//! checkpointer; back-pressure. The prefetcher stands beside them.
+//! Each part owns its state and its locks and refers to the parts that it needs:
 //!
-//! Invariant: a part knows those below it and none above. A lock is held for a moment, but the
-//! checkpointer's driver, which is held for a step of a checkpoint; others wait for it only when there
-//! is no room. Called by volumes, handles and whoever drives the steps.
+//! ```text
+//! back-pressure
+//! checkpointer
+//! live volumes and their registry
+//! space on the disk                       fetcher
+//! levels, direct writes
+//! backing
+//! ```
+//!
+//! [`crate::Volumes`], its handles and the driver of checkpoints call this.
+//! Invariant: a part knows only parts below it. Locks are held for a moment, except the
+//! checkpointer's driver, which is held for a step of a checkpoint. Other threads wait for the
+//! driver only if there is no space.
 
 use super::VolumesOptions;
 use super::back_pressure::BackPressure;
@@ -23,7 +31,7 @@ use crate::journal::JournalDamage;
 use std::sync::Arc;
 use store::Result;
 
-/// See the module's head.
+/// The assembled parts. See the module's head.
 pub(crate) struct Engine {
     pub backing: Arc<Backing>,
     pub levels: Arc<Levels>,

@@ -1,9 +1,9 @@
-//! Fetching ahead: a bounded queue, and a few threads that read what is in it into the page cache
-//! while the reader uses what was fetched before.
+//! Fetches ahead: a bounded queue, and a few threads that read its ranges into the page cache while
+//! the reader uses earlier ones.
 //!
-//! Invariant: what waits and what is being fetched stays within the limit of bytes; what finds no
-//! room is dropped, never waited for. What is fetched is a hint: errors are dropped too, the reader
-//! meets them himself. Called by fronts; the threads end with [`super::Volumes`].
+//! Fronts submit ranges; [`super::Volumes`] ends the threads.
+//! Invariant: queued and running parts together stay within the limit of bytes. A range that does
+//! not fit is dropped; no caller waits. Errors are dropped too: the reader will meet them itself.
 
 use super::backing::Backing;
 use super::decisions::Meters;
@@ -13,17 +13,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Pieces of a plan are fetched in parts of this size: several threads share one window, and the
-/// first of it arrives soon.
+/// Ranges are fetched in parts of this size, so that several threads share one window and its start
+/// arrives soon.
 const PART_BYTES: u64 = 256 << 10;
 
-/// What bytes are fetched of.
+/// An object whose ranges can be fetched.
 pub(super) trait Fetchable: Send + Sync {
-    /// Reads what of `[from, to)` is not in memory into the page cache; regions that were read.
+    /// Reads the chunks of `[from, to)` that are not in memory into the page cache. Returns the
+    /// number of regions that were read.
     fn fetch(&self, from: u64, to: u64) -> store::Result<u64>;
 }
 
-/// What a front end asked to have fetched.
+/// Returns the plan for a range that a client asked to have fetched.
 pub(super) fn hinted(offset_bytes: u64, len_bytes: u64) -> Fetch {
     Fetch {
         offset_bytes,
@@ -43,12 +44,12 @@ struct Part {
 #[derive(Default)]
 struct Queue {
     parts: VecDeque<Part>,
-    /// Of parts that wait or are being fetched.
+    /// Bytes of queued and running parts.
     bytes: u64,
     stopped: bool,
 }
 
-/// See the module's head.
+/// The queue. See the module's head.
 pub(super) struct Fetcher {
     backing: Arc<Backing>,
     queue: Mutex<Queue>,
@@ -64,7 +65,7 @@ impl Fetcher {
         }
     }
 
-    /// Queues what was planned, as far as there is room.
+    /// Queues a plan as far as the limit allows.
     pub fn submit(&self, of: &Arc<dyn Fetchable>, fetch: &Fetch) {
         let (mut planned, mut dropped) = (0, 0);
         let bytes_max = self.backing.access.fetch_bytes_max;
@@ -94,7 +95,7 @@ impl Fetcher {
         Meters::add(&meters.fetch_dropped_bytes, dropped);
     }
 
-    /// Fetches one part on this thread. False when none waits.
+    /// Fetches one part on this thread. Returns false if none is queued.
     pub fn step(&self) -> bool {
         let part = self.queue.lock().parts.pop_front();
         part.map(|part| self.fetch(part)).is_some()
@@ -124,13 +125,13 @@ impl Fetcher {
         queue.bytes = 0;
         let waiting = std::mem::take(&mut queue.parts);
         drop(queue);
-        // What they are of may end with them, and takes locks of its own then.
+        // Dropping a part may drop its object, which takes other locks.
         drop(waiting);
         self.work.notify_all();
     }
 }
 
-/// The threads that fetch; ended and waited for when it is dropped.
+/// The fetching threads. Drop ends and joins them.
 pub(super) struct FetchThreads {
     fetcher: Arc<Fetcher>,
     threads: Vec<JoinHandle<()>>,

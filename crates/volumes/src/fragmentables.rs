@@ -1,13 +1,14 @@
-//! What can be defragmented, with what open volumes know of it.
+//! Lists the objects that can be defragmented, with the object numbers of open volumes.
 //!
-//! Invariant: the numbers are of volumes that are open now. Called by maintenance.
+//! Maintenance calls this.
+//! Invariant: the numbers belong to volumes that are open now.
 
 use super::Volumes;
 use store::{Fragmentable, Result, trace_key};
 
 impl Volumes {
-    /// As [`Pool::fragmentables`](store::Pool::fragmentables), with the numbers that the page cache has for
-    /// open volumes.
+    /// Like [`Pool::fragmentables`](store::Pool::fragmentables), with the object numbers that open
+    /// volumes have in the page cache.
     pub fn fragmentables(&self) -> Result<Vec<Fragmentable>> {
         let mut all = self.pool().fragmentables()?;
         let open = self.cache_numbers();

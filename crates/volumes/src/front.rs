@@ -1,10 +1,10 @@
-//! The front of an open volume or view: how it is accessed, and where its streams are looked at
-//! again.
+//! Front of an open volume or view: classifies its requests, and remembers where its streams are
+//! due for another look.
 //!
-//! Invariant: a hint; nothing here changes what is read. A request that the page cache answers
-//! costs a few loads and no lock: only requests that miss are judged, and of those that hit the
-//! one that reaches the place where a stream is due (decision 23). At most 3 KiB an object.
-//! Called by who reads.
+//! Reads call this.
+//! Invariant: a hint that never changes what is read. A hit in the page cache costs a few loads and
+//! no lock. A request is judged only if it misses, or if it reaches a place where a stream is due
+//! (decision 23). A front takes at most 3 KiB.
 
 use super::decisions::Meters;
 use access_pattern::{
@@ -13,15 +13,15 @@ use access_pattern::{
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is to be done for a request.
+/// Consequences of a request.
 pub(super) struct Judgement {
-    /// It goes on with a stream: more of the same region, and of its container, is asked for soon.
+    /// The request continues a stream: more of its region and container will be needed soon.
     pub follows: bool,
-    /// What to fetch into memory.
+    /// Range to fetch into memory.
     pub fetch: Option<Fetch>,
 }
 
-/// No stream is awaited.
+/// No stream is due.
 const NOWHERE: u64 = u64::MAX;
 
 struct Judge {
@@ -30,9 +30,9 @@ struct Judge {
     object_bytes: u64,
 }
 
-/// See the module's head.
+/// Front of one object. See the module's head.
 pub(super) struct Front {
-    /// Where each stream is looked at again.
+    /// Place at which each stream is due for another look.
     awaited: [AtomicU64; STREAMS],
     judge: Mutex<Judge>,
 }
@@ -47,8 +47,8 @@ impl Front {
         }
     }
 
-    /// True if a stream is looked at again where `[offset, end)` is. The streams' places were
-    /// armed within reach of the requests that follow them: `near` of what follows.
+    /// Returns true if a stream is due in `[offset, end)`, or up to [`AWAITED_BYTES`] before
+    /// `offset`.
     pub fn awaits(&self, offset: u64, end: u64) -> bool {
         let due = |at: &AtomicU64| {
             let at = at.load(Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl Front {
         self.awaited.iter().any(due)
     }
 
-    /// Judges a request of an object that has `object_bytes` now.
+    /// Judges a request of an object whose size is now `object_bytes`.
     pub fn observe(
         &self,
         meters: &Meters,
@@ -92,7 +92,7 @@ impl Front {
     }
 }
 
-/// A request this far behind the place, or less, is of the stream that is awaited there.
+/// A request up to this far after the place belongs to the stream that is due there.
 const AWAITED_BYTES: u64 = 1 << 20;
 
 impl Judge {

@@ -1,6 +1,8 @@
-//! Volumes as front ends see them: errors and waiting translated to the waist's.
+//! Implements [`Volume`] for a live volume: translates errors, and waits where a request is
+//! durable.
 //!
-//! Invariant: holds no state of its own; any number of handles of one volume are coherent.
+//! Front ends call this through the trait.
+//! Invariant: a handle has no state of its own. Any number of handles of one volume are coherent.
 
 use super::changes::VolumeChanges;
 use super::engine::Engine;
@@ -46,7 +48,7 @@ impl VolumeHandle {
     }
 }
 
-/// What a front end hears of a store error.
+/// Translates a store error for front ends.
 fn volume_error(e: StoreError) -> VolumeError {
     let kind = match e.kind {
         _ if e.is_full() => VolumeErrorKind::NoSpace,
@@ -188,8 +190,8 @@ impl Prefetch for VolumeHandle {
     }
 }
 
-/// Extents that are visited at a time: the layers of one moment are looked at in pieces, so that a
-/// petabyte's are not collected at once.
+/// Extents are visited in steps of this size. Each step copies the layers of one moment, so that a
+/// volume of a petabyte does not need all of them in memory at once.
 const EXTENTS_BYTES_STEP: u64 = 1 << 30;
 
 impl VolumeHandle {
@@ -237,7 +239,7 @@ impl VolumeHandle {
     }
 }
 
-/// Joins neighbours of one kind, so that clients see runs, not chunks.
+/// Merges neighbouring extents of one kind, so that clients see runs and not chunks.
 struct Runs<'a> {
     run: Option<Extent>,
     visit: &'a mut dyn FnMut(Extent) -> ControlFlow<()>,

@@ -1,15 +1,22 @@
-//! The journal: acknowledged writes that are not in containers yet (decision 13).
+//! Journal: acknowledged writes that are not in containers yet (decision 13).
 //!
-//! Invariant: what was appended before a flush that returned survives power loss at any instant;
-//! after one, replay gives a prefix of what was appended, in order, and what it does not give is
-//! dead for ever. A position is never given twice. After a failed write or sync the journal is
-//! failed until it is opened again.
+//! A journal is a ring of slots: files of fixed size on the local disk ([`format::journal`] has the
+//! layout). Appending copies a record into memory under one short lock. The journal has no thread.
+//! One of the flushing threads becomes the leader: it writes what waits and syncs once for all that
+//! wait (group commit; DeWitt et al., "Implementation techniques for main memory database systems",
+//! SIGMOD'84, section 5).
 //!
-//! A ring of slots, files of fixed size on the local disk ([`format::journal`] has the bytes).
-//! Appending copies into memory under one short lock. There is no thread: of those who flush, one
-//! leads, writes what is there and syncs once for all who wait (group commit; DeWitt et al.,
-//! "Implementation techniques for main memory database systems", SIGMOD'84, section 5). Called by
-//! volumes and recovery.
+//! ```text
+//! append ─> open batch ─ full, or flush ─> waiting batches ─ leader: write, sync ─> slots
+//!                                                                                     │
+//! open: survey, replay <── slots, reach record       trim: slots become free <────────┘
+//! ```
+//!
+//! Volumes and recovery call this.
+//! Invariant: records appended before a flush that returned survive power loss at any instant.
+//! After power loss, replay yields a prefix of the appended records, in order; the others never
+//! reappear. A position is never used twice. After a failed write or sync, the journal fails until
+//! it is opened again.
 
 mod batch;
 mod damage;
@@ -42,60 +49,60 @@ use store::Result;
 use units::{JournalPosition, PoolId};
 use writer::Writer;
 
-/// Batches are closed when they reach this, bytes: their header and padding are then 1 % at most.
+/// Batches are closed at this size, bytes: header and padding are then at most 1 %.
 const BATCH_BYTES_TARGET: usize = 512 << 10;
 
-/// How large the journal is.
+/// Size of the journal.
 #[derive(Clone, Copy, Debug)]
 pub struct JournalOptions {
-    /// Bytes of all slots; whole slots are used, at least two.
+    /// Size of all slots, bytes. Only whole slots are used, at least two.
     pub bytes_max: u64,
-    /// Bytes of one slot: a multiple of 4096, at least 128 KiB.
+    /// Size of one slot, bytes: a multiple of 4096, at least 128 KiB.
     pub slot_bytes: u64,
-    /// Bytes that may wait in memory to be written.
+    /// Maximum size of records that wait in memory, bytes.
     pub buffer_bytes: usize,
 }
 
-/// What the journal holds and what it did.
+/// Usage and counters of the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalUsage {
-    /// Bytes of slots that cannot be used again before a trim.
+    /// Bytes of slots that cannot be reused before a trim.
     pub used_bytes: u64,
-    /// Bytes of all slots.
+    /// Size of all slots, bytes.
     pub bytes_max: u64,
     /// Bytes that wait in memory.
     pub waiting_bytes: u64,
-    /// Memory of its buffers, those included that wait to be used again.
+    /// Memory of its buffers, including the buffer pool, bytes.
     pub memory_bytes: u64,
     /// Syncs of slot files.
     pub syncs: u64,
     /// Bytes written: records, headers, padding.
     pub bytes_written: u64,
-    /// Zeroes written to make slots, once in their lives.
+    /// Zeroes written to create slots, once for each.
     pub bytes_zeroed: u64,
     /// Records appended.
     pub records: u64,
-    /// Flushes asked for.
+    /// Flushes requested.
     pub flushes: u64,
 }
 
-/// What [`Journal::inspect`] found.
+/// Result of [`Journal::inspect`].
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// What is damaged.
+    /// Damaged parts.
     pub damage: Vec<JournalDamage>,
-    /// Lost writes that nobody has acknowledged, the first ones.
+    /// The first lost writes that no user has acknowledged.
     pub losses: Vec<LostWrites>,
-    /// Further ones.
+    /// Number of further ones.
     pub more_losses: u32,
-    /// Below this everything is recorded to have been durable.
+    /// Everything below is recorded as durable.
     pub reached: JournalPosition,
 }
 
-/// What never changes while a journal is open.
+/// Properties that do not change while a journal is open.
 struct Site {
     disk: Arc<dyn Disk>,
-    /// Who has the reserve: what is appended was acknowledged, or gives room back.
+    /// Has the reserve. The journal may use it: its records were acknowledged, or will free space.
     blobs: Arc<dyn Blobs>,
     random: Arc<dyn Random>,
     pool: PoolId,
@@ -107,18 +114,18 @@ struct Site {
     buffer_bytes: usize,
 }
 
-/// See the module's head.
+/// An open journal. See the module's head.
 pub struct Journal {
     site: Site,
     state: Mutex<State>,
-    /// Somebody wrote, or failed to.
+    /// Signalled after each attempt to write.
     changed: Condvar,
-    /// Whoever leads has it.
+    /// Used by the leader.
     writer: Mutex<Writer>,
-    /// As of the last change behind the lock, for who asks often: [`Journal::write_out`] has something to
-    /// do, ...
+    /// True if [`Journal::write_out`] has work. Copied at each change under the lock, for readers
+    /// without it.
     write_out_due: AtomicBool,
-    /// ... and how full it is.
+    /// How full the journal is, copied the same way.
     filled_percent: AtomicU64,
     flushes: AtomicU64,
 }
@@ -138,7 +145,7 @@ impl Journal {
         journal
     }
 
-    /// Before the lock is given back: what changed behind it.
+    /// Updates the copies of the state. Called before the lock is released.
     fn note(&self, state: &State) {
         let crowded = state.waiting_bytes > self.site.buffer_bytes;
         let due = !state.waiting.is_empty() && (!state.leading || crowded);
@@ -148,14 +155,14 @@ impl Journal {
         self.filled_percent.store(percent, Relaxed);
     }
 
-    /// Appends in memory and gives the record's position; never does I/O. `JournalFull` when no
-    /// slot is free: wait for a trim. `Invalid` for a record that breaks its limits.
+    /// Appends a record in memory and returns its position. Does no I/O. Fails with `JournalFull`
+    /// if no slot is free until a trim, and with `Invalid` if the record breaks its limits.
     pub fn append(&self, record: &Record<'_>) -> Result<JournalPosition> {
         self.append_to(record, false)
     }
 
-    /// Appends again what a checkpoint could not take, so that the slots that held it are free.
-    /// When the ring is full, this takes slots of its own (see [`Journal::set_kept`]).
+    /// Appends a write again that a checkpoint could not take, so that its old slot becomes free.
+    /// If the ring is full, this takes extra slots (see [`Journal::set_kept`]).
     pub fn append_kept(&self, record: &Record<'_>) -> Result<JournalPosition> {
         self.append_to(record, true)
     }
@@ -169,16 +176,16 @@ impl Journal {
         appended
     }
 
-    /// About so many bytes of the journal belong to volumes that cannot be checkpointed. They do
-    /// not count as filled, and the journal gets slots for them: nobody else has less room for it.
+    /// Sets how many bytes, about, belong to kept writes. They do not count as used. The journal
+    /// gets extra slots for them, so that other writes keep their space.
     pub fn set_kept(&self, bytes: u64) {
         let mut state = self.state.lock();
         state.kept_bytes = bytes;
         self.note(&state);
     }
 
-    /// Writes buffers that are full, without syncing. Whoever appends calls it afterwards, outside
-    /// its locks: it waits while more than the options' `buffer_bytes` wait.
+    /// Writes full buffers without a sync. Callers of append call this afterwards, without their
+    /// locks. It waits while more than the options' `buffer_bytes` wait.
     pub fn write_out(&self) -> Result<()> {
         if !self.is_write_out_due() {
             return Ok(());
@@ -199,7 +206,7 @@ impl Journal {
         }
     }
 
-    /// Returns when everything that was appended before the call survives power loss.
+    /// Returns when everything appended before the call survives power loss.
     pub fn flush(&self) -> Result<()> {
         self.flushes.fetch_add(1, Relaxed);
         let mut state = self.state.lock();
@@ -216,19 +223,20 @@ impl Journal {
         }
     }
 
-    /// Records exactly how far the journal reaches: what is flushed by now cannot vanish unnoticed.
+    /// Flushes and records the exact end of the journal, so that a later loss of flushed writes is
+    /// noticed.
     pub fn note_reach(&self) -> Result<()> {
         self.flush()?;
         self.with_writer(|site, writer| writer.record_reach(site, true).map_err(|f| f.error))
     }
 
-    /// Position below which everything is recorded to be durable.
+    /// Returns the position below which everything is recorded as durable.
     pub fn reached(&self) -> JournalPosition {
         self.writer.lock().reach.reached()
     }
 
-    /// Acknowledged writes that are lost, and how many more there were, until somebody acknowledges
-    /// that.
+    /// Returns lost acknowledged writes that no user has acknowledged, and how many more there
+    /// were.
     pub fn losses(&self) -> (Vec<LostWrites>, u32) {
         let (losses, more) = self.writer.lock().reach.losses();
         (losses.iter().map(LostWrites::of).collect(), more)
@@ -245,7 +253,7 @@ impl Journal {
         })
     }
 
-    /// Somebody knows of the losses: they are not told any more.
+    /// Removes the recorded losses, because a user acknowledged them.
     pub fn acknowledge_losses(&self) -> Result<()> {
         self.with_writer(|site, writer| {
             writer.reach.acknowledge();
@@ -256,13 +264,13 @@ impl Journal {
         })
     }
 
-    /// Nobody leads meanwhile.
+    /// Runs `work` while no leader uses the writer.
     fn with_writer(&self, work: impl FnOnce(&Site, &mut Writer) -> Result<()>) -> Result<()> {
         work(&self.site, &mut self.writer.lock())
     }
 
-    /// Acknowledged writes that are recorded to be lost, and how many more there were. Reads the
-    /// record only.
+    /// Returns recorded losses of acknowledged writes, and how many more there were. Reads only the
+    /// record.
     pub fn recorded_losses(
         media: &Media,
         pool: PoolId,
@@ -275,8 +283,8 @@ impl Journal {
         Ok((losses.iter().map(LostWrites::of).collect(), more))
     }
 
-    /// What is wrong with the journal of a pool that somebody else may be writing to, and which
-    /// losses are not acknowledged. Writes nothing.
+    /// Finds damage and unacknowledged losses in the journal of a pool that another process may be
+    /// writing. Writes nothing.
     pub fn inspect(
         media: &Media,
         pool: PoolId,
@@ -296,23 +304,22 @@ impl Journal {
         })
     }
 
-    /// Nothing below `before` is needed any more, also after a crash: the caller has made sure that
-    /// [`Journal::open`] will be told at least `before`. Slots that end there are free again.
+    /// Frees slots that end at or below `before`. The caller guarantees that [`Journal::open`] will
+    /// be called with at least `before`, even after a crash.
     pub fn trim(&self, before: JournalPosition) {
         let mut state = self.state.lock();
         state.trim(before);
         self.note(&state);
     }
 
-    /// A position above all records that were appended, and not above the next one.
+    /// Returns a position above all appended records and not above the next one.
     pub fn head(&self) -> JournalPosition {
         JournalPosition(self.state.lock().head)
     }
 
-    /// Positions given from now on are at `above` at least. Whoever stores positions elsewhere says
-    /// here, before the first append, which is the highest: a process that wrote nothing to the
-    /// journal before it died left no trace of those that it gave, and a journal whose files are
-    /// gone knows of none.
+    /// Makes later positions start at `above` or higher. An owner that stores positions elsewhere
+    /// calls this before the first append. The files do not show positions of a process that died
+    /// before it wrote to the journal. If the files were deleted, the journal shows none at all.
     pub fn raise(&self, above: JournalPosition) {
         let mut state = self.state.lock();
         if state.ring.current().is_none() {
@@ -321,30 +328,30 @@ impl Journal {
         }
     }
 
-    /// Bytes that cannot be used again before a trim; what is kept does not count.
+    /// Returns the bytes that cannot be reused before a trim, without kept writes.
     pub fn filled_bytes(&self) -> u64 {
         let state = self.state.lock();
         state.used_bytes().saturating_sub(state.kept_bytes)
     }
 
-    /// Bytes of the ring's own slots.
+    /// Returns the size of the ring's own slots, bytes.
     pub fn bytes_max(&self) -> u64 {
         self.site.slot_bytes * u64::from(self.site.slots)
     }
 
-    /// How much of it cannot be used again before a trim, in percent of the ring's own slots; what
-    /// is kept does not count.
+    /// Returns how much cannot be reused before a trim, without kept writes, in percent of the
+    /// ring's own slots.
     pub fn filled_percent(&self) -> u64 {
         self.filled_percent.load(Relaxed)
     }
 
-    /// True when [`Journal::write_out`] would write or wait. While somebody writes there is nothing to
-    /// do for others, unless they must wait for him.
+    /// Returns true if [`Journal::write_out`] would write or wait. While a leader writes, others
+    /// have nothing to do unless the buffers are full.
     pub fn is_write_out_due(&self) -> bool {
         self.write_out_due.load(Relaxed)
     }
 
-    /// What it holds and what it did.
+    /// Returns usage and counters.
     pub fn usage(&self) -> JournalUsage {
         let state = self.state.lock();
         let writer::Costs {
@@ -365,8 +372,8 @@ impl Journal {
         }
     }
 
-    /// Writes all that waits, with `sync` also what is open, and makes it durable. Nobody else
-    /// leads.
+    /// Becomes the leader: writes everything that waits. With `sync`, also writes the open batch
+    /// and makes everything durable. There must be no other leader.
     fn lead(&self, mut state: MutexGuard<'_, State>, sync: bool) -> Result<()> {
         state.leading = true;
         if sync {
@@ -386,8 +393,8 @@ impl Journal {
     }
 }
 
-/// The leader's seat: whoever leaves it without an outcome (a panic) leaves a failed journal, and
-/// nobody waits for ever.
+/// Scope of the leader. If it ends without an outcome, by a panic, the journal fails, so that no
+/// thread waits for ever.
 struct Seat<'a> {
     journal: &'a Journal,
     outcome: Option<writer::Outcome>,
@@ -431,7 +438,7 @@ impl Drop for Seat<'_> {
     }
 }
 
-/// For who only reads.
+/// Returns a site for readers that do not write.
 fn inspecting(media: &Media, pool: PoolId, master: &MasterKey, seal: Seal) -> Result<Site> {
     let options = JournalOptions {
         bytes_max: 2 * SLOT_BYTES_MIN,

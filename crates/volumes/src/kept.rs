@@ -1,29 +1,30 @@
-//! Writes that no checkpoint can take, because what lies below them is damaged: they stay in the
+//! Kept writes: no checkpoint can take them, because data below them is damaged. They stay in the
 //! journal.
 //!
-//! Invariant: damage to one volume is that volume's. What it keeps does not count as filled,
-//! neither in the journal nor in memory, so that others go on; past a share it takes no more
-//! writes. Called by rounds, writers, and the program for what it says.
+//! Checkpoints, writers and the server call this.
+//! Invariant: damage to one volume affects no other. Its kept writes count as used neither in the
+//! journal nor in memory, so that other volumes continue. A volume that keeps more than a share
+//! refuses writes.
 
 use media::MediaErrorKind;
 use std::ops::Range;
 use store::{StoreError, StoreErrorKind};
 
-/// What one volume keeps.
+/// Kept writes of one volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// Ascending, bytes of the volume.
+    /// Ranges of the volume in ascending order, bytes.
     pub ranges: Vec<Range<u64>>,
-    /// Why the first of them cannot be checkpointed.
+    /// Why the first range cannot be checkpointed.
     pub why: String,
-    /// About so many bytes of the journal ...
+    /// Approximate bytes in the journal.
     pub bytes: u64,
-    /// ... and pieces in memory.
+    /// Pieces in memory.
     pub pieces: u64,
 }
 
 impl Kept {
-    /// `ranges` ascend.
+    /// Creates it from ascending `ranges`.
     pub fn new(ranges: &[Range<u64>], why: &str) -> Self {
         let mut joined: Vec<Range<u64>> = Vec::new();
         for range in ranges {
@@ -41,18 +42,18 @@ impl Kept {
     }
 }
 
-/// Writes of a volume that stay in the journal, for people.
+/// Kept writes of a volume, for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptWrites {
-    /// The volume.
+    /// Name of the volume.
     pub name: String,
-    /// Bytes of the volume, ascending; the first ones.
+    /// First ranges of the volume in ascending order, bytes.
     pub ranges: Vec<Range<u64>>,
-    /// Why the first of them cannot be checkpointed.
+    /// Why the first range cannot be checkpointed.
     pub why: String,
-    /// Bytes of the journal, about.
+    /// Approximate bytes in the journal.
     pub bytes: u64,
-    /// Too many: the volume takes no more writes.
+    /// The volume refuses writes, because it keeps too many.
     pub refuses: bool,
 }
 
@@ -83,7 +84,8 @@ impl std::fmt::Display for KeptWrites {
     }
 }
 
-/// True for what a damaged place causes; what the process or the pool as a whole suffers is not.
+/// Returns true for errors of a damaged place. Errors of the process or of the whole pool are no
+/// damage.
 pub(super) fn is_damage(e: &StoreError) -> bool {
     e.is_corruption() || e.kind == StoreErrorKind::Media(MediaErrorKind::Io)
 }

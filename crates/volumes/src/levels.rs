@@ -1,7 +1,8 @@
-//! How full the journal and the memory for pieces are, and what the thresholds say to that.
+//! Compares the journal and the memory for pieces with the thresholds of checkpoints.
 //!
-//! Invariant: says only; nobody waits here. A round begins before half of the room is taken, so that
-//! writers go on while it lasts. Called by rounds, by writers and by the program's driver.
+//! Checkpoints, writers and the driver of checkpoints call this.
+//! Invariant: computes only and never waits. A checkpoint is due before active pieces fill half of
+//! the memory for pieces: the other half is for writes during the checkpoint.
 
 use super::backing::Backing;
 use super::kept::Kept;
@@ -10,18 +11,18 @@ use crate::budget::VolumesMemory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A volume that keeps more than this part of the journal, or of the room for pieces, takes no more
-/// writes.
+/// A volume refuses writes if its kept writes exceed 1/`SHARE` of the journal, or of the memory for
+/// pieces.
 const SHARE: u64 = 4;
-/// When checkpoints begin and end (the syncer of DSS, SOSP'11: from 75 % dirty down to 25 %), in
-/// percent of what the journal and the overlays may hold.
+/// When checkpoints begin and end, percent of the limits of the journal and the overlays (the
+/// syncer of DSS, SOSP'11: from 75 % dirty down to 25 %).
 #[derive(Clone, Copy, Debug)]
 pub struct Thresholds {
-    /// Checkpoints begin here.
+    /// Checkpoints begin at this level.
     pub start: u64,
-    /// ... and go on until here.
+    /// They continue down to this level.
     pub stop: u64,
-    /// From here on writers help.
+    /// Writers help from this level on.
     pub help: u64,
 }
 
@@ -35,20 +36,20 @@ impl Default for Thresholds {
     }
 }
 
-/// Pieces of all volumes.
+/// Numbers of pieces of all volumes.
 pub(crate) struct Pieces {
-    /// That a round works on.
+    /// Pieces in a running checkpoint.
     pub frozen: Tally,
-    /// That the next one will.
+    /// Pieces for the next checkpoint.
     pub active: Tally,
-    /// Of both, that memory has room for.
+    /// Maximum number of both together.
     pub max: u64,
-    /// Of those that are active: no round can take them, and they have room of their own.
+    /// Active pieces that no checkpoint can take. They have space of their own.
     kept: AtomicU64,
 }
 
 impl Pieces {
-    /// Room for so many.
+    /// Counts up to `max` pieces.
     pub fn new(max: u64) -> Self {
         Self {
             frozen: Tally::default(),
@@ -58,12 +59,12 @@ impl Pieces {
         }
     }
 
-    /// All that rounds can take.
+    /// Returns the number of pieces that checkpoints can take.
     pub fn count(&self) -> u64 {
         self.frozen.count() + self.takeable()
     }
 
-    /// Those that no round can take.
+    /// Sets the number of pieces that no checkpoint can take.
     pub fn set_kept(&self, count: u64) {
         self.kept.store(count, Relaxed);
     }
@@ -77,18 +78,18 @@ impl Pieces {
         self.count() * 100 / self.max
     }
 
-    /// As if half of the room were for what is active: the other half is for what comes while that is
-    /// frozen.
+    /// Returns how full half of the memory is, percent: active pieces may fill one half, because
+    /// the other half is for writes while they are frozen.
     fn filled_with_active(&self) -> u64 {
         self.takeable() * 200 / self.max
     }
 }
 
-/// See the module's head.
+/// Levels of the journal and of pieces. See the module's head.
 pub(super) struct Levels {
     backing: Arc<Backing>,
     thresholds: Thresholds,
-    /// What overlays hold, and may.
+    /// Pieces in overlays, and their limit.
     pub pieces: Pieces,
 }
 
@@ -101,13 +102,13 @@ impl Levels {
         }
     }
 
-    /// How near a checkpoint is, percent.
+    /// Returns how close a checkpoint is, percent.
     pub fn filled(&self) -> u64 {
         let journal = self.backing.journal.filled_percent();
         journal.max(self.pieces.filled_with_active())
     }
 
-    /// True when writers are asked to help.
+    /// Returns true if writers must help.
     pub fn is_pressed(&self) -> bool {
         let filled = self
             .backing
@@ -117,7 +118,7 @@ impl Levels {
         filled >= self.thresholds.help
     }
 
-    /// True while the thresholds ask for checkpoints: from `start` until `stop`.
+    /// Returns true while checkpoints are due: from `start` until `stop`.
     pub fn wants_checkpoint(&self, under_way: bool) -> bool {
         let limit = match under_way {
             true => self.thresholds.stop,
@@ -126,7 +127,7 @@ impl Levels {
         self.filled() >= limit
     }
 
-    /// True when a volume that keeps so much takes no more writes.
+    /// Returns true if a volume with these kept writes must refuse more.
     pub fn is_too_much(&self, kept: &Kept) -> bool {
         kept.bytes > self.backing.journal.bytes_max() / SHARE
             || kept.pieces > self.pieces.max / SHARE

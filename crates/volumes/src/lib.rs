@@ -1,11 +1,20 @@
-//! Writable volumes over a pool: a journal, overlays, checkpoints (decision 13).
+//! Writable volumes of a pool: a journal, overlays, and checkpoints (decision 13).
 //!
-//! Invariant: a flush that was acknowledged survives; a block holds what was flushed last or
-//! something written later. Until [`Volumes::close`] or a crash the journal holds what no root
-//! does; opening replays it. Called by the program; front ends get [`VolumeHandle`]s.
+//! The server opens [`Volumes`] and drives checkpoints. Front ends get [`VolumeHandle`]s.
 //!
-//! Parts stand in order and import only to their left; `cargo xtask tidy` checks it. `engine` puts those
-//! together that open volumes share.
+//! ```text
+//! write ──> journal ──> active overlay ─ freeze ─> frozen overlay ─ destage ─> chunks ─┐
+//!   └─ large: direct lanes ─> containers                                               ├─> root
+//! read <── active overlay, frozen overlay, recipe of the root (page cache beside all)  │
+//!                               trim the journal <── commit <── apply to the recipe <──┘
+//! ```
+//!
+//! Invariant: an acknowledged flush survives power loss. A block holds what was flushed last, or
+//! something written later. Until [`Volumes::close`] or a crash, the journal holds every write that
+//! no root holds; opening replays it.
+//!
+//! The modules have no import cycles; `cargo xtask tidy` checks that. `engine` assembles the parts
+//! that open volumes share.
 #![forbid(unsafe_code)]
 
 mod administration;
@@ -78,26 +87,26 @@ use std::time::Duration;
 use store::{LaneOptions, Pool, Result};
 use units::{Fingerprint, JournalPosition, VolumeId};
 
-/// How volumes are opened.
+/// Options of open volumes.
 #[derive(Clone, Copy, Debug)]
 pub struct VolumesOptions {
     /// Size of the journal.
     pub journal: JournalOptions,
-    /// Bytes of memory that [`VolumesMemory`] divides.
+    /// Memory that [`VolumesMemory`] divides, bytes.
     pub memory_bytes: u64,
-    /// When checkpoints begin and end.
+    /// Levels at which checkpoints begin and end.
     pub thresholds: Thresholds,
-    /// How chunks of volumes are packed.
+    /// How chunks of volumes are packed into containers.
     pub lane: LaneOptions,
-    /// Which writes pass the journal by.
+    /// Which writes bypass the journal.
     pub direct: DirectLimits,
     /// How reads and destaging follow access patterns.
     pub access: AccessOptions,
 }
 
-/// All writable volumes of a pool, open.
+/// All open volumes of a pool.
 pub struct Volumes {
-    /// Dropped first: nobody fetches while the rest ends.
+    /// Dropped first: no thread may fetch while the other fields are dropped.
     _fetching: FetchThreads,
     engine: Arc<Engine>,
     duet: Arc<Duet>,
@@ -116,7 +125,7 @@ impl Volumes {
         let replay =
             &mut |position, record: Record<'_>| enter(&mut overlays, position, &record, &holds);
         let (journal, damage) = open_journal(&pool, &options.journal, from, replay)?;
-        // A journal whose files are gone starts where no root has folded anything yet.
+        // If the journal's files were deleted, the new journal starts above every applied position.
         let folded = overlays.values().map(|(record, _)| record.folded).max();
         journal.raise(folded.unwrap_or_default().max(from));
         let memory = VolumesMemory::of(options.memory_bytes, options.journal.bytes_max);
@@ -147,12 +156,12 @@ impl Volumes {
         })
     }
 
-    /// The pool below.
+    /// Returns the pool of the volumes.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.engine.backing.pool
     }
 
-    /// The volume of this name.
+    /// Returns the volume of this name.
     pub fn volume(&self, name: &str) -> Option<VolumeHandle> {
         let registry = self.engine.registry.lock();
         let registered = registry.values().find(|r| r.record.name == name)?;
@@ -163,14 +172,14 @@ impl Volumes {
         ))
     }
 
-    /// A bounded piece of background work: about so many bytes. Called again and again by a thread
-    /// of the program, or by a seed.
+    /// Does a bounded part of background work, about `budget_bytes`. The server's destager thread,
+    /// or a simulator, calls this again and again.
     pub fn step(&self, budget_bytes: u64) -> Result<Step> {
         self.engine.checkpointer.step(budget_bytes)
     }
 
-    /// The same, where a round that begins stores at most about `room_bytes`: the rest stays in the
-    /// journal. [`Volumes::step`] takes as many as the pool's disk has room for.
+    /// Like [`Volumes::step`], but a checkpoint that begins stores at most about `room_bytes`;
+    /// other writes stay in the journal. [`Volumes::step`] limits it to the pool's free space.
     pub fn step_within(&self, budget_bytes: u64, room_bytes: u64) -> Result<Step> {
         let mut driver = self.engine.checkpointer.driver.lock();
         self.engine
@@ -178,12 +187,13 @@ impl Volumes {
             .step_within(&mut driver, budget_bytes, Some(room_bytes))
     }
 
-    /// True while checkpoints are due; `under_way` says that one has begun.
+    /// Returns true while checkpoints are due. `under_way`: one has begun, so the lower threshold
+    /// counts.
     pub fn wants_checkpoint(&self, under_way: bool) -> bool {
         self.engine.levels.wants_checkpoint(under_way)
     }
 
-    /// Waits until writers press, at most so long. True when they do.
+    /// Waits until writers need a checkpoint, at most `at_most`. Returns true if they do.
     pub fn wait_for_work(&self, at_most: Duration) -> bool {
         self.engine.checkpointer.signal.wait_for_work(at_most)
     }
@@ -193,13 +203,14 @@ impl Volumes {
         self.engine.checkpointer.signal.wake();
     }
 
-    /// From now on writers wait while less than this is free on the pool's disk, until there is more or
-    /// this says 0: for who makes room meanwhile. [`Volumes::step`] does not wait.
+    /// Makes writers wait while the pool's disk has less free space than `bytes`; 0 ends that. The
+    /// thread that frees space calls this. [`Volumes::step`] does not wait.
     pub fn keep_free(&self, bytes: u64) {
         self.engine.back_pressure.restraint.keep_free(bytes);
     }
 
-    /// Returns when writers need not wait for room, or after so long. True: they still have to.
+    /// Waits until writers need not wait for space, at most `at_most`. Returns true if they still
+    /// wait.
     pub fn wait_while_held_back(&self, at_most: Duration) -> bool {
         self.engine
             .back_pressure
@@ -207,12 +218,12 @@ impl Volumes {
             .wait_while_held_back(at_most)
     }
 
-    /// How often writers waited for room on the disk.
+    /// Returns how often writers waited for space on the disk.
     pub fn restraint_counts(&self) -> RestraintCounts {
         self.engine.back_pressure.restraint.counts()
     }
 
-    /// Folds everything in, so that nothing is left to replay.
+    /// Checkpoints everything, so that nothing is left to replay.
     pub fn checkpoint(&self) -> Result<()> {
         while self.step(u64::MAX)? != Step::Idle {}
         Ok(())
@@ -223,28 +234,28 @@ impl Volumes {
         self.engine.flush()
     }
 
-    /// Flushes, and records exactly how far the journal reaches: for the end of a process.
+    /// Flushes, and records the exact end of the journal. Called before the process ends.
     pub fn close(&self) -> Result<()> {
         self.engine.flush()?;
         self.engine.backing.journal.note_reach()
     }
 
-    /// How full the journal is and what it did.
+    /// Returns how full the journal is, and its counters.
     pub fn journal_usage(&self) -> JournalUsage {
         self.engine.backing.journal.usage()
     }
 
-    /// Bytes of writes that passed the journal by.
+    /// Returns the number of written bytes that bypassed the journal.
     pub fn direct_bytes(&self) -> u64 {
         self.engine.direct.bytes()
     }
 
-    /// What checkpoints did.
+    /// Returns the counters of checkpoints.
     pub fn checkpoint_counts(&self) -> CheckpointCounts {
         self.engine.checkpointer.counts()
     }
 
-    /// What was decided by how volumes and views are accessed.
+    /// Returns the counters of decisions that follow access patterns.
     pub fn decision_counters(&self) -> DecisionCounters {
         let engine = &self.engine;
         engine
@@ -253,46 +264,46 @@ impl Volumes {
             .counters(engine.backing.pool.reader().counts())
     }
 
-    /// Fetches one part of what was planned on this thread, for who has no threads that do it.
-    /// False when nothing waits.
+    /// Fetches one planned part on this thread; for callers without fetch threads. Returns false if
+    /// none is queued.
     pub fn fetch_step(&self) -> bool {
         self.engine.fetcher.step()
     }
 
-    /// Where maintenance registers for events of pages.
+    /// Returns where maintenance registers for events of pages.
     pub fn duet(&self) -> &Arc<Duet> {
         &self.duet
     }
 
-    /// The pages that are in memory, for its sessions.
+    /// Returns the pages in memory, for sessions of [`Volumes::duet`].
     pub fn present(&self) -> &dyn duet::Present {
         &self.engine.backing.cache
     }
 
-    /// By object ([`store::Fragmentable::key`]): what is read of it, as far as anybody remembers; ranges
-    /// that are ascending and apart.
+    /// Returns the recorded reads by object ([`store::Fragmentable::key`]): disjoint ranges in
+    /// ascending order.
     pub fn heat(&self) -> BTreeMap<u64, Vec<fragpicker::HotRange>> {
         self.engine.backing.tracer.heat(&self.engine.backing.pool)
     }
 
-    /// From now on what is read is remembered, or is not.
+    /// Switches the recording of reads.
     pub fn trace(&self, is_on: bool) {
         self.engine.backing.tracer.switch(is_on);
     }
 
-    /// Writes down what was read, for later runs of defragmentation. What fails costs heat only.
+    /// Stores the recorded reads for later runs of defragmentation. A failure loses heat only.
     pub fn store_trace(&self) -> std::result::Result<(), media::MediaError> {
         self.engine.backing.tracer.store(&self.engine.backing.pool)
     }
 
-    /// The volumes, and their numbers in the page cache.
+    /// Returns the volumes and their object numbers in the page cache.
     pub(crate) fn cache_numbers(&self) -> Vec<(VolumeId, u64)> {
         let registry = self.engine.registry.lock();
         let numbers = registry.iter().map(|(id, r)| (*id, r.volume.object));
         numbers.collect()
     }
 
-    /// What the page cache did.
+    /// Returns the counters of the page cache.
     pub fn cache_counters(&self) -> page_cache::Counters {
         self.engine.backing.cache.counters()
     }

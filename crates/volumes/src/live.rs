@@ -1,9 +1,9 @@
-//! One open volume: its layers, and reads through them.
+//! One open volume: its layers, and the locks that order writes and checkpoints.
 //!
-//! Invariant: what a reader finds in the layers of one moment is what was acknowledged at that
-//! moment or is being written. Every write is in the journal before it is in the active overlay,
-//! and both happen behind the gate, so that a freeze at journal position P finds exactly the
-//! writes below P. Called by handles, who writes, and checkpoints.
+//! Handles, the write path and checkpoints call this.
+//! Invariant: the layers of one moment hold what was acknowledged at that moment or is being
+//! written. Every write is in the journal before it is in the active overlay, and both happen
+//! behind the gate. So a freeze at journal position P finds exactly the writes below P.
 
 mod read;
 
@@ -24,7 +24,7 @@ use store::trace_key;
 use store::{Result, StoreError, StoreErrorKind};
 use units::{Fingerprint, VolumeId};
 
-/// Unit of the page cache's unwritten side, bytes.
+/// Size of a dirty page in the page cache, bytes.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
 /// Journal bytes of a record besides its data: header, tag, and its part of batch and padding.
@@ -32,19 +32,19 @@ const RECORD_BYTES: u64 = 256;
 
 /// Layers of a volume, newest first: active, frozen, root.
 pub(super) struct State {
-    /// Bytes that clients may address.
+    /// Size that clients may address, bytes.
     pub size: u64,
     pub active: Overlay,
-    /// While a checkpoint works on it.
+    /// Present while a checkpoint works on it.
     pub frozen: Option<Arc<Overlay>>,
     pub root: ObjectRoot,
-    /// Something is active that no round has tried to take.
+    /// The active overlay has writes that no checkpoint has tried to take.
     pub fresh: bool,
-    /// What the last round that tried could not take.
+    /// Writes that the last checkpoint could not take.
     pub kept: Option<Arc<Kept>>,
-    /// Whether places of `root` may be entered into the page cache: not while it is exchanged.
+    /// Whether the page cache may learn places of `root`: not while `root` is replaced.
     pub aliasing: bool,
-    /// Deleted: every request fails.
+    /// The volume was deleted: every request fails.
     pub closed: bool,
 }
 
@@ -53,18 +53,19 @@ pub(crate) struct LiveVolume {
     backing: Arc<Backing>,
     direct: Arc<DirectLanes>,
     pub id: VolumeId,
-    /// Its number in the page cache, never used again.
+    /// Object number in the page cache. Numbers are never reused.
     pub object: u64,
     pub log2: u8,
     state: RwLock<State>,
-    /// Writers hold it for reading while they append and enter; a freeze for writing.
+    /// Writers hold it for reading while they append and enter a write; a freeze holds it for
+    /// writing.
     gate: RwLock<()>,
-    /// Held by administrative changes: one at a time for each volume.
+    /// Serializes administrative changes of the volume.
     administration: Mutex<()>,
     front: Front,
-    /// What is read of it.
+    /// Records what is read of the volume.
     recorder: Arc<Recorder>,
-    /// Where requests found what they asked for.
+    /// Counts where requests found their data.
     pub meter: CacheMeter,
 }
 
@@ -109,27 +110,27 @@ impl LiveVolume {
         self.state.write()
     }
 
-    /// Keeps writers out; those inside have appended and entered.
+    /// Closes the gate to writers. Those that were inside have entered their writes.
     pub fn shut(&self) -> RwLockWriteGuard<'_, ()> {
         self.gate.write()
     }
 
-    /// Held by writers from before they append until they have entered.
+    /// Enters the gate. Writers hold it from before they append until they have entered the write.
     pub fn enter(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read()
     }
 
-    /// One administrative change at a time.
+    /// Locks out other administrative changes of the volume.
     pub fn administer(&self) -> MutexGuard<'_, ()> {
         self.administration.lock()
     }
 
-    /// Bytes of a chunk.
+    /// Returns the size of a chunk, bytes.
     pub fn chunk_bytes(&self) -> u64 {
         1 << self.log2
     }
 
-    /// After a round: what the volume keeps now.
+    /// Records which writes the last checkpoint could not take.
     pub fn note_kept(&self, kept: Option<Kept>) {
         let mut state = self.state_mut();
         state.kept = kept.map(|mut kept| {
@@ -143,7 +144,7 @@ impl LiveVolume {
         });
     }
 
-    /// True when reading the range is likely to need no device.
+    /// Returns true if reading the range probably needs no device.
     pub fn is_cached(&self, offset: u64, len: u64) -> bool {
         let end = offset.saturating_add(len);
         let (pieces, root) = {
@@ -189,7 +190,8 @@ impl LiveVolume {
             })
     }
 
-    /// True when the recipe nodes in memory say that the chunk is a hole, or where it is cached.
+    /// Returns true if the recipe nodes in memory say that the chunk is a hole, or name a
+    /// fingerprint that is in the page cache.
     fn is_known_hole(&self, root: &ObjectRoot, chunk: u64) -> bool {
         let reader = self.backing.pool.reader();
         let miss = || StoreError::new(StoreErrorKind::NotFound, String::new());
@@ -201,8 +203,7 @@ impl LiveVolume {
     }
 }
 
-/// Longer requests are handed to a thread anyway: asking for each chunk would cost as much as
-/// reading.
+/// Longer requests are handed to a thread without a check, which would cost as much as the read.
 const CACHED_CHUNKS_MAX: usize = 16;
 
 impl State {
@@ -216,7 +217,7 @@ impl State {
         }
     }
 
-    /// True while the root is not all of it.
+    /// Returns true while the root lacks writes.
     pub fn is_dirty(&self) -> bool {
         !self.active.is_empty() || self.frozen.is_some()
     }
@@ -225,7 +226,7 @@ impl State {
         self.aliasing && self.root == *root
     }
 
-    /// What the overlays know of `[from, to)`, in order.
+    /// Returns the overlays' pieces in `[from, to)`, in order. Active pieces hide frozen ones.
     pub fn pieces(&self, from: u64, to: u64) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let Some(frozen) = &self.frozen else {
@@ -243,7 +244,7 @@ impl State {
     }
 }
 
-/// log2 of the size of the volume's chunks.
+/// Returns log2 of the volume's chunk size.
 pub(super) fn layout_log2(record: &VolumeRecord) -> u8 {
     match record.root.layout {
         Layout::Fixed(log2) => log2,

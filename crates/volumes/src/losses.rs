@@ -1,7 +1,8 @@
-//! Acknowledged writes that the journal has lost to damage.
+//! Records acknowledged writes that the journal lost to damage.
 //!
-//! Invariant: what is told here the journal's files tell too, until somebody acknowledges it. Called
-//! by rounds, which find it, and by the program.
+//! Checkpoints add losses; the server lists them.
+//! Invariant: every loss that is listed here is also recorded in the journal's files until a user
+//! acknowledges it.
 
 use super::backing::Backing;
 use super::overlay::Piece;
@@ -12,14 +13,14 @@ use std::sync::Arc;
 use store::{Result, StoreError};
 use units::VolumeId;
 
-/// See the module's head.
+/// The losses. See the module's head.
 pub(super) struct Losses {
     backing: Arc<Backing>,
     damage: Mutex<Vec<JournalDamage>>,
 }
 
 impl Losses {
-    /// `damage`: what replay has found.
+    /// `damage`: losses that replay found.
     pub fn new(backing: Arc<Backing>, damage: Vec<JournalDamage>) -> Self {
         let damage = Mutex::new(damage);
         Self { backing, damage }
@@ -33,7 +34,7 @@ impl Losses {
         self.damage.lock().clear();
     }
 
-    /// Bytes that were acknowledged are damaged in the journal.
+    /// Records that acknowledged bytes are damaged in the journal.
     pub fn note(&self, volume: VolumeId, piece: &Piece, found: &StoreError) -> Result<()> {
         let damage = JournalDamage {
             slot: None,

@@ -1,7 +1,7 @@
-//! Who has how much of the memory budget.
+//! Reports memory by owner.
 //!
-//! Invariant: cheap, and counted by the owners themselves, each of which keeps to its share. Called by
-//! whoever shows it.
+//! Status and metrics of the server call this.
+//! Invariant: cheap. Each owner counts its own memory and keeps to its share.
 
 use super::Volumes;
 use super::overlay::PIECE_BYTES;
@@ -10,9 +10,9 @@ use super::overlay::PIECE_BYTES;
 pub type MemoryByOwner = [(&'static str, u64); 6];
 
 impl Volumes {
-    /// `pages` and `pieces` of volumes, buffers of the `journal`; the pool's `index`, `directories` of
-    /// containers and decoded `regions`. Not in it: claims of sessions, and containers that are filled
-    /// and written.
+    /// Returns `pages` and `pieces` of volumes, buffers of the `journal`, and the pool's `index`,
+    /// `directories` of containers and decoded `regions`. Claims of sessions, and containers that
+    /// are being filled or written, are not included.
     pub fn memory_by_owner(&self) -> MemoryByOwner {
         let engine = &self.engine;
         let [index, directories, regions] = engine.backing.pool.memory_by_owner();

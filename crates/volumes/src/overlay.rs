@@ -1,9 +1,9 @@
-//! What was written to a volume since its recipe: an interval map from byte ranges to where their
-//! bytes are.
+//! Overlay: interval map from byte ranges of a volume to writes that its recipe does not have yet.
 //!
-//! Invariant: pieces do not overlap; of two writes to one byte the one with the higher journal
-//! position is kept, whatever the order in which they are entered. Holds no bytes of users and
-//! does no I/O. Called by live volumes, checkpoints and replay.
+//! Live volumes, checkpoints and replay call this.
+//! Invariant: pieces do not overlap. Of two writes to one byte, the one with the higher journal
+//! position stays, in whatever order they are inserted. An overlay holds no user data and does no
+//! I/O.
 
 use chunk_store::recipe::ChunkRun;
 use std::collections::BTreeMap;
@@ -11,34 +11,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use units::{Fingerprint, JournalPosition};
 
-/// Where the bytes of a piece are.
+/// Place of a piece's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// In the journal's record at the piece's position, from this byte of its data on.
+    /// In the journal's record at the piece's position.
     Record {
-        /// Bytes of the record's data before the piece.
+        /// Offset of the piece in the record's data, bytes.
         skip: u32,
     },
-    /// They are zero.
+    /// All bytes are zero.
     Zero,
-    /// In chunks that were stored without passing the journal.
+    /// In chunks that bypassed the journal.
     Chunks(DirectChunks),
-    /// They were in the journal, and are damaged there.
+    /// The journal's record is damaged.
     Lost,
 }
 
-/// Whole chunks, one after another, and how far into them a piece begins.
+/// Consecutive whole chunks, and the offset at which a piece begins in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DirectChunks {
-    /// A hole for a chunk of zeroes.
+    /// A chunk of zeroes is a hole.
     pub fingerprints: Arc<[Fingerprint]>,
     pub log2: u8,
-    /// Bytes of the chunks before the piece.
+    /// Offset of the piece in the chunks, bytes.
     pub skip: u32,
 }
 
 impl DirectChunks {
-    /// The chunk that holds byte `at` of the piece, and the byte in it.
+    /// Returns the chunk that contains byte `at` of the piece, and the offset in the chunk.
     pub fn at(&self, at: u64) -> (Fingerprint, usize) {
         let byte = u64::from(self.skip) + at;
         let number = usize::try_from(byte >> self.log2).unwrap_or(usize::MAX);
@@ -47,25 +47,25 @@ impl DirectChunks {
     }
 }
 
-/// A range and its source.
+/// A range and the source of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     /// First byte in the volume.
     pub offset: u64,
-    /// Bytes, never 0.
+    /// Length in bytes, at least 1.
     pub len: u64,
-    /// The write that it is of.
+    /// Journal position of its write.
     pub position: JournalPosition,
     pub source: Source,
 }
 
 impl Piece {
-    /// First byte after it.
+    /// Returns the first byte after the piece.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.len)
     }
 
-    /// Bytes of data in the journal.
+    /// Returns the data bytes that the piece has in the journal.
     pub fn journal_bytes(&self) -> u64 {
         match &self.source {
             Source::Record { .. } => self.len,
@@ -74,19 +74,19 @@ impl Piece {
         }
     }
 
-    /// From where on the journal is needed for it.
+    /// Returns the position from which the journal is needed for the piece.
     pub fn needs(&self) -> Option<JournalPosition> {
         (self.source != Source::Lost).then_some(self.position)
     }
 
-    /// What of the piece lies in `[from, to)`; `None` when nothing does.
+    /// Returns the part of the piece in `[from, to)`; `None` if it is empty.
     pub fn clip(&self, from: u64, to: u64) -> Option<Self> {
         let start = self.offset.max(from);
         let end = self.end().min(to);
         if start >= end {
             return None;
         }
-        // Data of a record, and what one writes directly, are far below 4 GiB.
+        // Data of a record, and of one direct write, are far below 4 GiB.
         let ahead = (start - self.offset) as u32;
         let source = match &self.source {
             Source::Record { skip } => Source::Record {
@@ -115,11 +115,11 @@ struct Entry {
     source: Source,
 }
 
-/// Memory of one piece, bytes: what a B-tree takes for it at three quarters full, and the change of the
-/// recipe that it becomes.
+/// Memory of one piece, bytes: its share of a B-tree at three quarters full, and the recipe change
+/// that it becomes.
 pub(crate) const PIECE_BYTES: usize = 80 + size_of::<ChunkRun>();
 
-/// Pieces of all overlays that it was given to.
+/// Number of pieces in all overlays that share the tally.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally(Arc<AtomicU64>);
 
@@ -135,7 +135,7 @@ pub(crate) struct Overlay {
     pieces: BTreeMap<u64, Entry>,
     first: Option<JournalPosition>,
     tally: Tally,
-    /// What it has added to the tally.
+    /// Number that this overlay has added to the tally.
     tallied: u64,
 }
 
@@ -159,7 +159,7 @@ impl Drop for Overlay {
 }
 
 impl Overlay {
-    /// The same pieces, counted there from now on.
+    /// Moves the pieces to another tally.
     pub fn tallied_by(mut self, tally: &Tally) -> Self {
         self.tally.0.fetch_sub(self.tallied, Relaxed);
         self.tallied = 0;
@@ -168,7 +168,7 @@ impl Overlay {
         self
     }
 
-    /// All of it; what stays is empty.
+    /// Returns the whole overlay and leaves an empty one.
     pub fn take(&mut self) -> Self {
         let empty = Self::default().tallied_by(&self.tally);
         std::mem::replace(self, empty)
@@ -176,29 +176,29 @@ impl Overlay {
 
     fn count(&mut self) {
         let now = self.pieces.len() as u64;
-        // Wraps around when there are fewer.
+        // Wraps around if there are fewer.
         self.tally
             .0
             .fetch_add(now.wrapping_sub(self.tallied), Relaxed);
         self.tallied = now;
     }
 
-    /// True while nothing was entered.
+    /// Returns true if there are no pieces.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Number of pieces.
+    /// Returns the number of pieces.
     pub fn len(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Lowest position that was ever entered: the journal is needed from there on.
+    /// Returns the lowest position that was ever inserted: the journal is needed from there on.
     pub fn first_position(&self) -> Option<JournalPosition> {
         self.first
     }
 
-    /// Enters a write. Where a newer one is known it stays.
+    /// Inserts a write. Ranges with newer writes stay.
     pub fn insert(&mut self, piece: Piece) {
         if piece.len == 0 {
             return;
@@ -250,7 +250,7 @@ impl Overlay {
         found
     }
 
-    /// Visits the pieces that reach into `[from, to)`, whole, in order.
+    /// Visits the pieces that overlap `[from, to)`, uncut, in order.
     fn visit_whole(&self, from: u64, to: u64, mut visit: impl FnMut(Piece)) {
         let whole = |(offset, entry): (&u64, &Entry)| Piece {
             offset: *offset,
@@ -268,15 +268,15 @@ impl Overlay {
         self.pieces.range(from..to).map(whole).for_each(visit);
     }
 
-    /// Visits what lies in `[from, to)`, cut to it, in order. Gaps are what the overlay does not
-    /// know.
+    /// Visits the pieces in `[from, to)`, cut to it, in order. The overlay has nothing for the
+    /// gaps.
     pub fn visit(&self, from: u64, to: u64, mut visit: impl FnMut(Piece)) {
         self.visit_whole(from, to, |piece| {
             piece.clip(from, to).into_iter().for_each(&mut visit);
         });
     }
 
-    /// The first piece that ends above `from`, whole.
+    /// Returns the first piece that ends above `from`, uncut.
     pub fn next(&self, from: u64) -> Option<Piece> {
         let mut found = None;
         self.visit_whole(from, from.saturating_add(1), |piece| found = Some(piece));
@@ -291,7 +291,7 @@ impl Overlay {
         })
     }
 
-    /// Forgets everything from byte `len` on.
+    /// Removes everything from byte `len` on.
     pub fn truncate(&mut self, len: u64) {
         self.pieces.split_off(&len);
         if let Some((offset, entry)) = self.pieces.iter_mut().next_back() {

@@ -1,6 +1,7 @@
-//! The journal of a pool: opened by its volumes, looked at by who reads beside them.
+//! The journal of a pool: volumes open it; other readers inspect it.
 //!
-//! Invariant: only opening writes, and after all roots are durable. Called by [`Volumes::open`] and check.
+//! [`Volumes::open`] and check call this.
+//! Invariant: only opening writes, and only after all roots are durable.
 //!
 //! [`Volumes::open`]: crate::Volumes::open
 
@@ -9,30 +10,31 @@ use media::Barrier;
 use store::{Pool, Result};
 use units::JournalPosition;
 
-/// Opens the journal and replays what lies at `from` and above.
+/// Opens the journal and replays the records at `from` and above.
 pub(crate) fn open_journal(
     pool: &Pool,
     options: &JournalOptions,
     from: JournalPosition,
     replay: &mut dyn FnMut(JournalPosition, Record<'_>) -> Result<()>,
 ) -> Result<(Journal, Vec<JournalDamage>)> {
-    // What it folded in may be nowhere else, and flushes say nothing of roots.
+    // Applied writes may be only below a root that is not durable: flushes of the journal do not
+    // cover roots.
     pool.media().blobs.barrier(Barrier::RootBeforeJournal)?;
     let (master, seal) = pool.sealing();
     let id = pool.config().pool;
     Journal::open(pool.media(), id, master, seal, options, from, replay)
 }
 
-/// What is wrong with the journal of a pool; writes nothing. Where somebody else writes, damage below
-/// the position that a root says afterwards is none.
+/// Checks the journal of a pool without writing. If another process writes meanwhile, damage below
+/// the position that a root names afterwards does not count.
 pub fn inspect_journal(pool: &Pool) -> Result<Inspection> {
     let from = JournalPosition(pool.record().journal_position);
     let (master, seal) = pool.sealing();
     Journal::inspect(pool.media(), pool.config().pool, master, seal, from)
 }
 
-/// Acknowledged writes of a pool's volumes that are lost and that nobody has acknowledged, and how many
-/// more there were. Reads the journal's record of them only.
+/// Returns lost acknowledged writes that no user has acknowledged, and how many more there were.
+/// Reads only the journal's record of them.
 pub fn recorded_losses(pool: &Pool) -> Result<(Vec<LostWrites>, u32)> {
     let (master, seal) = pool.sealing();
     Journal::recorded_losses(pool.media(), pool.config().pool, master, seal)

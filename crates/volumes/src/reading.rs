@@ -1,9 +1,16 @@
-//! One request's way from chunks of recipes to bytes: page cache by place, recipe, page cache by
-//! content, then the region, by the route that the access pattern asks for.
+//! Reads chunks for one request: from the page cache by place, from the recipe, from the page cache
+//! by fingerprint, and at last from the region.
 //!
-//! Invariant: what is copied was verified against its fingerprint, by whoever read it. A request is
-//! judged once, at its first miss, and what that plans is queued before the request waits for the
-//! device itself. Called by live volumes, views and whoever fetches ahead.
+//! ```text
+//! by place ─ miss ─> judge once, submit read-ahead ─> recipe leaf ─> by fingerprint ─ miss ─┐
+//!                                                         └─ hole: zeroes                    │
+//! page cache <── load region <───────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Live volumes, views and the fetcher call this.
+//! Invariant: every copied byte was verified against its fingerprint by the thread that read it. A
+//! request is judged once, at its first miss. Its read-ahead is queued before the request waits for
+//! the device.
 
 use super::backing::Backing;
 use super::front::Front;
@@ -19,23 +26,23 @@ use store::{Approach, ChunkRef, Keep, Loaded, Route};
 use store::{Result, StoreError};
 use units::Fingerprint;
 
-/// Times that a chunk may leave the page cache between the moment that somebody put it there and
-/// the look.
+/// How often a chunk may be evicted from the page cache between its insertion by another thread and
+/// the lookup here.
 const LOOKS_MAX: u32 = 4;
 
-/// What is read: the recipe of a volume at one moment, or of a snapshot.
+/// Recipe that is read: of a volume at one moment, or of a snapshot.
 pub(super) trait Below {
-    /// Its number in the page cache.
+    /// Returns its object number in the page cache.
     fn object(&self) -> u64;
 
-    /// log2 of its chunks' size, when they are all alike.
+    /// Returns log2 of the chunk size, if all chunks have the same size.
     fn log2(&self) -> Option<u8>;
 
-    /// Bytes; what follows reads as zeroes.
+    /// Returns its size, bytes. Bytes after the end read as zeroes.
     fn len(&self) -> u64;
 
-    /// The chunk, or hole, that holds a byte below the end. What is found out about its neighbours
-    /// may be left in `leaves`.
+    /// Returns the chunk or hole that contains byte `at`, which is below the end. May keep
+    /// neighbouring leaves in `leaves`.
     fn leaf(
         &self,
         at: u64,
@@ -43,50 +50,51 @@ pub(super) trait Below {
         approach: Approach,
     ) -> Result<Leaf>;
 
-    /// Calls `enter` with the place, or with none when places may not be entered into the page
-    /// cache now; that does not change before `enter` returns.
+    /// Calls `enter` with the place, or with `None` if the page cache may not learn places now.
+    /// That stays so until `enter` returns.
     fn with_place(&self, place: Option<Place>, enter: &mut dyn FnMut(Option<Place>));
 }
 
-/// Hands out the place under which the page cache may know a chunk, as [`Below::with_place`] does.
+/// Calls back with the place under which the page cache may know a chunk; see
+/// [`Below::with_place`].
 pub(super) type Alias<'a> = dyn Fn(&mut dyn FnMut(Option<Place>)) + 'a;
 
-/// Who judges a request, and who fetches what that plans.
+/// Judges a request and submits its read-ahead.
 pub(super) struct Judging<'a> {
     pub front: &'a Front,
-    /// Bytes that the object has.
+    /// Size of the object, bytes.
     pub object_bytes: u64,
-    /// Offset and length of the request.
+    /// Offset and length of the request, bytes.
     pub request: (u64, u64),
     pub submit: &'a dyn Fn(Fetch),
     pub meter: &'a CacheMeter,
-    /// What was recorded of it waits to be carried over.
+    /// Recorder whose buffer is emptied at a miss.
     pub recorder: Option<&'a Recorder>,
 }
 
-/// See the module's head.
+/// State of one request. See the module's head.
 pub(super) struct Reading<'a> {
     backing: &'a Backing,
     judging: Option<Judging<'a>>,
-    /// Decided at the first miss.
+    /// Chosen at the first miss.
     approach: Option<Approach>,
-    /// From then on, for the queue in front of the device.
+    /// Names the I/O origin from then on, for the device's queue.
     asking: Option<Asking>,
-    /// Chunks beside the one asked for are worth keeping.
+    /// Other chunks of a loaded region are inserted into the page cache too.
     gathers: bool,
-    /// All that is asked for lies in one chunk: nothing else of its region is looked at.
+    /// The whole request lies in one chunk: other chunks of its region are not needed.
     alone: bool,
     why: Use,
     pub tally: CacheTally,
     leaves: Option<FixedLeaves<ChunkRef>>,
-    /// The last chunk that was loaded, in its region.
+    /// The chunk that was loaded last, in its region.
     last: Option<ChunkRef>,
-    /// Regions that came from the device.
+    /// Number of regions that came from the device.
     pub loaded: u64,
 }
 
 impl<'a> Reading<'a> {
-    /// For a request that somebody waits for.
+    /// For a request of a waiting client.
     pub fn judged(backing: &'a Backing, judging: Judging<'a>) -> Self {
         let (offset, len) = judging.request;
         let due = judging.front.awaits(offset, offset.saturating_add(len));
@@ -98,7 +106,7 @@ impl<'a> Reading<'a> {
         reading
     }
 
-    /// For destaging: single chunks here and there, that nobody asks for again.
+    /// For destaging: single chunks at random places that are not needed again.
     pub fn single(backing: &'a Backing) -> Self {
         let mut reading = Self::new(backing, Use::Scan);
         reading.approach = Some(reading.approach_for(Route::Region));
@@ -106,7 +114,7 @@ impl<'a> Reading<'a> {
         reading
     }
 
-    /// For what is fetched ahead.
+    /// For read-ahead and prefetch.
     pub fn ahead(backing: &'a Backing) -> Self {
         let mut reading = Self::new(backing, Use::Prefetch);
         reading.approach = Some(reading.approach_for(Route::Directory));
@@ -140,7 +148,7 @@ impl<'a> Reading<'a> {
         Approach {
             route,
             shares: switches.shared_reads,
-            // Who reads on gains from what the system reads ahead.
+            // A sequential reader profits from the system's read-ahead.
             copies: match switches.past_system_cache && route == Route::Region {
                 true => Copies::Nowhere,
                 false => Copies::InSystem,
@@ -148,7 +156,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Says for whom this thread reads from now on, if nobody has.
+    /// Names this thread's I/O origin if none is named yet.
     fn ask(&mut self, route: Route) {
         let asker = Asker::current();
         if asker == Asker::UNKNOWN && route == Route::Region {
@@ -163,7 +171,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// How to go on at a miss; the first time the request is judged.
+    /// Returns the approach for a miss. The first call judges the request.
     fn approach(&mut self) -> Approach {
         if let Some(approach) = self.approach {
             return approach;
@@ -187,12 +195,12 @@ impl<'a> Reading<'a> {
         }
         self.ask(route);
         let approach = self.approach_for(route);
-        // What was unpacked anyway costs nobody anything while memory lies idle.
+        // Chunks that are decompressed anyway cost nothing while the page cache has room.
         self.gathers = approach.route == Route::Directory || backing.cache.has_room();
         *self.approach.insert(approach)
     }
 
-    /// Fills `into` from byte `offset` of what lies below.
+    /// Fills `into` from byte `offset` of `below`.
     pub fn fill<B: Below>(&mut self, below: &B, offset: u64, into: &mut [u8]) -> Result<()> {
         let last = offset + (into.len() as u64).saturating_sub(1);
         self.alone = below.log2().is_some_and(|n| offset >> n == last >> n);
@@ -207,7 +215,8 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Fills the start of `into`, which is not empty: what the chunk under `at` has of it.
+    /// Fills the start of `into`, which is not empty, from the chunk that contains `at`. Returns
+    /// the number of bytes.
     fn fill_some<B: Below>(&mut self, below: &B, at: u64, into: &mut [u8]) -> Result<usize> {
         let place = place_of(below, at);
         if let (Some(place), Some(log2)) = (place, below.log2())
@@ -241,7 +250,7 @@ impl<'a> Reading<'a> {
         taken
     }
 
-    /// Hands the verified bytes of a chunk to `use_bytes`, from memory if they are there, and keeps
+    /// Passes the verified bytes of a chunk to `use_bytes`, from the page cache if possible. Keeps
     /// them there under the alias.
     pub fn with_chunk(
         &mut self,
@@ -289,12 +298,12 @@ impl<'a> Reading<'a> {
             }
             return Ok(());
         }
-        // Memory is so short that nothing stays: without it, then.
+        // The page cache is too small to keep the chunk: read it without the cache.
         use_bytes(&backing.pool.reader().chunk(fingerprint)?);
         Ok(())
     }
 
-    /// Reads what of `[from, to)` is not in memory into the page cache.
+    /// Reads the chunks of `[from, to)` that are not in memory into the page cache.
     pub fn warm<B: Below>(&mut self, below: &B, from: u64, to: u64) -> Result<()> {
         let mut at = from;
         let to = to.min(below.len());
@@ -329,7 +338,7 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// Where the page cache may know the chunk under `at`.
+/// Returns the place under which the page cache may know the chunk at `at`.
 fn place_of<B: Below>(below: &B, at: u64) -> Option<Place> {
     below.log2().map(|log2| Place {
         object: below.object(),
@@ -337,7 +346,8 @@ fn place_of<B: Below>(below: &B, at: u64) -> Option<Place> {
     })
 }
 
-/// Copies what `bytes` has from `within` on, up to byte `end`, to the start of `into`.
+/// Copies `bytes` from `within` up to byte `end` to the start of `into`. Returns the number of
+/// bytes.
 fn copy(bytes: &[u8], within: u64, end: u64, into: &mut [u8]) -> Result<usize> {
     let taken = end.saturating_sub(within).min(into.len() as u64) as usize;
     let from = within as usize;
@@ -355,7 +365,7 @@ fn wrong_len(leaf: &Leaf, found: usize) -> StoreError {
     StoreError::corruption("chunk", leaf.fingerprint, found)
 }
 
-/// The chunk in the page cache, which knows it by the alias from now on.
+/// Looks a chunk up by fingerprint. From then on the page cache also knows it by the alias.
 fn known(
     backing: &Backing,
     fingerprint: &Fingerprint,
@@ -367,7 +377,7 @@ fn known(
     frame
 }
 
-/// Puts what was read into the page cache before anybody else is let through to its region.
+/// Inserts a loaded chunk into the page cache before other threads may read its region.
 struct Kept<'a> {
     backing: &'a Backing,
     alias: &'a Alias<'a>,

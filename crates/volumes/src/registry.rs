@@ -1,7 +1,8 @@
-//! The volumes that are open, by id.
+//! Registry of open volumes, by id.
 //!
-//! Invariant: a record here is the one that is committed. The lock is held for a moment; behind it
-//! nobody waits for a volume's gate. Called by rounds and where names of volumes change.
+//! Checkpoints and administration call this.
+//! Invariant: each record here is the committed one. The lock is held for a moment; no holder waits
+//! for a volume's gate.
 
 use super::live::LiveVolume;
 use format::volume::VolumeRecord;
@@ -10,13 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::{JournalPosition, VolumeId};
 
-/// A record of the catalog, and the volume that it is of.
+/// A record of the catalog and its open volume.
 pub(super) struct Registered {
     pub record: VolumeRecord,
     pub volume: Arc<LiveVolume>,
 }
 
-/// See the module's head.
+/// The open volumes. See the module's head.
 #[derive(Default)]
 pub(super) struct Registry {
     volumes: Mutex<BTreeMap<VolumeId, Registered>>,
@@ -27,21 +28,22 @@ impl Registry {
         self.volumes.lock()
     }
 
-    /// All of this moment.
+    /// Returns the volumes that are open at this moment.
     pub fn volumes(&self) -> Vec<Arc<LiveVolume>> {
         let volumes = self.volumes.lock();
         volumes.values().map(|r| Arc::clone(&r.volume)).collect()
     }
 
-    /// The volume's name; its id when it was deleted.
+    /// Returns the volume's name, or its id if it was deleted.
     pub fn name_of(&self, id: &VolumeId) -> String {
         let registry = self.volumes.lock();
         let name = registry.get(id).map(|r| r.record.name.clone());
         name.unwrap_or_else(|| id.to_string())
     }
 
-    /// Lowest position that replay needs, once everything below `head` that is frozen now is folded.
-    /// A write may have its position below `head` and not be in its overlay yet: it is waited for.
+    /// Returns the lowest journal position that replay needs once the frozen writes below `head`
+    /// are applied. A write may have a position below `head` and not be in its overlay yet: this
+    /// waits for it.
     pub fn needed_from(&self, head: JournalPosition) -> JournalPosition {
         let first = |volume: Arc<LiveVolume>| {
             drop(volume.shut());

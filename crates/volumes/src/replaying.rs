@@ -1,7 +1,8 @@
-//! What the journal holds enters overlays when volumes are opened.
+//! Replays the journal into overlays when volumes are opened.
 //!
-//! Invariant: a record counts unless its volume is gone or its root holds it; chunks that were not
-//! durable are passed over. Called by [`Volumes::open`](crate::Volumes::open).
+//! [`Volumes::open`](crate::Volumes::open) calls this.
+//! Invariant: a record is entered unless its volume was deleted or its root holds the write. Chunks
+//! that were not durable are skipped.
 
 use super::journal::Record;
 use super::live::layout_log2;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use store::Result;
 use units::{Fingerprint, JournalPosition, VolumeId};
 
-/// Enters one record of the journal, unless the volume's root holds it or the volume is gone.
+/// Enters one record of the journal, unless the volume was deleted or its root holds the write.
 pub(super) fn enter(
     overlays: &mut BTreeMap<VolumeId, (VolumeRecord, Overlay)>,
     position: JournalPosition,
@@ -68,8 +69,8 @@ pub(super) fn enter(
     Ok(())
 }
 
-/// Enters the chunks that are there. Those that are not were not flushed: the record reached the
-/// disk before its containers did, and what was there before still is.
+/// Enters the chunks that are stored. A missing chunk was not flushed: its record reached the disk
+/// before its container. The older bytes of its range are intact.
 fn enter_chunks(
     record: &VolumeRecord,
     overlay: &mut Overlay,

@@ -1,9 +1,9 @@
-//! What of a snapshot may be in memory because volumes like it are used: for maintenance that goes
-//! where the bytes are.
+//! Finds chunks of a snapshot in memory, where similar volumes may have them. Maintenance can use
+//! these instead of the device.
 //!
-//! Invariant: bytes told here equal what is stored under their fingerprint; unwritten pages have none
-//! and are never told. Which volumes are like a snapshot is a hint. Called by replication
-//! and the collector.
+//! Replication and garbage collection call this.
+//! Invariant: returned bytes equal what is stored under their fingerprint. Dirty pages have no
+//! fingerprint and are never returned. The similarity of volumes is a hint.
 
 use super::Volumes;
 use format::recipe::Layout;
@@ -13,8 +13,9 @@ use store::CachedChunks;
 use units::Fingerprint;
 
 impl Volumes {
-    /// Numbers, in events of [`duet::Space::Chunks`], of the volumes of which the snapshot is a state
-    /// or that began as it: their chunks have its numbers, and mostly its contents.
+    /// Returns the object numbers, in events of [`duet::Space::Chunks`], of volumes that have this
+    /// snapshot or were created from it. Their chunks have the same numbers and mostly the same
+    /// contents.
     pub fn objects_like(&self, snapshot: &Snapshot) -> Vec<u64> {
         let Layout::Fixed(log2) = snapshot.root.layout else {
             return Vec::new();
@@ -32,13 +33,13 @@ impl Volumes {
         like.map(|r| r.volume.object).collect()
     }
 
-    /// Whether the page cache has the chunk.
+    /// Returns true if the page cache has the chunk.
     pub fn is_chunk_resident(&self, fingerprint: &Fingerprint) -> bool {
         self.engine.backing.cache.is_content_resident(fingerprint)
     }
 
-    /// Hands the chunk's bytes to `use_bytes` if the page cache has them; false when it does not.
-    /// Makes nothing hot.
+    /// Passes the chunk's bytes to `use_bytes` if the page cache has them; otherwise returns false.
+    /// Does not make the chunk hot.
     pub fn with_resident_chunk(
         &self,
         fingerprint: &Fingerprint,

@@ -1,7 +1,9 @@
-//! What of the pool's disk volumes may take: how much of it is owed to what was acknowledged.
+//! Space on the pool's disk that volumes may take, and how much of it acknowledged writes still
+//! need.
 //!
-//! Invariant: a round leaves what collection and deletion need; they make the room for the next one.
-//! Called by the checkpointer and by who admits writes.
+//! The checkpointer and admission call this.
+//! Invariant: a checkpoint leaves the space that garbage collection and deletion need, because they
+//! free space for the next one.
 
 use super::backing::Backing;
 use super::direct::DirectLanes;
@@ -10,10 +12,10 @@ use media::Need;
 use std::sync::Arc;
 use store::{Result, StoreError};
 
-/// A round takes so much at least: less is not worth a commit.
+/// Minimum space for a checkpoint: with less, a commit is not worth its cost.
 const ROUND_BYTES_MIN: u64 = 256 << 10;
 
-/// See the module's head.
+/// Computes space. See the module's head.
 pub(super) struct Room {
     backing: Arc<Backing>,
     levels: Arc<Levels>,
@@ -29,8 +31,8 @@ impl Room {
         }
     }
 
-    /// Bytes that a round may store, that begins now; `NoSpace` when that is too little for any. What is
-    /// kept for collection and deletion stays: they make the room for the next round.
+    /// Returns how many bytes a checkpoint that begins now may store. Fails with `NoSpace` if they
+    /// are too few. The reserve for garbage collection and deletion is not included.
     pub fn of_round(&self) -> Result<u64> {
         let Some(reserved) = self.backing.pool.reserved() else {
             return Ok(u64::MAX);
@@ -40,14 +42,14 @@ impl Room {
         if room / 2 >= owed {
             return Ok(u64::MAX);
         }
-        // Large writes first: what of them is in no container yet is only known to be less than was counted.
+        // Settle direct writes first: only an upper bound of their unwritten bytes is known before.
         self.direct.settle()?;
         let room = self
             .backing
             .pool
             .reserved()
             .map_or(room, |r| r.for_need(Need::Acknowledged));
-        // What was estimated takes more sometimes.
+        // Checkpoints sometimes need more than the estimate.
         let room = room / 4 * 3;
         if room < ROUND_BYTES_MIN {
             let why = "the pool's disk has no room for what volumes wrote: it stays in the journal";
@@ -56,7 +58,7 @@ impl Room {
         Ok(room)
     }
 
-    /// What is acknowledged and is in no container yet takes so much, about.
+    /// Returns about how much space acknowledged writes need that are in no container yet.
     pub fn owed_bytes(&self) -> u64 {
         let unfolded = match self.levels.pieces.count() {
             0 => 0,

@@ -1,9 +1,9 @@
-//! The states that a volume or an image can be compared with, by name.
+//! Names the states with which a volume or an image can be compared.
 //!
-//! Invariant: asked anew each time: a state that was made or forgotten since is there or gone. Own states
-//! have short names: the NAME of VOLUME@NAME, the first digits of an image's snapshot. Those of others,
-//! such as what a clone was made from, have whole ones: VOLUME@NAME, IMAGE@DIGITS. Called by handles, and
-//! by the program for what it serves read-only.
+//! Handles call this. So does the server for volumes and images that it serves read-only.
+//! Invariant: each call asks the pool, so new snapshots appear and forgotten ones do not. Own
+//! states have short names: NAME of VOLUME@NAME, or the first digits of an image's snapshot. States
+//! of other objects, such as the origin of a clone, have full names: VOLUME@NAME, IMAGE@DIGITS.
 
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use store::History;
 use store::Pool;
 
-/// Digits of a snapshot that name a state of an image.
+/// Number of a snapshot's digits that name a state of an image.
 const DIGITS: usize = 8;
 
-/// See the module's head.
+/// The states of one volume or image. See the module's head.
 #[derive(Clone)]
 pub struct States {
     pool: Arc<Pool>,
@@ -23,7 +23,7 @@ pub struct States {
 }
 
 impl States {
-    /// For the volume or image called `name`.
+    /// Returns the states of the volume or image called `name`.
     pub fn new(pool: Arc<Pool>, kind: SnapshotKind, name: &str) -> Self {
         Self {
             pool,
@@ -32,13 +32,13 @@ impl States {
         }
     }
 
-    /// For whatever `snapshot` is a state of.
+    /// Returns the states of the volume or image of which `snapshot` is a state.
     pub fn beside(pool: Arc<Pool>, snapshot: &Snapshot) -> Self {
         let name = whole(snapshot).map_or(String::new(), |(name, _)| name.to_owned());
         Self::new(pool, snapshot.kind, &name)
     }
 
-    /// Newest first. What cannot be read is not among them.
+    /// Returns the readable snapshots, newest first.
     fn snapshots(&self) -> Vec<Snapshot> {
         let (mut snapshots, _) = self.pool.snapshots_readable().unwrap_or_default();
         snapshots.reverse();
@@ -51,7 +51,7 @@ impl States {
     }
 }
 
-/// What it is a state of, and the name of the state; `None` if it is no disk's.
+/// Returns the names of the object and of the state; `None` if the snapshot is no disk.
 fn whole(snapshot: &Snapshot) -> Option<(&str, std::borrow::Cow<'_, str>)> {
     match snapshot.kind {
         SnapshotKind::Volume => {

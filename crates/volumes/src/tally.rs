@@ -1,30 +1,32 @@
-//! Where the requests for one volume, or one view, found their chunks.
+//! Counts where requests for one volume, or one view, found their chunks.
 //!
-//! Invariant: every chunk or page that a request looked for is counted once; what is read ahead or for
-//! checkpoints is not. What is read back from the journal counts once a piece. One addition a request. Called by who reads; the program shows it.
+//! Reads count; the program shows the counters.
+//! Invariant: every chunk or page that a request looked up is counted once. Read-ahead and
+//! checkpoints are not counted. A read from the journal counts once for each piece. A request adds
+//! its counts once.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// See the module's head.
+/// Counts of lookups. See the module's head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheTally {
-    /// Chunks that the page cache knew by their place.
+    /// Chunks that the page cache found by place.
     pub hits_by_place: u64,
-    /// Chunks that it knew by their content: another place, snapshot or volume had brought them in.
+    /// Chunks that it found by fingerprint: another place, snapshot or volume had loaded them.
     pub hits_by_content: u64,
-    /// Written pages that no checkpoint has folded in, in memory.
+    /// Dirty pages that were found in memory.
     pub hits_unwritten: u64,
-    /// Neither: the device was asked.
+    /// Lookups that found nothing in memory: the device was read.
     pub misses: u64,
 }
 
 impl CacheTally {
-    /// All that was looked for.
+    /// Returns the number of lookups.
     pub fn looks(&self) -> u64 {
         self.hits_by_place + self.hits_by_content + self.hits_unwritten + self.misses
     }
 
-    /// What was added since `earlier`.
+    /// Returns the counts since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             hits_by_place: self.hits_by_place.saturating_sub(earlier.hits_by_place),
@@ -35,12 +37,12 @@ impl CacheTally {
     }
 }
 
-/// A tally while it changes.
+/// Counts that threads add to.
 #[derive(Debug, Default)]
 pub struct CacheMeter([AtomicU64; 4]);
 
 impl CacheMeter {
-    /// What it shows now.
+    /// Returns the current counts.
     pub fn read(&self) -> CacheTally {
         let [place, content, unwritten, misses] =
             self.0.each_ref().map(|count| count.load(Relaxed));

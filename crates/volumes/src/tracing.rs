@@ -1,14 +1,20 @@
-//! What is read of volumes and views, for defragmentation: the trace of FragPicker (SOSP'21), fed by
-//! every request, whoever makes it and however many are under way.
+//! Records reads of volumes and views for defragmentation: the trace of FragPicker (SOSP'21). All
+//! requests feed it, from any number of threads.
 //!
-//! A request leaves one word in a ring of its object, which costs it an addition and a store. Requests that
-//! miss, and have to wait for the device anyway, carry the ring over into the trace. While everything is
-//! hit nobody does, and the ring keeps the newest: a sample of what the device is not asked for.
+//! ```text
+//! read ─> ring of its object (one word) ─ miss, half full ─> trace ─ store ─> cache/trace.N
+//!                                                              └─> heat by object
+//! ```
 //!
-//! Writes leave nothing: what was written lies where its checkpoint has put it, not where it was hot.
+//! A request stores one word in a ring of its object, which costs an addition and a store. A
+//! request that misses waits for the device anyway, so it carries the ring over into the trace. If
+//! all requests hit, the ring is not carried over and keeps the newest ones: a sample of reads that
+//! need no device.
 //!
-//! Invariant: a hint; nothing that is read or stored depends on it. Bounded memory. Called by who reads,
-//! by whoever drives checkpoints (which store it), and for maintenance.
+//! Writes are not recorded: written data lies where its checkpoint put it.
+//!
+//! Reads call this, the driver of checkpoints stores the trace, and maintenance queries it.
+//! Invariant: a hint; nothing that is read or stored depends on it. Memory is bounded.
 
 use format::trace::{ENTRIES_MAX, TRACE_BYTES_MAX, TraceEntry, TraceRecord};
 use fragpicker::{Access, BLOCK_BYTES, HotRange, Trace, TraceOptions};
@@ -19,9 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use store::{Pool, RecordSlots};
 
-/// Requests that a ring holds.
+/// Number of requests in a ring.
 const RING: usize = 512;
-/// Of a word, those that say how many blocks; the others say which is the first.
+/// Bits of a word that hold the number of blocks. The others hold the first block.
 const COUNT_BITS: u32 = 20;
 /// Memory of a range in the trace, bytes.
 const RANGE_BYTES: u64 = 64;
@@ -32,13 +38,13 @@ pub(super) struct Recorder {
     is_on: Arc<AtomicBool>,
     key: u64,
     next: AtomicU64,
-    /// All before this one are in the trace, or lost.
+    /// Requests before this number are in the trace, or lost.
     carried: AtomicU64,
     ring: Box<[AtomicU64]>,
 }
 
 impl Recorder {
-    /// A read was asked for.
+    /// Records a read.
     pub fn record(&self, offset: u64, len: u64) {
         if !self.is_on.load(Ordering::Relaxed) {
             return;
@@ -52,20 +58,21 @@ impl Recorder {
         }
     }
 
-    /// Half of the ring waits.
+    /// Returns true if half of the ring is not carried over.
     fn is_due(&self) -> bool {
         let next = self.next.load(Ordering::Relaxed);
         next.wrapping_sub(self.carried.load(Ordering::Relaxed)) >= RING as u64 / 2
     }
 
-    /// Empties the ring into the trace. One thread at a time: under the trace's lock.
+    /// Moves the ring's words into the trace. The trace's lock serializes calls.
     fn carry(&self, trace: &mut Trace) {
         let next = self.next.load(Ordering::Relaxed);
         let oldest = next.saturating_sub(RING as u64);
         let from = self.carried.swap(next, Ordering::Relaxed).max(oldest);
         for number in from..next {
             let slot = self.ring.get(number as usize % RING);
-            // Another request may not have stored its word yet: it is lost, or counted with the next.
+            // Another request may not have stored its word yet. The word is lost, or found next
+            // time.
             let word = slot.map_or(0, |slot| slot.swap(0, Ordering::Relaxed));
             let blocks = word & ((1 << COUNT_BITS) - 1);
             if blocks > 0 {
@@ -85,20 +92,20 @@ struct State {
     trace: Trace,
     recorders: Vec<Weak<Recorder>>,
     sequence: u64,
-    /// What an earlier process has stored was read.
+    /// The trace of an earlier process was loaded.
     is_loaded: bool,
-    /// Requests when it was stored last.
+    /// Number of requests when the trace was last stored.
     stored: u64,
 }
 
-/// See the module's head.
+/// The trace and its recorders. See the module's head.
 pub(crate) struct Tracer {
     is_on: Arc<AtomicBool>,
     state: Mutex<State>,
 }
 
 impl Tracer {
-    /// Takes so many bytes of memory, at most.
+    /// Creates a tracer that uses at most `memory_bytes`.
     pub fn new(is_on: bool, memory_bytes: u64) -> Self {
         let ranges = (memory_bytes / RANGE_BYTES).clamp(64, ENTRIES_MAX as u64);
         let options = TraceOptions {
@@ -117,12 +124,12 @@ impl Tracer {
         }
     }
 
-    /// From now on what is read is remembered, or is not.
+    /// Switches the recording of reads.
     pub fn switch(&self, is_on: bool) {
         self.is_on.store(is_on, Ordering::Relaxed);
     }
 
-    /// For the requests of one object.
+    /// Returns a recorder for the requests of one object.
     pub fn recorder(&self, key: u64) -> Arc<Recorder> {
         let recorder = Arc::new(Recorder {
             is_on: Arc::clone(&self.is_on),
@@ -137,7 +144,7 @@ impl Tracer {
         recorder
     }
 
-    /// Carries a ring over that is half full, unless somebody else is at it.
+    /// Carries a ring over that is half full, unless another thread uses the trace.
     pub fn relieve(&self, recorder: &Recorder) {
         if recorder.is_due()
             && let Some(mut state) = self.state.try_lock()
@@ -166,12 +173,12 @@ impl Tracer {
         state
     }
 
-    /// By object: what is read of it, ascending, overlapping ranges joined.
+    /// Returns the recorded reads by object, ascending, with overlapping ranges merged.
     pub fn heat(&self, pool: &Pool) -> BTreeMap<u64, Vec<HotRange>> {
         heat_of(&self.carry_all(pool).trace)
     }
 
-    /// Writes the trace down, if anything was read since.
+    /// Stores the trace if it has new requests.
     pub fn store(&self, pool: &Pool) -> std::result::Result<(), MediaError> {
         let (sequence, bytes) = {
             let mut state = self.carry_all(pool);
@@ -224,8 +231,8 @@ fn newest(pool: &Pool) -> Option<TraceRecord> {
     })
 }
 
-/// What servers have seen read of a pool's volumes and snapshots, as it was stored last: by the number of
-/// [`store::Fragmentable::key`], ranges that are ascending and apart.
+/// Returns the stored reads of a pool's volumes and snapshots, by [`store::Fragmentable::key`]:
+/// disjoint ranges in ascending order.
 pub fn stored_heat(pool: &Pool) -> BTreeMap<u64, Vec<HotRange>> {
     let mut trace = Trace::new(TraceOptions::default());
     if let Some(record) = newest(pool) {

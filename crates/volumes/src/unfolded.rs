@@ -1,9 +1,10 @@
-//! What volumes refer to and no root says yet: for the collector.
+//! Reports to garbage collection what volumes refer to and no root names yet.
 //!
-//! Invariant: a chunk that was stored or found for a volume before the call is told, unless a commit
-//! or a later write has made it needless; and then that commit or write is durable when the call returns. So
-//! what is not told, and no root reaches, nobody needs, after a crash either. Called by the
-//! collector.
+//! Garbage collection calls this before it marks.
+//! Invariant: a chunk that was stored or found for a volume before the call is reported, unless a
+//! commit or a later write made it unnecessary; that commit or write is then durable when the call
+//! returns. So nothing needs a chunk that is neither reported nor reachable from a root, even after
+//! a crash.
 
 use super::Volumes;
 use super::checkpointer::Driver;
@@ -17,17 +18,18 @@ impl OpenVolumes for Volumes {
         Volumes::pool(self)
     }
 
-    /// See the module's head. Waits for a step of a checkpoint that is under way, and for one sync.
+    /// See the module's head. Waits for a running step of a checkpoint, and for one sync.
     fn visit_unfolded(&self, needed: &mut dyn Needed) -> Result<()> {
         let engine = &self.engine;
-        // Whoever chose a place before this has told the overlay after it. Nothing is held from here
-        // on: who chooses now sees which containers were given up.
+        // Every writer that chose a place before this call has now entered it into its overlay.
+        // The lock is not held from here on: a writer that chooses now sees which containers are
+        // retired.
         drop(engine.direct.choosing_alone());
         {
             let driver = engine.checkpointer.driver.lock();
             visit(engine, &driver, needed);
         }
-        // What was overwritten is not told; a crash must not bring it back.
+        // Overwritten chunks are not reported; a crash must not bring them back.
         engine.flush()
     }
 }

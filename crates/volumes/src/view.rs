@@ -1,8 +1,8 @@
-//! Snapshots, and any other object of the pool, as read-only disks that share the page cache of the
-//! volumes: what one of them has read is a hit for all.
+//! Serves snapshots, and other objects of the pool, as read-only disks. They share the page cache
+//! with the volumes: a chunk that one of them has read is a hit for all.
 //!
-//! Invariant: what is served was verified; damage is an I/O error of the range it hits. Made by
-//! [`Volumes::view`], called by front ends.
+//! [`Volumes::view`] creates a view; front ends call it through [`Volume`].
+//! Invariant: all returned bytes were verified. Damage is an I/O error for the damaged range only.
 
 use super::Volumes;
 use super::backing::Backing;
@@ -28,11 +28,11 @@ use volume::{
     VolumeErrorKind, VolumeInfo,
 };
 
-/// An object served in place through the volumes' page cache.
+/// An object that is served through the volumes' page cache.
 pub struct View {
     engine: Arc<Engine>,
     viewed: Arc<Viewed>,
-    /// Keeps what is viewed from the collector.
+    /// Keeps the viewed containers from garbage collection.
     _open: Option<OpenSnapshot>,
 }
 
@@ -42,13 +42,12 @@ struct Viewed {
     image: ImageVolume,
     front: Front,
     meter: Arc<CacheMeter>,
-    /// What is read of it, if it has a name.
+    /// Records what is read, if the object is a snapshot.
     recorder: Option<Arc<Recorder>>,
 }
 
 impl Volumes {
-    /// A snapshot's contents, or any other object of the pool, as a read-only disk; `description`
-    /// is one line for humans.
+    /// Serves an object of the pool as a read-only disk. `description` is one line for humans.
     pub fn view(&self, root: ObjectRoot, description: String) -> View {
         let reader = Arc::clone(self.engine.backing.pool.reader());
         self.view_image(
@@ -58,8 +57,8 @@ impl Volumes {
         )
     }
 
-    /// As [`Volumes::view`], and it can tell what changed since other states. Where requests find
-    /// what they ask for is added to `meter`.
+    /// Like [`Volumes::view`] for a snapshot, and reports changes since other states. Adds where
+    /// requests find their data to `meter`.
     pub fn view_state(
         &self,
         snapshot: &Snapshot,
@@ -146,7 +145,7 @@ impl Fetchable for Viewed {
 }
 
 impl View {
-    /// The same, and keeps `open`, of the snapshot that is viewed, for as long as the view lives.
+    /// Keeps `open`, of the viewed snapshot, until the view is dropped.
     pub fn keeping(mut self, open: Option<OpenSnapshot>) -> Self {
         self._open = open;
         self
@@ -253,7 +252,8 @@ impl FastPath for View {
             return self.viewed.image.is_known(offset_bytes, end, &in_cache);
         };
         let chunks = (offset_bytes >> log2)..=(end.saturating_sub(1) >> log2);
-        // Long requests go to a thread anyway: asking for each chunk would cost as much as reading.
+        // Longer requests are handed to a thread without a check, which would cost as much as the
+        // read.
         chunks.clone().count() <= CACHED_CHUNKS_MAX
             && chunks.into_iter().all(|chunk| {
                 let place = Place {
@@ -282,5 +282,5 @@ impl Prefetch for View {
     }
 }
 
-/// As for volumes.
+/// Maximum number of chunks that are checked, as for volumes.
 const CACHED_CHUNKS_MAX: usize = 16;

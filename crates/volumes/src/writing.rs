@@ -1,7 +1,14 @@
-//! Writes to a live volume: through the journal, or for whole chunks of long ones past it.
+//! Writes to a live volume: through the journal, or, for whole chunks of large writes, directly
+//! into containers.
 //!
-//! Invariant: every write is in the journal before it is in the active overlay, and both happen behind
-//! the gate. Who waits for room holds neither the gate nor a layer. Called by handles.
+//! ```text
+//! admit ─> large? ─ no ─> append to the journal ─> insert into the active overlay
+//!             └─ yes ─> store whole chunks ─> append fingerprints ─> insert
+//! ```
+//!
+//! Handles call this.
+//! Invariant: every write is in the journal before it is in the active overlay, and both happen
+//! behind the gate. A writer that waits for space holds neither the gate nor the state.
 
 use super::engine::Engine;
 use super::live::{LiveVolume, PAGE_BYTES};
@@ -15,7 +22,7 @@ use units::{Fingerprint, JournalPosition};
 /// A direct write is entered in parts of this size, a multiple of every chunk size.
 const DIRECT_PART_BYTES: usize = 1 << 20;
 
-/// What is appended.
+/// Contents of a write.
 enum Write<'a> {
     Data(&'a [u8]),
     Zero,
@@ -23,7 +30,7 @@ enum Write<'a> {
 }
 
 impl LiveVolume {
-    /// Stores `data` at `offset`; later reads see it. Waits for room in the journal.
+    /// Writes `data` at `offset`; later reads see it. Waits for space in the journal.
     pub fn write(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
         let len = data.len() as u64;
         engine.back_pressure.admission.admit(len)?;
@@ -31,7 +38,7 @@ impl LiveVolume {
         if !engine.direct.is_streaming(len) || len < direct_bytes_min {
             return self.write_journalled(engine, offset, data);
         }
-        // Whole chunks pass the journal by; what is around them does not.
+        // Whole chunks bypass the journal; the bytes around them do not.
         let chunk_bytes = self.chunk_bytes();
         let first = offset.next_multiple_of(chunk_bytes);
         let end = (offset + len) & !(chunk_bytes - 1);
@@ -53,7 +60,8 @@ impl LiveVolume {
         if engine.back_pressure.restraint.is_held_back() {
             return self.write_journalled(engine, offset, data);
         }
-        // From the choice of a place until the overlay names it: see `Volumes::visit_unfolded`.
+        // Held from the lookup of duplicates until the overlay names the chunks: see
+        // `Volumes::visit_unfolded`.
         let choosing = engine.direct.choosing();
         self.expect_takes(engine, offset, data.len() as u64)?;
         let stored = engine.direct.store(self.chunk_bytes() as usize, data)?;
@@ -79,7 +87,7 @@ impl LiveVolume {
         let mut at = offset;
         let mut rest = data;
         while !rest.is_empty() {
-            // Records end where pages end, so that a page is of one record.
+            // Records end at page boundaries, so that each page belongs to one record.
             let room = Record::DATA_BYTES_MAX as u64 - at % Record::DATA_BYTES_MAX as u64;
             let take = room.min(rest.len() as u64) as usize;
             let (now, later) = rest.split_at(take);
@@ -90,7 +98,7 @@ impl LiveVolume {
         engine.back_pressure.written()
     }
 
-    /// The same if nothing has to be waited for; false when something has, and nothing was written.
+    /// Writes if that needs no waiting. Returns false, without a write, if it does.
     pub fn write_now(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<bool> {
         let fits_one_record = data.len() <= Record::DATA_BYTES_MAX;
         if !fits_one_record
@@ -119,7 +127,7 @@ impl LiveVolume {
         engine.back_pressure.written()
     }
 
-    /// One record, once the journal has room for it.
+    /// Appends one record; waits until the journal has space.
     fn append_waiting(
         &self,
         engine: &Engine,
@@ -127,7 +135,8 @@ impl LiveVolume {
         write: &Write<'_>,
         len: u64,
     ) -> Result<()> {
-        // Who has chosen places does not wait for the collector, who waits for that.
+        // A writer that looked up duplicates must not wait for space: garbage collection waits for
+        // that writer.
         let may_wait = !matches!(write, Write::Chunks(_));
         loop {
             engine.back_pressure.wait_for_pieces(may_wait)?;
@@ -139,7 +148,8 @@ impl LiveVolume {
         }
     }
 
-    /// One record, behind the gate. False when the journal has no room for it.
+    /// Appends one record and inserts its piece, behind the gate. Returns false if the journal is
+    /// full.
     fn append(&self, engine: &Engine, offset: u64, write: &Write<'_>, len: u64) -> Result<bool> {
         let _gate = self.enter();
         self.expect_takes(engine, offset, len)?;
@@ -178,7 +188,7 @@ impl LiveVolume {
             Err(e) if e.kind == StoreErrorKind::JournalFull => return Ok(false),
             position => position?,
         };
-        // Before the piece can be found.
+        // Before readers can find the piece.
         if let Write::Data(data) = write {
             self.keep_pages(engine, offset, data, position);
         }
@@ -222,7 +232,7 @@ impl LiveVolume {
         }
     }
 
-    /// Refuses a write to a volume that keeps too much.
+    /// Refuses a write if the volume has too many writes that no checkpoint can take.
     fn expect_writable(&self, engine: &Engine) -> Result<()> {
         let kept = self.state().kept.clone();
         let Some(kept) = kept.filter(|kept| engine.levels.is_too_much(kept)) else {

@@ -1,4 +1,4 @@
-//! What reads cost by how a volume is accessed, in reads of the disk; and that each switch changes that
+//! Costs of reads for each access pattern, in reads of the disk. Each switch changes these costs
 //! and nothing else.
 
 mod noise_volume;
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use volume::{Durability, Volume};
 use volumes::{Switches, Volumes};
 
-/// Reads of the disk, regions, regions without directories, and directories, for so many random
-/// reads of pages; the first ones are not counted.
+/// Returns reads of the disk, regions, regions without directories, and directories for random
+/// reads of pages. The first reads are not counted.
 fn random_costs(disk: &Arc<SimDisk>, switches: Switches) -> (u64, u64, u64, u64) {
     const FIRST: usize = 1000;
     const COUNTED: usize = 1000;
     let volumes = open(disk, switches);
     let volume = volumes.volume("v").expect("volume");
-    // The recipe's nodes.
+    // Reads the recipe's nodes.
     volume
         .extents(CONTEXT, 0, SIZE, &mut |_| {
             std::ops::ControlFlow::Continue(())
@@ -49,10 +49,11 @@ fn random_costs(disk: &Arc<SimDisk>, switches: Switches) -> (u64, u64, u64, u64)
 fn a_cold_random_read_is_one_read_of_the_disk() {
     let disk = disk_with_a_volume();
     let (reads, regions, direct, directories) = random_costs(&disk, Switches::default());
-    // The memory has room, so pages beside one that was read before are there: of four in a region
-    // the first costs a read. 1000 of 8192 were read before, so a quarter of a thousand is there.
+    // The page cache has room, so pages beside an earlier read are in it: of four pages in a
+    // region, the first costs a read. 1000 of 8192 pages were read before, so about a quarter of
+    // the next thousand hit.
     assert!((700..=820).contains(&regions), "{regions} regions for 1000");
-    // A few requests are near others by chance, and ask a directory.
+    // A few requests are near others by chance, and use a directory.
     assert!(reads <= regions + 30, "{reads} reads for {regions} regions");
     assert!(direct * 100 >= regions * 97, "{direct} of {regions} direct");
     assert!(directories <= 24, "{directories} directories read");
@@ -81,7 +82,7 @@ fn a_random_read_of_a_whole_region_is_one_read_too() {
         .for_each(|at| drop(read(&volume, at, REGION_BYTES)));
     let after = volumes.decision_counters();
     let regions = after.region_reads - before.region_reads;
-    // Regions of the disk may begin elsewhere: then it is two.
+    // Regions on the disk may begin elsewhere: then it takes two.
     assert!(regions <= 620, "{regions} regions for 300 requests");
 }
 
@@ -112,7 +113,7 @@ fn short_random_writes_are_not_looked_up() {
         let volumes = open(&disk, switches);
         let volume = volumes.create("v", SIZE, 12).expect("create");
         for n in 0..300 {
-            // No two of them neighbours.
+            // No two of them are neighbours.
             let page = noise(n, 4096);
             let done = volume.write(CONTEXT, n << 16, &page, Durability::Volatile);
             done.expect("write");
@@ -121,7 +122,7 @@ fn short_random_writes_are_not_looked_up() {
         let before = probes();
         volumes.checkpoint().expect("checkpoint");
         assert_eq!(volumes.decision_counters().chunks_unprobed, unprobed);
-        // Recipe nodes and what the fold reads are looked up either way.
+        // Recipe nodes, and reads of the checkpoint, are looked up either way.
         let asked = probes() - before;
         match unprobed {
             0 => assert!(asked >= 300, "{asked} look-ups"),
@@ -137,8 +138,8 @@ fn short_random_writes_are_not_looked_up() {
     }
 }
 
-/// Reads all of the volume in requests of `len`; how many of them, after the first few, did not
-/// find everything in memory.
+/// Reads the whole volume in requests of `len`. Returns how many of them, after the first few,
+/// missed the page cache.
 fn sequential_misses(volumes: &Volumes, len: u64) -> u64 {
     let volume = volumes.volume("v").expect("volume");
     let mut misses = 0;
@@ -163,13 +164,13 @@ fn sequential_readers_find_everything_in_memory_and_nothing_is_read_twice() {
         assert_eq!(sequential_misses(&volumes, len), 0);
         let (reads, counters) = (disk.counts().reads - reads, volumes.decision_counters());
         let regions = SIZE / REGION_BYTES;
-        // Besides them the recipe's regions.
+        // The recipe's regions are read too.
         let read = counters.region_reads;
         assert!((regions..regions + 20).contains(&read), "{counters:?}");
-        // Header and directory of each container, buckets of the index.
+        // Header and directory of each container, and buckets of the index.
         let most = read + 64 * 3 + 200;
         assert!(reads <= most, "{reads} reads for {read} regions");
-        // Past the end there is nothing to fetch.
+        // Nothing past the end is fetched.
         assert!(counters.fetch_planned_bytes <= SIZE, "{counters:?}");
         assert!(
             counters.fetch_planned_bytes >= SIZE - (1 << 20),
@@ -177,7 +178,7 @@ fn sequential_readers_find_everything_in_memory_and_nothing_is_read_twice() {
         );
         assert!(counters.fetched_regions * 10 >= regions * 9, "{counters:?}");
         assert_eq!(counters.judged_random + counters.judged_monotonic, 0);
-        // Of requests that hit only those are judged at which there may be more to fetch.
+        // Of the requests that hit, only those are judged at which a stream is due.
         assert!(
             counters.judged_sequential <= SIZE / (32 << 10) * 2 + 64,
             "{counters:?}"

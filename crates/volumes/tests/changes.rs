@@ -1,4 +1,5 @@
-//! What changed since a state: the suite of the waist, and states of every kind against their bytes.
+//! Changes since a state: the conformance suite, and states of every kind compared with their
+//! bytes.
 
 mod small_volumes;
 #[path = "../../store/tests/specimen/mod.rs"]
@@ -13,7 +14,8 @@ use store::ImageVolume;
 use volume::{Checked, Volume};
 use volumes::States;
 
-/// Ranges that are told as changed; all is told, without gaps.
+/// Returns the ranges that are reported as changed. Checks that reports cover everything without
+/// gaps.
 fn changed(volume: &dyn Volume, since: &str) -> Option<Vec<Range<u64>>> {
     let checked = Checked::new(volume);
     let changes = volume.capabilities().changes_since(since)?;
@@ -45,7 +47,7 @@ fn a_volume_tells_its_changes_as_the_waist_says() {
         let count = std::cell::Cell::new(0);
         conformance::volume::changes_suite(&volume, &|label| {
             volumes.snapshot("v", label).expect("snapshot");
-            // Some changes are folded, some are half-way, most are not.
+            // Some changes are applied, some are in a running checkpoint, most are neither.
             count.set(count.get() + 1);
             if count.get() % 3 == 0 {
                 volumes.step(64 << 10).expect("step");
@@ -72,7 +74,7 @@ fn states_of_volumes_images_and_clones() {
     let volume = volumes.clone_snapshot("vm", &image).expect("clone");
     let grain = 1 << volume.info().block_bytes_preferred.ilog2();
     let whole = |range: Range<u64>| range.start / grain * grain..range.end.next_multiple_of(grain);
-    // Since the image that it was made from.
+    // Since the image from which it was created.
     let origin = format!("disk@{digits}");
     assert_eq!(changed(&volume, &origin), told(&[]));
     assert_eq!(volume.capabilities().baselines(9), Vec::<String>::new());
@@ -84,7 +86,7 @@ fn states_of_volumes_images_and_clones() {
     assert_eq!(changed(&volume, &origin), told(&[&one]));
     assert_eq!(changed(&volume, "first"), told(&[]));
     assert_eq!(changed(&volume, "vm@first"), told(&[]));
-    // Longer and shorter; back again.
+    // Longer, shorter, and back.
     let before = volume.size_bytes();
     volumes.resize("vm", before + 50).expect("resize");
     let longer = changed(&volume, "first").expect("state");
@@ -95,7 +97,7 @@ fn states_of_volumes_images_and_clones() {
     volumes.resize("vm", 7 * CHUNK).expect("resize");
     let shorter = changed(&volume, "first").expect("state");
     assert!(shorter.iter().map(|r| r.end - r.start).sum::<u64>() <= grain);
-    // A snapshot, read-only, since another one of the volume.
+    // A read-only snapshot, compared with another one of the volume.
     volumes.rollback("vm", &first).expect("rollback");
     write(&volume, 80 * CHUNK, &noise(9, 2 * CHUNK as usize));
     let second = volumes.snapshot("vm", "second").expect("snapshot");
@@ -111,7 +113,8 @@ fn states_of_volumes_images_and_clones() {
         assert_eq!(changed(served, &origin), told(&[&one, &two]));
         assert_eq!(served.capabilities().baselines(9), ["second", "first"]);
     }
-    // Names are the pool's: what is forgotten is gone, but for those who have it.
+    // Names belong to the pool: a forgotten snapshot disappears, except for those that still hold
+    // it.
     let kept = volume.capabilities().changes_since("first").expect("state");
     pool.change_snapshots(&[], std::slice::from_ref(&first))
         .expect("forget");
@@ -130,7 +133,7 @@ fn states_of_volumes_images_and_clones() {
         (2 * CHUNK..=2 * CHUNK + 2 * grain).contains(&bytes),
         "{bytes}"
     );
-    // Chunks of another size cannot be compared.
+    // Volumes with other chunk sizes cannot be compared.
     let other = volumes.create("other", 1 << 20, 16).expect("create");
     assert!(changed(&other, "vm@second").is_none());
     assert!(read(&volume)[80 * CHUNK as usize..][..8] == noise(9, 8)[..]);

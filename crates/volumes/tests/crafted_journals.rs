@@ -1,5 +1,4 @@
-//! Journals that nobody wrote, with right checksums: the short, seeded sister of the fuzz target
-//! `journal`.
+//! Crafted journals with valid checksums: a short, seeded version of the fuzz target `journal`.
 
 mod crafted_journal;
 
@@ -14,7 +13,7 @@ fn crafted_journals_open_and_can_be_used() {
         let steps = 1 + seed.below(120);
         let mut data = Vec::new();
         for _ in 0..steps {
-            // Small numbers are what most fields have.
+            // Most fields have small values.
             let small = seed.below(4) > 0;
             let byte = seed.draw() as u8;
             data.push(if small { byte % 8 } else { byte });

@@ -1,7 +1,7 @@
-//! What a pool and its volumes take of the heap while a large volume is written and read all over, in
-//! bytes asked of the allocator: all that grows with the load stays within the budget.
+//! Heap of a pool and its volumes while a large volume is written and read at random. Counts bytes
+//! requested from the allocator: everything that grows with the load stays within the budget.
 //!
-//! In a process of its own: the count is of everything that the process has.
+//! This test is a process of its own, because the count covers the whole process.
 
 mod small_volumes;
 #[path = "../../store/tests/specimen/mod.rs"]
@@ -25,7 +25,7 @@ const POOL_BYTES: usize = 6 << 20;
 const VOLUMES_BYTES: usize = 8 << 20;
 const JOURNAL_BUFFER_BYTES: usize = 2 << 20;
 const CONTAINER_BYTES: usize = 256 << 10;
-/// Of each session that is open, what lanes fill and what waits for the disk.
+/// Containers of each open session that lanes fill or that wait for the disk.
 const CONTAINERS: usize = 8;
 const BUDGET_BYTES: usize =
     POOL_BYTES + VOLUMES_BYTES + JOURNAL_BUFFER_BYTES + CONTAINERS * CONTAINER_BYTES;
@@ -42,27 +42,28 @@ fn taken(bytes: usize) {
     PEAK.fetch_max(live, Relaxed);
 }
 
-/// The system's allocator, counting what is in use.
+/// The system's allocator with a count of the bytes in use.
 struct Counting;
 
-// SAFETY: every call goes to the system's allocator as it is; counting touches no memory of it.
+// SAFETY: every call is passed to the system's allocator unchanged; counting touches none of its
+// memory.
 unsafe impl GlobalAlloc for Counting {
     // SAFETY: the caller's promises are those of `System::alloc`.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());
-        // SAFETY: passed on as it came.
+        // SAFETY: passed on unchanged.
         unsafe { System.alloc(layout) }
     }
     // SAFETY: the caller's promises are those of `System::alloc_zeroed`.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());
-        // SAFETY: passed on as it came.
+        // SAFETY: passed on unchanged.
         unsafe { System.alloc_zeroed(layout) }
     }
     // SAFETY: the caller's promises are those of `System::dealloc`.
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: `at` came from the system, by one of the above.
+        // SAFETY: `at` came from the system's allocator, by one of the above.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -70,7 +71,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// A directory that goes with the test.
+/// A directory that is deleted with the test.
 struct Place(PathBuf);
 
 impl Place {
@@ -131,14 +132,14 @@ fn opened(place: &Place) -> Volumes {
     Volumes::open(Arc::new(pool), &options).expect("volumes")
 }
 
-/// A page that no other page is like and that shrinks to a third.
+/// Returns a unique page that compresses to a third.
 fn page(number: u64) -> [u8; PAGE_BYTES as usize] {
     let mut page = [b'q'; PAGE_BYTES as usize];
     media::Random::fill(&SeededRandom::new(number), &mut page[..1300]);
     page
 }
 
-/// SplitMix64: all over the volume.
+/// SplitMix64: places all over the volume.
 fn place_of(number: u64) -> u64 {
     let mut z = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -154,7 +155,7 @@ fn a_hammered_volume_stays_within_the_budget() {
     let wide = volumes.volume("wide").expect("wide");
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // What a server's thread does.
+        // Like the server's destager thread.
         scope.spawn(|| {
             while !over.load(Relaxed) {
                 if !volumes.wait_for_work(Duration::from_millis(10)) {
@@ -171,7 +172,7 @@ fn a_hammered_volume_stays_within_the_budget() {
             let now = Durability::Volatile;
             wide.write(context, place_of(number), &data, now)
                 .expect("write");
-            // Small pieces: of them the journal takes far more than memory.
+            // Small pieces: the journal has room for far more of them than memory.
             let hole = place_of(WRITES + number);
             wide.write_zeroes(context, hole, 512, false, now)
                 .expect("zeroes");
@@ -200,7 +201,7 @@ fn a_hammered_volume_stays_within_the_budget() {
     look_at_all(volumes.pool());
 }
 
-/// Check and the counts of `stats` take bits for chunks, and queues of bounded length.
+/// Check and `stats` use a few bits for each chunk, and bounded queues.
 fn look_at_all(pool: &Pool) {
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);
@@ -210,7 +211,7 @@ fn look_at_all(pool: &Pool) {
     assert!(report.is_sound() && report.chunks > 20_000, "{report:?}");
     let peak = PEAK.load(Relaxed) - before;
     println!("{} KiB for {} chunks", peak >> 10, report.chunks);
-    // A bit a chunk, and two in containers of nodes and directories.
+    // A bit for each chunk, and two for those in containers of nodes and directories.
     let bits_max = (space.chunks / 4 + 24 * space.containers) / 8 * 8;
     assert!(
         report.mark_bytes > 0 && report.mark_bytes <= bits_max,

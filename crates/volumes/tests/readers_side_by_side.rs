@@ -1,5 +1,5 @@
-//! Readers, writers, checkpoints and fetching ahead go on side by side: what they share is read once, memory
-//! stays within its budget, and every byte is right.
+//! Readers, writers, checkpoints and read-ahead run at the same time. A region that several need is
+//! read once, memory stays within its budget, and every byte is right.
 
 mod noise_volume;
 mod small_volumes;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use volume::{Durability, Volume};
 use volumes::Switches;
 
-/// Blobs whose reads wait, while that is asked for, until all who are to come have come.
+/// Blobs whose reads wait, on request, until all expected readers have arrived.
 struct Slow {
     inner: Arc<dyn Blobs>,
     slow: AtomicBool,
@@ -36,7 +36,7 @@ impl Blobs for Slow {
             while self.coming.load(Ordering::SeqCst) > 0 {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            // From their last word before the call to where they wait.
+            // Time from a reader's last signal before the call until it waits.
             std::thread::sleep(Duration::from_millis(300));
         }
         self.inner.read_range(name, offset, into)
@@ -67,7 +67,7 @@ impl Blobs for Slow {
     }
 }
 
-/// Regions that are read when eight readers come for two pages of one region.
+/// Returns the number of regions that are read when eight readers need two pages of one region.
 fn parallel_reads(disk: &Arc<SimDisk>, switches: Switches) -> u64 {
     let mut media = specimen::media(disk, 2);
     let slow = Arc::new(Slow {
@@ -79,7 +79,7 @@ fn parallel_reads(disk: &Arc<SimDisk>, switches: Switches) -> u64 {
     media.blobs = Arc::clone(&slow) as _;
     let volumes = open_with(media, &options(switches, 256 << 20));
     let volume = volumes.volume("v").expect("volume");
-    // Headers and directories of containers, nodes, and buckets of the index.
+    // Read headers and directories of containers, nodes, and buckets of the index.
     let first = shuffled(5);
     let far = |page: &&u64| **page >= 64;
     let first = first.iter().filter(far).take(2000);
@@ -114,7 +114,7 @@ fn parallel_reads(disk: &Arc<SimDisk>, switches: Switches) -> u64 {
 #[test]
 fn many_readers_of_one_region_are_one_read() {
     let disk = disk_with_a_volume();
-    // All by one route: a random reader keeps but the page that it came for.
+    // All readers use one route: a random reader keeps only its own page.
     let mut switches = without(|s| s.direct_regions = false);
     assert_eq!(parallel_reads(&disk, switches), 1);
     switches.shared_reads = false;
@@ -142,11 +142,11 @@ fn memory_stays_within_its_budget_while_much_is_fetched() {
         assert!(resident <= MEMORY_BYTES, "{resident} bytes");
     }
     let counters = volumes.decision_counters();
-    // What waits is limited to a sixteenth of the memory, whatever was asked for.
+    // Queued fetches are limited to a sixteenth of the memory, whatever the options say.
     assert!(counters.fetch_dropped_bytes > 0, "{counters:?}");
 }
 
-/// A page of the stress: its number and version, over and over.
+/// Returns a page of the stress test: its number and version, repeated.
 fn stamped(page: u64, version: u64) -> Vec<u8> {
     let stamp = [page.to_le_bytes(), version.to_le_bytes()].concat();
     stamp.repeat(4096 / 16)
@@ -171,7 +171,7 @@ fn readers_writers_checkpoints_and_fetching_go_side_by_side() {
     options.access.fetch_threads = 2;
     let volumes = open_with(specimen::media(&disk, 2), &options);
     let volume = volumes.create("v", PAGES << 12, 12).expect("create");
-    // What each page holds at least: written and acknowledged.
+    // Minimum version of each page: written and acknowledged.
     let acknowledged: Vec<AtomicU64> = (0..PAGES).map(|_| AtomicU64::new(0)).collect();
     let writing = AtomicUsize::new(2);
     std::thread::scope(|scope| {
@@ -180,7 +180,7 @@ fn readers_writers_checkpoints_and_fetching_go_side_by_side() {
             scope.spawn(move || {
                 let mut seed = Seed::new(writer);
                 for version in 1..4000 {
-                    // Each writer has pages of its own, in runs, some of them long.
+                    // Each writer has its own pages, in runs, some of them long.
                     let run = if version % 40 == 0 { 64 } else { 1 };
                     let first = seed.below(PAGES / 128) * 128 + writer * 64;
                     let first = first + seed.below(64 / run);

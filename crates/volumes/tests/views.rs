@@ -1,5 +1,5 @@
-//! Objects of a pool served through the volumes' page cache: the contract of the waist, and what
-//! they share with volumes.
+//! Objects of a pool that are served through the volumes' page cache: the conformance suite, and
+//! what they share with volumes.
 
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
@@ -34,7 +34,7 @@ fn volumes() -> Volumes {
     Volumes::open(Arc::new(pool), &options).expect("volumes")
 }
 
-/// Noise with a hole that is longer than any chunk, and one at the end.
+/// Returns noise with a hole that is longer than any chunk, and one at the end.
 fn contents(len: usize) -> Vec<u8> {
     let mut bytes = noise(3, len);
     bytes[len / 3..len / 3 + 300_000].fill(0);
@@ -90,7 +90,7 @@ fn what_a_volume_has_read_is_a_hit_for_a_view_of_its_snapshot() {
     volume.read(CONTEXT, 0, &mut read).expect("read");
     let before = volumes.decision_counters();
     let view = volumes.view(snapshot.root, "v@one".to_owned());
-    // The fetcher may still be at what the volume's read has planned.
+    // The fetcher may still be reading ahead for the volume's read.
     let shared = volumes.cache_counters().bytes_shared;
     view.read(CONTEXT, 0, &mut read).expect("read");
     assert!(read == bytes);

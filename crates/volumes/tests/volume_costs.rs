@@ -1,4 +1,4 @@
-//! What changes of volumes cost, in bytes and operations: the same whatever the size.
+//! Costs of administrative changes, in bytes and operations: the same for any size.
 
 mod small_volumes;
 #[path = "../../store/tests/specimen/mod.rs"]
@@ -11,7 +11,8 @@ use std::sync::Arc;
 use volume::Volume;
 use volumes::CacheMeter;
 
-/// Writes, bytes written and syncs of each: clone of a volume, of a snapshot, snapshot, rollback.
+/// Returns writes, bytes written and syncs of each: clone of a volume, clone of a snapshot,
+/// snapshot, rollback.
 fn costs(size: u64) -> Vec<(&'static str, Counts, u64)> {
     let disk = made();
     let volumes = open(&disk, 2);
@@ -90,7 +91,7 @@ fn requests_say_where_they_found_what_they_read() {
     let snapshot = volumes.snapshot("one", "a").expect("snapshot");
     drop(volume);
     drop(volumes.clone_snapshot("two", &snapshot).expect("clone"));
-    // Holes are neither.
+    // Holes count as neither.
     read("one", 131_072);
     assert_eq!(tally("one"), [0, 0, 2, 0]);
     read("one", 0);

@@ -1,4 +1,4 @@
-//! Writable volumes: the contract of the waist, random histories against plain bytes, and what
+//! Writable volumes: the conformance suite, random histories compared with plain bytes, and what
 //! each administrative change keeps and costs.
 
 mod small_volumes;
@@ -30,7 +30,7 @@ fn a_volume_keeps_the_contract_of_the_waist() {
     }
 }
 
-/// One volume and the bytes that it must have.
+/// A volume and the bytes that it must have.
 struct Pair {
     name: String,
     bytes: Vec<u8>,
@@ -169,7 +169,7 @@ fn an_image_is_cloned_written_and_stays_what_it_was() {
     let mut changed = bytes.clone();
     changed[1000..1007].copy_from_slice(b"changed");
     assert!(read(&clone) == changed);
-    // A backup goes on while volumes are open and checkpoints are made.
+    // A backup runs while volumes are open and checkpoints are made.
     let mut session = pool.begin(options(Compression::None)).expect("begin");
     let other = noise(4, 200_000);
     let root = put_image(&mut session, &other);
@@ -241,7 +241,7 @@ fn one_session_commits_as_often_as_it_must() {
     let disk = made();
     let volumes = open(&disk, 2);
     let volume = volumes.create("v", 1 << 20, 12).expect("create");
-    // More often than a number that doubles each time could bear.
+    // More often than a number that doubles each time could grow.
     for n in 0..70 {
         write(&volume, n * 4096, &noise(n, 4096));
         volumes.checkpoint().expect("checkpoint");
@@ -256,8 +256,8 @@ fn what_nobody_needs_does_not_fill_the_journal() {
     let volumes = open(&disk, 2);
     let rest = volumes.create("rest", 1 << 20, 12).expect("create");
     let gone = volumes.create("gone", 1 << 20, 12).expect("create");
-    // Writers fold what they wrote long before it is full of records that are needed. Those of a
-    // deleted volume are not.
+    // Writers checkpoint long before the journal is full of records that are needed. Records of a
+    // deleted volume are not needed.
     for n in 0..150 {
         write(&gone, n % 200 * 4096, &noise(n, 4096));
     }
@@ -266,7 +266,7 @@ fn what_nobody_needs_does_not_fill_the_journal() {
         write(&rest, n * 4096, &noise(n, 4096));
     }
     drop((rest, gone, volumes));
-    // Each process begins a slot and dies with nothing dirty.
+    // Each process begins a slot and dies without new writes.
     for n in 0..20 {
         let volumes = open(&disk, 100 + n);
         let gone = volumes.create("gone", 1 << 16, 12).expect("create");
@@ -283,7 +283,7 @@ fn a_stream_passes_the_journal_by_and_a_flush_makes_it_durable() {
     let volume = volumes.create("v", 8 << 20, 12).expect("create");
     let bytes = noise(7, 8 << 20);
     for (n, part) in (0u64..).zip(bytes.chunks(1 << 18)) {
-        // Not at a chunk's edge: what is around whole chunks goes through the journal.
+        // Not at a chunk's edge: bytes around whole chunks go through the journal.
         let cut = if n == 5 { 700 } else { 0 };
         write(&volume, n << 18, &part[..cut]);
         write(&volume, (n << 18) + cut as u64, &part[cut..]);
@@ -298,14 +298,14 @@ fn a_stream_passes_the_journal_by_and_a_flush_makes_it_durable() {
     assert!(journalled < 1 << 20, "{journalled}");
     assert!(read(&volume) == bytes);
     drop((volume, volumes));
-    // The next process finds the chunks by the journal's word for them.
+    // The next process finds the chunks by their fingerprints in the journal.
     let volumes = open(&disk, 30_000);
     let volume = volumes.volume("v").expect("volume");
     assert!(read(&volume) == bytes);
     let stored = volumes.checkpoint_counts().destaged_bytes;
     volumes.checkpoint().expect("checkpoint");
     assert!(read(&volume) == bytes);
-    // Folding took what is stored already.
+    // The checkpoint uses chunks that are already stored.
     let again = volumes.checkpoint_counts().destaged_bytes - stored;
     assert!(again < 1 << 20, "{again}");
     is_sound(&volumes);

@@ -1,5 +1,5 @@
-//! Damage below a volume is that volume's: others go on, checkpoints end, and what can be decided
-//! without what is damaged is.
+//! Damage below a volume affects only that volume. Others continue, checkpoints end, and everything
+//! that does not need the damaged data works.
 
 mod small_volumes;
 #[path = "../../store/tests/specimen/mod.rs"]
@@ -17,7 +17,7 @@ use volume::{Durability, Volume};
 use volumes::{Step, Volumes};
 
 const CHUNK: usize = 4096;
-/// Volumes of two levels of recipe nodes.
+/// Size of a volume with two levels of recipe nodes.
 const SIZE: u64 = 8 << 20;
 
 fn containers(disk: &SimDisk) -> BTreeSet<String> {
@@ -27,7 +27,7 @@ fn containers(disk: &SimDisk) -> BTreeSet<String> {
         .collect()
 }
 
-/// The containers that `work` adds, of data or of metadata.
+/// Returns the containers that `work` adds.
 fn added(disk: &SimDisk, volumes: &Volumes, work: impl FnOnce(&Volumes)) -> Vec<String> {
     let before = containers(disk);
     work(volumes);
@@ -35,7 +35,7 @@ fn added(disk: &SimDisk, volumes: &Volumes, work: impl FnOnce(&Volumes)) -> Vec<
     containers(disk).difference(&before).cloned().collect()
 }
 
-/// Damages all regions of the containers of a class; what describes them stays.
+/// Damages all regions of the containers of a class; their headers and directories stay intact.
 fn damage(disk: &SimDisk, names: &[String], class: ContainerClass) {
     let mut damaged = 0;
     for name in names {
@@ -51,7 +51,8 @@ fn damage(disk: &SimDisk, names: &[String], class: ContainerClass) {
     assert!(damaged > 0, "nothing of {class:?} in {names:?}");
 }
 
-/// Volumes "one" and "two", full of noise; what of "one" is in containers of `class` is damaged.
+/// Creates volumes "one" and "two" full of noise, and damages the data of "one" in containers of
+/// `class`.
 fn with_damage(class: ContainerClass) -> (Arc<SimDisk>, Volumes) {
     let disk = made();
     let volumes = open(&disk, 2);
@@ -70,7 +71,7 @@ fn with_damage(class: ContainerClass) -> (Arc<SimDisk>, Volumes) {
     (disk, volumes)
 }
 
-/// Shutting down, as a server does. How many steps it took.
+/// Shuts down like a server. Returns the number of steps.
 fn settle(volumes: &Volumes) -> usize {
     volumes.flush().expect("flush");
     for step in 0..1000 {
@@ -104,11 +105,11 @@ fn a_shutdown_over_a_damaged_chunk_ends() {
         ("one", &std::iter::once(4096..8192).collect())
     );
     assert!(!kept[0].refuses, "{kept:?}");
-    // Beside what can be taken: one commit.
+    // A write beside the kept one is taken, in one commit.
     write(&one, 2 << 20, &noise(3, CHUNK));
     assert!(settle(&volumes) <= 4);
     assert_eq!(generation(&volumes), before + 1);
-    // And no more, however often it is asked.
+    // Further calls change nothing.
     assert_eq!(settle(&volumes), 0);
     drop((one, volumes));
     let volumes = open(&disk, 4);
@@ -123,7 +124,7 @@ fn a_shutdown_over_a_damaged_chunk_ends() {
     one.read(CONTEXT, 4096, &mut whole)
         .expect_err("the rest of the chunk is damaged");
     assert!(settle(&volumes) <= 2);
-    // Written whole, it is taken.
+    // A chunk that is written completely can be taken.
     write(&one, 4096, &noise(4, CHUNK));
     settle(&volumes);
     assert_eq!(volumes.kept_writes(), []);
@@ -139,12 +140,12 @@ fn what_is_carried_survives_power_loss_at_the_commit() {
         write(&one, 5000, b"flushed");
         volumes.flush().expect("flush");
         if round == 1 {
-            // Newer, not flushed: the round passes over both.
+            // Newer and not flushed: the commit makes replay skip both.
             write(&one, 5000, b"newerer");
         }
         write(&one, 2 << 20, &noise(3, CHUNK));
         volumes.checkpoint().expect("checkpoint");
-        // Only what was synced is there.
+        // Only synced data is there.
         let recording = disk.recording();
         let mut walker = Walker::new(&recording);
         walker.advance(disk.position());
@@ -160,7 +161,7 @@ fn what_is_carried_survives_power_loss_at_the_commit() {
     }
 }
 
-/// Writes several ring lengths to "two" while "one" is damaged and dirty.
+/// Writes several ring lengths to "two" while "one" is damaged and has new writes.
 fn the_other_goes_on(class: ContainerClass, per_round: usize) {
     let (disk, volumes) = with_damage(class);
     let (one, two) = (
@@ -176,7 +177,7 @@ fn the_other_goes_on(class: ContainerClass, per_round: usize) {
         write(&two, at + 100, &noise(n, 3000));
         if n % 7 == 0 {
             for m in 0..per_round as u64 {
-                // Over what is damaged.
+                // Writes over damaged chunks.
                 let at = ((n * 31 + m * 7) % 250) * CHUNK as u64 + 50;
                 let wrote = one.write(CONTEXT, at, &[9; 1000], Durability::Volatile);
                 refused = refused.or(wrote.err().map(|e| e.to_string()));
@@ -225,7 +226,7 @@ fn the_other_goes_on(class: ContainerClass, per_round: usize) {
     let two = volumes.volume("two").expect("two");
     assert!(read(&two) == bytes);
     settle(&volumes);
-    // Rolled back it is as before, and takes writes.
+    // After a rollback it has its old contents and accepts writes.
     let clean = volumes.create("clean", SIZE, 12).expect("create");
     write(&clean, 0, &noise(9, CHUNK));
     let first = volumes
@@ -261,7 +262,7 @@ fn a_damaged_volume_takes_no_more_than_its_share() {
 fn what_needs_nothing_damaged_works_and_what_does_is_refused() {
     let (_disk, volumes) = with_damage(Data);
     let one = volumes.volume("one").expect("one");
-    // Nothing is written over the damage: all is possible.
+    // No write lies over the damage: all operations work.
     write(&one, 4 << 20, &noise(5, CHUNK));
     volumes.snapshot("one", "beside").expect("snapshot");
     volumes.clone_volume("copy", "one").expect("clone");

@@ -1,23 +1,24 @@
-//! What is backed up: a stream of pieces that changes a little from one generation to the next.
+//! The backed-up stream: pieces that change a little from one generation to the next.
 //!
-//! Invariant: no two pieces ever have the same bytes; the same seed gives the same history. Called by the pool.
+//! The pool calls this.
+//! Invariant: no two pieces ever have the same bytes; the same seed gives the same history.
 
 use media::{Random, SeededRandom};
 use sim::Seed;
 
-/// A piece of the stream, bytes: smaller than a region, so what moves lies among strangers.
+/// Size of a piece, bytes: smaller than a region, so a moved piece gets unrelated neighbours.
 pub const PIECE_BYTES: usize = 64 << 10;
 
 /// The stream, generation by generation.
 pub struct History {
-    /// Which pieces it has, in order.
+    /// Numbers of its pieces, in order.
     pieces: Vec<u64>,
     next: u64,
     seed: Seed,
 }
 
 impl History {
-    /// The first generation.
+    /// Creates the first generation.
     pub fn new(pieces: u64, seed: u64) -> Self {
         Self {
             pieces: (0..pieces).collect(),
@@ -26,7 +27,7 @@ impl History {
         }
     }
 
-    /// A hundredth of the pieces goes, a hundredth moves, as many are new.
+    /// Deletes a hundredth of the pieces, moves a hundredth, and inserts as many new ones.
     pub fn age(&mut self) {
         let changes = (self.pieces.len() / 100).max(1);
         for _ in 0..changes {
@@ -50,7 +51,7 @@ impl History {
         self.seed.below(self.pieces.len() as u64) as usize
     }
 
-    /// The bytes.
+    /// Returns the bytes of the current generation.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.pieces.len() * PIECE_BYTES];
         for (piece, into) in self.pieces.iter().zip(bytes.chunks_mut(PIECE_BYTES)) {

@@ -1,13 +1,14 @@
 //! The page of ageing: restore speed of the newest generation, by generation and by maintenance.
 //!
-//! Invariant: all figures come from runs. Called by `evaluation`.
+//! The program `evaluation` calls this.
+//! Invariant: all figures come from runs.
 
 use super::history::PIECE_BYTES;
 use super::pool::{Generation, Settings, Upkeep, run};
 use crate::figures::{Line, Panel, Table, verdict};
 use std::collections::BTreeMap;
 
-/// A later generation's speed, of the first one's, at least.
+/// Minimum speed of later generations, relative to the first.
 const BAR: f64 = 0.8;
 const UPKEEPS: [(Upkeep, &str, &str); 4] = [
     (Upkeep::None, "none, all kept", "#64748b"),
@@ -19,13 +20,13 @@ const UPKEEPS: [(Upkeep, &str, &str); 4] = [
 /// Generations by maintenance.
 pub type Histories = BTreeMap<Upkeep, Vec<Generation>>;
 
-/// All histories.
+/// Runs all histories.
 pub fn histories(settings: &Settings) -> store::Result<Histories> {
     let one = |(upkeep, ..): (Upkeep, &str, &str)| Ok((upkeep, run(settings, upkeep)?));
     UPKEEPS.into_iter().map(one).collect()
 }
 
-/// The last generation's speed, of the first one's.
+/// Returns the last generation's speed relative to the first.
 pub fn kept_speed(generations: &[Generation]) -> f64 {
     match generations {
         [first, .., last] => last.speed() / first.speed(),
@@ -33,7 +34,7 @@ pub fn kept_speed(generations: &[Generation]) -> f64 {
     }
 }
 
-/// The slowest later generation's speed, of the first one's.
+/// Returns the slowest later generation's speed relative to the first.
 pub fn least_speed(generations: &[Generation]) -> f64 {
     let first = generations.first().map_or(1.0, Generation::speed);
     let later = generations.iter().skip(1).map(Generation::speed);
@@ -101,7 +102,7 @@ fn ends(histories: &Histories) -> String {
     table.into_text()
 }
 
-/// The page.
+/// Returns the page's text.
 pub fn text(settings: &Settings, histories: &Histories) -> String {
     format!(
         "## Restore of the newest generation\n\n\
@@ -120,7 +121,7 @@ pub fn text(settings: &Settings, histories: &Histories) -> String {
     )
 }
 
-/// Restore speed by generation.
+/// Returns plots of the restore speed by generation.
 pub fn panels(settings: &Settings, histories: &Histories) -> Vec<Panel> {
     let line = |(upkeep, name, colour): (Upkeep, &str, &'static str)| {
         let all = histories.get(&upkeep)?;

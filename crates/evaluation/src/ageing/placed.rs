@@ -1,21 +1,22 @@
-//! Blobs that have a place on a disk, so that reads of them take time.
+//! Blobs with places on a disk, so that reading them takes time.
 //!
-//! Invariant: blobs lie one after another in the order in which they were put; what is deleted leaves a hole.
-//! Called by the store, through its waist.
+//! The store calls this through [`Blobs`].
+//! Invariant: blobs lie one after another in the order in which they were put. A deleted blob
+//! leaves a hole.
 
 use crate::disk::{Disk, DiskModel, Ns, Request};
 use media::{Barrier, Blobs, MediaError, Put};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// What reads have cost.
+/// Costs of reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Toll {
-    /// How many there were.
+    /// Number of reads.
     pub reads: u64,
-    /// Their bytes.
+    /// Their size, bytes.
     pub bytes: u64,
-    /// Those that did not begin where the one before had ended.
+    /// Number of reads that did not begin where the previous one ended.
     pub jumps: u64,
     /// Time of the disk.
     pub time: Ns,
@@ -29,14 +30,14 @@ struct Places {
     toll: Toll,
 }
 
-/// See the module's head.
+/// The blobs. See the module's head.
 pub struct PlacedBlobs<B> {
     inner: B,
     places: Mutex<Places>,
 }
 
 impl<B: Blobs> PlacedBlobs<B> {
-    /// Over `inner`, which is empty.
+    /// Places the blobs of `inner`, which must be empty.
     pub fn new(inner: B, model: DiskModel) -> Self {
         Self {
             inner,
@@ -50,7 +51,7 @@ impl<B: Blobs> PlacedBlobs<B> {
         }
     }
 
-    /// The cost of all reads since the last call.
+    /// Returns the costs of all reads since the last call.
     pub fn take_toll(&self) -> Toll {
         std::mem::take(&mut self.places.lock().toll)
     }
@@ -66,7 +67,7 @@ impl<B: Blobs> PlacedBlobs<B> {
             is_write: false,
         };
         let places = &mut *places;
-        // A restore does nothing else: each read begins when the one before has ended.
+        // A restore does nothing else: each read begins when the previous one has ended.
         let now = places.disk.idle_since();
         let end = places.disk.serve(now, request);
         places.toll.reads += 1;

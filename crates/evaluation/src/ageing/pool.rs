@@ -1,6 +1,7 @@
-//! One pool through all generations, with one way of maintenance.
+//! One pool through all generations, with one kind of maintenance.
 //!
-//! Invariant: every restore is compared with what was backed up, byte by byte. Called by the page and a test.
+//! The page calls this; so does a test.
+//! Invariant: every restore is compared with its backup, byte by byte.
 
 use super::history::History;
 use super::placed::{PlacedBlobs, Toll};
@@ -18,9 +19,9 @@ use std::sync::Arc;
 use store::{GcStep, InitOptions, LaneOptions, NothingCached, OpenMode, Pool, Result};
 use units::{SnapshotId, UnixNanos};
 
-/// The store's memory while restoring: far less than a generation.
+/// Memory of the store during a restore, bytes: far less than a generation.
 const MEMORY_BYTES: usize = 16 << 20;
-/// Where it is done at all.
+/// Interval of complete rewrites, generations.
 const REWRITTEN_EVERY: u64 = 7;
 const LANE: LaneOptions = LaneOptions {
     compression: Compression::None,
@@ -28,34 +29,34 @@ const LANE: LaneOptions = LaneOptions {
     container_bytes: 4 << 20,
 };
 
-/// What is done after each generation.
+/// Maintenance after each generation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Upkeep {
-    /// Nothing; every generation is kept.
+    /// None; every generation is kept.
     None,
-    /// The last seven generations are kept, the rest is forgotten and collected.
+    /// The last seven generations are kept. Older ones are forgotten, and garbage collection runs.
     Collected,
-    /// The same, but before it the newest generation is defragmented where it lies in pieces.
+    /// The same, after the newest generation is defragmented where it is fragmented.
     Defragmented,
-    /// Collected, but before it every seventh generation is written anew as a whole.
+    /// The same as `Collected`, after every seventh generation is rewritten as a whole.
     Rewritten,
 }
 
-/// A history.
+/// Parameters of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Pieces of a generation.
+    /// Number of pieces in a generation.
     pub pieces: u64,
-    /// How many there are.
+    /// Number of generations.
     pub generations: u64,
-    /// That many are kept.
+    /// Number of generations that are kept.
     pub kept: usize,
-    /// Everything random.
+    /// Seed of everything random.
     pub seed: u64,
 }
 
 impl Settings {
-    /// The page's.
+    /// The parameters of the page.
     pub const FULL: Self = Self {
         pieces: 1024,
         generations: 42,
@@ -64,36 +65,36 @@ impl Settings {
     };
 }
 
-/// A generation when it was the newest.
+/// A generation at the time when it was the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation {
-    /// Its bytes.
+    /// Its size, bytes.
     pub bytes: u64,
-    /// What its restore read.
+    /// Costs of its restore.
     pub restore: Toll,
-    /// Bytes of all containers then.
+    /// Size of all containers at that time, bytes.
     pub stored_bytes: u64,
-    /// Plain bytes that maintenance has copied since the generation before.
+    /// Uncompressed bytes that maintenance has copied since the previous generation.
     pub copied: Copied,
 }
 
-/// Plain bytes.
+/// Uncompressed bytes that maintenance copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// By defragmentation.
+    /// Bytes copied by defragmentation.
     pub defragmented: u64,
-    /// By the collector.
+    /// Bytes copied by garbage collection.
     pub collected: u64,
 }
 
 impl Generation {
-    /// MB a second.
+    /// Returns the restore speed, MB/s.
     pub fn speed(&self) -> f64 {
         self.bytes as f64 / 1e6 / (self.restore.time.max(1) as f64 / 1e9)
     }
 }
 
-/// All generations of a history.
+/// Runs all generations of a history.
 pub fn run(settings: &Settings, upkeep: Upkeep) -> Result<Vec<Generation>> {
     let disk = SimDisk::unrecorded(Image::new());
     let files: Arc<dyn media::Disk> = Arc::clone(&disk) as _;
@@ -126,7 +127,7 @@ pub fn run(settings: &Settings, upkeep: Upkeep) -> Result<Vec<Generation>> {
         let pool = open(2)?;
         let copied = maintain(&pool, (upkeep, nth), settings, &mut kept, &root)?;
         drop(pool);
-        // Nothing is in the store's memory when a restore begins.
+        // Each restore begins with an empty memory.
         let pool = open(3)?;
         blobs.take_toll();
         let restored = pool.reader().read_whole(&root, 1 << 32)?;

@@ -1,6 +1,7 @@
-//! A file and where its blocks lie.
+//! A file and the places of its blocks.
 //!
-//! Invariant: no two blocks lie in one place. Called by the runs.
+//! The runs call this.
+//! Invariant: no two blocks have the same place.
 
 use fragpicker::{BLOCK_BYTES, Layout, Piece};
 use sim::Seed;
@@ -8,28 +9,28 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// The published file repeats itself after this: 32 pieces of 4 KiB, then one of 128 KiB.
+/// Period of the published file, bytes: 32 pieces of 4 KiB, then one of 128 KiB.
 pub const PERIOD_BYTES: u64 = 256 << 10;
-/// What defragmentation writes goes here, one piece after another.
+/// Start of the area that defragmentation writes, one piece after another.
 const FRESH: u64 = 200 << 30;
-/// Pieces lie before it.
+/// End of the area of the original pieces.
 const OLD: u64 = 100 << 30;
 
-/// See the module's head.
+/// The file. See the module's head.
 #[derive(Clone)]
 pub struct File {
-    /// By block.
+    /// Place of each block.
     places: Vec<u64>,
     fresh: u64,
 }
 
 impl File {
-    /// In pieces of these sizes, over and over, each at a place of its own among 100 GiB.
+    /// Creates a file of pieces of these sizes, repeated, each at a random place in 100 GiB.
     pub fn new(bytes: u64, sizes: &[u64], seed: u64) -> Self {
         let mut seed = Seed::new(seed);
         let mut places = Vec::new();
         let blocks = bytes / BLOCK_BYTES;
-        // Slots as large as the largest piece keep pieces apart.
+        // Slots twice as large as the largest piece keep pieces apart.
         let slot = sizes.iter().copied().max().unwrap_or(BLOCK_BYTES) * 2;
         let slots = OLD / slot;
         let mut taken = BTreeSet::new();
@@ -51,19 +52,19 @@ impl File {
         }
     }
 
-    /// The published one.
+    /// Creates the published file.
     pub fn published(bytes: u64, seed: u64) -> Self {
         let mut sizes = vec![4 << 10; 32];
         sizes.push(128 << 10);
         Self::new(bytes, &sizes, seed)
     }
 
-    /// Bytes.
+    /// Returns the size, bytes.
     pub fn bytes(&self) -> u64 {
         self.places.len() as u64 * BLOCK_BYTES
     }
 
-    /// Places and lengths of the pieces of a range.
+    /// Returns places and lengths of the pieces of a range.
     pub fn read(&self, range: Range<u64>) -> Vec<(u64, u64)> {
         let mut pieces: Vec<(u64, u64)> = Vec::new();
         for block in range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES) {
@@ -78,7 +79,7 @@ impl File {
         pieces
     }
 
-    /// Writes a range anew, in one piece.
+    /// Moves a range to one new piece.
     pub fn migrate(&mut self, range: &Range<u64>) {
         let blocks = range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES);
         for block in blocks {

@@ -1,6 +1,7 @@
-//! What is read: the published loads.
+//! Published loads: which ranges are read.
 //!
-//! Invariant: the same seed gives the same reads. Called by the runs.
+//! The runs call this.
+//! Invariant: the same seed gives the same reads.
 
 use fragpicker::Access;
 use sim::Seed;
@@ -10,16 +11,16 @@ const KIB: u64 = 1 << 10;
 /// A way of reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Load {
-    /// 128 KiB after 128 KiB.
+    /// Reads of 128 KiB, one after another.
     Sequential,
-    /// 128 KiB, then 288 KiB are skipped.
+    /// Reads of 128 KiB with gaps of 288 KiB.
     Stride,
-    /// 16 KiB, some places much more often than others (Zipf, 0.99), as YCSB's workload C: reads only.
+    /// Reads of 16 KiB with skewed places (Zipf, 0.99), like YCSB's workload C.
     Zipfian,
 }
 
 impl Load {
-    /// The reads of a file of so many bytes.
+    /// Returns the reads of a file of this size.
     pub fn reads(self, bytes: u64, seed: u64) -> Vec<Access> {
         match self {
             Self::Sequential => every(bytes, 128 * KIB),
@@ -48,8 +49,9 @@ fn every(bytes: u64, step: u64) -> Vec<Access> {
         .collect()
 }
 
-/// Rank `r` is read in proportion to `1 / r^0.99`, which is `1 / r` times `r^0.01`; over a million ranks that
-/// factor is 1.15 at most, and it is left out, as powers differ between machines in the last bit.
+/// Rank `r` is read in proportion to `1 / r^0.99`, which is `1 / r` times `r^0.01`. Over a million
+/// ranks that factor is at most 1.15. It is omitted, because powers differ between machines in the
+/// last bit.
 fn zipfian(bytes: u64, seed: u64) -> Vec<Access> {
     let places = (bytes / (16 * KIB)).max(1);
     let mut order: Vec<u64> = (0..places).collect();

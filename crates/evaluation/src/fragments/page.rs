@@ -1,6 +1,7 @@
 //! FragPicker's page: the published tables beside ours.
 //!
-//! Invariant: published figures are constants here, all others come from runs. Called by `evaluation`.
+//! The program `evaluation` calls this.
+//! Invariant: published figures are constants here; all others come from runs.
 
 use super::file::File;
 use super::load::Load;
@@ -10,7 +11,7 @@ use crate::figures::{Line, Panel, Table, verdict};
 use crate::flash::{CURVE, CURVE_READ_BYTES, Flash, Loss};
 
 const SEED: u64 = 2021;
-/// Of the ranges that are read, those that are moved on the skewed load, percent.
+/// Percentage of the read ranges that are moved for the skewed load.
 const HOT_PERCENT: [u8; 3] = [15, 30, 100];
 /// Published for sequential reads on ext4, MB/s.
 const PUBLISHED: [&str; 4] = ["990", "1759", "1809", "1857"];
@@ -21,7 +22,7 @@ const WAYS: [Way; 4] = [
     Way::WholeFile,
 ];
 
-/// Devices and their names.
+/// Returns the devices and their names.
 pub fn devices() -> [(&'static str, Device); 4] {
     let flash = |loss| Device::Flash(Flash::published(loss));
     [
@@ -32,7 +33,7 @@ pub fn devices() -> [(&'static str, Device); 4] {
     ]
 }
 
-/// MB/s of reads of 128 KiB in pieces of so many KiB.
+/// Returns the speed of reads of 128 KiB in pieces of this many KiB, MB/s.
 fn curve(loss: Loss, kib: u64) -> f64 {
     let file = File::new(64 << 20, &[kib << 10], SEED);
     let device = Device::Flash(Flash::published(loss));
@@ -152,7 +153,7 @@ fn skewed(file: &File) -> String {
     table.into_text()
 }
 
-/// The page, for a file of so many bytes.
+/// Returns the page's text, for a file of this size.
 pub fn text(bytes: u64) -> String {
     let file = File::published(bytes, SEED);
     let flash = Flash::published(Loss::Commands);
@@ -189,7 +190,7 @@ pub fn text(bytes: u64) -> String {
     )
 }
 
-/// Speed by size of pieces.
+/// Returns plots of the speed by size of pieces.
 pub fn panels() -> Vec<Panel> {
     let line = |name: &str, colour, is_dashed, points: Vec<(f64, f64)>| Line {
         name: name.to_owned(),

@@ -1,6 +1,7 @@
-//! Reads before and after, and what was written in between.
+//! Times reads after a way of defragmentation, and counts what that wrote.
 //!
-//! Invariant: every way of defragmenting starts from the same file. Called by the page and by a test.
+//! The page calls this; so does a test.
+//! Invariant: every way of defragmentation starts from the same file.
 
 use super::file::File;
 use super::load::Load;
@@ -9,7 +10,7 @@ use crate::flash::Flash;
 use fragpicker::{Access, Plan, PlanOptions, Trace, TraceOptions, bypass, hottest, plan};
 use std::ops::Range;
 
-/// Where the file lies.
+/// Device of the file.
 #[derive(Clone, Copy, Debug)]
 pub enum Device {
     /// An SSD.
@@ -18,38 +19,38 @@ pub enum Device {
     Disk(DiskModel),
 }
 
-/// What was done before the reads.
+/// Defragmentation before the reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// Nothing.
+    /// None.
     Before,
-    /// Every window of 128 KiB with a break is written anew.
+    /// Every window of 128 KiB with a break is rewritten.
     Bypass,
-    /// Of the ranges that were read, so many of a hundred, if they are in pieces.
+    /// This percentage of the read ranges is rewritten, where they are fragmented.
     FragPicker(u8),
-    /// All of the file.
+    /// The whole file is rewritten.
     WholeFile,
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// Bytes read, and the time it took.
+    /// Bytes read, and their time.
     pub read: (u64, Ns),
     /// Bytes that defragmentation wrote; it read as many.
     pub written: u64,
-    /// The time it took.
+    /// Time of defragmentation.
     pub migration: Ns,
 }
 
 impl Outcome {
-    /// MB a second.
+    /// Returns the speed of the reads, MB/s.
     pub fn speed(&self) -> f64 {
         self.read.0 as f64 / 1e6 / (self.read.1.max(1) as f64 / SECOND as f64)
     }
 }
 
-/// The ranges that a way moves.
+/// Returns the ranges that a way of defragmentation moves.
 fn moved(file: &File, way: Way, reads: &[Access]) -> Plan {
     let all = |Ok(plan): Result<Plan, std::convert::Infallible>| plan;
     match way {
@@ -69,14 +70,14 @@ fn moved(file: &File, way: Way, reads: &[Access]) -> Plan {
     }
 }
 
-/// A file in pieces, one way of defragmenting it, one way of reading it; then that is timed.
+/// Defragments a copy of the file in one way, then times one way of reading it.
 pub fn run(device: Device, file: &File, way: Way, load: Load, seed: u64) -> Outcome {
     let mut file = file.clone();
     let reads = load.reads(file.bytes(), seed);
     let plan = moved(&file, way, &reads);
     let mut time = Timer::new(device);
     for range in &plan.ranges {
-        // A mebibyte at a time, as tools do.
+        // A mebibyte at a time, like tools do.
         for start in (range.start..range.end).step_by(1 << 20) {
             let part = start..range.end.min(start + (1 << 20));
             time.read(&file, part.clone());

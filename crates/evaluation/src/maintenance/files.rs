@@ -1,22 +1,23 @@
-//! Where the files lie, which are hot, which are in fragments.
+//! Files of the experiment: their places, which are hot, which are fragmented.
 //!
-//! Invariant: every file has one place of its own; all follows from the seed. Called by the world and its tasks.
+//! The world and its tasks call this.
+//! Invariant: each file has a place of its own. Everything follows from the seed.
 
 use super::settings::{FILE_BYTES, Settings};
 use sim::Seed;
 
-/// See the module's head.
+/// The files. See the module's head.
 pub struct Files {
-    /// By place on the disk: the file.
+    /// File at each place on the disk.
     by_place: Vec<u64>,
     place_of: Vec<u64>,
-    /// Any order; a hot set of any size is its beginning.
+    /// Files in random order; a hot set of any size is a prefix of it.
     by_heat: Vec<u64>,
     rank_of: Vec<u64>,
     fragmented: Vec<bool>,
 }
 
-/// Of an order of numbers: where each of them stands.
+/// Returns the position of each number in `order`.
 fn inverse(order: &[u64]) -> Vec<u64> {
     let mut ranks = vec![0; order.len()];
     for (rank, number) in (0..).zip(order) {
@@ -28,7 +29,7 @@ fn inverse(order: &[u64]) -> Vec<u64> {
 }
 
 impl Files {
-    /// Of an experiment.
+    /// Creates the files of an experiment.
     pub fn new(settings: &Settings) -> Self {
         let seed = Seed::new(settings.seed);
         let mut by_place: Vec<u64> = (0..settings.files).collect();
@@ -59,60 +60,60 @@ impl Files {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of files.
     pub fn len(&self) -> u64 {
         self.by_place.len() as u64
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no files.
     pub fn is_empty(&self) -> bool {
         self.by_place.is_empty()
     }
 
-    /// First byte on the disk.
+    /// Returns the first byte of a file on the disk.
     pub fn address(&self, file: u64) -> u64 {
         self.place_of
             .get(file as usize)
             .map_or(0, |place| place * FILE_BYTES)
     }
 
-    /// Which file lies at a place, counted in files.
+    /// Returns the file at a place, counted in files.
     pub fn at_place(&self, place: u64) -> Option<u64> {
         self.by_place.get(place as usize).copied()
     }
 
-    /// The place of a file, counted in files.
+    /// Returns the place of a file, counted in files.
     pub fn place(&self, file: u64) -> u64 {
         self.address(file) / FILE_BYTES
     }
 
-    /// The `nth` hot file.
+    /// Returns the `nth` hot file.
     pub fn hot(&self, nth: u64) -> u64 {
         self.by_heat.get(nth as usize).copied().unwrap_or(0)
     }
 
-    /// The first file in fragments among the hottest but `passed`.
+    /// Returns the hottest fragmented file, without the `passed` hottest files.
     pub fn hottest_fragmented(&self, passed: u64) -> Option<u64> {
         let mut rest = self.by_heat.iter().skip(passed as usize);
         rest.find(|file| self.is_fragmented(**file)).copied()
     }
 
-    /// How many files are hotter.
+    /// Returns how many files are hotter.
     pub fn heat_rank(&self, file: u64) -> u64 {
         self.rank_of.get(file as usize).copied().unwrap_or(0)
     }
 
-    /// Whether it is in fragments.
+    /// Returns true if the file is fragmented.
     pub fn is_fragmented(&self, file: u64) -> bool {
         self.fragmented.get(file as usize).copied().unwrap_or(false)
     }
 
-    /// How many are.
+    /// Returns the number of fragmented files.
     pub fn fragmented(&self) -> u64 {
         self.fragmented.iter().filter(|is| **is).count() as u64
     }
 
-    /// Where the log begins: after the files, and what is rewritten after the log.
+    /// Returns the address of the log, which follows the files. Rewritten files follow the log.
     pub fn log_address(&self) -> u64 {
         self.len() * FILE_BYTES
     }

@@ -1,6 +1,7 @@
-//! All runs of an experiment, each on its own, some at a time.
+//! Runs all cells of an experiment independently, several at a time.
 //!
-//! Invariant: results do not depend on how many threads there are. Called by the page, and by a small test.
+//! The page calls this; so does a small test.
+//! Invariant: results do not depend on the number of threads.
 
 use super::settings::{Kind, Load, Picks, Settings, THREE};
 use super::world::{Outcome, World};
@@ -13,16 +14,16 @@ pub const OVERLAPS: [u64; 4] = [25, 50, 75, 100];
 /// Utilisations, percent.
 pub const UTILISATIONS: [u64; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 
-/// What runs beside the web server.
+/// Tasks beside the web server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Tasks {
-    /// Nothing: what the web server's latencies are compared with.
+    /// None: the base of the web server's latencies.
     Nothing,
     /// The backup.
     Backup,
     /// The backup for a receiver that wants files nearly in order.
     HostBackup,
-    /// Scrub, backup, defragmentation.
+    /// Scrub, backup and defragmentation.
     Three,
 }
 
@@ -37,7 +38,7 @@ impl Tasks {
     }
 }
 
-/// Tasks, and whether they hear of pages.
+/// Tasks, and whether they receive page events.
 pub type Variant = (Tasks, bool);
 
 /// A run: variant, overlap, utilisation.
@@ -46,7 +47,7 @@ pub type Cell = (Variant, u64, u64);
 /// Results by run.
 pub type Grid = BTreeMap<Cell, Outcome>;
 
-/// All runs of these variants.
+/// Runs all cells of these variants.
 pub fn run(settings: &Settings, picks: Picks, variants: &[Variant], threads: usize) -> Grid {
     let experiment = Experiment::new(settings, picks, threads);
     let mut cells: Vec<Cell> = Vec::new();
@@ -60,7 +61,8 @@ pub fn run(settings: &Settings, picks: Picks, variants: &[Variant], threads: usi
         .collect()
 }
 
-/// The highest utilisation at which the tasks are done in time, by variant and overlap, found by halving.
+/// Finds the highest utilisation at which the tasks finish in time, by variant and overlap, with a
+/// binary search.
 pub fn search(
     settings: &Settings,
     picks: Picks,
@@ -83,7 +85,7 @@ pub fn search(
 struct Experiment<'a> {
     settings: &'a Settings,
     picks: Picks,
-    /// By overlap: the disk's time for a request of the web server's.
+    /// Disk time of a web server's request, by overlap.
     costs: BTreeMap<u64, Ns>,
 }
 
@@ -116,7 +118,8 @@ impl<'a> Experiment<'a> {
     }
 }
 
-/// The highest utilisation up to which the tasks are done in time at every step; `None`: never.
+/// Returns the highest utilisation up to which the tasks finish in time at every step; `None`: at
+/// no utilisation.
 pub fn highest(grid: &Grid, variant: Variant, overlap: u64) -> Option<u64> {
     let is_complete = |utilisation: &u64| {
         let cell = grid.get(&(variant, overlap, *utilisation));

@@ -1,13 +1,14 @@
-//! Duet's page: the published table beside ours, what was saved, what was calibrated.
+//! Duet's page: the published table beside ours, the saved I/O, and what was calibrated.
 //!
-//! Invariant: published figures are constants here, all others come from the grid. Called by `evaluation`.
+//! The program `evaluation` calls this.
+//! Invariant: published figures are constants here; all others come from the grid.
 
 use super::grid::{Grid, OVERLAPS, Tasks, UTILISATIONS, Variant, highest};
 use super::settings::Settings;
 use crate::figures::{Line, Panel, Table, verdict};
 use std::collections::BTreeMap;
 
-/// Percent at which the tasks are still done in time, published; `None`: never.
+/// Published utilisations up to which the tasks finish in time, percent; `None`: none.
 type Published = [Option<u64>; 4];
 
 /// Variants in the order of the paper's columns, each with its cells by overlap.
@@ -26,8 +27,8 @@ pub const PUBLISHED: [(Variant, &str, Published); 4] = [
     ),
 ];
 
-/// What maintenance's share of the disk has to satisfy in MB/s, if the published cells are to come out:
-/// utilisation, at least, less than.
+/// Range of maintenance's rate, MB/s, that follows from the published cells: utilisation, minimum,
+/// upper limit.
 pub const IDLE_RATES: [(u64, f64, f64); 5] = [
     (40, 25.0, f64::INFINITY),
     (50, 18.3, 25.0),
@@ -36,14 +37,14 @@ pub const IDLE_RATES: [(u64, f64, f64); 5] = [
     (80, 1.4, 6.5),
 ];
 
-/// Share of the I/O that three tasks save, percent: on an idle disk, on a busy one.
+/// Share of I/O that three tasks save, percent: on an idle disk, on a busy one.
 const SAVED_PERCENT: (f64, f64) = (48.0, 80.0);
 
 fn said(utilisation: Option<u64>) -> String {
     utilisation.map_or("never".to_owned(), |percent| format!("{percent} %"))
 }
 
-/// One step of ten points below the published cell is within the bar.
+/// The bar: at most one step of ten points below the published cell.
 fn is_within_a_step(ours: Option<u64>, published: Option<u64>) -> bool {
     published.is_none_or(|published| ours.is_some_and(|ours| ours + 10 >= published))
 }
@@ -67,7 +68,7 @@ fn cells(grid: &Grid) -> String {
     table.into_text()
 }
 
-/// Maintenance's rate at a utilisation, MB/s: of the backup that hears of nothing.
+/// Returns maintenance's rate at a utilisation, MB/s: of the backup without events.
 pub fn idle_rate(grid: &Grid, utilisation: u64) -> f64 {
     let cell = grid.get(&((Tasks::Backup, false), 25, utilisation));
     cell.map_or(0.0, |outcome| outcome.maintenance_rate() / 1e6)
@@ -150,7 +151,7 @@ fn saved_bars(grid: &Grid) -> String {
     table.into_text()
 }
 
-/// The variants, and the web server alone, for the scheduler that ships.
+/// The variants, and the web server alone, for the product's scheduler.
 pub const BY_PRODUCT: [Variant; 5] = [
     (Tasks::Nothing, false),
     (Tasks::Backup, false),
@@ -159,10 +160,11 @@ pub const BY_PRODUCT: [Variant; 5] = [
     (Tasks::Three, true),
 ];
 
-/// Utilisations for which the web server's latency is shown.
+/// Utilisations for which the page shows the web server's latency.
 const LATENCY_AT: [u64; 3] = [25, 50, 75];
 
-/// What maintenance did to the web server's 99th percentile, as a factor: the nearest utilisation that was run.
+/// Returns the factor by which maintenance raised the web server's 99th percentile, at the highest
+/// utilisation that was run and is not above `utilisation`.
 fn harm(grid: &Grid, variant: Variant, overlap: u64, utilisation: u64) -> Option<f64> {
     let nearest = UTILISATIONS.into_iter().rfind(|at| *at <= utilisation)?;
     let p99 = |variant| Some(grid.get(&(variant, overlap, nearest))?.web_p99 as f64);
@@ -204,7 +206,7 @@ fn by_product(grid: &Grid) -> String {
     table.into_text()
 }
 
-/// What the variations of the experiment give: the highest utilisations, by variant and overlap.
+/// Results of variations: the highest utilisations, by variant and overlap.
 pub type Highest = BTreeMap<(Variant, u64), Option<u64>>;
 
 fn others(host_backup: &Highest, at_random: &Highest) -> String {
@@ -230,7 +232,7 @@ fn others(host_backup: &Highest, at_random: &Highest) -> String {
     table.into_text()
 }
 
-/// The page.
+/// Returns the page's text.
 pub fn text(
     settings: &Settings,
     in_rotation: &Grid,
@@ -290,7 +292,7 @@ pub fn text(
     )
 }
 
-/// Files done in time, by utilisation.
+/// Returns plots of the files done in time, by utilisation.
 pub fn panels(grid: &Grid) -> Vec<Panel> {
     let colours = ["#64748b", "#c2410c", "#64748b", "#c2410c"];
     let line = |overlap: u64, nth: usize| {

@@ -1,9 +1,11 @@
-//! The scheduler that ships (`crates/qos`), in front of the modelled disk.
+//! The product's scheduler (`crates/qos`) in front of the modelled disk.
 //!
-//! A task asks for a turn for a file. Once it has one, it reads chunk after chunk; in idle time it goes on, with the
-//! next file too, until the web server comes, as the product's tasks do.
+//! A task asks for an I/O grant for a file. With the grant it reads chunk after chunk. In idle time
+//! it continues, also with the next file, until the web server has a request. The product's tasks
+//! do the same.
 //!
-//! Invariant: what is handed out is completed once. Called by the world.
+//! The world calls this.
+//! Invariant: each grant is completed once.
 
 use super::settings::{CHUNK_BYTES, FILE_BYTES, Kind};
 use super::web::Asked;
@@ -11,15 +13,15 @@ use crate::disk::{Ns, Request};
 use qos::{Direction, Flow, Grant, Scheduler, Settings};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Whose request the disk serves now.
+/// The request that the disk serves next.
 pub(super) enum Due {
-    /// The web server's.
+    /// A request of the web server.
     Web(Asked),
     /// The next chunk of this task.
     Task(usize),
 }
 
-/// A task's turn.
+/// A task's I/O grant.
 struct Turn {
     id: u64,
     nth: usize,
@@ -38,15 +40,15 @@ struct Place {
     has_asked: bool,
 }
 
-/// See the module's head.
+/// The scheduler and its requests. See the module's head.
 pub(super) struct Product {
     scheduler: Scheduler,
     ids: u64,
     web: BTreeMap<u64, Asked>,
-    /// By id: which task asked.
+    /// Task of each request, by id.
     asked: BTreeMap<u64, usize>,
     places: BTreeMap<usize, Place>,
-    /// Handed out, in order.
+    /// Requests that were handed out, in order.
     at_device: VecDeque<(u64, Grant, Ns)>,
     turn: Option<Turn>,
 }
@@ -82,7 +84,7 @@ impl Product {
             is_sequential,
             bytes,
         };
-        // Queues are longer than anything here.
+        // Queues are longer than this experiment needs.
         let _ = self.scheduler.offer(request);
         self.ids
     }
@@ -91,7 +93,7 @@ impl Product {
         !self.web.is_empty()
     }
 
-    /// The web server wants something.
+    /// Queues a request of the web server.
     pub fn ask(&mut self, asked: Asked) {
         let direction = match asked.request.is_write {
             true => Direction::Write,
@@ -102,7 +104,7 @@ impl Product {
         self.web.insert(id, asked);
     }
 
-    /// A task wants a turn, unless it waits for one or has it.
+    /// Asks for a grant for a task, unless it has one or waits for one.
     pub fn wish(&mut self, nth: usize, kind: Kind) {
         let place = self.places.entry(nth).or_default();
         if place.has_asked {
@@ -115,7 +117,7 @@ impl Product {
         self.asked.insert(id, nth);
     }
 
-    /// Who is served next, if anybody may be.
+    /// Returns what the disk serves next, if anything may be served.
     pub fn next(&mut self, now: Ns) -> Option<Due> {
         if let Some(turn) = &self.turn {
             return Some(Due::Task(turn.nth));
@@ -148,7 +150,7 @@ impl Product {
         self.scheduler.completed(flow, since, now);
     }
 
-    /// The task that has the turn begins with this.
+    /// Records the first or next chunk of the task that has the grant.
     pub fn begins(&mut self, nth: usize, request: Request, now: Ns) {
         let place = self.places.entry(nth).or_default();
         place.is_in_order = place.end == request.address;
@@ -165,7 +167,7 @@ impl Product {
         }
     }
 
-    /// That is done; `next` is what the task would do now, if it is known.
+    /// Records that a chunk is done. `next` is the task's next request, if it is known.
     pub fn piece_done(&mut self, nth: usize, request: Request, next: Option<Request>, now: Ns) {
         let (Some(turn), Some(place)) = (&mut self.turn, self.places.get(&nth)) else {
             return;
@@ -184,13 +186,13 @@ impl Product {
             }
             Grant::Floor | Grant::User => turn.paid_bytes > 0,
         };
-        // It computes between two files, and asks again.
+        // The task computes between two files, and asks again.
         if !goes_on || next.is_none() {
             self.leaves(nth, now);
         }
     }
 
-    /// The task leaves the disk.
+    /// Ends the task's grant.
     pub fn leaves(&mut self, nth: usize, now: Ns) {
         let Some(turn) = self.turn.take_if(|turn| turn.nth == nth) else {
             return;

@@ -1,18 +1,20 @@
-//! What an experiment is made of: sizes, times, tasks.
+//! Parameters of an experiment: sizes, times, tasks.
 //!
-//! Invariant: what was calibrated is marked so, and nothing else was fitted. Called by the grid and the page.
+//! The grid and the page use this.
+//! Invariant: each calibrated value is marked as such; no other value was fitted.
 
 use crate::disk::{DiskModel, MILLISECOND, Ns, SECOND};
 
-/// A chunk of a file: the unit of reads at idle priority, and of the page cache.
+/// Size of a chunk, bytes: the unit of reads at idle priority, and of the page cache.
 pub const CHUNK_BYTES: u64 = 128 << 10;
-/// A file.
+/// Size of a file, bytes.
 pub const FILE_BYTES: u64 = 1 << 20;
 /// Chunks of a file.
 pub const CHUNKS: u64 = FILE_BYTES / CHUNK_BYTES;
-/// What the web server appends to its log for each file that it serves.
+/// Bytes that the web server appends to its log for each served file.
 pub const LOG_BYTES: u64 = 128 << 10;
-/// A chunk in the page cache is this many bytes: frames, tables and eviction are real, bytes are a 32nd.
+/// Size of a chunk in the page cache, bytes. Frames, tables and eviction are real; the bytes are a
+/// 32nd.
 pub const FRAME_BYTES: usize = 4096;
 
 /// The machine and the data.
@@ -20,38 +22,38 @@ pub const FRAME_BYTES: usize = 4096;
 pub struct Settings {
     /// The disk.
     pub disk: DiskModel,
-    /// Files of a megabyte.
+    /// Number of files of a mebibyte.
     pub files: u64,
-    /// Files of a directory, which lie side by side in any order.
+    /// Files of a directory. They lie side by side in random order.
     pub directory_files: u64,
-    /// Page cache, bytes of files.
+    /// Size of the page cache, bytes of files.
     pub cache_bytes: u64,
-    /// Before maintenance begins.
+    /// Time before maintenance begins.
     pub warm_up: Ns,
     /// Time that maintenance has.
     pub run: Ns,
-    /// The log is written back so often.
+    /// Interval at which the log is written back.
     pub write_back: Ns,
-    /// Drivers fetch events so often.
+    /// Interval at which drivers fetch events.
     pub fetch: Ns,
-    /// Calibrated: maintenance waits so long after the web server's last request.
+    /// Calibrated: time that maintenance waits after the web server's last request.
     pub grace: Ns,
     /// Calibrated: a task's own work between two files that it has read.
     pub between_files: Ns,
-    /// Calibrated: of a hundred files, how many are in fragments.
+    /// Calibrated: percentage of fragmented files.
     pub fragmented_percent: u64,
-    /// Who gives the disk to maintenance.
+    /// Scheduler of the disk.
     pub order: Order,
-    /// Everything random.
+    /// Seed of everything random.
     pub seed: u64,
 }
 
-/// Who gives the disk to maintenance.
+/// Scheduler of the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// Idle priority after a calibrated grace, as the paper's kernel has it (CFQ).
+    /// Idle priority after a calibrated grace time, like the paper's kernel (CFQ).
     IdlePriority,
-    /// The scheduler that ships (`crates/qos`), with its defaults for a disk.
+    /// The product's scheduler (`crates/qos`) with its defaults for a disk.
     Product,
 }
 
@@ -73,7 +75,8 @@ impl Settings {
         seed: 2015,
     };
 
-    /// A fiftieth of it: files, memory, time, and the disk, so that seeks are as long.
+    /// A fiftieth of the published experiment: files, memory, time, and the disk, so that seeks
+    /// take as long.
     pub const SMALL: Self = Self {
         disk: DiskModel {
             capacity: DiskModel::SERVER.capacity / 50,
@@ -90,33 +93,33 @@ impl Settings {
 /// How the web server picks files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Picks {
-    /// One after another, round and round, as Filebench does; where they lie is random.
+    /// One after another, repeatedly, like Filebench. Their places are random.
     InRotation,
-    /// Any, each time.
+    /// A random file each time.
     AtRandom,
 }
 
-/// What the web server does.
+/// Load of the web server.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// How much of the time it keeps the disk busy when it is alone, percent; 100: always.
+    /// Percentage of time in which it keeps the disk busy when alone; 100: always.
     pub utilisation: u64,
-    /// The share of the files that it serves, percent.
+    /// Percentage of the files that it serves.
     pub overlap: u64,
-    /// See there.
+    /// How it picks files.
     pub picks: Picks,
 }
 
 /// A maintenance task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Reads every file for a receiver that takes them in any order: the store's replication.
+    /// Reads every file for a receiver that takes files in any order: the store's replication.
     Backup,
-    /// Reads every file for a receiver that takes them nearly in order: one at a time, 100 ahead.
+    /// Reads every file for a receiver that takes files nearly in order: one at a time, 100 ahead.
     HostBackup,
-    /// Verifies every file; what others have read is verified.
+    /// Verifies every file. A file that others have read counts as verified.
     Scrub,
-    /// Reads and writes every file that is in fragments, the hottest first.
+    /// Reads and rewrites every fragmented file, the hottest first.
     Defragment,
 }
 

@@ -1,8 +1,9 @@
-//! A maintenance task over files, for the real driver.
+//! A maintenance task over files, run by the real driver.
 //!
-//! Invariant: what is in the page cache is taken from there; everything else becomes requests that wait for
-//! the disk at idle priority. A work counts as done when its requests are made; the world ends a task when
-//! they have been served as well. Called by the driver, in the world's steps.
+//! The driver calls this in the world's steps.
+//! Invariant: cached chunks are taken from the page cache. All others become requests that wait for
+//! the disk at idle priority. A file counts as processed when its requests are made; the world ends
+//! a task when they are served as well.
 
 use super::files::Files;
 use super::settings::{CHUNK_BYTES, CHUNKS, FILE_BYTES, FRAME_BYTES, Kind};
@@ -15,18 +16,18 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use units::Fingerprint;
 
-/// What all tasks of a world have.
+/// State that all tasks of a world share.
 pub struct Ground {
-    /// The real one.
+    /// The real page cache.
     pub cache: PageCache,
-    /// Where they lie.
+    /// Places of the files.
     pub files: Files,
-    /// The next place for what is written anew.
+    /// Next place for a rewritten file.
     pub fresh_address: Cell<u64>,
 }
 
 impl Ground {
-    /// A chunk was read from the disk.
+    /// Inserts a chunk that was read from the disk into the page cache.
     pub fn keep(&self, place: Place, for_use: Use) {
         let mut bytes = [0; FRAME_BYTES];
         let mut name = [0; 32];
@@ -36,7 +37,7 @@ impl Ground {
             .to_le_bytes()
             .into_iter()
             .chain(place.chunk.to_le_bytes());
-        // Every chunk has other bytes than all others.
+        // Each chunk has unique bytes.
         for (slot, byte) in parts.zip(said.cycle().take(48)) {
             *slot = byte;
         }
@@ -44,7 +45,7 @@ impl Ground {
             .insert(&Fingerprint(name), &bytes, Some(place), for_use);
     }
 
-    /// Whether all of a file is in memory; a read of it by `for_use` if so.
+    /// Reads a file's chunks from the page cache, for `for_use`. Returns the missing ones.
     pub fn read_cached(&self, file: u64, for_use: Use) -> Vec<u64> {
         let place = |chunk| Place {
             object: file,
@@ -59,27 +60,27 @@ impl Ground {
 /// A request at idle priority.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
-    /// To the disk.
+    /// The disk request.
     pub request: Request,
-    /// What comes into the page cache with it.
+    /// The chunk that it brings into the page cache.
     pub chunk: Option<Place>,
 }
 
-/// See the module's head.
+/// The task. See the module's head.
 pub struct FileTask {
     ground: Rc<Ground>,
     kind: Kind,
     has_events: bool,
-    /// Requests that wait.
+    /// Waiting requests.
     pub wishes: VecDeque<Wish>,
-    /// Scrub: chunks of files that others have read, as bits.
+    /// For a scrub: chunks of files that others have read, as bits.
     verified: BTreeMap<u64, u8>,
-    /// Bytes asked of the disk.
+    /// Bytes requested from the disk.
     pub device_bytes: u64,
 }
 
 impl FileTask {
-    /// Nothing is done yet.
+    /// Creates a task without progress.
     pub fn new(ground: Rc<Ground>, kind: Kind, has_events: bool) -> Self {
         Self {
             ground,
@@ -91,7 +92,7 @@ impl FileTask {
         }
     }
 
-    /// Which task.
+    /// Returns the kind of task.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -100,7 +101,7 @@ impl FileTask {
         self.kind != Kind::Defragment || self.ground.files.is_fragmented(file)
     }
 
-    /// Files of the whole task.
+    /// Returns the number of files of the whole task.
     pub fn files(&self) -> u64 {
         match self.kind {
             Kind::Defragment => self.ground.files.fragmented(),
@@ -108,7 +109,7 @@ impl FileTask {
         }
     }
 
-    /// Bytes of I/O of the whole task when nothing is in memory.
+    /// Returns the bytes of I/O of the whole task when nothing is in memory.
     pub fn bytes(&self) -> u64 {
         let passes = if self.kind == Kind::Defragment { 2 } else { 1 };
         self.files() * FILE_BYTES * passes
@@ -132,7 +133,7 @@ impl Task for FileTask {
         CHUNKS
     }
 
-    /// Files come into memory and leave it as a whole; half of one is worth nothing while the disk is busy.
+    /// Files enter and leave memory as a whole; half a file does not help while the disk is busy.
     fn score(&self, _: Work, cached_pages: u64) -> u64 {
         u64::from(cached_pages >= CHUNKS)
     }
@@ -172,7 +173,7 @@ impl Task for FileTask {
     fn process(&mut self, work: Work, _: u64) -> Result<Processed, Infallible> {
         let file = work.object;
         let ground = Rc::clone(&self.ground);
-        // Without events a scrub has nothing to do with the page cache.
+        // Without events, a scrub reads past the page cache.
         let is_raw = self.kind == Kind::Scrub && !self.has_events;
         let missing = match is_raw {
             true => (0..CHUNKS).collect(),

@@ -1,37 +1,38 @@
-//! The web server: when it asks for which file.
+//! The web server: when it requests which file.
 //!
-//! Invariant: the same seed gives the same requests. Called by the world.
+//! The world calls this.
+//! Invariant: the same seed gives the same requests.
 
 use super::files::Files;
 use super::settings::{Load, Picks};
 use crate::disk::{MILLISECOND, Ns, Request};
 use sim::Seed;
 
-/// To serve a file from memory.
+/// Time to serve a file from memory.
 const FROM_MEMORY: Ns = MILLISECOND / 4;
 
 /// A request that needs the disk.
 pub(super) struct Asked {
     pub since: Ns,
     pub request: Request,
-    /// That it serves; `None`: it writes its log.
+    /// File that it serves; `None`: it writes the log.
     pub file: Option<u64>,
 }
 
-/// See the module's head.
+/// The web server. See the module's head.
 pub struct WebServer {
     load: Load,
     hot_files: u64,
     served: u64,
     seed: Seed,
-    /// Mean time between requests; `None`: the next follows the last.
+    /// Mean time between requests; `None`: the next one follows the last.
     gap: Option<Ns>,
-    /// When the next request comes.
+    /// Time of the next request.
     pub next: Option<Ns>,
 }
 
 impl WebServer {
-    /// `busy` is what a request takes of the disk's time in the mean.
+    /// `busy` is the mean disk time of a request.
     pub fn new(load: Load, files: &Files, busy: Ns, seed: Seed) -> Self {
         let gap = match load.utilisation {
             100.. => None,
@@ -49,7 +50,7 @@ impl WebServer {
         web
     }
 
-    /// The file that is asked for now.
+    /// Returns the next requested file.
     pub fn pick(&mut self, files: &Files) -> u64 {
         let nth = match self.load.picks {
             Picks::InRotation => self.served % self.hot_files,
@@ -59,7 +60,7 @@ impl WebServer {
         files.hot(nth)
     }
 
-    /// Says when the next request comes.
+    /// Chooses the time of the next request.
     pub fn plan(&mut self, now: Ns) {
         self.next = match self.gap {
             None => Some(now),
@@ -68,26 +69,26 @@ impl WebServer {
         };
     }
 
-    /// The last request was served from memory, which takes some time too.
+    /// Adds the time of a request that was served from memory.
     pub fn hit(&mut self, now: Ns) {
         if self.is_saturating() {
             self.next = Some(now + FROM_MEMORY);
         }
     }
 
-    /// Whether the next request follows the last.
+    /// Returns true if each request follows the last one at once.
     pub fn is_saturating(&self) -> bool {
         self.gap.is_none()
     }
 
-    /// Requests so far.
+    /// Returns the number of requests so far.
     pub fn served(&self) -> u64 {
         self.served
     }
 }
 
-/// A time with this mean, exponentially distributed. By comparisons alone (von Neumann), as logarithms
-/// differ between machines in the last bit.
+/// Returns an exponentially distributed time with this mean. It uses comparisons only (von
+/// Neumann), because logarithms differ between machines in the last bit.
 fn exponential(seed: &mut Seed, mean: Ns) -> Ns {
     for whole in 0.. {
         let first = seed.draw();

@@ -1,8 +1,11 @@
-//! One run: a disk, a page cache, a web server, maintenance at idle priority; events in virtual time.
+//! One run: a disk, a page cache, a web server, and maintenance at idle priority, as events in
+//! virtual time.
 //!
-//! Invariant: a request at idle priority begins only when no request of the web server waits and none has ended
-//! for the grace time (Linux's CFQ, idle class); what has begun is not interrupted. Work on files that are in
-//! memory needs no disk, so it is done at each fetch, also beside a busy web server. Called by the grid.
+//! The grid calls this.
+//! Invariant: a request at idle priority begins only if no request of the web server waits and none
+//! has ended within the grace time (Linux's CFQ, idle class). A running request is not interrupted.
+//! Work on files in memory needs no disk, so it is done at each fetch, even beside a busy web
+//! server.
 
 use super::files::Files;
 use super::product::{Due, Product};
@@ -18,11 +21,12 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The log is a ring of so many bytes.
+/// Size of the log, a ring, bytes.
 const LOG_RING_BYTES: u64 = 1 << 30;
-/// A task that writes has so many requests waiting at most (64 MiB): beyond it, it lets files pass.
+/// Maximum number of waiting requests of a task that writes (64 MiB). Beyond it, the task skips
+/// cached files.
 const WISHES_MAX: usize = 512;
-/// A write-back is split into requests of this size at most.
+/// Maximum size of a request of a write-back, bytes.
 const WRITE_BYTES_MAX: u64 = 1 << 20;
 
 enum InFlight {
@@ -33,7 +37,7 @@ enum InFlight {
 struct Run {
     driver: Driver,
     task: FileTask,
-    /// Not before it may the task go on.
+    /// The task waits until then.
     ready_at: Ns,
     finished_at: Option<Ns>,
 }
@@ -45,44 +49,45 @@ impl Run {
     }
 }
 
-/// What came out.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Every task was done in time.
+    /// True if every task finished in time.
     pub is_complete: bool,
-    /// Of all files of all tasks, how many were done, per mille.
+    /// Share of all tasks' files that were done, permille.
     pub done_per_mille: u64,
-    /// Bytes of the disk that maintenance used.
+    /// Disk bytes that maintenance used.
     pub maintenance_bytes: u64,
-    /// Bytes it would have used for what it has done if nothing had been in memory.
+    /// Bytes that its finished work would have used with nothing in memory.
     pub work_bytes: u64,
-    /// Bytes of all the tasks.
+    /// Bytes of all tasks.
     pub task_bytes: u64,
-    /// Maintenance's time until its end, or the whole run.
+    /// Time until maintenance ended, or of the whole run.
     pub maintenance_time: Ns,
-    /// How long the web server kept the disk busy while maintenance had time, and how long that was.
+    /// Time for which the web server kept the disk busy during maintenance, and the time of
+    /// maintenance.
     pub web_busy: (Ns, Ns),
-    /// Requests of the web server's, and their time in all.
+    /// The web server's requests, and their total time.
     pub web: (u64, Ns),
-    /// Of a hundred requests of the web server's for which the disk was needed, 99 took no longer.
+    /// 99th percentile of the latencies of the web server's requests that needed the disk.
     pub web_p99: Ns,
-    /// The most files in memory.
+    /// Maximum number of files in memory.
     pub cached_files: u64,
 }
 
 impl Outcome {
-    /// Bytes of the disk that maintenance used, a second.
+    /// Returns maintenance's disk bytes per second.
     pub fn maintenance_rate(&self) -> f64 {
         self.maintenance_bytes as f64 / (self.maintenance_time.max(1) as f64 / 1e9)
     }
 
-    /// Of the work that was done, the share of its I/O that was not needed.
+    /// Returns the share of I/O that the finished work did not need.
     pub fn saved(&self) -> f64 {
         1.0 - self.maintenance_bytes as f64 / self.work_bytes.max(1) as f64
     }
 }
 
-/// See the module's head.
+/// The world. See the module's head.
 pub struct World {
     settings: Settings,
     ground: Rc<Ground>,
@@ -100,13 +105,13 @@ pub struct World {
     has_events: bool,
     now: Ns,
     outcome: Outcome,
-    /// Of the web server's reads.
+    /// Latencies of the web server's reads.
     latencies: Vec<Ns>,
     product: Option<Product>,
 }
 
 impl World {
-    /// `busy` is what a request of the web server takes of the disk's time in the mean.
+    /// `busy` is the mean disk time of a web server's request.
     pub fn new(settings: Settings, load: Load, busy: Ns) -> Self {
         let files = Files::new(&settings);
         let frames_bytes = settings.cache_bytes / super::settings::CHUNK_BYTES * FRAME_BYTES as u64;
@@ -114,7 +119,7 @@ impl World {
             items_max: 1 << 20,
             seed: settings.seed,
         });
-        // Tables take their share of the real cache's memory; here files shall have all of it.
+        // The real cache also uses memory for tables. Here files get all of the configured size.
         let options = page_cache::Options::new(frames_bytes + frames_bytes / 8, settings.seed);
         let policy = Box::new(S3Fifo::new(options.bytes_max));
         let events = Arc::clone(&duet);
@@ -146,7 +151,7 @@ impl World {
         }
     }
 
-    /// A whole experiment: warm-up, then maintenance.
+    /// Runs a whole experiment: warm-up, then maintenance.
     pub fn experiment(mut self, tasks: &[Kind], has_events: bool) -> Outcome {
         let settings = self.settings;
         self.advance(settings.warm_up);
@@ -183,7 +188,8 @@ impl World {
         outcome
     }
 
-    /// Time of the disk for a request of the web server's, when it asks without a pause.
+    /// Returns the disk time of a web server's request when requests follow each other without a
+    /// pause.
     pub fn web_cost(mut self) -> Ns {
         let settings = self.settings;
         self.advance(settings.warm_up);
@@ -197,7 +203,7 @@ impl World {
         self.has_events = has_events;
         for kind in tasks {
             let mask = match (has_events, kind) {
-                // It hears of nothing: no page here is ever written.
+                // This event never occurs here: no page is ever written.
                 (false, _) => Mask::FLUSHED,
                 (true, Kind::Scrub) => Mask::ADDED,
                 (true, _) => Mask::EXISTS,
@@ -371,7 +377,7 @@ impl World {
         !self.asked.is_empty() || self.product.as_ref().is_some_and(Product::has_web)
     }
 
-    /// The scheduler that ships says who goes to the disk.
+    /// Lets the product's scheduler choose what the disk serves.
     fn start_by(&mut self, mut product: Product) {
         self.asked.drain(..).for_each(|asked| product.ask(asked));
         for (nth, run) in self.runs.iter().enumerate() {
@@ -423,7 +429,7 @@ impl World {
                 continue;
             };
             if let Some(wish) = run.task.wishes.pop_front() {
-                // A task keeps the disk until its file is through.
+                // A task keeps the disk until its file is done.
                 self.turn = nth;
                 let end = self.disk.serve(self.now, wish.request);
                 self.in_flight = Some((end, InFlight::Maintenance(nth, wish)));
@@ -432,7 +438,7 @@ impl World {
         }
     }
 
-    /// The disk is free: any work.
+    /// The disk is free: does any work.
     fn work_on_disk(&mut self, nth: usize) {
         while let Some(run) = self.runs.get_mut(nth)
             && run.task.wishes.is_empty()
@@ -452,7 +458,7 @@ impl World {
         }
     }
 
-    /// Work on what is in memory. Who does one file after another waits for the disk instead.
+    /// Works on cached files. A task that takes one file after another waits for the disk instead.
     fn work_in_memory(&mut self, nth: usize) {
         let Some(run) = self
             .runs

@@ -1,23 +1,26 @@
-//! Idle time: when maintenance may begin there, how long it goes on, and who of it has the device.
+//! Idle time: when maintenance may use it, for how long, and which task.
 //!
-//! A task that reads in order keeps the device until a user comes, or until it has had much more than the
-//! others; between two steps it is waited for, for as long as a seek takes. Reads here and there move the head,
-//! which is what users notice, so they are spaced as [`crate::grace`] has learned.
+//! A task that reads in order keeps the device until a user arrives, or until it had much more idle
+//! time than the others. Between two steps the scheduler waits for it as long as a seek takes.
+//! Random reads move the head, which delays users. So they are spaced as [`crate::grace`] has
+//! learned.
 //!
-//! Invariant: nobody goes on once a user has come. Called by the scheduler, and by who has a turn.
+//! The scheduler calls this; a task that holds an I/O grant does so through the `device` crate.
+//! Invariant: no task continues after a user has arrived.
 
 use super::{FRACTION, Moment, Scheduler};
 use crate::flow::Flow;
 
-/// Of idle time by weight, what one task may have more than the others before its turn ends.
+/// How much more idle time, divided by weight, one task may have than the others before it yields.
 const GOES_ON_NS: u64 = 500_000_000;
-/// Whoever has not come for so long does not come at any moment.
+/// A user that made no request for this long is not expected at any moment.
 const ABSENT_NS: u64 = 1_000_000_000;
 
 impl Scheduler {
-    /// A task that was let in at `since_ns` because the device was idle ([`Grant::Idle`]), and still is at the
-    /// device, wants to read or write so many bytes more, contiguous or not. False: a user has come, or it is
-    /// not time for a seek; its request is completed at once, and another one offered.
+    /// Charges `bytes` more to a task that was admitted at `since_ns` to an idle device
+    /// ([`super::Grant::Idle`]) and still uses it. Returns false if a user has arrived, if it is
+    /// too early for a seek, or if another task is due. The caller then completes the request at
+    /// once and offers another one.
     pub fn go_on(
         &mut self,
         flow: Flow,
@@ -40,7 +43,7 @@ impl Scheduler {
         may
     }
 
-    /// What [`go_on`](Self::go_on) would say.
+    /// Returns the result of [`go_on`](Self::go_on) without charging anything.
     pub fn may_go_on(
         &self,
         flow: Flow,
@@ -53,7 +56,7 @@ impl Scheduler {
         is_alone && may_seek && !self.is_far_ahead(flow, now_ns)
     }
 
-    /// True when others wait that have had much less of idle time, and that may move the head now.
+    /// Returns true if another waiting task had much less idle time and may begin now.
     fn is_far_ahead(&self, flow: Flow, now_ns: u64) -> bool {
         let least = self.least(true, |other| self.may_begin(other, now_ns));
         least.is_some_and(|least| {
@@ -62,7 +65,7 @@ impl Scheduler {
         })
     }
 
-    /// The head moves now, in idle time: not again for a while.
+    /// Records a seek in idle time. The next one is allowed after a learned time.
     pub fn seeks(&mut self, now_ns: u64) {
         let takes_ns = self.settings.costs.seek_ns;
         self.seek_at_ns = now_ns
@@ -70,7 +73,7 @@ impl Scheduler {
             .saturating_add(self.grace.space_ns());
     }
 
-    /// When the head may move again in idle time, for what is not contiguous.
+    /// Returns when the head may move in idle time for a non-contiguous request.
     pub(super) fn seek_at(&self, now_ns: u64) -> u64 {
         let is_absent = |came_ns: u64| now_ns.saturating_sub(came_ns) >= ABSENT_NS;
         match self.user_at_ns.is_none_or(is_absent) {
@@ -79,19 +82,20 @@ impl Scheduler {
         }
     }
 
-    /// How long no user must have wanted anything for the device to be idle, nanoseconds: as learned.
+    /// Returns the learned time without user requests after which the device is idle, nanoseconds.
     pub fn grace_ns(&self) -> u64 {
         self.grace.ns()
     }
 
-    /// What maintenance did to the 99th percentile of clients' latencies when it was judged last, as a
-    /// factor; 1 before that.
+    /// Returns the factor by which maintenance raised the 99th percentile of clients' latencies in
+    /// the last judgement; 1 before the first.
     pub fn harm(&self) -> f64 {
         self.grace.harm()
     }
 
-    /// What maintenance read or wrote at once took so long at the device; `idle_time`: in idle time, with a seek or
-    /// without. How long users should be waited for is learned from that.
+    /// Records that one read or write of maintenance took `took_ns` at the device. `idle_time` is
+    /// `None` outside idle time, otherwise whether the read needed a seek. The learned times follow
+    /// from this.
     pub fn piece_took(&mut self, flow: Flow, idle_time: Option<bool>, took_ns: u64, now_ns: u64) {
         if let Some(is_seek) = idle_time {
             self.grace.took(is_seek, took_ns);
@@ -100,20 +104,21 @@ impl Scheduler {
         self.lane_mut(flow).is_measured = true;
     }
 
-    /// Whether no user has wanted anything for a while.
+    /// Returns true if no user request was there for the learned time.
     pub fn is_idle(&self, now_ns: u64) -> bool {
         self.idle_at().is_some_and(|at| at <= now_ns)
     }
 
-    /// When the device will be idle, or since when it is, if no user comes; `None` while one is there.
+    /// Returns the time from which the device is idle if no user arrives; `None` while a user
+    /// request is there.
     pub(super) fn idle_at(&self) -> Option<u64> {
         let after_ns = self.grace.ns();
         let at = self.user_at_ns.map_or(0, |at| at.saturating_add(after_ns));
         (self.moment() == Moment::Gap).then_some(at)
     }
 
-    /// The maintenance task that the head stays with: it reads in order, and it is not ahead of the others by
-    /// much. With the time until which it is waited for, if it does not wait itself.
+    /// Returns the maintenance task that keeps the head: it reads in order and had not much more
+    /// than the others. Also returns until when the scheduler waits for it while it has no request.
     pub(super) fn stays_until(&self, now_ns: u64) -> Option<(Flow, u64)> {
         let last = self.maintained.filter(|_| self.is_streaming)?;
         let lane = self.lane(last);
@@ -121,21 +126,21 @@ impl Scheduler {
             return None;
         }
         let until_ns = match lane.queue.is_empty() && lane.in_flight == 0 {
-            // To leave and to come back costs two seeks.
+            // Leaving and returning would cost two seeks.
             true => self.left_at_ns.saturating_add(self.settings.costs.seek_ns),
             false => u64::MAX,
         };
         (until_ns > now_ns).then_some((last, until_ns))
     }
 
-    /// True when the next request of this flow is where the head is.
+    /// Returns true if the next request of this flow begins where the head is.
     pub(super) fn is_where(&self, flow: Flow) -> bool {
         let is_last = self.is_streaming && self.maintained == Some(flow);
         is_last && self.lane(flow).queue.is_in_order()
     }
 
-    /// Of the maintenance tasks that wait: the one that the head stays with, or the one that has had least of
-    /// those that may move it.
+    /// Returns the maintenance task to serve in idle time: the one that keeps the head, otherwise
+    /// the one that had least of those that may move the head.
     pub(super) fn idle_turn(&self, now_ns: u64) -> Option<Flow> {
         if let Some((stays, _)) = self.stays_until(now_ns) {
             let lane = self.lane(stays);
@@ -145,8 +150,8 @@ impl Scheduler {
         self.least(true, |flow| self.may_begin(flow, now_ns))
     }
 
-    /// Whether the first request of a maintenance task may have idle time: it is in order, or it is time for a
-    /// seek.
+    /// Returns true if the first request of a maintenance task may use idle time: it is in order,
+    /// or a seek is allowed.
     fn may_begin(&self, flow: Flow, now_ns: u64) -> bool {
         let is_time = self.seek_at(now_ns) <= now_ns || self.lane(flow).queue.is_in_order();
         flow.is_maintenance() && is_time

@@ -1,19 +1,20 @@
-//! Requests of one flow: reads before writes.
+//! Requests of one flow: reads precede writes.
 //!
-//! Invariant: each kind keeps its order; a write waits for eight reads at most, once it is the first.
-//! Called by the scheduler.
+//! The scheduler calls this.
+//! Invariant: reads keep their order, and so do writes. At most eight reads overtake the first
+//! write.
 
 use super::{Direction, Request};
 use std::collections::VecDeque;
 
-/// Reads that go before a write that waits.
+/// Maximum number of reads that overtake a waiting write.
 const READS_MAX: u8 = 8;
 
 #[derive(Default)]
 pub(super) struct Queue {
     reads: VecDeque<Request>,
     writes: VecDeque<Request>,
-    /// Reads that went while a write waited.
+    /// Number of reads that were handed out while a write waited.
     overtaken: u8,
 }
 
@@ -38,7 +39,7 @@ impl Queue {
         self.writes.pop_front()
     }
 
-    /// `None` if it is not here.
+    /// Removes a request. Returns `None` if it is not queued.
     pub fn remove(&mut self, id: u64) -> Option<Request> {
         let queues = [&mut self.reads, &mut self.writes].into_iter();
         queues.fold(None, |found, queue| {
@@ -47,7 +48,7 @@ impl Queue {
         })
     }
 
-    /// True when the next one begins where the one before it has ended.
+    /// Returns true if the next request begins where the one before it ended.
     pub fn is_in_order(&self) -> bool {
         let is_writes_turn = self.reads.is_empty() || self.is_writes_turn();
         let next = match is_writes_turn {

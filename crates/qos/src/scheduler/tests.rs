@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 const MS: u64 = 1_000_000;
 const S: u64 = 1000 * MS;
 
-/// A device that takes as long as requests cost, one after another, and clients who always have so many
-/// requests there.
+/// A device that serves one request at a time for its estimated cost, with flows that keep a fixed
+/// number of requests queued.
 struct Device {
     scheduler: Scheduler,
     costs: DeviceCosts,
     now_ns: u64,
-    /// By flow: requests that are kept there, and what each is.
+    /// By flow: number of requests to keep queued, and their template.
     loads: BTreeMap<Flow, (usize, Request)>,
-    /// By flow: time had, requests done, the longest wait.
+    /// By flow: device time, completed requests, longest wait.
     had_ns: BTreeMap<Flow, u64>,
     done: BTreeMap<Flow, u64>,
     waits: BTreeMap<Flow, u64>,
@@ -98,7 +98,7 @@ impl Device {
         }
     }
 
-    /// Percent of the time from `from_ns` on that a flow has had, when the counts are cleared then.
+    /// Returns a flow's percentage of `of_ns`, the time since the counts were cleared.
     fn percent(&self, flow: Flow, of_ns: u64) -> f64 {
         *self.had_ns.get(&flow).unwrap_or(&0) as f64 * 100.0 / of_ns as f64
     }
@@ -150,7 +150,7 @@ fn shares_change_while_running_and_what_is_not_used_is_everybodys() {
     device.load(32, random(Flow::ForegroundNonSequential));
     device.run(5 * S);
     assert_near(device.percent(Flow::ForegroundNonSequential, 5 * S), 100.0);
-    // It has had a lot, and whoever comes new has saved nothing up.
+    // It has had a lot, and a flow that becomes active has saved nothing up.
     device.load(8, stream(Flow::Backup));
     device.clear();
     device.run(15 * S);
@@ -183,7 +183,7 @@ fn maintenance_has_its_floor_on_a_busy_device_and_all_of_an_idle_one() {
         let percent = device.percent(*flow, 60 * S);
         assert!((percent - floor).abs() < 0.2, "{percent} % of {floor} %");
     }
-    // What is there, a request of a floor, and those before it.
+    // It waits for the request at the device, one floor request, and the requests before it.
     let wait = device.waits[&Flow::ForegroundNonSequential];
     assert!(wait < 110 * MS, "{wait} ns");
     device.loads.remove(&Flow::ForegroundNonSequential);
@@ -205,7 +205,7 @@ fn a_pause_that_is_too_short_for_a_seek_is_not_idle_time() {
     device.scheduler.set(settings).expect("good settings");
     device.load(4, random(Flow::Scrub));
     device.offer(random(Flow::ForegroundNonSequential));
-    // A client who asks again every 10 ms after an answer would meet each seek.
+    // A client that asks again 10 ms after each answer would meet each seek.
     for n in 0..2000 {
         let until = device.now_ns + 18 * MS;
         device.run(until);
@@ -242,7 +242,7 @@ fn a_task_goes_on_until_a_user_comes_and_seeks_now_and_then_only() {
     assert_eq!(begins, at(108), "nothing is known of its gaps");
     let (_, grant) = scheduler.next(begins).expect("the device is idle");
     assert_eq!(grant, Grant::Idle { is_seek: true });
-    // In order as long as it likes; elsewhere when it is time.
+    // Contiguous reads continue freely; a seek must wait.
     let since = begins;
     assert!(scheduler.go_on(Flow::Scrub, true, 65536, (since, since + MS)));
     assert!(!scheduler.go_on(Flow::Scrub, false, 65536, (since, since + MS)));
@@ -250,7 +250,7 @@ fn a_task_goes_on_until_a_user_comes_and_seeks_now_and_then_only() {
     assert!(scheduler.go_on(Flow::Scrub, false, 65536, (since, since + 530 * MS)));
     assert!(!scheduler.go_on(Flow::Scrub, false, 65536, (since, since + 531 * MS)));
     assert!(scheduler.go_on(Flow::Scrub, true, 65536, (since, since + 531 * MS)));
-    // Another task waits until this one has not come back for a moment.
+    // Another task waits until this one has not returned for as long as a seek takes.
     scheduler.offer(stream(Flow::Collect)).expect("room");
     scheduler.completed(Flow::Scrub, since, since + 532 * MS);
     assert_eq!(scheduler.next(since + 533 * MS), None);
@@ -264,7 +264,7 @@ fn a_task_goes_on_until_a_user_comes_and_seeks_now_and_then_only() {
     let other = scheduler.wakes_at(since + 534 * MS).expect("one waits");
     let (next, _) = scheduler.next(other).expect("its turn");
     assert_eq!(next.flow, Flow::Collect);
-    // A client comes: nobody goes on.
+    // A client arrives: no task continues.
     scheduler.offer(client).expect("room");
     assert!(!scheduler.go_on(Flow::Collect, true, 65536, (other, other + MS)));
 }
@@ -279,7 +279,7 @@ fn a_floor_looks_for_a_gap_between_users_and_not_for_ever() {
     scheduler.offer(random(Flow::Scrub)).expect("room");
     let is_scrub = |next: Option<(Request, Grant)>| next.map(|(r, _)| r.flow == Flow::Scrub);
     assert_eq!(is_scrub(scheduler.next(now(0))), Some(false));
-    // It has earned its turn, and the user is still there.
+    // The task has earned its request, but a user is still there.
     assert_eq!(scheduler.next(now(1)), None);
     let latest = scheduler.wakes_at(now(1)).expect("it waits");
     assert!(latest <= now(600), "{latest} ns");

@@ -1,9 +1,11 @@
-//! Writes that would take what recovery and collection need are refused before they begin.
+//! Admission: refuses writes that would take space that recovery and garbage collection need,
+//! before they begin.
 //!
-//! Invariant: what is admitted can be stored: beside the reserve there is room for all that the
-//! journal holds, for large writes that no container holds yet, and for the write. Whoever makes
-//! zeroes is never refused: they give room back. Little is looked up: what was found free is given
-//! out in parts. Called by who writes to volumes.
+//! The write path calls this.
+//! Invariant: an admitted write can be stored: beside the reserve, the disk has space for
+//! everything in the journal, for direct writes that are in no container yet, and for the write.
+//! Writes of zeroes are never refused, because they free space. Free space is not checked for each
+//! write: a part of what was found is handed out.
 
 use super::super::checkpointer::{Checkpointer, Step};
 use super::super::direct::DirectLanes;
@@ -16,12 +18,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use store::Pool;
 use store::{Result, StoreError};
 
-/// Given out at most without another look at the disk: others may fill it too.
+/// Maximum number of bytes that are admitted without a new check: other programs may fill the disk.
 const PART_BYTES_MAX: u64 = 8 << 20;
-/// Bytes that a refused writer turns into chunks at a time, to see whether that helps.
+/// Bytes that a refused writer destages at a time to free journal space.
 const STEP_BYTES: u64 = 8 << 20;
 
-/// See the module's head.
+/// State of admission. See the module's head.
 pub(crate) struct Admission {
     pool: Arc<Pool>,
     levels: Arc<Levels>,
@@ -29,7 +31,7 @@ pub(crate) struct Admission {
     direct: Arc<DirectLanes>,
     restraint: Arc<Restraint>,
     checkpointer: Arc<Checkpointer>,
-    /// Of what was found free last, and is not given out.
+    /// Bytes of the last check that are not handed out yet.
     left_bytes: AtomicU64,
 }
 
@@ -53,26 +55,26 @@ impl Admission {
         }
     }
 
-    /// True if so many bytes are left of what was found free last.
+    /// Takes `bytes` from the last check. Returns false if fewer are left.
     pub fn is_admitted(&self, bytes: u64) -> bool {
         let take = |left: u64| left.checked_sub(bytes);
         self.left_bytes.fetch_update(Relaxed, Relaxed, take).is_ok()
     }
 
-    /// Returns when so many bytes may be written; `NoSpace` when there is no room for them, and
-    /// none comes of folding what the journal holds. The caller holds nothing.
+    /// Returns when `bytes` may be written. Fails with `NoSpace` if there is no space for them even
+    /// after applying the journal's writes. The caller must hold no locks.
     pub fn admit(&self, bytes: u64) -> Result<()> {
         if self.is_admitted(bytes) || self.finds_room(bytes) {
             return Ok(());
         }
-        // Who makes room says when it is worth waiting. What the journal takes without room to fold
-        // it would be in the way of trims.
+        // The thread that frees space decides whether waiting helps. Without it, the journal would
+        // take writes that cannot be applied and that block trims.
         self.restraint.hold_back();
         if self.finds_room(bytes) {
             return Ok(());
         }
         self.direct.settle()?;
-        // Not with the reserve: that is for who gives room back.
+        // Not with the reserve: it is for operations that free space.
         let is_room = self
             .pool
             .reserved()
@@ -88,7 +90,7 @@ impl Admission {
 
     fn finds_room(&self, bytes: u64) -> bool {
         let Some(reserved) = self.pool.reserved() else {
-            // Nobody knows: whoever writes is told when the disk is full.
+            // Free space is unknown: a write will fail when the disk is full.
             self.left_bytes.store(u64::MAX / 2, Relaxed);
             return true;
         };

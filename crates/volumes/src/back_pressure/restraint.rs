@@ -1,8 +1,10 @@
-//! Writers wait while room is made on the pool's disk, instead of filling it and failing.
+//! Makes writers wait while the server frees space on the pool's disk, instead of letting them fill
+//! it and fail.
 //!
-//! Invariant: who waits here holds no lock and has chosen no place for a chunk: the collector needs both.
-//! Nobody waits unless somebody who makes room has said that it is worth it; and then checkpoints and large
-//! writes wait, and small ones once the journal is full. Called by who writes to volumes; switched by the program.
+//! The write path waits here; the server switches it on and off.
+//! Invariant: a waiting writer holds no lock and has chosen no place for a chunk: garbage
+//! collection needs both. Writers wait only while the server frees space and says so. Then
+//! checkpoints and large writes wait, and small writes once the journal is full.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -10,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use store::Pool;
 
-/// Room comes back without a word: who waits looks so often.
+/// Free space is polled at this interval.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// See the module's head.
+/// State of the waiting. See the module's head.
 pub(crate) struct Restraint {
     pool: Arc<Pool>,
-    /// Less free than this, and writers wait; 0: they do not.
+    /// Writers wait while less space is free; 0: they do not wait.
     keep_free_bytes: AtomicU64,
     changed: Condvar,
     lock: Mutex<()>,
@@ -24,12 +26,12 @@ pub(crate) struct Restraint {
     waited_ns: AtomicU64,
 }
 
-/// How often writers waited for room on the disk, and how long.
+/// How often and how long writers waited for space on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestraintCounts {
-    /// Times that a writer waited.
+    /// Number of waits.
     pub waits: u64,
-    /// All of them together, nanoseconds, about.
+    /// Approximate sum of their durations, nanoseconds.
     pub waited_ns: u64,
 }
 
@@ -52,20 +54,20 @@ impl Restraint {
         }
     }
 
-    /// From now on writers wait while less than this is free; 0: they do not wait.
+    /// Makes writers wait while less than `bytes` are free; 0 ends that.
     pub fn keep_free(&self, bytes: u64) {
         self.keep_free_bytes.store(bytes, Relaxed);
         let _looking = self.lock.lock();
         self.changed.notify_all();
     }
 
-    /// True while writers should leave the rest of the disk to whoever makes room.
+    /// Returns true while writers should leave the free space to the server.
     pub fn is_held_back(&self) -> bool {
         let keep = self.keep_free_bytes.load(Relaxed);
         keep > 0 && self.pool.room().is_some_and(|room| room.free_bytes < keep)
     }
 
-    /// Returns when writers need not wait, or after so long, about. True: they still have to.
+    /// Waits until writers need not wait, for about `at_most`. Returns true if they still must.
     pub fn wait_while_held_back(&self, at_most: Duration) -> bool {
         let looks = at_most.as_millis() / LOOK_EVERY.as_millis();
         let mut looking = self.lock.lock();
@@ -78,7 +80,7 @@ impl Restraint {
         self.is_held_back()
     }
 
-    /// A writer waits for room. It must hold nothing: see the module's head.
+    /// Delays a writer until there is space. It must hold no locks: see the module's head.
     pub fn hold_back(&self) {
         let mut waited = Duration::ZERO;
         while self.wait_while_held_back(LOOK_EVERY) {

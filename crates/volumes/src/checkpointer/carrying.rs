@@ -1,9 +1,10 @@
-//! What a checkpoint cannot take is appended to the journal again, so that the slots that held it
-//! are free.
+//! Carries forward writes that a checkpoint cannot take: appends them to the journal again, so that
+//! their old slots become free.
 //!
-//! Invariant: a part is appended where nothing newer is, behind the gate, and is as new as it was:
-//! replay gives the same bytes with and without it. The commit that passes over the old records is
-//! made after a flush. Called by rounds.
+//! Checkpoints call this.
+//! Invariant: a part is appended only where no newer write is, behind the gate, and keeps its age:
+//! replay yields the same bytes with and without it. A flush precedes the commit that drops the old
+//! records.
 
 use super::super::kept::is_damage;
 use super::super::live::LiveVolume;
@@ -14,13 +15,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use store::Result;
 
-/// Where it is appended, and who is told what of it is lost.
+/// Journal to append to, and record of lost bytes.
 pub(super) struct Destination<'a> {
     pub journal: &'a Journal,
     pub losses: &'a Losses,
 }
 
-/// Carries what `frozen` has of a range.
+/// Carries forward the frozen pieces of a range.
 pub(super) fn carry(
     to: &Destination<'_>,
     volume: &LiveVolume,
@@ -40,13 +41,13 @@ pub(super) fn carry(
                 append(to, volume, &piece, &part, bytes.as_ref())?;
             }
         }
-        // Behind no lock of the volume.
+        // After the volume's locks are released.
         to.journal.write_out()?;
     }
     Ok(())
 }
 
-/// The bytes of a piece; `None` if they are lost.
+/// Reads the bytes of a piece; `None` if they are lost.
 fn bytes_of(to: &Destination<'_>, volume: &LiveVolume, piece: &Piece) -> Result<Option<Vec<u8>>> {
     let mut bytes = vec![0; usize::try_from(piece.len).unwrap_or_default()];
     match volume.fill_piece(piece, &mut bytes) {
@@ -59,7 +60,7 @@ fn bytes_of(to: &Destination<'_>, volume: &LiveVolume, piece: &Piece) -> Result<
     }
 }
 
-/// Where nothing newer covers the piece.
+/// Returns the parts of a piece that no newer write covers.
 fn uncovered(volume: &LiveVolume, piece: &Piece) -> Vec<Piece> {
     let (mut at, mut parts) = (piece.offset, Vec::new());
     let state = volume.state();
@@ -109,7 +110,7 @@ fn append_data(to: &Destination<'_>, volume: &LiveVolume, part: &Piece, data: &[
     enter(to, volume, part, &record, Source::Record { skip: 0 })
 }
 
-/// Whole chunks by their fingerprints, what is left at the ends by its bytes.
+/// Carries whole chunks by their fingerprints, and the partial chunks at both ends by their bytes.
 fn append_chunks(
     to: &Destination<'_>,
     volume: &LiveVolume,
@@ -163,7 +164,7 @@ fn enter(
     Ok(())
 }
 
-/// Reads of it fail until it is written again; nothing of the journal is needed for it.
+/// Marks a part as lost: reads fail until it is written again. The journal is not needed for it.
 fn enter_lost(to: &Destination<'_>, volume: &LiveVolume, part: &Piece) {
     volume.state_mut().active.insert(Piece {
         offset: part.offset,

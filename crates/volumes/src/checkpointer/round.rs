@@ -1,11 +1,12 @@
-//! A checkpoint round: frozen overlays become chunks, step by step, then one commit folds them in.
+//! One volume's part of a checkpoint: destages its frozen overlay into chunks, step by step, then
+//! applies them to the recipe.
 //!
-//! Invariant: until the commit stands the layers of every volume are what they were, so a round
-//! that fails can be done again; after it, each volume's root holds exactly its writes below the
-//! position at which it was frozen. Where the pool's disk has no room for all of them it holds those
-//! of the first part of the volume; the rest stays in the journal, which is read again from the
-//! oldest of the rest on: newer writes that the root has are written over themselves, in order.
-//! Called by the checkpointer, one step at a time.
+//! The checkpointer calls this, one step at a time.
+//! Invariant: the layers of the volume stay as they are until the commit is durable, so a failed
+//! checkpoint can start over. After the commit the root holds exactly the writes below the position
+//! of the freeze. If the disk lacks space, the root holds those of the first part of the volume.
+//! The rest stays in the journal, and replay starts at its oldest write: newer writes that the root
+//! has are then written again, in order.
 
 use super::super::backing::Backing;
 use super::super::decisions::Meters;
@@ -27,16 +28,16 @@ use units::{Fingerprint, JournalPosition};
 
 /// Random writes shorter than this are not looked up in the fingerprint index (DDFS, ATC'18).
 const PROBE_BYTES_MIN: u64 = 128 << 10;
-/// Chunks are stored together up to this size: as many pages as are hashed side by side.
+/// Chunks are stored in batches of up to this size: as many pages as are hashed together.
 const BATCH_BYTES: usize = TOGETHER << 12;
-/// What a changed node of a recipe takes, about: 256 chunks, and the way to it.
+/// Estimated size of a changed recipe node with its path: 256 chunks.
 const NODE_BYTES: u64 = 10 << 10;
-/// ... of so many chunks, as a shift.
+/// log2 of a node's chunks.
 const NODE_LOG2: u32 = 8;
-/// Longer runs of holes drop all places of the volume from the page cache at once.
+/// For longer runs the page cache forgets the whole volume at once.
 const FORGET_CHUNKS_MAX: u64 = 1 << 16;
 
-/// One volume of a round.
+/// One volume of a checkpoint.
 pub(crate) struct Member {
     backing: Arc<Backing>,
     pub volume: Arc<LiveVolume>,
@@ -48,32 +49,32 @@ pub(crate) struct Member {
     edits: Vec<ChunkRun>,
     /// First byte that is not destaged yet.
     cursor: u64,
-    /// Bytes from here on were looked at for how far to look for duplicates.
+    /// `unprobed` is decided for bytes below this one.
     probed_to: u64,
-    /// ... and are not looked up in the fingerprint index.
+    /// These bytes are not looked up in the fingerprint index.
     unprobed: bool,
-    /// The last chunk is cut at `len`: still to be done.
+    /// The chunk that the new size cuts is still to be done.
     cut: bool,
-    /// Ranges that cannot be taken, and why the first one cannot.
+    /// Ranges that cannot be taken, and the reason for the first.
     kept: Vec<Range<u64>>,
     why: Option<String>,
-    /// Chunks that are assembled and not stored yet: none between two steps.
+    /// Assembled chunks that are not stored yet; empty between steps.
     batch: Batch,
-    /// From this byte on there was no room: it stays in the journal.
+    /// From this byte on there was no space: these writes stay in the journal.
     rest: Option<u64>,
 }
 
-/// Neighbours in time, stored together.
+/// Chunks that are stored together.
 #[derive(Default)]
 struct Batch {
-    /// Number of each, and whether it is worth keeping in memory.
+    /// Number of each chunk, and whether it should stay in memory.
     chunks: Vec<(u64, bool)>,
-    /// Their bytes, one after another; what follows is memory for the next ones.
+    /// Their bytes, in order. The rest of the buffer is for the next chunks.
     bytes: Vec<u8>,
 }
 
 impl Member {
-    /// Freezes what the volume has in its active overlay. Writers wait for a pointer exchange.
+    /// Freezes the active overlay. Writers wait only while the overlay is exchanged.
     pub fn freeze(
         backing: &Arc<Backing>,
         tally: &Tally,
@@ -109,7 +110,7 @@ impl Member {
         }
     }
 
-    /// What was destaged is not sure to be stored: all of it is done again.
+    /// Forgets what was destaged: it may not be stored.
     pub fn start_over(&mut self, cut: bool) {
         self.edits.clear();
         self.batch.chunks.clear();
@@ -121,14 +122,14 @@ impl Member {
         self.cut = cut;
     }
 
-    /// True if the commit cuts the last chunk.
+    /// Returns true if the commit cuts the last chunk.
     pub fn cuts(&self) -> bool {
         let size = self.volume.state().size;
         self.len < size && !self.len.is_multiple_of(self.volume.chunk_bytes())
     }
 
-    /// Turns about `budget` bytes into chunks, and takes what they need at most from `room`; what
-    /// it is too little for stays. True when nothing is left.
+    /// Destages about `budget` bytes, and takes their maximum size from `room`. Writes that do not
+    /// fit stay frozen. Returns true when no more can be done.
     pub fn destage(&mut self, lane: &mut Lane, budget: u64, room: &mut u64) -> Result<bool> {
         let done = self.assemble_some(lane, budget, room)?;
         self.store_batch(lane)?;
@@ -169,7 +170,7 @@ impl Member {
                 self.store_batch(lane)?;
                 self.push(chunk, count, Fingerprint::HOLE);
                 self.cursor = zeroes_end;
-                // Holes cost a record each, not bytes.
+                // A hole costs a record, not bytes.
                 done += chunk_bytes;
                 continue;
             }
@@ -195,7 +196,8 @@ impl Member {
         Ok(false)
     }
 
-    /// Takes from `room` what a chunk of this piece needs at most. False when that is too little.
+    /// Takes the maximum size of a chunk of this piece from `room`. Returns false if `room` is too
+    /// small.
     fn takes(&self, chunk: u64, piece: &Piece, room: &mut u64) -> bool {
         let is_near =
             |edit: &ChunkRun| (edit.first + edit.count - 1) >> NODE_LOG2 == chunk >> NODE_LOG2;
@@ -205,7 +207,7 @@ impl Member {
         };
         let data = match piece.source {
             Source::Record { .. } | Source::Lost => self.volume.chunk_bytes(),
-            // Their ends may lie in chunks that are not theirs alone.
+            // Partial chunks at both ends are not counted: `Room` leaves a margin for them.
             Source::Zero | Source::Chunks(_) => 0,
         };
         let left = room.checked_sub(node + data);
@@ -213,13 +215,13 @@ impl Member {
         left.is_some()
     }
 
-    /// No write below is needed from the journal once the commit stands.
+    /// Returns the position below which the journal is not needed once the commit is durable.
     pub fn folded(&self) -> JournalPosition {
         let left = self.left().into_iter().filter_map(|piece| piece.needs());
         left.fold(self.frozen_at, Ord::min)
     }
 
-    /// What is frozen and not taken, because there was no room.
+    /// Returns the frozen pieces for which there was no space.
     fn left(&self) -> Vec<Piece> {
         let mut left = Vec::new();
         if let Some(from) = self.rest {
@@ -228,17 +230,18 @@ impl Member {
         left
     }
 
-    /// True when there was no room for all of it.
+    /// Returns true if there was no space for some of the writes.
     pub fn is_part(&self) -> bool {
         self.rest.is_some()
     }
 
-    /// True for the chunk that a shorter size cuts.
+    /// Returns true for the chunk that a smaller size cuts.
     fn cuts_chunk(&self, start: u64) -> bool {
         self.cuts() && self.len - start < self.volume.chunk_bytes()
     }
 
-    /// Looks how long the run of written bytes is that starts here.
+    /// Measures the run of written bytes that starts here, and chooses whether to look its chunks
+    /// up.
     fn choose_probe(&mut self, lane: &mut Lane, start: u64) -> Result<()> {
         let mut end = start;
         while end - start < PROBE_BYTES_MIN
@@ -266,8 +269,8 @@ impl Member {
         let bytes = batch.bytes.get_mut(start..).unwrap_or_default();
         match self.assemble(chunk, bytes) {
             Ok(resident) => batch.chunks.push((chunk, resident)),
-            // The bytes around the written ones are damaged. The write is kept in the journal
-            // until the chunk is overwritten or repaired; the rest of the round goes on.
+            // The bytes around the write are damaged. The write stays in the journal until the
+            // chunk is overwritten or repaired. The checkpoint continues.
             Err(e) if is_damage(&e) => self.keep(chunk, &e),
             Err(e) => return Err(e),
         }
@@ -308,7 +311,7 @@ impl Member {
         Ok(())
     }
 
-    /// The chunks that it has made so far.
+    /// Returns the chunks that were destaged so far.
     pub fn edits(&self) -> impl Iterator<Item = Fingerprint> + '_ {
         self.edits.iter().map(|edit| edit.fingerprint)
     }
@@ -329,8 +332,8 @@ impl Member {
         });
     }
 
-    /// The chunk's bytes with the frozen writes over the root's. True when all that was written
-    /// was in memory: then it is worth keeping there.
+    /// Builds a chunk from the root's bytes and the frozen writes. Returns true if all written
+    /// bytes were in memory: then the chunk should stay there.
     fn assemble(&self, chunk: u64, bytes: &mut [u8]) -> Result<bool> {
         let start = chunk << self.volume.log2;
         let end = start.saturating_add(bytes.len() as u64).min(self.len);
@@ -365,8 +368,8 @@ impl Member {
             .is_unwritten_resident(object, page, version)
     }
 
-    /// Stores the nodes of the new root. What lies below damaged nodes is kept; `None` when nothing
-    /// of the volume can be taken.
+    /// Stores the nodes of the new root. Changes below damaged nodes are kept back. Returns `None`
+    /// if nothing of the volume can be taken.
     pub fn fold(&mut self, session: &mut WriteSession) -> Result<Option<ObjectRoot>> {
         for _ in 0..2 {
             let mut damaged = false;
@@ -403,7 +406,7 @@ impl Member {
         )
     }
 
-    /// Takes the changes back whose way through the recipe is damaged.
+    /// Keeps back the changes whose path through the recipe is damaged.
     fn keep_unreachable(&mut self) {
         let root = self.volume.state().root;
         let log2 = self.volume.log2;
@@ -426,25 +429,25 @@ impl Member {
         self.kept.sort_unstable_by_key(|range| range.start);
     }
 
-    /// A chunk cannot be taken.
+    /// Keeps a chunk back.
     fn keep(&mut self, chunk: u64, why: &StoreError) {
         let start = chunk << self.volume.log2;
         self.kept.push(start..start + self.volume.chunk_bytes());
         self.why.get_or_insert_with(|| why.to_string());
     }
 
-    /// What of it cannot be taken, if so.
+    /// Returns the ranges that cannot be taken, if any.
     pub fn kept(&self) -> Option<Kept> {
         let why = self.why.as_deref()?;
         Some(Kept::new(&self.kept, why))
     }
 
-    /// True when the commit would change nothing of the volume.
+    /// Returns true if the commit would not change the volume.
     pub fn is_without_edits(&self) -> bool {
         self.edits.is_empty() && self.len == self.volume.state().size
     }
 
-    /// Appends to the journal again what cannot be taken. True when there was something.
+    /// Carries forward what cannot be taken. Returns true if there was anything.
     pub fn carry(&self, losses: &Losses) -> Result<bool> {
         let journal = &self.backing.journal;
         let to = Destination { journal, losses };
@@ -455,11 +458,11 @@ impl Member {
         Ok(!self.kept.is_empty())
     }
 
-    /// The commit stands: the volume reads through its new root.
+    /// Switches the volume to its new root after the commit.
     pub fn unfreeze(self, root: ObjectRoot) {
         let object = self.volume.object;
-        // No place may be entered while some are forgotten and the root is still the old one; until
-        // then the frozen overlay covers what the old root says of them.
+        // The page cache must not learn places while some are removed and the root is still the old
+        // one. Until the switch, the frozen overlay covers the places whose chunks change.
         self.volume.state_mut().aliasing = false;
         let chunks = |len: u64| len.div_ceil(self.volume.chunk_bytes());
         let size = self.volume.state().size;
@@ -498,8 +501,8 @@ impl Member {
         });
     }
 
-    /// The round is given up, or takes nothing of it: what was frozen is active again. `tried`: no
-    /// round need try again before somebody writes.
+    /// Makes the frozen writes active again, after an abort or because nothing can be taken.
+    /// `tried`: no checkpoint need try again before the next write.
     pub fn thaw(self, tried: bool) {
         let _shut = self.volume.shut();
         let mut state = self.volume.state_mut();

@@ -1,12 +1,12 @@
-//! How writers tell whoever drives checkpoints that there is work.
+//! Wakes the driver of checkpoints.
 //!
-//! Invariant: what was told while nobody waited is heard by who waits next. Called by back-pressure
-//! and the program.
+//! Back-pressure signals; the server's destager thread waits.
+//! Invariant: a signal without a waiting thread is kept for the next one that waits.
 
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
 
-/// See the module's head.
+/// The signal. See the module's head.
 #[derive(Default)]
 pub(crate) struct Signal {
     pressed: Mutex<bool>,
@@ -14,13 +14,13 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    /// There is work for the driver.
+    /// Signals that there is work.
     pub fn press(&self) {
         *self.pressed.lock() = true;
         self.work.notify_one();
     }
 
-    /// Waits until there is work, at most so long. True when there is.
+    /// Waits until there is work, at most `at_most`. Returns true if there is.
     pub fn wait_for_work(&self, at_most: Duration) -> bool {
         let mut pressed = self.pressed.lock();
         self.work
@@ -28,7 +28,7 @@ impl Signal {
         std::mem::replace(&mut *pressed, false)
     }
 
-    /// For shutting down: whoever waits for work stops waiting.
+    /// Ends all waits, for shutdown.
     pub fn wake(&self) {
         *self.pressed.lock() = true;
         self.work.notify_all();

@@ -1,21 +1,22 @@
 //! A few lanes that many writers share.
 //!
-//! Invariant: a lane has one user at a time; who wants all of them waits for those in use and keeps
-//! everybody else out meanwhile. A writer that finds all in use waits for one, since storing is
-//! computation; one that finds them kept by somebody who syncs does not. Called by direct writes.
+//! Direct writes call this.
+//! Invariant: a lane has one user at a time. A thread that takes all lanes waits for those in use
+//! and keeps other threads out. A writer that finds all lanes in use waits for one, because storing
+//! is computation. It does not wait for a thread that keeps them all, because that one syncs.
 
 use parking_lot::{Condvar, Mutex};
 use std::ops::{Deref, DerefMut};
 use store::Lane;
 
-/// Writers that can store chunks at the same time.
+/// Maximum number of writers that store chunks at the same time.
 const LANES: usize = 2;
 
-/// See the module's head.
+/// The lanes. See the module's head.
 #[derive(Default)]
 pub(super) struct Lanes {
     state: Mutex<State>,
-    /// A lane came back, or all did.
+    /// Signalled when a lane is returned, or all are.
     returned: Condvar,
 }
 
@@ -23,13 +24,13 @@ pub(super) struct Lanes {
 struct State {
     idle: Vec<Lane>,
     in_use: usize,
-    /// Somebody has all, or waits for it.
+    /// A thread has all lanes, or waits for them.
     kept: bool,
 }
 
 impl Lanes {
-    /// A lane that nobody uses, which is empty-handed when it is a new one; `None` while somebody
-    /// keeps all of them.
+    /// Takes a free lane, or a place for a new one. Waits while all are in use. Returns `None`
+    /// while a thread keeps all lanes.
     pub(super) fn one(&self) -> Option<OneLane<'_>> {
         let mut state = self.state.lock();
         loop {
@@ -45,7 +46,7 @@ impl Lanes {
         }
     }
 
-    /// All of them, when nobody else has any.
+    /// Takes all lanes. Waits for those in use.
     pub(super) fn all(&self) -> AllLanes<'_> {
         let mut state = self.state.lock();
         while state.kept {
@@ -60,7 +61,7 @@ impl Lanes {
     }
 }
 
-/// A lane while it is used; there is none yet when nobody has made it.
+/// A lane in use; `None` until its user creates it.
 pub(super) struct OneLane<'a> {
     home: &'a Lanes,
     pub(super) lane: Option<Lane>,
@@ -76,7 +77,7 @@ impl Drop for OneLane<'_> {
     }
 }
 
-/// All lanes while somebody keeps them.
+/// All lanes in use by one thread.
 pub(super) struct AllLanes<'a> {
     home: &'a Lanes,
     lanes: Vec<Lane>,

@@ -1,8 +1,9 @@
-//! Records in memory: what is appended, until it is written.
+//! A batch: appended records in memory until they are written.
 //!
-//! Invariant: the bytes stand where they will stand in the slot, plain, with room for the seal, and
-//! never change once appended: readers copy from a batch while it is being written. Headers are
-//! kept beside; the writer fills them in. Called by `state` and `writer`.
+//! `state` appends to it and `writer` writes it.
+//! Invariant: bytes stand where they will stand in the slot, unencrypted, with space for the seal.
+//! Appended bytes never change: readers copy from a batch while it is written. The writer adds the
+//! headers, which are stored separately until then.
 
 use super::Record;
 use super::slot_use::SlotUse;
@@ -10,20 +11,20 @@ use format::journal::{BATCH_HEADER_BYTES, BLOCK_BYTES, RECORD_HEADER_BYTES, Reco
 use std::sync::Arc;
 use units::JournalPosition;
 
-/// Some records of one slot, written together.
+/// Records of one slot that are written together.
 pub(super) struct Batch {
-    /// Where they go.
+    /// Use of the slot that receives them.
     pub(super) slot_use: Arc<SlotUse>,
     /// Position of the batch.
     pub(super) at: u64,
-    /// Header (zeroes) and records, without the padding.
+    /// Header (zeroes) and records, without padding.
     pub(super) bytes: Vec<u8>,
-    /// Where each record starts in `bytes`, ascending, and its header without checksum.
+    /// Offset of each record in `bytes`, ascending, and its header without checksum.
     pub(super) records: Vec<(usize, RecordHeader)>,
 }
 
 impl Batch {
-    /// An empty one; `capacity` is what it is expected to reach.
+    /// Creates an empty batch; `capacity` is its expected size.
     pub(super) fn new(
         slot_use: Arc<SlotUse>,
         at: u64,
@@ -41,17 +42,17 @@ impl Batch {
         }
     }
 
-    /// The position after the last record.
+    /// Returns the position after the last record.
     pub(super) fn end(&self) -> u64 {
         self.at + self.bytes.len() as u64
     }
 
-    /// The position after the padding.
+    /// Returns the position after the padding.
     pub(super) fn padded_end(&self) -> u64 {
         self.at + self.bytes.len().next_multiple_of(BLOCK_BYTES) as u64
     }
 
-    /// Appends a record; the caller saw that it fits.
+    /// Appends a record. The caller has checked that it fits.
     pub(super) fn push(&mut self, header: RecordHeader, record: &Record<'_>) -> JournalPosition {
         let start = self.bytes.len();
         let record_bytes = header.record_bytes(self.slot_use.header.seal);
@@ -70,7 +71,7 @@ impl Batch {
         JournalPosition(self.at + start as u64)
     }
 
-    /// Header and plain data of the record at this position.
+    /// Returns header and unencrypted data of the record at this position.
     pub(super) fn record(&self, at: JournalPosition) -> Option<(&RecordHeader, &[u8])> {
         let start = usize::try_from(at.0.checked_sub(self.at)?).ok()?;
         let found = self
@@ -82,7 +83,7 @@ impl Batch {
         Some((header, data))
     }
 
-    /// True when the position lies between its ends.
+    /// Returns true if the position lies in the batch.
     pub(super) fn covers(&self, at: JournalPosition) -> bool {
         (self.at..self.end()).contains(&at.0)
     }

@@ -1,26 +1,26 @@
-//! What a replay could not give although it was durable once.
+//! Damage: parts of the journal that were durable and cannot be replayed.
 //!
-//! Invariant: nothing that was acknowledged is missing without one of these. Called by `replay`;
-//! volumes read the fields, people the text.
+//! `replay` creates it. Volumes read the fields; users read the text.
+//! Invariant: no acknowledged record is missing without a report.
 
 use super::slot_use::slot_name;
 use format::journal::{RecordHeader, RecordKind};
 use std::fmt;
 use units::JournalPosition;
 
-/// A part of the journal that is not what was written.
+/// A damaged part of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalDamage {
-    /// The slot, when it is one.
+    /// Its slot, if it is in one.
     pub slot: Option<u32>,
-    /// Where what is damaged begins.
+    /// Start of the damaged range.
     pub at: JournalPosition,
-    /// Where it ends; what was replayed from between is sound, the rest is lost. Both are 0 when
-    /// all of a slot is lost and nothing says which positions it held.
+    /// End of the damaged range. Replayed records between both are sound; the others are lost. Both
+    /// are 0 if a whole slot is lost and its positions are unknown.
     pub end: JournalPosition,
-    /// The record that is lost, when its header can still be read: what it did to whose bytes.
+    /// Header of the lost record, if it is readable: the kind of change, its volume and range.
     pub record: Option<RecordHeader>,
-    /// How it shows.
+    /// Description of the damage.
     pub found: String,
 }
 

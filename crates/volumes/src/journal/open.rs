@@ -1,9 +1,15 @@
-//! Opening: which slots hold the journal, in which order, and where it ends.
+//! Opens a journal: finds its slots, their order, and where it ends.
 //!
-//! Invariant: the use with the highest first position is the last; from there the way leads back
-//! from header to header, each of which says where the one before ended. A use that nobody leads to
-//! is dead. What the last use may have had in the page cache only is durable before anybody acts on
-//! it. The next use begins above every position that can ever have been given. Called by recovery.
+//! ```text
+//! reach record, slot headers ─> chain of uses, newest back to `from` ─> walk each, replay
+//!      ─> write the tail again and sync ─> record losses and the end ─> ring, state, writer
+//! ```
+//!
+//! Recovery calls this. [`Journal::inspect`] uses the survey only.
+//! Invariant: the use with the highest first position is the last. From there, each header names
+//! the use before it and where that ended. Uses that no header names are dead. If the tail of the
+//! last use may be only in the system's page cache, it is made durable before any caller relies on
+//! it. The next use begins above every position that can have been used.
 
 use super::damage::JournalDamage;
 use super::reach::{self, Keeper};
@@ -28,15 +34,15 @@ use std::sync::Arc;
 use store::{Result, StoreError, StoreErrorKind};
 use units::{JournalPosition, PoolId};
 
-/// Smallest buffer: two batches of the largest record.
+/// Minimum size of the buffer: two batches of the largest record.
 const BUFFER_BYTES_MIN: usize = 4 * RECORD_DATA_BYTES_MAX;
 
 impl Journal {
-    /// Opens the journal, or makes one. Replays every sound record at or after `from` in order,
-    /// then goes on in a new slot: positions given from now on are above `from` and above all that
-    /// were ever written; see [`Journal::raise`] for others. The caller holds the pool's lock. What
-    /// was durable once and is not there any more is told in the second value. `Unsupported` when a later version wrote the journal; `Invalid` for
-    /// impossible options.
+    /// Opens the journal, or creates it. Replays every sound record at or after `from` in order,
+    /// then continues in a new slot. New positions are above `from` and above all that were ever
+    /// written; see [`Journal::raise`] for others. The caller holds the pool's lock. Also returns
+    /// damage: what was durable and is missing. Fails with `Unsupported` if a later version wrote
+    /// the journal, and with `Invalid` for impossible options.
     pub fn open(
         media: &Media,
         pool: PoolId,
@@ -59,13 +65,13 @@ impl Journal {
         if let Some((slot_use, walked)) = &last {
             settle(slot_use, walked)?;
         }
-        // The walk began with the last use, so it ended above its first position.
+        // The walk began with the last use, so it ended above that use's first position.
         let reached = reach.as_ref().map_or(0, |reach| reach.reached.0);
         let highest = from.0.max(ended.1.0).max(reached);
         let mut reach = Keeper::new(&site, reach);
         reach.lost(&damage);
-        // Before anything overwrites what shows a loss; and from now on all that was found is
-        // vouched for.
+        // Record the loss before new slots overwrite its evidence. The record also confirms as
+        // durable everything that was found.
         if reach.is_changed() || ended.1.0 > from.0.max(reached) {
             let slot = last
                 .as_ref()
@@ -87,7 +93,7 @@ impl Journal {
     }
 }
 
-/// What is there.
+/// Contents of the slots.
 pub(super) struct Survey {
     pub(super) damage: Vec<JournalDamage>,
     found: Vec<Arc<SlotUse>>,
@@ -99,14 +105,14 @@ pub(super) struct Survey {
     pub(super) reach: Option<ReachRecord>,
 }
 
-/// Reads all of it from `from` on; writes nothing.
+/// Reads everything from `from` on. Writes nothing.
 pub(super) fn survey(site: &Site, from: JournalPosition, replay: &mut Take<'_>) -> Result<Survey> {
-    // Before the slots: it only grows, also while somebody writes.
+    // Read before the slots: the recorded position only grows, even while another process writes.
     let recorded = reach::read(site)?;
     let mut damage = recorded.damage;
     let (found, ours) = find(site, &mut damage)?;
     let chain = chain(&found, from, &mut damage);
-    // What it vouches for, unless a root has it all.
+    // Ignore a record that a root has overtaken.
     let vouched = recorded.record.as_ref().filter(|r| r.reached > from);
     let (mut ended, mut last) = ((JournalPosition(0), from), None);
     let mut live = VecDeque::new();
@@ -186,8 +192,8 @@ pub(super) fn site(
     })
 }
 
-/// All authentic uses of this pool, in order of their positions; and the slots that are ours, those
-/// that were never used included.
+/// Returns all authentic uses of this pool in order of their positions, and the numbers of our
+/// slots, including unused ones.
 fn find(site: &Site, damage: &mut Vec<JournalDamage>) -> Result<(Vec<Arc<SlotUse>>, Vec<u32>)> {
     let entries = match site.disk.list(DIR) {
         Ok(entries) => entries,
@@ -242,7 +248,7 @@ fn find(site: &Site, damage: &mut Vec<JournalDamage>) -> Result<(Vec<Arc<SlotUse
     Ok((found, ours))
 }
 
-/// The uses that hold what is at or after `from`, in order, each with where it ended.
+/// Returns the uses that hold positions at or after `from`, in order, each with its end.
 fn chain(
     found: &[Arc<SlotUse>],
     from: JournalPosition,
@@ -275,7 +281,7 @@ fn chain(
                     record: None,
                     found: "the slot that held them is gone".to_owned(),
                 });
-                // What came before may still be there; nothing says where it ended.
+                // Older uses may still be there, but no header says where they ended.
                 (rest.get(..at).unwrap_or_default(), End::Open(previous.0))
             }
         };
@@ -283,8 +289,8 @@ fn chain(
     chain
 }
 
-/// Makes the tail of the last use durable: what we read may have been in the page cache only, and a
-/// sync that failed there may not be told to us. So it is written again, as it was read.
+/// Makes the tail of the last use durable by writing it again. What we read may be only in the
+/// system's page cache, and the kernel may have reported a failed sync of it to another process.
 fn settle(slot_use: &SlotUse, walked: &Ended) -> Result<()> {
     let file: &Arc<dyn DiskFile> = slot_use.file()?;
     let block = BLOCK_BYTES as u64;
@@ -310,11 +316,11 @@ fn settle(slot_use: &SlotUse, walked: &Ended) -> Result<()> {
     Ok(())
 }
 
-/// Slots beyond the number that is wanted now, when nothing of them is needed.
+/// Removes slots beyond the configured number that are not needed.
 fn remove_surplus(site: &Site, slots: &[u32], live: &VecDeque<Live>) {
     let is_live = |slot: &u32| live.iter().any(|l| l.slot_use.header.slot == *slot);
     for slot in slots.iter().filter(|n| **n >= site.slots && !is_live(n)) {
-        // It only takes space; the next one to open tries again.
+        // A failure costs space only; the next open tries again.
         let _ = site.disk.remove(&slot_name(*slot));
     }
 }

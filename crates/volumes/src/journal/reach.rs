@@ -1,10 +1,11 @@
-//! How far the journal is known to reach, recorded apart from it: whoever opens it can tell that
-//! flushed batches are missing.
+//! Reach record: how far the journal is known to reach, stored outside the slots. With it, opening
+//! notices that flushed batches are missing.
 //!
-//! Invariant: a record says only what was durable when it was written, so no crash makes it wrong.
-//! A flush in a slot use is acknowledged after a record that names the use, and every
-//! [`SYNCS_BETWEEN`]th after one that names how far. Both files are written and synced one after
-//! the other: one of them is whole. Called by opening, the writer, and whoever acknowledges losses.
+//! Opening and the writer call this. So does the acknowledgement of losses.
+//! Invariant: a record names only what was durable when it was written, so no crash makes it wrong.
+//! The first flush in a slot use is acknowledged after a record that names the use. After that,
+//! every [`SYNCS_BETWEEN`]th flush is acknowledged after a record that names its position. Both
+//! files are written and synced one after the other, so one of them is always intact.
 
 use super::Site;
 use super::damage::JournalDamage;
@@ -18,22 +19,22 @@ use media::{Barrier, MediaError, MediaErrorKind, Need};
 use store::Result;
 use units::{JournalPosition, VolumeId};
 
-/// The two files.
+/// Names of the two files.
 pub(super) const NAMES: [&str; 2] = ["journal-reach.0", "journal-reach.1"];
-/// Flushes that may follow the last record of a slot use; a crash and damage together can hide
-/// them.
+/// Maximum number of flushes after the last record of a slot use. A crash and damage together can
+/// hide these.
 pub(super) const SYNCS_BETWEEN: u32 = 64;
-/// Seals the record; the salt is new each time.
+/// Nonce that seals the record; the salt is new each time.
 const NONCE: [u8; 12] = [0xfe; 12];
 
-/// What the files say.
+/// Contents of the files.
 pub(super) struct Found {
     pub(super) record: Option<ReachRecord>,
-    /// Of files that are there and say nothing.
+    /// Damage of files that exist and cannot be decoded.
     pub(super) damage: Vec<JournalDamage>,
 }
 
-/// Reads both files. `Unsupported` when a later version wrote one.
+/// Reads both files. Fails with `Unsupported` if a later version wrote one.
 pub(super) fn read(site: &Site) -> Result<Found> {
     let mut found = Found {
         record: None,
@@ -55,7 +56,8 @@ pub(super) fn read(site: &Site) -> Result<Found> {
             Err(why) => found.damage.push(whole_journal(&format!("{name}: {why}"))),
         }
     }
-    // While one is whole nothing is lost: the next record writes both. A crash may leave one.
+    // Nothing is lost while one file is intact: the next record replaces both. A crash may leave
+    // one.
     if found.record.is_some() || missing == NAMES.len() {
         found.damage.clear();
     } else if let Some(damage) = found.damage.first_mut() {
@@ -78,7 +80,7 @@ fn read_one(site: &Site, name: &str) -> Result<std::result::Result<Option<ReachR
         Err(e) if e.kind == MediaErrorKind::Io => return Ok(Err(e.to_string())),
         Err(e) => return Err(e.into()),
     }
-    // Made and never written: a crash leaves that.
+    // A crash leaves a file that was created and never written.
     if bytes.iter().all(|b| *b == 0) {
         return Ok(Ok(None));
     }
@@ -110,19 +112,19 @@ fn whole_journal(found: &str) -> JournalDamage {
     }
 }
 
-/// Keeps the record.
+/// Keeps the record up to date.
 pub(super) struct Keeper {
     record: ReachRecord,
-    /// The files are there, and so are their names.
+    /// The files exist, and their names are durable.
     named: bool,
     /// Syncs of slots since the last record.
     syncs: u32,
-    /// Losses changed since.
+    /// Losses changed since the last record.
     changed: bool,
 }
 
 impl Keeper {
-    /// Goes on from what was found.
+    /// Continues from the record that was found.
     pub(super) fn new(site: &Site, found: Option<ReachRecord>) -> Self {
         let record = found.unwrap_or(ReachRecord {
             sequence: 0,
@@ -145,17 +147,17 @@ impl Keeper {
         }
     }
 
-    /// Everything below is recorded to be durable.
+    /// Returns the position below which everything is recorded as durable.
     pub(super) fn reached(&self) -> JournalPosition {
         self.record.reached
     }
 
-    /// Writes that are lost until somebody acknowledges it, and how many found no room.
+    /// Returns the losses that no user has acknowledged, and how many did not fit.
     pub(super) fn losses(&self) -> (Vec<ReachRange>, u32) {
         (self.record.losses.clone(), self.record.more_losses)
     }
 
-    /// Remembers what is lost.
+    /// Adds losses.
     pub(super) fn lost(&mut self, damage: &[JournalDamage]) {
         for damage in damage {
             let range = match &damage.record {
@@ -178,14 +180,14 @@ impl Keeper {
         }
     }
 
-    /// Somebody knows of the losses.
+    /// Removes the losses, because a user acknowledged them.
     pub(super) fn acknowledge(&mut self) {
         self.changed |= !self.record.losses.is_empty();
         self.record.losses.clear();
         self.record.more_losses = 0;
     }
 
-    /// The journal ends here, as whoever opens it found.
+    /// Sets the end of the journal that opening found.
     pub(super) fn ends_at(&mut self, first: JournalPosition, end: JournalPosition, slot: u32) {
         (self.record.first, self.record.reached) = (first, end);
         self.record.slot = slot;
@@ -193,13 +195,13 @@ impl Keeper {
         self.record.more_volumes = false;
     }
 
-    /// Losses that are not recorded yet.
+    /// Returns true if losses are not recorded yet.
     pub(super) fn is_changed(&self) -> bool {
         self.changed
     }
 
-    /// A slot was synced, up to `durable`. Records it when that is due; `now`: in any case. True
-    /// when both files were written and synced.
+    /// Notes that a slot was synced up to `durable`. Writes the record if it is due, or if `now`.
+    /// Returns true if both files were written and synced.
     pub(super) fn synced(
         &mut self,
         site: &Site,
@@ -221,7 +223,7 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Both files, one after the other.
+    /// Writes both files, one after the other.
     pub(super) fn write(&mut self, site: &Site) -> Result<()> {
         self.record.sequence = self.record.sequence.saturating_add(1);
         if site.seal == Seal::Aes256Gcm {
@@ -238,7 +240,8 @@ impl Keeper {
         }
         for name in NAMES {
             let file = site.disk.open(name, false)?;
-            // The first record takes a block; a later one none, or one where files are not written over.
+            // The first record takes a block. Later ones take none, unless the file system never
+            // overwrites in place.
             let write = || file.write_at(0, &bytes);
             match site.blobs.reserve() {
                 Some(reserve) => reserve.with_room(bytes.len() as u64, Need::Deletion, write)?,
@@ -251,8 +254,7 @@ impl Keeper {
     }
 }
 
-/// Makes the files and their names durable; also those that a process left which did not live to
-/// sync them.
+/// Makes the files and their names durable, including names that a crashed process left unsynced.
 fn name(site: &Site) -> std::result::Result<(), MediaError> {
     for name in NAMES {
         match site.disk.create_new(name) {
@@ -264,7 +266,7 @@ fn name(site: &Site) -> std::result::Result<(), MediaError> {
     site.disk.sync_dir("", Barrier::ReachNamesBeforeUse)
 }
 
-/// What is missing when a slot use that flushes reached is gone, or ends too early.
+/// Describes what is missing if a slot use that flushes reached is missing or ends too early.
 pub(super) fn missing(
     record: &ReachRecord,
     at: JournalPosition,
@@ -294,16 +296,16 @@ pub(super) fn missing(
     list
 }
 
-/// An acknowledged write that is lost, for people and programs.
+/// A lost acknowledged write, for users and programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostWrites {
-    /// Whose, when that is known.
+    /// Its volume, if known.
     pub volume: Option<VolumeId>,
     /// First byte or chunk.
     pub start: u64,
-    /// Bytes or chunks.
+    /// Number of bytes or chunks.
     pub len: u64,
-    /// Counted in chunks.
+    /// True if `start` and `len` count chunks.
     pub is_chunks: bool,
 }
 

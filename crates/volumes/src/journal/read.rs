@@ -1,7 +1,7 @@
-//! Reading one record back: from memory while it waits there, else from its slot.
+//! Reads one record: from memory while it waits there, otherwise from its slot.
 //!
-//! Invariant: bytes from the device were verified, whole record and all, before any is given.
-//! Called by volumes for bytes that are neither folded nor in the page cache.
+//! Volumes call this for writes that are neither applied nor in the page cache.
+//! Invariant: a whole record from the device is verified before any of its bytes is returned.
 
 use super::Journal;
 use super::batch::Batch;
@@ -13,9 +13,10 @@ use store::{Result, StoreError, StoreErrorKind};
 use units::JournalPosition;
 
 impl Journal {
-    /// Data of a write record, from `skip` bytes into it. One device read at most when `into`
-    /// reaches the record's end, else two. `NotFound` when the position was trimmed, also while we
-    /// read: look again where the bytes are now. `Corruption` when they are damaged.
+    /// Reads data of a write record from byte `skip` on. Needs one device read if `into` reaches
+    /// the record's end, otherwise at most two. Fails with `NotFound` if the position was trimmed,
+    /// also during the read: the caller must look up again where the bytes are. Fails with
+    /// `Corruption` if they are damaged.
     pub fn read(&self, position: JournalPosition, skip: usize, into: &mut [u8]) -> Result<()> {
         let state = self.state.lock();
         let trimmed = position.0 < state.trimmed;
@@ -30,7 +31,7 @@ impl Journal {
                 drop(state);
                 let slot_use = slot_use.ok_or_else(|| gone(position))?;
                 let result = from_slot(&slot_use, position, skip, into);
-                // The slot may have been trimmed and used again while we read.
+                // The slot may have been trimmed and reused during the read.
                 if self.state.lock().trimmed > position.0 {
                     return Err(gone(position));
                 }
@@ -57,7 +58,7 @@ fn from_slot(
     };
     let room = slot_use.limit().saturating_sub(at.0);
     let room = usize::try_from(room).unwrap_or(usize::MAX);
-    // Right when the caller wants all of the record, or its end; headers are not known before.
+    // Right if the caller wants the whole record, or its end. The header is not known yet.
     let tag = slot_use.key.as_ref().map_or(0, |_| TAG_BYTES);
     let guess = RECORD_HEADER_BYTES + skip.saturating_add(into.len()).saturating_add(tag);
     let mut bytes = vec![0; guess.min(room)];

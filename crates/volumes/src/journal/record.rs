@@ -1,49 +1,50 @@
-//! What is journalled: the records as volumes see them.
+//! Journal records as volumes see them.
 //!
+//! Volumes, `state` and `replay` use this.
 //! Invariant: a record that breaks the limits of the format gets no header, so it is never
-//! appended. Called by volumes, `state` and `replay`.
+//! appended.
 
 use format::journal::{RECORD_DATA_BYTES_MAX, RecordHeader, RecordKind};
 use store::{Result, StoreError, StoreErrorKind};
 use units::{Fingerprint, VolumeId};
 
-/// What happened to a volume.
+/// A change of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// New bytes.
     Write {
-        /// Whose.
+        /// The volume.
         volume: VolumeId,
-        /// First byte of the volume.
+        /// First byte in the volume.
         offset_bytes: u64,
-        /// 1 to 64 KiB.
+        /// 1 byte to 64 KiB.
         data: &'a [u8],
     },
-    /// Bytes that are zero from now on: discard and write-zeroes.
+    /// Bytes that become zero: discard and write-zeroes.
     Zero {
-        /// Whose.
+        /// The volume.
         volume: VolumeId,
-        /// First byte of the volume.
+        /// First byte in the volume.
         offset_bytes: u64,
         /// At least 1.
         len_bytes: u64,
     },
     /// Chunks that were stored in containers directly.
     Chunks {
-        /// Whose.
+        /// The volume.
         volume: VolumeId,
-        /// Number of the first one in the volume.
+        /// Number of the first chunk in the volume.
         chunk_first: u64,
-        /// 1 to 2048, in order.
+        /// 1 to 2048 fingerprints, in order.
         fingerprints: &'a [Fingerprint],
     },
 }
 
 impl Record<'_> {
-    /// Most bytes of one write.
+    /// Maximum size of one write, bytes.
     pub const DATA_BYTES_MAX: usize = RECORD_DATA_BYTES_MAX;
 
-    /// Its header; `Invalid` when it breaks the limits.
+    /// Returns its header. Fails with `Invalid` if the record breaks the limits.
     pub(super) fn header(&self) -> Result<RecordHeader> {
         let (kind, volume, start, len, data_bytes) = match *self {
             Self::Write {

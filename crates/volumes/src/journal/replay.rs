@@ -1,9 +1,10 @@
-//! Walking through the records of one use of a slot.
+//! Walks through the records of one use of a slot.
 //!
+//! `open` calls this.
 //! Invariant: the first batch or record that does not verify ends the journal, unless it is known
-//! to have been durable: then it is damage, is told as such, and the walk goes on behind it. Known
-//! to have been durable is what the next slot's header says came before it, and what the header of
-//! any later batch of the same use says. Called by `open`.
+//! to have been durable. Then it is damage: it is reported, and the walk continues after it. The
+//! header of the next slot, later batch headers of this use, and the reach record name what was
+//! durable.
 
 use super::Record;
 use super::damage::JournalDamage;
@@ -17,23 +18,23 @@ use format::journal::{
 use store::Result;
 use units::{Fingerprint, JournalPosition};
 
-/// Takes what is replayed.
+/// Receives replayed records.
 pub(super) type Take<'a> = dyn FnMut(JournalPosition, Record<'_>) -> Result<()> + 'a;
 
-/// Where a use ended, as far as others know.
+/// Where a use ended, as far as other headers say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// There: a later use says so.
+    /// At this position: a later use says so.
     Known(u64),
-    /// Where the first record does not verify; below this, anyhow.
+    /// At the first record that does not verify, and below this position.
     Open(u64),
 }
 
 /// Where a walk ended.
 pub(super) struct Ended {
-    /// The position after the last record.
+    /// Position after the last record.
     pub(super) at: u64,
-    /// Everything of this use below is known to be durable; its first position when nothing is.
+    /// Everything of this use below is known to be durable; its first position if nothing is.
     pub(super) durable: u64,
 }
 
@@ -41,29 +42,30 @@ pub(super) struct Ended {
 pub(super) struct Walk<'a, 'b> {
     slot_use: &'a SlotUse,
     slot: SlotReader<'a>,
-    /// Records below are passed over.
+    /// Records below are skipped.
     from: u64,
     take: &'a mut Take<'b>,
     damage: &'a mut Vec<JournalDamage>,
     /// Everything below was durable.
     durable: u64,
-    /// Later batches were asked.
+    /// Later batches were searched for a higher `durable`.
     asked: bool,
     data: Vec<u8>,
     fingerprints: Vec<Fingerprint>,
 }
 
-/// What became of a record.
+/// Result of reading a record.
 enum Found {
     Sound(RecordHeader),
-    /// Nothing of it can be believed.
+    /// The header is not valid.
     NoRecord(FormatError),
-    /// The header is right, the data is not.
+    /// The header is valid, the data is not.
     NoData(RecordHeader, Unsound),
 }
 
 impl<'a, 'b> Walk<'a, 'b> {
-    /// From the use's first position on. Everything below `durable` is known to have been durable.
+    /// Creates a walk from the use's first position on. Everything below `durable` is known to have
+    /// been durable.
     pub(super) fn new(
         slot_use: &'a SlotUse,
         bytes: SlotBytes,
@@ -85,7 +87,7 @@ impl<'a, 'b> Walk<'a, 'b> {
         }
     }
 
-    /// Walks to where the use ended.
+    /// Walks to the end of the use.
     pub(super) fn run(mut self, end: End) -> Result<Ended> {
         let room = self.slot_use.limit();
         let limit = match end {
@@ -132,8 +134,9 @@ impl<'a, 'b> Walk<'a, 'b> {
         }
     }
 
-    /// What can still be had of a batch whose header is damaged; where the next one starts. All of
-    /// it is told to be damaged: zeroes at its end may be its padding, or records that are gone.
+    /// Replays what is left of a batch whose header is damaged, and returns where the next batch
+    /// starts. The whole batch is reported as damaged: zeroes at its end may be padding or lost
+    /// records.
     fn salvage(&mut self, at: u64, found: &FormatError) -> Result<u64> {
         let next = self
             .slot
@@ -143,14 +146,14 @@ impl<'a, 'b> Walk<'a, 'b> {
         Ok(next)
     }
 
-    /// The records of a batch, with padding behind them if so; where the journal ends when it ends
-    /// here.
+    /// Replays the records of a batch, followed by padding if `padded`. Returns the end of the
+    /// journal if it ends here.
     fn records(&mut self, mut at: u64, end: u64, padded: bool) -> Result<Option<u64>> {
         while at < end {
             let seal = self.slot_use.header.seal;
             at = match self.record(at, end)? {
                 Found::Sound(header) => at + header.record_bytes(seal) as u64,
-                // Nobody who has the key wrote this: no crash does it either.
+                // A writer without the key made this: no crash can.
                 Found::NoData(header, found @ Unsound::Seal) => {
                     let next = at + header.record_bytes(seal) as u64;
                     self.lost(at, next, Some(header), &found);
@@ -224,7 +227,8 @@ impl<'a, 'b> Walk<'a, 'b> {
         Ok(Found::Sound(header))
     }
 
-    /// True when what stood here was durable. Asks all later batches, once.
+    /// Returns true if the bytes at `at` were durable. The first doubtful position searches all
+    /// later batches.
     fn was_durable(&mut self, at: u64) -> Result<bool> {
         if at >= self.durable && !self.asked {
             self.asked = true;
@@ -233,7 +237,7 @@ impl<'a, 'b> Walk<'a, 'b> {
         Ok(at < self.durable)
     }
 
-    /// Notes damage, unless nobody needs what is lost.
+    /// Reports damage, unless the lost positions are not needed.
     fn lost(
         &mut self,
         at: u64,
@@ -257,7 +261,7 @@ impl<'a, 'b> Walk<'a, 'b> {
         });
     }
 
-    /// The journal ends where the device cannot give what is there: no crash does that.
+    /// Reports unreadable blocks at the end of the journal: a crash does not cause these.
     fn ends_unreadable(&mut self, at: u64, next: u64) {
         if self.slot.is_unreadable(at, next) {
             self.lost(at, next, None, &"cannot be read");

@@ -1,7 +1,8 @@
-//! Which slot holds which positions, and which ones are free.
+//! Ring of slots: which slot holds which positions, and which are free.
 //!
-//! Invariant: uses stand in the order of their positions; a slot is in at most one of them; the
-//! last one takes what is appended, once there is one of this process. No I/O. Called by `state`.
+//! `state` calls this.
+//! Invariant: uses are ordered by position. A slot is in at most one use. The last use receives
+//! appended records, once it belongs to this process. No I/O.
 
 use super::slot_use::SlotUse;
 use format::journal::BLOCK_BYTES;
@@ -9,33 +10,33 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use units::JournalPosition;
 
-/// Most slots: their names have at least two digits and few more.
+/// Maximum number of slots: their names have at least two digits and few more.
 pub(super) const SLOTS_MAX: u64 = 4096;
 
 /// A slot whose records are needed.
 pub(super) struct Live {
     pub(super) slot_use: Arc<SlotUse>,
-    /// The position after its last batch.
+    /// Position after its last batch.
     pub(super) end: u64,
 }
 
-/// See the module's head.
+/// The ring. See the module's head.
 pub(super) struct Ring {
     slots: u32,
     slot_bytes: u64,
     live: VecDeque<Live>,
-    /// The last use is of this process: it takes what is appended.
+    /// The last use belongs to this process and receives appended records.
     appending: bool,
-    /// Slot of the last use; the next one is sought after it.
+    /// Slot of the last use; the search for the next one starts after it.
     last_slot: u32,
-    /// Where the next use begins, while there is none of this process.
+    /// Position at which the first use of this process begins.
     base: u64,
-    /// First position of the use where the journal ended before, and where.
+    /// Where the journal ended at opening: first position of that use, and its end.
     ended: (JournalPosition, JournalPosition),
 }
 
 impl Ring {
-    /// With what was found; the next use begins at `base`.
+    /// Creates a ring of the uses that were found. The next use begins at `base`.
     pub(super) fn new(
         slots: u32,
         slot_bytes: u64,
@@ -55,13 +56,13 @@ impl Ring {
         }
     }
 
-    /// The use that takes what is appended.
+    /// Returns the use that receives appended records.
     pub(super) fn current(&self) -> Option<&Arc<SlotUse>> {
         let last = self.live.back().filter(|_| self.appending)?;
         Some(&last.slot_use)
     }
 
-    /// The slot that would be used next.
+    /// Returns the slot that would be used next.
     pub(super) fn next_free(&self) -> Option<u32> {
         let after = |n: u32| self.last_slot.checked_add(n)?.checked_rem(self.slots);
         (1..=self.slots)
@@ -69,13 +70,13 @@ impl Ring {
             .find(|slot| self.live.iter().all(|l| l.slot_use.header.slot != *slot))
     }
 
-    /// The first of so many slots beyond the ring's own that is free.
+    /// Returns the first free slot among `count` extra ones.
     pub(super) fn next_extra(&self, count: u32) -> Option<u32> {
         (self.slots..self.slots.saturating_add(count))
             .find(|slot| self.live.iter().all(|l| l.slot_use.header.slot != *slot))
     }
 
-    /// Where the next use begins, and what its header says of the one before.
+    /// Returns where the next use begins, and what its header says about the use before it.
     pub(super) fn next(&self) -> (u64, JournalPosition, JournalPosition) {
         match self.live.back().filter(|_| self.appending) {
             Some(last) => {
@@ -95,7 +96,7 @@ impl Ring {
         self.live.push_back(Live { slot_use, end });
     }
 
-    /// The next use begins at `above` at least. Without effect once there is one.
+    /// Makes the next use begin at `above` or higher. No effect once this process has begun a use.
     pub(super) fn raise(&mut self, above: u64) -> u64 {
         if !self.appending {
             self.base = self.base.max(above.next_multiple_of(BLOCK_BYTES as u64));
@@ -103,21 +104,21 @@ impl Ring {
         self.base
     }
 
-    /// The current use reaches so far.
+    /// Moves the end of the current use.
     pub(super) fn extend(&mut self, end: u64) {
         if let Some(last) = self.live.back_mut() {
             last.end = last.end.max(end);
         }
     }
 
-    /// The use that holds a position.
+    /// Returns the use that holds a position.
     pub(super) fn find(&self, at: JournalPosition) -> Option<&Arc<SlotUse>> {
         let above = self.live.partition_point(|l| l.slot_use.first() <= at.0);
         let live = self.live.get(above.checked_sub(1)?)?;
         (at.0 < live.end).then_some(&live.slot_use)
     }
 
-    /// Frees uses that end at or below `before`; never the one that takes what is appended.
+    /// Frees uses that end at or below `before`, but never the one that receives records.
     pub(super) fn free(&mut self, before: u64) {
         let kept = usize::from(self.appending);
         while self.live.len() > kept && self.live.front().is_some_and(|l| l.end <= before) {
@@ -125,7 +126,7 @@ impl Ring {
         }
     }
 
-    /// Bytes of slots that cannot be used again yet, and of the current one so far.
+    /// Returns the bytes of slots that cannot be reused yet, and of the current one so far.
     pub(super) fn used_bytes(&self) -> u64 {
         let block = BLOCK_BYTES as u64;
         let whole = self.live.len().saturating_sub(usize::from(self.appending)) as u64;
@@ -136,7 +137,7 @@ impl Ring {
             .saturating_add(current)
     }
 
-    /// Bytes of all slots.
+    /// Returns the size of all slots, bytes.
     pub(super) fn bytes_max(&self) -> u64 {
         u64::from(self.slots).saturating_mul(self.slot_bytes)
     }

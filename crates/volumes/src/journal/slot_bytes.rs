@@ -1,30 +1,32 @@
-//! A slot as a replay reads it: through a window, and around what the device cannot give.
+//! Bytes of a slot for replay: read through a window, and around blocks that the device cannot
+//! read.
 //!
-//! Invariant: what is behind the file's end, or cannot be read, reads as zeroes (which verify as
-//! nothing); the latter is remembered. Called by `open` and `replay`.
+//! `open` and `replay` call this.
+//! Invariant: bytes past the end of the file and unreadable blocks read as zeroes, which never
+//! verify. Unreadable blocks are recorded.
 
 use format::journal::BLOCK_BYTES;
 use media::{DiskFile, MediaErrorKind};
 use std::sync::Arc;
 use store::Result;
 
-/// Read at once by who reads all of a slot.
+/// Window of a reader that reads the whole slot, bytes.
 pub(super) const WINDOW_BYTES: usize = 1 << 20;
 
-/// See the module's head.
+/// A slot's bytes. See the module's head.
 pub(super) struct SlotBytes {
     file: Arc<dyn DiskFile>,
-    /// Bytes that the file has.
+    /// Size of the file, bytes.
     len: u64,
     window: Vec<u8>,
     window_bytes: usize,
     start: u64,
-    /// Starts of blocks that the device cannot give.
+    /// Offsets of unreadable blocks.
     unreadable: Vec<u64>,
 }
 
 impl SlotBytes {
-    /// Nothing is read yet; then `window_bytes` at once.
+    /// Creates a reader that reads `window_bytes` at once.
     pub(super) fn new(file: Arc<dyn DiskFile>, window_bytes: usize) -> Result<Self> {
         Ok(Self {
             len: file.len()?,
@@ -36,7 +38,7 @@ impl SlotBytes {
         })
     }
 
-    /// `len` bytes at `offset`.
+    /// Returns `len` bytes at `offset`.
     pub(super) fn get(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         let inside = offset
             .checked_sub(self.start)
@@ -50,7 +52,7 @@ impl SlotBytes {
         Ok(bytes.unwrap_or_default())
     }
 
-    /// True when a block in this range could not be read.
+    /// Returns true if a block in this range could not be read.
     pub(super) fn is_unreadable(&self, offset: u64, end: u64) -> bool {
         let block = BLOCK_BYTES as u64;
         self.unreadable
@@ -73,7 +75,7 @@ impl SlotBytes {
             Err(e) if e.kind == MediaErrorKind::Io => {}
             Err(e) => return Err(e.into()),
         }
-        // Around what is bad, block by block.
+        // Read block by block, to skip the bad ones.
         let mut offset = start;
         for block in there.chunks_mut(BLOCK_BYTES) {
             match self.file.read_at(offset, block) {

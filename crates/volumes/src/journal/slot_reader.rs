@@ -1,7 +1,8 @@
-//! Headers of batches and records by their positions, and the search for the next good one.
+//! Reads headers of batches and records by position, and searches for the next valid one.
 //!
-//! Invariant: what is returned verified at its place and ends within its slot; every search goes
-//! forward and ends at a given position. Called by `replay`.
+//! `replay` calls this.
+//! Invariant: a returned header verified at its place and ends within its slot. Every search goes
+//! forward and ends at a given position.
 
 use super::slot_bytes::SlotBytes;
 use super::slot_use::SlotUse;
@@ -14,22 +15,22 @@ use units::JournalPosition;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// A header, or what is wrong with it.
+/// A header, or why it is not valid.
 type Verified<T> = std::result::Result<T, FormatError>;
 
-/// See the module's head.
+/// Reader of one slot use. See the module's head.
 pub(super) struct SlotReader<'a> {
     slot_use: &'a SlotUse,
     bytes: SlotBytes,
 }
 
 impl<'a> SlotReader<'a> {
-    /// Of one use.
+    /// Creates a reader of one use.
     pub(super) fn new(slot_use: &'a SlotUse, bytes: SlotBytes) -> Self {
         Self { slot_use, bytes }
     }
 
-    /// The batch at a position.
+    /// Returns the batch header at a position.
     pub(super) fn batch(&mut self, at: u64) -> Result<Verified<BatchHeader>> {
         let slot_use = self.slot_use;
         let bytes = self.bytes.get(slot_use.offset(at), BATCH_HEADER_BYTES)?;
@@ -45,7 +46,7 @@ impl<'a> SlotReader<'a> {
         }))
     }
 
-    /// The header of a record that ends at `end` at the latest.
+    /// Returns the header of a record that ends at or before `end`.
     pub(super) fn record(&mut self, at: u64, end: u64) -> Result<Verified<RecordHeader>> {
         let slot_use = self.slot_use;
         let seal = slot_use.header.seal;
@@ -62,14 +63,15 @@ impl<'a> SlotReader<'a> {
         }))
     }
 
-    /// Stored data of a record, not verified.
+    /// Returns a record's stored data, not verified.
     pub(super) fn data(&mut self, at: u64, header: &RecordHeader) -> Result<&[u8]> {
         let offset = self.slot_use.offset(at) + RECORD_HEADER_BYTES as u64;
         let len = header.stored_bytes(self.slot_use.header.seal);
         self.bytes.get(offset, len)
     }
 
-    /// The highest position that a batch at or after `at` knows to be durable; 0 without one.
+    /// Returns the highest durable position that any batch at or after `at` names; 0 if there is
+    /// none.
     pub(super) fn durable_after(&mut self, at: u64) -> Result<u64> {
         let (mut durable, mut later) = (0, at.next_multiple_of(BLOCK));
         while later < self.slot_use.limit() {
@@ -81,7 +83,7 @@ impl<'a> SlotReader<'a> {
         Ok(durable)
     }
 
-    /// Where the first batch from `at` on stands, or `end`.
+    /// Returns the position of the first valid batch from `at` on, or `end`.
     pub(super) fn next_batch(&mut self, mut at: u64, end: u64) -> Result<u64> {
         while at < end && self.batch(at)?.is_err() {
             at += BLOCK;
@@ -89,7 +91,7 @@ impl<'a> SlotReader<'a> {
         Ok(at.min(end))
     }
 
-    /// Where the first record from `at` on stands, or `end`.
+    /// Returns the position of the first valid record from `at` on, or `end`.
     pub(super) fn next_record(&mut self, mut at: u64, end: u64) -> Result<u64> {
         while at < end && self.record(at, end)?.is_err() {
             at += RECORD_ALIGN as u64;
@@ -97,7 +99,7 @@ impl<'a> SlotReader<'a> {
         Ok(at.min(end))
     }
 
-    /// True for zeroes that a batch may have been padded with.
+    /// Returns true if these bytes are zeroes that may be a batch's padding.
     pub(super) fn is_padding(&mut self, at: u64, end: u64) -> Result<bool> {
         let len = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
         if len >= BLOCK_BYTES {
@@ -107,7 +109,7 @@ impl<'a> SlotReader<'a> {
         Ok(bytes.iter().all(|b| *b == 0))
     }
 
-    /// True when the device could not give a block between two positions.
+    /// Returns true if a block between two positions could not be read.
     pub(super) fn is_unreadable(&self, at: u64, end: u64) -> bool {
         let offset = |at| self.slot_use.offset(at);
         self.bytes.is_unreadable(offset(at), offset(end))

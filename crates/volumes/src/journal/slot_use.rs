@@ -1,7 +1,8 @@
-//! One use of a slot: its header, its key, its file.
+//! One use of a slot: its header, key and file.
 //!
-//! Invariant: the salt is random, so a key belongs to one use for ever and a position, the nonce,
-//! seals at most once under it. Called by all of the journal.
+//! All parts of the journal use this.
+//! Invariant: the salt is random, so a key belongs to one use only. A position is the nonce and
+//! seals at most one record under it.
 
 use super::touched::Touched;
 use chunk_store::superblock::MasterKey;
@@ -14,25 +15,25 @@ use std::sync::{Arc, OnceLock};
 use store::{Result, StoreError};
 use units::JournalPosition;
 
-/// Seals the header; no position reaches it.
+/// Nonce that seals the header; no position reaches it.
 const HEADER_NONCE: [u8; 12] = [0xff; 12];
 
 /// One use of a slot.
 pub(super) struct SlotUse {
-    /// As stored in its first page.
+    /// Header as stored in the slot's first page.
     pub(super) header: SlotHeader,
-    /// Seeds the checksums of its records.
+    /// Seed of the records' checksums.
     pub(super) seed: Seed,
-    /// Seals its records.
+    /// Key that seals the records.
     pub(super) key: Option<SealKey>,
-    /// Its file, known before anything of it is on the device.
+    /// File of the slot; set before anything of the use is on the device.
     pub(super) file: OnceLock<Arc<dyn DiskFile>>,
-    /// Who was written in it by this process.
+    /// Volumes with records of this process in the use.
     touched: Mutex<Touched>,
 }
 
 impl SlotUse {
-    /// A new use; `header` has a fresh salt and no tag yet.
+    /// Creates a new use. `header` has a fresh salt and no tag yet.
     pub(super) fn new(mut header: SlotHeader, master: &MasterKey) -> Self {
         let key = key_of(&header, master);
         if let Some(key) = &key {
@@ -41,7 +42,7 @@ impl SlotUse {
         Self::with(header, key)
     }
 
-    /// A use that was found; `None` when its header is not authentic.
+    /// Creates a use from a stored header; `None` if the header is not authentic.
     pub(super) fn found(header: SlotHeader, master: &MasterKey) -> Option<Self> {
         let key = key_of(&header, master);
         if let Some(key) = &key {
@@ -61,32 +62,32 @@ impl SlotUse {
         }
     }
 
-    /// A record is appended.
+    /// Notes which volume a record belongs to.
     pub(super) fn note(&self, header: &RecordHeader) {
         self.touched.lock().note(header);
     }
 
-    /// Volumes that were written in it, and whether there are more.
+    /// Returns the volumes with records in the use, and whether there are more.
     pub(super) fn volumes(&self) -> (Vec<ReachRange>, bool) {
         self.touched.lock().get()
     }
 
-    /// Position of its first batch.
+    /// Returns the position of the first batch.
     pub(super) fn first(&self) -> u64 {
         self.header.first.0
     }
 
-    /// The position after its last byte.
+    /// Returns the position after the last byte.
     pub(super) fn limit(&self) -> u64 {
         self.header.limit().0
     }
 
-    /// Where a position lies in the file.
+    /// Returns the offset of a position in the file.
     pub(super) fn offset(&self, at: u64) -> u64 {
         at.saturating_sub(self.first()) + BLOCK_BYTES as u64
     }
 
-    /// Checks and opens the stored data of a record, in place. `Err` says what is wrong with it.
+    /// Verifies and decrypts the stored data of a record, in place.
     pub(super) fn open<'a>(
         &self,
         at: JournalPosition,
@@ -102,23 +103,23 @@ impl SlotUse {
         }
     }
 
-    /// The file, which is there for whatever was written or found.
+    /// Returns the file. It is set for every use that was written or found.
     pub(super) fn file(&self) -> Result<&Arc<dyn DiskFile>> {
         let missing = || StoreError::corruption("journal", self.name(), "has no file");
         self.file.get().ok_or_else(missing)
     }
 
-    /// Name of its file.
+    /// Returns the name of the file.
     pub(super) fn name(&self) -> String {
         slot_name(self.header.slot)
     }
 }
 
-/// What is wrong with a record's data.
+/// Why a record's data is not valid.
 pub(super) enum Unsound {
-    /// It is not what was written.
+    /// The bytes are not those that were written.
     Checksum(format::bytes::FormatError),
-    /// It was not written by anybody who has the key.
+    /// The bytes were written without the key.
     Seal,
 }
 
@@ -135,7 +136,7 @@ fn key_of(header: &SlotHeader, master: &MasterKey) -> Option<SealKey> {
     master.journal_key(header.seal, &header.salt)
 }
 
-/// The nonce of a record: its position, which no two records share.
+/// Returns the nonce of a record: its position, which is unique.
 pub(super) fn nonce(at: JournalPosition) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[..8].copy_from_slice(&at.0.to_le_bytes());
@@ -145,7 +146,7 @@ pub(super) fn nonce(at: JournalPosition) -> [u8; 12] {
 /// Directory of the slots.
 pub(super) const DIR: &str = "journal";
 
-/// Name of a slot's file.
+/// Returns the name of a slot's file.
 pub(super) fn slot_name(slot: u32) -> String {
     format!("{DIR}/{slot:02}")
 }

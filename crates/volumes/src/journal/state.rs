@@ -1,7 +1,8 @@
-//! What is behind the journal's lock: the ring, and records that are not written yet.
+//! State behind the journal's lock: the ring, and records that are not written yet.
 //!
-//! Invariant: the lock is never held across I/O. Positions only grow; batches wait in their order
-//! and leave from the front when they are written. Called by the journal's face.
+//! [`super::Journal`] calls this.
+//! Invariant: the lock is never held during I/O. Positions only grow. Batches wait in order, and
+//! the written ones leave from the front.
 
 use super::batch::Batch;
 use super::ring::{Ring, SLOTS_MAX};
@@ -15,37 +16,37 @@ use std::sync::Arc;
 use store::{Result, StoreError, StoreErrorKind};
 use units::JournalPosition;
 
-/// See the module's head.
+/// The state. See the module's head.
 pub(super) struct State {
     pub(super) ring: Ring,
-    /// Takes what is appended.
+    /// Batch that receives appended records.
     open: Option<Batch>,
-    /// Closed, in order; those that are being written included.
+    /// Closed batches in order, including those that are being written.
     pub(super) waiting: VecDeque<Arc<Batch>>,
-    /// Their bytes.
+    /// Their size, bytes.
     pub(super) waiting_bytes: usize,
-    /// The position after the last record, or after the padding behind it.
+    /// Position after the last record, or after the padding that follows it.
     pub(super) head: u64,
     /// Everything below survives power loss.
     pub(super) durable: u64,
     /// Nothing below is needed.
     pub(super) trimmed: u64,
-    /// Of volumes that cannot be checkpointed.
+    /// Bytes of kept writes.
     pub(super) kept_bytes: u64,
-    /// Somebody writes; whoever else wants to waits.
+    /// A leader writes; other threads wait for it.
     pub(super) leading: bool,
     /// A write or a sync failed: what reached the disk is unknown.
     pub(super) failed: bool,
-    /// Records ever appended.
+    /// Number of records that were ever appended.
     pub(super) records: u64,
-    /// What the writer has done, as of its last turn.
+    /// Costs of the writer after its last run.
     pub(super) costs: Costs,
-    /// Buffers for the next batches: memory that is mapped and warm.
+    /// Buffer pool for batches: memory that is mapped and warm.
     spare: Vec<Vec<u8>>,
 }
 
 impl State {
-    /// Over what was found; nothing is appended yet.
+    /// Creates the state over the uses that were found.
     pub(super) fn new(ring: Ring, base: u64, trimmed: u64) -> Self {
         Self {
             ring,
@@ -75,7 +76,7 @@ impl State {
         ))
     }
 
-    /// Appends a record whose header is sound.
+    /// Appends a record with a valid header.
     pub(super) fn append(
         &mut self,
         site: &Site,
@@ -102,7 +103,7 @@ impl State {
         Ok(at)
     }
 
-    /// An empty batch for a record of so many bytes, in the next slot when this one is full.
+    /// Creates a batch for a record of `bytes`, in the next slot if this one is full.
     fn next_batch(&mut self, site: &Site, bytes: usize, kept: bool) -> Result<Batch> {
         let fits = |slot_use: &Arc<SlotUse>| {
             let room = slot_use.limit().saturating_sub(self.head);
@@ -147,7 +148,7 @@ impl State {
         Ok(slot_use)
     }
 
-    /// Slots beyond the ring's own, for what volumes keep that cannot be checkpointed.
+    /// Returns how many slots beyond the ring's own kept writes may take.
     fn extra_slots(&self, site: &Site) -> u32 {
         if self.kept_bytes == 0 {
             return 0;
@@ -158,7 +159,7 @@ impl State {
         slots.min(extra_slots_max(site))
     }
 
-    /// Hands the open batch to the writer.
+    /// Passes the open batch to the writer.
     pub(super) fn close(&mut self) {
         if let Some(open) = self.open.take() {
             self.head = open.padded_end();
@@ -168,8 +169,8 @@ impl State {
         }
     }
 
-    /// The first so many batches were written. Their buffers are kept as far as there is memory for
-    /// batches.
+    /// Removes the first `count` waiting batches, which were written. Keeps their buffers up to the
+    /// limit of memory.
     pub(super) fn wrote(&mut self, site: &Site, count: usize) {
         let buffers_max = site.buffer_bytes / site.batch_bytes;
         for _ in 0..count {
@@ -186,13 +187,13 @@ impl State {
         self.free();
     }
 
-    /// Nothing below is needed any more.
+    /// Frees slots below a position that is no longer needed.
     pub(super) fn trim(&mut self, before: JournalPosition) {
         self.trimmed = self.trimmed.max(before.0.min(self.head));
         self.free();
     }
 
-    /// A slot is free when it was trimmed and nothing waits to be written to it.
+    /// A slot becomes free when it was trimmed and no batch waits to be written to it.
     fn free(&mut self) {
         let open = self.open.as_ref().map(|open| open.at);
         let unwritten = self.waiting.front().map(|batch| batch.at).or(open);
@@ -200,7 +201,7 @@ impl State {
             .free(self.trimmed.min(unwritten.unwrap_or(self.head)));
     }
 
-    /// The batch in memory that holds a position: the open one is given to `from_open`.
+    /// Finds the batch in memory that holds a position. The open one is passed to `from_open`.
     pub(super) fn buffered<T>(
         &self,
         at: JournalPosition,
@@ -217,7 +218,7 @@ impl State {
         }
     }
 
-    /// Memory of all buffers.
+    /// Returns the memory of all buffers, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let batches = self.open.iter().map(|open| open.bytes.capacity());
         let waiting = self.waiting.iter().map(|batch| batch.bytes.capacity());
@@ -225,7 +226,7 @@ impl State {
         batches.chain(waiting).chain(spare).sum()
     }
 
-    /// Bytes of the ring in use, the open batch included.
+    /// Returns the used bytes of the ring, including the open batch.
     pub(super) fn used_bytes(&self) -> u64 {
         let open = self.open.as_ref().map_or(0, |open| open.bytes.len());
         self.ring.used_bytes() + open.next_multiple_of(BLOCK_BYTES) as u64
@@ -234,7 +235,7 @@ impl State {
 
 /// Where a record is.
 pub(super) enum Buffered<T> {
-    /// In the batch that takes what is appended; what was made of it.
+    /// In the open batch; holds the result of `from_open`.
     Open(T),
     /// In a batch that waits or is being written.
     Waiting(Arc<Batch>),
@@ -242,7 +243,8 @@ pub(super) enum Buffered<T> {
     No,
 }
 
-/// Slots that the ring may have besides its own: three times as many, within the format's limits.
+/// Returns the maximum number of extra slots: three times the ring's own, within the format's
+/// limits.
 fn extra_slots_max(site: &Site) -> u32 {
     let all = (RING_BYTES_MAX / site.slot_bytes.max(1)).min(SLOTS_MAX);
     let all = u32::try_from(all).unwrap_or(u32::MAX);

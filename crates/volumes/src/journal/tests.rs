@@ -1,4 +1,4 @@
-//! What the journal promises, on a simulated disk: what it gives back, what it costs, what it does
+//! Tests of the journal on a simulated disk: what it returns, what it costs, and how it behaves
 //! when it is full, damaged or failing.
 
 mod cost;
@@ -71,7 +71,7 @@ impl Owned {
         }
     }
 
-    /// The `n`-th record of a history, of any kind and length.
+    /// Returns the `n`-th record of a history, of any kind and length.
     pub(super) fn some(n: u64) -> Self {
         let len = match n % 7 {
             0 => 1,
@@ -88,14 +88,14 @@ impl Owned {
         Self::write(n, len)
     }
 
-    /// The `n`-th write.
+    /// Returns the `n`-th write.
     pub(super) fn write(n: u64, len: usize) -> Self {
         let byte = |k: usize| (n as usize * 31 + k * 7 + (k >> 8)) as u8;
         Self::Write(n << 16, (0..len).map(byte).collect())
     }
 }
 
-/// A journal, what it replayed, and what it found damaged.
+/// A journal, its replayed records, and the damage it reported.
 pub(super) struct Reopened {
     pub(super) journal: Journal,
     pub(super) replayed: Vec<(JournalPosition, Owned)>,
@@ -117,7 +117,7 @@ pub(super) fn try_open(
     options: &JournalOptions,
     from: JournalPosition,
 ) -> Result<Reopened> {
-    // Another seed for each process: salts never repeat.
+    // Each process has another seed: salts never repeat.
     let seed = disk.position() as u64;
     open_with(Arc::clone(disk) as _, seed, seal, options, from)
 }

@@ -1,12 +1,12 @@
-//! Which volumes one use of a slot has records of, and where.
+//! Records which volumes have records in one use of a slot, and in which ranges.
 //!
-//! Invariant: ranges only grow; those that have no room are told as "more". Called by the use of a slot,
-//! read by [`super::reach`].
+//! `slot_use` adds records; [`super::reach`] stores the result.
+//! Invariant: ranges only grow. If a volume does not fit, `more` is set.
 
 use format::journal::{RecordHeader, RecordKind};
 use format::reach::{REACH_VOLUMES_MAX, ReachRange};
 
-/// Volumes that were written in one use of a slot, and where.
+/// Volumes with records in one use of a slot.
 #[derive(Default)]
 pub(super) struct Touched {
     ranges: Vec<ReachRange>,

@@ -1,8 +1,9 @@
-//! The one who writes: seals batches, writes them, begins slots, syncs.
+//! Writer of the journal: seals batches, writes them, begins slots, syncs.
 //!
-//! Invariant: a slot's header is written after everything in the slot before is durable, and in a
-//! file that is there in full; a byte that a sync covered is not written again before its slot's
-//! next use. Called by whoever leads, one at a time.
+//! The leader calls this, one thread at a time.
+//! Invariant: a slot's header is written after everything in the previous slot is durable, and only
+//! into a file of full size. A byte that a sync covered is not written again before the slot's next
+//! use.
 
 use super::Site;
 use super::batch::Batch;
@@ -16,60 +17,60 @@ use std::sync::Arc;
 use store::StoreError;
 use units::JournalPosition;
 
-/// Zeroes that are written at once while a slot is made.
+/// Zeroes that are written at once to create a slot, bytes.
 const ZEROES_BYTES: usize = 256 << 10;
 
-/// What was achieved.
+/// Result of a run.
 pub(super) struct Outcome {
-    /// Batches written.
+    /// Number of batches written.
     pub(super) written: usize,
     /// Everything below is durable.
     pub(super) durable: u64,
-    /// In all.
+    /// Costs since the journal was opened.
     pub(super) costs: Costs,
-    /// What went wrong.
+    /// Error that ended the run.
     pub(super) failed: Option<Failed>,
 }
 
-/// What it costs.
+/// Costs of the writer.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Costs {
     /// Syncs of slot files.
     pub(super) syncs: u64,
     /// Bytes of headers, batches and padding.
     pub(super) bytes_written: u64,
-    /// Zeroes that made slots.
+    /// Zeroes that created slots, bytes.
     pub(super) bytes_zeroed: u64,
 }
 
-/// See the module's head.
+/// The writer. See the module's head.
 pub(super) struct Writer {
     slots: Vec<Slot>,
-    /// Names of so many slots are durable.
+    /// Number of slots whose names are durable.
     named: u32,
-    /// The slot whose header was written last.
+    /// Slot use whose header was written last.
     current: Option<Arc<SlotUse>>,
-    /// The position after the last batch that was written.
+    /// Position after the last written batch.
     written: u64,
     /// Everything below is durable.
     durable: u64,
     scratch: Vec<u8>,
     costs: Costs,
-    /// How far the journal is recorded to reach.
+    /// Reach record.
     pub(super) reach: Keeper,
 }
 
 #[derive(Default)]
 struct Slot {
     file: Option<Arc<dyn DiskFile>>,
-    /// Bytes that are there.
+    /// Size of the file as far as it is written, bytes.
     bytes: u64,
 }
 
-/// An error.
+/// Error of a run.
 pub(super) struct Failed {
     pub(super) error: StoreError,
-    /// What is on the disk is unknown from now on. Otherwise it may pass.
+    /// The state of the disk is unknown from now on. If false, the error may pass.
     pub(super) for_ever: bool,
 }
 
@@ -85,7 +86,7 @@ impl<E: Into<StoreError>> From<E> for Failed {
 type Attempt<T = ()> = std::result::Result<T, Failed>;
 
 impl Writer {
-    /// Nothing is written; everything below `base` is durable.
+    /// Creates a writer; everything below `base` is durable.
     pub(super) fn new(slots: u32, base: u64, reach: Keeper) -> Self {
         Self {
             slots: (0..slots).map(|_| Slot::default()).collect(),
@@ -99,8 +100,8 @@ impl Writer {
         }
     }
 
-    /// Writes `batches`, in order; then syncs when asked to. `ahead` is the slot that comes next:
-    /// it is made bit by bit, so that nobody waits for it.
+    /// Writes `batches` in order, then syncs if `sync`. `ahead` is the next slot: a part of it is
+    /// created each time, so that no write waits for the whole.
     pub(super) fn run(
         &mut self,
         site: &Site,
@@ -125,7 +126,8 @@ impl Writer {
                 false => Ok(()),
             });
         if let (Ok(()), Some(slot)) = (&result, ahead.filter(|_| written > 0)) {
-            // Faster than the current one fills. What fails here is tried again when it must not.
+            // Twice as fast as the current slot fills. An error here is ignored: the slot is
+            // created again when it is needed.
             let share = 2 * self.written.saturating_sub(start) + BLOCK_BYTES as u64;
             let _ = self.grow(site, slot, share, false);
         }
@@ -158,7 +160,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes on in another slot.
+    /// Continues in another slot.
     fn begin(&mut self, site: &Site, slot_use: &Arc<SlotUse>) -> Attempt {
         self.sync(Barrier::JournalBeforeNextSlot)?;
         let slot = slot_use.header.slot;
@@ -177,7 +179,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Records how far the journal reaches, when it is due or `now`. Everything written is durable.
+    /// Writes the reach record if it is due or `now`. Everything written must be durable.
     pub(super) fn record_reach(&mut self, site: &Site, now: bool) -> Attempt {
         let Some(current) = self.current.clone() else {
             return Ok(());
@@ -188,7 +190,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes what was written durable.
+    /// Makes everything written durable.
     fn sync(&mut self, point: Barrier) -> Attempt {
         if self.written > self.durable
             && let Some(current) = &self.current
@@ -200,8 +202,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes at most about `share` more zeroes where a slot is not there yet. A full disk is an
-    /// error that may pass: nothing of the slot is in use. `is_needed`: with what the reserve gives.
+    /// Writes at most about `share` more zeroes to create a slot. A full disk is an error that may
+    /// pass, because the slot is not used yet. `is_needed`: may use the reserve.
     fn grow(&mut self, site: &Site, slot: u32, share: u64, is_needed: bool) -> Attempt {
         self.name(site, slot)?;
         let Some(state) = self.slots.get_mut(slot as usize) else {
@@ -237,8 +239,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the files of all slots up to this one, empty, and their names durable; also names that
-    /// a process left which did not live to sync them.
+    /// Creates empty files for all slots up to this one, and makes their names durable, including
+    /// names that a crashed process left unsynced.
     fn name(&mut self, site: &Site, slot: u32) -> Attempt {
         let wanted = site.slots.max(slot.saturating_add(1));
         if self.named >= wanted {
@@ -269,7 +271,7 @@ fn name_slots(site: &Site, wanted: u32) -> std::result::Result<(), MediaError> {
     site.disk.sync_dir(DIR, Barrier::JournalSlotsBeforeUse)
 }
 
-/// The batch as stored: sealed, with checksums, padded.
+/// Encodes a batch as stored: sealed, with checksums and padding.
 fn seal(batch: &Batch, durable: JournalPosition, into: &mut Vec<u8>) {
     debug_assert!(batch.bytes.len() <= BATCH_BYTES_MAX);
     let slot_use = &batch.slot_use;

@@ -1,8 +1,9 @@
-//! Reads of a live volume: its layers of one moment, newest first, down to the recipe; and what of
-//! them is fetched ahead.
+//! Reads of a live volume: through the layers of one moment, newest first, down to the recipe. Also
+//! fetches ranges ahead, except data that only the journal has.
 //!
-//! Invariant: a read sees the layers of one moment; when a checkpoint frees what they lead to
-//! meanwhile, it looks again. Called by handles, rounds and the fetcher.
+//! Handles, checkpoints and the fetcher call this.
+//! Invariant: a read sees the layers of one moment. If a checkpoint frees what these layers refer
+//! to, the read starts again with new layers.
 
 use super::super::fetcher::{Fetchable, Fetcher, hinted};
 use super::super::overlay::{DirectChunks, Piece, Source};
@@ -17,17 +18,17 @@ use store::{Approach, ChunkRef};
 use store::{Result, StoreError, StoreErrorKind};
 use units::Fingerprint;
 
-/// Checkpoints that may overtake one read.
+/// Maximum number of checkpoints that may overtake one read.
 const LOOKS_MAX: u32 = 100;
 
-/// What covers a range, in order; gaps are for the root.
+/// Layers over a range: pieces in order, and the root for the gaps.
 struct Layers {
     pieces: Vec<Piece>,
     root: ObjectRoot,
 }
 
 impl LiveVolume {
-    /// Fills `into` from `offset`.
+    /// Fills `into` from byte `offset`.
     pub fn read(self: &Arc<Self>, fetcher: &Fetcher, offset: u64, into: &mut [u8]) -> Result<()> {
         self.recorder.record(offset, into.len() as u64);
         let mut looks = 0;
@@ -43,7 +44,7 @@ impl LiveVolume {
             };
             let mut reading = Reading::judged(&self.backing, judging);
             match self.fill(&layers, offset, into, &mut reading) {
-                // A checkpoint folded the piece and freed its slot meanwhile: look again.
+                // A checkpoint has applied the piece and freed its slot meanwhile: look again.
                 Err(e) if e.kind == StoreErrorKind::NotFound && looks < LOOKS_MAX => looks += 1,
                 result => return result,
             }
@@ -90,7 +91,7 @@ impl LiveVolume {
         reading.fill(&below, at, rest)
     }
 
-    /// Bytes of one piece: from pages that are in memory, else from the journal.
+    /// Reads one piece: from dirty pages in memory, otherwise from the journal.
     fn fill_from_piece(
         &self,
         piece: &Piece,
@@ -182,18 +183,18 @@ impl LiveVolume {
         Ok(())
     }
 
-    /// Bytes of one piece, for who folds it in.
+    /// Reads one piece for a checkpoint.
     pub fn fill_piece(&self, piece: &Piece, into: &mut [u8]) -> Result<()> {
         self.fill_from_piece(piece, into, &mut Reading::single(&self.backing))
     }
 
-    /// Bytes below the overlays, for who folds these in.
+    /// Reads what lies below the overlays, for a checkpoint.
     pub fn fill_root(&self, root: &ObjectRoot, offset: u64, into: &mut [u8]) -> Result<()> {
         let below = RootOf { volume: self, root };
         Reading::single(&self.backing).fill(&below, offset, into)
     }
 
-    /// A hint of a front end.
+    /// Queues a range that a client asked to have fetched.
     pub fn prefetch(self: &Arc<Self>, fetcher: &Fetcher, offset: u64, len: u64) {
         self.submit(fetcher, &hinted(offset, len));
     }

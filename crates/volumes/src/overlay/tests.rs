@@ -1,11 +1,11 @@
-//! The interval map against one position per byte.
+//! The interval map against a model with one position per byte.
 
 use super::*;
 use sim::Seed;
 
 const SIZE: usize = 200;
 
-/// For each byte: the write that it is of, and the byte of that write's data.
+/// For each byte: position of its write, and offset in that write's data.
 type Model = Vec<Option<(u64, Option<u64>)>>;
 
 fn seen(overlay: &Overlay, from: u64, to: u64) -> Model {
@@ -31,7 +31,7 @@ fn the_newest_write_of_every_byte_is_kept_in_whatever_order_they_come() {
     for number in 0..400 {
         let mut seed = Seed::new(number);
         let mut positions: Vec<u64> = (1..40).collect();
-        // Neighbours change places: threads enter their writes a little out of order.
+        // Swap neighbours: threads insert their writes slightly out of order.
         for _ in 0..20 {
             let at = seed.below(positions.len() as u64 - 1) as usize;
             positions.swap(at, at + 1);
@@ -91,7 +91,7 @@ fn writing_one_place_again_takes_no_more_memory() {
     assert_eq!(overlay.first_position(), Some(JournalPosition(0)));
 }
 
-/// Whatever happens to overlays, what they have is counted once, where it belongs.
+/// Each piece is counted once, in the tally of its overlay, whatever happens to overlays.
 #[test]
 fn pieces_are_counted_until_their_overlay_goes() {
     let mut dice = Seed::new(7);

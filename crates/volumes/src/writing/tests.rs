@@ -13,7 +13,7 @@ use small::{LANE, make};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Open volumes of which one is called `disk`.
+/// Opens volumes, one of which is called `disk`.
 fn opened() -> (Volumes, Arc<LiveVolume>) {
     opened_with(DirectLimits::default())
 }
@@ -43,8 +43,8 @@ fn opened_with(direct: DirectLimits) -> (Volumes, Arc<LiveVolume>) {
     (volumes, disk)
 }
 
-/// The journal is not trimmed above a write that has its position and is not in its overlay yet: a
-/// flush may have made it durable.
+/// The journal keeps a write that has a position and is not in its overlay yet: a flush may have
+/// made it durable.
 #[test]
 fn the_journal_is_kept_for_writes_that_are_about_to_be_entered() {
     let (volumes, disk) = opened();
@@ -52,7 +52,7 @@ fn the_journal_is_kept_for_writes_that_are_about_to_be_entered() {
     let (appended, waits) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // As `append` does, slowly.
+            // Appends like `append`, and enters late.
             let _gate = disk.enter();
             let record = Record::Zero {
                 volume: disk.id,
@@ -76,7 +76,7 @@ fn the_journal_is_kept_for_writes_that_are_about_to_be_entered() {
     });
 }
 
-/// A writer that found the journal full while a round ended tries again: there is room.
+/// A writer that found the journal full while a checkpoint ended tries again: there is space.
 #[test]
 fn room_that_was_made_meanwhile_is_room() {
     let (volumes, disk) = opened();
@@ -88,14 +88,15 @@ fn room_that_was_made_meanwhile_is_room() {
         .back_pressure
         .make_room(before, true)
         .expect("there is room");
-    // With nothing to fold and nothing to drop there is none to be made.
+    // Nothing can be applied or dropped, so no space can be made.
     let nothing = engine
         .back_pressure
         .make_room(engine.checkpointer.rounds(), true);
     assert!(nothing.is_err());
 }
 
-/// Small writes fill memory before they fill the journal: then writers fold, and none is refused.
+/// Small writes fill the memory for pieces before the journal: writers then help to checkpoint, and
+/// no write is refused.
 #[test]
 fn pieces_take_no_more_memory_than_they_were_given() {
     let (volumes, disk) = opened();
@@ -107,7 +108,7 @@ fn pieces_take_no_more_memory_than_they_were_given() {
         assert!(engine.backing.journal.filled_percent() < 90);
     }
     assert!(engine.checkpointer.counts().rounds >= 2);
-    // What is frozen counts as well.
+    // Frozen pieces count as well.
     assert!(engine.levels.pieces.active.count() < max);
     while engine.checkpointer.step(u64::MAX).expect("step") != Step::Idle {}
     assert_eq!(engine.levels.pieces.count(), 0);
@@ -122,9 +123,9 @@ fn collect(volumes: &Volumes) {
     );
 }
 
-/// A writer has found a chunk that nobody else needs and has told no overlay yet. However many runs of the collector
-/// begin now, they wait for it before they mark: else the chunk's container is in the trash after the first and gone after
-/// the second.
+/// A writer has found a chunk that nothing else needs, and no overlay names it yet. Runs of garbage
+/// collection that begin now must wait for the writer before they mark. Otherwise the first run
+/// trashes the chunk's container and the second deletes it.
 #[test]
 fn what_a_writer_has_found_and_not_told_is_not_collected() {
     let (volumes, disk) = opened_with(DirectLimits {
@@ -141,7 +142,8 @@ fn what_a_writer_has_found_and_not_told_is_not_collected() {
     pool.commit(session, &[], &[]).expect("commit");
     let (collected, ends) = mpsc::channel();
     std::thread::scope(|scope| {
-        // The writer gets as far as the gate: behind its choice, before the journal and the overlay.
+        // The writer stops at the gate: it has its chunk, but neither the journal nor the overlay
+        // has it.
         let gate = disk.shut();
         scope.spawn(|| disk.write(engine, 0, &data).expect("write"));
         while !chunks
@@ -155,7 +157,7 @@ fn what_a_writer_has_found_and_not_told_is_not_collected() {
             collect(&volumes);
             collected.send(()).expect("send");
         });
-        // They are through by now, if they do not wait.
+        // Runs that do not wait would have finished by now.
         let waits = ends.recv_timeout(Duration::from_millis(500));
         drop(gate);
         waits.or_else(|_| ends.recv()).expect("collected");

@@ -1,8 +1,8 @@
-//! Journal slots that steps build: every checksum is right, what they say need not make sense.
+//! Journal slots that steps build. Every checksum is valid; the contents need not make sense.
 //!
-//! Invariant: whatever the steps, a journal opens (or is refused with an error), gives back only
-//! what can be read again, and can be used. For `crafted_journals.rs` and the fuzz target, which
-//! includes this file.
+//! `crafted_journals.rs` uses this, and so does the fuzz target, which includes this file.
+//! Invariant: for any steps, a journal opens or fails with an error, replays only what can be read
+//! again, and can be used.
 
 use format::bytes::Reader;
 use format::config::Seal;
@@ -22,27 +22,27 @@ const OPTIONS: JournalOptions = JournalOptions {
 };
 const BLOCK: u64 = 4096;
 const SLOTS: usize = 4;
-/// Blocks of a slot that steps write to.
+/// Number of a slot's blocks to which steps write.
 const BLOCKS: u64 = 48;
 
-/// A slot in the making.
+/// A slot that is being built.
 struct Slot {
     bytes: Vec<u8>,
     header: SlotHeader,
-    /// Where the next record would stand in the file.
+    /// Offset of the next record in the file.
     cursor: u64,
-    /// Offset and header of the batch that grows with its records.
+    /// Offset and header of the batch that receives records.
     batch: Option<(u64, BatchHeader)>,
 }
 
-/// Slots in the making.
+/// Slots that are being built.
 struct Builder<'a> {
     steps: Reader<'a>,
     slots: [Slot; SLOTS],
 }
 
-/// Builds slots as `data` says, opens the journal and uses it. Records that it gave back, and places
-/// that it called damaged.
+/// Builds slots from `data`, opens the journal and uses it. Returns the number of replayed records
+/// and of reported damages.
 pub fn exercise(data: &[u8]) -> (usize, usize) {
     let slots = [0, 1, 2, 3].map(|slot| Slot {
         bytes: Vec::new(),
@@ -78,7 +78,7 @@ impl Builder<'_> {
         self.steps.u8().ok().map(u64::from)
     }
 
-    /// A position that means something to some slot, or any.
+    /// Returns a position that is relevant to some slot, or any position.
     fn position(&mut self) -> Option<JournalPosition> {
         let at = match self.byte()? {
             0 => 0,
@@ -235,7 +235,7 @@ fn open(disk: &Arc<SimDisk>, from: JournalPosition) -> Option<(Journal, Replayed
     let opened = Journal::open(&media, POOL, &master, Seal::None, &OPTIONS, from, &mut take);
     match opened {
         Ok((journal, damage)) => Some((journal, replayed, damage.len())),
-        // Positions at the end of numbers.
+        // Positions at the end of the number range.
         Err(e) => {
             assert_eq!(e.kind, StoreErrorKind::Invalid, "{e}");
             None

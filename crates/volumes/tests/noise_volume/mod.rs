@@ -1,6 +1,6 @@
-//! A volume of noise in a pool on a simulated disk, folded and closed; and what reads it.
+//! A volume of noise in a pool on a simulated disk, checkpointed and closed; and its readers.
 //!
-//! Invariant: whoever reads a page is told when it is not what was written.
+//! Invariant: a reader panics if a page differs from what was written.
 
 #![allow(dead_code)] // No test uses all of it.
 
@@ -36,7 +36,7 @@ pub fn options(switches: Switches, memory_bytes: u64) -> VolumesOptions {
         direct: DirectLimits::default(),
         access: AccessOptions {
             switches,
-            // What happens is what the test asks for.
+            // Only the test decides what is fetched.
             fetch_threads: 0,
             ..AccessOptions::default()
         },
@@ -58,7 +58,7 @@ pub fn open(disk: &Arc<SimDisk>, switches: Switches) -> Volumes {
     open_with(specimen::media(disk, 2), &options(switches, 256 << 20))
 }
 
-/// An empty pool.
+/// Returns a disk with an empty pool.
 pub fn disk_with_a_pool() -> Arc<SimDisk> {
     let disk = SimDisk::unrecorded(Image::new());
     let init = InitOptions {
@@ -70,7 +70,7 @@ pub fn disk_with_a_pool() -> Arc<SimDisk> {
     disk
 }
 
-/// A pool with a volume of noise, folded and closed.
+/// Returns a disk with a pool that has a volume of noise, checkpointed and closed.
 pub fn disk_with_a_volume() -> Arc<SimDisk> {
     let disk = disk_with_a_pool();
     let volumes = open(&disk, Switches::default());
@@ -99,7 +99,7 @@ pub fn expect_page(volume: &dyn Volume, page: u64) {
     assert!(bytes == megabyte[at..at + 4096], "page {page}");
 }
 
-/// Pages in an order that nobody can guess, none twice.
+/// Returns all pages in random order.
 pub fn shuffled(seed: u64) -> Vec<u64> {
     let mut seed = Seed::new(seed);
     let mut pages: Vec<u64> = (0..PAGES).collect();

@@ -1,4 +1,4 @@
-//! A pool on a simulated disk and its volumes, open, with limits so small that everything happens.
+//! A pool on a simulated disk with open volumes. Limits are so small that tests reach all of them.
 
 #![allow(dead_code)] // No test uses all of it.
 
@@ -10,7 +10,7 @@ use store::{CheckDepth, InitOptions, OpenMode, Pool};
 use volume::{Durability, RequestContext, Volume};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
 
-/// Nobody in particular.
+/// Context of an ordinary client.
 pub const CONTEXT: RequestContext = RequestContext {
     origin: units::Origin::Foreground,
     class: units::IoClass(0),
@@ -35,7 +35,7 @@ pub fn small() -> VolumesOptions {
     }
 }
 
-/// A disk with an empty pool.
+/// Returns a disk with an empty pool.
 pub fn made() -> Arc<SimDisk> {
     let disk = SimDisk::unrecorded(Image::new());
     let init = InitOptions {
@@ -53,21 +53,21 @@ pub fn open(disk: &Arc<SimDisk>, seed: u64) -> Volumes {
     Volumes::open(Arc::new(pool), &small()).expect("volumes")
 }
 
-/// All bytes.
+/// Reads all bytes.
 pub fn read(volume: &dyn Volume) -> Vec<u8> {
     let mut bytes = vec![0xee; volume.size_bytes() as usize];
     volume.read(CONTEXT, 0, &mut bytes).expect("read");
     bytes
 }
 
-/// Writes, and waits for nothing.
+/// Writes without waiting for durability.
 pub fn write(volume: &dyn Volume, offset: u64, data: &[u8]) {
     volume
         .write(CONTEXT, offset, data, Durability::Volatile)
         .expect("write");
 }
 
-/// Every byte of the pool is what it should be.
+/// Checks that every byte of the pool is right.
 pub fn is_sound(volumes: &Volumes) {
     let depth = CheckDepth::Data { part: 1, parts: 1 };
     let report = volumes

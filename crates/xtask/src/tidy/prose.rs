@@ -16,6 +16,7 @@ const FINISHED: &[&str] = &[
     "device",
     "duet",
     "erasure",
+    "evaluation",
     "format",
     "fragpicker",
     "fuse",
@@ -24,12 +25,14 @@ const FINISHED: &[&str] = &[
     "media",
     "nbd",
     "page_cache",
+    "qos",
     "quintet",
     "server",
     "sim",
     "store",
     "units",
     "volume",
+    "volumes",
     "xtask",
 ];
 

@@ -1,4 +1,4 @@
-//! What it costs: syncs, writes and bytes, counted.
+//! Costs of the journal: syncs, writes and bytes are counted.
 
 use super::{Owned, SEALS, START, open, try_open};
 use crate::journal::JournalOptions;
@@ -29,9 +29,10 @@ fn a_flush_is_one_sync_and_two_at_slot_changes() {
                 after.dir_syncs - before.dir_syncs,
             )
         };
-        // Two more where a slot begins: how far the journal reaches is recorded.
+        // A slot's first flush costs two more syncs, for the reach record.
         assert_eq!(flush(1), (3, 3), "the names of all slots, once");
-        // 15 records of two blocks fill the 31 blocks of a slot: nothing waits there for the next.
+        // 15 records of two blocks fill the 31 blocks of a slot. All are durable when the next slot
+        // begins, so only the reach record adds syncs.
         for n in 1..45 {
             let is_first = n % 15 == 0;
             assert_eq!(flush(1), (if is_first { 3 } else { 1 }, 0));
@@ -95,7 +96,7 @@ fn slots_are_made_ahead_and_once() {
         let at = journal.append(&record.record()).unwrap();
         let before = journal.usage().bytes_zeroed;
         journal.write_out().unwrap();
-        // The first slot has nobody to be made by ahead of time.
+        // No writes precede the first slot, so it is not created ahead of time.
         if n > 200 {
             most = most.max(journal.usage().bytes_zeroed - before);
         }

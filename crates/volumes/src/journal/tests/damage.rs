@@ -1,7 +1,7 @@
-//! Damage to slots: what must still come back, what must be told, and of which volume.
+//! Damage to slots: which records must come back, which must be reported, and of which volume.
 //!
-//! Invariant of every case: what is replayed was written, in order; what is missing is covered by a
-//! note when anything that is still there vouches for it: the next slot, or a later batch.
+//! Invariant of every case: replayed records were written, in order. A missing record is covered by
+//! a report if anything intact shows that it was durable: the next slot, or a later batch.
 
 use super::{Owned, Reopened, SEALS, SMALL, START, VOLUME, open, try_open};
 use crate::journal::JournalDamage;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use store::StoreErrorKind;
 use units::JournalPosition;
 
-/// A journal of three slots: what was written, and up to where it is known to be durable.
+/// A journal of three slots, its records, and the position up to which it is known to be durable.
 struct Sample {
     image: Image,
     seal: Seal,
     written: Vec<(JournalPosition, Owned)>,
-    /// Where the batches start.
+    /// Positions of the batches.
     batches: Vec<JournalPosition>,
     /// First position of each slot.
     firsts: Vec<u64>,
@@ -59,13 +59,13 @@ impl Sample {
         }
     }
 
-    /// Slot and offset of a position.
+    /// Returns slot and offset of a position.
     fn place(&self, at: JournalPosition) -> (u32, u64) {
         let slot = self.firsts.partition_point(|first| *first <= at.0) - 1;
         (slot as u32, at.0 - self.firsts[slot] + 4096)
     }
 
-    /// A position in slot number 1 of a record with so much data at least.
+    /// Returns the index of a record in slot 1 with at least `data_bytes` of data.
     fn record(&self, data_bytes: usize) -> usize {
         let fits = |owned: &Owned| matches!(owned, Owned::Write(_, d) if d.len() >= data_bytes);
         let is_in = |at: &JournalPosition| self.place(*at).0 == 1;
@@ -85,7 +85,7 @@ impl Sample {
         let disk = self.disk(slot, damage);
         let again = try_open(&disk, self.seal, &SMALL, START).unwrap();
         self.check(&again);
-        // Somebody goes on, and the next one hears of the damage again.
+        // A process continues, and the next one reports the damage again.
         let added = Owned::write(99, 99);
         let at = again.journal.append(&added.record()).unwrap();
         again.journal.flush().unwrap();
@@ -93,8 +93,8 @@ impl Sample {
         let mut expected = again.replayed.clone();
         expected.push((at, added));
         assert_eq!(third.replayed, expected);
-        // A slot whose header is gone may have been used again; nothing could be had of it. What only
-        // the record of the journal's reach vouched for is in its list of losses.
+        // A slot without a header may have been reused, so nothing of it could be replayed. If only
+        // the reach record knew it, its list of losses has it.
         let is_recorded = |d: &JournalDamage| d.found.starts_with("flushed writes were there");
         let still =
             |d: &&JournalDamage| d.end == START || is_recorded(d) || third.damage.contains(d);
@@ -104,7 +104,7 @@ impl Sample {
         again
     }
 
-    /// The invariant.
+    /// Checks the invariant.
     fn check(&self, again: &Reopened) {
         let mut rest = self.written.iter();
         for (at, owned) in &again.replayed {
@@ -126,7 +126,7 @@ impl Sample {
         }
     }
 
-    /// Where the batch of a record starts.
+    /// Returns the position of a record's batch.
     fn batch_of(&self, at: JournalPosition) -> JournalPosition {
         let above = self.batches.partition_point(|batch| *batch <= at);
         self.batches[above - 1]
@@ -166,7 +166,7 @@ fn damaged_data_is_told_with_its_volume_and_range() {
         let text = damage.to_string();
         assert!(text.starts_with("journal/01 positions"), "{text}");
         assert!(text.contains(&VOLUME.to_string()), "{text}");
-        // Reading it says so too, and reads of its neighbours do not.
+        // Reading the record fails too; reading its neighbours does not.
         let read = |n: usize| again.journal.read(sample.written[n].0, 0, &mut [0; 9]);
         assert_eq!(read(number).unwrap_err().kind, StoreErrorKind::Corruption);
     }
@@ -222,7 +222,7 @@ fn slot_headers() {
             assert_eq!(sample.missing(&again).len(), in_slot(slot));
             let text = format!("{:?}", again.damage);
             assert!(text.contains("header"), "{text}");
-            // Told by the use that leads to it; for the last by the record of the journal's reach.
+            // The next use reports it; for the last use, the reach record does.
             assert!(text.contains("is gone"), "{text}");
         }
         for slot in 0..2 {
@@ -259,7 +259,7 @@ fn only_the_last_batch_can_be_lost_without_a_word() {
         let again = sample.reopen(slot, &[flip(offset + 9)]);
         assert_eq!(again.damage, []);
         assert_eq!(sample.missing(&again).len(), 1);
-        // The one before is vouched for by the last.
+        // The last record shows that the one before was durable.
         let before = sample.written[sample.written.len() - 2].0;
         let (slot, offset) = sample.place(before);
         let again = sample.reopen(slot, &[flip(offset + 9)]);
@@ -293,7 +293,7 @@ fn other_pools_and_other_keys_are_not_replayed() {
     let again = try_open(&disk, sealed.seal, &SMALL, START).unwrap();
     sealed.check(&again);
     assert!(format!("{:?}", again.damage).contains("not sealed as the pool is"));
-    // Made up by somebody without the key: checksums are right, seals are not.
+    // Forged without the key: checksums are right, seals are not.
     let mut page = sealed.image.contents(&slot_name(2)).unwrap();
     for copy in [0, 2048] {
         page[copy + 64] ^= 16;
@@ -312,7 +312,7 @@ fn random_damage() {
     for seed in 0..1500 {
         let mut seed = Seed::new(seed);
         let sample = &samples[seed.below(2) as usize];
-        // The header page of the last slot is what nothing vouches for: not here.
+        // Spare the header page of the last slot: nothing shows that it was durable.
         let slot = seed.below(3) as u32;
         let offset = 4096 * u64::from(slot == 2) + seed.below(SMALL.slot_bytes - 8192);
         let len = 1 << seed.below(17);

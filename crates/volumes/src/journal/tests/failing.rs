@@ -1,4 +1,4 @@
-//! Disks that fail or are full: nothing is acknowledged that may be lost.
+//! Failing and full disks: a write that may be lost is never acknowledged.
 
 use super::{Owned, SEALS, SMALL, START, open, try_open};
 use media::MediaErrorKind;
@@ -6,7 +6,7 @@ use sim::{CrashPoint, Fault, Plan, SimDisk, Walker};
 use std::sync::Arc;
 use store::StoreErrorKind;
 
-/// The disk after a power loss that kept nothing that was not durable.
+/// Returns the disk after a power loss that dropped everything that was not durable.
 fn after_power_loss(disk: &Arc<SimDisk>) -> Arc<SimDisk> {
     let recording = disk.recording();
     let mut walker = Walker::new(&recording);
@@ -38,10 +38,10 @@ fn a_failed_write_or_sync_is_for_ever() {
             assert_eq!(journal.flush().unwrap_err().kind, poisoned);
             let refused = journal.append(&second.record()).unwrap_err();
             assert_eq!(refused.kind, poisoned);
-            // What was appended can still be read.
+            // Appended records can still be read.
             journal.read(at, 0, &mut [0; 4096]).unwrap();
 
-            // A new process reads what the failed sync left in memory. It may do so only if it is
+            // A new process reads what the failed sync left in memory. It may do so only if that is
             // durable from then on.
             let disk = disk.kill();
             let again = open(&disk, seal, START);
@@ -69,7 +69,7 @@ fn a_slot_header_that_a_failed_sync_dropped_is_written_again() {
         let journal = open(&disk, seal, START).journal;
         let record = Owned::write(1, 4096);
         journal.append(&record.record()).unwrap();
-        // After the two directories: the slot, with its header.
+        // After the two directories: the slot with its header.
         disk.inject(Fault::Sync {
             after: 2,
             sticky: false,
@@ -88,7 +88,7 @@ fn a_full_disk_is_told_before_anything_is_acknowledged() {
     for seal in SEALS {
         let disk = SimDisk::new();
         let journal = open(&disk, seal, START).journal;
-        // Room for the first slot, a batch of four records, and half of the second slot.
+        // Space for the first slot, a batch of four records, and half of the second slot.
         let batch = 120 << 10;
         disk.inject(Fault::NoSpaceAfter(SMALL.slot_bytes * 3 / 2 + 4096 + batch));
         let record = Owned::write(1, 30_000);
@@ -103,7 +103,7 @@ fn a_full_disk_is_told_before_anything_is_acknowledged() {
         }
         let crashed = after_power_loss(&disk);
         assert_eq!(open(&crashed, seal, START).owned().len(), 4);
-        // Space appears: what was refused is written after all.
+        // Space appears: the refused records are written after all.
         disk.heal();
         journal.flush().unwrap();
         let crashed = after_power_loss(&disk);

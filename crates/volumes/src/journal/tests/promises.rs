@@ -1,4 +1,4 @@
-//! What goes in comes out: order, reads, a ring that goes round, limits, sizes, positions.
+//! Records come back as written: order, reads, a ring that wraps, limits, sizes, positions.
 
 use super::{Owned, SEALS, SMALL, START, open, try_open};
 use crate::journal::{Journal, JournalOptions};
@@ -73,7 +73,7 @@ fn reads_from_memory_and_from_the_device() {
         again.append(&Owned::write(9, 9).record()).unwrap();
         again.flush().unwrap();
         check(&again);
-        // Neither zeroes nor what is between records can be read.
+        // Neither zeroes nor positions between records can be read.
         let zero = again.append(&Owned::Zero(0, 5).record()).unwrap();
         let between = JournalPosition(at[1].0 + 16);
         for at in [zero, between, again.head(), JournalPosition(1 << 50)] {
@@ -101,7 +101,7 @@ fn a_full_ring_waits_for_a_trim() {
         journal.flush().unwrap();
         let usage = journal.usage();
         assert!(usage.used_bytes > usage.bytes_max * 9 / 10, "{usage:?}");
-        // A trim within the first slot frees nothing, one behind it does.
+        // A trim within the first slot frees nothing; a trim past it frees it.
         journal.trim(at[1]);
         assert!(journal.append(&record.record()).is_err());
         journal.trim(at[2]);
@@ -113,7 +113,7 @@ fn a_full_ring_waits_for_a_trim() {
         }
         assert!(journal.append(&record.record()).is_err());
         journal.flush().unwrap();
-        // The ring goes round many times; a process that starts finds what was not trimmed.
+        // The ring wraps many times. A new process finds what was not trimmed.
         let from = at[at.len() - 3];
         journal.trim(from);
         let mut from = from;
@@ -202,7 +202,7 @@ fn the_size_may_change_between_openings() {
         assert_eq!((opened.owned(), opened.damage), (kept.clone(), Vec::new()));
         for n in 0..2 {
             let owned = Owned::write(round as u64 * 2 + n, 60_000);
-            // The small ring is full of the others' slots at the end.
+            // At the end the small ring is full of other processes' slots.
             if opened.journal.append(&owned.record()).is_ok() {
                 kept.push(owned);
             }
@@ -232,7 +232,7 @@ fn positions_rise_above_what_the_caller_knows() {
     assert_eq!(open(&disk, Seal::None, from).replayed[0].0, at);
 }
 
-/// Slot files.
+/// Returns the number of slot files.
 fn slots(disk: &SimDisk) -> usize {
     let files = disk.image().files().into_iter();
     files

@@ -1,5 +1,5 @@
-//! Flushed batches that are gone are told, however the end of the journal was lost; and no crash is
-//! taken for that.
+//! Missing flushed batches are reported, however the end of the journal was lost. No crash is
+//! mistaken for that.
 
 use super::{Owned, POOL, SEALS, START, VOLUME, open, try_open};
 use crate::journal::reach::{NAMES, SYNCS_BETWEEN};
@@ -11,7 +11,7 @@ use sim::{Damage, SimDisk};
 use std::sync::Arc;
 use units::{JournalPosition, UnixNanos};
 
-/// A slot that is full and one in which so many flushes were acknowledged.
+/// Makes a full slot, and one with `in_last` acknowledged flushes.
 fn flushed(seal: Seal, in_last: u64) -> (Arc<SimDisk>, Vec<Owned>) {
     let disk = SimDisk::new();
     let journal = open(&disk, seal, START).journal;
@@ -57,7 +57,7 @@ fn a_last_slot_that_is_gone_cut_or_older_is_told() {
                 let lost = lost.expect("it says whose");
                 assert_eq!((lost.volume, lost.start), (VOLUME, 15 << 16), "{what}");
             }
-            // It stays told, whoever opens, until it is acknowledged.
+            // Every process reports it until it is acknowledged.
             drop(opened);
             let again = try_open(&disk, seal, &super::SMALL, START).unwrap();
             let (losses, more) = again.journal.losses();
@@ -66,7 +66,7 @@ fn a_last_slot_that_is_gone_cut_or_older_is_told() {
             let from = again.journal.head();
             again.journal.acknowledge_losses().unwrap();
             drop(again);
-            // A root passes over what shows it.
+            // A root that is newer than the evidence.
             let known = try_open(&disk, seal, &super::SMALL, from).unwrap();
             assert_eq!(
                 (known.damage, known.journal.losses()),
@@ -91,7 +91,7 @@ fn a_slot_that_is_replaced_by_an_earlier_use_is_told() {
         (3..60).for_each(flush);
         let from = journal.head();
         journal.trim(from);
-        // Around the ring, into the first slot again.
+        // The ring wraps into the first slot.
         (60..64).for_each(flush);
         drop(journal);
         assert_ne!(disk.image().contents(&slot_name(0)).unwrap(), old);
@@ -103,7 +103,7 @@ fn a_slot_that_is_replaced_by_an_earlier_use_is_told() {
     }
 }
 
-/// What may vanish unseen: flushes since the last record, and those only.
+/// Only flushes since the last reach record can vanish unnoticed.
 #[test]
 fn only_flushes_since_the_last_record_can_vanish() {
     let large = super::JournalOptions {
@@ -131,7 +131,7 @@ fn only_flushes_since_the_last_record_can_vanish() {
             true => assert_eq!(vouched, count),
             false => assert_eq!(vouched, u64::from(SYNCS_BETWEEN) + 1),
         }
-        // Cut after each flush: told when it was vouched for.
+        // Cut after each flush: reported if the reach record covers it.
         let image = disk.image();
         let whole = image.contents(&slot_name(0)).unwrap();
         for kept in [1, 20, SYNCS_BETWEEN as usize, SYNCS_BETWEEN as usize + 10] {
@@ -160,7 +160,7 @@ fn a_record_costs_two_syncs_for_so_many_flushes() {
         journal.append(&Owned::write(n, 4096).record()).unwrap();
         journal.flush().unwrap();
     }
-    // One record for the slot, one for each interval after it.
+    // One record for the slot, and one for each interval after it.
     assert_eq!(disk.counts().file_syncs, flushes + 2 * 10);
 }
 
@@ -176,13 +176,13 @@ fn one_of_the_two_files_is_enough_and_none_is_quiet() {
             let opened = try_open(&disk, seal, &super::SMALL, START).unwrap();
             assert!(!opened.damage.is_empty(), "{name}");
         }
-        // A pool of an earlier version has no record, and opens without a word.
+        // A pool of an earlier version has no reach record, and opens without a report.
         let old = SimDisk::on(image.clone());
         NAMES
             .iter()
             .for_each(|name| media::Disk::remove(&*old, name).unwrap());
         drop(open(&old, seal, START));
-        // Both damaged: that is said.
+        // With both files damaged, opening reports it.
         let disk = SimDisk::on(image);
         for name in NAMES {
             disk.damage(name, &Damage::FlipBit(8 * 50)).unwrap();

@@ -1,4 +1,4 @@
-//! Many threads at once: one sync for all who wait, and nothing lost or mixed up.
+//! Many threads: one sync covers all waiting flushes, and no record is lost or mixed up.
 
 use super::{Owned, SEALS, START, try_open};
 use crate::journal::{JournalOptions, Record};
@@ -48,7 +48,7 @@ fn flushers_share_syncs_and_each_thread_keeps_its_order() {
         });
         let usage = journal.usage();
         assert_eq!((usage.records, usage.flushes), (480, 120));
-        // Two for each record of how far the journal reaches.
+        // Each reach record costs two syncs.
         assert!(usage.syncs <= usage.flushes + 4 + 16, "{usage:?}");
         let written = written.into_inner();
         let again = try_open(&disk, seal, &OPTIONS, START).unwrap();
@@ -62,7 +62,8 @@ fn flushers_share_syncs_and_each_thread_keeps_its_order() {
     }
 }
 
-/// Who appends has nothing to do while somebody else writes, until the buffers are full: then he waits.
+/// Appending threads have nothing to do while another writes, until the buffers are full. Then they
+/// wait.
 #[test]
 fn one_writes_and_only_a_crowd_waits() {
     let disk = SimDisk::new();

@@ -1,4 +1,4 @@
-//! Sectors that the device cannot give: the rest still comes back, and nothing goes without a word.
+//! Unreadable sectors: the other records come back, and every loss is reported.
 
 use super::{Owned, Reopened, START, open, open_over};
 use format::config::Seal;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const SLOT: &str = "journal/00";
 
-/// A disk that fails to read a range of [`SLOT`]; all else works.
+/// A disk that fails to read a range of [`SLOT`] and works otherwise.
 struct BadSectors {
     disk: Arc<SimDisk>,
     bad: Range<u64>,
@@ -75,7 +75,7 @@ impl DiskFile for BadFile {
     }
 }
 
-/// Six records of two blocks each, every one flushed.
+/// Returns a disk with six records of two blocks each, all flushed.
 fn written() -> Arc<SimDisk> {
     let disk = SimDisk::new();
     let journal = open(&disk, Seal::Aes256Gcm, START).journal;
@@ -104,7 +104,7 @@ fn numbers(again: &Reopened) -> Vec<u64> {
         .collect()
 }
 
-/// Offset of the block that starts the n-th record's batch.
+/// Returns the offset of the n-th record's batch.
 fn batch(n: u64) -> u64 {
     4096 + n * 8192
 }
@@ -128,7 +128,7 @@ fn the_end_may_not_hide_in_a_bad_sector() {
     let again = reopen(batch(5)..batch(5) + 512);
     assert_eq!(numbers(&again), [0, 1, 2, 3, 4]);
     assert_eq!(again.damage.len(), 1, "{:?}", again.damage);
-    // The header is there, the end of the data is not.
+    // The header is readable, the end of the data is not.
     let again = reopen(batch(5) + 4096..batch(6));
     assert_eq!(numbers(&again), [0, 1, 2, 3, 4]);
     assert_eq!(again.damage.len(), 1, "{:?}", again.damage);
