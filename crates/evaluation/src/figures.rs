@@ -6,8 +6,23 @@
 use std::fmt::Write;
 use std::path::Path;
 
-const BEGIN: &str = "<!-- evaluation: from here -->";
-const END: &str = "<!-- evaluation: to here -->";
+/// Lines of a page between which the generator writes. All other text is written by people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marks {
+    begin: &'static str,
+    end: &'static str,
+}
+
+/// Around the results of a full run, which takes minutes.
+pub const FULL: Marks = Marks {
+    begin: "<!-- evaluation: from here -->",
+    end: "<!-- evaluation: to here -->",
+};
+/// Around the results of a short run, which a test repeats.
+pub const SHORT: Marks = Marks {
+    begin: "<!-- evaluation, short run: from here -->",
+    end: "<!-- evaluation, short run: to here -->",
+};
 
 /// A table with a heading row.
 pub struct Table {
@@ -146,22 +161,30 @@ fn draw(svg: &mut String, panel: &Panel, at: (f64, f64)) {
     }
 }
 
-/// Writes `measured` between the marks of a page. A new page begins with `title`.
-pub fn write_page(path: &Path, title: &str, measured: &str) -> std::io::Result<()> {
+/// Writes `measured` between marks of a page. A new page begins with `title`.
+pub fn write_page(path: &Path, title: &str, marks: Marks, measured: &str) -> std::io::Result<()> {
     let old = std::fs::read_to_string(path).unwrap_or_else(|_| format!("# {title}\n"));
-    std::fs::write(path, with_measured(&old, measured))
+    std::fs::write(path, with_measured(&old, marks, measured))
 }
 
-fn with_measured(old: &str, measured: &str) -> String {
-    let (before, after) = match old.split_once(BEGIN) {
+/// Returns the lines between the marks of a page; `None` if it has no such marks.
+pub fn measured(page: &str, marks: Marks) -> Option<&str> {
+    let (_, rest) = page.split_once(marks.begin)?;
+    let (measured, _) = rest.split_once(marks.end)?;
+    Some(measured.trim())
+}
+
+fn with_measured(old: &str, marks: Marks, measured: &str) -> String {
+    let Marks { begin, end } = marks;
+    let (before, after) = match old.split_once(begin) {
         Some((before, rest)) => (
             before,
-            rest.split_once(END).map_or("\n", |(_, after)| after),
+            rest.split_once(end).map_or("\n", |(_, after)| after),
         ),
         None => (old, "\n"),
     };
     let before = before.trim_end();
-    format!("{before}\n\n{BEGIN}\n{}\n{END}{after}", measured.trim_end())
+    format!("{before}\n\n{begin}\n{}\n{end}{after}", measured.trim_end())
 }
 
 /// Returns the word for a bar that was met, or missed.
@@ -175,12 +198,17 @@ mod tests {
 
     #[test]
     fn what_people_wrote_is_kept() {
-        let first = with_measured("# Title\n\nwords\n", "| a |\n");
-        let again = with_measured(&format!("{first}more words\n"), "| b |\n");
+        let first = with_measured("# Title\n\nwords\n", FULL, "| a |\n");
+        let again = with_measured(&format!("{first}more words\n"), FULL, "| b |\n");
+        let Marks { begin, end } = FULL;
         assert_eq!(
             again,
-            format!("# Title\n\nwords\n\n{BEGIN}\n| b |\n{END}\nmore words\n")
+            format!("# Title\n\nwords\n\n{begin}\n| b |\n{end}\nmore words\n")
         );
+        let both = with_measured(&again, SHORT, "| c |\n");
+        assert_eq!(measured(&both, FULL), Some("| b |"));
+        assert_eq!(measured(&both, SHORT), Some("| c |"));
+        assert_eq!(measured(&again, SHORT), None);
     }
 
     #[test]

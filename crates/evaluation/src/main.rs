@@ -4,7 +4,7 @@
 //! Invariant: it reads neither clock nor machine; two runs write the same bytes.
 #![forbid(unsafe_code)]
 
-use evaluation::figures::{plot, write_page};
+use evaluation::figures::{FULL, SHORT, plot, write_page};
 use evaluation::maintenance::grid::{self, Tasks, Variant};
 use evaluation::maintenance::page;
 use evaluation::maintenance::settings::{Order, Picks, Settings};
@@ -12,11 +12,12 @@ use evaluation::{ageing, fragments};
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: evaluation [duet] [fragpicker] [ageing]
+const USAGE: &str = "usage: evaluation [duet] [fragpicker] [ageing] [short]
 
-Writes docs/evaluation/PAGE.md and PAGE.svg, all pages unless some are named. Takes minutes.";
+Writes docs/evaluation/PAGE.md and PAGE.svg, all pages unless some are named. Takes minutes.
+short: only the short runs on these pages, which a test compares. Takes seconds.";
 
-const PAGES: [&str; 3] = ["duet", "fragpicker", "ageing"];
+const PAGES: [&str; 4] = ["duet", "fragpicker", "ageing", "short"];
 
 fn main() -> ExitCode {
     let named: Vec<String> = std::env::args().skip(1).collect();
@@ -45,6 +46,7 @@ fn write(page: &str, pages: &Path) -> std::io::Result<()> {
         "duet" => duet(pages),
         "fragpicker" => fragpicker(pages),
         "ageing" => ageing(pages),
+        "short" => short(pages),
         _ => Ok(()),
     }
 }
@@ -73,13 +75,13 @@ fn duet(pages: &Path) -> std::io::Result<()> {
         &product,
         (&host_backup, &at_random),
     );
-    write_page(&pages.join("duet.md"), "Duet", &text)?;
+    write_page(&pages.join("duet.md"), "Duet", FULL, &text)?;
     std::fs::write(pages.join("duet.svg"), plot(&page::panels(&in_rotation)))
 }
 
 fn fragpicker(pages: &Path) -> std::io::Result<()> {
     let text = fragments::page::text(1 << 30);
-    write_page(&pages.join("fragpicker.md"), "FragPicker", &text)?;
+    write_page(&pages.join("fragpicker.md"), "FragPicker", FULL, &text)?;
     std::fs::write(
         pages.join("fragpicker.svg"),
         plot(&fragments::page::panels()),
@@ -90,9 +92,16 @@ fn ageing(pages: &Path) -> std::io::Result<()> {
     let settings = ageing::pool::Settings::FULL;
     let histories = ageing::page::histories(&settings).map_err(std::io::Error::other)?;
     let text = ageing::page::text(&settings, &histories);
-    write_page(&pages.join("ageing.md"), "Ageing", &text)?;
+    write_page(&pages.join("ageing.md"), "Ageing", FULL, &text)?;
     std::fs::write(
         pages.join("ageing.svg"),
         plot(&ageing::page::panels(&settings, &histories)),
     )
+}
+
+fn short(pages: &Path) -> std::io::Result<()> {
+    let duet = page::short_text();
+    write_page(&pages.join("duet.md"), "Duet", SHORT, &duet)?;
+    let ageing = ageing::page::short_text().map_err(std::io::Error::other)?;
+    write_page(&pages.join("ageing.md"), "Ageing", SHORT, &ageing)
 }

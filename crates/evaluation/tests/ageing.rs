@@ -4,17 +4,9 @@
 use evaluation::ageing::page::{kept_speed, least_speed};
 use evaluation::ageing::pool::{Settings, Upkeep, run};
 
-const SMALL: Settings = Settings {
-    pieces: 300,
-    // The last generation is rewritten.
-    generations: 7,
-    kept: 2,
-    ..Settings::FULL
-};
-
 #[test]
 fn maintenance_slows_ageing_down() {
-    let of = |upkeep| run(&SMALL, upkeep).expect("a history");
+    let of = |upkeep| run(&Settings::SHORT, upkeep).expect("a history");
     let (none, defragmented) = (of(Upkeep::None), of(Upkeep::Defragmented));
     assert!(kept_speed(&none) < 0.8, "{}", kept_speed(&none));
     let last = |all: &[evaluation::ageing::pool::Generation]| all.last().map_or(0.0, |g| g.speed());

@@ -121,6 +121,19 @@ pub fn text(settings: &Settings, histories: &Histories) -> String {
     )
 }
 
+/// Runs short histories and returns that part of the page. A test compares it with the committed
+/// page, so that the page cannot drift from the code.
+pub fn short_text() -> store::Result<String> {
+    let settings = Settings::SHORT;
+    Ok(format!(
+        "## {} generations of {} pieces\n\n\
+         Command: `cargo run --release -p evaluation -- short`. A test repeats this run.\n\n{}",
+        settings.generations,
+        settings.pieces,
+        ends(&histories(&settings)?),
+    ))
+}
+
 /// Returns plots of the restore speed by generation.
 pub fn panels(settings: &Settings, histories: &Histories) -> Vec<Panel> {
     let line = |(upkeep, name, colour): (Upkeep, &str, &'static str)| {

@@ -63,6 +63,14 @@ impl Settings {
         kept: 7,
         seed: 2017,
     };
+
+    /// Seconds instead of minutes. The last generation is rewritten.
+    pub const SHORT: Self = Self {
+        pieces: 300,
+        generations: 7,
+        kept: 2,
+        ..Self::FULL
+    };
 }
 
 /// A generation at the time when it was the newest.
