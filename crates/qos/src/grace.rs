@@ -510,6 +510,33 @@ mod tests {
     }
 
     #[test]
+    fn harm_to_few_requests_is_chance() {
+        let mut grace = disk();
+        let far = |n: u64| 1000 * MS + n * 500 * MS;
+        let delay = |n| if n % 20 == 0 { 8 * MS } else { 0 };
+        serve(&mut grace, (0..750).map(far), delay);
+        assert!(grace.harm() > 1.9, "{}", grace.harm());
+        assert_eq!(
+            (grace.ns(), grace.space),
+            (Settings::DISK.grace.least_ns, 0)
+        );
+    }
+
+    #[test]
+    fn harm_at_the_longest_wait_forbids_no_shorter_one() {
+        let mut grace = disk();
+        let delay = |n| if n % 20 == 0 { 8 * MS } else { 0 };
+        // No start pays, so the wait is the longest. Delays raise the space to the longest too.
+        let near = (1..20_001).map(|n| 1000 * MS + n * 18 * MS);
+        serve(&mut grace, near, delay);
+        assert!(grace.harm() > HARM_ALARM, "{}", grace.harm());
+        assert_eq!(grace.ns(), Settings::DISK.grace.most_ns);
+        let begin = grace.last_end_ns;
+        serve(&mut grace, (1..6001).map(|n| begin + n * 500 * MS), |_| 0);
+        assert!(grace.ns() < Settings::DISK.grace.most_ns / 2);
+    }
+
+    #[test]
     fn nothing_is_known_at_first() {
         let grace = disk();
         assert_eq!(grace.ns(), Settings::DISK.grace.most_ns);

@@ -270,6 +270,30 @@ fn a_task_goes_on_until_a_user_comes_and_seeks_now_and_then_only() {
 }
 
 #[test]
+fn a_task_does_not_stop_for_others_that_may_not_seek_yet() {
+    let settings = Settings {
+        floors_permille: [0; 8],
+        ..Settings::DISK
+    };
+    let mut scheduler = Scheduler::new(settings).expect("good settings");
+    let at = |ms: u64| 10 * S + ms * MS;
+    let client = random(Flow::ForegroundNonSequential);
+    scheduler.offer(client).expect("room");
+    assert!(scheduler.next(at(0)).is_some());
+    scheduler.completed(client.flow, at(0), at(8));
+    scheduler.offer(stream(Flow::Scrub)).expect("room");
+    let since = scheduler.wakes_at(at(9)).expect("it waits");
+    assert!(scheduler.next(since).is_some());
+    scheduler.seeks(since);
+    scheduler.offer(random(Flow::Collect)).expect("room");
+    // It has had seconds of the device more than the other.
+    assert!(scheduler.go_on(Flow::Scrub, true, 1 << 30, (since, since + MS)));
+    let goes_on = |now| scheduler.may_go_on(Flow::Scrub, true, (since, now));
+    assert!(goes_on(since + 500 * MS));
+    assert!(!goes_on(since + 530 * MS), "the other may seek now");
+}
+
+#[test]
 fn a_floor_looks_for_a_gap_between_users_and_not_for_ever() {
     let mut scheduler = Scheduler::new(Settings::DISK).expect("the default");
     let now = |ms: u64| ms * S / 1000;
