@@ -129,10 +129,6 @@ fn versions(tree: &Tree) -> Vec<Finding> {
 
 /// Relative links of Markdown files lead to files of the checkout.
 fn links(tree: &Tree) -> Vec<Finding> {
-    let texts = tree.texts.iter().map(|(path, _)| path.as_str());
-    let known: BTreeSet<&str> = texts
-        .chain(tree.sources.iter().map(|s| s.path.as_str()))
-        .collect();
     let mut findings = Vec::new();
     for (path, text) in tree.texts.iter().filter(|(path, _)| path.ends_with(".md")) {
         for (line, content) in (1..).zip(text.lines()) {
@@ -146,10 +142,7 @@ fn links(tree: &Tree) -> Vec<Finding> {
                     continue;
                 }
                 let target = resolve(path, target);
-                let leads = |t: &str| {
-                    known.contains(t) || known.iter().any(|k| k.starts_with(&format!("{t}/")))
-                };
-                if !target.as_deref().is_some_and(leads) {
+                if !target.as_deref().is_some_and(|target| tree.has(target)) {
                     findings.push(Finding::refuse(path, line, format!("{link} leads nowhere")));
                 }
             }

@@ -56,14 +56,9 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 
 /// Whether a name of the table is that of a file or folder. Names that are no paths exist.
 pub fn exists(tree: &Tree, name: &str) -> bool {
-    let mut paths = tree
-        .sources
-        .iter()
-        .map(|source| source.path.as_str())
-        .chain(tree.texts.iter().map(|(path, _)| path.as_str()));
     if name.starts_with("crates/") {
-        let below = format!("{name}/");
-        return paths.any(|path| path == name || path.starts_with(&below));
+        return tree.has(name);
     }
-    !name.ends_with(".rs") || paths.any(|path| path.ends_with(&format!("/{name}")))
+    let end = format!("/{name}");
+    !name.ends_with(".rs") || tree.paths().any(|path| path.ends_with(&end))
 }

@@ -78,6 +78,19 @@ impl Tree {
         tree
     }
 
+    /// Returns the paths of all files.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        let texts = self.texts.iter().map(|(path, _)| path.as_str());
+        texts.chain(self.sources.iter().map(|source| source.path.as_str()))
+    }
+
+    /// Returns true if a path is that of a file, or of a directory with files.
+    pub fn has(&self, path: &str) -> bool {
+        let below = format!("{path}/");
+        self.paths()
+            .any(|known| known == path || known.starts_with(&below))
+    }
+
     /// Returns the contents of a text file.
     pub fn text(&self, path: &str) -> Option<&str> {
         let found = self.texts.iter().find(|(p, _)| p == path);
