@@ -9,6 +9,7 @@ mod backup;
 mod collect;
 mod copy;
 mod defrag;
+mod host;
 mod image;
 mod inspect;
 mod keys;
@@ -29,6 +30,7 @@ pub use backup::BackupArgs;
 pub use collect::{GcArgs, PeriodArg, UndeleteArgs};
 pub use copy::{CopyArgs, ToArgs, ToPasswordArgs};
 pub use defrag::{DefragArgs, DefragCommand, DefragRunArgs, PercentArg};
+pub use host::{HostCachedArgs, HostCommand, HostDoctorArgs, HostEventsArgs};
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
 pub use keys::{KeyCommand, NewKeyArgs};
@@ -235,6 +237,9 @@ pub enum Command {
     /// Writable disks in the pool
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Show what this machine's page cache holds, and what happens in it
+    #[command(subcommand)]
+    Host(HostCommand),
     /// Show volumes, images and snapshots as files
     Mount(MountArgs),
     /// Hold the pool and serve what is in it

@@ -22,6 +22,7 @@ mod forget;
 mod full;
 mod gc;
 mod generate;
+mod host;
 mod image;
 mod init;
 mod invocation;
@@ -207,6 +208,7 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Mount(args) => mount::run(invocation, &args),
         Command::Top(args) => top::run(invocation, &args),
         Command::Volume(command) => volume::run(invocation, &command),
+        Command::Host(command) => host::run(invocation, &command),
         Command::Serve(args) => serve::run(invocation, &args),
         Command::Generate(args) => generate::run(&args),
         Command::MountGuard(args) => mount::guard(&args),

@@ -18,7 +18,7 @@ fn every_command_has_examples() {
     let own = |c: &clap::Command| {
         let quiet = [
             "status", "generate", "help", "list", "passwd", "key", "volume", "qos", "parity",
-            "show",
+            "host", "show",
         ];
         c.get_after_help().is_some() || quiet.contains(&c.get_name())
     };
@@ -80,6 +80,9 @@ fn lines_that_must_parse() {
         "serve nbd --read-only --socket s --memory 1G",
         "serve nbd --read-only --listen 127.0.0.1:0 --export a --export b@12",
         "generate bash",
+        "host cached /home --depth 2 --json",
+        "host events /home --interval 0.5 --count 3 --poll",
+        "host doctor",
     ] {
         assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
     }
@@ -111,6 +114,9 @@ fn lines_that_must_not_parse() {
         "volume create a --size 10GB",
         "volume resize a",
         "top --interval 0",
+        "host",
+        "host events",
+        "host events / --interval 0",
         "serve --nbd-socket s nbd --read-only --socket s",
         "serve nbd --read-only",
         "serve nbd --read-only --socket s --listen 127.0.0.1:1",

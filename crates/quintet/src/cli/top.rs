@@ -23,7 +23,7 @@ pub struct TopArgs {
 }
 
 /// Parses an interval from a tenth of a second to an hour.
-fn seconds(text: &str) -> Result<f64, String> {
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
         _ => Err("from 0.1 to 3600 seconds".to_owned()),

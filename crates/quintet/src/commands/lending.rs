@@ -100,6 +100,7 @@ impl Need {
             | Command::Stats(_)
             | Command::Serve(_)
             | Command::Generate(_)
+            | Command::Host(_)
             | Command::MountGuard(_) => Self::Nothing,
         }
     }

@@ -21,6 +21,7 @@ const FINISHED: &[&str] = &[
     "fragpicker",
     "fuse",
     "fuzz_replay",
+    "linux_host",
     "maintenance",
     "media",
     "nbd",

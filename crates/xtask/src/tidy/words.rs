@@ -24,7 +24,7 @@ const BANNED: &[Banned] = &[
             "OpenOptions",
             "tokio::fs",
         ],
-        rooms: &["media", "archive", "quintet"],
+        rooms: &["media", "archive", "linux_host", "quintet"],
         exceptions: &[
             (
                 "crates/nbd/src/server/listener.rs",

@@ -1,0 +1,202 @@
+//! Watches the file system of a path: events by eBPF, else states by `cachestat`. The program calls
+//! this; tasks register sessions at the table that it feeds.
+//!
+//! Invariant: after a drain without failures the mirror holds the state of every watched page at
+//! some time during the drain, or a later change of it comes with the next drain. Lost events are
+//! followed by a scan.
+
+use crate::ebpf::{Ebpf, EbpfError};
+use crate::identity::{FileId, Identities};
+use crate::mirror::{Mirror, Moved};
+use crate::mounts::Mount;
+use crate::pages;
+use crate::scan::{Found, Walked, walk};
+use duet::Duet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Result of a drain.
+#[derive(Debug, Default)]
+pub struct Drained {
+    /// Changed pages of each file.
+    pub files: HashMap<FileId, Moved>,
+    /// Chunks of 64 pages whose events were lost. The drain has made up for them with a scan.
+    pub dropped: u64,
+    /// Files and directories that scans could not see.
+    pub failed: Vec<(PathBuf, io::Error)>,
+}
+
+/// A watched tree.
+pub struct Watch {
+    top: PathBuf,
+    mount: Mount,
+    ebpf: Result<Ebpf, String>,
+    mirror: Mirror,
+    identities: Identities,
+    /// Files of the same file system that are not below `top`, as of the last scan.
+    elsewhere: HashSet<FileId>,
+}
+
+impl Watch {
+    /// Watches the files at and below `top`, on its mount. What is in memory now comes with the
+    /// first [`Watch::drain`].
+    pub fn start(top: &Path, duet: Arc<Duet>) -> io::Result<Self> {
+        let mount = Mount::of(top)?;
+        let ebpf = by_events(&mount);
+        Ok(Self {
+            top: top.to_owned(),
+            mount,
+            ebpf,
+            mirror: Mirror::new(duet),
+            identities: Identities::default(),
+            elsewhere: HashSet::new(),
+        })
+    }
+
+    /// The same, without eBPF.
+    pub fn start_polling(top: &Path, duet: Arc<Duet>) -> io::Result<Self> {
+        Ok(Self {
+            top: top.to_owned(),
+            mount: Mount::of(top)?,
+            ebpf: Err("polling was asked for".to_owned()),
+            mirror: Mirror::new(duet),
+            identities: Identities::default(),
+            elsewhere: HashSet::new(),
+        })
+    }
+
+    /// Returns why states are compared instead of events taken; `None` where there are events.
+    pub fn polls_because(&self) -> Option<&str> {
+        self.ebpf.as_ref().err().map(String::as_str)
+    }
+
+    /// The mount of the tree.
+    pub fn mount(&self) -> &Mount {
+        &self.mount
+    }
+
+    /// The known state. It is the [`duet::Present`] of sessions.
+    pub fn mirror(&self) -> &Mirror {
+        &self.mirror
+    }
+
+    /// Registers what is in memory now, by `cachestat`. With events, call it once at the start.
+    pub fn scan(&mut self) -> io::Result<Drained> {
+        let mut drained = Drained::default();
+        self.scan_into(&mut drained)?;
+        Ok(drained)
+    }
+
+    /// Takes the changes since the last call. Without events it is a scan.
+    pub fn drain(&mut self) -> io::Result<Drained> {
+        let mut drained = Drained::default();
+        self.mirror.prune();
+        match self.take_events(&mut drained) {
+            Some(Ok(0)) => {}
+            Some(Ok(dropped)) => {
+                drained.dropped = dropped;
+                self.scan_into(&mut drained)?;
+            }
+            Some(Err(e)) => {
+                self.ebpf = Err(e.to_string());
+                self.scan_into(&mut drained)?;
+            }
+            None => self.scan_into(&mut drained)?,
+        }
+        Ok(drained)
+    }
+
+    /// Returns how many chunks were dropped; `None` without eBPF.
+    fn take_events(&mut self, drained: &mut Drained) -> Option<Result<u64, EbpfError>> {
+        let ebpf = self.ebpf.as_mut().ok()?;
+        let mirror = &mut self.mirror;
+        let taken = ebpf.drain(&mut |key, bits| {
+            let (id, moved) = mirror.apply(key, bits);
+            if moved != Moved::default() {
+                drained.files.entry(id).or_default().add(moved);
+            }
+        });
+        Some(taken.and_then(|()| ebpf.newly_dropped()))
+    }
+
+    fn scan_into(&mut self, drained: &mut Drained) -> io::Result<()> {
+        let (mirror, mount, identities) = (&mut self.mirror, &self.mount, &mut self.identities);
+        identities.clear();
+        self.elsewhere.clear();
+        let mut seen = HashSet::new();
+        let mut visit = |found: &Found<'_>| {
+            let id = FileId::of(found.file, mount)?;
+            identities.insert(id, found.path);
+            seen.insert(id);
+            let mut chunks = BTreeSet::new();
+            let mut moved = Moved::default();
+            pages::chunks(found.file, found.bytes, &mut |chunk, state| {
+                chunks.insert(chunk);
+                moved.add(mirror.assign(id, chunk, state));
+            })?;
+            moved.add(mirror.clear_others(id, &chunks));
+            if moved != Moved::default() {
+                drained.files.entry(id).or_default().add(moved);
+            }
+            Ok(())
+        };
+        let Walked { failed, .. } = walk(&self.top, &mut visit)?;
+        drained.failed = failed;
+        // Files that the walk did not find are deleted, or not below the top.
+        let others: Vec<FileId> = mirror.files().filter(|id| !seen.contains(id)).collect();
+        for id in others {
+            let moved = mirror.clear_others(id, &BTreeSet::new());
+            drained.files.entry(id).or_default().add(moved);
+        }
+        Ok(())
+    }
+
+    /// Returns a path below the top that names the file now. Looks for files that it does not know,
+    /// with one walk for all of `ids`.
+    pub fn paths(&mut self, ids: &[FileId]) -> io::Result<HashMap<FileId, PathBuf>> {
+        let mut paths = HashMap::new();
+        let mut unknown = false;
+        for id in ids {
+            match self.identities.path(*id, &self.mount) {
+                Some(path) => drop(paths.insert(*id, path)),
+                None => unknown |= !self.elsewhere.contains(id),
+            }
+        }
+        if !unknown {
+            return Ok(paths);
+        }
+        let (identities, mount) = (&mut self.identities, &self.mount);
+        walk(&self.top, &mut |found| {
+            identities.insert(FileId::of(found.file, mount)?, found.path);
+            Ok(())
+        })?;
+        for id in ids
+            .iter()
+            .filter(|id| !paths.contains_key(id))
+            .copied()
+            .collect::<Vec<_>>()
+        {
+            match self.identities.path(id, &self.mount) {
+                Some(path) => drop(paths.insert(id, path)),
+                None => drop(self.elsewhere.insert(id)),
+            }
+        }
+        Ok(paths)
+    }
+}
+
+/// Events of the file system, or why there are none.
+fn by_events(mount: &Mount) -> Result<Ebpf, String> {
+    let kind = match mount.kind.as_str() {
+        kind @ ("ext4" | "xfs" | "btrfs") => kind,
+        _ if mount.is_fuse() => "fuse",
+        other => {
+            return Err(format!(
+                "page events of {other} are not known to be complete"
+            ));
+        }
+    };
+    Ebpf::watch(mount.device, kind, Ebpf::CHUNKS_MAX).map_err(|e| e.to_string())
+}

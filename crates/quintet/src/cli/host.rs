@@ -1,0 +1,77 @@
+//! Arguments of `host`. [`super::Command`] includes them.
+//!
+//! Invariant: see [`super`].
+
+use super::top::seconds;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// Subcommands of `host`.
+#[derive(Debug, Subcommand)]
+pub enum HostCommand {
+    /// Show how much of a tree is in memory
+    Cached(HostCachedArgs),
+    /// Watch pages of files come into memory, leave it, become dirty, and be written
+    Events(HostEventsArgs),
+    /// Say what works on this machine, what is done instead, and why
+    Doctor(HostDoctorArgs),
+}
+
+/// Show how much of a tree is in memory.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet host cached /var/lib/postgresql
+  quintet host cached /home --depth 2
+  quintet host cached /home --json
+
+Asks the system (cachestat, Linux 6.5) and reads nothing. A directory's line counts all files below it, on
+the same mount. Root may ask about every file, others about files that they own or may write; the
+rest is named, and the exit code is 3.")]
+pub struct HostCachedArgs {
+    /// Directory or file
+    pub path: PathBuf,
+    /// Levels of directories that get a line of their own
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub depth: usize,
+}
+
+/// Watch pages of files.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet host events /srv
+  quintet host events /srv --interval 5 --json
+  quintet host events /home --poll --count 10
+
+Takes events from the kernel (eBPF; needs root, or CAP_BPF and CAP_PERFMON) on ext4, xfs, btrfs and FUSE.
+Elsewhere it compares states every interval (cachestat) and says so: pages that came and went between
+two looks are not seen then. `quintet host doctor` says what is missing. Ends with Ctrl-C.")]
+pub struct HostEventsArgs {
+    /// Directory or file; only files on its mount are watched
+    pub path: PathBuf,
+    /// Seconds between two looks
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub interval: f64,
+    /// Ends after so many looks
+    #[arg(short = 'c', long, value_name = "N")]
+    pub count: Option<u64>,
+    /// Compare states, even where there are events
+    #[arg(long)]
+    pub poll: bool,
+}
+
+/// Say what works on this machine.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet host doctor
+  quintet host doctor /srv --json
+
+Tries everything that `quintet host` uses, for the file system of the path, and says what to do where
+something is missing. Changes nothing.")]
+pub struct HostDoctorArgs {
+    /// Path on the file system in question
+    #[arg(default_value = ".")]
+    pub path: PathBuf,
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# `quintet host` as a user sees it: by events, by polling, and without privileges.
+set -u
+export LC_ALL=C
+dir=$(mktemp -d "${TMPDIR:-/var/tmp}/host.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+fail() { echo "$*"; exit 1; }
+mkdir "$dir/tree" "$dir/tree/sub"
+head -c 1000000 /dev/urandom >"$dir/tree/sub/written"
+: >"$dir/tree/empty"
+truncate -s 1000000 "$dir/tree/hole"
+
+# What was just written is in memory; a hole is not.
+"$QUINTET" host cached "$dir/tree" --json >"$dir/json" || fail "cached: exit code $?"
+grep -q "\"path\":\"$dir/tree/sub\",\"files\":1,\"bytes\":1000000,\"cached_bytes\":1003520" "$dir/json" || fail "$(cat "$dir/json")"
+grep -q '"message_type":"summary","files":3,"bytes":2000000,"cached_bytes":1003520' "$dir/json" || fail "$(cat "$dir/json")"
+"$QUINTET" host cached "$dir/tree" | grep -q "50  ##########\.\.\.\.\.\.\.\.\.\.  $dir/tree$" || fail "no bar"
+"$QUINTET" host cached "$dir/nowhere" 2>"$dir/errors" && fail "a path that is not there was shown"
+
+# A write, a rename and a removal are seen with the name that the file has then.
+events() {
+    "$QUINTET" host events "$dir/tree" --json --interval 0.5 --count 6 "$@" >"$dir/json" &
+    local watching=$!
+    for _ in $(seq 100); do grep -q host_events_begin "$dir/json" && break; sleep 0.05; done
+    sleep 0.2
+    head -c 40960 /dev/zero >"$dir/tree/new"
+    sleep 0.8
+    mv "$dir/tree/new" "$dir/tree/sub/renamed"
+    sync "$dir/tree/sub/renamed"
+    sleep 0.8
+    rm "$dir/tree/sub/renamed"
+    wait $watching || fail "events $*: exit code $?"
+    grep -q "$dir/tree/new\",.*\"added_pages\":10,\"removed_pages\":0,\"dirtied_pages\":10" "$dir/json" || fail "events $*: $(cat "$dir/json")"
+    grep -q "$dir/tree/sub/renamed\",.*\"flushed_pages\":10" "$dir/json" || fail "events $*: $(cat "$dir/json")"
+    grep -q '"elsewhere_or_deleted":{"added_pages":[0-9]*,"removed_pages":[1-9]' "$dir/json" || fail "events $*: $(cat "$dir/json")"
+}
+events --poll
+grep -q '"source":"cachestat"' "$dir/json" || fail "polling does not say so"
+events
+grep -q '"source":"ebpf"' "$dir/json" || echo "SKIPPED: no events here: $(head -n 1 "$dir/json")"
+
+"$QUINTET" host doctor "$dir" >"$dir/doctor" || fail "doctor: exit code $?"
+grep -q '^cachestat .*works' "$dir/doctor" || fail "$(cat "$dir/doctor")"
+
+# Nobody special: own files only, and a clear word on the rest.
+if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then
+    echo "SKIPPED: not root, or no setpriv: what other users see"
+    exit 0
+fi
+cp "$QUINTET" "$dir/quintet"
+chmod 755 "$dir" "$dir/tree" "$dir/tree/sub"
+as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$dir/quintet" "$@"; }
+as_nobody host doctor "$dir" >"$dir/doctor" || fail "doctor: exit code $?"
+grep -q 'CAP_BPF and CAP_PERFMON' "$dir/doctor" || fail "$(cat "$dir/doctor")"
+as_nobody host cached "$dir/tree" >/dev/null 2>"$dir/errors"
+[ $? -eq 3 ] && grep -q "$dir/tree/sub/written: ask what is in memory" "$dir/errors" || fail "$(cat "$dir/errors")"
+chown -R 65534 "$dir/tree"
+as_nobody host cached "$dir/tree" --json | grep -q '"cached_bytes":1003520,"dirty_bytes":[0-9]*,"failed":0' || fail "own files are not seen"
+as_nobody host events "$dir/tree" --count 1 --json | grep -q '"source":"cachestat","fallback_reason":"eBPF is not permitted' || fail "no reason"
+exit 0

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Page events against cachestat, page by page, on real file systems over loop devices. Needs root and
+# eBPF; says SKIPPED otherwise. CHECKS (default 40000) pages are compared on each of them.
+#   PAGE_CHECKS=.../page_checks FUSE_SERVER=.../fuse_memory tests/host/page-checks.sh
+set -u
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+program=${PAGE_CHECKS:-target/release/examples/page_checks}
+checks=${CHECKS:-40000}
+dir=$(mktemp -d "${TMPDIR:-/tmp}/page-checks.XXXXXX")
+server=
+# A path with `..` is never given to rm: everything is below $dir.
+clean_up() {
+    umount -l "$dir/mnt" 2>/dev/null
+    [ -z "$server" ] || { kill "$server"; wait "$server"; } 2>/dev/null
+    umount -l "$dir/fuse" 2>/dev/null
+    rm -rf "$dir"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+mkdir "$dir/mnt" "$dir/fuse"
+failed=0
+
+skip() { echo "SKIPPED: $*"; }
+
+# compare NAME PATH
+compare() {
+    printf '%s: ' "$1"
+    "$program" "$2" "$checks"
+    case $? in
+    0 | 2) ;;
+    *) failed=1 ;;
+    esac
+}
+
+# on NAME MKFS OPTIONS: makes the file system and mounts it, or says why not.
+on() {
+    command -v "${2%% *}" >/dev/null || { skip "$1: no ${2%% *}"; return 1; }
+    rm -f "$dir/image"
+    truncate -s 512M "$dir/image"
+    $2 "$dir/image" >/dev/null 2>&1 || { skip "$1: ${2%% *} failed"; return 1; }
+    mount -o "loop,$3" "$dir/image" "$dir/mnt" 2>/dev/null || { skip "$1: cannot mount it here"; return 1; }
+}
+
+if [ "$(id -u)" -ne 0 ]; then
+    skip "page events: not root"
+    exit 0
+fi
+on ext4 "mkfs.ext4 -q -F" noatime && { compare ext4 "$dir/mnt"; umount "$dir/mnt"; }
+on xfs "mkfs.xfs -q -f" noatime && { compare xfs "$dir/mnt"; umount "$dir/mnt"; }
+if on btrfs "mkfs.btrfs -q -f" noatime; then
+    compare btrfs "$dir/mnt"
+    btrfs -q subvolume create "$dir/mnt/sub" && compare "btrfs, subvolume" "$dir/mnt/sub"
+    umount "$dir/mnt"
+fi
+on "btrfs, zstd" "mkfs.btrfs -q -f" noatime,compress-force=zstd && { compare "btrfs, zstd" "$dir/mnt"; umount "$dir/mnt"; }
+if ! command -v fuse2fs >/dev/null || ! command -v mkfs.ext4 >/dev/null; then
+    skip "fuse2fs: not installed"
+else
+    rm -f "$dir/image"
+    truncate -s 256M "$dir/image"
+    mkfs.ext4 -q -F "$dir/image" && fuse2fs "$dir/image" "$dir/mnt" -o rw,kernel_cache 2>/dev/null &&
+        { compare "fuse, fuse2fs" "$dir/mnt"; umount "$dir/mnt"; } || skip "fuse2fs: cannot mount it here"
+fi
+if [ -x "${FUSE_SERVER:-}" ]; then
+    "$FUSE_SERVER" --size 16777216 "$dir/fuse" >/dev/null 2>&1 &
+    server=$!
+    for _ in $(seq 100); do [ -f "$dir/fuse/disk" ] && break; sleep 0.1; done
+    if [ -f "$dir/fuse/disk" ]; then compare fuse "$dir/fuse/disk"; else skip "fuse: cannot mount it here"; fi
+else
+    skip "fuse: no server to mount (FUSE_SERVER)"
+fi
+exit $failed
