@@ -1,16 +1,18 @@
 //! Compares what page events say of a file with what `cachestat` says of each of its pages, under
 //! random reads, writes, fsyncs, fadvise, truncates, mapped accesses and drop_caches.
 //!
-//!     page_checks DIRECTORY|FILE [CHECKS] [SEED]
+//!     page_checks DIRECTORY|FILE [CHECKS] [SEED] [CHUNKS_MAX]
 //!
 //! In a directory it makes a file and removes it. A file of at least 4 MiB keeps its length.
+//!
+//! Maps with room for a few chunks (CHUNKS_MAX) drop events, which a scan makes up for.
 //!
 //! Needs root. Prints one line; exits with 1 if a page differs, with 2 if there are no events here.
 //! A page that differs is asked about a second time after another drain, since the kernel may have
 //! written it between the two views; those are counted as `again`.
 
 use duet::{Duet, Options};
-use linux_host::{FileId, PAGE_BYTES, Watch, cached};
+use linux_host::{Ebpf, FileId, PAGE_BYTES, Watch, cached};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -37,6 +39,8 @@ fn main() -> ExitCode {
     let number = |text: Option<String>, usual| text.map_or(usual, |t| t.parse().expect("a number"));
     let checks = number(arguments.next(), 100_000);
     let seed = number(arguments.next(), 88_172_645_463_325_252);
+    let chunks_max = number(arguments.next(), Ebpf::CHUNKS_MAX.into());
+    let chunks_max = u32::try_from(chunks_max).expect("a small number");
     let given = Path::new(&given);
     let is_fixed = given.is_file();
     let path = match is_fixed {
@@ -57,7 +61,7 @@ fn main() -> ExitCode {
         items_max: 1 << 20,
         seed,
     });
-    let mut watch = Watch::start(given, duet).expect("a watch");
+    let mut watch = Watch::start_within(given, duet, chunks_max).expect("a watch");
     if let Some(why) = watch.polls_because() {
         println!("SKIPPED: no page events in {}: {why}", given.display());
         return ExitCode::from(2);

@@ -90,7 +90,7 @@ pub struct Ebpf {
 }
 
 impl Ebpf {
-    /// Chunks that each of the two maps has room for: 32 MiB of memory.
+    /// Chunks that each of the two maps has room for. Each map takes 32 MiB of the kernel's memory.
     pub const CHUNKS_MAX: u32 = 1 << 18;
 
     /// Watches the file system with superblock number `device`. `kind` is `ext4`, `xfs`, `btrfs` or

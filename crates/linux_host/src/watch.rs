@@ -43,33 +43,44 @@ impl Watch {
     /// Watches the files at and below `top`, on its mount. What is in memory now comes with the
     /// first [`Watch::drain`].
     pub fn start(top: &Path, duet: Arc<Duet>) -> io::Result<Self> {
+        Self::start_within(top, duet, Ebpf::CHUNKS_MAX)
+    }
+
+    /// The same, with room for so many chunks of 64 pages between two drains. What there is no room
+    /// for is found by a scan.
+    pub fn start_within(top: &Path, duet: Arc<Duet>, chunks_max: u32) -> io::Result<Self> {
         let mount = Mount::of(top)?;
-        let ebpf = by_events(&mount);
-        Ok(Self {
+        let ebpf = by_events(&mount, chunks_max);
+        Ok(Self::with(top, mount, ebpf, duet))
+    }
+
+    /// The same, without eBPF.
+    pub fn start_polling(top: &Path, duet: Arc<Duet>) -> io::Result<Self> {
+        let ebpf = Err("polling was asked for".to_owned());
+        Ok(Self::with(top, Mount::of(top)?, ebpf, duet))
+    }
+
+    fn with(top: &Path, mount: Mount, ebpf: Result<Ebpf, String>, duet: Arc<Duet>) -> Self {
+        Self {
             top: top.to_owned(),
             mount,
             ebpf,
             mirror: Mirror::new(duet),
             identities: Identities::default(),
             elsewhere: HashSet::new(),
-        })
-    }
-
-    /// The same, without eBPF.
-    pub fn start_polling(top: &Path, duet: Arc<Duet>) -> io::Result<Self> {
-        Ok(Self {
-            top: top.to_owned(),
-            mount: Mount::of(top)?,
-            ebpf: Err("polling was asked for".to_owned()),
-            mirror: Mirror::new(duet),
-            identities: Identities::default(),
-            elsewhere: HashSet::new(),
-        })
+        }
     }
 
     /// Returns why states are compared instead of events taken; `None` where there are events.
     pub fn polls_because(&self) -> Option<&str> {
         self.ebpf.as_ref().err().map(String::as_str)
+    }
+
+    /// Returns for how many pages the kernel reported events since the start, those that cancelled
+    /// out included; `None` without events.
+    pub fn reported_pages(&self) -> Option<u64> {
+        let events = self.ebpf.as_ref().ok()?.events().ok()?;
+        Some(events.iter().sum())
     }
 
     /// The mount of the tree.
@@ -188,7 +199,7 @@ impl Watch {
 }
 
 /// Events of the file system, or why there are none.
-fn by_events(mount: &Mount) -> Result<Ebpf, String> {
+fn by_events(mount: &Mount, chunks_max: u32) -> Result<Ebpf, String> {
     let kind = match mount.kind.as_str() {
         kind @ ("ext4" | "xfs" | "btrfs") => kind,
         _ if mount.is_fuse() => "fuse",
@@ -198,5 +209,5 @@ fn by_events(mount: &Mount) -> Result<Ebpf, String> {
             ));
         }
     };
-    Ebpf::watch(mount.device, kind, Ebpf::CHUNKS_MAX).map_err(|e| e.to_string())
+    Ebpf::watch(mount.device, kind, chunks_max).map_err(|e| e.to_string())
 }

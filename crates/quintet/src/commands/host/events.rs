@@ -100,7 +100,9 @@ fn show(invocation: &Invocation, watch: &mut Watch, drained: &Drained) -> anyhow
         let cached = watch.mirror().cached_pages(*id);
         console.message(counts(object, *moved).integer("cached_pages", cached))?;
     }
+    let reported = watch.reported_pages().unwrap_or_default();
     let object = counts(Object::message("status"), total)
+        .integer("reported_pages_total", reported)
         .integer("files", files.len() as u64)
         .object("elsewhere_or_deleted", counts(Object::new(), nameless))
         .integer("dropped_chunks", drained.dropped);
