@@ -88,8 +88,10 @@ static __noinline int record(u64 at, u64 index, u64 pages, u32 event) {
     struct run run = { .index = index, .pages = pages, .event = event, .active = set->active };
     run.key.inode = BPF_CORE_READ(inode, i_ino);
     run.key.device = device;
-    run.key.generation = BPF_CORE_READ(inode, i_generation);
-    if (bpf_core_type_exists(struct btrfs_inode) && BPF_CORE_READ(inode, i_sb, s_magic) == BTRFS_MAGIC) {
+    unsigned long magic = BPF_CORE_READ(inode, i_sb, s_magic);
+    // A server of FUSE says one generation to the kernel and another one, or none, to who asks.
+    if (magic != FUSE_MAGIC) run.key.generation = BPF_CORE_READ(inode, i_generation);
+    if (bpf_core_type_exists(struct btrfs_inode) && magic == BTRFS_MAGIC) {
         struct btrfs_inode *of = (void *)(at - bpf_core_field_offset(struct btrfs_inode, vfs_inode));
         run.key.root = BPF_CORE_READ(of, root, root_key.objectid);
     }

@@ -22,7 +22,7 @@ pub struct FileId {
     pub root: u64,
     /// Inode.
     pub inode: u64,
-    /// Distinguishes files that had the same inode one after another.
+    /// Distinguishes files that had the same inode one after another; 0 on FUSE.
     pub generation: u32,
 }
 
@@ -37,7 +37,11 @@ impl FileId {
             device: mount.device,
             root,
             inode: file.metadata()?.ino(),
-            generation: sys::generation(file),
+            // The programs leave it out for FUSE, too.
+            generation: match mount.is_fuse() {
+                true => 0,
+                false => sys::generation(file),
+            },
         })
     }
 }

@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn written_pages_are_found_and_holes_are_not() {
-        let file = tempfile::tempfile_in(".").unwrap();
+        // A checkout may be on an overlay, which has no pages of its own.
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
         for page in [0, 1, 63, 64, 200] {
             file.write_all_at(&[7; 4096], page * PAGE_BYTES).unwrap();
         }
