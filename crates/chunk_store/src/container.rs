@@ -16,7 +16,7 @@ pub use builder::{ContainerBuilder, Finished, RegionBuilder};
 pub use reader::flip;
 pub use reader::{
     Ahead, ContainerReader, Contents, Copies, FetchedRegion, OpenedRegion, PART_BYTES_MAX,
-    ProvenRegion, ReadBy, Shape, Tail,
+    ProvenRegion, ReadBy, Shape,
 };
 pub use reader::{Region, RegionPlace};
 

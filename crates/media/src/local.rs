@@ -242,6 +242,12 @@ impl LocalFile {
             .as_ref()
             .is_some_and(|file| file.read_at(offset, into))
     }
+
+    fn forget_last_block(&self) {
+        if let Some(Some(file)) = self.past_cache.get() {
+            file.forget();
+        }
+    }
 }
 
 impl DiskFile for LocalFile {
@@ -292,10 +298,12 @@ impl DiskFile for LocalFile {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        self.forget_last_block();
         io("write", &self.name, self.file.write_all_at(data, offset))
     }
 
     fn write_at_past_cache(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        self.forget_last_block();
         let open = || PastCache::open(&self.file, past_cache::Access::Write);
         let opened = self.to_past_cache.get_or_init(open);
         let written = opened
@@ -313,6 +321,7 @@ impl DiskFile for LocalFile {
     }
 
     fn set_len(&self, len: u64) -> Result<(), MediaError> {
+        self.forget_last_block();
         io("truncate", &self.name, self.file.set_len(len))
     }
 

@@ -13,7 +13,7 @@ mod by;
 mod opened;
 mod restoring;
 
-pub use ahead::{Ahead, Tail};
+pub use ahead::Ahead;
 pub use by::{Copies, ReadBy};
 #[cfg(feature = "testing")]
 pub use opened::flip;

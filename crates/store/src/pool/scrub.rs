@@ -17,7 +17,7 @@ use chunk_store::catalog::{
     InventoryEntry, inventory_key, parse_inventory, set_aside_key, visit_readable,
 };
 use chunk_store::chunk_map::Near;
-use chunk_store::container::{Ahead, Copies, RegionPlace, Tail};
+use chunk_store::container::{Ahead, Copies, RegionPlace};
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use duet::Duet;
 use format::container::{
@@ -84,7 +84,6 @@ pub struct Verification {
     /// Places in quarantine that are sound and were taken out of it.
     pub taken_back: Vec<RegionPlace>,
     is_sound: bool,
-    tail: Option<Tail>,
 }
 
 /// A damaged place.
@@ -181,7 +180,6 @@ impl Pool {
             damaged: Vec::new(),
             taken_back: Vec::new(),
             is_sound: false,
-            tail: None,
         };
         let Some(entry) = self.inventory_of(id)? else {
             return Ok(verification);
@@ -273,8 +271,7 @@ impl Pool {
                         &mut |sector| is_verified(RegionPlace { sector, ..place }),
                     );
                     ahead_to = verification.next + run.regions;
-                    let tail = &mut verification.tail;
-                    ahead = self.containers.ahead(place, run.bytes, tail);
+                    ahead = self.containers.ahead(place, run.bytes);
                 }
                 match self.verify(ahead.as_ref(), place, region)? {
                     None => {
@@ -299,7 +296,6 @@ impl Pool {
                             if let Some(stale) = ahead.take() {
                                 self.containers.reuse_ahead(stale);
                             }
-                            verification.tail = None;
                             verification.damaged.push(restored);
                         } else {
                             let damaged = self.set_aside_damaged(place, why, chunks)?;

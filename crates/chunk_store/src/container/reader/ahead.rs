@@ -11,17 +11,6 @@ use super::{
 use crate::error::Result;
 use format::container::{REGION_HEADER_BYTES, SECTOR_BYTES, region_sectors};
 
-/// Block size of reads past the cache, bytes. If two reads need one block, the first one keeps it:
-/// reading it twice costs a disk a whole revolution.
-const BLOCK_BYTES: u64 = 4096;
-
-/// The rest of the last block, after the bytes that were read.
-pub struct Tail {
-    /// Offset in the container, bytes.
-    offset: u64,
-    bytes: Vec<u8>,
-}
-
 /// Bytes of one container, starting at a region. Not verified.
 pub struct Ahead {
     from: RegionPlace,
@@ -39,29 +28,15 @@ impl Ahead {
 }
 
 impl ContainerReader {
-    /// Reads `len` bytes starting at a region, without those in the `tail` of the last read.
-    /// Returns `None` if that fails; reading each region alone then gives its error.
-    pub fn ahead(&self, from: RegionPlace, len: usize, tail: &mut Option<Tail>) -> Option<Ahead> {
+    /// Reads `len` bytes starting at a region. Returns `None` if that fails; reading each region
+    /// alone then gives its error.
+    pub fn ahead(&self, from: RegionPlace, len: usize) -> Option<Ahead> {
         let at = u64::from(from.sector) * u64::from(SECTOR_BYTES);
         let name = container_name(from.container);
-        let whole = at.saturating_add(len as u64).next_multiple_of(BLOCK_BYTES) - at;
-        let whole = usize::try_from(whole).ok()?.max(len);
-        let mut bytes = self.spare.take(whole);
-        bytes.clear();
-        if let Some(tail) = tail.take().filter(|tail| tail.offset == at) {
-            bytes.extend_from_slice(tail.bytes.get(..len.min(tail.bytes.len()))?);
-        }
-        let known = bytes.len();
-        bytes.resize(whole, 0);
-        let unread = bytes.get_mut(known..)?;
-        let read = self
-            .blobs
-            .read_range_past_cache(&name, at.saturating_add(known as u64), unread);
+        let mut bytes = self.spare.take(len);
+        bytes.resize(len, 0);
+        let read = self.blobs.read_range_past_cache(&name, at, &mut bytes);
         read.ok()?;
-        *tail = Some(Tail {
-            offset: at.saturating_add(len as u64),
-            bytes: bytes.split_off(len),
-        });
         Some(Ahead { from, bytes })
     }
 
