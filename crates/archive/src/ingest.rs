@@ -15,7 +15,7 @@ pub use stream::{Cutting, Source, StreamRun};
 
 use crate::observer::Observer;
 use crossbeam_channel::{Receiver, Sender};
-use media::Asker;
+use media::IoOrigin;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Lane, LaneOptions, StoreError, StoreErrorKind, WriteSession};
@@ -114,14 +114,14 @@ fn run_lanes<'a, T>(
         stop: AtomicBool::new(false),
     };
     let context_ref = &context;
-    let asker = Asker::current();
+    let io_origin = IoOrigin::current();
     let (fed, lanes) = std::thread::scope(|scope| {
         let workers: Vec<_> = lanes
             .into_iter()
             .map(|mut lane| {
                 let work = work.clone();
                 scope.spawn(move || {
-                    let _asking = asker.begin();
+                    let _io_origin = io_origin.begin();
                     // Ends with the message that feeding ended, one for each worker.
                     while let Ok(Some(item)) = work.recv() {
                         if context_ref.stopped() {

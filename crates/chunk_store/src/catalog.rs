@@ -9,15 +9,15 @@
 mod inventory;
 mod map;
 mod parity;
-mod set_aside;
+mod quarantine;
 mod trash;
 
 pub use inventory::InventoryEntry;
 pub use inventory::{inventory_key, parse_inventory};
 pub use map::{Edit, Nodes, apply, holds_key, visit, visit_readable};
 pub use parity::{parity_edit, read_parity};
-pub use set_aside::{
-    harmless_edits, read_harmless, read_set_aside, set_aside_edits, set_aside_key,
+pub use quarantine::{
+    harmless_edits, quarantine_edits, quarantine_key, read_harmless, read_quarantine,
 };
 pub use trash::{Discarded, Forgotten, TrashedContainer};
 pub use trash::{Trash, forgotten_key, forgotten_tag_of, parse_trash, read_trash, trash_key};

@@ -241,7 +241,7 @@ impl ChunkMap {
     /// Puts a damaged region into quarantine: its chunks will be stored again instead of being
     /// deduplicated against it. Ignores retired containers: they may be deleted, which is no
     /// damage.
-    pub fn set_aside(&self, place: RegionPlace) {
+    pub fn put_in_quarantine(&self, place: RegionPlace) {
         if !self.quarantine.retired.holds(place.container)
             && self.quarantine.add(place)
             && let Some(noticed) = self.noticed.get()
@@ -362,9 +362,9 @@ impl ChunkMap {
     /// is deleted before its turn into one that was not listed. Then the search is repeated.
     pub fn locate(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
         loop {
-            let gone = self.quarantine.retired.times_gone();
+            let deleted = self.quarantine.retired.times_deleted();
             let found = self.locate_among_these(fingerprint, near)?;
-            if found.is_some() || self.quarantine.retired.times_gone() == gone {
+            if found.is_some() || self.quarantine.retired.times_deleted() == deleted {
                 return Ok(found);
             }
         }

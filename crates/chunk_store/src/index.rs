@@ -27,21 +27,21 @@
 
 mod build;
 mod cache;
+mod deleted;
 mod delta;
-mod gone;
 mod grow;
 mod merge;
 mod meters;
 mod numbers;
 mod open;
 mod overflow;
-mod seat;
 mod shares;
 mod size;
 mod state;
 mod table;
 #[cfg(test)]
 mod tests;
+mod writer_lock;
 
 pub use meters::IndexCounters;
 pub use open::{Found, Opened};
@@ -49,18 +49,18 @@ pub use open::{Found, Opened};
 use crate::{Result, StoreError, StoreErrorKind};
 use build::{Builder, Site};
 use cache::{Probe, Visit};
+use deleted::Deleted;
 use format::index::{Geometry, Key, Place, Record, Tail};
-use gone::Gone;
-use media::Asker;
+use media::IoOrigin;
 use meters::Meters;
 use parking_lot::RwLock;
-use seat::Seat;
 use shares::Shares;
 use state::State;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use units::{ContainerId, Fingerprint, WriterId};
+use writer_lock::WriterLock;
 
 /// For each writer: all containers below this sequence number are completely in the index.
 pub type Coverage = BTreeMap<WriterId, u64>;
@@ -81,9 +81,9 @@ pub struct FingerprintIndex {
     site: Site,
     shares: Shares,
     state: RwLock<State>,
-    seat: Seat,
+    writer_lock: WriterLock,
     writes: bool,
-    gone: Gone,
+    deleted: Deleted,
     meters: Meters,
 }
 
@@ -107,7 +107,7 @@ impl FingerprintIndex {
         };
         let path = table.geometry().path(key);
         let in_memory = candidates.len();
-        let visit = match Asker::current().origin.is_maintenance() {
+        let visit = match IoOrigin::current().origin.is_maintenance() {
             true => Visit::Passes,
             false => Visit::Returns,
         };
@@ -176,7 +176,7 @@ impl FingerprintIndex {
     /// Records that containers are deleted and that no reader needs their entries. Writing a bucket
     /// for another reason, or growing the file, drops these entries.
     pub fn forget(&self, containers: impl IntoIterator<Item = ContainerId>) {
-        self.gone.add(containers);
+        self.deleted.add(containers);
     }
 
     /// Makes the inserted entries durable and sets the coverage to `coverage`. Returns true if the
@@ -184,8 +184,8 @@ impl FingerprintIndex {
     /// writes, because it is damaged or incomplete, or because a merge would cost more than it
     /// saves (see `Shares::may_wait`). The next open then reads a few directories instead.
     pub fn commit(&self, coverage: &Coverage) -> Result<bool> {
-        let mut seated = self.seat.take();
-        let Some(standing) = &mut seated.standing else {
+        let mut locked_writer = self.writer_lock.take();
+        let Some(standing) = &mut locked_writer.standing else {
             return Ok(false);
         };
         let may_wait = {
@@ -209,19 +209,19 @@ impl FingerprintIndex {
     /// damage or imprecision and then insert everything again. Entries that other threads insert
     /// meanwhile may be lost. If the file cannot be created, the index lives in memory.
     pub fn reset(&self, entries: u64) {
-        let mut seated = self.seat.take();
+        let mut locked_writer = self.writer_lock.take();
         let made = self.writes.then(|| {
             let geometry = shares::first_size(entries);
             Builder::new(&self.site, geometry)?.finish(0, Tail::default())
         });
         let mut state = State::empty(&self.shares);
-        seated.standing = None;
+        locked_writer.standing = None;
         self.meters.rests.store(false, Relaxed);
         match made {
             Some(Ok((table, standing))) => {
                 state = state.with(table);
                 self.meters.stands(standing.entries, standing.bytes());
-                seated.standing = Some(standing);
+                locked_writer.standing = Some(standing);
             }
             Some(Err(e)) => self.meters.rest(&e),
             None => {}
@@ -275,12 +275,12 @@ impl FingerprintIndex {
     }
 
     fn merge_if_full(&self) {
-        let mut seated = self.seat.take();
+        let mut locked_writer = self.writer_lock.take();
         // Another thread may have merged while this one waited for the index writer lock.
         if self.state.read().active.has_room() {
             return;
         }
-        let merged = match &mut seated.standing {
+        let merged = match &mut locked_writer.standing {
             Some(standing) => self.merge(standing, None),
             None => Err(StoreError::new(StoreErrorKind::Invalid, "no index file")),
         };

@@ -5,19 +5,19 @@
 //! zeroes is a hole at the highest level that it fills. Reads go through a closure that returns
 //! verified nodes.
 
+mod apply;
 mod builder;
 mod difference;
-mod fold;
 mod lost;
 mod past_damage;
 mod walk;
 
+pub use apply::ChunkRun;
+pub use apply::{apply, hole};
 pub use builder::ObjectBuilder;
 pub use difference::visit_differences;
-pub use fold::ChunkRun;
-pub use fold::{fold, hole};
-pub use lost::mend_object;
-pub use lost::{LostPart, Mending};
+pub use lost::repair_object;
+pub use lost::{LostPart, Repairing};
 pub use past_damage::VisitPiece;
 pub use past_damage::visit_past_damage;
 pub use walk::{FixedLeaves, Leaf, fixed_chunk, visit_leaves, visit_nodes};

@@ -17,18 +17,18 @@
 //! their own, which leases grants from this queue.
 #![forbid(unsafe_code)]
 
+mod grants;
 mod paced_disk;
 mod pieces;
 mod state;
 mod steps;
-mod turns;
 
+pub use grants::DeviceQueue;
 pub use paced_disk::{PacedDisk, Writes};
 pub use state::PieceKind;
-pub use steps::StepTurn;
-pub use turns::DeviceQueue;
+pub use steps::StepGrant;
 
-use media::Asker;
+use media::IoOrigin;
 use qos::{Direction, Flow};
 use units::Origin;
 
@@ -42,14 +42,14 @@ pub trait RequestQueue: Send + Sync {
     /// dropped. Returns `None` if the request may pass and its end does not matter.
     fn enter(
         &self,
-        asker: Asker,
+        io_origin: IoOrigin,
         direction: Direction,
         is_sequential: bool,
         bytes: u64,
-    ) -> Option<Box<dyn Turn + '_>>;
+    ) -> Option<Box<dyn RequestGrant + '_>>;
 
     /// Counts a request that does not wait for a grant.
-    fn note(&self, asker: Asker, direction: Direction, bytes: u64);
+    fn note(&self, io_origin: IoOrigin, direction: Direction, bytes: u64);
 
     /// Returns how many of `bytes` bytes maintenance may read or write now, at least one. If the
     /// grant of its step has ended, this waits for another one. Without a grant it returns `bytes`.
@@ -62,7 +62,7 @@ pub trait RequestQueue: Send + Sync {
 }
 
 /// A request that is at the device as long as this lives.
-pub trait Turn {}
+pub trait RequestGrant {}
 
 /// Counters of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub struct FlowCounts {
     /// Bytes written.
     pub written_bytes: u64,
     /// I/O grants: requests of users, steps of maintenance.
-    pub turns: u64,
+    pub grants: u64,
     /// Time that requests waited for grants, nanoseconds, outside and inside the scheduler.
     pub wait_ns: u64,
     /// Part of `wait_ns` that was delayed outside the scheduler, because other flows exceeded their
@@ -91,9 +91,9 @@ pub struct FlowCounts {
 }
 
 /// Returns the flow of an I/O origin.
-pub fn flow_of(asker: Asker) -> Flow {
-    match asker.origin {
-        Origin::Foreground => Flow::of_client(asker.is_sequential),
+pub fn flow_of(io_origin: IoOrigin) -> Flow {
+    match io_origin.origin {
+        Origin::Foreground => Flow::of_client(io_origin.is_sequential),
         Origin::Backup => Flow::Backup,
         Origin::Restore => Flow::Restore,
         Origin::Replication => Flow::Replication,
@@ -105,7 +105,7 @@ pub fn flow_of(asker: Asker) -> Flow {
 
 /// Returns true if the work of this thread is maintenance.
 fn is_maintenance() -> bool {
-    Asker::current().origin.is_maintenance()
+    IoOrigin::current().origin.is_maintenance()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use super::state::PIECE_BYTES;
 use super::{PieceKind, RequestQueue, flow_of, is_maintenance};
-use media::{Asker, Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, ReadFrom, Room};
+use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, IoOrigin, MediaError, ReadFrom, Room};
 use qos::Direction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub enum Writes {
     /// Their sync waits: such writes are large and no client waits for them. Writes of maintenance
     /// go past the cache in pieces and leave nothing to the sync; the pieces of long ones wait for
     /// grants.
-    TakeTurns,
+    WaitForGrants,
     /// Writes pass and are counted: a client waits for them.
     Pass,
 }
@@ -101,7 +101,7 @@ impl Disk for PacedDisk {
     }
 
     fn is_paced(&self) -> bool {
-        self.writes == Writes::TakeTurns && is_maintenance()
+        self.writes == Writes::WaitForGrants && is_maintenance()
     }
 
     fn room(&self) -> Option<Room> {
@@ -134,10 +134,10 @@ impl PacedFile {
     ) -> Result<(), MediaError> {
         let bytes = into.len() as u64;
         let goes_on = self.goes_on(offset, bytes);
-        let asker = Asker::current();
-        let flow = flow_of(asker);
-        let turn = self.queue.enter(asker, Direction::Read, goes_on, bytes);
-        if turn.is_some() || !flow.is_maintenance() {
+        let io_origin = IoOrigin::current();
+        let flow = flow_of(io_origin);
+        let granted_step = self.queue.enter(io_origin, Direction::Read, goes_on, bytes);
+        if granted_step.is_some() || !flow.is_maintenance() {
             return read(offset, into, goes_on);
         }
         let (mut offset, mut left, mut goes_on) = (offset, into, goes_on);
@@ -158,15 +158,20 @@ impl PacedFile {
         }
     }
 
-    fn write_pieces(&self, asker: Asker, mut offset: u64, data: &[u8]) -> Result<(), MediaError> {
+    fn write_pieces(
+        &self,
+        io_origin: IoOrigin,
+        mut offset: u64,
+        data: &[u8],
+    ) -> Result<(), MediaError> {
         let is_long = data.len() > PIECE_BYTES;
-        let flow = flow_of(asker);
+        let flow = flow_of(io_origin);
         for piece in data.chunks(PIECE_BYTES) {
             let bytes = piece.len() as u64;
             if is_long {
                 self.queue.before_piece(flow, PieceKind::Write, bytes);
             }
-            self.queue.note(asker, Direction::Write, bytes);
+            self.queue.note(io_origin, Direction::Write, bytes);
             let written = self.below.write_at_past_cache(offset, piece);
             if is_long {
                 self.queue.after_piece(flow);
@@ -198,7 +203,7 @@ impl DiskFile for PacedFile {
         })
     }
 
-    fn read_at_told(
+    fn read_at_reported(
         &self,
         offset: u64,
         into: &mut [u8],
@@ -211,7 +216,7 @@ impl DiskFile for PacedFile {
         let mut from = ReadFrom::Device;
         self.read(offset, into, |at, into, _| {
             // One piece from the cache means that the whole read proves nothing about the device.
-            if self.below.read_at_told(at, into, past_cache)? == ReadFrom::Cache {
+            if self.below.read_at_reported(at, into, past_cache)? == ReadFrom::Cache {
                 from = ReadFrom::Cache;
             }
             Ok(())
@@ -221,13 +226,13 @@ impl DiskFile for PacedFile {
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
         let bytes = data.len() as u64;
-        let asker = Asker::current();
+        let io_origin = IoOrigin::current();
         match self.writes {
-            Writes::TakeTurns if flow_of(asker).is_maintenance() => {
-                return self.write_pieces(asker, offset, data);
+            Writes::WaitForGrants if flow_of(io_origin).is_maintenance() => {
+                return self.write_pieces(io_origin, offset, data);
             }
-            Writes::TakeTurns => drop(self.unsynced_bytes.fetch_add(bytes, Ordering::Relaxed)),
-            Writes::Pass => self.queue.note(asker, Direction::Write, bytes),
+            Writes::WaitForGrants => drop(self.unsynced_bytes.fetch_add(bytes, Ordering::Relaxed)),
+            Writes::Pass => self.queue.note(io_origin, Direction::Write, bytes),
         }
         self.below.write_at(offset, data)
     }
@@ -257,14 +262,14 @@ impl DiskFile for PacedFile {
     }
 
     fn sync(&self, point: Barrier) -> Result<(), MediaError> {
-        let asker = Asker::current();
-        if self.writes == Writes::Pass || flow_of(asker).is_maintenance() {
+        let io_origin = IoOrigin::current();
+        if self.writes == Writes::Pass || flow_of(io_origin).is_maintenance() {
             return self.below.sync(point);
         }
         let bytes = self.unsynced_bytes.swap(0, Ordering::Relaxed);
-        let turn = self.queue.enter(asker, Direction::Write, true, bytes);
+        let granted_step = self.queue.enter(io_origin, Direction::Write, true, bytes);
         let done = self.below.sync(point);
-        drop(turn);
+        drop(granted_step);
         done
     }
 }
@@ -286,7 +291,7 @@ fn piece_len(offset: u64, may: u64, left: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Turn;
+    use super::super::RequestGrant;
     use super::*;
     use parking_lot::Mutex;
     use units::Origin;
@@ -297,11 +302,17 @@ mod tests {
     struct Open;
 
     impl RequestQueue for Open {
-        fn enter(&self, _: Asker, _: Direction, _: bool, _: u64) -> Option<Box<dyn Turn + '_>> {
+        fn enter(
+            &self,
+            _: IoOrigin,
+            _: Direction,
+            _: bool,
+            _: u64,
+        ) -> Option<Box<dyn RequestGrant + '_>> {
             None
         }
 
-        fn note(&self, _: Asker, _: Direction, _: u64) {}
+        fn note(&self, _: IoOrigin, _: Direction, _: u64) {}
     }
 
     /// Records how far ahead of each read the system was allowed to read.
@@ -344,7 +355,7 @@ mod tests {
         let file = PacedFile {
             below: Arc::clone(&told) as _,
             queue: Arc::new(Open),
-            writes: Writes::TakeTurns,
+            writes: Writes::WaitForGrants,
             read_to: AtomicU64::new(0),
             unsynced_bytes: AtomicU64::new(0),
         };
@@ -353,7 +364,7 @@ mod tests {
             told.0.lock().pop().expect("one")
         };
         {
-            let _task = Asker::of(Origin::Collect).begin();
+            let _task = IoOrigin::of(Origin::Collect).begin();
             assert_eq!(read(10 << 20), Some(0), "here and there: nothing more");
             let next = (10 << 20) + PART as u64;
             assert_eq!(read(next), Some(WINDOW_BYTES - 2 * PART as u64));

@@ -50,7 +50,7 @@ impl DeviceQueue {
         };
         let mut is_seek = !is_sequential || piece.is_fresh && piece.moves_head();
         if !is_granted {
-            state = self.turn_for_piece(state, &mut piece, bytes.min(PIECE_BYTES as u64));
+            state = self.grant_for_piece(state, &mut piece, bytes.min(PIECE_BYTES as u64));
             is_seek = true;
         }
         let may = piece.at_once(kind, state.kind, bytes);
@@ -79,7 +79,7 @@ impl DeviceQueue {
     }
 
     /// Ends the grant of this thread's step and waits for another one, for `bytes` bytes.
-    fn turn_for_piece<'s>(
+    fn grant_for_piece<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
         piece: &mut Piece,
@@ -88,12 +88,12 @@ impl DeviceQueue {
         state.leave(piece, self.ticks.now_ns());
         self.hand_out(&mut state, None);
         drop(state);
-        let mut turn = self.ask(piece.flow, bytes);
-        if !turn.wait(WAIT_MAX) {
-            turn.force();
+        let mut granted_step = self.ask(piece.flow, bytes);
+        if !granted_step.wait(WAIT_MAX) {
+            granted_step.force();
         }
         let mut state = self.lock();
-        if let Some(given) = turn.give_up(&mut state) {
+        if let Some(given) = granted_step.give_up(&mut state) {
             *piece = Piece {
                 id: piece.id,
                 ..given

@@ -1,4 +1,4 @@
-//! State of a device's queue: waiting threads, present requests, counters. `turns`, `steps` and
+//! State of a device's queue: waiting threads, present requests, counters. `grants`, `steps` and
 //! `pieces` read and change it.
 //!
 //! Invariant: it is accessed only under the queue's lock.

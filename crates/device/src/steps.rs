@@ -5,8 +5,8 @@
 //! drop. Users' steps are at most a quarter of the requests that the device takes at once: a
 //! process that leases a grant computes between its reads, and may not return for a while.
 
+use super::grants::{DeviceQueue, LOOK_EVERY};
 use super::state::{Piece, State, Waiter};
-use super::turns::{DeviceQueue, LOOK_EVERY};
 use qos::{DeviceKind, Direction, Flow, Grant, Request};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const LONE_STEP_BYTES: u64 = 4 << 20;
 const GONE_NS: u64 = 100_000_000;
 
 /// A grant for a step, or the request for one. It ends when this is dropped.
-pub struct StepTurn<'a> {
+pub struct StepGrant<'a> {
     queue: &'a DeviceQueue,
     pub(super) id: u64,
     flow: Flow,
@@ -67,7 +67,7 @@ impl DeviceQueue {
     /// Asks for a grant for one step: a maintenance task will read and write about `bytes` bytes,
     /// or a process beside this one will read them. The step is charged a seek, unless it is
     /// maintenance that reads sequentially.
-    pub fn ask(&self, flow: Flow, bytes: u64) -> StepTurn<'_> {
+    pub fn ask(&self, flow: Flow, bytes: u64) -> StepGrant<'_> {
         let came_ns = self.ticks.now_ns();
         let mut state = self.lock();
         let id = state.new_id();
@@ -90,7 +90,7 @@ impl DeviceQueue {
             state.waiting.remove(&id);
             waiter.grant(Grant::Floor);
         }
-        StepTurn {
+        StepGrant {
             queue: self,
             id,
             flow,
@@ -132,7 +132,7 @@ impl DeviceQueue {
     }
 }
 
-impl StepTurn<'_> {
+impl StepGrant<'_> {
     /// Waits for the grant, at most this long. Returns true if the step has it; it then lasts until
     /// the drop.
     pub fn wait(&mut self, at_most: Duration) -> bool {
@@ -152,7 +152,7 @@ impl StepTurn<'_> {
                         false => state.line.at_device += 1,
                     }
                     let counts = state.of(self.flow);
-                    counts.turns += 1;
+                    counts.grants += 1;
                     counts.wait_ns += now_ns.saturating_sub(self.came_ns);
                 }
                 return true;
@@ -192,7 +192,7 @@ impl StepTurn<'_> {
     }
 }
 
-impl Drop for StepTurn<'_> {
+impl Drop for StepGrant<'_> {
     fn drop(&mut self) {
         if self.is_given {
             return;

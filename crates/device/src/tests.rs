@@ -25,7 +25,7 @@ impl Ticks for Standing {
     }
 }
 
-pub(super) const RANDOM: Asker = Asker {
+pub(super) const RANDOM: IoOrigin = IoOrigin {
     origin: Origin::Foreground,
     is_sequential: false,
 };
@@ -43,9 +43,9 @@ pub(super) fn queue(device: Option<DeviceKind>) -> (Arc<DeviceQueue>, Arc<Standi
 
 /// A client's read that takes `took_ns` at the device.
 fn read(queue: &DeviceQueue, ticks: &Standing, took_ns: u64) {
-    let turn = queue.enter(RANDOM, Direction::Read, false, 4096);
+    let granted_step = queue.enter(RANDOM, Direction::Read, false, 4096);
     ticks.pass(took_ns);
-    drop(turn);
+    drop(granted_step);
 }
 
 /// Returns how many scrub steps of 5 ms get a grant in ten seconds, beside a user's read of 8 ms in
@@ -57,14 +57,14 @@ fn steps_beside(period_ms: Option<u64>) -> u64 {
     for now_ms in 0..10_000 {
         if period_ms.is_some() && now_ms >= next_user_ms {
             next_user_ms = now_ms + period_ms.unwrap_or(0);
-            let turn = queue.enter(RANDOM, Direction::Read, false, 4096);
-            assert!(turn.is_some(), "a user waits for nobody");
+            let granted_step = queue.enter(RANDOM, Direction::Read, false, 4096);
+            assert!(granted_step.is_some(), "a user waits for nobody");
             ticks.pass(8 * MS);
         }
-        let mut turn = wish
+        let mut granted_step = wish
             .take()
             .unwrap_or_else(|| queue.ask(Flow::Scrub, 1 << 20));
-        match turn.wait(NOW) {
+        match granted_step.wait(NOW) {
             true => {
                 let kind = PieceKind::Read {
                     is_sequential: true,
@@ -74,7 +74,7 @@ fn steps_beside(period_ms: Option<u64>) -> u64 {
                 ticks.pass(5 * MS);
                 queue.after_piece(Flow::Scrub);
             }
-            false => wish = Some(turn),
+            false => wish = Some(granted_step),
         }
         ticks.pass(MS);
     }
@@ -101,12 +101,12 @@ fn a_deadline_makes_the_floor_rise() {
         let mut wish = None;
         for _ in 0..1000 {
             read(&queue, &ticks, 4 * MS);
-            let mut turn = wish
+            let mut granted_step = wish
                 .take()
                 .unwrap_or_else(|| queue.ask(Flow::Scrub, 1 << 20));
-            match turn.wait(NOW) {
+            match granted_step.wait(NOW) {
                 true => *given += 1,
-                false => wish = Some(turn),
+                false => wish = Some(granted_step),
             }
             ticks.pass(4 * MS);
         }
@@ -131,8 +131,8 @@ fn who_gives_up_leaves_nothing_behind() {
         assert!(one.wait(NOW) && other.wait(NOW), "idle: several at a time");
     }
     let counts = queue.counts();
-    assert_eq!(counts[Flow::Scrub as usize].turns, 101);
-    assert_eq!(counts[Flow::Collect as usize].turns, 100);
+    assert_eq!(counts[Flow::Scrub as usize].grants, 101);
+    assert_eq!(counts[Flow::Collect as usize].grants, 100);
     assert!(counts.iter().all(|counts| counts.waiting == 0));
 }
 
@@ -144,22 +144,23 @@ fn users_wait_for_each_other_and_all_of_them_go() {
         for n in 0..24u64 {
             let (queue, inside, most) = (&queue, &inside, &most);
             scope.spawn(move || {
-                let asker = [RANDOM, Asker::UNKNOWN, Asker::of(Origin::Backup)][n as usize % 3];
+                let io_origin =
+                    [RANDOM, IoOrigin::UNKNOWN, IoOrigin::of(Origin::Backup)][n as usize % 3];
                 for _ in 0..50 {
                     let direction = [Direction::Read, Direction::Write][n as usize % 2];
-                    let turn = queue.enter(asker, direction, false, 4096);
+                    let granted_step = queue.enter(io_origin, direction, false, 4096);
                     let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
                     most.fetch_max(now, Ordering::SeqCst);
                     std::thread::yield_now();
                     inside.fetch_sub(1, Ordering::SeqCst);
-                    drop(turn);
+                    drop(granted_step);
                 }
             });
         }
     });
     assert!(most.into_inner() <= 8, "more than the device takes");
-    let turns: u64 = queue.counts().iter().map(|counts| counts.turns).sum();
-    assert_eq!(turns, 24 * 50);
+    let grants: u64 = queue.counts().iter().map(|counts| counts.grants).sum();
+    assert_eq!(grants, 24 * 50);
 }
 
 #[test]
@@ -169,9 +170,9 @@ fn being_held_back_is_no_reason_to_be_held_back() {
     plan.targets.half_life_ns = u64::MAX;
     let queue = DeviceQueue::new(plan, Arc::new(media::SystemTicks::default())).expect("a plan");
     let held_back = || queue.counts()[Flow::ForegroundNonSequential as usize].held_back_ns;
-    let turn = queue.enter(RANDOM, Direction::Read, false, 4096);
+    let granted_step = queue.enter(RANDOM, Direction::Read, false, 4096);
     std::thread::sleep(Duration::from_millis(30));
-    drop(turn);
+    drop(granted_step);
     let mut delays = Vec::new();
     for _ in 0..60 {
         let before = held_back();
@@ -190,9 +191,9 @@ fn a_slow_device_is_treated_as_a_disk() {
     let (queue, ticks) = queue(None);
     assert_eq!(queue.plan().1, DeviceKind::Ssd);
     for _ in 0..20 {
-        let turn = queue.enter(RANDOM, Direction::Read, false, 4096);
+        let granted_step = queue.enter(RANDOM, Direction::Read, false, 4096);
         ticks.pass(9 * MS);
-        drop(turn);
+        drop(granted_step);
     }
     assert_eq!(queue.plan().1, DeviceKind::Disk);
 }
@@ -202,9 +203,9 @@ fn a_file_counts_what_it_does_for_whom() {
     let (queue, _) = queue(None);
     let below: Arc<dyn Disk> = SimDisk::new();
     let paced = |writes| PacedDisk::new(Arc::clone(&below), Arc::clone(&queue) as _, writes);
-    let (blobs, files) = (paced(Writes::TakeTurns), paced(Writes::Pass));
+    let (blobs, files) = (paced(Writes::WaitForGrants), paced(Writes::Pass));
     let written = |file: Arc<dyn DiskFile>, origin| {
-        let _asking = Asker::of(origin).begin();
+        let _io_origin = IoOrigin::of(origin).begin();
         file.write_at(0, &[7; 8192]).expect("write");
         file.sync(Barrier::BlobBeforeName).expect("sync");
         let mut bytes = [0; 4096];
@@ -217,7 +218,7 @@ fn a_file_counts_what_it_does_for_whom() {
     let counts = queue.counts();
     let of = |flow| {
         let c: FlowCounts = counts[flow as usize];
-        (c.reads, c.read_bytes, c.writes, c.written_bytes, c.turns)
+        (c.reads, c.read_bytes, c.writes, c.written_bytes, c.grants)
     };
     assert_eq!(of(Flow::Backup), (1, 4096, 1, 8192, 2));
     assert_eq!(of(Flow::ForegroundSequential), (1, 4096, 1, 8192, 1));
@@ -230,7 +231,7 @@ const STEP: u64 = 1 << 20;
 fn steps_of_users_are_a_quarter_and_go_in_order() {
     let (queue, ticks) = queue(Some(DeviceKind::Disk));
     let mut steps: Vec<_> = (0..5).map(|_| queue.ask(Flow::Restore, STEP)).collect();
-    let go = |steps: &mut Vec<StepTurn<'_>>| -> Vec<bool> {
+    let go = |steps: &mut Vec<StepGrant<'_>>| -> Vec<bool> {
         steps.iter_mut().map(|step| step.wait(NOW)).collect()
     };
     assert_eq!(go(&mut steps), [true, true, false, false, false]);
@@ -251,7 +252,7 @@ fn steps_of_users_are_a_quarter_and_go_in_order() {
     let mut scrub = queue.ask(Flow::Scrub, STEP);
     assert!(scrub.wait(NOW), "the device is idle");
     let counts = queue.counts();
-    assert_eq!(counts[Flow::Restore as usize].turns, 3);
+    assert_eq!(counts[Flow::Restore as usize].grants, 3);
     assert!(counts.iter().all(|counts| counts.waiting == 0));
 }
 
@@ -277,8 +278,8 @@ fn steps_that_threads_wait_for_all_come() {
         }
     });
     let counts = queue.counts();
-    assert_eq!(counts[Flow::ForegroundNonSequential as usize].turns, 480);
-    let waited = counts[Flow::Restore as usize].turns + counts[Flow::Backup as usize].turns;
+    assert_eq!(counts[Flow::ForegroundNonSequential as usize].grants, 480);
+    let waited = counts[Flow::Restore as usize].grants + counts[Flow::Backup as usize].grants;
     assert_eq!(waited, 8 * 32);
     assert!(counts.iter().all(|counts| counts.waiting == 0));
 }
@@ -286,9 +287,9 @@ fn steps_that_threads_wait_for_all_come() {
 #[test]
 fn steps_of_users_are_held_back_where_clients_wait() {
     let (queue, ticks) = queue(Some(DeviceKind::Disk));
-    let turn = queue.enter(RANDOM, Direction::Read, false, 4096);
+    let granted_step = queue.enter(RANDOM, Direction::Read, false, 4096);
     ticks.pass(120 * MS);
-    drop(turn);
+    drop(granted_step);
     let mut step = queue.ask(Flow::Restore, STEP);
     assert!(!step.wait(NOW), "clients should wait for 20 ms, not 120");
     ticks.pass(99 * MS);
@@ -376,7 +377,7 @@ fn an_origin_is_maintenance_if_its_flow_is() {
         Origin::Collect,
         Origin::Defragment,
     ] {
-        let flow = flow_of(Asker::of(origin));
+        let flow = flow_of(IoOrigin::of(origin));
         assert_eq!(origin.is_maintenance(), flow.is_maintenance(), "{origin:?}");
     }
 }

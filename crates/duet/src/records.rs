@@ -42,7 +42,7 @@ impl Record {
         }
     }
 
-    pub fn is_told(&self) -> bool {
+    pub fn is_reported(&self) -> bool {
         self.pending.iter().all(|p| p.is_none())
     }
 }

@@ -116,7 +116,7 @@ impl Shard {
             *pending = pending.after(events, subscriber.mask, is_unsure);
             *waiting = *waiting + usize::from(!pending.is_none()) - before;
         }
-        if record.is_told() {
+        if record.is_reported() {
             self.records.remove(at);
         }
     }
@@ -159,8 +159,8 @@ impl Shard {
             page: record.page(),
             events: pending.events(),
         };
-        let is_told = record.is_told();
-        if is_told {
+        let is_reported = record.is_reported();
+        if is_reported {
             self.records.remove(at);
         }
         if let Some(waiting) = self.waiting.get_mut(session) {

@@ -71,7 +71,7 @@ pub struct CollectRecord {
     /// A command started the run.
     pub by_command: bool,
     /// Runs since one freed something, for each urgency.
-    pub in_vain: [u32; URGENCIES],
+    pub without_effect: [u32; URGENCIES],
     /// Bytes of containers that the run deleted.
     pub deleted_bytes: u64,
     /// Bytes of containers that the run put into the trash.
@@ -98,7 +98,7 @@ impl CollectRecord {
                 .u8(self.urgency)
                 .u8(bits)
                 .bytes(&[0; 2]);
-            for count in self.in_vain {
+            for count in self.without_effect {
                 w.u32(count);
             }
             w.u64(self.deleted_bytes)
@@ -130,7 +130,7 @@ impl CollectRecord {
             urgency,
             is_complete: bits & IS_COMPLETE != 0,
             by_command: bits & BY_COMMAND != 0,
-            in_vain: [r.u32()?, r.u32()?, r.u32()?],
+            without_effect: [r.u32()?, r.u32()?, r.u32()?],
             deleted_bytes: r.u64()?,
             discarded_bytes: r.u64()?,
             stored_bytes: r.u64()?,
@@ -183,7 +183,7 @@ mod tests {
             ended: UnixNanos(1 << 60),
             urgency: 2,
             is_complete: true,
-            in_vain: [0, 1, u32::MAX],
+            without_effect: [0, 1, u32::MAX],
             deleted_bytes: 1 << 40,
             discarded_bytes: 7,
             stored_bytes: u64::MAX,

@@ -1,6 +1,6 @@
 //! Encodes catalog entries of writable volumes, keyed by name. The store's catalog calls this.
 //!
-//! Invariant: `root` contains every write of the volume below `folded`, and none from there on.
+//! Invariant: `root` contains every write of the volume below `applied`, and none from there on.
 //! Replay skips the writes that it contains.
 //!
 //! | field | size |
@@ -39,7 +39,7 @@ pub struct VolumeRecord {
     /// Time when it was made.
     pub made: UnixNanos,
     /// Journal position below which writes are in `root`.
-    pub folded: JournalPosition,
+    pub applied: JournalPosition,
     /// The snapshot it was cloned from; all zero for none.
     pub origin: SnapshotId,
     /// Number of administrative changes. It distinguishes two states of one volume.
@@ -75,7 +75,7 @@ impl VolumeRecord {
         w.u8(VOLUME_VERSION).bytes(&self.id.0);
         self.root.encode(&mut w);
         w.i64(self.made.0)
-            .u64(self.folded.0)
+            .u64(self.applied.0)
             .bytes(&self.origin.0)
             .varint(self.changes);
         w.0
@@ -106,7 +106,7 @@ impl VolumeRecord {
             id,
             root,
             made: UnixNanos(r.i64()?),
-            folded: JournalPosition(r.u64()?),
+            applied: JournalPosition(r.u64()?),
             origin: SnapshotId(r.array()?),
             changes: r.varint()?,
         };
@@ -131,7 +131,7 @@ mod tests {
                 layout: Layout::Fixed(12),
             },
             made: UnixNanos(5),
-            folded: JournalPosition(77),
+            applied: JournalPosition(77),
             origin: SnapshotId([3; 16]),
             changes: 4,
         }

@@ -15,13 +15,13 @@ mod errno;
 mod file_system;
 pub mod fuzzing;
 mod kernel;
+mod leader;
 mod listing;
 mod mount;
 mod negotiation;
 mod session;
 #[cfg(test)]
 mod test_kernel;
-mod turn;
 mod volume_files;
 pub mod wire;
 

@@ -8,8 +8,8 @@ use crate::device::{Device, Received};
 use crate::dispatch::{Body, Outcome, dispatch, dispatch_now};
 use crate::file_system::FileSystem;
 use crate::kernel::Kernel;
+use crate::leader::Leader;
 use crate::negotiation::{Answer, REQUEST_BYTES_MAX, answer};
-use crate::turn::Turn;
 use crate::wire::constants::READ_BUFFER_BYTES_MIN;
 use crate::wire::replies::{self, header};
 use crate::wire::requests::{self, Operation, WRITE_BYTES};
@@ -75,7 +75,7 @@ impl Session {
             device,
             kernel: Arc::clone(&kernel),
             files,
-            turn: Turn::default(),
+            leader: Leader::default(),
         });
         if !agree(&served.device, options)? {
             kernel.ended();
@@ -157,7 +157,7 @@ struct Served {
     device: Arc<Device>,
     kernel: Arc<Kernel>,
     files: Arc<dyn FileSystem>,
-    turn: Turn,
+    leader: Leader,
 }
 
 impl Served {
@@ -173,8 +173,8 @@ impl Served {
         let mut buffer = vec![0; buffer_bytes];
         let mut body = Body::default();
         loop {
-            let mut turn = Some(self.turn.take());
-            while turn.is_some() {
+            let mut leader = Some(self.leader.take());
+            while leader.is_some() {
                 let Received::Request(len) = self.device.receive(&mut buffer)? else {
                     return Ok(());
                 };
@@ -191,7 +191,7 @@ impl Served {
                 }
                 let now = dispatch_now(&*self.files, &asked, &operation, &mut body);
                 let outcome = now.unwrap_or_else(|| {
-                    turn = None;
+                    leader = None;
                     dispatch(&*self.files, &asked, &operation, &mut body)
                 });
                 if let Outcome::Reply(result) = outcome {

@@ -7,22 +7,22 @@
 //!                                  the caller records, reports, checks for a stop <+
 //! ```
 //!
-//! Steps in memory need no I/O grant. A grant is for [`StepSizes::turn_bytes`]; in idle time it
+//! Steps in memory need no I/O grant. A grant is for [`StepSizes::grant_bytes`]; in idle time it
 //! lasts until a client's request comes. Then the caller records progress, reports news and checks
 //! whether to stop.
 //!
 //! Invariant: this loop waits only for a grant, and a request to stop ends that wait.
 
 use crate::task::{Access, MaintenanceTask, TaskStep};
-use device::StepTurn;
+use device::StepGrant;
 use qos::Flow;
 use std::time::Duration;
 
 /// Time that a task works before the caller regains control.
 const AT_A_TIME: Duration = Duration::from_millis(100);
-/// Maximum duration of a grant for each [`TURN_BYTES`] of it: slower steps read scattered data.
-const TURN: Duration = Duration::from_millis(10);
-const TURN_BYTES: u64 = 256 << 10;
+/// Maximum duration of a grant for each [`GRANT_BYTES`] of it: slower steps read scattered data.
+const GRANT: Duration = Duration::from_millis(10);
+const GRANT_BYTES: u64 = 256 << 10;
 
 /// The environment of a task.
 pub trait Host {
@@ -33,18 +33,18 @@ pub trait Host {
     fn is_to_stop(&self) -> bool;
 
     /// Waits for an I/O grant for a step of this many bytes; `None` if the device is not shared.
-    fn turn(&self, flow: Flow, bytes: u64) -> Result<Option<Box<dyn HeldTurn + '_>>, Stopped>;
+    fn grant(&self, flow: Flow, bytes: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped>;
 }
 
 /// An I/O grant; dropping it ends it.
-pub trait HeldTurn {
+pub trait IoGrant {
     /// Returns true while the task may exceed the bytes of the grant.
     fn goes_on(&self) -> bool;
 }
 
-impl HeldTurn for StepTurn<'_> {
+impl IoGrant for StepGrant<'_> {
     fn goes_on(&self) -> bool {
-        StepTurn::goes_on(self)
+        StepGrant::goes_on(self)
     }
 }
 
@@ -61,7 +61,7 @@ pub struct StepSizes {
     /// Bytes between two checks for a stop, if the device is not shared.
     pub alone_bytes: u64,
     /// Bytes of an I/O grant, if the device is shared.
-    pub turn_bytes: u64,
+    pub grant_bytes: u64,
     /// Bytes of a step within a grant.
     pub step_bytes: u64,
 }
@@ -71,16 +71,16 @@ impl StepSizes {
     pub const fn new(alone_bytes: u64) -> Self {
         Self {
             alone_bytes,
-            turn_bytes: TURN_BYTES,
-            step_bytes: TURN_BYTES,
+            grant_bytes: GRANT_BYTES,
+            step_bytes: GRANT_BYTES,
         }
     }
 
     /// For a task that does several steps in one grant.
-    pub const fn scattered(alone_bytes: u64, turn_bytes: u64) -> Self {
+    pub const fn scattered(alone_bytes: u64, grant_bytes: u64) -> Self {
         Self {
             alone_bytes,
-            turn_bytes,
+            grant_bytes,
             step_bytes: SCATTERED_BYTES,
         }
     }
@@ -113,17 +113,17 @@ pub fn advance<T: MaintenanceTask>(
             step => return Ok(Advance::Step(step)),
         }
     }
-    let Ok(turn) = host.turn(task.flow(), sizes.turn_bytes) else {
+    let Ok(grant) = host.grant(task.flow(), sizes.grant_bytes) else {
         return Ok(Advance::Stopped);
     };
-    let Some(turn) = turn else {
+    let Some(grant) = grant else {
         return task
             .step(host.now_ns(), sizes.alone_bytes)
             .map(Advance::Step);
     };
     let given_ns = host.now_ns();
-    let turns = u32::try_from(sizes.turn_bytes / TURN_BYTES).unwrap_or(u32::MAX);
-    let turn_ns = TURN.saturating_mul(turns.max(1)).as_nanos();
+    let grants = u32::try_from(sizes.grant_bytes / GRANT_BYTES).unwrap_or(u32::MAX);
+    let grant_ns = GRANT.saturating_mul(grants.max(1)).as_nanos();
     let mut worked = 0u64;
     loop {
         let step = task.step(host.now_ns(), sizes.step_bytes)?;
@@ -132,8 +132,8 @@ pub fn advance<T: MaintenanceTask>(
         };
         worked = worked.saturating_add(bytes);
         let held_ns = u128::from(host.now_ns().saturating_sub(given_ns));
-        let is_paid = worked < sizes.turn_bytes && held_ns < turn_ns;
-        if host.is_to_stop() || !(is_paid || has_time(host) && turn.goes_on()) {
+        let is_paid = worked < sizes.grant_bytes && held_ns < grant_ns;
+        if host.is_to_stop() || !(is_paid || has_time(host) && grant.goes_on()) {
             return Ok(Advance::Step(TaskStep::Worked { bytes: worked }));
         }
     }
@@ -157,13 +157,13 @@ mod tests {
         stops_at_ns: u64,
         /// Number of steps by which a grant is extended.
         goes_on: Cell<u64>,
-        turns: Cell<u64>,
+        grants: Cell<u64>,
         is_shared: bool,
     }
 
     struct Given<'a>(&'a Machine);
 
-    impl HeldTurn for Given<'_> {
+    impl IoGrant for Given<'_> {
         fn goes_on(&self) -> bool {
             let left = self.0.goes_on.get();
             self.0.goes_on.set(left.saturating_sub(1));
@@ -181,11 +181,11 @@ mod tests {
             self.now_ns.get() >= self.stops_at_ns
         }
 
-        fn turn(&self, _: Flow, _: u64) -> Result<Option<Box<dyn HeldTurn + '_>>, Stopped> {
+        fn grant(&self, _: Flow, _: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped> {
             if self.is_to_stop() {
                 return Err(Stopped);
             }
-            self.turns.set(self.turns.get() + 1);
+            self.grants.set(self.grants.get() + 1);
             Ok(self.is_shared.then(|| Box::new(Given(self)) as _))
         }
     }
@@ -233,7 +233,7 @@ mod tests {
             now_ns: Cell::new(0),
             stops_at_ns: u64::MAX,
             goes_on: Cell::new(goes_on),
-            turns: Cell::new(0),
+            grants: Cell::new(0),
             is_shared: true,
         }
     }
@@ -253,7 +253,7 @@ mod tests {
             Advance::Step(TaskStep::Worked { .. })
         ));
         assert_eq!(*task.log.borrow(), ["memory", "memory", "memory", "device"]);
-        assert_eq!(machine.turns.get(), 1);
+        assert_eq!(machine.grants.get(), 1);
         one(&mut task, &machine);
         assert!(matches!(
             one(&mut task, &machine),
@@ -269,7 +269,7 @@ mod tests {
         machine.goes_on.set(u64::MAX);
         one(&mut task, &machine);
         assert!((900..980).contains(&task.others), "{}", task.others);
-        assert_eq!(machine.turns.get(), 2);
+        assert_eq!(machine.grants.get(), 2);
     }
 
     #[test]

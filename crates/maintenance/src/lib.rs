@@ -4,8 +4,8 @@
 //! ```text
 //! program --> `controller` (I/O grants) --> `MaintenanceTask` --> scrub, replication, gc,
 //!                                                                 defragmentation
-//! program --> `upkeep`: when a server starts gc or a scrub
-//! program --> `mend`: repair from a replica
+//! program --> `schedule`: when a server starts gc or a scrub
+//! program --> `repair`: repair from a replica
 //! ```
 //!
 //! Invariant: a task that gets no events, or wrong ones in the end, does the same work in its own
@@ -16,26 +16,26 @@
 mod collect;
 mod controller;
 mod defrag;
-mod mend;
+mod repair;
 mod replicate;
+mod schedule;
 mod scrub;
 mod slots;
 mod task;
-mod upkeep;
 
 pub use collect::{Collecting, Collector, GcCounts, GcPolicy, GcStage};
-pub use controller::{Advance, HeldTurn, Host, StepSizes, Stopped, advance};
+pub use controller::{Advance, Host, IoGrant, StepSizes, Stopped, advance};
 pub use defrag::{
     DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, Defragmenter, Heat,
     RecordedDefrag, Toll,
 };
-pub use mend::{ReplicaCounts, ReplicaRepair};
+pub use repair::{ReplicaCounts, ReplicaRepair};
 pub use replicate::{
     CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
 };
-pub use scrub::{ScrubFindings, ScrubStatus, ScrubTotals, Scrubber, Unread};
-pub use task::{Access, MaintenanceTask, TaskStep};
-pub use upkeep::{
+pub use schedule::{
     CollectDecision, CollectLimits, CollectMemory, CollectNote, CollectRun, CollectSchedule,
     NextCollect, PoolSpace, Urgency, scrub_due_s,
 };
+pub use scrub::{ScrubFindings, ScrubStatus, ScrubTotals, Scrubber, Unread};
+pub use task::{Access, MaintenanceTask, TaskStep};

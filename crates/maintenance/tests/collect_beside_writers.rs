@@ -51,7 +51,7 @@ struct Shared {
     /// Listed snapshots and their bytes.
     known: Mutex<Vec<(format::snapshot::Snapshot, Vec<u8>)>>,
     /// Lock of commands that write, as a server has one.
-    turn: Mutex<()>,
+    grant: Mutex<()>,
     over: AtomicBool,
     counts: Mutex<GcCounts>,
     reads: AtomicU64,
@@ -66,7 +66,7 @@ impl Shared {
 fn back_up(pool: &Pool, shared: &Shared, mut seed: Seed) {
     while shared.goes_on() {
         let bytes = contents(&mut seed);
-        let _turn = shared.turn.lock();
+        let _turn = shared.grant.lock();
         let mut session = pool.begin(options(Compression::Lz4)).expect("begin");
         let root = put_image(&mut session, &bytes);
         if seed.below(4) == 0 {
@@ -91,7 +91,7 @@ fn back_up(pool: &Pool, shared: &Shared, mut seed: Seed) {
 fn forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
     while shared.goes_on() {
         std::thread::sleep(Duration::from_millis(seed.below(12)));
-        let _turn = shared.turn.lock();
+        let _turn = shared.grant.lock();
         let _hold = pool.hold();
         let victim = {
             let mut known = shared.known.lock();
@@ -198,7 +198,7 @@ fn nothing_that_is_needed_goes() {
         .expect("create");
     let shared = Shared {
         known: Mutex::default(),
-        turn: Mutex::default(),
+        grant: Mutex::default(),
         over: AtomicBool::new(false),
         counts: Mutex::default(),
         reads: AtomicU64::new(0),

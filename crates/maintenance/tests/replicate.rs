@@ -171,7 +171,7 @@ fn a_dry_run_counts_and_stores_nothing() {
     let (from, disk) = (open_source(&world), receiver(70));
     let to = open_receiver(&disk, 71);
     let before = (to.record(), disk.counts().writes, disk.counts().names);
-    let planned = copy_all(&from, &Arc::new(to.rehearse(64 << 20).unwrap()));
+    let planned = copy_all(&from, &Arc::new(to.dry_run(64 << 20).unwrap()));
     let after = (to.record(), disk.counts().writes, disk.counts().names);
     assert_eq!(after, before);
     let done = copy_all(&from, &to);

@@ -234,12 +234,12 @@ fn damage_without_a_duplicate_is_set_aside_named_and_never_deduplicated_against(
     assert_eq!(damaged.chunks_elsewhere, 0);
     assert_eq!(scrubber.status().last.damaged, 1);
     // Not in the catalog yet, but this process already ignores the region.
-    assert_eq!(pool.set_aside(), [damaged.place]);
+    assert_eq!(pool.quarantined(), [damaged.place]);
     pool.note_damage(&[], options(WITH)).unwrap();
     drop((scrubber, pool));
 
     let pool = world.open();
-    assert_eq!(pool.set_aside().len(), 1, "the next process knows");
+    assert_eq!(pool.quarantined().len(), 1, "the next process knows");
     let go_on = &mut |_, _| ControlFlow::Continue(());
     let report = pool.check(CheckDepth::Structure, go_on).unwrap();
     let affected: Vec<_> = report.affected.iter().map(|a| a.snapshot).collect();
@@ -263,7 +263,7 @@ fn damage_without_a_duplicate_is_set_aside_named_and_never_deduplicated_against(
     let found = run(&mut scrubber);
     assert_eq!((found.damaged.len(), found.taken_back.len()), (0, 1));
     pool.note_damage(&[], options(WITH)).unwrap();
-    assert_eq!(pool.set_aside(), []);
+    assert_eq!(pool.quarantined(), []);
 }
 
 #[test]

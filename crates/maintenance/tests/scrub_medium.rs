@@ -83,12 +83,12 @@ struct WarmFile {
 
 impl DiskFile for WarmFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
-        self.read_at_told(offset, into, false).map(drop)
+        self.read_at_reported(offset, into, false).map(drop)
     }
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
         self.file.read_at(offset, into)
     }
-    fn read_at_told(
+    fn read_at_reported(
         &self,
         offset: u64,
         into: &mut [u8],

@@ -55,7 +55,7 @@ pub trait Blobs: Send + Sync {
     }
 
     /// Reads like one (`past_cache`) or the other, and reports whether the device gave all bytes.
-    fn read_range_told(
+    fn read_range_reported(
         &self,
         name: &str,
         offset: u64,

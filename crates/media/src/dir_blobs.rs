@@ -18,12 +18,13 @@ mod queue;
 mod spare;
 
 use crate::{
-    Asker, Barrier, Blobs, Disk, DiskFile, MediaError, MediaErrorKind, Need, Put, ReadFrom, Reserve,
+    Barrier, Blobs, Disk, DiskFile, IoOrigin, MediaError, MediaErrorKind, Need, Put, ReadFrom,
+    Reserve,
 };
 use open_files::OpenFiles;
 use parking_lot::Mutex;
 use queue::{Job, Queue};
-use spare::SpareBuffers;
+use spare::BufferPool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -58,7 +59,7 @@ struct Shared {
     disk: Arc<dyn Disk>,
     queue: Queue,
     open: OpenFiles,
-    spare: SpareBuffers,
+    spare: BufferPool,
     unnamed_next: AtomicU64,
     reserve: Reserve,
     /// Bytes of blobs that are queued or being written and have no allocated space.
@@ -87,7 +88,7 @@ impl DirBlobs {
             disk,
             queue: Queue::new(queue_max),
             open: OpenFiles::default(),
-            spare: SpareBuffers::new(count),
+            spare: BufferPool::new(count),
             unnamed_next: AtomicU64::new(0),
         });
         let threads = (0..count)
@@ -131,7 +132,7 @@ impl DirBlobs {
             how,
             need,
             unnamed,
-            asker: Asker::current(),
+            io_origin: IoOrigin::current(),
         });
         pushed.map_err(|(e, unnamed)| {
             let _ = shared.disk.remove(&unnamed.name);
@@ -157,7 +158,7 @@ impl Shared {
     fn work(&self) {
         while let Some(job) = self.queue.take() {
             let running = self.queue.running(job.number);
-            let _asking = job.asker.begin();
+            let _io_origin = job.io_origin.begin();
             let bytes = job.bytes.len() as u64;
             if !job.unnamed.is_claimed {
                 self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -355,14 +356,14 @@ impl Blobs for DirBlobs {
         self.file(name)?.read_at_past_cache(offset, into)
     }
 
-    fn read_range_told(
+    fn read_range_reported(
         &self,
         name: &str,
         offset: u64,
         into: &mut [u8],
         past_cache: bool,
     ) -> Result<ReadFrom, MediaError> {
-        self.file(name)?.read_at_told(offset, into, past_cache)
+        self.file(name)?.read_at_reported(offset, into, past_cache)
     }
 
     fn len(&self, name: &str) -> Result<u64, MediaError> {

@@ -107,7 +107,7 @@ pub trait DiskFile: Send + Sync {
 
     /// Reads like one (`past_cache`) or the other, and reports whether the device gave all bytes. A
     /// caller that counts bytes as verified must know. May take one more system call.
-    fn read_at_told(
+    fn read_at_reported(
         &self,
         offset: u64,
         into: &mut [u8],

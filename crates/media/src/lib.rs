@@ -7,24 +7,24 @@
 //! Every wait for durability passes a named [`Barrier`].
 #![deny(unsafe_code)]
 
-mod asker;
 mod barrier;
 mod blobs;
 mod clock;
 mod dir_blobs;
 mod disk;
 mod error;
+mod io_origin;
 mod local;
 mod random;
 mod reserve;
 
-pub use asker::{Asker, Asking};
 pub use barrier::Barrier;
 pub use blobs::{Blobs, Put};
 pub use clock::{Clock, FixedClock, SystemClock, SystemTicks, Ticks};
 pub use dir_blobs::{DirBlobs, Syncing};
 pub use disk::{Disk, DiskEntry, DiskFile, DiskLock, ReadFrom, Room};
 pub use error::{MediaError, MediaErrorKind};
+pub use io_origin::{IoOrigin, IoOriginScope};
 pub use local::LocalDisk;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use reserve::{Need, RESERVE_NAME, Reserve, Reserved};

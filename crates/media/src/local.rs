@@ -17,8 +17,8 @@ use std::sync::{Arc, OnceLock};
 mod ahead;
 mod below;
 mod past_cache;
+mod reported;
 mod resident;
-mod told;
 
 use ahead::Ahead;
 use below::{Access, Below};
@@ -260,11 +260,11 @@ impl DiskFile for LocalFile {
             return Ok(());
         }
         // The usual read reports any error. It reads from the device if the system drops its copy.
-        told::let_go(&self.file, offset, into.len());
+        reported::let_go(&self.file, offset, into.len());
         self.read_at(offset, into)
     }
 
-    fn read_at_told(
+    fn read_at_reported(
         &self,
         offset: u64,
         into: &mut [u8],
@@ -274,11 +274,15 @@ impl DiskFile for LocalFile {
             if self.reads_past_cache(offset, into) {
                 return Ok(ReadFrom::Device);
             }
-            told::let_go(&self.file, offset, into.len());
+            reported::let_go(&self.file, offset, into.len());
         }
         let opened = self.ahead.get_or_init(|| Ahead::open(&self.file));
         let file = opened.as_ref().map_or(&self.file, Ahead::file);
-        io("read", &self.name, told::read_exact_at(file, offset, into))
+        io(
+            "read",
+            &self.name,
+            reported::read_exact_at(file, offset, into),
+        )
     }
 
     fn read_at_ahead(

@@ -42,7 +42,7 @@ pub use replica::{ReplicaArgs, ReplicaPasswordArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
 pub use scrub::{ScrubArgs, ScrubCommand, ScrubPassArgs};
-pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServeHeldArgs};
+pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServePoolArgs};
 pub use status::StatusArgs;
 pub use top::TopArgs;
 pub use volume::{

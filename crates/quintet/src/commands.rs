@@ -1,5 +1,5 @@
 //! The commands: from parsed arguments to an exit code. `main` calls [`run`]; a server calls it for
-//! its clients through `lending`.
+//! its clients through `for_clients`.
 //!
 //! Invariant: `failure` maps every error to one of the codes of [`crate::exit`]. A command writes
 //! results through the console only.
@@ -18,6 +18,7 @@ mod diff;
 mod dump;
 mod failure;
 mod find;
+mod for_clients;
 mod forget;
 mod full;
 mod gc;
@@ -28,7 +29,6 @@ mod init;
 mod invocation;
 mod keys;
 mod known_snapshots;
-mod lending;
 mod listing;
 mod ls;
 mod mount;
@@ -62,11 +62,11 @@ use crate::exit::Exit;
 use crate::settings::Settings;
 use clap::Parser;
 use clap::error::ErrorKind;
+use for_clients::Need;
 use invocation::Invocation;
-use lending::Need;
-use server::caller::Caller;
+use server::command_context::CommandContext;
 use server::control::{self, Asked};
-use server::held::Held;
+use server::state::ServerState;
 use std::ffi::OsString;
 use std::io::Write;
 use std::sync::Arc;
@@ -74,39 +74,44 @@ use std::sync::Arc;
 /// Runs one command line. The process should end with the returned exit code.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.collect();
-    let caller = match Caller::of_process(Exit::Interrupted.code()) {
-        Ok(caller) => caller,
+    let context = match CommandContext::of_process(Exit::Interrupted.code()) {
+        Ok(context) => context,
         Err(e) => {
             eprintln!("quintet: {e}");
             return Exit::Failed;
         }
     };
     match Cli::try_parse_from(&arguments) {
-        Ok(cli) => run_for(caller, cli, &arguments, None),
-        Err(e) => usage(&caller, &e, &arguments),
+        Ok(cli) => run_for(context, cli, &arguments, None),
+        Err(e) => usage(&context, &e, &arguments),
     }
 }
 
-/// Runs one command for a command context. `held` is the server state if this process is the pool's
+/// Runs one command for a command context. `server` is the server state if this process is the pool's
 /// server.
-fn run_for(caller: Caller, cli: Cli, arguments: &[OsString], held: Option<Arc<Held>>) -> Exit {
+fn run_for(
+    context: CommandContext,
+    cli: Cli,
+    arguments: &[OsString],
+    server: Option<Arc<ServerState>>,
+) -> Exit {
     let loudness = Loudness {
         json: cli.global.json,
         quiet: cli.global.quiet,
         verbose: cli.global.verbose,
     };
-    let console = match Console::new(loudness, &caller) {
+    let console = match Console::new(loudness, &context) {
         Ok(console) => Arc::new(console),
         Err(e) => {
             // The error output may fail too: nothing else is left to report to.
-            let _ = writeln!(&caller.streams().error, "quintet: {e}");
+            let _ = writeln!(&context.streams().error, "quintet: {e}");
             return Exit::Failed;
         }
     };
     if loudness.quiet && !product::is_asked_for(&cli.command) {
         console.hold_lines();
     }
-    let outcome = start(caller, cli, arguments, held, &console);
+    let outcome = start(context, cli, arguments, server, &console);
     let is_done = matches!(outcome, Ok(Exit::Done));
     let outcome = match console.settle(!is_done).and_then(|()| console.flush()) {
         Err(e) if outcome.is_ok() => Err(anyhow::Error::from(e).context("output")),
@@ -126,7 +131,7 @@ fn run_for(caller: Caller, cli: Cli, arguments: &[OsString], held: Option<Arc<He
 
 /// Prints help to standard output, with exit code 0. Reports a command line that cannot be parsed,
 /// with exit code 1.
-fn usage(caller: &Caller, error: &clap::Error, arguments: &[OsString]) -> Exit {
+fn usage(context: &CommandContext, error: &clap::Error, arguments: &[OsString]) -> Exit {
     let asked = matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
@@ -137,7 +142,7 @@ fn usage(caller: &Caller, error: &clap::Error, arguments: &[OsString]) -> Exit {
     };
     if !asked
         && arguments.iter().any(|argument| argument == "--json")
-        && let Ok(console) = Console::new(json, caller)
+        && let Ok(console) = Console::new(json, context)
     {
         console.fail(Exit::Failed.code(), error.to_string().trim_end());
         return Exit::Failed;
@@ -150,28 +155,28 @@ fn usage(caller: &Caller, error: &clap::Error, arguments: &[OsString]) -> Exit {
 }
 
 fn start(
-    caller: Caller,
+    context: CommandContext,
     cli: Cli,
     arguments: &[OsString],
-    held: Option<Arc<Held>>,
+    server: Option<Arc<ServerState>>,
     console: &Arc<Console>,
 ) -> anyhow::Result<Exit> {
-    let settings = Settings::new(&cli.global, &caller.environment)?;
-    if held.is_none() && Need::of(&cli.command) != Need::Nothing {
+    let settings = Settings::new(&cli.global, &context.environment)?;
+    if server.is_none() && Need::of(&cli.command) != Need::Nothing {
         let passphrase = settings.password.descriptor();
-        let environment = &caller.environment;
-        let runs_programs = lending::runs_programs(&cli.command, arguments, environment);
+        let environment = &context.environment;
+        let runs_programs = for_clients::runs_programs(&cli.command, arguments, environment);
         let lent = environment.lent(runs_programs);
-        for pool in lending::pools_of(&cli.command, &settings, &caller.environment) {
+        for pool in for_clients::pools_of(&cli.command, &settings, &context.environment) {
             if let Asked::Ran(code) =
-                control::ask(&pool, &caller, arguments, passphrase, lent.clone())?
+                control::ask(&pool, &context, arguments, passphrase, lent.clone())?
             {
                 return Ok(Exit::of_code(code).unwrap_or(Exit::Failed));
             }
         }
     }
-    let origin = lending::origin_of(&cli.command);
-    let invocation = Invocation::new(settings, caller, Arc::clone(console), held, origin);
+    let origin = for_clients::origin_of(&cli.command);
+    let invocation = Invocation::new(settings, context, Arc::clone(console), server, origin);
     let outcome = dispatch(&invocation, cli.command);
     invocation.leave_hints();
     invocation.tell_restored();

@@ -10,7 +10,7 @@ pub use archive::printable::{printable, tamed, tamed_name};
 use crate::json::Object;
 use archive::filesystem::PathError;
 use parking_lot::Mutex;
-use server::caller::Caller;
+use server::command_context::CommandContext;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
@@ -53,15 +53,15 @@ pub struct Console {
 
 impl Console {
     /// Writes to the streams of a command context.
-    pub fn new(loudness: Loudness, caller: &Caller) -> io::Result<Self> {
-        let (out, err) = (&caller.streams().output, &caller.streams().error);
+    pub fn new(loudness: Loudness, context: &CommandContext) -> io::Result<Self> {
+        let (out, err) = (&context.streams().output, &context.streams().error);
         Ok(Self {
             loudness,
             out_is_terminal: out.is_terminal(),
             terminal: err.is_terminal().then(|| err.try_clone()).transpose()?,
             streams: Mutex::new(Streams {
-                out: Box::new(BufWriter::with_capacity(64 << 10, caller.output()?)),
-                err: caller.error()?,
+                out: Box::new(BufWriter::with_capacity(64 << 10, context.output()?)),
+                err: context.error()?,
                 painted: false,
                 held: None,
             }),

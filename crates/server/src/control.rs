@@ -12,15 +12,15 @@
 //!      Wish (stop, report)               -->     runs Commands::run
 //!      exit code                         <-- Answer::Ended
 //!
-//! Leases: reads the pool itself          --> lessor: an I/O grant for each lease
+//! Leases: reads the pool itself          --> grant_server: an I/O grant for each lease
 //! ```
 
 mod address;
 mod client;
 mod commands;
 mod connection;
+mod grant_server;
 mod leases;
-mod lessor;
 mod server;
 #[cfg(test)]
 mod tests;

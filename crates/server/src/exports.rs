@@ -4,9 +4,9 @@
 //! image of the same name. An open export holds its snapshot against gc. All clients of a volume
 //! see each other's writes.
 
-use crate::held::Held;
 use crate::meters::Metered;
 use crate::names::{description, short_id};
+use crate::state::ServerState;
 use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
 use nbd::{ExportEntry, Exports};
@@ -17,20 +17,20 @@ use volume::Volume;
 
 /// The exports of a server. Volumes are NAME, their snapshots NAME@LABEL. Images are NAME for the
 /// newest state and NAME@SNAPSHOT.
-pub struct HeldExports {
-    held: Arc<Held>,
+pub struct ServerExports {
+    server: Arc<ServerState>,
     zone: TimeZone,
 }
 
-impl HeldExports {
+impl ServerExports {
     /// Descriptions show times in `zone`.
-    pub fn new(held: Arc<Held>, zone: TimeZone) -> Self {
-        Self { held, zone }
+    pub fn new(server: Arc<ServerState>, zone: TimeZone) -> Self {
+        Self { server, zone }
     }
 
     /// Returns the states of volumes and images by name. Unreadable snapshots are left out.
     fn states(&self) -> BTreeMap<String, Snapshot> {
-        let snapshots = self.held.pool.snapshots_readable();
+        let snapshots = self.server.pool.snapshots_readable();
         let (snapshots, _) = snapshots.unwrap_or_default();
         let mut states = BTreeMap::new();
         // The order is oldest first, so the plain name ends up with the newest state of an image.
@@ -57,7 +57,7 @@ impl HeldExports {
     }
 }
 
-impl Exports for HeldExports {
+impl Exports for ServerExports {
     fn list(&self) -> Vec<ExportEntry> {
         let state = |(name, snapshot): (String, Snapshot)| {
             let entry = ExportEntry {
@@ -68,7 +68,7 @@ impl Exports for HeldExports {
             (name, entry)
         };
         let mut all: BTreeMap<String, ExportEntry> = self.states().into_iter().map(state).collect();
-        for volume in self.held.volumes.list() {
+        for volume in self.server.volumes.list() {
             let entry = ExportEntry {
                 name: volume.record.name.clone(),
                 description: "volume".to_owned(),
@@ -80,18 +80,24 @@ impl Exports for HeldExports {
     }
 
     fn open(&self, name: &str) -> Option<Arc<dyn Volume>> {
-        if let Some(volume) = self.held.volumes.volume(name) {
-            return Some(Arc::new(Metered::new(volume, self.held.meter(name))));
+        if let Some(volume) = self.server.volumes.volume(name) {
+            return Some(Arc::new(Metered::new(volume, self.server.meter(name))));
         }
         let snapshot = self.states().remove(name)?;
         // Holds the snapshot for this client, even if it is deleted later. `None`: it was deleted
         // since it was listed.
         let root = SnapshotRoot::from(&snapshot);
-        let kept = self.held.pool.open_snapshot(&root, HolderKind::Nbd, name)?;
+        let kept = self
+            .server
+            .pool
+            .open_snapshot(&root, HolderKind::Nbd, name)?;
         let description = description(&snapshot, &snapshot.name, &self.zone);
-        let meter = self.held.meter(name);
+        let meter = self.server.meter(name);
         let cache = Arc::clone(&meter.cache);
-        let view = self.held.volumes.view_state(&snapshot, description, cache);
+        let view = self
+            .server
+            .volumes
+            .view_state(&snapshot, description, cache);
         let view = view.keeping(Some(kept));
         Some(Arc::new(Metered::new(view, meter)))
     }

@@ -18,7 +18,7 @@ mod verification;
 pub use incomplete::missed_words;
 pub use schedule::{SourceState, sources};
 
-use crate::held::Held;
+use crate::state::ServerState;
 use format::snapshot::Snapshot;
 use store::Pool;
 use units::UnixNanos;
@@ -114,7 +114,7 @@ pub struct Look<'a> {
     /// The pool.
     pub pool: &'a Pool,
     /// The server state, if a server runs this.
-    pub held: Option<&'a Held>,
+    pub server: Option<&'a ServerState>,
     /// The readable snapshots, oldest first.
     pub snapshots: &'a [Snapshot],
     /// Reason why other snapshots cannot be read.

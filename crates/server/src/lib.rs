@@ -15,13 +15,12 @@
 #![forbid(unsafe_code)]
 
 pub mod calendar;
-pub mod caller;
+pub mod command_context;
 pub mod control;
 mod error;
 pub mod exports;
 pub mod findings;
 pub mod groups;
-pub mod held;
 pub mod interrupt;
 pub mod latest;
 pub mod memory_plan;
@@ -34,5 +33,6 @@ pub mod scrub_notes;
 pub mod settings;
 pub mod sizes;
 pub mod sockets;
+pub mod state;
 pub mod systemd;
 pub mod threads;

@@ -4,7 +4,7 @@
 //! Invariant: measuring does not change an answer and takes no lock while writes succeed. Counts
 //! never decrease. Each exported name has one meter, whichever client opens it.
 
-use crate::held::Trouble;
+use crate::state::Trouble;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;

@@ -11,8 +11,8 @@ mod text;
 pub use endpoint::{Endpoint, EndpointError};
 
 use crate::findings::{KINDS, worst};
-use crate::held::{Held, Live};
 use crate::meters::{Asked, KindReading, bucket_limit_us};
+use crate::state::{Live, ServerState};
 use nbd::Stats;
 use nbd::wire::requests::Command;
 use store::HolderKind;
@@ -129,23 +129,23 @@ const SOURCES_MAX: usize = 1000;
 const DURATION_LOG2_US: [u32; 10] = [4, 6, 8, 10, 12, 14, 16, 18, 20, 22];
 
 /// Renders all metrics in the text format of Prometheus.
-pub fn render(held: &Held) -> String {
-    let live = Live::of(held);
+pub fn render(server: &ServerState) -> String {
+    let live = Live::of(server);
     let mut text = Text::default();
-    let record = held.pool.record();
+    let record = server.pool.record();
     text.sample(BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1u64);
-    text.sample(UPTIME, &[], held.since.elapsed().as_secs_f64());
-    text.sample(FAILING, &[], u64::from(!held.failing().is_empty()));
-    findings(&mut text, held);
+    text.sample(UPTIME, &[], server.since.elapsed().as_secs_f64());
+    text.sample(FAILING, &[], u64::from(!server.failing().is_empty()));
+    findings(&mut text, server);
     text.sample(COMMITTED, &[], record.committed.0 as f64 / 1e9);
-    text.sample(GENERATION, &[], held.pool.generation().0);
+    text.sample(GENERATION, &[], server.pool.generation().0);
     text.sample(STORED, &[], record.stored_bytes);
     text.sample(CONTAINERS, &[], record.containers);
     text.sample(CHUNK_HITS, &[], live.reads.chunk_hits);
     text.sample(REGION_READS, &[], live.reads.region_reads);
     exports(&mut text, &live);
     nbd(&mut text, &live.nbd);
-    holds(&mut text, held);
+    holds(&mut text, server);
     for (owner, bytes) in live.memory {
         text.sample(MEMORY, &[("owner", owner)], bytes);
     }
@@ -155,8 +155,8 @@ pub fn render(held: &Held) -> String {
     text.finish()
 }
 
-fn findings(text: &mut Text, held: &Held) {
-    let found = held.findings();
+fn findings(text: &mut Text, server: &ServerState) {
+    let found = server.findings();
     for kind in KINDS {
         let count = found.findings.iter().filter(|f| f.kind == kind).count();
         text.sample(FINDING, &[("kind", kind)], count as u64);
@@ -178,8 +178,8 @@ fn findings(text: &mut Text, held: &Held) {
     }
 }
 
-fn holds(text: &mut Text, held: &Held) {
-    let holders = held.pool.snapshot_holders();
+fn holds(text: &mut Text, server: &ServerState) {
+    let holders = server.pool.snapshot_holders();
     for kind in HolderKind::ALL {
         let opens = holders.iter().filter(|h| h.kind == kind).map(|h| h.opens);
         text.sample(HOLDS, &[("kind", kind.name())], opens.sum::<u64>());

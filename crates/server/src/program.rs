@@ -4,8 +4,8 @@
 //! Invariant: a server has no console and opens no other pool. It reports events here, and the
 //! program chooses where they are shown.
 
-use crate::held::Replica;
 use crate::interrupt::Interrupt;
+use crate::state::Replica;
 use maintenance::ScrubFindings;
 use std::fmt;
 use std::sync::Arc;

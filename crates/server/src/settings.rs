@@ -5,13 +5,13 @@
 
 mod environment;
 mod number;
+mod schedule;
 mod shares;
-mod upkeep;
 
 pub use environment::Environment;
 pub use number::period_s;
+pub use schedule::TaskSchedule;
 pub use shares::{Shares, flow_name, kind_name};
-pub use upkeep::Upkeep;
 
 use std::fmt;
 

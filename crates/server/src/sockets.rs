@@ -4,8 +4,8 @@
 //! Invariant: only this user or this machine can reach a served socket. The crate `nbd` refuses
 //! others.
 
-use crate::held::Held;
 use crate::settings::Environment;
+use crate::state::ServerState;
 use crate::systemd::{ServiceError, listening_sockets};
 use nbd::{Exports, Server, ServerError, ServerOptions};
 use rustix::net::AddressFamily;
@@ -56,7 +56,7 @@ pub fn place(socket: Option<&Path>, address: Option<SocketAddr>) -> String {
 pub fn start_nbd(
     environment: &Environment,
     wanted: &NbdSockets<'_>,
-    held: &Held,
+    state: &ServerState,
     exports: &Arc<dyn Exports>,
 ) -> Result<Vec<String>, SocketError> {
     let from_manager = listening_sockets(environment)?;
@@ -64,7 +64,7 @@ pub fn start_nbd(
     let sockets = own + from_manager.len();
     let options = ServerOptions {
         connections_max: wanted.connections.max(1).into(),
-        pool_bytes: held.memory.requests_of_socket(sockets),
+        pool_bytes: state.memory.requests_of_socket(sockets),
         ..ServerOptions::default()
     };
     let exports = || Arc::clone(exports);
@@ -72,7 +72,7 @@ pub fn start_nbd(
     let mut start = |server: Server, path: Option<&Path>| {
         let server = server.start()?;
         places.push(place(path, server.tcp_address()));
-        held.add_server(server);
+        state.add_server(server);
         Ok::<_, ServerError>(())
     };
     if let Some(path) = wanted.socket {

@@ -62,7 +62,7 @@ impl DiskFile for SimFile {
     }
 
     /// There is no cache above this disk.
-    fn read_at_told(
+    fn read_at_reported(
         &self,
         offset: u64,
         into: &mut [u8],

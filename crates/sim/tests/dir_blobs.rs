@@ -6,7 +6,7 @@
 
 use device::{DeviceQueue, PacedDisk, Writes};
 use media::SystemTicks;
-use media::{Asker, Barrier, Blobs, DirBlobs, Disk, MediaErrorKind as Kind, Put, Syncing};
+use media::{Barrier, Blobs, DirBlobs, Disk, IoOrigin, MediaErrorKind as Kind, Put, Syncing};
 use sim::{CrashPoint, Fault, Op, Plan, Seed, SimDisk, Walker};
 use std::sync::Arc;
 
@@ -238,9 +238,9 @@ fn put_in_pieces(without: Option<Barrier>) -> Arc<SimDisk> {
     };
     let queue = DeviceQueue::new(Default::default(), Arc::new(SystemTicks::default()));
     let below: Arc<dyn Disk> = Arc::<SimDisk>::clone(&disk);
-    let paced = PacedDisk::new(below, Arc::new(queue.unwrap()), Writes::TakeTurns);
+    let paced = PacedDisk::new(below, Arc::new(queue.unwrap()), Writes::WaitForGrants);
     let blobs = DirBlobs::new(Arc::new(paced), THREADS);
-    let _asking = Asker::of(units::Origin::Collect).begin();
+    let _io_origin = IoOrigin::of(units::Origin::Collect).begin();
     blobs.put("dir/a", vec![1; PIECES_BYTES], Put::New).unwrap();
     disk
 }

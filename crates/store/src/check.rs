@@ -378,7 +378,7 @@ impl Checked<'_> {
             return Ok(false);
         }
         report.found(place, self.is_noted(place), why);
-        self.chunks.set_aside(place);
+        self.chunks.put_in_quarantine(place);
         lost.extend(region.chunks.iter().map(|(f, _)| *f));
         Ok(false)
     }
@@ -433,10 +433,10 @@ impl Checked<'_> {
         }
         needed.sort_unstable_by_key(|f| f.0);
         needed.dedup();
-        let told = needed
+        let reported = needed
             .iter()
             .map(|f| format!("chunk {f} is needed and not there"));
-        report.damage.extend(told);
+        report.damage.extend(reported);
         Ok(is_broken)
     }
 }

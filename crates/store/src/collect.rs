@@ -30,7 +30,7 @@ mod permit;
 mod purge;
 mod region;
 mod retire;
-mod unfolded;
+mod unapplied;
 
 pub use cached::{CachedChunks, NothingCached};
 pub use containers::{ContainerUsage, MarkedContainer};
@@ -42,7 +42,7 @@ pub use mark::{Mark, MarkSummary};
 pub use permit::GcPermit;
 pub use purge::Purged;
 pub use retire::Retired;
-pub use unfolded::{Needed, OpenVolumes};
+pub use unapplied::{Needed, OpenVolumes};
 
 use chunk_store::{StoreError, StoreErrorKind};
 

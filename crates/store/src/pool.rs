@@ -14,7 +14,7 @@ use crate::budget::PoolMemory;
 use crate::read_path::{ReadCounts, Reader, node_error};
 use crate::recovery::{Basis, Opened, WRITERS, adopt};
 use chunk_store::catalog::{
-    InventoryEntry, read_parity, read_set_aside, read_trash, visit_readable,
+    InventoryEntry, read_parity, read_quarantine, read_trash, visit_readable,
 };
 use chunk_store::chunk_map::{ChunkMap, LookupCounts};
 use chunk_store::container::ContainerReader;
@@ -37,6 +37,7 @@ use units::{Fingerprint, Generation, PoolId};
 #[cfg(test)]
 mod chunk_map_tests;
 mod collect;
+mod dry_run;
 mod examine;
 mod hints;
 mod holds;
@@ -47,7 +48,6 @@ mod open_snapshots;
 mod parity;
 mod readers;
 mod records;
-mod rehearsal;
 mod repair;
 mod scrub;
 mod sessions;
@@ -329,8 +329,8 @@ impl Pool {
             reading.narrow(generation);
         }
         let mut load = |f: &Fingerprint| reader.map_node(f);
-        match read_set_aside(record.catalog, &mut load) {
-            Ok(places) => places.into_iter().for_each(|p| chunks.set_aside(p)),
+        match read_quarantine(record.catalog, &mut load) {
+            Ok(places) => places.into_iter().for_each(|p| chunks.put_in_quarantine(p)),
             Err(e) if e.is_corruption() => notes.push(format!("notes of damage: {e}")),
             Err(e) => return Err(e),
         }

@@ -13,9 +13,9 @@
 mod approach;
 mod cache;
 mod changes;
-mod flights;
 mod forward;
 mod image;
+mod single_flight;
 
 pub use approach::{Approach, Keep, Loaded, Route};
 pub use cache::ChunkRef;
@@ -27,17 +27,17 @@ use cache::ReadCache;
 use chunk_store::chunk_map::{ChunkMap, Near};
 use chunk_store::container::ContainerReader;
 use chunk_store::recipe::{
-    Leaf, Mending, VisitPiece, mend_object, visit_differences, visit_leaves, visit_nodes,
+    Leaf, Repairing, VisitPiece, repair_object, visit_differences, visit_leaves, visit_nodes,
     visit_past_damage,
 };
 use chunk_store::{Result, StoreError};
 use duet::Duet;
-use flights::Flights;
 use format::bytes::FormatError;
 use format::map_node::MapNode;
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::tree::Entry;
 use parking_lot::Mutex;
+use single_flight::SingleFlight;
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,14 +68,14 @@ pub struct Reader {
     containers: Arc<ContainerReader>,
     cache: ReadCache,
     near: Mutex<Near>,
-    flights: Flights,
+    single_flight: SingleFlight,
     chunk_hits: AtomicU64,
     region_reads: AtomicU64,
     direct_reads: AtomicU64,
     hints_denied: AtomicU64,
     shared_reads: AtomicU64,
     /// Receives an event for each region that was read from the device and verified.
-    told: OnceLock<Arc<Duet>>,
+    reported: OnceLock<Arc<Duet>>,
 }
 
 impl Reader {
@@ -89,20 +89,20 @@ impl Reader {
             containers,
             cache: ReadCache::new(cache_bytes_max),
             near: Mutex::default(),
-            flights: Flights::default(),
+            single_flight: SingleFlight::default(),
             chunk_hits: AtomicU64::new(0),
             region_reads: AtomicU64::new(0),
             direct_reads: AtomicU64::new(0),
             hints_denied: AtomicU64::new(0),
             shared_reads: AtomicU64::new(0),
-            told: OnceLock::new(),
+            reported: OnceLock::new(),
         }
     }
 
     /// Sets the table that receives an event for each region that was read and verified. Only the
     /// first call has an effect.
     pub(crate) fn tell(&self, duet: &Arc<Duet>) {
-        let _ = self.told.set(Arc::clone(duet));
+        let _ = self.reported.set(Arc::clone(duet));
     }
 
     /// Returns the memory of decoded regions, bytes.
@@ -173,18 +173,18 @@ impl Reader {
         whole && walked.is_ok()
     }
 
-    /// Passes the lost parts of an object to `mending`, which restores them. Returns true if the
+    /// Passes the lost parts of an object to `repairing`, which restores them. Returns true if the
     /// object is complete. Restored parts can be read only after their session has committed; the
     /// object must then be walked again. `whole` is the set of nodes that are complete with
     /// everything below them; they are not walked again.
-    pub fn mend_object(
+    pub fn repair_object(
         &self,
         root: &ObjectRoot,
         whole: &mut HashSet<Fingerprint>,
-        mending: &mut dyn Mending,
+        repairing: &mut dyn Repairing,
     ) -> Result<bool> {
         let mut load = |f: &Fingerprint| self.recipe_node(f);
-        mend_object(root, whole, &mut load, mending)
+        repair_object(root, whole, &mut load, repairing)
     }
 
     /// Returns a decoded recipe node.

@@ -271,7 +271,7 @@ pub(crate) fn adopt(
             }
             Err(e) if e.is_corruption() => {
                 // The marks of the next commit will be above it.
-                chunks.set_aside(RegionPlace::whole(id));
+                chunks.put_in_quarantine(RegionPlace::whole(id));
                 notes.push(format!(
                     "container {id} of an unfinished run is not used: {e}"
                 ));

@@ -178,7 +178,7 @@ fn random_flips_are_found_wherever_bytes_mean_something() {
         .filter(|(_, len)| *len > 0)
         .collect();
     let mut seed = Seed::new(12);
-    let mut told = 0;
+    let mut reported = 0;
     for n in 0..250 {
         let (path, len) = &files[seed.below(files.len() as u64) as usize];
         let bit = seed.below(len * 8);
@@ -188,7 +188,7 @@ fn random_flips_are_found_wherever_bytes_mean_something() {
         assert_eq!(seen.refused, None, "{path} bit {bit}");
         assert_eq!(seen.wrong, Vec::<String>::new(), "{path} bit {bit}");
         if !seen.reports.is_empty() {
-            told += 1;
+            reported += 1;
             continue;
         }
         let is_padding = path.starts_with("containers") && {
@@ -204,5 +204,5 @@ fn random_flips_are_found_wherever_bytes_mean_something() {
             "{path} bit {bit} went unseen"
         );
     }
-    assert!(told > 100, "only {told} of 250 flips were reported");
+    assert!(reported > 100, "only {reported} of 250 flips were reported");
 }

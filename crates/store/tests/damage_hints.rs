@@ -101,7 +101,7 @@ fn what_check_found_a_plain_backup_stores_anew() {
     assert_eq!(rotten.hints().len(), 1);
     // A reader that opens meanwhile knows it without reading.
     let reader = rotten.open(OpenMode::Read);
-    assert_eq!(reader.set_aside().len(), 1);
+    assert_eq!(reader.quarantined().len(), 1);
     assert_eq!(reader.known_damage().unwrap().lost, 1);
     drop(reader);
     let (_, is_whole) = back_up_again(&rotten);
@@ -111,7 +111,7 @@ fn what_check_found_a_plain_backup_stores_anew() {
     );
     assert_eq!(rotten.hints(), [], "the catalog says it now");
     let reader = rotten.open(OpenMode::Read);
-    assert_eq!(reader.set_aside().len(), 1);
+    assert_eq!(reader.quarantined().len(), 1);
     assert_eq!(reader.known_damage().unwrap().lost, 0);
 }
 
@@ -145,7 +145,7 @@ fn a_hint_alone_decides_nothing() {
     let file = rotten.disk.open("cache/damage.1", true).unwrap();
     file.write_at(0, &record.encode(id)).unwrap();
     let writer = rotten.open(OpenMode::Write);
-    assert_eq!(writer.set_aside(), []);
+    assert_eq!(writer.quarantined(), []);
     drop(writer);
     assert_eq!(rotten.hints(), []);
     let (added, is_whole) = back_up_again(&rotten);
@@ -173,6 +173,6 @@ fn a_writer_that_is_open_hears_of_what_a_reader_finds_beside_it() {
     store_image(&writer, "again", &rotten.image(), WITH);
     assert_eq!(rotten.hints(), []);
     let reader = rotten.open(OpenMode::Read);
-    assert_eq!(reader.set_aside().len(), 1);
+    assert_eq!(reader.quarantined().len(), 1);
     assert!(check(&reader).damage.is_empty());
 }

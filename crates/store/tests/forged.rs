@@ -124,7 +124,7 @@ fn containers_of(of: &Specimen) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn an_unsealed_container_is_damage() {
     let of = Specimen::new(24, true);
-    let mut told = 0;
+    let mut reported = 0;
     for (name, bytes) in containers_of(&of) {
         let disk = of.disk();
         disk.plant(
@@ -137,12 +137,12 @@ fn an_unsealed_container_is_damage() {
         let is_told = damage
             .iter()
             .any(|d| d.contains("not sealed as the pool is"));
-        told += u64::from(is_told);
+        reported += u64::from(is_told);
         drop(pool);
         let pool = of.open(&disk, 2, OpenMode::Write).expect("opens to write");
         assert!(!damage_of(&pool).is_empty(), "{name}");
     }
-    assert!(told > 0, "in words that say why");
+    assert!(reported > 0, "in words that say why");
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn an_unsealed_container_of_an_unfinished_run_is_not_adopted() {
         disk.plant(&at, &with_header(&forged, |header| header.id = id));
         let opened = of.open(&disk, 1, OpenMode::Write).expect("opens to write");
         assert!(opened.adopted().is_empty(), "{at}");
-        let told = |note: &String| note.contains("not sealed as the pool is");
-        assert!(opened.notes().iter().any(told), "{:?}", opened.notes());
+        let reported = |note: &String| note.contains("not sealed as the pool is");
+        assert!(opened.notes().iter().any(reported), "{:?}", opened.notes());
     }
 }
 
@@ -300,8 +300,8 @@ fn a_forged_copy_of_a_slot_does_not_hide_the_true_one() {
             disk.plant(&forged, &slot.encode());
             let pool = open(&disk, 1, Some(&secret), OpenMode::Write);
             let pool = pool.unwrap_or_else(|e| panic!("{forged}: {e}"));
-            let told = |note: &String| note.contains("two copies differ");
-            assert!(pool.notes().iter().any(told), "{forged}");
+            let reported = |note: &String| note.contains("two copies differ");
+            assert!(pool.notes().iter().any(reported), "{forged}");
             let opened = pool.keys().unwrap().1.unwrap();
             drop(pool);
             // A slot's own secret proves which copy is true, and repairs it. Other secrets leave

@@ -187,8 +187,8 @@ fn a_bad_sector_in_any_file_costs_no_more_than_it_holds() {
             let seen = look(&pool, &of.truths);
             assert_eq!(seen.wrong, Vec::<String>::new(), "{path}");
             let carries = !path.starts_with("cache") && path != "lock" && !path.contains("roots/");
-            let told = !seen.reports.is_empty();
-            assert!(told || !(whole && carries), "{path}: nobody was told");
+            let reported = !seen.reports.is_empty();
+            assert!(reported || !(whole && carries), "{path}: nobody was told");
             if !path.starts_with("containers") {
                 assert!(seen.lost.is_empty() && seen.unlisted.is_empty(), "{path}");
             }

@@ -87,7 +87,7 @@ fn any_lost_sector_of_any_container_is_restored() {
             let go_on = &mut |_, _| ControlFlow::Continue(());
             let repair = pool.repair(ALL, LaneOptions::metadata(), go_on).expect(&at);
             assert!(repair.remaining.is_sound(), "{at}: {repair:?}");
-            assert_eq!(repair.set_aside, 0, "{at}");
+            assert_eq!(repair.quarantined, 0, "{at}");
             if is_found {
                 assert_eq!(repair.restored, 1, "{at}");
                 let now = disk.image().contents(&path).expect("there");

@@ -97,11 +97,11 @@ fn a_new_backup_makes_old_snapshots_whole() {
     assert_eq!(next.affected, found.affected);
 
     let repaired = repair(&rotten.open(OpenMode::Write));
-    assert_eq!((repaired.set_aside, repaired.taken_back), (1, 0));
+    assert_eq!((repaired.quarantined, repaired.taken_back), (1, 0));
     assert_eq!(repaired.remaining.affected, found.affected);
     // From now on every process knows it without reading data.
     let pool = rotten.open(OpenMode::Write);
-    assert_eq!(Vec::from_iter(found.bad.clone()), pool.set_aside());
+    assert_eq!(Vec::from_iter(found.bad.clone()), pool.quarantined());
     let report = check(&pool, CheckDepth::Structure);
     assert_eq!(report.affected, found.affected);
     assert_eq!(report.bad.len(), 0, "it is no news");
@@ -136,7 +136,7 @@ fn whoever_writes_notes_the_damage_that_it_met() {
     assert!(rotten.back_up(&pool) > 0, "also what the index knows");
     drop(pool);
     let pool = rotten.open(OpenMode::Read);
-    assert_eq!(pool.set_aside().len(), 1);
+    assert_eq!(pool.quarantined().len(), 1);
     assert!(check(&pool, ALL).is_sound());
     assert!(rotten.is_whole(&pool));
 }
@@ -167,7 +167,7 @@ fn what_this_process_stored_is_not_believed_either() {
 #[test]
 fn a_note_that_proves_wrong_is_taken_back() {
     let rotten = Rotten::new(Part::RegionPayload);
-    assert_eq!(repair(&rotten.open(OpenMode::Write)).set_aside, 1);
+    assert_eq!(repair(&rotten.open(OpenMode::Write)).quarantined, 1);
     // The device returns the right bytes again.
     rotten.flip();
     let pool = rotten.open(OpenMode::Read);
@@ -175,12 +175,12 @@ fn a_note_that_proves_wrong_is_taken_back() {
     let report = check(&pool, CheckDepth::Structure);
     assert!(report.is_sound() && report.verified.len() == 1);
     assert!(report.notes.iter().any(|n| n.contains("as it should be")));
-    assert_eq!(pool.set_aside().len(), 1, "check changes nothing");
+    assert_eq!(pool.quarantined().len(), 1, "check changes nothing");
     let repaired = repair(&rotten.open(OpenMode::Write));
-    assert_eq!((repaired.set_aside, repaired.taken_back), (0, 1));
+    assert_eq!((repaired.quarantined, repaired.taken_back), (0, 1));
     assert!(repaired.found.is_sound() && repaired.remaining.is_sound());
     let pool = rotten.open(OpenMode::Write);
-    assert_eq!(pool.set_aside(), []);
+    assert_eq!(pool.quarantined(), []);
     assert_eq!(rotten.back_up(&pool), 0, "it counts again");
 }
 
@@ -198,7 +198,7 @@ fn a_container_without_its_directory_is_stored_anew() {
     let pool = rotten.open(OpenMode::Read);
     assert!(check(&pool, ALL).is_sound());
     assert!(rotten.is_whole(&pool));
-    assert!(pool.set_aside()[0].is_whole());
+    assert!(pool.quarantined()[0].is_whole());
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn nothing_wrong_commits_nothing() {
     let pool = of.open(&disk, 1, OpenMode::Write).unwrap();
     let before = pool.generation();
     let repaired = repair(&pool);
-    assert!(repaired.found.is_sound() && repaired.set_aside == 0);
+    assert!(repaired.found.is_sound() && repaired.quarantined == 0);
     assert_eq!(pool.generation(), before);
     let reader = of.open(&disk, 2, OpenMode::Read).unwrap();
     let refused = reader.repair(ALL, options(WITH), &mut |_, _| ControlFlow::Continue(()));

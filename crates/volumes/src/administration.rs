@@ -126,7 +126,7 @@ impl Volumes {
             id,
             root,
             made: engine.backing.pool.now(),
-            folded: engine.backing.journal.head(),
+            applied: engine.backing.journal.head(),
             origin,
             changes: 0,
         };
@@ -257,7 +257,7 @@ impl Volumes {
             registered.ok_or_else(|| no_volume(name))?.record.clone()
         };
         record.root = snapshot.root;
-        record.folded = engine.backing.journal.head();
+        record.applied = engine.backing.journal.head();
         record.origin = snapshot.id;
         record.changes += 1;
         commit(engine, &mut driver, vec![put(&record)], Need::Deletion)?;

@@ -7,9 +7,9 @@
 //! half of that memory, so that writers continue during a checkpoint.
 
 mod admission;
-mod restraint;
+mod waits;
 
-pub use restraint::RestraintCounts;
+pub use waits::WriterWaitCounts;
 
 use super::backing::Backing;
 use super::checkpointer::{Checkpointer, Driver, Step};
@@ -17,9 +17,9 @@ use super::direct::DirectLanes;
 use super::levels::Levels;
 use super::room::Room;
 use admission::Admission;
-use restraint::Restraint;
 use std::sync::Arc;
 use store::Result;
+use waits::WriterWaits;
 
 /// Maximum number of checkpoints that a writer waits for memory. Writes around damage return after
 /// every checkpoint and could block it for ever.
@@ -35,7 +35,7 @@ pub(super) struct BackPressure {
     levels: Arc<Levels>,
     checkpointer: Arc<Checkpointer>,
     /// Makes writers wait for space on the disk.
-    pub restraint: Arc<Restraint>,
+    pub waits: Arc<WriterWaits>,
     /// Admits writes for which there is space.
     pub admission: Admission,
 }
@@ -48,20 +48,20 @@ impl BackPressure {
         direct: Arc<DirectLanes>,
         checkpointer: Arc<Checkpointer>,
     ) -> Self {
-        let restraint = Arc::new(Restraint::new(Arc::clone(&backing.pool)));
+        let waits = Arc::new(WriterWaits::new(Arc::clone(&backing.pool)));
         let admission = Admission::new(
             Arc::clone(&backing.pool),
             Arc::clone(&levels),
             room,
             direct,
-            Arc::clone(&restraint),
+            Arc::clone(&waits),
             Arc::clone(&checkpointer),
         );
         Self {
             backing,
             levels,
             checkpointer,
-            restraint,
+            waits,
             admission,
         }
     }
@@ -73,7 +73,7 @@ impl BackPressure {
             self.checkpointer.signal.press();
         }
         if self.levels.is_pressed()
-            && !self.restraint.is_held_back()
+            && !self.waits.is_held_back()
             && let Some(mut driver) = self.checkpointer.driver.try_lock()
         {
             match self.checkpointer.step_with(&mut driver, PRESSED_STEP_BYTES) {
@@ -124,7 +124,7 @@ impl BackPressure {
         self.checkpointer.note_full();
         self.backing.journal.write_out()?;
         if may_wait {
-            self.restraint.hold_back();
+            self.waits.hold_back();
         }
         let mut driver = self.checkpointer.driver.lock();
         if self.checkpointer.rounds() != before {

@@ -341,7 +341,7 @@ impl Checkpointer {
             return Ok(None);
         }
         for member in &mut round.members {
-            roots.push(self.fold(session, member, round.purpose)?);
+            roots.push(self.apply(session, member, round.purpose)?);
         }
         self.put_back(round, &mut roots);
         if round.members.is_empty() && round.purpose == Purpose::Take {
@@ -358,10 +358,10 @@ impl Checkpointer {
             // everything after it, or not at all.
             self.backing.journal.flush()?;
         }
-        let mut folded_all = round.head;
+        let mut applied_all = round.head;
         for (member, root) in round.members.iter().zip(&roots) {
-            let folded = member.folded();
-            folded_all = folded_all.min(folded);
+            let applied = member.applied();
+            applied_all = applied_all.min(applied);
             let root = root.unwrap_or_else(|| member.volume.state().root);
             let registry = self.registry.lock();
             // If the volume was deleted meanwhile, its chunks are garbage and its record must not
@@ -369,7 +369,7 @@ impl Checkpointer {
             if let Some(registered) = registry.get(&member.volume.id) {
                 let mut record = registered.record.clone();
                 record.root = root;
-                record.folded = folded;
+                record.applied = applied;
                 records.insert(member.volume.id, record);
             }
         }
@@ -380,7 +380,7 @@ impl Checkpointer {
             key: record.key(),
             value: Some(record.encode()),
         }));
-        let needed = self.registry.needed_from(folded_all);
+        let needed = self.registry.needed_from(applied_all);
         self.commit(session, edits, entries_change, Some(needed))?;
         let mut registry = self.registry.lock();
         for (id, record) in records {
@@ -399,13 +399,13 @@ impl Checkpointer {
     }
 
     /// Returns the member's new root; `None` if nothing of it can be taken and the old root stays.
-    fn fold(
+    fn apply(
         &self,
         session: &mut WriteSession,
         member: &mut Member,
         purpose: Purpose,
     ) -> Result<Option<ObjectRoot>> {
-        let root = member.fold(session)?;
+        let root = member.apply(session)?;
         let resizes = member.len != member.volume.state().size;
         match member.kept() {
             Some(kept) if purpose == Purpose::Exact || (resizes && root.is_none()) => {

@@ -383,24 +383,24 @@ impl Journal {
         let ahead = state.ring.next_free();
         self.note(&state);
         drop(state);
-        let mut seat = Seat {
+        let mut writer_lock = WriterLock {
             journal: self,
             outcome: None,
         };
-        seat.outcome = Some(self.writer.lock().run(&self.site, &batches, sync, ahead));
+        writer_lock.outcome = Some(self.writer.lock().run(&self.site, &batches, sync, ahead));
         drop(batches);
-        seat.leave()
+        writer_lock.leave()
     }
 }
 
 /// Scope of the leader. If it ends without an outcome, by a panic, the journal fails, so that no
 /// thread waits for ever.
-struct Seat<'a> {
+struct WriterLock<'a> {
     journal: &'a Journal,
     outcome: Option<writer::Outcome>,
 }
 
-impl Seat<'_> {
+impl WriterLock<'_> {
     fn leave(mut self) -> Result<()> {
         self.settle()
     }
@@ -430,7 +430,7 @@ impl Seat<'_> {
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for WriterLock<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let _ = self.settle();

@@ -47,12 +47,12 @@ mod room;
 mod states;
 mod tally;
 mod tracing;
-mod unfolded;
+mod unapplied;
 mod view;
 mod writing;
 
 pub use administration::VolumeStatus;
-pub use back_pressure::RestraintCounts;
+pub use back_pressure::WriterWaitCounts;
 pub use budget::VolumesMemory;
 pub use checkpointer::{CheckpointCounts, Step};
 pub use decisions::{AccessOptions, DecisionCounters, Switches};
@@ -126,8 +126,8 @@ impl Volumes {
             &mut |position, record: Record<'_>| enter(&mut overlays, position, &record, &holds);
         let (journal, damage) = open_journal(&pool, &options.journal, from, replay)?;
         // If the journal's files were deleted, the new journal starts above every applied position.
-        let folded = overlays.values().map(|(record, _)| record.folded).max();
-        journal.raise(folded.unwrap_or_default().max(from));
+        let applied = overlays.values().map(|(record, _)| record.applied).max();
+        journal.raise(applied.unwrap_or_default().max(from));
         let memory = VolumesMemory::of(options.memory_bytes, options.journal.bytes_max);
         let mut seed = [0; 8];
         pool.media().random.fill(&mut seed);
@@ -206,7 +206,7 @@ impl Volumes {
     /// Makes writers wait while the pool's disk has less free space than `bytes`; 0 ends that. The
     /// thread that frees space calls this. [`Volumes::step`] does not wait.
     pub fn keep_free(&self, bytes: u64) {
-        self.engine.back_pressure.restraint.keep_free(bytes);
+        self.engine.back_pressure.waits.keep_free(bytes);
     }
 
     /// Waits until writers need not wait for space, at most `at_most`. Returns true if they still
@@ -214,13 +214,13 @@ impl Volumes {
     pub fn wait_while_held_back(&self, at_most: Duration) -> bool {
         self.engine
             .back_pressure
-            .restraint
+            .waits
             .wait_while_held_back(at_most)
     }
 
     /// Returns how often writers waited for space on the disk.
-    pub fn restraint_counts(&self) -> RestraintCounts {
-        self.engine.back_pressure.restraint.counts()
+    pub fn writer_wait_counts(&self) -> WriterWaitCounts {
+        self.engine.back_pressure.waits.counts()
     }
 
     /// Checkpoints everything, so that nothing is left to replay.

@@ -19,7 +19,7 @@ use super::tracing::Recorder;
 use access_pattern::Fetch;
 use chunk_store::container::Copies;
 use chunk_store::recipe::{FixedLeaves, Leaf};
-use media::{Asker, Asking};
+use media::{IoOrigin, IoOriginScope};
 use page_cache::{Frame, Place, Use};
 use std::cell::Cell;
 use store::{Approach, ChunkRef, Keep, Loaded, Route};
@@ -79,7 +79,7 @@ pub(super) struct Reading<'a> {
     /// Chosen at the first miss.
     approach: Option<Approach>,
     /// Names the I/O origin from then on, for the device's queue.
-    asking: Option<Asking>,
+    asking: Option<IoOriginScope>,
     /// Other chunks of a loaded region are inserted into the page cache too.
     gathers: bool,
     /// The whole request lies in one chunk: other chunks of its region are not needed.
@@ -158,13 +158,13 @@ impl<'a> Reading<'a> {
 
     /// Names this thread's I/O origin if none is named yet.
     fn ask(&mut self, route: Route) {
-        let asker = Asker::current();
-        if asker == Asker::UNKNOWN && route == Route::Region {
+        let io_origin = IoOrigin::current();
+        if io_origin == IoOrigin::UNKNOWN && route == Route::Region {
             let is_sequential = false;
             self.asking = Some(
-                Asker {
+                IoOrigin {
                     is_sequential,
-                    ..asker
+                    ..io_origin
                 }
                 .begin(),
             );

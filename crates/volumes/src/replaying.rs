@@ -44,7 +44,7 @@ pub(super) fn enter(
             let Some((record, overlay)) = overlays.get_mut(volume) else {
                 return Ok(());
             };
-            if position >= record.folded {
+            if position >= record.applied {
                 enter_chunks(record, overlay, position, *chunk_first, fingerprints, holds)?;
             }
             return Ok(());
@@ -53,7 +53,7 @@ pub(super) fn enter(
     let Some((record, overlay)) = overlays.get_mut(volume) else {
         return Ok(());
     };
-    if position < record.folded {
+    if position < record.applied {
         return Ok(());
     }
     let piece = Piece {

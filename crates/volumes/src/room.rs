@@ -60,12 +60,12 @@ impl Room {
 
     /// Returns about how much space acknowledged writes need that are in no container yet.
     pub fn owed_bytes(&self) -> u64 {
-        let unfolded = match self.levels.pieces.count() {
+        let unapplied = match self.levels.pieces.count() {
             0 => 0,
             _ => self.backing.journal.usage().used_bytes,
         };
         // Chunks, and the nodes that name them.
-        let folded = unfolded.saturating_add(unfolded / 8);
-        folded.saturating_add(self.direct.open_bytes())
+        let applied = unapplied.saturating_add(unapplied / 8);
+        applied.saturating_add(self.direct.open_bytes())
     }
 }

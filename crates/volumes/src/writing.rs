@@ -57,11 +57,11 @@ impl LiveVolume {
     }
 
     fn write_direct(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
-        if engine.back_pressure.restraint.is_held_back() {
+        if engine.back_pressure.waits.is_held_back() {
             return self.write_journalled(engine, offset, data);
         }
         // Held from the lookup of duplicates until the overlay names the chunks: see
-        // `Volumes::visit_unfolded`.
+        // `Volumes::visit_unapplied`.
         let choosing = engine.direct.choosing();
         self.expect_takes(engine, offset, data.len() as u64)?;
         let stored = engine.direct.store(self.chunk_bytes() as usize, data)?;

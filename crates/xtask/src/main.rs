@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask tidy [DIRECTORY]
 
-Checks what the compiler does not: floors of the rooms, order of the store's modules, words and
+Checks what the compiler does not: layers of the crates, order of the store's modules, words and
 files that do not belong, documents that must exist. Every rule says what to do instead.";
 
 fn main() -> ExitCode {

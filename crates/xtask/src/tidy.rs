@@ -7,9 +7,9 @@
 //! Invariant: a rule is a function from files to findings, so that a canary can show that it fails.
 //! A finding says where, what, and what to do.
 
-mod circles;
+mod cycles;
 mod documents;
-mod floors;
+mod layers;
 mod lexer;
 mod manifest;
 mod map;
@@ -75,9 +75,9 @@ pub fn run(root: &Path) -> std::io::Result<Vec<Finding>> {
 
 fn check(tree: &Tree) -> Vec<Finding> {
     let rules = [
-        floors::check,
+        layers::check,
         pipeline::check,
-        circles::check,
+        cycles::check,
         shape::check,
         words::check,
         prose::check,

@@ -8,7 +8,7 @@
 //! recently used one is evicted first.
 
 use super::{LoadedDirectory, PASSING_SHARE};
-use media::Asker;
+use media::IoOrigin;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use units::ContainerId;
@@ -52,7 +52,7 @@ impl Directories {
         let found = self.loaded.get_mut(&id)?;
         self.clock += 1;
         found.used = self.clock;
-        if found.passes && !Asker::current().origin.is_maintenance() {
+        if found.passes && !IoOrigin::current().origin.is_maintenance() {
             found.passes = false;
             self.passing_bytes -= found.directory.memory_bytes();
         }
@@ -65,7 +65,7 @@ impl Directories {
         self.remove(id);
         let bytes = directory.memory_bytes();
         self.bytes += bytes;
-        let passes = Asker::current().origin.is_maintenance();
+        let passes = IoOrigin::current().origin.is_maintenance();
         self.passing_bytes += if passes { bytes } else { 0 };
         let used = self.clock;
         let loaded = Loaded {
@@ -129,7 +129,7 @@ mod tests {
         let mut directories = Directories::new(8 * each);
         let goes_through =
             |directories: &mut Directories, origin, numbers: std::ops::Range<u64>| {
-                let _task = Asker::of(origin).begin();
+                let _task = IoOrigin::of(origin).begin();
                 for n in numbers {
                     assert!(directories.get(id(n)).is_none());
                     directories.keep(directory(n));

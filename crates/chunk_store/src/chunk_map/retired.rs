@@ -15,7 +15,7 @@ pub struct Retired {
     /// False while no container is retired: most lookups need only this.
     is_used: AtomicBool,
     times_added: AtomicU64,
-    times_gone: AtomicU64,
+    times_deleted: AtomicU64,
     /// Value true: the container is deleted.
     containers: RwLock<HashMap<ContainerId, bool>>,
 }
@@ -58,13 +58,13 @@ impl Retired {
     }
 
     /// Records that a container is about to be deleted. The caller does this before the deletion: a
-    /// reader that misses a chunk and finds [`Self::times_gone`] unchanged then knows that the
+    /// reader that misses a chunk and finds [`Self::times_deleted`] unchanged then knows that the
     /// chunk was not moved meanwhile.
     pub fn note_going(&self, container: ContainerId) {
         let mut containers = self.containers.write();
         containers.insert(container, true);
         self.is_used.store(true, Ordering::Release);
-        self.times_gone.fetch_add(1, Ordering::SeqCst);
+        self.times_deleted.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Returns true if this process has deleted the container. The index and directories in memory
@@ -75,8 +75,8 @@ impl Retired {
     }
 
     /// Returns a number that changes before each deletion.
-    pub fn times_gone(&self) -> u64 {
-        self.times_gone.load(Ordering::SeqCst)
+    pub fn times_deleted(&self) -> u64 {
+        self.times_deleted.load(Ordering::SeqCst)
     }
 
     /// Returns a number that changes whenever containers are retired.

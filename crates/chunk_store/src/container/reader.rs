@@ -20,7 +20,7 @@ pub use opened::flip;
 pub use opened::{FetchedRegion, OpenedRegion, ProvenRegion};
 
 use super::container_name;
-use super::spare::SpareBuffers;
+use super::spare::BufferPool;
 use crate::error::{Result, StoreError};
 use crate::superblock::MasterKey;
 use chunking::{FingerprintKey, SealKey};
@@ -109,7 +109,7 @@ pub struct ContainerReader {
     shapes: Mutex<HashMap<ContainerId, Arc<Shape>>>,
     /// Containers that existed when they were last looked up.
     seen: Mutex<HashSet<ContainerId>>,
-    spare: SpareBuffers,
+    spare: BufferPool,
     restored: RestoredContainers,
 }
 
@@ -125,7 +125,7 @@ impl ContainerReader {
             fingerprints,
             shapes: Mutex::default(),
             seen: Mutex::default(),
-            spare: SpareBuffers::default(),
+            spare: BufferPool::default(),
             restored: RestoredContainers::default(),
         }
     }
@@ -402,7 +402,7 @@ impl ContainerReader {
                 (false, Copies::Nowhere) => self.blobs.read_range_past_cache(&name, at, into),
                 (true, copies) => {
                     let past_cache = copies == Copies::Nowhere;
-                    let from = self.blobs.read_range_told(&name, at, into, past_cache);
+                    let from = self.blobs.read_range_reported(&name, at, into, past_cache);
                     by.is_from_device &= matches!(from, Ok(ReadFrom::Device));
                     from.map(drop)
                 }

@@ -19,9 +19,9 @@ struct Spare {
 
 /// See the module's head.
 #[derive(Default)]
-pub(super) struct SpareBuffers(Mutex<Spare>);
+pub(super) struct BufferPool(Mutex<Spare>);
 
-impl SpareBuffers {
+impl BufferPool {
     /// Returns a buffer with any contents and capacity for `len` bytes. It may be new and empty.
     pub fn take(&self, len: usize) -> Vec<u8> {
         let mut spare = self.0.lock();
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_buffer_comes_back_to_what_fills_it() {
-        let spare = SpareBuffers::default();
+        let spare = BufferPool::default();
         spare.give(vec![1; 1000]);
         // A length of 0 means a new buffer.
         assert_eq!(spare.take(499).len(), 0);

@@ -32,12 +32,12 @@ struct Incoming<'a> {
 impl FingerprintIndex {
     /// Writes the larger file with the sorted `waiting` records, and with those of the overflow
     /// table that now find space, and replaces the old file. Drops entries of the deleted
-    /// containers `gone`.
+    /// containers `deleted`.
     pub(super) fn grow(
         &self,
         standing: &mut Standing,
         old: &Table,
-        (waiting, gone): (&[Record], &BTreeSet<u32>),
+        (waiting, deleted): (&[Record], &BTreeSet<u32>),
         geometry: Geometry,
         coverage: &Coverage,
     ) -> Result<(), MediaError> {
@@ -65,7 +65,7 @@ impl FingerprintIndex {
                 split(
                     old.geometry(),
                     number,
-                    &without(&bucket, gone),
+                    &without(&bucket, deleted),
                     geometry,
                     &mut incoming,
                     &mut builder,

@@ -103,7 +103,7 @@ impl FingerprintIndex {
         standing: &mut Standing,
         coverage: &Coverage,
     ) -> std::result::Result<(), MediaError> {
-        let (table, frozen, overflow, gone) = {
+        let (table, frozen, overflow, deleted) = {
             let state = self.state.read();
             let (Some(table), Some(frozen)) = (&state.table, &state.frozen) else {
                 return Ok(());
@@ -112,7 +112,7 @@ impl FingerprintIndex {
                 Arc::clone(table),
                 Arc::clone(frozen),
                 state.overflow.len() as u64,
-                self.gone.numbers(&state.numbers),
+                self.deleted.numbers(&state.numbers),
             )
         };
         let geometry = table.geometry();
@@ -127,14 +127,14 @@ impl FingerprintIndex {
             wanted = size_for(geometry, standing.entries + new, overflow);
         }
         if wanted == geometry {
-            let refused = self.merge_buckets(standing, &table, &records, &gone)?;
+            let refused = self.merge_buckets(standing, &table, &records, &deleted)?;
             let mut state = self.state.write();
             refused
                 .into_iter()
                 .for_each(|record| self.overflow(&mut state, record));
             state.frozen = None;
         } else {
-            self.grow(standing, &table, (&records, &gone), wanted, coverage)?;
+            self.grow(standing, &table, (&records, &deleted), wanted, coverage)?;
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl FingerprintIndex {
         standing: &mut Standing,
         table: &Table,
         records: &[Record],
-        gone: &BTreeSet<u32>,
+        deleted: &BTreeSet<u32>,
     ) -> std::result::Result<Vec<Record>, MediaError> {
         let mut refused = Vec::new();
         let mut pages = Vec::new();
@@ -187,7 +187,8 @@ impl FingerprintIndex {
             rest = rest.get(window.records.len()..).unwrap_or_default();
             pages.resize(window.buckets as usize * BUCKET_BYTES, 0);
             table.read_pages(window.first, &mut pages);
-            let (changed, gain) = self.merge_window(table, &window, &mut pages, gone, &mut refused);
+            let (changed, gain) =
+                self.merge_window(table, &window, &mut pages, deleted, &mut refused);
             if !changed.is_empty() {
                 table.mark_unclean(standing)?;
                 table.write_pages(window.first, &pages, changed)?;
@@ -229,14 +230,14 @@ impl FingerprintIndex {
         (all * u128::from(new)).div_ceil(u128::from(seen.max(1))) as u64
     }
 
-    /// Adds a window's records to its pages. Drops entries of the deleted containers `gone` from
+    /// Adds a window's records to its pages. Drops entries of the deleted containers `deleted` from
     /// the buckets that change. Returns the changed buckets and by how many entries they grew.
     fn merge_window(
         &self,
         table: &Table,
         window: &Window<'_>,
         pages: &mut [u8],
-        gone: &BTreeSet<u32>,
+        deleted: &BTreeSet<u32>,
         refused: &mut Vec<Record>,
     ) -> (Vec<(u64, Bucket)>, i64) {
         let geometry = table.geometry();
@@ -259,9 +260,9 @@ impl FingerprintIndex {
             });
             // Drop the old entries first: a full bucket may then have space. The bucket is written
             // only if a record changes it.
-            let left = match gone.is_empty() {
+            let left = match deleted.is_empty() {
                 true => None,
-                false => Some(without(&bucket, gone)),
+                false => Some(without(&bucket, deleted)),
             };
             let unchanged = left.map(|left| {
                 let all = std::mem::replace(&mut bucket, left);
@@ -293,11 +294,11 @@ impl FingerprintIndex {
 
 /// Returns the bucket without the entries of deleted containers, in the same order. A key with
 /// [`PLACES_MAX`] places keeps them all: their number shows that a place may have been dropped.
-pub(super) fn without(bucket: &Bucket, gone: &BTreeSet<u32>) -> Bucket {
+pub(super) fn without(bucket: &Bucket, deleted: &BTreeSet<u32>) -> Bucket {
     let mut left = Bucket::empty();
     for (rest, place) in bucket.iter() {
         let mut same = 0;
-        if gone.contains(&place.container) {
+        if deleted.contains(&place.container) {
             bucket.find(rest, |_| same += 1);
         }
         // At 0 the entry's container is not deleted.

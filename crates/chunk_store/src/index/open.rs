@@ -4,13 +4,13 @@
 //! empty. An untrusted file is replaced, never repaired.
 
 use super::build::Site;
-use super::gone::Gone;
+use super::deleted::Deleted;
 use super::meters::Meters;
 use super::numbers::Numbers;
-use super::seat::Seat;
 use super::shares::Shares;
 use super::state::State;
 use super::table::{Standing, Table, read_header};
+use super::writer_lock::WriterLock;
 use super::{Coverage, FingerprintIndex};
 use format::bytes::Fault;
 use format::index::{Record, Seed, Tail};
@@ -118,11 +118,11 @@ impl FingerprintIndex {
             .as_ref()
             .map_or_else(Coverage::new, |s| s.coverage.clone());
         let index = Self {
-            gone: Gone::default(),
+            deleted: Deleted::default(),
             site,
             shares,
             state: RwLock::new(state),
-            seat: Seat::new(standing.filter(|_| writes)),
+            writer_lock: WriterLock::new(standing.filter(|_| writes)),
             writes,
             meters,
         };

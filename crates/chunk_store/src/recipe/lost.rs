@@ -27,22 +27,22 @@ pub struct LostPart {
 }
 
 /// Restores lost parts.
-pub trait Mending {
+pub trait Repairing {
     /// Returns true if the part is stored, by the pool or by this repair.
     fn holds(&mut self, fingerprint: &Fingerprint) -> Result<bool>;
 
     /// Stores a lost part. Returns true if it could. An error ends the walk.
-    fn mend(&mut self, part: &LostPart) -> Result<bool>;
+    fn repair(&mut self, part: &LostPart) -> Result<bool>;
 }
 
-/// Passes every lost part of an object to `mending` once. Returns true if the object is now known
+/// Passes every lost part of an object to `repairing` once. Returns true if the object is now known
 /// to be complete; below a restored node nothing was visited yet. `whole` is the set of nodes that
 /// are complete with everything below them.
-pub fn mend_object(
+pub fn repair_object(
     root: &ObjectRoot,
     whole: &mut HashSet<Fingerprint>,
     load: &mut LoadNode<'_>,
-    mending: &mut dyn Mending,
+    repairing: &mut dyn Repairing,
 ) -> Result<bool> {
     if root.len == 0 {
         return Ok(true);
@@ -52,7 +52,7 @@ pub fn mend_object(
         len: root.len,
         fingerprint: root.fingerprint,
     };
-    below(root, top, root.level, whole, load, mending)
+    below(root, top, root.level, whole, load, repairing)
 }
 
 fn below(
@@ -61,12 +61,12 @@ fn below(
     level: u8,
     whole: &mut HashSet<Fingerprint>,
     load: &mut LoadNode<'_>,
-    mending: &mut dyn Mending,
+    repairing: &mut dyn Repairing,
 ) -> Result<bool> {
     if at.fingerprint.is_hole() || level > 0 && whole.contains(&at.fingerprint) {
         return Ok(true);
     }
-    let is_stored = mending.holds(&at.fingerprint)?;
+    let is_stored = repairing.holds(&at.fingerprint)?;
     let node = match (is_stored, level) {
         (true, 0) => return Ok(true),
         (false, _) => None,
@@ -76,18 +76,18 @@ fn below(
         },
     };
     let Some(node) = node else {
-        let mended = mending.mend(&LostPart {
+        let repaired = repairing.repair(&LostPart {
             offset: at.offset,
             len: at.len,
             level,
             fingerprint: at.fingerprint,
         })?;
-        return Ok(mended && level == 0);
+        return Ok(repaired && level == 0);
     };
     expect_node(root, level, &at, &node)?;
     let mut is_whole = true;
     for child in children(root, level, at, &node) {
-        is_whole &= below(root, child, level - 1, whole, load, mending)?;
+        is_whole &= below(root, child, level - 1, whole, load, repairing)?;
     }
     if is_whole && whole.len() < WHOLE_MAX {
         whole.insert(at.fingerprint);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Minimum speed of later generations, relative to the first.
 const BAR: f64 = 0.8;
-const UPKEEPS: [(Upkeep, &str, &str); 4] = [
+const UPKEEP_WAYS: [(Upkeep, &str, &str); 4] = [
     (Upkeep::None, "none, all kept", "#64748b"),
     (Upkeep::Collected, "gc", "#0d9488"),
     (Upkeep::Defragmented, "defrag and gc", "#c2410c"),
@@ -23,7 +23,7 @@ pub type Histories = BTreeMap<Upkeep, Vec<Generation>>;
 /// Runs all histories.
 pub fn histories(settings: &Settings) -> store::Result<Histories> {
     let one = |(upkeep, ..): (Upkeep, &str, &str)| Ok((upkeep, run(settings, upkeep)?));
-    UPKEEPS.into_iter().map(one).collect()
+    UPKEEP_WAYS.into_iter().map(one).collect()
 }
 
 /// Returns the last generation's speed relative to the first.
@@ -47,7 +47,7 @@ fn speeds(histories: &Histories, settings: &Settings) -> String {
     let shown: Vec<u64> = shown.collect();
     let names = shown.iter().map(u64::to_string);
     let mut table = Table::new(std::iter::once("after each generation".to_owned()).chain(names));
-    for (upkeep, name, _) in UPKEEPS {
+    for (upkeep, name, _) in UPKEEP_WAYS {
         let Some(all) = histories.get(&upkeep) else {
             continue;
         };
@@ -74,7 +74,7 @@ fn ends(histories: &Histories) -> String {
         "",
     ];
     let mut table = Table::new(columns);
-    for (upkeep, name, _) in UPKEEPS {
+    for (upkeep, name, _) in UPKEEP_WAYS {
         let Some((all, last)) = histories
             .get(&upkeep)
             .and_then(|all| Some((all, all.last()?)))
@@ -151,6 +151,6 @@ pub fn panels(settings: &Settings, histories: &Histories) -> Vec<Panel> {
         x_name: "generation".to_owned(),
         x_max: settings.generations as f64,
         y_max: 120.0,
-        lines: UPKEEPS.into_iter().filter_map(line).collect(),
+        lines: UPKEEP_WAYS.into_iter().filter_map(line).collect(),
     }]
 }

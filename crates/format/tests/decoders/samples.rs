@@ -153,7 +153,7 @@ fn collect() -> CollectRecord {
         urgency: 1,
         is_complete: true,
         by_command: true,
-        in_vain: [3, 0, 1],
+        without_effect: [3, 0, 1],
         deleted_bytes: 1 << 30,
         discarded_bytes: 1 << 20,
         stored_bytes: 1 << 40,

@@ -4,7 +4,7 @@
 //! leave the space that acknowledged writes still need.
 
 use super::GcPolicy;
-use crate::upkeep::{CollectLimits, Urgency};
+use crate::schedule::{CollectLimits, Urgency};
 use store::{Discarded, Pool};
 use volumes::Volumes;
 

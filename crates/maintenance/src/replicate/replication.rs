@@ -284,7 +284,7 @@ fn nothing_to_commit() -> CopyError {
 fn verify(snapshot: &Snapshot, carrier: &Carrier) -> Result<(), CopyError> {
     let root = snapshot.root.fingerprint;
     // A dry run has nothing to read back.
-    if root.is_hole() || carrier.to.pool.is_rehearsal() {
+    if root.is_hole() || carrier.to.pool.is_dry_run() {
         return Ok(());
     }
     let read = carrier.to.reader().chunk(&root);

@@ -6,7 +6,7 @@
 //! should cover. After a failure nothing is accepted.
 
 use super::Unnamed;
-use crate::{Asker, MediaError, MediaErrorKind, Need, Put};
+use crate::{IoOrigin, MediaError, MediaErrorKind, Need, Put};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -23,7 +23,7 @@ pub(super) struct Job {
     /// File that becomes the blob.
     pub(super) unnamed: Unnamed,
     /// I/O origin of the put.
-    pub(super) asker: Asker,
+    pub(super) io_origin: IoOrigin,
 }
 
 #[derive(Default)]

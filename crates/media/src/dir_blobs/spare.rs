@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 const BYTES_MIN: usize = 1 << 20;
 
 /// Buffer pool.
-pub(super) struct SpareBuffers {
+pub(super) struct BufferPool {
     buffers: Mutex<Vec<Vec<u8>>>,
     max: usize,
 }
 
-impl SpareBuffers {
+impl BufferPool {
     /// Makes a pool of at most `max` buffers.
     pub(super) fn new(max: usize) -> Self {
         let buffers = Mutex::default();
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn large_buffers_come_back_empty_and_few_are_kept() {
-        let spare = SpareBuffers::new(2);
+        let spare = BufferPool::new(2);
         spare.give(vec![1; 1000]);
         assert_eq!(spare.take().capacity(), 0);
         for _ in 0..3 {

@@ -32,12 +32,12 @@ pub struct ServeArgs {
     pub command: Option<ServeCommand>,
     /// Settings of a server that holds the pool.
     #[command(flatten)]
-    pub held: ServeHeldArgs,
+    pub server: ServePoolArgs,
 }
 
 /// Where a server that holds its pool serves it.
 #[derive(Args, Debug)]
-pub struct ServeHeldArgs {
+pub struct ServePoolArgs {
     /// Unix socket for NBD clients; only this user can connect
     #[arg(long, value_name = "PATH")]
     pub nbd_socket: Option<PathBuf>,

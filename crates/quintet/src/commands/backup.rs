@@ -37,7 +37,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         return stream::run(invocation, args);
     }
     let started = Instant::now();
-    let paths = source_paths::collect(&invocation.caller, args)?;
+    let paths = source_paths::collect(&invocation.context, args)?;
     let selection = selection(invocation, args, &paths)?;
     let region_bytes = args.region_size.unwrap_or(REGION_BYTES);
     let lane = invocation.lane(args.compression.as_deref(), region_bytes)?;

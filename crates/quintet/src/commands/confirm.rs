@@ -4,20 +4,20 @@
 //! was asked, as scripts expect. Only an explicit yes counts as yes.
 
 use rustix::event::PollFlags;
-use server::caller::Caller;
+use server::command_context::CommandContext;
 use server::interrupt::Interrupted;
 use std::io::{IsTerminal, Write};
 
 const ANSWER_BYTES_MAX: usize = 100;
 
 /// Returns true if there is a user at a terminal.
-pub(super) fn can_ask(caller: &Caller) -> bool {
-    caller.streams().input.is_terminal() && caller.terminal().is_some()
+pub(super) fn can_ask(context: &CommandContext) -> bool {
+    context.streams().input.is_terminal() && context.terminal().is_some()
 }
 
 /// Shows `question` on the terminal and waits for the answer. Returns true for `y` and `yes`.
-pub(super) fn is_wanted(caller: &Caller, question: &str) -> anyhow::Result<bool> {
-    let Some(mut terminal) = caller.terminal() else {
+pub(super) fn is_wanted(context: &CommandContext, question: &str) -> anyhow::Result<bool> {
+    let Some(mut terminal) = context.terminal() else {
         return Ok(false);
     };
     write!(terminal, "{question} [y/N] ")?;
@@ -25,10 +25,10 @@ pub(super) fn is_wanted(caller: &Caller, question: &str) -> anyhow::Result<bool>
     let mut byte = [0];
     loop {
         // Characters typed after a stop request are not part of the answer.
-        if caller.interrupt.requested() {
+        if context.interrupt.requested() {
             return Err(Interrupted.into());
         }
-        caller.interrupt.wait_for(&terminal, PollFlags::IN)?;
+        context.interrupt.wait_for(&terminal, PollFlags::IN)?;
         match rustix::io::read(&terminal, &mut byte) {
             Ok(0) => break,
             Ok(_) if byte == *b"\n" => break,

@@ -22,9 +22,9 @@ use maintenance::{
     Advance, CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
     StepSizes, TaskStep, advance,
 };
-use server::held::{CopyEntry, CopyState, OpenPool, TaskHost};
 use server::names::short_id;
 use server::sizes;
+use server::state::{CopyEntry, CopyState, OpenPool, TaskHost};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,14 +41,16 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
     if args.snapshots.is_empty() && !args.all && filter.is_empty() {
         bail!("which snapshots? name them, or use --all, --host, --tag or --path");
     }
-    let to = receiving_pool(&args.to, &invocation.caller.environment)?;
+    let to = receiving_pool(&args.to, &invocation.context.environment)?;
     let to_path = to.path.clone();
     if to.is_at(invocation.settings.pool()?) {
         bail!("{}: is the pool that is to be copied", to_path.display());
     }
     let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
     let memory = invocation.settings.memory_bytes;
-    let is_receiver = invocation.held().is_some_and(|held| to.is_at(&held.path));
+    let is_receiver = invocation
+        .server_state()
+        .is_some_and(|server| to.is_at(&server.path));
     let from = match is_receiver {
         // Opens the source directly. If it has a server too, reads ask that server for I/O grants.
         true => invocation.open_within(OpenMode::Read, memory)?.into(),
@@ -70,15 +72,15 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
         }
     };
     let to = match args.dry_run {
-        true => Arc::new(receiver.rehearse(memory)?),
+        true => Arc::new(receiver.dry_run(memory)?),
         false => Arc::clone(&receiver),
     };
-    let volumes = invocation.held().filter(|_| !is_receiver);
+    let volumes = invocation.server_state().filter(|_| !is_receiver);
     let options = CopyOptions {
         lane,
         bytes_per_s: args.limit,
         limits: CopyLimits::default(),
-        volumes: volumes.map(|held| Arc::clone(&held.volumes)),
+        volumes: volumes.map(|server| Arc::clone(&server.volumes)),
     };
     let from: &Arc<Pool> = &from;
     let replication = Replication::new(Arc::clone(from), known.to_vec(), Arc::clone(&to), options)?;
@@ -87,8 +89,8 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
         replication,
         is_dry_run: args.dry_run,
         started: Instant::now(),
-        entry: invocation.held().map(|held| {
-            held.copies.begin(CopyState {
+        entry: invocation.server_state().map(|server| {
+            server.copies.begin(CopyState {
                 to: to_path.display().to_string(),
                 total_bytes: chosen.iter().map(size_of).sum(),
                 ..CopyState::default()
@@ -115,8 +117,8 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
 
 /// Pauses or resumes the copies of a server.
 fn switch(invocation: &Invocation, pause: bool) -> anyhow::Result<Exit> {
-    let held = invocation.server("interrupt the copy, the next one goes on")?;
-    let count = held.copies.pause(pause) as u64;
+    let server = invocation.server("interrupt the copy, the next one goes on")?;
+    let count = server.copies.pause(pause) as u64;
     let console = &invocation.console;
     console.message(
         Object::message("summary")
@@ -234,7 +236,10 @@ impl Copying<'_> {
         let interrupt = &self.invocation.interrupt;
         let limit = progress.bytes_done() + size_of(snapshot);
         self.replication.begin(snapshot)?;
-        let host = TaskHost::new(self.invocation.held().map(|held| &**held), interrupt);
+        let host = TaskHost::new(
+            self.invocation.server_state().map(|server| &**server),
+            interrupt,
+        );
         loop {
             interrupt.check()?;
             if self.is_paused(snapshot, progress) {

@@ -19,7 +19,7 @@ use anyhow::bail;
 pub(super) use choice::taken_up;
 use format::phase::TaskPhase;
 use maintenance::{DefragReport, DefragSource, DefragStage, Defragmenter, RecordedDefrag};
-use server::held::{DefragStatus, Held, Outcome};
+use server::state::{DefragStatus, Outcome, ServerState};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{OpenMode, Pool};
@@ -29,12 +29,12 @@ use units::UnixNanos;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) fn run(invocation: &Invocation, args: &DefragArgs) -> anyhow::Result<Exit> {
-    match (args.switch(), invocation.held()) {
-        (Some(command), Some(held)) => in_server(invocation, held, &command),
+    match (args.switch(), invocation.server_state()) {
+        (Some(command), Some(server)) => in_server(invocation, server, &command),
         (Some(command), None) => without_server(invocation, &command),
-        (None, Some(held)) if !args.dry_run => {
-            let began = begin_in(invocation, held, &args.run)?;
-            wait_for(invocation, held, began)
+        (None, Some(server)) if !args.dry_run => {
+            let began = begin_in(invocation, server, &args.run)?;
+            wait_for(invocation, server, began)
         }
         (None, _) => {
             let source = source(invocation, args.dry_run)?;
@@ -70,26 +70,26 @@ fn shown(invocation: &Invocation, dry_run: bool, report: &DefragReport) -> anyho
 
 fn in_server(
     invocation: &Invocation,
-    held: &Arc<Held>,
+    server: &Arc<ServerState>,
     command: &DefragCommand,
 ) -> anyhow::Result<Exit> {
     let is_there = match command {
         DefragCommand::Start(args) => {
-            begin_in(invocation, held, args)?;
+            begin_in(invocation, server, args)?;
             true
         }
-        DefragCommand::Pause => held.defrag.stop(TaskPhase::Paused)?,
-        DefragCommand::Cancel => held.defrag.stop(TaskPhase::AtRest)?,
+        DefragCommand::Pause => server.defrag.stop(TaskPhase::Paused)?,
+        DefragCommand::Cancel => server.defrag.stop(TaskPhase::AtRest)?,
         DefragCommand::Resume { limit } => {
-            let source = DefragSource::Volumes(Arc::clone(&held.volumes));
+            let source = DefragSource::Volumes(Arc::clone(&server.volumes));
             let lane = choice::lane(invocation)?;
             let take_up = |recorded| taken_up(source, recorded, lane);
-            held.defrag.resume(*limit, take_up)?
+            server.defrag.resume(*limit, take_up)?
         }
         DefragCommand::Status => true,
     };
     match is_there {
-        true => show_status(invocation, held.defrag.status().as_ref()),
+        true => show_status(invocation, server.defrag.status().as_ref()),
         false => bail!("no server is defragmenting this pool, and no run was left unfinished"),
     }
 }
@@ -151,23 +151,27 @@ fn show_status(invocation: &Invocation, status: Option<&DefragStatus>) -> anyhow
 /// begin time of the run.
 fn begin_in(
     invocation: &Invocation,
-    held: &Arc<Held>,
+    server: &Arc<ServerState>,
     args: &DefragRunArgs,
 ) -> anyhow::Result<UnixNanos> {
     // Check first: the choice of objects takes reads.
-    held.defrag.is_free()?;
-    let source = DefragSource::Volumes(Arc::clone(&held.volumes));
+    server.defrag.is_free()?;
+    let source = DefragSource::Volumes(Arc::clone(&server.volumes));
     let run = choice::begin(invocation, source.clone(), args, false)?;
     let run: Defragmenter = choice::or_recorded(invocation, source, run, args.limit)?;
-    Ok(held.defrag.begin(run)?)
+    Ok(server.defrag.begin(run)?)
 }
 
 /// Waits until the run that began at `began` has ended. An interrupt pauses that run.
-fn wait_for(invocation: &Invocation, held: &Held, began: UnixNanos) -> anyhow::Result<Exit> {
+fn wait_for(
+    invocation: &Invocation,
+    server: &ServerState,
+    began: UnixNanos,
+) -> anyhow::Result<Exit> {
     let progress = invocation.progress("defragmenting");
     let mut shown_before = alone::Shown::default();
     loop {
-        let status = held.defrag.status();
+        let status = server.defrag.status();
         let Some(status) = status.filter(|status| status.run.began == began) else {
             bail!("another run has taken the place of this one")
         };
@@ -189,10 +193,10 @@ fn wait_for(invocation: &Invocation, held: &Held, began: UnixNanos) -> anyhow::R
         if invocation.interrupt.wait(LOOK_EVERY) {
             // If the server is ending, it has left the run to the next server, and the run stays in
             // progress.
-            if held.defrag.stop_running(TaskPhase::Paused)? {
+            if server.defrag.stop_running(TaskPhase::Paused)? {
                 invocation.console.note(alone::GO_ON);
             }
-            if !held.defrag.is_left_under_way() {
+            if !server.defrag.is_left_under_way() {
                 invocation.interrupt.check()?;
             }
         }

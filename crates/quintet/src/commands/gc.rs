@@ -17,8 +17,8 @@ use maintenance::{
     Advance, CollectMemory, CollectNote, Collecting, Collector, GcCounts, GcPolicy, GcStage,
     StepSizes, TaskStep, Urgency, advance,
 };
-use server::held::{Held, TaskHost, fold};
 use server::sizes;
+use server::state::{ServerState, TaskHost, checkpoint_all};
 use std::time::{Duration, Instant};
 use store::{Discarded, LaneOptions, OpenMode, Pool};
 use volumes::Volumes;
@@ -105,8 +105,8 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
     tell_minimum(invocation, args, pool)?;
     let counts = match &opened {
         Opened::Pool(pool) => run.alone(pool, None)?,
-        Opened::Volumes(volumes) => match &volumes.held {
-            Some(held) => run.in_server(held)?,
+        Opened::Volumes(volumes) => match &volumes.server {
+            Some(server) => run.in_server(server)?,
             None => run.alone(volumes.pool(), Some(volumes))?,
         },
     };
@@ -135,10 +135,10 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Runs gc in a server, after a run of the server itself has ended.
-    fn in_server(&self, held: &Held) -> anyhow::Result<GcCounts> {
-        let collection = held.collecting.begin(&self.invocation.interrupt)?;
-        let run = self.knowing(held.collecting.ahead());
-        let ran = run.all(&held.pool, Some(&held.volumes));
+    fn in_server(&self, server: &ServerState) -> anyhow::Result<GcCounts> {
+        let collection = server.collecting.begin(&self.invocation.interrupt)?;
+        let run = self.knowing(server.collecting.ahead());
+        let ran = run.all(&server.pool, Some(&server.volumes));
         if let Ok(counts) = &ran {
             collection.tell(GcStage::Done, *counts);
         }
@@ -183,7 +183,7 @@ impl Run<'_> {
         for run in 0..RUNS_MAX_FULL {
             was_full |= is_nearly_full(pool);
             if let Some(volumes) = volumes.filter(|_| was_full) {
-                fold(volumes, &self.invocation.interrupt);
+                checkpoint_all(volumes, &self.invocation.interrupt);
             }
             let (ran, is_worth_another) = match self.for_disk(was_full).once(pool, volumes) {
                 // Another writer took the space that was found. Plan again with the present space.
@@ -235,7 +235,10 @@ impl Run<'_> {
     ) -> anyhow::Result<()> {
         let progress = self.invocation.progress("collecting");
         let interrupt = &self.invocation.interrupt;
-        let host = TaskHost::new(self.invocation.held().map(|held| &**held), interrupt);
+        let host = TaskHost::new(
+            self.invocation.server_state().map(|server| &**server),
+            interrupt,
+        );
         let started = Instant::now();
         let mut shown = GcStage::Done;
         loop {

@@ -74,7 +74,7 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
         Some(parent) => parent.root,
         None => {
             // Other formats are converted to a temporary raw file first.
-            let converted = convert::to_raw(&invocation.caller, &args.image, args.format)?;
+            let converted = convert::to_raw(&invocation.context, &args.image, args.format)?;
             let image = match &converted {
                 Some(raw) => RawImage::open(raw.path())?,
                 None => original,
@@ -164,7 +164,7 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
     };
     match args.format {
         ImageFormat::Raw => write(out.file(), &args.out)?,
-        format => convert::from_raw(&invocation.caller, out.path(), format, |path| {
+        format => convert::from_raw(&invocation.context, out.path(), format, |path| {
             write(&File::create_new(path)?, path)
         })?,
     }

@@ -23,11 +23,11 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
     let place = invocation.settings.pool()?.display().to_string();
     let secret = match args.no_encryption {
         true => None,
-        false => Some(invocation.settings.password.read_new(&invocation.caller)?),
+        false => Some(invocation.settings.password.read_new(&invocation.context)?),
     };
     let (source, environment) = (
         &invocation.settings.password,
-        &invocation.caller.environment,
+        &invocation.context.environment,
     );
     if let Some(warning) = exposed_secret(source, environment).filter(|_| secret.is_some()) {
         invocation.console.warn(warning);
@@ -65,7 +65,7 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
     }
     let memory = invocation.settings.memory_bytes;
     let pool = Pool::open(media, secret.as_ref(), OpenMode::Read, memory)?;
-    let environment = &invocation.caller.environment;
+    let environment = &invocation.context.environment;
     remember_new(invocation.settings.pool()?, &pool, environment)?;
     let (id, seal) = (pool.config().pool, pool.config().seal);
     let console = &invocation.console;

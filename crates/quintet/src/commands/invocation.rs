@@ -22,15 +22,17 @@ use device::{DeviceQueue, PacedDisk, RequestQueue, Writes, flow_of};
 use format::config::Seal;
 use jiff::tz::TimeZone;
 use maintenance::CollectMemory;
-use media::{Asker, Clock, DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use media::{Clock, DirBlobs, IoOrigin, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use parking_lot::Mutex;
 use qos::Flow;
-use server::caller::Caller;
+use server::command_context::CommandContext;
 use server::control::{IN_A_TURN_LIMIT, Leases};
-use server::held::{Held, JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, lost_writes, open_volumes};
 use server::interrupt::Interrupt;
 use server::memory_plan::MemoryPlan;
 use server::settings::Environment;
+use server::state::{
+    JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, ServerState, lost_writes, open_volumes,
+};
 use std::borrow::Cow;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -55,7 +57,7 @@ pub(super) struct Invocation {
     /// Checked settings.
     pub settings: Settings,
     /// Command context of the user.
-    pub caller: Caller,
+    pub context: CommandContext,
     /// The console for all output.
     pub console: Arc<Console>,
     /// The user's stop request.
@@ -63,7 +65,7 @@ pub(super) struct Invocation {
     /// The user's time zone.
     pub zone: TimeZone,
     /// The server state, if a server runs the command.
-    held: Option<Arc<Held>>,
+    server: Option<Arc<ServerState>>,
     /// I/O origin of the command.
     origin: Origin,
     /// Where the opened pools collect damage for the next writer.
@@ -98,18 +100,18 @@ fn is_one_device(a: &Path, b: &Path) -> bool {
 impl Invocation {
     pub fn new(
         settings: Settings,
-        caller: Caller,
+        context: CommandContext,
         console: Arc<Console>,
-        held: Option<Arc<Held>>,
+        server: Option<Arc<ServerState>>,
         origin: Origin,
     ) -> Self {
         Self {
             settings,
-            interrupt: caller.interrupt.clone(),
-            zone: caller.zone(),
-            caller,
+            interrupt: context.interrupt.clone(),
+            zone: context.zone(),
+            context,
             console,
-            held,
+            server,
             origin,
             hints: Mutex::default(),
             visits: Mutex::default(),
@@ -171,7 +173,7 @@ impl Invocation {
             }
         };
         Ok(Media {
-            blobs: Arc::new(DirBlobs::new(behind(Writes::TakeTurns), syncing)),
+            blobs: Arc::new(DirBlobs::new(behind(Writes::WaitForGrants), syncing)),
             disk: behind(Writes::Pass),
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
@@ -184,7 +186,7 @@ impl Invocation {
     pub fn open(&self, mode: OpenMode) -> anyhow::Result<OpenPool> {
         let pool = self.open_silently(mode)?;
         // The server has printed its own notes.
-        if self.held.is_none() {
+        if self.server.is_none() {
             self.tell_notes(&pool);
         }
         Ok(pool)
@@ -192,22 +194,22 @@ impl Invocation {
 
     /// Like [`Invocation::open`], for commands that print the notes themselves.
     pub fn open_silently(&self, mode: OpenMode) -> anyhow::Result<OpenPool> {
-        match (&self.held, mode) {
+        match (&self.server, mode) {
             (None, _) => {
                 let memory = self.settings.memory_bytes;
                 Ok(self.open_own(None, mode, memory)?.into())
             }
-            (Some(held), OpenMode::Read) => {
-                self.check_held(held)?;
-                Ok(held.for_reading())
+            (Some(server), OpenMode::Read) => {
+                self.check_held(server)?;
+                Ok(server.for_reading())
             }
-            (Some(held), OpenMode::Write) => {
-                self.check_held(held)?;
+            (Some(server), OpenMode::Write) => {
+                self.check_held(server)?;
                 let waiting = || {
                     let why = "waiting for another command that writes to the pool";
                     self.console.note(why);
                 };
-                Ok(held.for_writing(&self.interrupt, waiting)?)
+                Ok(server.for_writing(&self.interrupt, waiting)?)
             }
         }
     }
@@ -259,13 +261,13 @@ impl Invocation {
         mode: OpenMode,
     ) -> anyhow::Result<Option<Arc<dyn RequestQueue>>> {
         if mode == OpenMode::Read {
-            let flow = flow_of(Asker::of(self.origin));
-            let leases = leases_of(path, flow, &self.interrupt, self.held.is_some())?;
+            let flow = flow_of(IoOrigin::of(self.origin));
+            let leases = leases_of(path, flow, &self.interrupt, self.server.is_some())?;
             return Ok(Some(leases));
         }
-        let held = self.held.as_ref();
-        let held = held.filter(|held| is_one_device(&held.path, path));
-        Ok(held.map(|held| Arc::clone(&held.device) as _))
+        let server = self.server.as_ref();
+        let server = server.filter(|server| is_one_device(&server.path, path));
+        Ok(server.map(|server| Arc::clone(&server.device) as _))
     }
 
     /// Opens the pool in this directory, behind `queue`.
@@ -304,9 +306,9 @@ impl Invocation {
         let queue: Option<Arc<dyn RequestQueue>> = match (queue, mode) {
             (Some(queue), _) => Some(Arc::clone(queue) as _),
             (None, OpenMode::Read) => {
-                let flow = flow_of(Asker::of(self.origin));
+                let flow = flow_of(IoOrigin::of(self.origin));
                 let pool = self.settings.pool()?;
-                let leases = leases_of(pool, flow, &self.interrupt, self.held.is_some())?;
+                let leases = leases_of(pool, flow, &self.interrupt, self.server.is_some())?;
                 Some(leases)
             }
             // A writer has the pool's lock, so there is no server to ask.
@@ -361,7 +363,7 @@ impl Invocation {
         memory_bytes: usize,
     ) -> anyhow::Result<(Pool, Option<SecretKey>)> {
         let environment = self.own_environment();
-        let opening = door.unlock(&media, &self.caller, &environment, &self.console)?;
+        let opening = door.unlock(&media, &self.context, &environment, &self.console)?;
         let Opening {
             unlocked,
             secret,
@@ -378,8 +380,8 @@ impl Invocation {
     /// Returns the environment of this process, even if it runs a command for a client: the files
     /// of remembered pools belong to this process's user.
     pub fn own_environment(&self) -> Cow<'_, Environment> {
-        match self.held {
-            None => Cow::Borrowed(&self.caller.environment),
+        match self.server {
+            None => Cow::Borrowed(&self.context.environment),
             Some(_) => Cow::Owned(Environment::of_process()),
         }
     }
@@ -392,8 +394,8 @@ impl Invocation {
     }
 
     /// In a server too, a client that gives a password is refused a pool without encryption.
-    fn check_held(&self, held: &Held) -> anyhow::Result<()> {
-        if held.pool.config().seal == Seal::None {
+    fn check_held(&self, server: &ServerState) -> anyhow::Result<()> {
+        if server.pool.config().seal == Seal::None {
             self.door()?.refuse_clear(None)?;
         }
         Ok(())
@@ -401,9 +403,9 @@ impl Invocation {
 
     /// Opens the volumes for changes. In a server: returns the server's volumes.
     pub fn open_volumes(&self) -> anyhow::Result<OpenVolumes> {
-        if let Some(held) = &self.held {
-            self.check_held(held)?;
-            return Ok(OpenVolumes::of_server(held));
+        if let Some(server) = &self.server {
+            self.check_held(server)?;
+            return Ok(OpenVolumes::of_server(server));
         }
         let pool = self.open_for_volumes()?;
         let volumes = self.volumes_of(pool, &self.memory_plan(), JOURNAL_BYTES_DEFAULT)?;
@@ -413,9 +415,9 @@ impl Invocation {
     /// Opens the pool or its volumes for gc or defragmentation. In a server: without the writer
     /// lock.
     pub fn open_to_collect(&self) -> anyhow::Result<Opened> {
-        if let Some(held) = &self.held {
-            self.check_held(held)?;
-            return Ok(Opened::Volumes(OpenVolumes::of_server(held)));
+        if let Some(server) = &self.server {
+            self.check_held(server)?;
+            return Ok(Opened::Volumes(OpenVolumes::of_server(server)));
         }
         let pool = self.open_for_volumes()?;
         if pool.volumes()?.is_empty() {
@@ -451,18 +453,18 @@ impl Invocation {
     }
 
     /// Returns the server state, if a server runs the command.
-    pub fn held(&self) -> Option<&Arc<Held>> {
-        self.held.as_ref()
+    pub fn server_state(&self) -> Option<&Arc<ServerState>> {
+        self.server.as_ref()
     }
 
     /// Returns the server state. Without a server, fails with a message that says what to do
     /// `instead`. A missing pool fails with its own exit code.
-    pub fn server(&self, instead: &str) -> anyhow::Result<&Arc<Held>> {
-        if self.held.is_none() {
+    pub fn server(&self, instead: &str) -> anyhow::Result<&Arc<ServerState>> {
+        if self.server.is_none() {
             self.media(false)?;
         }
         let none = || anyhow!("no server holds this pool: {instead}");
-        self.held.as_ref().ok_or_else(none)
+        self.server.as_ref().ok_or_else(none)
     }
 
     /// Returns the key slots, and the slot that the user's secret opens. No slots without
@@ -470,10 +472,10 @@ impl Invocation {
     /// with.
     pub fn keys(&self, pool: &Pool) -> anyhow::Result<(Vec<SlotInfo>, Option<SlotInfo>)> {
         let (slots, opened_with) = pool.keys()?;
-        if self.held.is_none() || opened_with.is_none() {
+        if self.server.is_none() || opened_with.is_none() {
             return Ok((slots, opened_with));
         }
-        let secret = self.settings.password.read(&self.caller)?;
+        let secret = self.settings.password.read(&self.context)?;
         Ok((slots, pool.slot_of(&secret)?))
     }
 
@@ -529,7 +531,7 @@ impl Invocation {
     pub fn user(&self) -> String {
         let named = ["USER", "LOGNAME"]
             .iter()
-            .find_map(|name| self.caller.environment.text(name).ok().flatten());
+            .find_map(|name| self.context.environment.text(name).ok().flatten());
         named.unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
     }
 

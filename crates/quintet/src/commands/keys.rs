@@ -133,10 +133,10 @@ fn add_password(
         Some(file) => PasswordSource::File(file.clone()),
         None => PasswordSource::Terminal,
     };
-    if let Some(warning) = exposed_secret(&source, &invocation.caller.environment) {
+    if let Some(warning) = exposed_secret(&source, &invocation.context.environment) {
         invocation.console.warn(warning);
     }
-    let secret = source.read_new(&invocation.caller)?;
+    let secret = source.read_new(&invocation.context)?;
     let label = args.label.clone().unwrap_or_else(|| invocation.user());
     let new = NewSecret {
         secret: &secret,

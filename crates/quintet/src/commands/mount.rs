@@ -35,8 +35,8 @@ pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<E
         enforce: !args.no_default_permissions,
         filter: SnapshotFilter::new(&args.filter)?,
     };
-    let pools = match (invocation.held(), args.read_only) {
-        (Some(held), _) => Pools::held(held),
+    let pools = match (invocation.server_state(), args.read_only) {
+        (Some(server), _) => Pools::server_state(server),
         (None, false) => return serve::run_for_mount(invocation, &settings),
         (None, true) => {
             let memory_bytes = invocation.settings.memory_bytes;
@@ -45,7 +45,7 @@ pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<E
             let reader = Arc::clone(pool.reader());
             Pools {
                 pool: Arc::new(pool),
-                held: None,
+                server: None,
                 directories: Arc::new(Directories::new(reader, plan.mounts)),
             }
         }
@@ -54,7 +54,7 @@ pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<E
     let mount = start(invocation, &settings, &pools, move || ended.request())?;
     announce(invocation, &mount)?;
     invocation.console.note(HOW_IT_ENDS);
-    Notifier::of(&invocation.caller.environment)?.say("READY=1");
+    Notifier::of(&invocation.context.environment)?.say("READY=1");
     while !invocation.interrupt.wait(LONG) {}
     mount.end(None)?;
     Ok(Exit::Done)

@@ -4,7 +4,7 @@
 //! Invariant: if there are volumes, their journal is open, because maintenance must know which
 //! chunks it needs.
 
-use server::held::OpenVolumes;
+use server::state::OpenVolumes;
 use store::Pool;
 
 /// The object of maintenance.

@@ -8,23 +8,23 @@ use crate::exit::Exit;
 use crate::json::Object;
 use device::FlowCounts;
 use qos::Flow;
-use server::held::Held;
 use server::settings::{flow_name, kind_name};
 use server::sizes;
+use server::state::ServerState;
 
 pub(super) fn run(invocation: &Invocation, command: &QosCommand) -> anyhow::Result<Exit> {
-    let held = invocation.server("there is nothing to share")?;
+    let server = invocation.server("there is nothing to share")?;
     if let QosCommand::Set(args) = command {
-        held.set_shares(held.shares().with(&args.shares)?)?;
+        server.set_shares(server.shares().with(&args.shares)?)?;
     }
-    show(invocation, held)?;
+    show(invocation, server)?;
     Ok(Exit::Done)
 }
 
-fn show(invocation: &Invocation, held: &Held) -> std::io::Result<()> {
+fn show(invocation: &Invocation, server: &ServerState) -> std::io::Result<()> {
     let console = &invocation.console;
-    let (shares, kind) = (held.shares(), held.device.plan().1);
-    let counts = held.device.counts();
+    let (shares, kind) = (server.shares(), server.device.plan().1);
+    let counts = server.device.counts();
     let mut settings = Object::new();
     for (key, value) in shares.entries() {
         settings = settings.text(&key, &value);
@@ -61,8 +61,8 @@ pub(super) fn words(counts: &FlowCounts) -> String {
         "{} read{leased}, {} written; {} turns, {:.2} ms of waiting for each, {} wait now",
         sizes::display(counts.read_bytes),
         sizes::display(counts.written_bytes),
-        counts.turns,
-        ms(counts.wait_ns) / counts.turns.max(1) as f64,
+        counts.grants,
+        ms(counts.wait_ns) / counts.grants.max(1) as f64,
         counts.waiting
     )
 }
@@ -77,7 +77,7 @@ pub(super) fn flows(counts: &[FlowCounts]) -> Vec<Object> {
             .integer("leased_bytes", counts.leased_bytes)
             .integer("writes", counts.writes)
             .integer("written_bytes", counts.written_bytes)
-            .integer("turns", counts.turns)
+            .integer("turns", counts.grants)
             .number("wait_seconds", counts.wait_ns as f64 / 1e9)
             .number("held_back_seconds", counts.held_back_ns as f64 / 1e9)
             .number("busy_seconds", counts.busy_ns as f64 / 1e9)

@@ -9,7 +9,7 @@
 use super::backup::REGION_BYTES;
 use super::check::{self, data_bytes, show_affected, show_found};
 use super::invocation::Invocation;
-use super::replica::{mend, replica_of};
+use super::replica::{repair_from, replica_of};
 use crate::cli::{CheckArgs, RepairArgs};
 use crate::exit::Exit;
 use crate::json::Object;
@@ -36,7 +36,7 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
     };
     let opened = invocation.open_silently(mode)?;
     let pool = match args.dry_run {
-        true => Arc::new(opened.rehearse(invocation.settings.memory_bytes)?),
+        true => Arc::new(opened.dry_run(invocation.settings.memory_bytes)?),
         false => Arc::clone(&opened),
     };
     let progress = invocation.progress("repairing");
@@ -47,7 +47,7 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
     drop(progress);
     if let Some(replica) = replica.filter(|_| !repair.remaining.is_sound()) {
         let (console, interrupt) = (&invocation.console, &invocation.interrupt);
-        let counts = mend(&replica, &pool, lane, console, interrupt, &mut || ())?;
+        let counts = repair_from(&replica, &pool, lane, console, interrupt, &mut || ())?;
         if counts.chunks > 0 {
             repair.remaining = pool.look_again()?;
         }
@@ -58,7 +58,7 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
         opened.note_damage_of(&pool);
         opened.note_restorable(repair.found.restorable.iter().copied());
     }
-    let had_work = repair.set_aside + repair.taken_back + repair.restored > 0;
+    let had_work = repair.quarantined + repair.taken_back + repair.restored > 0;
     Ok(
         match (repair.remaining.is_sound(), repair.found.is_sound()) {
             (true, true) if !had_work => Exit::Done,
@@ -93,7 +93,7 @@ fn show(
     let console = &invocation.console;
     let Repair {
         found,
-        set_aside,
+        quarantined,
         taken_back,
         restored,
         salvaged,
@@ -111,7 +111,7 @@ fn show(
             .integer("regions", found.regions)
             .integer("data_bytes", found.data_bytes)
             .integer("damaged", found.damage.len() as u64)
-            .integer("set_aside", *set_aside)
+            .integer("set_aside", *quarantined)
             .integer("taken_back", *taken_back)
             .integer("restored", *restored)
             .integer("salvaged_bytes", salvaged.new_bytes)
@@ -126,7 +126,7 @@ fn show(
     let would_be = if is_dry_run { "would be " } else { "" };
     for (count, what) in [
         (
-            *set_aside,
+            *quarantined,
             "set aside: nothing new is deduplicated against them",
         ),
         (*taken_back, "taken back: they are as they were written"),

@@ -13,9 +13,9 @@ use crate::settings;
 use anyhow::{Context, bail};
 use maintenance::{ReplicaCounts, ReplicaRepair};
 use qos::Flow;
-use server::held::Replica;
 use server::interrupt::Interrupt;
 use server::sizes;
+use server::state::Replica;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{LaneOptions, OpenMode, Pool, StoreErrorKind};
@@ -25,7 +25,7 @@ pub(super) fn replica_of(
     invocation: &Invocation,
     args: &ReplicaArgs,
 ) -> anyhow::Result<Option<Replica>> {
-    let environment = &invocation.caller.environment;
+    let environment = &invocation.context.environment;
     let Some(other) = settings::replica(args, environment)? else {
         return Ok(None);
     };
@@ -46,7 +46,7 @@ pub(super) fn replica_of(
 /// Repairs chunks that `pool` has lost and the replica has, and prints the result. `pool` must be
 /// open for writing. A failing replica is a warning, not an error. `between` is called between
 /// small steps.
-pub(super) fn mend(
+pub(super) fn repair_from(
     replica: &Replica,
     pool: &Arc<Pool>,
     lane: LaneOptions,
@@ -81,7 +81,7 @@ pub(super) fn mend(
         }
         counts => counts?,
     };
-    tell(replica, &counts, pool.is_rehearsal(), console)?;
+    tell(replica, &counts, pool.is_dry_run(), console)?;
     Ok(counts)
 }
 

@@ -88,7 +88,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         dry_run: args.dry_run,
         tell: &|action, path| tell(invocation, args.dry_run, action, path),
     };
-    if !args.dry_run && !args.yes && args.overwrite.is_none() && can_ask(&invocation.caller) {
+    if !args.dry_run && !args.yes && args.overwrite.is_none() && can_ask(&invocation.context) {
         ask(invocation, pool.reader(), &plan)?;
     }
     let progress = invocation.progress("restoring");
@@ -176,7 +176,7 @@ fn ask(invocation: &Invocation, reader: &Reader, plan: &RestorePlan<'_>) -> anyh
         "Replace {replaced} and remove {deleted} names in {}?",
         printable(plan.target.as_os_str().as_bytes())
     ));
-    match is_wanted(&invocation.caller, &question)? {
+    match is_wanted(&invocation.context, &question)? {
         true => Ok(()),
         false => bail!("nothing was restored: choose with --overwrite, or another --target"),
     }

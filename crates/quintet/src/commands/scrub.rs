@@ -13,15 +13,15 @@ pub(super) use words::{object, summary};
 use super::backup::REGION_BYTES;
 use super::check::show_affected;
 use super::invocation::Invocation;
-use super::replica::{mend, replica_of};
+use super::replica::{repair_from, replica_of};
 use crate::cli::{ScrubArgs, ScrubCommand, ScrubPassArgs};
 use crate::exit::Exit;
 use crate::json::Object;
 use crate::progress::Progress;
 use format::scrub::Pass;
 use maintenance::{Advance, ScrubStatus, Scrubber, StepSizes, TaskStep, advance};
-use server::held::{OpenPool, TaskHost};
 use server::scrub_notes::{ScrubNotes, unread_words};
+use server::state::{OpenPool, TaskHost};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, OpenMode};
@@ -30,22 +30,24 @@ use store::{CheckDepth, OpenMode};
 const SIZES: StepSizes = StepSizes::new(4 << 20);
 
 pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<Exit> {
-    match (&args.command, invocation.held()) {
-        (Some(ScrubCommand::Status), held) => {
-            let status = match held {
-                Some(held) => held.scrub.status(),
+    match (&args.command, invocation.server_state()) {
+        (Some(ScrubCommand::Status), server) => {
+            let status = match server {
+                Some(server) => server.scrub.status(),
                 None => Scrubber::recorded(&*invocation.open(OpenMode::Read)?),
             };
             show_status(invocation, &status)?;
             return Ok(Exit::Done);
         }
-        (Some(ScrubCommand::Start(pass)), Some(held)) => {
-            held.scrub
+        (Some(ScrubCommand::Start(pass)), Some(server)) => {
+            server
+                .scrub
                 .start_with(replica_of(invocation, &pass.replica)?, pass.limit)?;
         }
-        (Some(ScrubCommand::Pause), Some(held)) => held.scrub.pause()?,
-        (None, Some(held)) => {
-            held.scrub
+        (Some(ScrubCommand::Pause), Some(server)) => server.scrub.pause()?,
+        (None, Some(server)) => {
+            server
+                .scrub
                 .start_with(replica_of(invocation, &args.pass.replica)?, args.pass.limit)?;
             invocation
                 .console
@@ -56,8 +58,8 @@ pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<E
         }
         (None, None) => return in_foreground(invocation, &args.pass),
     }
-    if let Some(held) = invocation.held() {
-        show_status(invocation, &held.scrub.status())?;
+    if let Some(server) = invocation.server_state() {
+        show_status(invocation, &server.scrub.status())?;
     }
     Ok(Exit::Done)
 }
@@ -99,7 +101,7 @@ fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Resul
     // Includes damage from before this pass.
     if let Some(replica) = replica.filter(|_| pool.reader().knows_damage()) {
         let (console, interrupt) = (&invocation.console, &invocation.interrupt);
-        let counts = mend(&replica, &pool, lane, console, interrupt, &mut || ())?;
+        let counts = repair_from(&replica, &pool, lane, console, interrupt, &mut || ())?;
         came_back = counts.chunks;
     }
     conclude(

@@ -3,7 +3,7 @@
 //! Invariant: SIGINT and SIGTERM end it in good order, with exit code 0. A second signal ends it at
 //! once, which loses no write that was acknowledged as durable.
 
-mod held;
+mod pool;
 mod program;
 mod snapshots;
 
@@ -26,13 +26,13 @@ use volumes::States;
 pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Some(ServeCommand::Nbd(args)) => snapshots::run(invocation, args),
-        None => held::run(invocation, &args.held),
+        None => pool::run(invocation, &args.server),
     }
 }
 
 /// Like `serve` with only a mount, until that is unmounted.
 pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> anyhow::Result<Exit> {
-    held::run_for_mount(invocation, settings)
+    pool::run_for_mount(invocation, settings)
 }
 
 /// Makes a disk of a stored object. `what` describes it for users.

@@ -8,7 +8,7 @@ use crate::cli::BackupArgs;
 use anyhow::{Context, bail};
 use archive::filesystem::capture::Directory;
 use archive::selection::Patterns;
-use server::caller::Caller;
+use server::command_context::CommandContext;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -33,10 +33,10 @@ pub(super) fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Returns all paths of a backup, sorted, none below another. At least one of them exists.
-pub(super) fn collect(caller: &Caller, args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn collect(context: &CommandContext, args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut given: Vec<OsString> = args.paths.clone();
     for file in &args.files_from {
-        for line in lines(caller, file, b'\n')? {
+        for line in lines(context, file, b'\n')? {
             let line = line.trim_ascii();
             if !line.is_empty() && !line.starts_with(b"#") {
                 expand(line, &mut given)
@@ -45,11 +45,11 @@ pub(super) fn collect(caller: &Caller, args: &BackupArgs) -> anyhow::Result<Vec<
         }
     }
     for file in &args.files_from_verbatim {
-        let lines = lines(caller, file, b'\n')?;
+        let lines = lines(context, file, b'\n')?;
         given.extend(lines.iter().map(|line| os(line)));
     }
     for file in &args.files_from_raw {
-        let lines = lines(caller, file, 0)?;
+        let lines = lines(context, file, 0)?;
         given.extend(lines.iter().map(|line| os(line)));
     }
     if given.is_empty() {
@@ -78,10 +78,10 @@ pub(super) fn collect(caller: &Caller, args: &BackupArgs) -> anyhow::Result<Vec<
     Ok(paths)
 }
 
-fn lines(caller: &Caller, file: &Path, separator: u8) -> anyhow::Result<Vec<Vec<u8>>> {
+fn lines(context: &CommandContext, file: &Path, separator: u8) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut bytes = Vec::new();
     if file == Path::new("-") {
-        caller.input()?.read_to_end(&mut bytes)?;
+        context.input()?.read_to_end(&mut bytes)?;
     } else {
         bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
     }
@@ -149,7 +149,7 @@ mod tests {
         let crate::cli::Command::Backup(args) = cli.command else {
             panic!("not a backup");
         };
-        collect(&Caller::detached().unwrap(), &args)
+        collect(&CommandContext::detached().unwrap(), &args)
     }
 
     #[test]

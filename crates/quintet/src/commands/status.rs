@@ -7,8 +7,8 @@
 
 mod holds;
 mod memory;
+mod schedule;
 mod serving;
-mod upkeep;
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
@@ -21,9 +21,9 @@ use format::config::Seal;
 use maintenance::{CollectMemory, Scrubber};
 use server::calendar;
 use server::findings::{Finding, Limits, Look, Severity, worst};
-use server::held::{Collected, Live};
 use server::names::short_id;
 use server::sizes;
+use server::state::{Collected, Live};
 use store::OpenMode;
 
 pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<Exit> {
@@ -38,7 +38,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let volumes_bytes: u64 = volumes.iter().map(|volume| volume.root.len).sum();
     let look = Look {
         pool: &pool,
-        held: invocation.held().map(|held| &**held),
+        server: invocation.server_state().map(|server| &**server),
         snapshots: &snapshots,
         hidden: snapshots.hidden(),
         now: pool.now(),
@@ -51,7 +51,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let told = findings.iter().filter(|f| f.severity > Severity::Hint);
     let told: Vec<&str> = told.map(|finding| finding.text.as_str()).collect();
     let encrypted = config.seal != Seal::None;
-    let set_aside = pool.set_aside().len();
+    let quarantined = pool.quarantined().len();
     let console = &invocation.console;
     let mut message = Object::message("status_report")
         .text("pool", &config.pool.to_string())
@@ -69,32 +69,32 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         .integer("logical_bytes", logical)
         .integer("stored_bytes", record.stored_bytes)
         .integer("containers", record.containers)
-        .integer("set_aside", set_aside as u64)
+        .integer("set_aside", quarantined as u64)
         .integer("volumes", volumes.len() as u64)
         .integer("volumes_bytes", volumes_bytes);
     if let Some(newest) = newest {
         message = message.object("newest", listing::snapshot(Object::new(), newest));
     }
-    let scrubbed = match invocation.held() {
-        Some(held) => held.scrub.status(),
+    let scrubbed = match invocation.server_state() {
+        Some(server) => server.scrub.status(),
         None => Scrubber::recorded(&pool),
     };
     message = message.object("scrub", scrub::object(Object::new(), &scrubbed));
-    let defragmented = match invocation.held() {
-        Some(held) => held.defrag.status(),
+    let defragmented = match invocation.server_state() {
+        Some(server) => server.defrag.status(),
         None => defrag::recorded_status(&pool),
     };
     if let Some(status) = &defragmented {
         message = message.object("defrag", defrag::object(Object::new(), status));
     }
-    let collected = match invocation.held() {
-        Some(held) => held.collecting.status().last,
+    let collected = match invocation.server_state() {
+        Some(server) => server.collecting.status().last,
         None => CollectMemory::of(&pool)
             .last()
             .map(|note| Collected::of(&note)),
     };
     if let Some(last) = &collected {
-        message = message.object("gc", upkeep::last(Object::new(), "", last));
+        message = message.object("gc", schedule::last(Object::new(), "", last));
     }
     let now = pool.now();
     let (forgotten, containers) = pool.trash().unwrap_or_default();
@@ -107,14 +107,16 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         Some(_) => Vec::new(),
     };
     message = message.objects("holds", held_open.iter().map(holds::object));
-    let live = invocation.held().map(|held| (held, Live::of(held)));
-    if let Some((held, live)) = &live {
-        message = message.object("server", serving::object(held, live));
+    let live = invocation
+        .server_state()
+        .map(|server| (server, Live::of(server)));
+    if let Some((server, live)) = &live {
+        message = message.object("server", serving::object(server, live));
     }
     let used = live.as_ref().map(|(_, live)| live.memory);
     let used = used.as_ref().map_or(&[][..], |used| &used[..]);
-    let plan = args.memory_plan.then(|| match invocation.held() {
-        Some(held) => held.memory,
+    let plan = args.memory_plan.then(|| match invocation.server_state() {
+        Some(server) => server.memory,
         None => invocation.memory_plan(),
     });
     if let Some(plan) = &plan {
@@ -150,10 +152,10 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     line("commit", &format!("{generation} of {committed}"))?;
     let (stored, containers) = (sizes::display(record.stored_bytes), record.containers);
     line("stored", &format!("{stored} in {containers} containers"))?;
-    if set_aside > 0 {
+    if quarantined > 0 {
         line(
             "set aside",
-            &format!("{set_aside} places found damaged (see quintet check)"),
+            &format!("{quarantined} places found damaged (see quintet check)"),
         )?;
     }
     if ahead > 0 {
@@ -170,7 +172,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         line("defrag", &defrag::line(status))?;
     }
     if let (Some(last), None) = (&collected, &live) {
-        line("gc", &upkeep::ended(last, &invocation.zone))?;
+        line("gc", &schedule::ended(last, &invocation.zone))?;
     }
     for text in scrub::summary(&scrubbed, &invocation.zone) {
         let (name, value) = text.split_once(": ").unwrap_or_default();
@@ -189,8 +191,8 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     }
     let (count, size) = (volumes.len(), sizes::display(volumes_bytes));
     line("volumes", &format!("{count}, {size} in all"))?;
-    if let Some((held, live)) = &live {
-        for (name, value) in serving::lines(held, live, &invocation.zone) {
+    if let Some((server, live)) = &live {
+        for (name, value) in serving::lines(server, live, &invocation.zone) {
             line(name, &value)?;
         }
     }

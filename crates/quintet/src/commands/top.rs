@@ -14,7 +14,7 @@ use crate::console::{Console, tamed_name};
 use crate::exit::Exit;
 use frame::Frame;
 use server::findings::worst;
-use server::held::Live;
+use server::state::Live;
 use std::io;
 use std::time::Duration;
 
@@ -23,16 +23,16 @@ const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[H";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 
 pub(super) fn run(invocation: &Invocation, args: &TopArgs) -> anyhow::Result<Exit> {
-    let held = invocation.server("quintet serve begins one")?;
+    let server = invocation.server("quintet serve begins one")?;
     let interval = Duration::from_secs_f64(args.interval);
     let screen = Screen::begin(invocation)?;
-    let mut last = Live::of(held);
+    let mut last = Live::of(server);
     let mut looks = 0;
     while args.count.is_none_or(|count| looks < count) && !invocation.interrupt.wait(interval) {
-        let now = Live::of(held);
+        let now = Live::of(server);
         let frame = Frame {
-            uptime: held.since.elapsed(),
-            state: worst(&held.findings().findings).state(),
+            uptime: server.since.elapsed(),
+            state: worst(&server.findings().findings).state(),
             last: &last,
             now: &now,
         };
@@ -58,7 +58,7 @@ struct Screen<'a> {
 impl<'a> Screen<'a> {
     fn begin(invocation: &'a Invocation) -> io::Result<Self> {
         use std::io::IsTerminal;
-        let (console, output) = (&*invocation.console, &invocation.caller.streams().output);
+        let (console, output) = (&*invocation.console, &invocation.context.streams().output);
         let is_terminal = output.is_terminal() && !console.json();
         let screen = Self {
             console,

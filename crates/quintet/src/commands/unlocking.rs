@@ -11,7 +11,7 @@ use crate::settings::{KnownPlace, PasswordSource, PasswordSources, exposed_secre
 use format::config::Seal;
 use format::known::KnownPool;
 use media::Media;
-use server::caller::Caller;
+use server::command_context::CommandContext;
 use server::interrupt::{Interrupt, Interrupted};
 use server::settings::{Environment, SettingError};
 use std::path::Path;
@@ -61,7 +61,7 @@ impl Door<'_> {
     pub fn unlock(
         &self,
         media: &Media,
-        caller: &Caller,
+        context: &CommandContext,
         environment: &Environment,
         console: &Console,
     ) -> anyhow::Result<Opening> {
@@ -86,8 +86,8 @@ impl Door<'_> {
                 if let Some(warning) = exposed_secret(self.password, environment) {
                     console.warn(warning);
                 }
-                let secret = self.password.read_of(self.sources, caller)?;
-                let unlocked = stretched(media, &secret, &caller.interrupt)?;
+                let secret = self.password.read_of(self.sources, context)?;
+                let unlocked = stretched(media, &secret, &context.interrupt)?;
                 (unlocked, Some(secret))
             }
             Err(e) => return Err(e.into()),

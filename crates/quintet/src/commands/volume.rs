@@ -17,8 +17,8 @@ use crate::json::Object;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VOLUME_CHUNK_LOG2;
-use server::held::OpenVolumes;
 use server::sizes;
+use server::state::OpenVolumes;
 use volumes::VolumeStatus;
 
 /// Offsets are signed in clients (`off_t`).
@@ -196,9 +196,9 @@ fn in_use(volumes: &OpenVolumes, name: &str, force: bool) -> anyhow::Result<()> 
 
 fn disconnect(invocation: &Invocation, volumes: &OpenVolumes, name: &str) {
     let closed = volumes
-        .held
+        .server
         .as_ref()
-        .map_or(0, |held| held.disconnect(name));
+        .map_or(0, |server| server.disconnect(name));
     if closed > 0 {
         let console = &invocation.console;
         console.note(format_args!("disconnected {closed} clients"));

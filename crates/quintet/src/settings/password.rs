@@ -8,7 +8,7 @@ use super::first_line;
 use super::recovery_key::RecoveryKey;
 use super::terminal::{self, TerminalError};
 use crate::cli::{PasswordArgs, ReplicaPasswordArgs, ToPasswordArgs};
-use server::caller::Caller;
+use server::command_context::CommandContext;
 use server::settings::{Environment, SettingError};
 use std::ffi::OsString;
 use std::fmt;
@@ -270,17 +270,17 @@ impl PasswordSource {
     }
 
     /// Reads the secret that opens the pool.
-    pub fn read(&self, caller: &Caller) -> Result<SecretKey, PasswordError> {
-        self.read_as(PasswordSources::OPEN, false, caller)
+    pub fn read(&self, context: &CommandContext) -> Result<SecretKey, PasswordError> {
+        self.read_as(PasswordSources::OPEN, false, context)
     }
 
     /// Reads the secret that opens another pool.
     pub fn read_of(
         &self,
         sources: PasswordSources,
-        caller: &Caller,
+        context: &CommandContext,
     ) -> Result<SecretKey, PasswordError> {
-        self.read_as(sources, false, caller).map_err(|e| match e {
+        self.read_as(sources, false, context).map_err(|e| match e {
             PasswordError::NoSource if !sources.pool.is_empty() => {
                 let name = sources.variable;
                 let why = format!(
@@ -293,22 +293,22 @@ impl PasswordSource {
     }
 
     /// Reads a new secret. A terminal asks for it twice.
-    pub fn read_new(&self, caller: &Caller) -> Result<SecretKey, PasswordError> {
-        self.read_as(PasswordSources::NEW, true, caller)
+    pub fn read_new(&self, context: &CommandContext) -> Result<SecretKey, PasswordError> {
+        self.read_as(PasswordSources::NEW, true, context)
     }
 
     fn read_as(
         &self,
         names: PasswordSources,
         new: bool,
-        caller: &Caller,
+        context: &CommandContext,
     ) -> Result<SecretKey, PasswordError> {
         let password = match self {
             Self::Given(password) => password.clone(),
             Self::File(path) => first_line::first_line("password file", path)?.into_vec(),
-            Self::Command(words) => run(words, caller)?,
+            Self::Command(words) => run(words, context)?,
             Self::Descriptor(number) => {
-                let file = caller.passphrase(*number);
+                let file = context.passphrase(*number);
                 let name = "QUINTET_PASSPHRASE_FD";
                 first_line::first_line_of(name, number, file)?.into_vec()
             }
@@ -317,8 +317,8 @@ impl PasswordSource {
                 return Ok(SecretKey::Recovery(key.0));
             }
             Self::Terminal => {
-                let password = terminal::ask(names.prompt, caller)?;
-                if new && terminal::ask("The same again", caller)? != password {
+                let password = terminal::ask(names.prompt, context)?;
+                if new && terminal::ask("The same again", context)? != password {
                     return Err(PasswordError::Differ);
                 }
                 password
@@ -350,12 +350,12 @@ fn only_one<const N: usize>(
 }
 
 /// Runs a program, without a shell, and returns the first line of its output.
-fn run(words: &[OsString], caller: &Caller) -> Result<Vec<u8>, SettingError> {
+fn run(words: &[OsString], context: &CommandContext) -> Result<Vec<u8>, SettingError> {
     let refuse = |why: String| SettingError::new("password command", why);
     let (program, arguments) = words
         .split_first()
         .ok_or_else(|| refuse("is empty".into()))?;
-    let output = caller
+    let output = context
         .program(program)
         .and_then(|mut command| command.args(arguments).output())
         .map_err(|e| refuse(format!("{}: {e}", program.display())))?;

@@ -6,7 +6,7 @@
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
-use server::caller::Caller;
+use server::command_context::CommandContext;
 use server::interrupt::Interrupt;
 use std::fs::File;
 use std::io::{self, Write};
@@ -25,11 +25,11 @@ pub(super) enum TerminalError {
 }
 
 /// Shows `prompt` and reads one line without echo.
-pub(super) fn ask(prompt: &str, caller: &Caller) -> Result<Vec<u8>, TerminalError> {
-    let mut terminal = caller.terminal().ok_or(TerminalError::Absent)?;
+pub(super) fn ask(prompt: &str, context: &CommandContext) -> Result<Vec<u8>, TerminalError> {
+    let mut terminal = context.terminal().ok_or(TerminalError::Absent)?;
     let _silence = Silence::begin(&terminal)?;
     write!(terminal, "{prompt}: ").map_err(TerminalError::Failed)?;
-    let line = read_line(&terminal, &caller.interrupt);
+    let line = read_line(&terminal, &context.interrupt);
     // The user's line end was not echoed.
     writeln!(terminal).map_err(TerminalError::Failed)?;
     line

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cli::PasswordArgs;
-use server::caller::Caller;
+use server::command_context::CommandContext;
 use store::SecretKey;
 
 fn settings(pairs: &[(&str, &str)]) -> Result<Settings, SettingError> {
@@ -12,7 +12,7 @@ fn password(pairs: &[(&str, &str)]) -> Result<PasswordSource, SettingError> {
 }
 
 fn secret(source: &PasswordSource) -> Result<Vec<u8>, PasswordError> {
-    match source.read(&Caller::detached().unwrap())? {
+    match source.read(&CommandContext::detached().unwrap())? {
         SecretKey::Password(ref password) => Ok(password.clone()),
         SecretKey::Recovery(key) => Ok(key.to_vec()),
     }

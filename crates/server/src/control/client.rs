@@ -10,7 +10,7 @@
 use super::address;
 use super::view::View;
 use super::wire::{Answer, Descriptors, Request, Wish};
-use crate::caller::{Caller, Lent, Streams};
+use crate::command_context::{CommandContext, Lent, Streams};
 use rustix::fs::{Mode, OFlags};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -79,7 +79,7 @@ impl AskError {
 /// command.
 pub fn ask(
     pool: &Path,
-    caller: &Caller,
+    context: &CommandContext,
     arguments: &[OsString],
     passphrase: Option<u32>,
     environment: Vec<(OsString, OsString)>,
@@ -89,7 +89,7 @@ pub fn ask(
         passphrase,
         environment,
     };
-    ask_within(ANSWER_LIMIT, pool, caller, wanted)
+    ask_within(ANSWER_LIMIT, pool, context, wanted)
 }
 
 /// The command that a client asks for.
@@ -102,7 +102,7 @@ struct Wanted<'a> {
 fn ask_within(
     limit: Duration,
     pool: &Path,
-    caller: &Caller,
+    context: &CommandContext,
     wanted: Wanted<'_>,
 ) -> Result<Asked, AskError> {
     let connected = address::connect(pool, limit.min(CONNECT_LIMIT))
@@ -118,7 +118,7 @@ fn ask_within(
         arguments: wanted.arguments.to_vec(),
         environment: wanted.environment,
     };
-    let sent = request.send(&stream, &descriptors(caller, wanted.passphrase)?);
+    let sent = request.send(&stream, &descriptors(context, wanted.passphrase)?);
     let receive = || {
         let received = Answer::receive(&stream);
         received.map_err(|e| AskError::no_answer(pool, "the server that has the pool", e))
@@ -132,7 +132,7 @@ fn ask_within(
             _ => Err(AskError::Send(e)),
         };
     }
-    relay_signals(caller, &stream)?;
+    relay_signals(context, &stream)?;
     let mut started = false;
     loop {
         match receive()? {
@@ -165,13 +165,13 @@ fn umask() -> Mode {
     mask
 }
 
-fn descriptors(caller: &Caller, passphrase: Option<u32>) -> Result<Descriptors, AskError> {
-    let streams = caller.streams();
+fn descriptors(context: &CommandContext, passphrase: Option<u32>) -> Result<Descriptors, AskError> {
+    let streams = context.streams();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory =
         rustix::fs::open(".", flags, Mode::empty()).map_err(|e| AskError::Directory(e.into()))?;
     let passphrase = passphrase
-        .map(|number| caller.passphrase(number))
+        .map(|number| context.passphrase(number))
         .transpose()
         .map_err(AskError::Passphrase)?;
     Ok(Descriptors {
@@ -180,7 +180,7 @@ fn descriptors(caller: &Caller, passphrase: Option<u32>) -> Result<Descriptors, 
             output: streams.output.try_clone()?,
             error: streams.error.try_clone()?,
             lent: Some(Lent {
-                terminal: caller.terminal(),
+                terminal: context.terminal(),
                 passphrase,
             }),
         },
@@ -189,11 +189,11 @@ fn descriptors(caller: &Caller, passphrase: Option<u32>) -> Result<Descriptors, 
 }
 
 /// Starts a thread that passes signals on to the server from now on.
-fn relay_signals(caller: &Caller, to: &UnixStream) -> io::Result<()> {
+fn relay_signals(context: &CommandContext, to: &UnixStream) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
     let to = to.try_clone()?;
     // A signal may have come before the thread started.
-    if caller.interrupt.requested() {
+    if context.interrupt.requested() {
         Wish::Stop.send(&to)?;
     }
     std::thread::Builder::new()
@@ -228,7 +228,12 @@ mod tests {
             environment: Vec::new(),
         };
         let limit = Duration::from_millis(200);
-        let Err(error) = ask_within(limit, top.path(), &Caller::detached().unwrap(), wanted) else {
+        let Err(error) = ask_within(
+            limit,
+            top.path(),
+            &CommandContext::detached().unwrap(),
+            wanted,
+        ) else {
             panic!("somebody answered");
         };
         let AskError::NoAnswer { source, .. } = error else {

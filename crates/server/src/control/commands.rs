@@ -5,7 +5,7 @@
 
 use super::view::View;
 use super::wire::Request;
-use crate::caller::Caller;
+use crate::command_context::CommandContext;
 use device::DeviceQueue;
 
 /// Runs commands for clients.
@@ -16,7 +16,7 @@ pub trait Commands: Send + Sync + 'static {
 
     /// Runs an admitted command to its end and returns its exit code. The calling thread has the
     /// client's working directory.
-    fn run(&self, caller: Caller, request: Request) -> u8;
+    fn run(&self, context: CommandContext, request: Request) -> u8;
 
     /// Returns the queue that grants I/O to clients that read the pool themselves.
     fn device(&self) -> &DeviceQueue;

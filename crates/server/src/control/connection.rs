@@ -7,10 +7,10 @@
 //! leases uses one thread. Such clients cannot use up all connections, so commands still get in.
 
 use super::commands::Commands;
-use super::lessor;
+use super::grant_server;
 use super::view::View;
 use super::wire::{Answer, Descriptors, Opening, Request, Wish};
-use crate::caller::Caller;
+use crate::command_context::CommandContext;
 use crate::interrupt::Interrupt;
 use crate::settings::Environment;
 use parking_lot::{Condvar, Mutex};
@@ -164,7 +164,8 @@ pub fn serve(
             }
             Ok(Opening::Leases(hello)) => permit.lease().and_then(|()| {
                 let queue = commands.device();
-                lessor::lend(&stream, hello.flow, queue, &interrupt).map_err(|e| e.to_string())
+                grant_server::lend(&stream, hello.flow, queue, &interrupt)
+                    .map_err(|e| e.to_string())
             }),
             Err(why) => Err(why),
         };
@@ -245,8 +246,8 @@ fn run(
     interrupt: Interrupt,
 ) -> u8 {
     let environment = Environment::from_pairs(request.environment.iter().cloned());
-    let caller = Caller::new(environment, interrupt, descriptors.streams);
-    let run = std::panic::AssertUnwindSafe(|| commands.run(caller, request));
+    let context = CommandContext::new(environment, interrupt, descriptors.streams);
+    let run = std::panic::AssertUnwindSafe(|| commands.run(context, request));
     std::panic::catch_unwind(run).unwrap_or(PANICKED)
 }
 

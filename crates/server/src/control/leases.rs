@@ -11,8 +11,8 @@
 
 use super::address;
 use crate::interrupt::Interrupt;
-use device::{RequestQueue, Turn};
-use media::Asker;
+use device::{RequestGrant, RequestQueue};
+use media::IoOrigin;
 use parking_lot::{Condvar, Mutex};
 use qos::lease::{Answer, Ask, Hello, LEASE_BYTES_MAX, Used};
 use qos::{Direction, Flow};
@@ -54,7 +54,7 @@ pub struct Leases {
 /// A read that is at the device.
 struct Reading<'a>(&'a Leases);
 
-impl Turn for Reading<'_> {}
+impl RequestGrant for Reading<'_> {}
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
@@ -209,17 +209,17 @@ impl Leases {
 impl RequestQueue for Leases {
     fn enter(
         &self,
-        _asker: Asker,
+        _io_origin: IoOrigin,
         direction: Direction,
         is_sequential: bool,
         bytes: u64,
-    ) -> Option<Box<dyn Turn + '_>> {
+    ) -> Option<Box<dyn RequestGrant + '_>> {
         // A process that writes has the pool's lock, so there is no server to ask.
         (direction == Direction::Read)
-            .then(|| -> Box<dyn Turn + '_> { Box::new(self.take(is_sequential, bytes)) })
+            .then(|| -> Box<dyn RequestGrant + '_> { Box::new(self.take(is_sequential, bytes)) })
     }
 
-    fn note(&self, _asker: Asker, _direction: Direction, _bytes: u64) {}
+    fn note(&self, _io_origin: IoOrigin, _direction: Direction, _bytes: u64) {}
 }
 
 impl Drop for Leases {

@@ -5,7 +5,7 @@ use super::commands::Commands;
 use super::server::{Control, ControlSocket};
 use super::view::View;
 use super::wire::{Answer, Descriptors, Request, Wish};
-use crate::caller::{Caller, Lent, Streams};
+use crate::command_context::{CommandContext, Lent, Streams};
 use device::DeviceQueue;
 use qos::Plan;
 use rustix::event::PollFlags;
@@ -27,20 +27,20 @@ impl Commands for Spoken {
         }
     }
 
-    fn run(&self, caller: Caller, request: Request) -> u8 {
-        let mut out = caller.output().unwrap();
+    fn run(&self, context: CommandContext, request: Request) -> u8 {
+        let mut out = context.output().unwrap();
         match request.arguments[0].to_str() {
             Some("say") => {
                 let here = std::thread::scope(|scope| {
                     scope.spawn(std::env::current_dir).join().unwrap().unwrap()
                 });
-                let name = caller.environment.value("NAME").unwrap();
+                let name = context.environment.value("NAME").unwrap();
                 writeln!(out, "{:?} {name:?} {here:?}", request.arguments).unwrap();
                 3
             }
             Some("wait") => {
                 let (never, _other) = UnixStream::pair().unwrap();
-                assert!(caller.interrupt.wait_for(&never, PollFlags::IN).is_err());
+                assert!(context.interrupt.wait_for(&never, PollFlags::IN).is_err());
                 writeln!(out, "stopped").unwrap();
                 130
             }

@@ -14,7 +14,7 @@
 //! A client that wants leases sends a [`Hello`] of [`qos::lease`] instead of a request.
 
 use super::view::View;
-use crate::caller::{Lent, Streams};
+use crate::command_context::{Lent, Streams};
 use qos::lease::{self, Hello};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,

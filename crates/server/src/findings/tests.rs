@@ -1,5 +1,5 @@
 use super::*;
-use crate::metrics::tests::held;
+use crate::metrics::tests::server_state;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Missed, SnapshotKind};
 use units::SnapshotId;
@@ -61,8 +61,8 @@ fn snapshot(source: u64, taken: i64) -> Snapshot {
 #[test]
 fn looking_costs_the_catalog() {
     let top = tempfile::tempdir().unwrap();
-    let held = held(top.path());
-    let now = held.pool.now().0;
+    let server = server_state(top.path());
+    let now = server.pool.now().0;
     let mut all = Vec::new();
     for source in 0..100 {
         // Snapshots are hourly. The last is an hour old, and three hours old for the first source.
@@ -70,10 +70,10 @@ fn looking_costs_the_catalog() {
         all.extend((from..from + 100).map(|n| snapshot(source, now - n * HOUR_NS)));
     }
     all[100].missed.unread = 2;
-    held.pool.change_snapshots(&all, &[]).unwrap();
-    let before = (held.pool.read_counts(), std::time::Instant::now());
-    let found = held.findings();
-    let after = held.pool.read_counts();
+    server.pool.change_snapshots(&all, &[]).unwrap();
+    let before = (server.pool.read_counts(), std::time::Instant::now());
+    let found = server.findings();
+    let after = server.pool.read_counts();
     println!("{} snapshots in {:?}", all.len(), before.1.elapsed());
     let regions = after.region_reads - before.0.region_reads;
     // The catalog takes some 2 MB.
@@ -92,6 +92,6 @@ fn looking_costs_the_catalog() {
     );
     assert_eq!(found.sources.len(), 100);
     // A second request reads nothing.
-    let again = held.findings();
+    let again = server.findings();
     assert!(std::sync::Arc::ptr_eq(&found, &again));
 }

@@ -9,8 +9,8 @@ use super::{
     DEVICE_WAITING, FREE, HELD_BACK, SCRUB_DAMAGED, SCRUB_VERIFIED, TASK_BYTES, TASK_PROGRESS,
     TASK_UNDER_WAY,
 };
-use crate::held::Live;
 use crate::settings::flow_name;
+use crate::state::Live;
 use maintenance::DefragStage;
 use qos::Flow;
 
@@ -29,7 +29,7 @@ pub(super) fn tell(text: &mut Text, live: &Live) {
         let label = [("flow", name)];
         let seconds = |ns: u64| ns as f64 / 1e9;
         text.sample(DEVICE_LEASED, &label, counts.leased_bytes);
-        text.sample(DEVICE_TURNS, &label, counts.turns);
+        text.sample(DEVICE_TURNS, &label, counts.grants);
         text.sample(DEVICE_WAIT, &label, seconds(counts.wait_ns));
         text.sample(DEVICE_HELD, &label, seconds(counts.held_back_ns));
         text.sample(DEVICE_BUSY, &label, seconds(counts.busy_ns));
@@ -44,7 +44,7 @@ pub(super) fn tell(text: &mut Text, live: &Live) {
 fn collect(text: &mut Text, live: &Live) {
     let status = &live.collecting;
     text.sample(FREE, &[], live.room.map_or(0, |room| room.free_bytes));
-    text.sample(HELD_BACK, &[], live.restraint.waited_ns as f64 / 1e9);
+    text.sample(HELD_BACK, &[], live.waits.waited_ns as f64 / 1e9);
     let totals = &status.totals;
     text.sample(COLLECT_RUNS, &[("by", "command")], totals.runs_by_commands);
     text.sample(COLLECT_RUNS, &[("by", "server")], totals.runs_by_server);

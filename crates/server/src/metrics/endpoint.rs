@@ -5,7 +5,7 @@
 //! and again for the answer. If there are too many clients, the oldest is disconnected.
 
 use super::render;
-use crate::held::Held;
+use crate::state::ServerState;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -41,9 +41,9 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Listens, and answers on its own thread.
-    pub fn start(address: SocketAddr, held: &Arc<Held>) -> Result<Self, EndpointError> {
-        let held = Arc::clone(held);
-        Self::start_with(address, move || render(&held))
+    pub fn start(address: SocketAddr, server: &Arc<ServerState>) -> Result<Self, EndpointError> {
+        let server = Arc::clone(server);
+        Self::start_with(address, move || render(&server))
     }
 
     fn start_with(

@@ -8,7 +8,7 @@ use store::{InitOptions, OpenMode, Pool};
 use volume::{Durability, RequestContext, Volume};
 
 /// Makes the server state of a pool in this directory.
-pub(crate) fn held(top: &std::path::Path) -> Held {
+pub(crate) fn server_state(top: &std::path::Path) -> ServerState {
     let disk: Arc<dyn media::Disk> = Arc::new(LocalDisk::new(top));
     let media = Media {
         blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
@@ -25,29 +25,29 @@ pub(crate) fn held(top: &std::path::Path) -> Held {
     let pool = Pool::open(media, None, OpenMode::Write, 16 << 20).unwrap();
     let compression = chunking::Compression::Lz4;
     let memory = crate::memory_plan::MemoryPlan::of(32 << 20, 8 << 20);
-    let volumes = crate::held::open_volumes(Arc::new(pool), &memory, 8 << 20, compression);
+    let volumes = crate::state::open_volumes(Arc::new(pool), &memory, 8 << 20, compression);
     let shares = crate::settings::Shares::default();
     let ticks = Arc::new(media::SystemTicks::default());
     let device = ::device::DeviceQueue::new(shares.plan, ticks).unwrap();
     let path = top.to_owned();
-    Held::new(path, volumes.unwrap(), Arc::new(device), shares, memory)
+    ServerState::new(path, volumes.unwrap(), Arc::new(device), shares, memory)
 }
 
 #[test]
 fn every_metric_is_told_and_none_besides() {
     let top = tempfile::tempdir().unwrap();
-    let held = held(top.path());
-    assert!(held.volumes.create("a\"b", 1 << 20, 12).is_err());
-    let volume = held.volumes.create("disk", 1 << 20, 12).unwrap();
-    let volume = Metered::new(volume, held.meter("disk"));
+    let server = server_state(top.path());
+    assert!(server.volumes.create("a\"b", 1 << 20, 12).is_err());
+    let volume = server.volumes.create("disk", 1 << 20, 12).unwrap();
+    let volume = Metered::new(volume, server.meter("disk"));
     let context = RequestContext::default();
     volume
         .write(context, 0, &[1; 8192], Durability::Durable)
         .unwrap();
     volume.read(context, 0, &mut [0; 4096]).unwrap();
-    held.volumes.snapshot("disk", "one").unwrap();
-    held.meter("state@\"quoted\"\\");
-    let text = render(&held);
+    server.volumes.snapshot("disk", "one").unwrap();
+    server.meter("state@\"quoted\"\\");
+    let text = render(&server);
     let name_of = |line: &str| {
         let name = line.split(['{', ' ']).next().unwrap().to_owned();
         let parts = ["_bucket", "_sum", "_count"];
@@ -93,9 +93,9 @@ fn names_have_units_and_counters_say_so() {
 #[test]
 fn the_endpoint_answers_on_loopback_only() {
     let top = tempfile::tempdir().unwrap();
-    let held = Arc::new(held(top.path()));
-    assert!(Endpoint::start("0.0.0.0:0".parse().unwrap(), &held).is_err());
-    let endpoint = Endpoint::start("127.0.0.1:0".parse().unwrap(), &held).unwrap();
+    let server = Arc::new(server_state(top.path()));
+    assert!(Endpoint::start("0.0.0.0:0".parse().unwrap(), &server).is_err());
+    let endpoint = Endpoint::start("127.0.0.1:0".parse().unwrap(), &server).unwrap();
     let ask = |request: &str| {
         let mut stream = std::net::TcpStream::connect(endpoint.address()).unwrap();
         stream.write_all(request.as_bytes()).unwrap();

@@ -6,8 +6,8 @@
 //! its sources have changed.
 
 use super::snapshot_list::SnapshotList;
-use crate::held::Held;
 use crate::meters::Metered;
+use crate::state::ServerState;
 use format::snapshot::{Snapshot, SnapshotKind};
 use fuse::{Time, VolumeEntry, VolumeList};
 use parking_lot::Mutex;
@@ -33,7 +33,7 @@ pub enum Which {
 pub struct Disks {
     which: Which,
     snapshots: Arc<SnapshotList>,
-    held: Option<Arc<Held>>,
+    server: Option<Arc<ServerState>>,
     /// Path of the mount, which lists of holds show as the holder.
     mount: String,
     kept: Mutex<Kept>,
@@ -49,17 +49,17 @@ struct Kept {
 }
 
 impl Disks {
-    /// Shows volumes or images of the pool at the path `mount`. Volumes need `held`.
+    /// Shows volumes or images of the pool at the path `mount`. Volumes need `server`.
     pub fn new(
         which: Which,
         snapshots: Arc<SnapshotList>,
-        held: Option<Arc<Held>>,
+        server: Option<Arc<ServerState>>,
         mount: &str,
     ) -> Self {
         Self {
             which,
             snapshots,
-            held,
+            server,
             mount: mount.to_owned(),
             kept: Mutex::default(),
         }
@@ -102,10 +102,14 @@ impl Disks {
     }
 
     fn volumes(&self) -> Vec<VolumeEntry> {
-        let Some(held) = self.held.as_ref().filter(|_| self.which == Which::Volumes) else {
+        let Some(server) = self
+            .server
+            .as_ref()
+            .filter(|_| self.which == Which::Volumes)
+        else {
             return Vec::new();
         };
-        let volumes = held.volumes.list().into_iter();
+        let volumes = server.volumes.list().into_iter();
         let entry = |volume: volumes::VolumeStatus| VolumeEntry {
             id: volume.record.id,
             name: volume.record.name,
@@ -139,12 +143,12 @@ impl Disks {
     }
 
     fn open_state(&self, state: &SnapshotRoot) -> Arc<dyn Volume> {
-        match &self.held {
-            Some(held) => {
-                let kept = held
+        match &self.server {
+            Some(server) => {
+                let kept = server
                     .pool
                     .open_snapshot(state, HolderKind::Mount, &self.mount);
-                let view = held.volumes.view(state.root, String::new());
+                let view = server.volumes.view(state.root, String::new());
                 Arc::new(view.keeping(kept))
             }
             None => {
@@ -155,11 +159,11 @@ impl Disks {
     }
 
     fn open_volume(&self, id: VolumeId) -> Option<Arc<dyn Volume>> {
-        let held = self.held.as_ref()?;
-        let mut all = held.volumes.list().into_iter();
+        let server = self.server.as_ref()?;
+        let mut all = server.volumes.list().into_iter();
         let name = all.find(|volume| volume.record.id == id)?.record.name;
-        let volume = Metered::new(held.volumes.volume(&name)?, held.meter(&name));
-        Some(Arc::new(held.open_file(&name, volume)))
+        let volume = Metered::new(server.volumes.volume(&name)?, server.meter(&name));
+        Some(Arc::new(server.open_file(&name, volume)))
     }
 }
 

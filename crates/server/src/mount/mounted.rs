@@ -9,8 +9,8 @@ use super::error::MountingError;
 use super::place::mountpoint;
 use super::pool_files::{PoolFiles, Source};
 use super::snapshot_list::SnapshotList;
-use crate::held::Held;
 use crate::program::Program;
+use crate::state::ServerState;
 use archive::printable::printable;
 use format::snapshot::Snapshot;
 use fuse::{MountError, MountOptions, Session, SessionError, SessionOptions, Unmounter};
@@ -44,18 +44,18 @@ pub struct Pools {
     /// The pool, open.
     pub pool: Arc<Pool>,
     /// The server state. Without it, volumes are not shown.
-    pub held: Option<Arc<Held>>,
+    pub server: Option<Arc<ServerState>>,
     /// Cache of stored directories.
     pub directories: Arc<Directories>,
 }
 
 impl Pools {
     /// Shows everything that a server has open.
-    pub fn held(held: &Arc<Held>) -> Self {
+    pub fn server_state(server: &Arc<ServerState>) -> Self {
         Self {
-            pool: Arc::clone(&held.pool),
-            held: Some(Arc::clone(held)),
-            directories: Arc::clone(held.directories()),
+            pool: Arc::clone(&server.pool),
+            server: Some(Arc::clone(server)),
+            directories: Arc::clone(server.directories()),
         }
     }
 }
@@ -87,7 +87,7 @@ impl Mount {
         let snapshots = snapshot_list(settings.shows, pools, program);
         let files = files(settings.zone, pools, program, &snapshots, &mountpoint);
         let enforce = settings.allow_other && settings.enforce;
-        let writes = pools.held.is_some() && (enforce || !settings.allow_other);
+        let writes = pools.server.is_some() && (enforce || !settings.allow_other);
         let options = MountOptions {
             name: "quintet".to_owned(),
             read_only: !writes,
@@ -216,8 +216,8 @@ fn files(
 ) -> Arc<PoolFiles> {
     let mount = mountpoint.display().to_string();
     let disks = |which| {
-        let (snapshots, held) = (Arc::clone(snapshots), pools.held.clone());
-        Arc::new(Disks::new(which, snapshots, held, &mount))
+        let (snapshots, server) = (Arc::clone(snapshots), pools.server.clone());
+        Arc::new(Disks::new(which, snapshots, server, &mount))
     };
     let source = Source {
         snapshots: Arc::clone(snapshots),

@@ -4,7 +4,7 @@
 //! its name and changes nothing.
 
 use super::number::{number, period_s};
-use super::{SettingError, Upkeep};
+use super::{SettingError, TaskSchedule};
 use qos::{DeviceKind, Flow, Plan};
 
 /// Nanoseconds of a millisecond.
@@ -20,7 +20,7 @@ pub struct Shares {
     /// Time limit of a scrub pass, seconds. 0: no limit.
     pub scrub_within_s: u64,
     /// Settings of automatic maintenance.
-    pub upkeep: Upkeep,
+    pub schedule: TaskSchedule,
 }
 
 impl Default for Shares {
@@ -28,7 +28,7 @@ impl Default for Shares {
         Self {
             plan: Plan::default(),
             scrub_within_s: SCRUB_WITHIN_S,
-            upkeep: Upkeep::default(),
+            schedule: TaskSchedule::default(),
         }
     }
 }
@@ -72,7 +72,7 @@ impl Shares {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        if let Some(set) = self.upkeep.set(key, value) {
+        if let Some(set) = self.schedule.set(key, value) {
             return set;
         }
         let plan = &mut self.plan;
@@ -150,7 +150,7 @@ impl Shares {
                 },
             ),
         ]);
-        entries.extend(self.upkeep.entries());
+        entries.extend(self.schedule.entries());
         entries
     }
 }

@@ -8,12 +8,12 @@
 use super::background::Background;
 use crate::calendar;
 use crate::error::with_causes;
-use crate::held::{Held, TaskHost};
 use crate::interrupt::Interrupt;
 use crate::program::Program;
+use crate::state::{ServerState, TaskHost};
 use jiff::tz::TimeZone;
 use maintenance::{Advance, Defragmenter, RecordedDefrag, StepSizes, TaskStep, advance};
-use media::Asker;
+use media::IoOrigin;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,28 +30,28 @@ const RECORD_EVERY: Duration = Duration::from_secs(60);
 /// Starts the thread. A recorded run that was in progress is resumed: `take_up` restores it. When
 /// the server ends, the run is left to the next one.
 pub fn start(
-    held: &Arc<Held>,
+    server: &Arc<ServerState>,
     program: &Arc<dyn Program>,
     zone: &TimeZone,
     take_up: impl FnOnce(RecordedDefrag) -> store::Result<Defragmenter>,
 ) -> io::Result<Background> {
     let interrupt = Interrupt::of_command()?;
     let work = Work {
-        held: Arc::clone(held),
+        server: Arc::clone(server),
         program: Arc::clone(program),
         interrupt: interrupt.clone(),
         recorded: Instant::now(),
     };
-    if held.defrag.is_left_under_way() {
+    if server.defrag.is_left_under_way() {
         work.take_up(zone, take_up);
     }
-    let held = Arc::clone(held);
-    let wake = move || held.defrag.wake();
+    let server = Arc::clone(server);
+    let wake = move || server.defrag.wake();
     Background::start("defrag", interrupt, move || work.run(), wake)
 }
 
 struct Work {
-    held: Arc<Held>,
+    server: Arc<ServerState>,
     program: Arc<dyn Program>,
     interrupt: Interrupt,
     recorded: Instant,
@@ -65,7 +65,7 @@ impl Work {
         take_up: impl FnOnce(RecordedDefrag) -> store::Result<Defragmenter>,
     ) {
         let mut began = None;
-        let gone_on = self.held.defrag.resume(None, |recorded| {
+        let gone_on = self.server.defrag.resume(None, |recorded| {
             began = Some(recorded.run().began);
             take_up(recorded)
         });
@@ -84,15 +84,15 @@ impl Work {
     }
 
     fn run(mut self) {
-        let _asking = Asker::of(Origin::Defragment).begin();
-        let (held, interrupt) = (Arc::clone(&self.held), self.interrupt.clone());
-        let host = TaskHost::new(Some(&held), &interrupt);
+        let _io_origin = IoOrigin::of(Origin::Defragment).begin();
+        let (server, interrupt) = (Arc::clone(&self.server), self.interrupt.clone());
+        let host = TaskHost::new(Some(&server), &interrupt);
         while !self.interrupt.requested() {
-            if held.defrag.is_free().is_ok() {
-                held.defrag.wait(AT_REST, || self.interrupt.requested());
+            if server.defrag.is_free().is_ok() {
+                server.defrag.wait(AT_REST, || self.interrupt.requested());
                 continue;
             }
-            match advance(&mut &held.defrag, &host, SIZES) {
+            match advance(&mut &server.defrag, &host, SIZES) {
                 Ok(Advance::Stopped) => break,
                 Ok(Advance::Step(step)) => self.judge(step, &host),
                 Err(e) => self.program.warn(format_args!(
@@ -101,10 +101,10 @@ impl Work {
             }
             if self.recorded.elapsed() >= RECORD_EVERY {
                 self.recorded = Instant::now();
-                self.say(held.defrag.record());
+                self.say(server.defrag.record());
             }
         }
-        self.say(held.defrag.leave());
+        self.say(server.defrag.leave());
     }
 
     /// Acts on the result of a step.

@@ -7,8 +7,8 @@
 
 mod pace;
 
-use crate::held::Held;
 use crate::program::Program;
+use crate::state::ServerState;
 use pace::Pace;
 use std::io;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ pub struct Destager {
 
 impl Destager {
     /// Starts the thread.
-    pub fn start(held: &Arc<Held>, program: &Arc<dyn Program>) -> io::Result<Self> {
-        let volumes = Arc::clone(&held.volumes);
+    pub fn start(server: &Arc<ServerState>, program: &Arc<dyn Program>) -> io::Result<Self> {
+        let volumes = Arc::clone(&server.volumes);
         let stopping = Arc::new(AtomicBool::new(false));
         let work = Work {
-            held: Arc::clone(held),
+            server: Arc::clone(server),
             volumes: Arc::clone(&volumes),
             program: Arc::clone(program),
             stopping: Arc::clone(&stopping),
@@ -69,7 +69,7 @@ impl Drop for Destager {
 }
 
 struct Work {
-    held: Arc<Held>,
+    server: Arc<ServerState>,
     volumes: Arc<Volumes>,
     program: Arc<dyn Program>,
     stopping: Arc<AtomicBool>,
@@ -84,7 +84,7 @@ impl Work {
         let mut records = self.records();
         let mut traced = Instant::now();
         while !self.stopping.load(Relaxed) {
-            let reads = self.held.reads_asked();
+            let reads = self.server.reads_asked();
             if traced.elapsed() >= TRACE_EVERY {
                 traced = Instant::now();
                 // A lost trace costs heat data only.
@@ -110,7 +110,7 @@ impl Work {
     fn checkpoint(&mut self, mut pace: Pace) {
         let records = self.records();
         while !self.stopping.load(Relaxed) && !self.volumes.wait_while_held_back(Duration::ZERO) {
-            let bytes = pace.step_bytes(self.held.reads_asked());
+            let bytes = pace.step_bytes(self.server.reads_asked());
             let began = Instant::now();
             match self.volumes.step(bytes) {
                 Ok(Step::Working) => {
@@ -127,7 +127,7 @@ impl Work {
                 }
                 Ok(Step::Committed) => {
                     self.said = None;
-                    self.held.stuck.clear();
+                    self.server.stuck.clear();
                     let go_on = match pace.nobody_waits() {
                         true => self.records() == records,
                         false => self.volumes.wants_checkpoint(true),
@@ -156,7 +156,7 @@ impl Work {
     }
 
     fn say(&mut self, failure: &str) {
-        self.held.stuck.note(failure.to_owned());
+        self.server.stuck.note(failure.to_owned());
         if self.said.as_deref() != Some(failure) {
             self.program.warn(format_args!(
                 "what volumes wrote stays in the journal: {failure}"

@@ -7,14 +7,14 @@
 //! `maintenance::CollectSchedule` decides when a run begins.
 
 use super::background::Background;
-use crate::held::{Collection, Held, TaskHost, fold, seconds};
 use crate::interrupt::Interrupt;
 use crate::program::Program;
+use crate::state::{Collection, ServerState, TaskHost, checkpoint_all, seconds};
 use maintenance::{
-    Advance, CollectDecision, Collecting, Collector, GcPolicy, GcStage, HeldTurn, Host, PoolSpace,
+    Advance, CollectDecision, Collecting, Collector, GcPolicy, GcStage, Host, IoGrant, PoolSpace,
     StepSizes, Stopped, TaskStep, Urgency, advance,
 };
-use media::Asker;
+use media::IoOrigin;
 use qos::Flow;
 use std::io;
 use std::sync::Arc;
@@ -35,13 +35,13 @@ const DAY_S: u64 = 86_400;
 
 /// Starts the thread. When it ends, it releases delayed writers.
 pub fn start(
-    held: &Arc<Held>,
+    server: &Arc<ServerState>,
     program: &Arc<dyn Program>,
     lane: LaneOptions,
 ) -> io::Result<Background> {
     let interrupt = Interrupt::of_command()?;
     let work = Work {
-        held: Arc::clone(held),
+        server: Arc::clone(server),
         program: Arc::clone(program),
         interrupt: interrupt.clone(),
         lane,
@@ -61,7 +61,7 @@ struct Trash {
 }
 
 struct Work {
-    held: Arc<Held>,
+    server: Arc<ServerState>,
     program: Arc<dyn Program>,
     interrupt: Interrupt,
     lane: LaneOptions,
@@ -73,41 +73,44 @@ struct Work {
 
 impl Work {
     fn run(mut self) {
-        let _asking = Asker::of(Origin::Collect).begin();
+        let _io_origin = IoOrigin::of(Origin::Collect).begin();
         while !self.interrupt.requested() {
             self.look();
             self.interrupt.wait(LOOK_EVERY);
         }
-        self.held.volumes.keep_free(0);
+        self.server.volumes.keep_free(0);
     }
 
     /// Updates the back-pressure and runs gc if it is due.
     fn look(&mut self) {
-        self.held.pool.keep_reserve();
-        let upkeep = self.held.shares().upkeep;
-        if !upkeep.collects {
-            self.held.volumes.keep_free(0);
-            self.held.collecting.expect(None);
+        self.server.pool.keep_reserve();
+        let schedule = self.server.shares().schedule;
+        if !schedule.collects {
+            self.server.volumes.keep_free(0);
+            self.server.collecting.expect(None);
             return;
         }
         self.look_at_trash();
         let space = self.space();
-        let (keep_free, decision) = self.held.collecting.schedule(upkeep.limits, |schedule| {
-            (schedule.keep_free_bytes(&space), schedule.decide(&space))
-        });
-        self.held.volumes.keep_free(keep_free);
+        let (keep_free, decision) = self
+            .server
+            .collecting
+            .schedule(schedule.limits, |schedule| {
+                (schedule.keep_free_bytes(&space), schedule.decide(&space))
+            });
+        self.server.volumes.keep_free(keep_free);
         match decision {
-            CollectDecision::Wait(next) => self.held.collecting.expect(Some(next)),
+            CollectDecision::Wait(next) => self.server.collecting.expect(Some(next)),
             CollectDecision::Begin(urgency) => self.collect(urgency),
         }
     }
 
     fn space(&self) -> PoolSpace {
-        let pool = &self.held.pool;
+        let pool = &self.server.pool;
         PoolSpace {
             now_s: seconds(pool.now()),
             room: pool.room(),
-            journal_bytes: self.held.volumes.journal_usage().bytes_max,
+            journal_bytes: self.server.volumes.journal_usage().bytes_max,
             stored_bytes: pool.record().stored_bytes,
             trashed_s: self.trash.since_s,
             trash_over_bytes: self.trash.over_bytes,
@@ -122,10 +125,10 @@ impl Work {
             return;
         }
         self.looked = Some(Instant::now());
-        let Ok((forgotten, containers)) = self.held.pool.trash() else {
+        let Ok((forgotten, containers)) = self.server.pool.trash() else {
             return;
         };
-        let (now, ahead) = (self.held.pool.now(), self.held.collecting.ahead());
+        let (now, ahead) = (self.server.pool.now(), self.server.collecting.ahead());
         // Entries with a time in the future that no run has seen count as due, so that a run sees
         // them soon.
         let since_s = |since: &Discarded| since.reckoned(now, ahead).map_or(0, seconds);
@@ -143,12 +146,12 @@ impl Work {
     }
 
     fn collect(&mut self, urgency: Urgency) {
-        let held = Arc::clone(&self.held);
-        let Some(collection) = held.collecting.begin_by_itself(urgency) else {
+        let server = Arc::clone(&self.server);
+        let Some(collection) = server.collecting.begin_by_itself(urgency) else {
             return;
         };
         let ran = self.run_once(&collection, urgency);
-        held.device.finish_within(Flow::Collect, 0, Duration::MAX);
+        server.device.finish_within(Flow::Collect, 0, Duration::MAX);
         let is_complete = matches!(ran, Ok(true));
         collection.end(is_complete);
         self.looked = None;
@@ -162,10 +165,10 @@ impl Work {
     /// Makes one run. Returns false if it was stopped.
     fn run_once(&self, collection: &Collection<'_>, urgency: Urgency) -> Result<bool, StoreError> {
         if urgency == Urgency::Full {
-            fold(&self.held.volumes, &self.interrupt);
+            checkpoint_all(&self.server.volumes, &self.interrupt);
         }
-        let pool = &self.held.pool;
-        let ahead = self.held.collecting.ahead();
+        let pool = &self.server.pool;
+        let ahead = self.server.collecting.ahead();
         let policy = GcPolicy::of_server(urgency, self.copy_room(urgency), ahead);
         let mut collector = Collector::new(pool, policy, self.lane)?;
         match self.steps(collection, urgency, &mut collector) {
@@ -197,9 +200,11 @@ impl Work {
         loop {
             if urgency > Urgency::WhenIdle {
                 // Asks for the largest share that maintenance may have.
-                let stored = self.held.pool.record().stored_bytes.max(1 << 30);
+                let stored = self.server.pool.record().stored_bytes.max(1 << 30);
                 let soon = Duration::from_millis(1);
-                self.held.device.finish_within(Flow::Collect, stored, soon);
+                self.server
+                    .device
+                    .finish_within(Flow::Collect, stored, soon);
             }
             // Writers may have used the space since the run was planned.
             if collector.stage() == GcStage::Copying && self.copy_room(urgency) == Some(0) {
@@ -207,8 +212,8 @@ impl Work {
             }
             let mut task = Collecting {
                 collector,
-                pool: &self.held.pool,
-                volumes: Some(&self.held.volumes),
+                pool: &self.server.pool,
+                volumes: Some(&self.server.volumes),
             };
             let advanced = advance(&mut task, &host, sizes)?;
             collection.tell(collector.stage(), collector.counts());
@@ -223,20 +228,20 @@ impl Work {
     /// Returns true if the run must end. A run that is not urgent also ends when an urgent one is
     /// needed.
     fn is_to_stop(&self, collection: &Collection<'_>, urgency: Urgency) -> bool {
-        let upkeep = self.held.shares().upkeep;
-        if self.interrupt.requested() || !upkeep.collects || collection.is_to_end() {
+        let schedule = self.server.shares().schedule;
+        if self.interrupt.requested() || !schedule.collects || collection.is_to_end() {
             return true;
         }
         let space = self.space();
         let pressure = |s: &maintenance::CollectSchedule| s.pressure(&space);
-        let pressed = self.held.collecting.schedule(upkeep.limits, pressure);
+        let pressed = self.server.collecting.schedule(schedule.limits, pressure);
         urgency == Urgency::WhenIdle && pressed.is_some()
     }
 
     /// Returns how many bytes copies may use now. `None` if it is unknown.
     fn copy_room(&self, urgency: Urgency) -> Option<u64> {
-        let limits = self.held.shares().upkeep.limits;
-        limits.copy_room(&self.held.pool, &self.held.volumes, urgency)
+        let limits = self.server.shares().schedule.limits;
+        limits.copy_room(&self.server.pool, &self.server.volumes, urgency)
     }
 
     fn say(&mut self, failure: String) {
@@ -265,15 +270,15 @@ impl Host for Beside<'_> {
         self.work.is_to_stop(self.collection, self.urgency)
     }
 
-    fn turn(&self, flow: Flow, bytes: u64) -> Result<Option<Box<dyn HeldTurn + '_>>, Stopped> {
-        let mut turn = self.work.held.device.ask(flow, bytes);
+    fn grant(&self, flow: Flow, bytes: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped> {
+        let mut grant = self.work.server.device.ask(flow, bytes);
         loop {
-            let is_there = turn.wait(LOOK_EVERY);
+            let is_there = grant.wait(LOOK_EVERY);
             if self.is_to_stop() {
                 return Err(Stopped);
             }
             if is_there {
-                return Ok(Some(Box::new(turn)));
+                return Ok(Some(Box::new(grant)));
             }
         }
     }

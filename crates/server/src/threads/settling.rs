@@ -4,8 +4,8 @@
 //! Invariant: on success, the journal has nothing to replay. On failure, the journal keeps the
 //! writes.
 
-use crate::held::Held;
 use crate::program::Program;
+use crate::state::ServerState;
 use crate::systemd::Notifier;
 use std::sync::Arc;
 use store::StoreError;
@@ -30,11 +30,11 @@ pub enum SettleError {
 
 /// Flushes, makes the last checkpoint and closes the journal.
 pub fn settle(
-    held: &Held,
+    server: &ServerState,
     notifier: &Notifier,
     program: &Arc<dyn Program>,
 ) -> Result<(), SettleError> {
-    let volumes = &held.volumes;
+    let volumes = &server.volumes;
     // A lost trace costs heat data only.
     let _ = volumes.store_trace();
     volumes.flush().map_err(SettleError::Flush)?;

@@ -12,15 +12,15 @@
 //! ```
 
 use super::background::Background;
-use crate::held::{Held, TaskHost, seconds};
 use crate::interrupt::Interrupt;
 use crate::program::Program;
 use crate::scrub_notes::{ScrubNotes, unread_words};
-use device::StepTurn;
+use crate::state::{ServerState, TaskHost, seconds};
+use device::StepGrant;
 use maintenance::{
     Access, Advance, MaintenanceTask, ScrubStatus, StepSizes, TaskStep, Unread, advance,
 };
-use media::Asker;
+use media::IoOrigin;
 use qos::Flow;
 use std::io;
 use std::ops::ControlFlow;
@@ -49,13 +49,13 @@ const NAMES_MAX: usize = 20;
 
 /// Starts the thread. A pass that was in progress is resumed.
 pub fn start(
-    held: &Arc<Held>,
+    server: &Arc<ServerState>,
     program: &Arc<dyn Program>,
     lane: LaneOptions,
 ) -> io::Result<Background> {
     let interrupt = Interrupt::of_command()?;
     let work = Work {
-        held: Arc::clone(held),
+        server: Arc::clone(server),
         program: Arc::clone(program),
         interrupt: interrupt.clone(),
         lane,
@@ -67,13 +67,13 @@ pub fn start(
         said: None,
         put_back: 0,
     };
-    let held = Arc::clone(held);
-    let wake = move || held.scrub.wake();
+    let server = Arc::clone(server);
+    let wake = move || server.scrub.wake();
     Background::start("scrub", interrupt, move || work.run(), wake)
 }
 
 struct Work {
-    held: Arc<Held>,
+    server: Arc<ServerState>,
     program: Arc<dyn Program>,
     interrupt: Interrupt,
     lane: LaneOptions,
@@ -107,7 +107,7 @@ impl MaintenanceTask for Work {
         access: Access,
     ) -> Result<TaskStep<Unread>, StoreError> {
         let (step, found) = {
-            let mut scrubber = self.held.scrub.scrubber();
+            let mut scrubber = self.server.scrub.scrubber();
             let step = scrubber.step_with(now_ns, budget_bytes, access);
             (step, scrubber.take_findings())
         };
@@ -122,15 +122,15 @@ impl MaintenanceTask for Work {
 
 impl Work {
     fn run(mut self) {
-        let _asking = Asker::of(Origin::Scrub).begin();
-        let (held, interrupt) = (Arc::clone(&self.held), self.interrupt.clone());
-        let host = TaskHost::new(Some(&held), &interrupt);
-        if self.held.scrub.scrubber().is_under_way() {
-            self.say_failure(self.held.scrub.start(None).err().map(|e| e.to_string()));
+        let _io_origin = IoOrigin::of(Origin::Scrub).begin();
+        let (server, interrupt) = (Arc::clone(&self.server), self.interrupt.clone());
+        let host = TaskHost::new(Some(&server), &interrupt);
+        if self.server.scrub.scrubber().is_under_way() {
+            self.say_failure(self.server.scrub.start(None).err().map(|e| e.to_string()));
         }
         while !self.interrupt.requested() {
             self.put_back();
-            if !self.held.scrub.scrubber().is_running() {
+            if !self.server.scrub.scrubber().is_running() {
                 self.settle(true);
                 self.begin_if_due();
                 continue;
@@ -155,7 +155,7 @@ impl Work {
 
     /// Writes containers back that parity restored for readers, and reports their number.
     fn put_back(&mut self) {
-        let pool = &self.held.pool;
+        let pool = &self.server.pool;
         pool.put_back_restored();
         let restored = pool.restored_for_readers();
         if restored > self.put_back {
@@ -170,10 +170,10 @@ impl Work {
 
     /// Begins a pass if one is due. Otherwise waits.
     fn begin_if_due(&mut self) {
-        let shares = self.held.shares();
-        let (pool, scrub) = (&self.held.pool, &self.held.scrub);
+        let shares = self.server.shares();
+        let (pool, scrub) = (&self.server.pool, &self.server.scrub);
         let due_s = scrub.due_s(pool.now(), pool.config().created, shares.scrub_within_s);
-        let due_s = due_s.filter(|_| shares.upkeep.scrubs).unwrap_or(u64::MAX);
+        let due_s = due_s.filter(|_| shares.schedule.scrubs).unwrap_or(u64::MAX);
         let left_s = due_s.saturating_sub(seconds(pool.now()));
         if left_s > 0 {
             let rest = AT_REST.min(Duration::from_secs(left_s));
@@ -215,29 +215,29 @@ impl Work {
 
     /// Tells the device how much work is left, and how soon it should be done.
     fn hurry(&mut self) {
-        let within_s = self.held.shares().scrub_within_s;
+        let within_s = self.server.shares().scrub_within_s;
         if self.hurried.elapsed() < HURRY_EVERY {
             return;
         }
         self.hurried = Instant::now();
         let ScrubStatus {
             pass, stored_bytes, ..
-        } = self.held.scrub.status();
+        } = self.server.scrub.status();
         let done = pass.read_bytes.saturating_add(pass.cached_bytes);
         let (left, within) = match within_s {
             // Without a time limit, no work is due.
             0 => (0, Duration::MAX),
             _ => (
                 stored_bytes.saturating_sub(done),
-                time_left(self.held.pool.now(), pass.began, within_s),
+                time_left(self.server.pool.now(), pass.began, within_s),
             ),
         };
-        self.held.device.finish_within(Flow::Scrub, left, within);
+        self.server.device.finish_within(Flow::Scrub, left, within);
     }
 
     fn record(&mut self) {
         self.recorded = Instant::now();
-        let recorded = self.held.scrub.scrubber().record();
+        let recorded = self.server.scrub.scrubber().record();
         self.say_failure(recorded.err().map(|e| e.to_string()));
     }
 
@@ -260,7 +260,7 @@ impl Work {
             return;
         }
         // The server is ending. The damage was reported, and the next scrub finds it again.
-        let Ok(pool) = self.held.for_writing(&self.interrupt, || ()) else {
+        let Ok(pool) = self.server.for_writing(&self.interrupt, || ()) else {
             return;
         };
         let noted = self.findings.note(&pool, self.lane);
@@ -269,17 +269,17 @@ impl Work {
     }
 
     /// Repairs damaged chunks, old and new, from the replica if there is one.
-    fn mend(&mut self) {
-        let pool = &self.held.pool;
-        let replica = self.held.scrub.take_replica();
+    fn repair(&mut self) {
+        let pool = &self.server.pool;
+        let replica = self.server.scrub.take_replica();
         let Some(replica) = replica.filter(|_| pool.reader().knows_damage()) else {
             return;
         };
-        let Ok(turn) = self.held.for_writing(&self.interrupt, || ()) else {
+        let Ok(grant) = self.server.for_writing(&self.interrupt, || ()) else {
             return;
         };
-        let (held, interrupt) = (&self.held, &self.interrupt);
-        let mut at_device: Option<(StepTurn<'_>, Instant)> = None;
+        let (server, interrupt) = (&self.server, &self.interrupt);
+        let mut at_device: Option<(StepGrant<'_>, Instant)> = None;
         let mut between = || {
             if at_device
                 .as_ref()
@@ -288,12 +288,12 @@ impl Work {
                 return;
             }
             at_device = None;
-            let turn = held.turn(Flow::Scrub, SIZES.turn_bytes, interrupt);
-            at_device = turn.ok().map(|turn| (turn, Instant::now()));
+            let grant = server.grant(Flow::Scrub, SIZES.grant_bytes, interrupt);
+            at_device = grant.ok().map(|grant| (grant, Instant::now()));
         };
         let repaired = self
             .program
-            .repair(&replica, &turn, self.lane, interrupt, &mut between);
+            .repair(&replica, &grant, self.lane, interrupt, &mut between);
         drop(at_device);
         if !self.interrupt.requested() {
             self.say_failure(repaired.err());
@@ -303,7 +303,7 @@ impl Work {
     /// Ends a pass: records damage, repairs, and reports the affected files and images.
     fn finish(&mut self) {
         self.settle(true);
-        self.mend();
+        self.repair();
         let findings = std::mem::take(&mut self.findings);
         self.unnoted_since = None;
         if findings.damaged == 0 {
@@ -330,8 +330,8 @@ impl Work {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         };
-        let report = self.held.pool.check(CheckDepth::Structure, go_on)?;
-        let (snapshots, _) = self.held.pool.snapshots_readable()?;
+        let report = self.server.pool.check(CheckDepth::Structure, go_on)?;
+        let (snapshots, _) = self.server.pool.snapshots_readable()?;
         let name = |affected: &store::Affected| {
             let snapshot = snapshots.iter().find(|s| s.id == affected.snapshot);
             let of = snapshot.map_or("a volume", |s| s.name.as_str());

@@ -3,7 +3,7 @@
 //! Invariant: it reports only while it can make the list of exports, which every new client needs
 //! first. A deadlock there stops the reports.
 
-use crate::exports::HeldExports;
+use crate::exports::ServerExports;
 use crate::systemd::Notifier;
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Watchdog {
     pub fn start(
         notifier: &Arc<Notifier>,
         interval: Duration,
-        exports: Arc<HeldExports>,
+        exports: Arc<ServerExports>,
     ) -> io::Result<Self> {
         let notifier = Arc::clone(notifier);
         let (stop, stopped) = mpsc::channel();

@@ -14,7 +14,7 @@
 
 use super::held::{HeldCounts, HeldRoots};
 use super::purge::is_unheld;
-use super::unfolded::{Needed, OpenVolumes};
+use super::unapplied::{Needed, OpenVolumes};
 use super::{GcStep, SnapshotExpiry, invalid};
 use crate::pool::Pool;
 use crate::space::{LiveMap, MarkCounts, Marking, Sources};
@@ -96,7 +96,7 @@ impl Mark {
             Some(volumes) if !std::ptr::eq(volumes.pool(), pool) => {
                 return Err(invalid("the volumes are of another pool"));
             }
-            Some(volumes) => volumes.visit_unfolded(&mut marking)?,
+            Some(volumes) => volumes.visit_unapplied(&mut marking)?,
             // Their journal is unknown, so the estimate ignores it.
             None if estimate.is_some() => {}
             None if pool.has_open_volumes() || !pool.volumes()?.is_empty() => {

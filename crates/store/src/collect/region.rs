@@ -201,7 +201,7 @@ impl LookedRegion {
             }
             // Another copy may be sound, although it was not the one to keep.
             Found::Failed(e) if e.is_corruption() => {
-                pool.chunks().set_aside(of.place);
+                pool.chunks().put_in_quarantine(of.place);
                 for (name, _) in of.wanted_chunks() {
                     copy_found(pool, lane, &of, &name)?;
                 }

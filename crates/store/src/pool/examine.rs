@@ -7,7 +7,7 @@ use super::{Pool, SpaceCounts};
 use crate::check::{CheckDepth, CheckProgress, CheckReport, Checked};
 use crate::space::{LiveMap, Marking, Sources, Unfollowed, mark_snapshots};
 use chunk_store::Result;
-use chunk_store::catalog::{read_set_aside, visit};
+use chunk_store::catalog::{read_quarantine, visit};
 use chunk_store::container::RegionPlace;
 use format::snapshot::Snapshot;
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ impl Pool {
         let volumes_count = volumes.len() as u64;
         snapshots.extend(volumes);
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
-        let noted = match read_set_aside(record.catalog, &mut load) {
+        let noted = match read_quarantine(record.catalog, &mut load) {
             // Reported with the damage of the catalog.
             Err(e) if e.is_corruption() => BTreeSet::new(),
             other => other?,
@@ -67,7 +67,7 @@ impl Pool {
     }
 
     /// Returns the regions and containers in quarantine: damaged when they were last read.
-    pub fn set_aside(&self) -> Vec<RegionPlace> {
+    pub fn quarantined(&self) -> Vec<RegionPlace> {
         self.chunks.quarantine.places().into_iter().collect()
     }
 

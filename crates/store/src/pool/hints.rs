@@ -16,7 +16,7 @@
 use super::Pool;
 use super::records::RecordSlots;
 use chunk_store::Result;
-use chunk_store::catalog::read_set_aside;
+use chunk_store::catalog::read_quarantine;
 use chunk_store::container::RegionPlace;
 use format::damage_hints::{
     DAMAGE_HINTS_BYTES_MAX, DamageHintsRecord, PLACES_MAX, RESTORABLE_SECTOR,
@@ -227,7 +227,7 @@ impl Pool {
             }
             let is_damaged = is_known || self.is_hint_right(place);
             match is_damaged {
-                true => self.chunks.set_aside(place),
+                true => self.chunks.put_in_quarantine(place),
                 false => {
                     settled.insert(place);
                 }
@@ -244,7 +244,7 @@ impl Pool {
         let whole = RegionPlace::whole(container);
         if self.hints.settle(&BTreeSet::from([restorable(container)])) && self.is_hint_right(whole)
         {
-            self.chunks.set_aside(whole);
+            self.chunks.put_in_quarantine(whole);
         }
     }
 
@@ -291,7 +291,7 @@ impl Pool {
         if self.hints.places().is_empty() {
             return Ok(());
         }
-        let noted = read_set_aside(catalog, &mut |f: &Fingerprint| self.reader.map_node(f))?;
+        let noted = read_quarantine(catalog, &mut |f: &Fingerprint| self.reader.map_node(f))?;
         self.hints.settle(&noted);
         Ok(())
     }

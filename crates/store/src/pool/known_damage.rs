@@ -5,7 +5,7 @@
 
 use super::{Pool, Purpose};
 use crate::write_path::LaneOptions;
-use chunk_store::catalog::{harmless_edits, read_harmless, read_set_aside};
+use chunk_store::catalog::{harmless_edits, read_harmless, read_quarantine};
 use chunk_store::chunk_map::Near;
 use chunk_store::container::RegionPlace;
 use chunk_store::{Result, StoreError};
@@ -40,7 +40,7 @@ impl Pool {
             Err(e) if e.is_corruption() => BTreeSet::new(),
             harmless => harmless?,
         };
-        for place in self.set_aside() {
+        for place in self.quarantined() {
             if self.inventory_of(place.container)?.is_none() {
                 // It was deleted, or no commit ever needed it.
                 continue;
@@ -60,7 +60,7 @@ impl Pool {
     pub(super) fn note_harmless(&self) -> Result<()> {
         let catalog = self.record().catalog;
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
-        let noted = read_set_aside(catalog, &mut load)?;
+        let noted = read_quarantine(catalog, &mut load)?;
         let harmless = read_harmless(catalog, &mut load)?;
         let news: Vec<_> = noted.difference(&harmless).copied().collect();
         if news.is_empty() {

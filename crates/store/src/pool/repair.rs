@@ -20,7 +20,7 @@ pub struct Repair {
     /// State before the repair.
     pub found: CheckReport,
     /// Number of regions and containers put into quarantine.
-    pub set_aside: u64,
+    pub quarantined: u64,
     /// Number of places taken out of quarantine.
     pub taken_back: u64,
     /// Number of containers that parity restored and that were stored again.
@@ -60,7 +60,7 @@ impl Pool {
             return Ok(Repair {
                 remaining: found.clone(),
                 found,
-                set_aside: 0,
+                quarantined: 0,
                 taken_back: 0,
                 restored: 0,
                 salvaged: WriteCounts::default(),
@@ -68,14 +68,15 @@ impl Pool {
         }
         let quarantine = &self.chunks.quarantine;
         verified.iter().for_each(|place| quarantine.release(*place));
-        bad.iter().for_each(|place| self.chunks.set_aside(*place));
+        bad.iter()
+            .for_each(|place| self.chunks.put_in_quarantine(*place));
         let mut session = self.begin_for(super::Purpose::Snapshots, options)?;
         for place in bad.iter().filter(|place| place.is_whole()) {
             self.salvage(*place, &mut session)?;
         }
         let salvaged = session.seal_data()?;
         self.commit(session, &[], &[])?;
-        let (set_aside, taken_back) = (bad.len() as u64, verified.len() as u64);
+        let (quarantined, taken_back) = (bad.len() as u64, verified.len() as u64);
         let remaining = self.look_again()?;
         if remaining.is_sound() {
             self.note_harmless()?;
@@ -83,7 +84,7 @@ impl Pool {
         Ok(Repair {
             remaining,
             found,
-            set_aside,
+            quarantined,
             taken_back,
             restored,
             salvaged,

@@ -14,7 +14,7 @@ use super::Pool;
 use crate::check::Checked;
 use crate::write_path::{LaneOptions, WriteCounts};
 use chunk_store::catalog::{
-    InventoryEntry, inventory_key, parse_inventory, set_aside_key, visit_readable,
+    InventoryEntry, inventory_key, parse_inventory, quarantine_key, visit_readable,
 };
 use chunk_store::chunk_map::Near;
 use chunk_store::container::{Ahead, Copies, RegionPlace};
@@ -223,7 +223,7 @@ impl Pool {
         if !trouble.is_empty() && self.inventory_of(id)?.is_some() {
             let place = RegionPlace::whole(id);
             let why = trouble.join("; ");
-            let damaged = self.set_aside_damaged(place, why, &[])?;
+            let damaged = self.quarantine_damaged(place, why, &[])?;
             verification.damaged.push(damaged);
         }
         if verification.is_done() {
@@ -298,7 +298,7 @@ impl Pool {
                             }
                             verification.damaged.push(restored);
                         } else {
-                            let damaged = self.set_aside_damaged(place, why, chunks)?;
+                            let damaged = self.quarantine_damaged(place, why, chunks)?;
                             verification.damaged.push(damaged);
                             verification.is_sound = false;
                         }
@@ -325,11 +325,11 @@ impl Pool {
     /// Takes a place out of quarantine. Returns true if it was in it.
     fn take_back(&self, place: RegionPlace) -> bool {
         let quarantine = &self.chunks.quarantine;
-        let was_set_aside = quarantine.names(place);
-        if was_set_aside {
+        let was_in_quarantine = quarantine.names(place);
+        if was_in_quarantine {
             quarantine.release(place);
         }
-        was_set_aside
+        was_in_quarantine
     }
 
     /// Returns why a region is damaged, or `None` if it has the chunks of its directory.
@@ -375,18 +375,18 @@ impl Pool {
         }
     }
 
-    fn set_aside_damaged(
+    fn quarantine_damaged(
         &self,
         place: RegionPlace,
         why: String,
         chunks: &[(Fingerprint, u32)],
     ) -> Result<Damaged> {
-        let is_known = match self.has_key(self.record().catalog, &set_aside_key(place)) {
+        let is_known = match self.has_key(self.record().catalog, &quarantine_key(place)) {
             // Reading the damaged container of the catalog reports that damage.
             Err(e) if e.is_corruption() => false,
             is_known => is_known?,
         };
-        self.chunks.set_aside(place);
+        self.chunks.put_in_quarantine(place);
         let mut near = Near::default();
         let mut chunks_elsewhere = 0;
         for (fingerprint, _) in chunks {
@@ -418,7 +418,7 @@ impl Pool {
         match self.containers.region(place.region, sectors) {
             Ok(region) => Ok(region.chunks.iter().any(|(f, _, _)| f == fingerprint)),
             Err(e) if e.is_corruption() => {
-                self.chunks.set_aside(place.region);
+                self.chunks.put_in_quarantine(place.region);
                 Ok(false)
             }
             Err(e) => Err(e),

@@ -15,7 +15,7 @@ use chunk_store::superblock::{Notes, heal_root, newest_root};
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use chunking::Compression;
 use format::snapshot::Snapshot;
-use media::{Asker, Barrier, Need};
+use media::{Barrier, IoOrigin, Need};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use units::{Generation, SnapshotId};
@@ -221,8 +221,8 @@ impl Pool {
         self.put_back_restored();
         let _committing = self.committing.lock();
         // Checkpoints wait for this commit, so it must not wait for I/O grants of maintenance.
-        let is_maintenance = Asker::current().origin.is_maintenance();
-        let _asking = is_maintenance.then(|| Asker::UNKNOWN.begin());
+        let is_maintenance = IoOrigin::current().origin.is_maintenance();
+        let _io_origin = is_maintenance.then(|| IoOrigin::UNKNOWN.begin());
         if self.head().uncertain {
             self.catch_up()?;
         }

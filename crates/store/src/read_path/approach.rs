@@ -14,7 +14,7 @@
 
 use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
-use super::flights::Boarding;
+use super::single_flight::Boarding;
 use chunk_store::chunk_map::ChunkPlace;
 use chunk_store::container::{Copies, PART_BYTES_MAX, ReadBy, RegionPlace};
 use chunk_store::{Result, StoreError};
@@ -205,7 +205,7 @@ impl Reader {
         };
         match self.at_proven_place(errand, place) {
             Err(first) if first.is_corruption() => {
-                self.chunks.set_aside(place.region);
+                self.chunks.put_in_quarantine(place.region);
                 let others = self.chunks.all_places(fingerprint)?;
                 let found = others
                     .into_iter()
@@ -244,7 +244,7 @@ impl Reader {
             if !errand.approach.shares {
                 break None;
             }
-            match self.flights.board(place) {
+            match self.single_flight.board(place) {
                 Boarding::Lead(leader) => break Some(leader),
                 Boarding::Shared(region) => {
                     let chunk = ChunkRef::within(&region, fingerprint);
@@ -265,10 +265,10 @@ impl Reader {
         }
         count(&self.region_reads);
         let only = errand.keep.takes_one().then_some(fingerprint);
-        let told = self.told.get();
+        let reported = self.reported.get();
         let mut by = ReadBy {
             copies: errand.approach.copies,
-            asks: told.is_some(),
+            asks: reported.is_some(),
             is_from_device: false,
         };
         let containers = &self.containers;
@@ -281,7 +281,7 @@ impl Reader {
         if let Some(chunk) = &chunk {
             // All stored bytes were verified, and the region has the expected chunk. Bytes from the
             // system's page cache prove nothing about the device.
-            if let Some(duet) = told.filter(|_| by.is_from_device) {
+            if let Some(duet) = reported.filter(|_| by.is_from_device) {
                 duet.record(&page_of(place), Events::ADDED);
             }
             // Decoding a long region again for its next chunk would cost more than its memory.

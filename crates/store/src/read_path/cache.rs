@@ -9,7 +9,7 @@
 
 use chunk_store::chunk_map::{FingerprintMap, PASSING_SHARE};
 use chunk_store::container::Region;
-use media::Asker;
+use media::IoOrigin;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -204,7 +204,7 @@ impl ReadCache {
 
     pub fn get(&self, fingerprint: &Fingerprint) -> Option<ChunkRef> {
         let chunk = self.shard(fingerprint).get(fingerprint).cloned()?;
-        if !Asker::current().origin.is_maintenance() {
+        if !IoOrigin::current().origin.is_maintenance() {
             chunk.region.used.store(true, Ordering::Relaxed);
         }
         Some(chunk)
@@ -229,7 +229,7 @@ impl ReadCache {
         // Evict before inserting: if all other regions are in use, the new one would be evicted
         // first.
         let bytes = cached.bytes();
-        let is_passing = Asker::current().origin.is_maintenance();
+        let is_passing = IoOrigin::current().origin.is_maintenance();
         let passing_max = match is_passing {
             true => (self.bytes_max / PASSING_SHARE).saturating_sub(bytes),
             false => self.bytes_max / PASSING_SHARE,
@@ -272,7 +272,7 @@ impl ReadCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use media::Asker;
+    use media::IoOrigin;
     use units::Origin;
 
     fn region(n: u8) -> (Fingerprint, Arc<DecodedRegion>) {
@@ -312,13 +312,13 @@ mod tests {
         const FIRST_OF_TASKS: u8 = 100;
         let cache = ReadCache::new(8 * (1000 + CHUNK_OVERHEAD));
         {
-            let _task = Asker::of(Origin::Scrub).begin();
+            let _task = IoOrigin::of(Origin::Scrub).begin();
             (FIRST_OF_TASKS..FIRST_OF_TASKS + 8).for_each(|n| drop(cache.insert(region(n).1)));
             assert!(has(&cache, FIRST_OF_TASKS), "nobody else needs the memory");
         }
         (1..=6).for_each(|n| drop(cache.insert(region(n).1)));
         for task in [Origin::Collect, Origin::Replication] {
-            let _task = Asker::of(task).begin();
+            let _task = IoOrigin::of(task).begin();
             for n in FIRST_OF_TASKS + 8..=u8::MAX {
                 cache.insert(region(n).1);
                 assert!(has(&cache, n), "it was read for somebody");
@@ -333,7 +333,7 @@ mod tests {
         assert!(cache.memory_bytes() <= 8 * (1000 + CHUNK_OVERHEAD));
         // A region that a task has read and a client uses counts as the client's.
         assert!(has(&cache, u8::MAX));
-        let _task = Asker::of(Origin::Collect).begin();
+        let _task = IoOrigin::of(Origin::Collect).begin();
         (FIRST_OF_TASKS..FIRST_OF_TASKS + 20).for_each(|n| drop(cache.insert(region(n).1)));
         assert!(has(&cache, u8::MAX) && has(&cache, FIRST_OF_TASKS + 19));
     }

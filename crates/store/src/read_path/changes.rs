@@ -108,8 +108,8 @@ impl<'a> Telling<'a> {
                     len_bytes,
                     changed,
                 };
-                let told = run.replace(next);
-                told.map_or(ControlFlow::Continue(()), &mut self.visit)
+                let reported = run.replace(next);
+                reported.map_or(ControlFlow::Continue(()), &mut self.visit)
             }
         }
     }

@@ -8,7 +8,7 @@
 use super::lane::Lane;
 use crate::read_path::{Reader, node_error};
 use chunk_store::Result;
-use chunk_store::recipe::{ChunkRun, fold, hole};
+use chunk_store::recipe::{ChunkRun, apply, hole};
 use format::recipe::{ObjectRoot, RecipeNode};
 use std::collections::HashMap;
 use units::Fingerprint;
@@ -55,7 +55,7 @@ impl GrowingObject {
             }
             Ok(fingerprint)
         };
-        self.root = fold(&self.root, self.len, runs, &mut load, &mut store)?;
+        self.root = apply(&self.root, self.len, runs, &mut load, &mut store)?;
         self.unread.extend(stored);
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::lane::{Lane, LaneOptions};
 use super::session_state::{Counters, Shared};
 use crate::read_path::{Reader, node_error};
 use chunk_store::catalog::{
-    Edit, InventoryEntry, apply, inventory_key, read_set_aside, set_aside_edits,
+    Edit, InventoryEntry, apply, inventory_key, quarantine_edits, read_quarantine,
 };
 use chunk_store::chunk_map::ChunkMap;
 use chunk_store::superblock::{MasterKey, commit_root};
@@ -290,10 +290,10 @@ impl WriteSession {
     /// that it verified. An unreadable record stays as it is: it must not prevent a backup.
     fn damage_edits(&self, catalog: Option<Fingerprint>) -> Result<Vec<Edit>> {
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
-        match read_set_aside(catalog, &mut load) {
+        match read_quarantine(catalog, &mut load) {
             Ok(noted) => {
                 let wanted = self.shared.chunks.quarantine.places();
-                Ok(set_aside_edits(&noted, &wanted))
+                Ok(quarantine_edits(&noted, &wanted))
             }
             Err(e) if e.is_corruption() => Ok(Vec::new()),
             Err(e) => Err(e),

@@ -31,14 +31,14 @@ fn try_heal(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Resu
     // The next reader must find exactly the damage that the repair reports as remaining.
     let left = open(1, OpenMode::Read)?;
     let found = check(&left)?;
-    let (told, there) = (&repair.remaining.affected, &found.affected);
-    if told != there || repair.remaining.is_sound() != found.is_sound() {
+    let (reported, there) = (&repair.remaining.affected, &found.affected);
+    if reported != there || repair.remaining.is_sound() != found.is_sound() {
         return Err(format!(
             "repair leaves {:?}, check finds {found:?}",
             repair.remaining
         ));
     }
-    if repair.found.is_sound() && repair.set_aside > 0 {
+    if repair.found.is_sound() && repair.quarantined > 0 {
         return Err("sets sound regions aside".to_owned());
     }
     // Every second time the process that repaired continues: neither memory nor index may be

@@ -195,26 +195,26 @@ pub fn judge(expect: Expect, seen: &Seen, newest: &[usize], later: bool) -> Vec<
         return wrong;
     }
     want(seen.refused.is_none(), "does not open");
-    let told = !seen.reports.is_empty();
+    let reported = !seen.reports.is_empty();
     match expect {
-        Healed if later => want(!told, "was not healed"),
+        Healed if later => want(!reported, "was not healed"),
         Noted => {
-            want(!told, "looks like damage");
+            want(!reported, "looks like damage");
             want(
                 later == seen.hints.is_empty(),
                 "is noted until it is healed",
             );
         }
-        Healed | Reported | Loses => want(told, "is not detected"),
-        LosesCommit | LosesCommits => want(told || later, "is not detected"),
+        Healed | Reported | Loses => want(reported, "is not detected"),
+        LosesCommit | LosesCommits => want(reported || later, "is not detected"),
         Harmless(_) | Refused(_) => {}
     }
     match expect {
         LosesCommits => {
             let all = newest.iter().all(|n| seen.unlisted.contains(n));
             want(all, "loses no commit");
-            let told = later || !seen.lost_commits.is_empty();
-            want(told, "the lost commits are not told");
+            let reported = later || !seen.lost_commits.is_empty();
+            want(reported, "the lost commits are not told");
         }
         LosesCommit => {
             want(

@@ -11,7 +11,7 @@ use super::super::checkpointer::{Checkpointer, Step};
 use super::super::direct::DirectLanes;
 use super::super::levels::Levels;
 use super::super::room::Room;
-use super::restraint::Restraint;
+use super::waits::WriterWaits;
 use media::Need;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,7 +29,7 @@ pub(crate) struct Admission {
     levels: Arc<Levels>,
     room: Arc<Room>,
     direct: Arc<DirectLanes>,
-    restraint: Arc<Restraint>,
+    waits: Arc<WriterWaits>,
     checkpointer: Arc<Checkpointer>,
     /// Bytes of the last check that are not handed out yet.
     left_bytes: AtomicU64,
@@ -41,7 +41,7 @@ impl Admission {
         levels: Arc<Levels>,
         room: Arc<Room>,
         direct: Arc<DirectLanes>,
-        restraint: Arc<Restraint>,
+        waits: Arc<WriterWaits>,
         checkpointer: Arc<Checkpointer>,
     ) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Admission {
             levels,
             room,
             direct,
-            restraint,
+            waits,
             checkpointer,
             left_bytes: AtomicU64::new(0),
         }
@@ -69,7 +69,7 @@ impl Admission {
         }
         // The thread that frees space decides whether waiting helps. Without it, the journal would
         // take writes that cannot be applied and that block trims.
-        self.restraint.hold_back();
+        self.waits.hold_back();
         if self.finds_room(bytes) {
             return Ok(());
         }
@@ -79,8 +79,9 @@ impl Admission {
             .pool
             .reserved()
             .is_some_and(|r| r.free_bytes >= self.room.owed_bytes());
-        let is_foldable = || is_room && self.levels.pieces.count() > 0;
-        while is_foldable() && matches!(self.checkpointer.step(STEP_BYTES), Ok(Step::Working)) {}
+        let is_room_to_make = || is_room && self.levels.pieces.count() > 0;
+        while is_room_to_make() && matches!(self.checkpointer.step(STEP_BYTES), Ok(Step::Working)) {
+        }
         if self.finds_room(bytes) {
             return Ok(());
         }

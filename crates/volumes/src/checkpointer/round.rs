@@ -15,7 +15,7 @@ use super::super::live::{LiveVolume, PAGE_BYTES};
 use super::super::losses::Losses;
 use super::super::overlay::{Overlay, Piece, Source, Tally};
 use super::carrying::{Destination, carry};
-use chunk_store::recipe::{ChunkRun, fixed_chunk, fold};
+use chunk_store::recipe::{ChunkRun, apply, fixed_chunk};
 use chunking::TOGETHER;
 use format::recipe::ObjectRoot;
 use page_cache::{Place, Use};
@@ -216,7 +216,7 @@ impl Member {
     }
 
     /// Returns the position below which the journal is not needed once the commit is durable.
-    pub fn folded(&self) -> JournalPosition {
+    pub fn applied(&self) -> JournalPosition {
         let left = self.left().into_iter().filter_map(|piece| piece.needs());
         left.fold(self.frozen_at, Ord::min)
     }
@@ -370,7 +370,7 @@ impl Member {
 
     /// Stores the nodes of the new root. Changes below damaged nodes are kept back. Returns `None`
     /// if nothing of the volume can be taken.
-    pub fn fold(&mut self, session: &mut WriteSession) -> Result<Option<ObjectRoot>> {
+    pub fn apply(&mut self, session: &mut WriteSession) -> Result<Option<ObjectRoot>> {
         for _ in 0..2 {
             let mut damaged = false;
             match self.try_fold(session, &mut damaged) {
@@ -378,7 +378,7 @@ impl Member {
                     self.keep_unreachable();
                     self.why.get_or_insert_with(|| e.to_string());
                 }
-                folded => return folded.map(Some),
+                applied => return applied.map(Some),
             }
         }
         self.edits.clear();
@@ -393,7 +393,7 @@ impl Member {
         let lane = session.main();
         let chunks = self.len.div_ceil(self.volume.chunk_bytes());
         let within = self.edits.partition_point(|e| e.first < chunks);
-        fold(
+        apply(
             &root,
             self.len,
             self.edits.get(..within).unwrap_or_default(),

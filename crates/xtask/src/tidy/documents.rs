@@ -48,12 +48,12 @@ fn map(tree: &Tree) -> Vec<Finding> {
             format!("{lines} lines, at most {MAP_LINES_MAX}: it is a map, not the country");
         findings.push(Finding::refuse(MAP, 0, message));
     }
-    for room in tree.manifests.iter().map(|m| &m.name) {
-        if !text.contains(&format!("`{room}`")) {
+    for krate in tree.manifests.iter().map(|m| &m.name) {
+        if !text.contains(&format!("`{krate}`")) {
             findings.push(Finding::refuse(
                 MAP,
                 0,
-                format!("does not name the room `{room}`"),
+                format!("does not name the crate `{krate}`"),
             ));
         }
     }
@@ -66,7 +66,7 @@ fn dependencies(tree: &Tree) -> Vec<Finding> {
         return Vec::new();
     };
     let mut findings = Vec::new();
-    let rooms: BTreeSet<&str> = tree.manifests.iter().map(|m| m.name.as_str()).collect();
+    let crates: BTreeSet<&str> = tree.manifests.iter().map(|m| m.name.as_str()).collect();
     let names = |m: &Manifest| m.dependencies.clone();
     let all: BTreeSet<String> = tree
         .manifests
@@ -74,7 +74,7 @@ fn dependencies(tree: &Tree) -> Vec<Finding> {
         .flat_map(names)
         .map(|d| d.name)
         .collect();
-    for name in all.iter().filter(|name| !rooms.contains(name.as_str())) {
+    for name in all.iter().filter(|name| !crates.contains(name.as_str())) {
         let mark = format!("`{name}`");
         let has_line = |line: &str| {
             line.trim_start_matches(['-', '*', '|', ' '])
@@ -95,7 +95,7 @@ fn versions(tree: &Tree) -> Vec<Finding> {
         return Vec::new();
     };
     let mut findings = Vec::new();
-    for source in tree.sources.iter().filter(|s| s.room == "format") {
+    for source in tree.sources.iter().filter(|s| s.krate == "format") {
         for (line, code) in source.code_lines() {
             let Some((name, value)) = code
                 .trim()

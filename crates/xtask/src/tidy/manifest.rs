@@ -5,7 +5,7 @@
 
 /// Layer of a crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Floor {
+pub enum Layer {
     /// 0 is the lowest.
     Number(u32),
     /// A crate that no shipped crate may depend on.
@@ -30,8 +30,8 @@ pub struct Manifest {
     pub path: String,
     /// Name of the package.
     pub name: String,
-    /// `[package.metadata.room] floor`.
-    pub floor: Option<Floor>,
+    /// `[package.metadata.quintet] layer`.
+    pub layer: Option<Layer>,
     /// All dependencies.
     pub dependencies: Vec<Dependency>,
 }
@@ -42,7 +42,7 @@ impl Manifest {
         let mut manifest = Self {
             path: path.to_owned(),
             name: String::new(),
-            floor: None,
+            layer: None,
             dependencies: Vec::new(),
         };
         let mut section = String::new();
@@ -65,10 +65,10 @@ impl Manifest {
     fn entry(&mut self, section: &str, key: &str, value: &str, line: usize) {
         match (section, key) {
             ("package", "name") => self.name = value.trim_matches('"').to_owned(),
-            ("package.metadata.room", "floor") => {
-                self.floor = match value {
-                    "\"dev\"" => Some(Floor::Dev),
-                    number => number.parse().ok().map(Floor::Number),
+            ("package.metadata.quintet", "layer") => {
+                self.layer = match value {
+                    "\"dev\"" => Some(Layer::Dev),
+                    number => number.parse().ok().map(Layer::Number),
                 };
             }
             _ if is_dependencies(section) => {

@@ -64,7 +64,7 @@ const ORDERS: [(&str, &[&str]); 3] = [
             "writing",
             "handle",
             "administration",
-            "unfolded",
+            "unapplied",
             "resident",
             "fragmentables",
             "view",
@@ -78,13 +78,13 @@ const ORDERS: [(&str, &[&str]); 3] = [
 pub fn check(tree: &Tree) -> Vec<Finding> {
     ORDERS
         .iter()
-        .flat_map(|(room, order)| check_room(tree, room, order))
+        .flat_map(|(krate, order)| check_crate(tree, krate, order))
         .collect()
 }
 
-fn check_room(tree: &Tree, room: &str, order: &[&str]) -> Vec<Finding> {
+fn check_crate(tree: &Tree, krate: &str, order: &[&str]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let root_path = format!("crates/{room}/src/lib.rs");
+    let root_path = format!("crates/{krate}/src/lib.rs");
     let Some(root) = tree.sources.iter().find(|s| s.path == root_path) else {
         return findings;
     };
@@ -102,8 +102,8 @@ fn check_room(tree: &Tree, room: &str, order: &[&str]) -> Vec<Finding> {
             findings.push(Finding::refuse(&root_path, line, message));
         }
     }
-    let sources = format!("crates/{room}/src/");
-    let inside = |s: &&SourceFile| s.room == room && s.path.starts_with(&sources);
+    let sources = format!("crates/{krate}/src/");
+    let inside = |s: &&SourceFile| s.krate == krate && s.path.starts_with(&sources);
     for source in tree.sources.iter().filter(inside) {
         let path = source.module_path();
         let Some(own) = path.first().and_then(|m| place(m)) else {

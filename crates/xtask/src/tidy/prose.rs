@@ -69,7 +69,7 @@ const BANNED: &[(&[&str], &str)] = &[
 
 /// See the module's head.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let finished = |source: &&SourceFile| FINISHED.contains(&source.room.as_str());
+    let finished = |source: &&SourceFile| FINISHED.contains(&source.krate.as_str());
     let sources = tree.sources.iter().filter(finished);
     sources.flat_map(check_source).collect()
 }

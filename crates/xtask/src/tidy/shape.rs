@@ -73,7 +73,7 @@ fn unsafe_without_reason(source: &SourceFile) -> Vec<Finding> {
 
 /// A crate without `unsafe` forbids it, so that its first use is a decision.
 fn forbids_unsafe(source: &SourceFile, tree: &Tree) -> Option<Finding> {
-    let root = format!("crates/{}/src/", source.room);
+    let root = format!("crates/{}/src/", source.krate);
     let is_library = source.path == format!("{root}lib.rs");
     let has_library = tree
         .sources

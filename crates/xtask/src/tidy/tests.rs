@@ -1,6 +1,6 @@
 //! Canaries: each rule must fail on a bad sample and accept a good one.
 
-mod circles;
+mod cycles;
 mod map;
 mod papers;
 mod prose;
@@ -9,9 +9,9 @@ use super::{Finding, Tree, check};
 
 const OPENING: &str = "//! Its purpose and its callers.\n";
 
-fn room(name: &str, floor: &str, rest: &str) -> (String, String) {
+fn krate(name: &str, layer: &str, rest: &str) -> (String, String) {
     let text = format!(
-        "[package]\nname = \"{name}\"\n\n[package.metadata.room]\nfloor = {floor}\n\n{rest}"
+        "[package]\nname = \"{name}\"\n\n[package.metadata.quintet]\nlayer = {layer}\n\n{rest}"
     );
     (format!("crates/{name}/Cargo.toml"), text)
 }
@@ -74,32 +74,35 @@ fn accepted(files: Vec<(String, String)>) {
 fn an_edge_down_is_accepted_and_sideways_or_up_is_refused() {
     let uses = |name: &str| format!("[dependencies]\n{name}.workspace = true\n");
     accepted(vec![
-        room("units", "0", ""),
-        room("nbd", "2", &uses("units")),
+        krate("units", "0", ""),
+        krate("nbd", "2", &uses("units")),
     ]);
     refused(
-        vec![room("units", "0", &uses("nbd")), room("nbd", "2", "")],
+        vec![krate("units", "0", &uses("nbd")), krate("nbd", "2", "")],
         "may not use nbd",
     );
     refused(
-        vec![room("media", "1", &uses("format")), room("format", "1", "")],
+        vec![
+            krate("media", "1", &uses("format")),
+            krate("format", "1", ""),
+        ],
         "may not use format",
     );
     refused(
-        vec![room("nbd", "2", &uses("sim")), room("sim", "\"dev\"", "")],
+        vec![krate("nbd", "2", &uses("sim")), krate("sim", "\"dev\"", "")],
         "may not use sim",
     );
     accepted(vec![
-        room("sim", "\"dev\"", &uses("nbd")),
-        room("nbd", "2", ""),
+        krate("sim", "\"dev\"", &uses("nbd")),
+        krate("nbd", "2", ""),
     ]);
-    refused(vec![room("units", "", "")], "where the room stands");
+    refused(vec![krate("units", "", "")], "where the crate stands");
     refused(
         vec![plain(
             "crates/units/Cargo.toml",
             "[package]\nname = \"units\"\n",
         )],
-        "where the room stands",
+        "where the crate stands",
     );
 }
 
@@ -107,15 +110,15 @@ fn an_edge_down_is_accepted_and_sideways_or_up_is_refused() {
 fn tests_may_look_sideways_and_at_dev_rooms_not_up() {
     let uses = |name: &str| format!("[dev-dependencies]\n{name} = {{ path = \"../{name}\" }}\n");
     accepted(vec![
-        room("media", "1", &uses("format")),
-        room("format", "1", ""),
+        krate("media", "1", &uses("format")),
+        krate("format", "1", ""),
     ]);
     accepted(vec![
-        room("nbd", "2", &uses("sim")),
-        room("sim", "\"dev\"", ""),
+        krate("nbd", "2", &uses("sim")),
+        krate("sim", "\"dev\"", ""),
     ]);
     refused(
-        vec![room("media", "1", &uses("store")), room("store", "3", "")],
+        vec![krate("media", "1", &uses("store")), krate("store", "3", "")],
         "may not use store",
     );
 }
@@ -130,7 +133,7 @@ fn every_shape_of_a_dependency_is_seen() {
         "[build-dependencies]\nstore.workspace = true\n",
     ] {
         refused(
-            vec![room("media", "1", shape), room("store", "3", "")],
+            vec![krate("media", "1", shape), krate("store", "3", "")],
             "may not use store",
         );
     }
@@ -139,7 +142,7 @@ fn every_shape_of_a_dependency_is_seen() {
 #[test]
 fn some_libraries_stay_upstairs() {
     refused(
-        vec![room("store", "3", "[dependencies]\nanyhow = \"1\"\n")],
+        vec![krate("store", "3", "[dependencies]\nanyhow = \"1\"\n")],
         "errors have kinds",
     );
 }
@@ -148,7 +151,7 @@ fn store(path: &str, code: &str) -> Vec<(String, String)> {
     let root = "#![forbid(unsafe_code)]\nmod read_path;\nmod budget;\nmod pool;\nmod check;\n\
                 pub use pool::{OpenMode, Pool};\n";
     vec![
-        room("store", "3", ""),
+        krate("store", "3", ""),
         file("crates/store/src/lib.rs", root),
         file(&format!("crates/store/src/{path}"), code),
     ]
@@ -206,7 +209,7 @@ fn modules_import_to_their_left() {
     let mut extra = store("read_path.rs", "");
     extra[1].1.push_str("#[cfg(test)]\nmod laundry;\n");
     accepted(extra);
-    let mut volumes = in_room("volumes", "4", "");
+    let mut volumes = in_crate("volumes", "4", "");
     volumes.push(file(
         "crates/volumes/src/lib.rs",
         "#![forbid(unsafe_code)]\nmod journal;\nmod view;\n",
@@ -218,9 +221,9 @@ fn modules_import_to_their_left() {
     refused(volumes, "journal imports view to its right");
 }
 
-fn in_room(name: &str, floor: &str, code: &str) -> Vec<(String, String)> {
+fn in_crate(name: &str, layer: &str, code: &str) -> Vec<(String, String)> {
     vec![
-        room(name, floor, ""),
+        krate(name, layer, ""),
         file(&format!("crates/{name}/src/disk.rs"), code),
     ]
 }
@@ -240,29 +243,33 @@ fn words_stand_where_they_belong() {
         "std::thread::sleep(d)",
     ] {
         refused(
-            in_room("store", "3", &format!("fn f() {{ {word} }}\n")),
+            in_crate("store", "3", &format!("fn f() {{ {word} }}\n")),
             "crates/store/src/disk.rs:2",
         );
-        accepted(in_room(
+        accepted(in_crate(
             "store",
             "3",
             &format!("// {word}\n/* {word} */\nconst S: &str = r#\"{word}\"#;\n"),
         ));
         let test = format!("#[cfg(test)]\nmod tests {{\n    fn f() {{ {word} }}\n}}\n");
-        accepted(in_room("store", "3", &test));
-        accepted(in_room("sim", "\"dev\"", &format!("fn f() {{ {word} }}\n")));
+        accepted(in_crate("store", "3", &test));
+        accepted(in_crate(
+            "sim",
+            "\"dev\"",
+            &format!("fn f() {{ {word} }}\n"),
+        ));
     }
-    accepted(in_room("media", "1", "use std::fs;\n"));
+    accepted(in_crate("media", "1", "use std::fs;\n"));
     let after = "#[cfg(test)]\nmod tests {\n    fn f() {}\n}\nuse std::fs;\n";
-    refused(in_room("store", "3", after), "crates/store/src/disk.rs:6");
+    refused(in_crate("store", "3", after), "crates/store/src/disk.rs:6");
 }
 
 #[test]
 fn test_modules_in_their_own_file_are_tests() {
-    let mut files = in_room("store", "3", "#[cfg(test)]\nmod sample;\n");
+    let mut files = in_crate("store", "3", "#[cfg(test)]\nmod sample;\n");
     files.push(file("crates/store/src/disk/sample.rs", "use std::fs;\n"));
     accepted(files);
-    let mut files = in_room("store", "3", "mod sample;\n");
+    let mut files = in_crate("store", "3", "mod sample;\n");
     files.push(file("crates/store/src/disk/sample.rs", "use std::fs;\n"));
     refused(files, "std::fs");
 }
@@ -271,7 +278,7 @@ fn test_modules_in_their_own_file_are_tests() {
 fn some_words_are_never_right() {
     for word in ["todo!()", "unimplemented!()", "dbg!(x)"] {
         refused(
-            in_room("sim", "\"dev\"", &format!("fn f() {{ {word} }}\n")),
+            in_crate("sim", "\"dev\"", &format!("fn f() {{ {word} }}\n")),
             "never right",
         );
         let path = "crates/store/tests/a.rs";
@@ -285,8 +292,8 @@ fn some_words_are_never_right() {
 #[test]
 fn decoders_do_not_panic() {
     refused(
-        in_room("format", "1", "fn f() { x.unwrap() }\n"),
+        in_crate("format", "1", "fn f() { x.unwrap() }\n"),
         "never panic",
     );
-    accepted(in_room("units", "0", "fn f() { x.unwrap() }\n"));
+    accepted(in_crate("units", "0", "fn f() { x.unwrap() }\n"));
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: no rule reads a file itself; samples of the canaries are trees too.
 
-use super::circles::CIRCLES;
+use super::cycles::CYCLES;
 use super::lexer::{self, Lexed};
 use super::manifest::Manifest;
 use std::collections::BTreeSet;
@@ -28,8 +28,8 @@ pub struct SourceFile {
     pub text: String,
     /// Comments, strings and tests.
     pub lexed: Lexed,
-    /// The crate of the file (`crates/ROOM/...`), else empty.
-    pub room: String,
+    /// The crate of the file (`crates/CRATE/...`), else empty.
+    pub krate: String,
     /// Only compiled for tests, examples or benchmarks.
     pub is_test: bool,
 }
@@ -46,7 +46,7 @@ pub struct Tree {
     /// Directories of this machine, which no committed file may name.
     pub private_paths: Vec<String>,
     /// Known import cycles: files of each, sorted.
-    pub circles: &'static [&'static [&'static str]],
+    pub cycles: &'static [&'static [&'static str]],
 }
 
 impl Tree {
@@ -57,7 +57,7 @@ impl Tree {
         files.sort();
         let mut tree = Self::of(files);
         tree.private_paths = private_paths(root);
-        tree.circles = CIRCLES;
+        tree.cycles = CYCLES;
         Ok(tree)
     }
 
@@ -98,8 +98,8 @@ impl Tree {
     }
 
     /// Returns the manifest of a crate.
-    pub fn manifest(&self, room: &str) -> Option<&Manifest> {
-        self.manifests.iter().find(|m| m.name == room)
+    pub fn manifest(&self, krate: &str) -> Option<&Manifest> {
+        self.manifests.iter().find(|m| m.name == krate)
     }
 
     /// Marks files of `#[cfg(test)] mod name;`, and files below them, as tests.
@@ -129,8 +129,8 @@ impl Tree {
 impl SourceFile {
     fn new(path: String, text: String) -> Self {
         let parts: Vec<&str> = path.split('/').collect();
-        let room = match parts.as_slice() {
-            ["crates", room, ..] => (*room).to_owned(),
+        let krate = match parts.as_slice() {
+            ["crates", krate, ..] => (*krate).to_owned(),
             _ => String::new(),
         };
         let is_test = parts
@@ -141,7 +141,7 @@ impl SourceFile {
             path,
             text,
             lexed,
-            room,
+            krate,
             is_test,
         }
     }

@@ -3,13 +3,13 @@
 //!
 //! Invariant: tests, examples and `dev` crates are exempt, except for words that are never allowed.
 
-use super::manifest::Floor;
+use super::manifest::Layer;
 use super::{Finding, SourceFile, Tree};
 
 struct Banned {
     words: &'static [&'static str],
     /// Crates that may use them.
-    rooms: &'static [&'static str],
+    crates: &'static [&'static str],
     /// Files elsewhere that need them, and why.
     exceptions: &'static [(&'static str, &'static str)],
     instead: &'static str,
@@ -24,7 +24,7 @@ const BANNED: &[Banned] = &[
             "OpenOptions",
             "tokio::fs",
         ],
-        rooms: &["media", "archive", "linux_host", "quintet"],
+        crates: &["media", "archive", "linux_host", "quintet"],
         exceptions: &[
             (
                 "crates/nbd/src/server/listener.rs",
@@ -35,7 +35,7 @@ const BANNED: &[Banned] = &[
                 "the time zone of this machine is a file",
             ),
             (
-                "crates/server/src/caller.rs",
+                "crates/server/src/command_context.rs",
                 "a command writes to descriptors and asks on a terminal",
             ),
             (
@@ -55,13 +55,13 @@ const BANNED: &[Banned] = &[
     },
     Banned {
         words: &["SystemTime", "UNIX_EPOCH"],
-        rooms: &["media", "quintet"],
+        crates: &["media", "quintet"],
         exceptions: &[],
         instead: "the time is asked for with media::Clock",
     },
     Banned {
         words: &["Instant::now"],
-        rooms: &["media", "server", "quintet", "nbd"],
+        crates: &["media", "server", "quintet", "nbd"],
         exceptions: &[(
             "crates/archive/src/image/target.rs",
             "how fast the disk takes writes past the page cache decides whether they are worth it",
@@ -70,7 +70,7 @@ const BANNED: &[Banned] = &[
     },
     Banned {
         words: &["thread_rng", "rand::", "getrandom", "OsRng", "RandomState"],
-        rooms: &["media"],
+        crates: &["media"],
         exceptions: &[],
         instead: "randomness has one door: media::Random",
     },
@@ -83,7 +83,7 @@ const BANNED: &[Banned] = &[
             "std::env::",
             "process::exit",
         ],
-        rooms: &["quintet"],
+        crates: &["quintet"],
         exceptions: &[(
             "crates/server/src/settings/environment.rs",
             "variables of the process are read in one place",
@@ -92,7 +92,7 @@ const BANNED: &[Banned] = &[
     },
     Banned {
         words: &["thread::sleep"],
-        rooms: &[],
+        crates: &[],
         exceptions: &[],
         instead: "no sleeping loops: wait for what you wait for",
     },
@@ -115,8 +115,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in &tree.sources {
         let shipped = tree
-            .manifest(&source.room)
-            .is_some_and(|m| m.floor != Some(Floor::Dev));
+            .manifest(&source.krate)
+            .is_some_and(|m| m.layer != Some(Layer::Dev));
         for (line, code) in source.code_lines() {
             let mut refuse = |message: String| {
                 findings.push(Finding::refuse(&source.path, line, message));
@@ -145,7 +145,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 
 impl Banned {
     fn applies_to(&self, source: &SourceFile) -> bool {
-        !self.rooms.contains(&source.room.as_str())
+        !self.crates.contains(&source.krate.as_str())
             && !self.exceptions.iter().any(|(path, _)| *path == source.path)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use format::index::{BUCKET_BYTES, BUCKET_ENTRIES, ENTRY_BYTES};
-use media::Asker;
+use media::IoOrigin;
 use units::Origin;
 
 const COUNT: u64 = 1_000_000;
@@ -77,7 +77,7 @@ fn what_clients_look_up_stays_in_memory_while_maintenance_goes_through_all() {
     look(&clients);
     let again = look(&clients);
     for origin in [Origin::Collect, Origin::Scrub, Origin::Replication] {
-        let _task = Asker::of(origin).begin();
+        let _task = IoOrigin::of(origin).begin();
         assert!(look(&fingerprints) > 200, "not all are in memory");
     }
     assert_eq!(look(&clients), again);
@@ -234,8 +234,8 @@ fn what_is_gone_leaves_with_the_next_writes_and_costs_none() {
                 "chunk {n}"
             );
         }
-        let gone = &fingerprints[..half as usize];
-        let known = gone
+        let deleted = &fingerprints[..half as usize];
+        let known = deleted
             .iter()
             .filter(|f| !lookup(&index, f).is_empty())
             .count();

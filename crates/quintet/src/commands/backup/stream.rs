@@ -62,14 +62,14 @@ fn read_stream(
     let name = args.stdin_filename.clone();
     if args.stdin {
         let stream = Stream {
-            reader: invocation.caller.input()?,
+            reader: invocation.context.input()?,
             name,
         };
         let workers = invocation.workers();
         return Ok(ingest_stream(session, stream, lane, workers, progress)?);
     }
     let mut child = start(invocation, args)?;
-    let Some(output) = invocation.caller.input_from(&mut child) else {
+    let Some(output) = invocation.context.input_from(&mut child) else {
         bail!("the command has no output");
     };
     let root = ingest_stream(
@@ -86,7 +86,7 @@ fn read_stream(
         // The command may be blocked on its output, which is no longer read.
         let _ = child.kill();
     }
-    let status = invocation.caller.wait(&mut child);
+    let status = invocation.context.wait(&mut child);
     let (root, status) = (root?, status?);
     if !status.success() {
         bail!("command: {status}; nothing was stored");
@@ -99,7 +99,7 @@ fn start(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<Child> {
         bail!("--stdin-from-command needs a command");
     };
     invocation
-        .caller
+        .context
         .program(program)
         .and_then(|mut command| command.args(rest).stdout(Stdio::piped()).spawn())
         .with_context(|| program.display().to_string())

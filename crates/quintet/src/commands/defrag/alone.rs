@@ -6,7 +6,7 @@
 use crate::commands::invocation::Invocation;
 use crate::progress::Progress;
 use maintenance::{Advance, DefragReport, DefragStage, Defragmenter, StepSizes, TaskStep, advance};
-use server::held::TaskHost;
+use server::state::TaskHost;
 use std::time::{Duration, Instant};
 
 /// Step sizes. The user who interrupts waits for one step at most.

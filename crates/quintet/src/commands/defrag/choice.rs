@@ -12,7 +12,7 @@ use format::phase::TaskPhase;
 use format::recipe::Layout;
 use maintenance::{DefragOptions, DefragSource, Defragmenter, Heat, RecordedDefrag};
 use server::calendar;
-use server::held::REGION_BYTES;
+use server::state::REGION_BYTES;
 use store::{Fragmentable, LaneOptions};
 
 /// Returns the lane options for copies: as for volumes.

@@ -7,8 +7,8 @@ use crate::commands::invocation::Invocation;
 use crate::json::Object;
 use format::phase::TaskPhase;
 use maintenance::{DefragReport, DefragStage, Toll};
-use server::held::{DefragStatus, Outcome};
 use server::sizes;
+use server::state::{DefragStatus, Outcome};
 use std::time::Duration;
 use units::UnixNanos;
 

@@ -4,19 +4,19 @@
 
 use crate::cli::ImageFormat;
 use anyhow::{Context, bail};
-use server::caller::Caller;
+use server::command_context::CommandContext;
 use std::path::{Path, PathBuf};
 
 /// A private temporary file. Dropping it deletes it.
 pub struct TemporaryRaw(PathBuf);
 
 impl TemporaryRaw {
-    fn new(caller: &Caller) -> anyhow::Result<Self> {
+    fn new(context: &CommandContext) -> anyhow::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         let mut tries = 0u32;
         loop {
             let name = format!("quintet-{}-{tries}", std::process::id());
-            let directory = caller.temporary_directory().join(name);
+            let directory = context.temporary_directory().join(name);
             match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
                 Ok(()) => return Ok(Self(directory)),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && tries < 1000 => {
@@ -41,15 +41,15 @@ impl Drop for TemporaryRaw {
 
 /// Converts an image to a raw file. `None` if it is raw already.
 pub fn to_raw(
-    caller: &Caller,
+    context: &CommandContext,
     image: &Path,
     format: ImageFormat,
 ) -> anyhow::Result<Option<RawPath>> {
     if format == ImageFormat::Raw {
         return Ok(None);
     }
-    let raw = TemporaryRaw::new(caller)?;
-    convert(caller, image, format, &raw.path(), ImageFormat::Raw)?;
+    let raw = TemporaryRaw::new(context)?;
+    convert(context, image, format, &raw.path(), ImageFormat::Raw)?;
     Ok(Some(RawPath {
         path: raw.path(),
         _owner: raw,
@@ -71,30 +71,30 @@ impl RawPath {
 
 /// Lets `write` make a raw file and converts it to `out`, which is overwritten.
 pub fn from_raw(
-    caller: &Caller,
+    context: &CommandContext,
     out: &Path,
     format: ImageFormat,
     write: impl FnOnce(&Path) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let raw = TemporaryRaw::new(caller)?;
+    let raw = TemporaryRaw::new(context)?;
     write(&raw.path())?;
-    convert(caller, &raw.path(), ImageFormat::Raw, out, format)
+    convert(context, &raw.path(), ImageFormat::Raw, out, format)
 }
 
 fn convert(
-    caller: &Caller,
+    context: &CommandContext,
     from: &Path,
     format: ImageFormat,
     to: &Path,
     to_format: ImageFormat,
 ) -> anyhow::Result<()> {
-    let mut command = caller.program("qemu-img".as_ref())?;
+    let mut command = context.program("qemu-img".as_ref())?;
     command
         .args(["convert", "-f", format.name(), "-O", to_format.name()])
         .arg("--")
         .args([from, to]);
     match command.spawn() {
-        Ok(mut child) => match caller.wait(&mut child)? {
+        Ok(mut child) => match context.wait(&mut child)? {
             status if status.success() => Ok(()),
             status => bail!("qemu-img convert: {status}"),
         },

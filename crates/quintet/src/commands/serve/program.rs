@@ -3,13 +3,13 @@
 //!
 //! Invariant: messages are the same as those of the commands that do the same work.
 
-use crate::commands::replica::mend;
+use crate::commands::replica::repair_from;
 use crate::commands::scrub::tell;
 use crate::console::Console;
 use maintenance::ScrubFindings;
-use server::held::Replica;
 use server::interrupt::Interrupt;
 use server::program::Program;
+use server::state::Replica;
 use std::fmt;
 use std::sync::Arc;
 use store::{LaneOptions, Pool};
@@ -37,8 +37,8 @@ impl Program for Console {
         interrupt: &Interrupt,
         between: &mut dyn FnMut(),
     ) -> Result<(), String> {
-        let mended = mend(replica, pool, lane, self, interrupt, between);
+        let repaired = repair_from(replica, pool, lane, self, interrupt, between);
         let _ = self.flush();
-        mended.map(|_| ()).map_err(|e| format!("{e:#}"))
+        repaired.map(|_| ()).map_err(|e| format!("{e:#}"))
     }
 }

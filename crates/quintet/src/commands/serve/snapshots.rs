@@ -49,7 +49,7 @@ pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exi
         (None, None) => bail!("where? give --socket or --listen"),
     };
     let server = server.start()?;
-    let notifier = Notifier::of(&invocation.caller.environment)?;
+    let notifier = Notifier::of(&invocation.context.environment)?;
     let place = place(args.socket.as_deref(), server.tcp_address());
     announce(invocation, &[place], chosen.keys())?;
     notifier.say("READY=1");

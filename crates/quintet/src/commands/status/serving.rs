@@ -2,19 +2,19 @@
 //!
 //! Invariant: it reads counters only.
 
-use super::upkeep;
+use super::schedule;
 use crate::commands::qos;
 use crate::commands::top::{cache_object, uptime};
 use crate::json::Object;
 use ::qos::Flow;
 use device::FlowCounts;
 use jiff::tz::TimeZone;
-use server::held::{CopyState, Held, Live};
 use server::settings::flow_name;
 use server::sizes;
+use server::state::{CopyState, Live, ServerState};
 
 /// Returns names and values as text.
-pub fn lines(held: &Held, live: &Live, zone: &TimeZone) -> Vec<(&'static str, String)> {
+pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'static str, String)> {
     let clients: u64 = live.exports.values().map(|export| export.clients).sum();
     let used = live.exports.values().filter(|e| e.clients > 0).count();
     let (journal, cache) = (&live.journal, &live.cache);
@@ -28,7 +28,7 @@ pub fn lines(held: &Held, live: &Live, zone: &TimeZone) -> Vec<(&'static str, St
             format!(
                 "process {}, up {}",
                 std::process::id(),
-                uptime(held.since.elapsed())
+                uptime(server.since.elapsed())
             ),
         ),
         (
@@ -80,14 +80,15 @@ pub fn lines(held: &Held, live: &Live, zone: &TimeZone) -> Vec<(&'static str, St
                 .join(", "),
         ),
     ];
-    lines.push(("gc", upkeep::collecting(held, live, zone)));
-    lines.push(("scrubs", upkeep::scrubbing(held, zone)));
+    lines.push(("gc", schedule::collecting(server, live, zone)));
+    lines.push(("scrubs", schedule::scrubbing(server, zone)));
     let flows = Flow::ALL.iter().zip(&live.device);
     for (flow, counts) in flows.filter(|(_, counts)| **counts != FlowCounts::default()) {
         lines.push((flow_name(*flow), format!("device: {}", qos::words(counts))));
     }
     lines.extend(
-        held.copies
+        server
+            .copies
             .states()
             .iter()
             .map(|copy| ("copy", copy_words(copy))),
@@ -114,7 +115,7 @@ fn copy_words(copy: &CopyState) -> String {
 }
 
 /// Formats the same as JSON.
-pub fn object(held: &Held, live: &Live) -> Object {
+pub fn object(server: &ServerState, live: &Live) -> Object {
     let exports = live.exports.iter().map(|(name, export)| {
         let object = Object::new()
             .text("name", name)
@@ -132,7 +133,7 @@ pub fn object(held: &Held, live: &Live) -> Object {
             None => object,
         }
     });
-    let copies = held.copies.states().into_iter().map(|copy| {
+    let copies = server.copies.states().into_iter().map(|copy| {
         Object::new()
             .text("to", &copy.to)
             .text("snapshot", &copy.snapshot)
@@ -161,7 +162,7 @@ pub fn object(held: &Held, live: &Live) -> Object {
     });
     Object::new()
         .integer("pid", std::process::id())
-        .number("uptime_seconds", held.since.elapsed().as_secs_f64())
+        .number("uptime_seconds", server.since.elapsed().as_secs_f64())
         .integer("nbd_connections", live.nbd.connections)
         .integer("journal_used_bytes", live.journal.used_bytes)
         .integer("journal_size_bytes", live.journal.bytes_max)
@@ -172,7 +173,7 @@ pub fn object(held: &Held, live: &Live) -> Object {
         .integer("checkpoint_bytes", live.checkpoints.destaged_bytes)
         .object("cache", cache_object(&live.cache))
         .object("memory", memory)
-        .object("gc", upkeep::object(held, live))
+        .object("gc", schedule::object(server, live))
         .objects("device", qos::flows(&live.device))
         .objects("maintenance", tasks)
         .objects("copies", copies)

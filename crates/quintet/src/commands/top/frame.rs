@@ -5,9 +5,9 @@
 use crate::commands::table::Table;
 use crate::console::printable;
 use crate::json::Object;
-use server::held::{ExportReading, Live};
 use server::meters::{KindReading, Reading};
 use server::sizes;
+use server::state::{ExportReading, Live};
 use std::time::Duration;
 use volumes::CacheTally;
 

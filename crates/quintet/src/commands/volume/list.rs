@@ -18,9 +18,9 @@ use volumes::{CacheTally, VolumeStatus};
 /// Runs the command.
 pub fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;
-    let held = invocation.held();
-    let volumes = match held {
-        Some(held) => held.volumes.list(),
+    let server = invocation.server_state();
+    let volumes = match server {
+        Some(server) => server.volumes.list(),
         None => {
             let committed = |record| VolumeStatus {
                 record,
@@ -45,7 +45,7 @@ pub fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     for status in &volumes {
         let record = &status.record;
         let states = snapshots.iter().filter(|s| is_of(s, &record.name)).count();
-        let clients = held.map(|held| held.clients(&record.name));
+        let clients = server.map(|server| server.clients(&record.name));
         let origin = origin(record, &snapshots);
         let mut message = volume(Object::message("volume"), status)
             .integer("snapshots", states as u64)

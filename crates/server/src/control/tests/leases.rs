@@ -7,7 +7,7 @@ use super::*;
 use crate::control::Leases;
 use crate::interrupt::Interrupt;
 use device::{FlowCounts, RequestQueue};
-use media::Asker;
+use media::IoOrigin;
 use qos::lease::{self, Ask, Hello, Used};
 use qos::{DeviceKind, Direction, Flow};
 use std::time::Instant;
@@ -30,7 +30,7 @@ fn leases(pool: &Path, flow: Flow) -> Leases {
 }
 
 fn read(leases: &Leases, bytes: u64) {
-    drop(leases.enter(Asker::UNKNOWN, Direction::Read, true, bytes));
+    drop(leases.enter(IoOrigin::UNKNOWN, Direction::Read, true, bytes));
 }
 
 fn of(device: &DeviceQueue, flow: Flow) -> FlowCounts {
@@ -99,8 +99,8 @@ fn what_a_process_reads_is_counted_in_few_turns() {
     until(|| of(&device, Flow::Restore).leased_bytes == 40_000 * KIB);
     let counts = of(&device, Flow::Restore);
     assert_eq!((counts.reads, counts.read_bytes), (400, 40_000 * KIB));
-    assert!((10..=11).contains(&counts.turns), "{counts:?}");
-    assert!((5..=6).contains(&of(&device, Flow::Scrub).turns));
+    assert!((10..=11).contains(&counts.grants), "{counts:?}");
+    assert!((5..=6).contains(&of(&device, Flow::Scrub).grants));
     assert!(control.stop(SOON));
 }
 
@@ -110,21 +110,21 @@ fn beside_others_a_lease_ends_with_its_reads() {
     let device = disk();
     let _control = serve_device(top.path(), Arc::clone(&device));
     let restore = leases(top.path(), Flow::Restore);
-    let begin = |bytes| restore.enter(Asker::UNKNOWN, Direction::Read, true, bytes);
+    let begin = |bytes| restore.enter(IoOrigin::UNKNOWN, Direction::Read, true, bytes);
     // A client that is alone waits for no other.
     drop([(); 3].map(|()| begin(2 << 20)));
-    let _client = device.enter(Asker::UNKNOWN, Direction::Read, true, 4096);
+    let _client = device.enter(IoOrigin::UNKNOWN, Direction::Read, true, 4096);
     read(&restore, 3 << 20);
     let reads = [begin(512 * KIB), begin(512 * KIB)];
-    let turns = of(&device, Flow::Restore).turns;
+    let grants = of(&device, Flow::Restore).grants;
     std::thread::scope(|scope| {
         let next = scope.spawn(|| read(&restore, 512 * KIB));
         std::thread::sleep(Duration::from_millis(50));
-        assert_eq!(of(&device, Flow::Restore).turns, turns);
+        assert_eq!(of(&device, Flow::Restore).grants, grants);
         drop(reads);
         until(|| next.is_finished());
     });
-    assert_eq!(of(&device, Flow::Restore).turns, turns + 1);
+    assert_eq!(of(&device, Flow::Restore).grants, grants + 1);
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn small_reads_here_and_there_take_more_of_a_lease() {
     let _control = serve_device(top.path(), Arc::clone(&device));
     let restore = leases(top.path(), Flow::Restore);
     for _ in 0..640 {
-        restore.enter(Asker::UNKNOWN, Direction::Read, false, 4096);
+        restore.enter(IoOrigin::UNKNOWN, Direction::Read, false, 4096);
     }
-    assert_eq!(of(&device, Flow::Restore).turns, 10);
+    assert_eq!(of(&device, Flow::Restore).grants, 10);
 }
 
 #[test]
@@ -177,9 +177,9 @@ fn who_dies_while_waiting_leaves_the_queue() {
     let device = disk();
     let _control = serve_device(top.path(), Arc::clone(&device));
     // The device is full.
-    let random = Asker {
+    let random = IoOrigin {
         is_sequential: false,
-        ..Asker::UNKNOWN
+        ..IoOrigin::UNKNOWN
     };
     let users: Vec<_> = (0..8)
         .map(|_| device.enter(random, Direction::Read, false, 4096))
@@ -212,7 +212,7 @@ fn without_a_server_everything_passes() {
     let restore = leases(top.path(), Flow::Restore);
     read(&restore, KIB);
     let users: Vec<_> = (0..8)
-        .map(|_| device.enter(Asker::UNKNOWN, Direction::Read, true, 4096))
+        .map(|_| device.enter(IoOrigin::UNKNOWN, Direction::Read, true, 4096))
         .collect();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| read(&restore, 5 << 20));
@@ -223,7 +223,7 @@ fn without_a_server_everything_passes() {
     });
     drop(users);
     (0..100).for_each(|_| read(&restore, 5 << 20));
-    assert_eq!(of(&device, Flow::Restore).turns, 1);
+    assert_eq!(of(&device, Flow::Restore).grants, 1);
 }
 
 /// Without the limit, two servers that scrub with each other as replicas would wait for ever.
@@ -235,14 +235,14 @@ fn who_has_a_turn_elsewhere_waits_a_limited_time() {
     let scrub = leases(top.path(), Flow::Scrub).within(Duration::from_secs(1));
     read(&scrub, KIB);
     let users: Vec<_> = (0..8)
-        .map(|_| device.enter(Asker::UNKNOWN, Direction::Read, true, 4096))
+        .map(|_| device.enter(IoOrigin::UNKNOWN, Direction::Read, true, 4096))
         .collect();
     // These grants occupy the device during the read.
     read(&scrub, 5 << 20);
     until(|| of(&device, Flow::Scrub).waiting == 0);
     (0..100).for_each(|_| read(&scrub, 5 << 20));
     drop(users);
-    assert_eq!(of(&device, Flow::Scrub).turns, 1);
+    assert_eq!(of(&device, Flow::Scrub).grants, 1);
 }
 
 #[test]

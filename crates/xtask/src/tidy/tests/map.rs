@@ -5,9 +5,9 @@ use crate::tidy::{Tree, map};
 use std::path::Path;
 
 fn table(row: &str) -> (String, String) {
-    let rooms = "`units` `store` `nbd` `sim` `media` `format` `quintet`";
+    let crates = "`units` `store` `nbd` `sim` `media` `format` `quintet`";
     let head = "## Where is ...\n\n| I want to change | go to | then |\n|---|---|---|\n";
-    let text = format!("{rooms}\n\n{head}{row}\n");
+    let text = format!("{crates}\n\n{head}{row}\n");
     plain("ARCHITECTURE.md", &text)
 }
 

@@ -1,6 +1,6 @@
 //! Canaries of the rules about files, names and documents.
 
-use super::{accepted, documents, file, findings, plain, refused, room};
+use super::{accepted, documents, file, findings, krate, plain, refused};
 use crate::tidy::{Tree, check, lexer};
 
 #[test]
@@ -81,17 +81,17 @@ fn documents_exist_and_are_complete() {
         "{missing:?}"
     );
     refused(
-        vec![room("access_pattern", "1", "")],
-        "does not name the room `access_pattern`",
+        vec![krate("access_pattern", "1", "")],
+        "does not name the crate `access_pattern`",
     );
     refused(
         vec![plain("ARCHITECTURE.md", &"x\n".repeat(301))],
         "301 lines",
     );
     let needs = "[dependencies]\nblake3 = \"1\"\n";
-    refused(vec![room("units", "0", needs)], "no line for `blake3`");
+    refused(vec![krate("units", "0", needs)], "no line for `blake3`");
     let listed = plain("docs/dependencies.md", "| `blake3` | fingerprints |\n");
-    accepted(vec![room("units", "0", needs), listed]);
+    accepted(vec![krate("units", "0", needs), listed]);
 }
 
 #[test]

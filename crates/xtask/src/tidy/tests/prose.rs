@@ -1,10 +1,10 @@
 //! Canaries of the rules for comments: length, first words, words that the glossary replaces.
 
-use super::{accepted, file, refused, room};
+use super::{accepted, file, krate, refused};
 
 fn commented(name: &str, code: &str) -> Vec<(String, String)> {
     vec![
-        room(name, "1", ""),
+        krate(name, "1", ""),
         file(&format!("crates/{name}/src/disk.rs"), code),
     ]
 }

@@ -1,0 +1,136 @@
+//! Back-pressure: writers that wait for free space on the disk, beside a gc run that frees it.
+
+#[path = "../../volumes/tests/small_volumes/mod.rs"]
+mod small_volumes;
+#[path = "../../store/tests/specimen/mod.rs"]
+mod specimen;
+
+use chunking::Compression;
+use maintenance::{Collector, GcPolicy};
+use media::Room;
+use sim::SimDisk;
+use small_volumes::{is_sound, made, open, read, small, write};
+use specimen::{noise, options};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use store::GcStep;
+use volumes::Volumes;
+
+const SIZE: u64 = 4 << 20;
+/// More than the reserve of such a disk: writers that need not wait get no error.
+const KEPT: u64 = 1 << 30;
+
+fn room(free_bytes: u64) -> Option<Room> {
+    Some(Room {
+        free_bytes,
+        total_bytes: 1 << 40,
+    })
+}
+
+/// A volume that was written once, with so little free space on its disk that no writer may take
+/// it.
+fn nearly_full() -> (Arc<SimDisk>, Volumes) {
+    let disk = made();
+    let volumes = open(&disk, 2);
+    let volume = volumes.create("v", SIZE, 12).expect("create");
+    write(&volume, 0, &noise(1, SIZE as usize));
+    volumes.checkpoint().expect("checkpoint");
+    disk.set_room(room(KEPT - 1));
+    volumes.keep_free(KEPT);
+    (disk, volumes)
+}
+
+/// Returns once the count has not changed for a while.
+fn stands_still(count: &AtomicU64) -> u64 {
+    let (mut last, mut since) = (count.load(Relaxed), Instant::now());
+    while since.elapsed() < Duration::from_millis(300) {
+        std::thread::sleep(Duration::from_millis(10));
+        let now = count.load(Relaxed);
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    last
+}
+
+/// Overwrites the volume in parts of `part_bytes`, beside a gc run. Returns the bytes written while
+/// space was short.
+fn overwrite_beside_a_collector(part_bytes: usize) -> u64 {
+    let (disk, volumes) = nearly_full();
+    let volume = volumes.volume("v").expect("volume");
+    let content = noise(2, SIZE as usize);
+    let (written, direct) = (AtomicU64::new(0), volumes.direct_bytes());
+    let (rounds, waits) = (
+        volumes.checkpoint_counts().rounds,
+        volumes.writer_wait_counts().waits,
+    );
+    let stood = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for (n, part) in (0u64..).zip(content.chunks(part_bytes)) {
+                write(&volume, n * part_bytes as u64, part);
+                written.fetch_add(part.len() as u64, Relaxed);
+            }
+        });
+        let stood = stands_still(&written);
+        assert_eq!(volumes.checkpoint_counts().rounds, rounds);
+        assert_eq!(volumes.direct_bytes(), direct, "past the journal");
+        // It would wait forever for a writer that waits while it holds a session.
+        let pool = volumes.pool();
+        let policy = GcPolicy::with_trash_period(0);
+        let lane = options(Compression::None);
+        for _ in 0..2 {
+            let mut collector = Collector::new(pool, policy, lane).expect("alone");
+            while collector
+                .step(pool, Some(&volumes), &volumes, u64::MAX)
+                .expect("step")
+                == GcStep::Working
+            {}
+        }
+        assert_eq!(stands_still(&written), stood);
+        disk.set_room(room(KEPT));
+        stood
+    });
+    assert_eq!(written.load(Relaxed), SIZE);
+    let counts = volumes.writer_wait_counts();
+    assert!(counts.waits > waits && counts.waited_ns > 200_000_000);
+    assert_eq!(read(&volume), content);
+    volumes.checkpoint().expect("checkpoint");
+    is_sound(&volumes);
+    stood
+}
+
+#[test]
+fn small_writes_wait_when_the_journal_is_full() {
+    let stood = overwrite_beside_a_collector(4096);
+    let journal = small().journal.bytes_max;
+    assert!(stood > journal / 2 && stood <= journal, "{stood} bytes");
+}
+
+#[test]
+fn large_writes_take_the_journal_then() {
+    let stood = overwrite_beside_a_collector(256 << 10);
+    assert!(stood <= small().journal.bytes_max, "{stood} bytes");
+}
+
+/// The caller of `keep_free` decides whether waiting is worthwhile.
+#[test]
+fn nobody_waits_who_need_not() {
+    for (free, keep) in [(Some(KEPT - 1), 0), (Some(KEPT), KEPT), (None, KEPT)] {
+        let (disk, volumes) = nearly_full();
+        disk.set_room(free.and_then(room));
+        volumes.keep_free(keep);
+        let volume = volumes.volume("v").expect("volume");
+        write(&volume, 0, &noise(3, SIZE as usize));
+        assert_eq!(volumes.writer_wait_counts().waits, 0);
+    }
+    // A writer that waits already continues.
+    let (_disk, volumes) = nearly_full();
+    let volume = volumes.volume("v").expect("volume");
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| write(&volume, 0, &noise(3, SIZE as usize)));
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!writer.is_finished());
+        volumes.keep_free(0);
+    });
+}

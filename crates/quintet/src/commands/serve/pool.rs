@@ -1,0 +1,201 @@
+//! `serve` with the pool open for writing: serves it, and runs commands for clients. `serve` and
+//! `mount` call this.
+//!
+//! Invariant: the control socket answers only while the pool's lock is held. Nothing that a server
+//! leaves behind, however it ends, keeps the next one from starting.
+//!
+//! ```text
+//! start: pool --> control socket (clients wait) --> volumes, journal replay --> NBD, metrics
+//!        --> threads --> control --> mount --> READY
+//! end:   gc and defragmentation --> commands stop --> unmount --> NBD requests are answered
+//!        --> other threads --> last checkpoint (settle) --> the pool is closed
+//! ```
+
+use super::{announce, signals, wait};
+use crate::cli::{ReplicaArgs, ServePoolArgs};
+use crate::commands::backup::REGION_BYTES;
+use crate::commands::defrag::taken_up;
+use crate::commands::for_clients::ClientCommands;
+use crate::commands::invocation::Invocation;
+use crate::commands::mount::{self, Settings};
+use crate::commands::replica::replica_of;
+use crate::commands::snapshot_choice::SnapshotFilter;
+use crate::exit::Exit;
+use anyhow::{Context, bail};
+use device::DeviceQueue;
+use maintenance::DefragSource;
+use media::SystemTicks;
+use nbd::Exports;
+use server::control::ControlSocket;
+use server::exports::ServerExports;
+use server::memory_plan::MemoryPlan;
+use server::metrics::Endpoint;
+use server::mount::Pools;
+use server::program::Program;
+use server::settings::Shares;
+use server::sockets::{NbdSockets, start_nbd};
+use server::state::{JOURNAL_BYTES_DEFAULT, Live, ServerState};
+use server::systemd::{Notifier, watchdog_interval};
+use server::threads::settle;
+use server::threads::{Destager, Watchdog, defragger, reclaimer, verifier};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time limit for commands to stop and for files to be closed.
+const COMMANDS_LIMIT: Duration = Duration::from_secs(20);
+/// Allowed sizes of a journal.
+const JOURNAL_BYTES: RangeInclusive<u64> = 2 << 20..=64 << 30;
+
+pub(super) fn run(invocation: &Invocation, args: &ServePoolArgs) -> anyhow::Result<Exit> {
+    let settings = args.mount.as_ref().map(|mountpoint| Settings {
+        mountpoint: mountpoint.clone(),
+        allow_other: args.allow_other,
+        enforce: true,
+        filter: SnapshotFilter::default(),
+    });
+    hold(invocation, args, settings.as_ref(), false)
+}
+
+/// Serves until the mount is unmounted, and nothing else. Open files may take their time.
+pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> anyhow::Result<Exit> {
+    let args = ServePoolArgs {
+        nbd_socket: None,
+        nbd_listen: None,
+        mount: None,
+        allow_other: false,
+        metrics: None,
+        journal: JOURNAL_BYTES_DEFAULT,
+        connections: 0,
+        no_trace: false,
+        qos: Vec::new(),
+        replica: ReplicaArgs::default(),
+    };
+    hold(invocation, &args, Some(settings), true)
+}
+
+/// `to_the_end`: the server ends with the mount, and not before.
+fn hold(
+    invocation: &Invocation,
+    args: &ServePoolArgs,
+    mount: Option<&Settings>,
+    to_the_end: bool,
+) -> anyhow::Result<Exit> {
+    // Memory allocations of this process must not wait for dirty pages of file systems on its own
+    // volumes. Only root may set this; file systems of other users are not on such volumes.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+    let environment = &invocation.context.environment;
+    let console = &invocation.console;
+    let notifier = Arc::new(Notifier::of(environment)?);
+    if !JOURNAL_BYTES.contains(&args.journal) {
+        bail!("--journal: must be 2M to 64G");
+    }
+    let shares = Shares::default().with(&args.qos)?;
+    let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
+    let device = Arc::new(device);
+    notifier.say("STATUS=opening the pool");
+    let memory = MemoryPlan::of(invocation.settings.memory_bytes, args.journal);
+    let pool = invocation.open_behind(&device, &memory)?;
+    // Clients that come from here on wait, instead of finding the pool locked.
+    let socket = ControlSocket::bind(invocation.settings.pool()?).context("control socket")?;
+    notifier.say("STATUS=replaying the journal");
+    let volumes = invocation.volumes_of(pool, &memory, args.journal)?;
+    volumes.trace(!args.no_trace);
+    let path = std::path::absolute(invocation.settings.pool()?)?;
+    let server = ServerState::new(path, volumes, device, shares, memory);
+    // The replica may be absent for a while: volumes are served without it.
+    match replica_of(invocation, &args.replica) {
+        Ok(Some(replica)) => server.scrub.repair_from(replica),
+        Ok(None) => {}
+        Err(e) => console.warn(format_args!(
+            "--replica: {e:#}: scrubs of this server repair nothing from it"
+        )),
+    }
+    let server = Arc::new(server);
+    let zone = invocation.zone.clone();
+    let exports = Arc::new(ServerExports::new(Arc::clone(&server), zone));
+    let clients: Arc<dyn Exports> = exports.clone();
+    let sockets = NbdSockets {
+        socket: args.nbd_socket.as_deref(),
+        listen: args.nbd_listen,
+        connections: args.connections,
+    };
+    let places = start_nbd(environment, &sockets, &server, &clients)?;
+    let metrics = args
+        .metrics
+        .map(|address| Endpoint::start(address, &server).context("--metrics"))
+        .transpose()?;
+    if let Some(metrics) = &metrics {
+        console.note(format_args!(
+            "metrics at http://{}/metrics",
+            metrics.address()
+        ));
+    }
+    let program: Arc<dyn Program> = console.clone();
+    let destager = Destager::start(&server, &program)?;
+    let lane = invocation.lane(None, REGION_BYTES)?;
+    let verifier = verifier::start(&server, &program, lane)?;
+    let source = DefragSource::Volumes(Arc::clone(&server.volumes));
+    let take_up = |recorded| taken_up(source, recorded, lane);
+    let defragger = defragger::start(&server, &program, &invocation.zone, take_up)?;
+    let reclaimer = reclaimer::start(&server, &program, lane)?;
+    let commands = ClientCommands {
+        server: Arc::clone(&server),
+    };
+    let control = socket.serve(Arc::new(commands))?;
+    let signals = signals()?;
+    let stopping = (invocation.interrupt.clone(), signals.handle());
+    let at_end = move || {
+        if to_the_end {
+            let (interrupt, signals) = stopping;
+            interrupt.request();
+            signals.close();
+        }
+    };
+    let pools = Pools::server_state(&server);
+    let mount = mount
+        .map(|settings| mount::start(invocation, settings, &pools, at_end))
+        .transpose()?;
+    if let Some(mount) = &mount {
+        mount::announce(invocation, mount)?;
+    }
+    match to_the_end {
+        true => console.note(mount::HOW_IT_ENDS),
+        false => announce(invocation, &places, exports.names().iter())?,
+    }
+    notifier.say("READY=1\nSTATUS=serving");
+    let watchdog = watchdog_interval(environment)?
+        .map(|interval| Watchdog::start(&notifier, interval, exports))
+        .transpose()?;
+    wait(invocation, signals, &|| said(&server, control.clients()))?;
+    notifier.say("STOPPING=1\nSTATUS=stopping");
+    // Ends first: writers may wait for its back-pressure.
+    drop(reclaimer);
+    // Ends before the commands that wait for its run: they then report that the next server resumes
+    // it.
+    drop(defragger);
+    if !control.stop(COMMANDS_LIMIT) {
+        console.warn("some commands did not end in time");
+    }
+    let unmounted = mount.map(|mount| mount.end((!to_the_end).then_some(COMMANDS_LIMIT)));
+    for server in server.take_servers() {
+        if !server.stop() {
+            console.warn("some requests did not end in time");
+        }
+    }
+    drop((metrics, verifier, destager));
+    let settled = settle(&server, &notifier, &program);
+    drop(watchdog);
+    settled?;
+    unmounted.transpose()?;
+    Ok(Exit::Done)
+}
+
+/// Returns the answer to SIGUSR1.
+fn said(server: &ServerState, commands: usize) -> String {
+    let live = Live::of(server);
+    format!(
+        "{:?}\n{:?}\n{:?}\n{:?}\n{commands} commands",
+        live.nbd, live.journal, live.checkpoints, live.cache
+    )
+}

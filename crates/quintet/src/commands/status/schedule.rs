@@ -1,0 +1,153 @@
+//! The part of `status` about gc and scrubs that a server begins by itself. `status` calls this.
+//!
+//! Invariant: it reads counters and records only.
+
+use crate::json::Object;
+use jiff::tz::TimeZone;
+use maintenance::{NextCollect, Urgency};
+use server::calendar;
+use server::sizes;
+use server::state::{Collected, Initiator, Live, ServerState};
+use units::UnixNanos;
+
+/// Formats the state of gc as text.
+pub fn collecting(server: &ServerState, live: &Live, zone: &TimeZone) -> String {
+    let status = &live.collecting;
+    let mut words = Vec::new();
+    if let Some((by, _, counts)) = &status.running {
+        let (deleted, discarded) = (counts.deleted_bytes, counts.discarded_bytes);
+        words.push(format!(
+            "under way, begun by {}: {}",
+            name(*by),
+            given(deleted, discarded)
+        ));
+    }
+    words.push(match &status.last {
+        Some(last) => ended(last, zone),
+        None => "no run yet".to_owned(),
+    });
+    words.push(match (&status.next, server.shares().schedule.collects) {
+        (_, false) => "only when told (quintet gc)".to_owned(),
+        (Some(next), true) => due(next, live, zone),
+        (None, true) => "next: now".to_owned(),
+    });
+    words.join("; ")
+}
+
+/// Formats the last gc run as text.
+pub fn ended(last: &Collected, zone: &TimeZone) -> String {
+    let how = match last.is_complete {
+        true => "",
+        false => ", which did not end",
+    };
+    format!(
+        "last run {} by {}{how}: {}",
+        calendar::local(last.ended, zone),
+        name(last.by),
+        given(last.deleted_bytes, last.discarded_bytes)
+    )
+}
+
+fn given(deleted_bytes: u64, discarded_bytes: u64) -> String {
+    let size = sizes::display;
+    format!(
+        "{} deleted, {} put into the trash",
+        size(deleted_bytes),
+        size(discarded_bytes)
+    )
+}
+
+fn due(next: &NextCollect, live: &Live, zone: &TimeZone) -> String {
+    let size = sizes::display;
+    let free = live.room.map_or(String::new(), |room| {
+        format!(" (now {})", size(room.free_bytes))
+    });
+    let mut when = vec![format!("{} are stored", size(next.stored_bytes))];
+    if next.free_bytes > 0 {
+        when.push(format!("less than {} is free{free}", size(next.free_bytes)));
+    }
+    let when = format!("next when {}", when.join(" or "));
+    match next.at_s {
+        Some(at_s) => format!("{when}, or {}", local(at_s, zone)),
+        None => when,
+    }
+}
+
+/// Formats when the next scrub begins.
+pub fn scrubbing(server: &ServerState, zone: &TimeZone) -> String {
+    let shares = server.shares();
+    let created = server.pool.config().created;
+    let due_s = server
+        .scrub
+        .due_s(server.pool.now(), created, shares.scrub_within_s);
+    let by = match server.scrub.is_by_itself() {
+        true => "the last was begun by the server itself; ",
+        false => "",
+    };
+    let when = match (shares.schedule.scrubs, due_s) {
+        (false, _) => "only when told (quintet scrub start)".to_owned(),
+        (true, Some(due_s)) => format!("next {}", local(due_s, zone)),
+        (true, None) => "next when this one is done".to_owned(),
+    };
+    let from = server.scrub.standing_replica();
+    let from = from.map_or(String::new(), |path| {
+        format!("; they repair from {}", path.display())
+    });
+    format!("{by}{when}{from}")
+}
+
+fn local(at_s: u64, zone: &TimeZone) -> String {
+    let ns = i64::try_from(at_s).unwrap_or(i64::MAX);
+    calendar::local(UnixNanos(ns.saturating_mul(1_000_000_000)), zone)
+}
+
+/// Returns the name of the run's origin.
+fn name(by: Initiator) -> &'static str {
+    match by {
+        Initiator::Command => "a command",
+        Initiator::Server(Urgency::WhenIdle) => "the server itself",
+        Initiator::Server(Urgency::Low) => "the server itself, as little was free",
+        Initiator::Server(Urgency::Full) => "the server itself, as the disk was nearly full",
+    }
+}
+
+/// Formats the state of gc as JSON.
+pub fn object(server: &ServerState, live: &Live) -> Object {
+    let status = &live.collecting;
+    let totals = &status.totals;
+    let mut object = Object::new()
+        .boolean("automatic", server.shares().schedule.collects)
+        .boolean("running", status.running.is_some())
+        .integer("runs_by_commands", totals.runs_by_commands)
+        .integer("runs_by_server", totals.runs_by_server)
+        .integer("deleted_bytes", totals.deleted_bytes)
+        .integer("writers_waited", live.waits.waits)
+        .number("held_back_seconds", live.waits.waited_ns as f64 / 1e9);
+    if let Some(room) = live.room {
+        object = object.integer("disk_free_bytes", room.free_bytes);
+    }
+    if let Some(run) = &status.last {
+        object = last(object, "last_", run);
+    }
+    if let Some(next) = &status.next {
+        object = object.integer("next_stored_bytes", next.stored_bytes);
+        if next.free_bytes > 0 {
+            object = object.integer("next_free_bytes", next.free_bytes);
+        }
+    }
+    object
+}
+
+/// Adds the fields of the last gc run.
+pub fn last(object: Object, prefix: &str, run: &Collected) -> Object {
+    let by = match run.by {
+        Initiator::Command => "command",
+        Initiator::Server(_) => "server",
+    };
+    object
+        .text(&format!("{prefix}by"), by)
+        .time(&format!("{prefix}ended"), run.ended)
+        .boolean(&format!("{prefix}complete"), run.is_complete)
+        .integer(&format!("{prefix}deleted_bytes"), run.deleted_bytes)
+        .integer(&format!("{prefix}discarded_bytes"), run.discarded_bytes)
+}

@@ -1,0 +1,301 @@
+//! Server state: one pool, its volumes, and everything that the threads and clients of a server
+//! share. Commands and the server call this.
+//!
+//! Invariant: commands that write to a served pool take the writer lock in the order of their
+//! arrival, so each sees the snapshots that it changes. Between processes, the pool's lock file
+//! does the same by refusing the second. Changes of volumes do not need the writer lock: the
+//! `volumes` crate orders changes of names itself.
+//!
+//! ```text
+//! commands --- for_reading, for_writing --> OpenPool (hold, writer lock)
+//! threads ---- scrub, collecting, defrag, copies (one state per maintenance task)
+//! device I/O - turn --> DeviceQueue (I/O grants by share)
+//! NBD, mounts - meter, open_file, clients, disconnect
+//! ```
+
+mod collecting;
+mod copies;
+mod defragging;
+mod error;
+mod findings;
+mod live;
+mod open_files;
+mod replica;
+mod scrubbing;
+mod task_bytes;
+mod task_host;
+mod tasks;
+mod trouble;
+mod volumes;
+mod writer_lock;
+
+pub use collecting::{
+    CollectStatus, CollectTotals, Collected, Collecting, Collection, Initiator, checkpoint_all,
+    seconds,
+};
+pub use copies::{Copies, CopyEntry, CopyState};
+pub use defragging::{DefragStatus, Defragmenting, Outcome};
+pub use error::TaskError;
+pub use findings::Found;
+pub use live::{ExportReading, Live};
+pub use task_bytes::TaskBytes;
+pub use task_host::TaskHost;
+pub use tasks::TaskReading;
+pub use volumes::{
+    JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, lost_writes, named, open_volumes,
+    recorded_losses, unacknowledged_losses,
+};
+
+use crate::interrupt::{Interrupt, Interrupted};
+use crate::memory_plan::MemoryPlan;
+use crate::meters::Meter;
+use crate::mount::Directories;
+use crate::settings::Shares;
+use ::volumes::Volumes;
+use device::{DeviceQueue, StepGrant};
+use nbd::ServerHandle;
+use open_files::OpenFile;
+pub use open_files::OpenFiles;
+use parking_lot::Mutex;
+use qos::{Flow, InvalidShares};
+pub use replica::Replica;
+use scrubbing::Scrubbing;
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::{Hold, Pool};
+pub use trouble::Trouble;
+use volume::Volume;
+use writer_lock::{WriterGuard, WriterLock};
+
+/// Time between two checks for a stop request, while maintenance waits for an I/O grant.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The state of a server. See the module's head.
+pub struct ServerState {
+    /// Directory of the pool.
+    pub path: PathBuf,
+    /// The pool, open for writing.
+    pub pool: Arc<Pool>,
+    /// The pool's volumes, open.
+    pub volumes: Arc<Volumes>,
+    /// Time at which the server opened the pool.
+    pub since: Instant,
+    /// State of the scrub.
+    pub scrub: Scrubbing,
+    /// State of garbage collection.
+    pub collecting: Collecting,
+    /// State of defragmentation.
+    pub defrag: Defragmenting,
+    /// Grants I/O to every user of the pool's device.
+    pub device: Arc<DeviceQueue>,
+    shares: Mutex<Shares>,
+    /// The memory budget of each owner.
+    pub memory: MemoryPlan,
+    /// Copies to other pools that are in progress.
+    pub copies: Arc<Copies>,
+    writer_lock: Arc<WriterLock>,
+    /// The last request to a volume that the store failed or had no space for, until a flush
+    /// succeeds.
+    pub refused: Arc<Trouble>,
+    /// The last failed checkpoint, until one succeeds.
+    pub stuck: Trouble,
+    /// One meter for every export name that a client ever opened.
+    meters: Mutex<BTreeMap<String, Arc<Meter>>>,
+    servers: Mutex<Vec<ServerHandle>>,
+    findings: findings::LastFindings,
+    files: Arc<OpenFiles>,
+    directories: Arc<Directories>,
+}
+
+impl ServerState {
+    /// Takes over the volumes in the pool directory `path`. `device` is the queue through which the
+    /// caller opened the pool.
+    pub fn new(
+        path: PathBuf,
+        volumes: Volumes,
+        device: Arc<DeviceQueue>,
+        shares: Shares,
+        memory: MemoryPlan,
+    ) -> Self {
+        let pool = Arc::clone(volumes.pool());
+        let reader = Arc::clone(pool.reader());
+        let volumes = Arc::new(volumes);
+        Self {
+            path,
+            memory,
+            directories: Arc::new(Directories::new(reader, memory.mounts)),
+            scrub: Scrubbing::of(&volumes),
+            collecting: Collecting::of(&pool),
+            defrag: Defragmenting::of(&volumes),
+            device,
+            shares: Mutex::new(shares),
+            pool,
+            volumes,
+            since: Instant::now(),
+            copies: Arc::default(),
+            writer_lock: Arc::default(),
+            refused: Arc::default(),
+            stuck: Trouble::default(),
+            meters: Mutex::default(),
+            servers: Mutex::default(),
+            findings: findings::LastFindings::default(),
+            files: Arc::default(),
+        }
+    }
+
+    /// Returns the shares of the device.
+    pub fn shares(&self) -> Shares {
+        *self.shares.lock()
+    }
+
+    /// Changes the shares of the device from now on.
+    pub fn set_shares(&self, shares: Shares) -> Result<(), InvalidShares> {
+        let mut before = self.shares.lock();
+        self.device.set(shares.plan)?;
+        *before = shares;
+        drop(before);
+        // The shares say how soon a scrub is due: let its thread look again.
+        self.scrub.wake();
+        Ok(())
+    }
+
+    /// Waits for an I/O grant for one maintenance step of about `bytes` bytes.
+    ///
+    /// Returns [`Interrupted`] when the server or the command is asked to stop.
+    pub fn grant(
+        &self,
+        flow: Flow,
+        bytes: u64,
+        interrupt: &Interrupt,
+    ) -> Result<StepGrant<'_>, Interrupted> {
+        let mut grant = self.device.ask(flow, bytes);
+        while !grant.wait(LOOK_EVERY) {
+            interrupt.check()?;
+        }
+        Ok(grant)
+    }
+
+    /// Returns the pool for reading.
+    pub fn for_reading(&self) -> OpenPool {
+        OpenPool {
+            // The hold begins before the command reads any name: gc then keeps what the names
+            // reach.
+            _hold: Some(self.pool.hold()),
+            pool: Arc::clone(&self.pool),
+            _guard: None,
+        }
+    }
+
+    /// Waits for the writer lock and returns the pool. Calls `waiting` if another writer has the
+    /// lock.
+    pub fn for_writing(
+        &self,
+        interrupt: &Interrupt,
+        waiting: impl FnOnce(),
+    ) -> io::Result<OpenPool> {
+        let guard = WriterLock::take(&self.writer_lock, interrupt, waiting)?;
+        // Readers in other processes may have recorded damage.
+        self.pool.take_up_news();
+        Ok(OpenPool {
+            // The hold begins before the command reads any name that it may refer to.
+            _hold: Some(self.pool.hold()),
+            pool: Arc::clone(&self.pool),
+            _guard: Some(guard),
+        })
+    }
+
+    /// Returns the meter of an export's requests.
+    pub fn meter(&self, export: &str) -> Arc<Meter> {
+        let mut meters = self.meters.lock();
+        let new = || Arc::new(Meter::telling(&self.refused));
+        Arc::clone(meters.entry(export.to_owned()).or_insert_with(new))
+    }
+
+    /// Returns the number of client reads since the server began.
+    pub fn reads_asked(&self) -> u64 {
+        self.meters.lock().values().map(|meter| meter.reads()).sum()
+    }
+
+    /// Returns messages about what fails at the moment. Empty if all is well.
+    pub fn failing(&self) -> Vec<String> {
+        let refused = self.refused.read();
+        let refused = refused.map(|what| format!("writes to volumes fail: {what}"));
+        let stuck = self.stuck.read();
+        let stuck = stuck.map(|what| format!("checkpoints fail: {what}"));
+        refused.into_iter().chain(stuck).collect()
+    }
+
+    /// Registers an NBD server that serves this state until [`ServerState::take_servers`].
+    pub fn add_server(&self, server: ServerHandle) {
+        self.servers.lock().push(server);
+    }
+
+    /// Removes and returns the NBD servers, so that the caller can stop them.
+    pub fn take_servers(&self) -> Vec<ServerHandle> {
+        std::mem::take(&mut *self.servers.lock())
+    }
+
+    /// Registers a volume as an open file of a mount.
+    pub fn open_file<V: Volume>(&self, name: &str, volume: V) -> OpenFile<V> {
+        OpenFiles::open(&self.files, name, volume)
+    }
+
+    /// Returns the cache of snapshot directories that mounts share.
+    pub fn directories(&self) -> &Arc<Directories> {
+        &self.directories
+    }
+
+    /// Returns the number of connections and open files that use an export.
+    pub fn clients(&self, export: &str) -> usize {
+        let servers = self.servers.lock();
+        let connections = servers.iter().map(|server| server.clients(export));
+        connections.sum::<usize>() + self.files.count(export)
+    }
+
+    /// The same without connections whose client has disconnected already.
+    pub fn clients_connected(&self, export: &str) -> usize {
+        let servers = self.servers.lock();
+        let connected = |server: &ServerHandle| server.clients_connected(export);
+        servers.iter().map(connected).sum::<usize>() + self.files.count(export)
+    }
+
+    /// Disconnects the clients of an export and returns their number. Connections end when their
+    /// requests are answered. Open files fail from now on.
+    pub fn disconnect(&self, export: &str) -> usize {
+        let servers = self.servers.lock();
+        let closed = servers.iter().map(|server| server.close_export(export));
+        closed.sum::<usize>() + self.files.disconnect(export)
+    }
+}
+
+/// An open pool with a hold and, for writers, the writer lock.
+pub struct OpenPool {
+    pool: Arc<Pool>,
+    /// Keeps containers from deletion while the command refers to what its names reach.
+    _hold: Option<Hold>,
+    /// Fields drop in order: the writer lock is released after the hold.
+    _guard: Option<WriterGuard>,
+}
+
+impl From<Pool> for OpenPool {
+    fn from(pool: Pool) -> Self {
+        Self {
+            pool: Arc::new(pool),
+            // A pool that this process opened has its own hold, or the pool's lock.
+            _hold: None,
+            _guard: None,
+        }
+    }
+}
+
+impl Deref for OpenPool {
+    type Target = Arc<Pool>;
+
+    fn deref(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+}

@@ -1,0 +1,148 @@
+//! One reading of all counters of a server. `top`, `status` and the metrics call this.
+//!
+//! Invariant: a reading does no I/O and walks nothing that grows with the stored data.
+
+use super::{CollectStatus, DefragStatus, ServerState, TaskReading, tasks};
+use crate::meters::Reading;
+use device::FlowCounts;
+use maintenance::{ScrubStatus, ScrubTotals};
+use media::Room;
+use nbd::Stats;
+use qos::Flow;
+use std::collections::BTreeMap;
+use std::time::Instant;
+use store::ReadCounts;
+use volumes::{CacheTally, CheckpointCounts, JournalUsage, MemoryByOwner, WriterWaitCounts};
+
+/// Reading of one export.
+#[derive(Clone, Debug, Default)]
+pub struct ExportReading {
+    /// Size of the volume, bytes. `None` if the export is not a volume, or no longer one.
+    pub volume_bytes: Option<u64>,
+    /// Number of overlay pieces that are not yet applied to the volume's recipe.
+    pub pieces_unfolded: u64,
+    /// Number of connections and open files that use the export.
+    pub clients: u64,
+    /// Requests of clients.
+    pub asked: Reading,
+    /// Where reads found their data.
+    pub cache: CacheTally,
+}
+
+/// A reading of all counters. See the module's head.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// Time of the reading.
+    pub at: Instant,
+    /// Readings of all volumes and of every other export that was ever opened, by name.
+    pub exports: BTreeMap<String, ExportReading>,
+    /// Sums of all NBD servers.
+    pub nbd: Stats,
+    /// Usage of the journal.
+    pub journal: JournalUsage,
+    /// Bytes written directly to containers, not through the journal.
+    pub direct_bytes: u64,
+    /// Counts of checkpoints.
+    pub checkpoints: CheckpointCounts,
+    /// Counters of the volumes' page cache.
+    pub cache: page_cache::Counters,
+    /// Memory use by owner.
+    pub memory: MemoryByOwner,
+    /// Counts of the pool's own reads.
+    pub reads: ReadCounts,
+    /// Device I/O by origin, in the order of [`Flow::ALL`].
+    pub device: [FlowCounts; Flow::ALL.len()],
+    /// Progress of the scrub.
+    pub scrub: ScrubStatus,
+    /// Scrub totals of this server.
+    pub scrub_totals: ScrubTotals,
+    /// The defragmentation run in progress, or else the last one.
+    pub defrag: Option<DefragStatus>,
+    /// Readings of all maintenance tasks.
+    pub tasks: [TaskReading; 4],
+    /// State of garbage collection.
+    pub collecting: CollectStatus,
+    /// Free space of the pool's disk. `None` if it is unknown.
+    pub room: Option<Room>,
+    /// Counts of writers delayed by back-pressure.
+    pub waits: WriterWaitCounts,
+}
+
+impl Live {
+    /// Reads all counters.
+    pub fn of(server: &ServerState) -> Self {
+        let mut exports: BTreeMap<String, ExportReading> = BTreeMap::new();
+        for volume in server.volumes.list() {
+            let reading = ExportReading {
+                volume_bytes: Some(volume.record.root.len),
+                pieces_unfolded: volume.pieces_unfolded,
+                cache: volume.cache,
+                ..ExportReading::default()
+            };
+            exports.insert(volume.record.name, reading);
+        }
+        for (name, meter) in server.meters.lock().iter() {
+            let export = exports.entry(name.clone()).or_default();
+            export.asked = meter.read();
+            if export.volume_bytes.is_none() {
+                export.cache = meter.cache.read();
+            }
+        }
+        let servers = server.servers.lock();
+        for (name, export) in &mut exports {
+            let clients = servers.iter().map(|server| server.clients(name));
+            let clients = clients.sum::<usize>() + server.files.count(name);
+            export.clients = clients as u64;
+        }
+        let stats = servers.iter().map(|server| server.stats());
+        let nbd = stats.fold(Stats::default(), |sum, stats| together(sum, &stats));
+        drop(servers);
+        let (scrub, scrub_totals) = (server.scrub.status(), server.scrub.totals());
+        let (collecting, defrag) = (server.collecting.status(), server.defrag.status());
+        let tasks = tasks::tasks(
+            server,
+            (&scrub, &scrub_totals),
+            &collecting,
+            defrag.as_ref(),
+        );
+        Self {
+            at: Instant::now(),
+            exports,
+            nbd,
+            journal: server.volumes.journal_usage(),
+            direct_bytes: server.volumes.direct_bytes(),
+            checkpoints: server.volumes.checkpoint_counts(),
+            cache: server.volumes.cache_counters(),
+            memory: server.volumes.memory_by_owner(),
+            reads: server.pool.read_counts(),
+            device: server.device.counts(),
+            scrub,
+            scrub_totals,
+            defrag,
+            tasks,
+            collecting,
+            room: server.pool.room(),
+            waits: server.volumes.writer_wait_counts(),
+        }
+    }
+}
+
+fn together(mut sum: Stats, more: &Stats) -> Stats {
+    sum.connections += more.connections;
+    sum.connections_total += more.connections_total;
+    sum.connections_refused_total += more.connections_refused_total;
+    sum.handshakes_failed_total += more.handshakes_failed_total;
+    sum.connections_dropped_total += more.connections_dropped_total;
+    sum.reads_abandoned_total += more.reads_abandoned_total;
+    sum.errors_total += more.errors_total;
+    sum.read_bytes_total += more.read_bytes_total;
+    sum.written_bytes_total += more.written_bytes_total;
+    sum.sent_bytes_total += more.sent_bytes_total;
+    for (sum, more) in sum.requests_total.iter_mut().zip(more.requests_total) {
+        *sum += more;
+    }
+    for (sum, more) in sum.latency_us.iter_mut().zip(more.latency_us) {
+        *sum += more;
+    }
+    sum
+}

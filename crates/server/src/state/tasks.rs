@@ -1,0 +1,83 @@
+//! Readings of the maintenance tasks of a server: activity, progress, and bytes by where they were
+//! found. [`super::Live`] calls this, for `status`, `top` and the metrics.
+//!
+//! Invariant: bytes are counted since the server began and never decrease.
+
+use super::task_bytes::TaskBytes;
+use super::{CollectStatus, CopyState, DefragStatus, ServerState};
+use format::phase::TaskPhase;
+use maintenance::{DefragStage, GcCounts, ScrubStatus, ScrubTotals};
+
+/// Reading of one task.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskReading {
+    /// Name of the task in the metrics.
+    pub name: &'static str,
+    /// The task is in progress, or waits for the device.
+    pub is_under_way: bool,
+    /// Completed share of the current run, 0 to 1; 0 at rest. `None` if the total is unknown.
+    pub progress: Option<f64>,
+    /// Bytes processed since the server began.
+    pub bytes: TaskBytes,
+}
+
+/// Returns the readings of all tasks.
+pub fn tasks(
+    server: &ServerState,
+    (scrub, totals): (&ScrubStatus, &ScrubTotals),
+    collect: &CollectStatus,
+    defrag: Option<&DefragStatus>,
+) -> [TaskReading; 4] {
+    let scrubbed = match scrub.phase {
+        TaskPhase::AtRest => 0.0,
+        _ => share(scrub.pass.containers, scrub.containers),
+    };
+    let copies = server.copies.states();
+    let sum = |of: fn(&CopyState) -> u64| copies.iter().map(of).sum();
+    let running = collect
+        .running
+        .map_or(GcCounts::default(), |(_, _, counts)| counts);
+    [
+        TaskReading {
+            name: "scrub",
+            is_under_way: scrub.phase == TaskPhase::UnderWay,
+            progress: Some(scrubbed),
+            bytes: TaskBytes {
+                disk: totals.read_bytes,
+                cache: totals.cached_bytes,
+            },
+        },
+        TaskReading {
+            name: "collect",
+            is_under_way: collect.running.is_some(),
+            progress: None,
+            bytes: (collect.totals.copied)
+                .plus(TaskBytes::of(running.copied_bytes, running.cached_bytes)),
+        },
+        TaskReading {
+            name: "copy",
+            is_under_way: copies.iter().any(|copy| !copy.is_paused),
+            progress: Some(share(sum(|c| c.done_bytes), sum(|c| c.total_bytes))),
+            bytes: server.copies.totals(),
+        },
+        TaskReading {
+            name: "defrag",
+            is_under_way: defrag.is_some_and(|d| d.run.phase == TaskPhase::UnderWay),
+            progress: Some(defrag.map_or(0.0, defragmented)),
+            bytes: server.defrag.totals(),
+        },
+    ]
+}
+
+fn defragmented(status: &DefragStatus) -> f64 {
+    let report = &status.run.report;
+    match (status.run.phase, report.stage) {
+        (TaskPhase::AtRest, _) | (_, DefragStage::Sizing) => 0.0,
+        (_, DefragStage::Measuring | DefragStage::Done) => 1.0,
+        _ => share(report.ranges_done, report.ranges),
+    }
+}
+
+fn share(done: u64, all: u64) -> f64 {
+    (done as f64 / all.max(1) as f64).min(1.0)
+}

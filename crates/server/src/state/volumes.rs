@@ -1,0 +1,167 @@
+//! Opens the volumes of a pool. `serve` calls this and keeps them open; commands call it to change
+//! volumes without a server.
+//!
+//! Invariant: the pool and its volumes together use at most the memory that the user allowed.
+
+use super::ServerState;
+use crate::memory_plan::MemoryPlan;
+use chunking::Compression;
+use format::volume::VolumeRecord;
+use std::ops::Deref;
+use std::sync::Arc;
+use store::{LaneOptions, Pool};
+use units::VolumeId;
+use volumes::{
+    AccessOptions, DirectLimits, JournalDamage, JournalOptions, LostWrites, Thresholds, Volumes,
+    VolumesOptions,
+};
+
+/// Default size of the journal, bytes.
+pub const JOURNAL_BYTES_DEFAULT: u64 = 1 << 30;
+/// Number of journal slots. A slot is freed as a whole: fewer slots free more at once, more slots
+/// leave a smaller part of the journal in the slot that cannot be freed yet.
+const SLOTS: u64 = 32;
+const SLOT_BYTES_MIN: u64 = 1 << 20;
+const BLOCK_BYTES: u64 = 4096;
+/// Raw size of a volume's region, bytes. A random read decompresses one region
+/// (docs/evaluation/access-patterns.md).
+pub const REGION_BYTES: usize = 16 << 10;
+/// Limits of a volume container's size, bytes.
+const CONTAINER_BYTES_MIN: usize = 4 << 20;
+const CONTAINER_BYTES_MAX: usize = 16 << 20;
+/// Number of containers that fill the memory budget: some are being filled, some wait for the disk.
+const CONTAINERS: usize = 64;
+/// Returns the size at which containers of volumes are closed, bytes.
+fn container_bytes(memory_bytes: usize) -> usize {
+    let whole_mib = (memory_bytes / CONTAINERS) >> 20 << 20;
+    whole_mib.clamp(CONTAINER_BYTES_MIN, CONTAINER_BYTES_MAX)
+}
+
+/// Opens the volumes of a pool that is open for writing, and replays the journal.
+pub fn open_volumes(
+    pool: Arc<Pool>,
+    plan: &MemoryPlan,
+    journal_bytes: u64,
+    compression: Compression,
+) -> store::Result<Volumes> {
+    let slot_bytes = (journal_bytes / SLOTS).max(SLOT_BYTES_MIN) / BLOCK_BYTES * BLOCK_BYTES;
+    let options = VolumesOptions {
+        journal: JournalOptions {
+            bytes_max: journal_bytes,
+            slot_bytes,
+            buffer_bytes: plan.journal,
+        },
+        memory_bytes: plan.volumes_bytes,
+        thresholds: Thresholds::default(),
+        lane: LaneOptions {
+            compression,
+            region_bytes: REGION_BYTES,
+            container_bytes: container_bytes(plan.all),
+        },
+        direct: DirectLimits::default(),
+        access: AccessOptions::default(),
+    };
+    Volumes::open(pool, &options)
+}
+
+/// Returns messages about the journal damage that this process found, by volume.
+pub fn lost_writes(volumes: &Volumes) -> Vec<String> {
+    let records: Vec<_> = volumes.list().into_iter().map(|v| v.record).collect();
+    let damage = volumes.damage();
+    damage.iter().map(|d| named(d, &records)).collect()
+}
+
+/// The same; if this process found none, the unacknowledged losses of earlier processes.
+pub fn unacknowledged_losses(volumes: &Volumes) -> Vec<String> {
+    let found = lost_writes(volumes);
+    if !found.is_empty() {
+        return found;
+    }
+    let records: Vec<_> = volumes.list().into_iter().map(|v| v.record).collect();
+    recorded_losses(&volumes.lost_writes(), &records)
+}
+
+/// Returns a message about journal damage, with the name of its volume if that is known.
+pub fn named(damage: &JournalDamage, volumes: &[VolumeRecord]) -> String {
+    let record = damage.record.as_ref();
+    match record.and_then(|record| name_of(volumes, record.volume)) {
+        Some(name) => format!("volume {name} has lost writes: {damage}"),
+        None => format!("journal: {damage}"),
+    }
+}
+
+fn name_of(volumes: &[VolumeRecord], id: VolumeId) -> Option<&str> {
+    let found = volumes.iter().find(|volume| volume.id == id);
+    found.map(|volume| volume.name.as_str())
+}
+
+/// Returns messages about recorded losses that the user has not acknowledged.
+pub fn recorded_losses(
+    (lost, more): &(Vec<LostWrites>, u32),
+    volumes: &[VolumeRecord],
+) -> Vec<String> {
+    let line = |lost: &LostWrites| {
+        let unit = if lost.is_chunks { "chunks" } else { "bytes" };
+        let (from, to) = (lost.start, lost.start.saturating_add(lost.len));
+        match lost.volume {
+            Some(id) => {
+                let id_text = id.to_string();
+                let name = name_of(volumes, id).unwrap_or(&id_text);
+                format!("volume {name} has lost writes: {unit} {from} to {to}")
+            }
+            None => "the journal has lost writes, of which volume is not known".to_owned(),
+        }
+    };
+    let mut lines: Vec<_> = lost.iter().map(line).collect();
+    if *more > 0 {
+        lines.push(format!(
+            "the journal has lost writes: {more} further ranges"
+        ));
+    }
+    lines
+}
+
+/// The volumes of one command: opened for it, or those of the server that runs it.
+pub struct OpenVolumes {
+    volumes: Arc<Volumes>,
+    /// The server state, if a server runs the command.
+    pub server: Option<Arc<ServerState>>,
+}
+
+impl OpenVolumes {
+    /// Wraps volumes that were opened for one command.
+    pub fn own(volumes: Volumes) -> Self {
+        Self {
+            volumes: Arc::new(volumes),
+            server: None,
+        }
+    }
+
+    /// Returns the volumes of a server.
+    pub fn of_server(server: &Arc<ServerState>) -> Self {
+        Self {
+            volumes: Arc::clone(&server.volumes),
+            server: Some(Arc::clone(server)),
+        }
+    }
+
+    /// Returns a shared handle, for callers that outlive the command.
+    pub fn shared(&self) -> Arc<Volumes> {
+        Arc::clone(&self.volumes)
+    }
+
+    /// Returns the number of clients that use a volume, without disconnected ones. 0 without a
+    /// server.
+    pub fn clients(&self, name: &str) -> usize {
+        let server = self.server.as_ref();
+        server.map_or(0, |server| server.clients_connected(name))
+    }
+}
+
+impl Deref for OpenVolumes {
+    type Target = Volumes;
+
+    fn deref(&self) -> &Volumes {
+        &self.volumes
+    }
+}

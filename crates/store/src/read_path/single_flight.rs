@@ -1,0 +1,162 @@
+//! Single-flight for regions: one thread reads and decodes a region, the others that need it wait
+//! and share it (DDFS, ATC'18: requests for the same recipe node are serialized, all others run in
+//! parallel). The reader calls this.
+//!
+//! Invariant: each region has at most one leader at a time. A leader that fails or panics leaves no
+//! entry, and the waiting threads try again themselves. The lock of the table is never held across
+//! a read.
+
+use super::cache::DecodedRegion;
+use chunk_store::container::RegionPlace;
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Result of a leader; `None` while it is reading.
+type Landing = Option<Option<Arc<DecodedRegion>>>;
+
+#[derive(Default)]
+struct Flight {
+    landing: Mutex<Landing>,
+    landed: Condvar,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub(super) struct SingleFlight(Mutex<HashMap<RegionPlace, Arc<Flight>>>);
+
+/// Role of a thread that needs a region.
+pub(super) enum Boarding<'a> {
+    /// No other thread reads it: this one must, and then call [`Leader::land`].
+    Lead(Leader<'a>),
+    /// Another thread has read it meanwhile.
+    Shared(Arc<DecodedRegion>),
+}
+
+/// The thread that reads a region.
+pub(super) struct Leader<'a> {
+    single_flight: &'a SingleFlight,
+    place: RegionPlace,
+    flight: Arc<Flight>,
+    region: Option<Arc<DecodedRegion>>,
+}
+
+impl SingleFlight {
+    /// Returns a leader, or waits for the current one. A thread whose leader failed tries to lead
+    /// next.
+    pub fn board(&self, place: RegionPlace) -> Boarding<'_> {
+        loop {
+            let mut single_flight = self.0.lock();
+            let Some(flight) = single_flight.get(&place) else {
+                let flight = Arc::new(Flight::default());
+                single_flight.insert(place, Arc::clone(&flight));
+                return Boarding::Lead(Leader {
+                    single_flight: self,
+                    place,
+                    flight,
+                    region: None,
+                });
+            };
+            let flight = Arc::clone(flight);
+            drop(single_flight);
+            let mut landing = flight.landing.lock();
+            flight
+                .landed
+                .wait_while(&mut landing, |landing| landing.is_none());
+            if let Some(Some(region)) = &*landing {
+                return Boarding::Shared(Arc::clone(region));
+            }
+        }
+    }
+}
+
+impl Leader<'_> {
+    /// Passes the region to all waiting threads.
+    pub fn land(mut self, region: &Arc<DecodedRegion>) {
+        self.region = Some(Arc::clone(region));
+    }
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        self.single_flight.0.lock().remove(&self.place);
+        *self.flight.landing.lock() = Some(self.region.take());
+        self.flight.landed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chunk_store::container::Region;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+    use units::{ContainerId, WriterId};
+
+    fn at(sector: u32) -> RegionPlace {
+        RegionPlace {
+            container: ContainerId::new(WriterId(1), 1),
+            sector,
+        }
+    }
+
+    fn region() -> Arc<DecodedRegion> {
+        let region = Region {
+            raw: vec![1; 10],
+            chunks: Vec::new(),
+            is_whole: true,
+        };
+        Arc::new(DecodedRegion::new(region))
+    }
+
+    #[test]
+    fn one_leads_and_all_others_share() {
+        let single_flight = SingleFlight::default();
+        let (led, shared) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let started = std::sync::Barrier::new(9);
+        std::thread::scope(|scope| {
+            let Boarding::Lead(leader) = single_flight.board(at(1)) else {
+                panic!("nobody else is there");
+            };
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    started.wait();
+                    match single_flight.board(at(1)) {
+                        Boarding::Lead(leader) => {
+                            led.fetch_add(1, Ordering::Relaxed);
+                            leader.land(&region());
+                        }
+                        Boarding::Shared(_) => {
+                            shared.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+            started.wait();
+            // All are probably waiting now. A late one leads after the landing.
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(led.load(Ordering::Relaxed), 0, "two leaders at a time");
+            assert!(matches!(single_flight.board(at(2)), Boarding::Lead(_)));
+            leader.land(&region());
+        });
+        let (led, shared) = (led.into_inner(), shared.into_inner());
+        assert!(
+            led + shared == 8 && shared >= 4,
+            "{led} led, {shared} shared"
+        );
+        assert!(single_flight.0.lock().is_empty());
+    }
+
+    #[test]
+    fn after_a_failure_the_next_one_leads() {
+        let single_flight = SingleFlight::default();
+        std::thread::scope(|scope| {
+            let leader = single_flight.board(at(1));
+            let waits = scope.spawn(|| matches!(single_flight.board(at(1)), Boarding::Lead(_)));
+            std::thread::sleep(Duration::from_millis(10));
+            drop(leader);
+            assert!(waits.join().expect("no panic"), "who waited leads");
+        });
+        assert!(single_flight.0.lock().is_empty());
+    }
+}

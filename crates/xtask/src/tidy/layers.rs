@@ -1,0 +1,70 @@
+//! Checks that a crate depends only on crates of lower layers. `check` calls this.
+//!
+//! Invariant: tests of a crate may also use crates of its own layer and `dev` crates. `dev` crates
+//! may use all.
+
+use super::manifest::Layer;
+use super::{Finding, Tree};
+
+/// Restricted dependencies: name, lowest layer, reason.
+const RESTRICTED: [(&str, u32, &str); 4] = [
+    ("anyhow", 7, "errors have kinds below the program"),
+    ("tokio", 7, "the core is synchronous"),
+    ("clap", 7, "only the program knows the command line"),
+    ("serde", 7, "stored bytes have layouts, not derived ones"),
+];
+
+/// See the module's head.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for manifest in &tree.manifests {
+        let path = &manifest.path;
+        let Some(layer) = manifest.layer else {
+            let message =
+                "say where the crate stands: [package.metadata.quintet] layer = n or \"dev\"";
+            findings.push(Finding::refuse(path, 0, message));
+            continue;
+        };
+        for dependency in &manifest.dependencies {
+            let (line, name) = (dependency.line, &dependency.name);
+            if let Some(krate) = tree.manifest(name)
+                && let Some(below) = krate.layer
+                && !may_use(layer, below, dependency.is_dev)
+            {
+                let message = format!(
+                    "{} ({}) may not use {name} ({}): imports go to lower layers",
+                    manifest.name,
+                    words(layer),
+                    words(below)
+                );
+                findings.push(Finding::refuse(path, line, message));
+            }
+            let restricted = RESTRICTED
+                .iter()
+                .find(|(restricted, ..)| restricted == name);
+            if let Some((_, from, why)) = restricted
+                && matches!(layer, Layer::Number(n) if n < *from)
+                && !dependency.is_dev
+            {
+                let message = format!("{name} only from layer {from} up: {why}");
+                findings.push(Finding::refuse(path, line, message));
+            }
+        }
+    }
+    findings
+}
+
+fn may_use(who: Layer, whom: Layer, for_tests: bool) -> bool {
+    match (who, whom) {
+        (Layer::Dev, _) => true,
+        (Layer::Number(_), Layer::Dev) => for_tests,
+        (Layer::Number(who), Layer::Number(whom)) => whom < who || (for_tests && whom == who),
+    }
+}
+
+fn words(layer: Layer) -> String {
+    match layer {
+        Layer::Dev => "dev".to_owned(),
+        Layer::Number(n) => format!("layer {n}"),
+    }
+}
