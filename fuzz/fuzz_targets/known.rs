@@ -1,4 +1,4 @@
-//! What a machine remembers of a pool.
+//! Records of which pools this machine knows.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What a process that reads beside a server says, and what it hears.
+//! Messages between a server and a process that reads beside it: leases of I/O grants.
 
 #![no_main]
 

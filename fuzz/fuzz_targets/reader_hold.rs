@@ -1,4 +1,4 @@
-//! What processes that read a pool hold.
+//! Holds of processes that read a pool.
 
 #![no_main]
 

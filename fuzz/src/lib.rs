@@ -1,5 +1,5 @@
-//! What the fuzz targets run. The decoders and the crafted pools are those of the seeded tests, so
-//! that both say the same thing about the same bytes.
+//! Functions of the fuzz targets. The decoders and the crafted pools are those of the seeded tests,
+//! so both judge the same bytes alike.
 
 #[path = "../../crates/store/tests/crafted/mod.rs"]
 pub mod crafted;
@@ -18,10 +18,10 @@ use store::OpenMode;
 /// Largest raw length that decompression is asked for here, bytes.
 const RAW_BYTES_MAX: usize = 1 << 20;
 
-/// What a target does with one input.
+/// Runs a target with one input.
 pub type Target = fn(&[u8]);
 
-/// All of them, by the names of their files: what `./test fuzz` runs on a stable compiler.
+/// All targets by the names of their files. `./test fuzz` runs them on the stable compiler.
 pub const TARGETS: &[(&str, Target)] = &[
     ("collect", decoders::collect),
     ("compression", compression),
@@ -62,7 +62,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("tree", decoders::tree),
 ];
 
-/// What a process that reads beside a server says, and what it hears.
+/// Messages between a server and a process that reads beside it.
 pub fn leases(data: &[u8]) {
     if let Ok(bytes) = data.try_into()
         && let Ok(hello) = Hello::decode(bytes)

@@ -10,8 +10,8 @@ exits 0 q volume create web --size 100M
 start_server --nbd-socket "$dir/nbd" --journal 32M --metrics 127.0.0.1:0 --qos gc=off scrub=off
 url=$(sed -n 's/^metrics at //p' "$dir/serve")
 exits 0 q status
-says 'gc: .*only when told'
-says 'scrubs: only when told'
+says 'gc: .*only by command'
+says 'scrubs: only by command'
 failed=
 for round in 1 2 3 4 5 6; do
     noise "$dir/noise" 100

@@ -26,7 +26,7 @@ exits 21 q check --read-data
 says "quintet repair"
 exits 21 q repair --dry-run
 exits 21 q repair
-says "set aside"
+says "put in quarantine"
 says "noise"
 exits 21 q check
 says "noise"
@@ -44,14 +44,14 @@ cmp "$dir/disk" "$dir/exported"
 q backup "$dir/src" --json >"$dir/json"
 grep -q '"files_unmodified":3' "$dir/json" || fail "$(cat "$dir/json")"
 
-# The disk gives the old bytes again: what was set aside is taken back.
+# The disk gives the old bytes again: what was in quarantine is taken out of it.
 while read -r container; do
     cp "$dir/sound-pool/${container#"$pool"/}" "$container"
 done <"$dir/containers"
 exits 0 q check --read-data
 says "as it should be"
 exits 20 q repair
-says "taken back"
+says "taken out of quarantine"
 exits 0 q repair
 sound
 

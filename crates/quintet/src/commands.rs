@@ -87,8 +87,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Runs one command for a command context. `server` is the server state if this process is the pool's
-/// server.
+/// Runs one command for a command context. `server` is the server state if this process is the
+/// pool's server.
 fn run_for(
     context: CommandContext,
     cli: Cli,

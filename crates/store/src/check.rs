@@ -100,7 +100,7 @@ impl CheckReport {
     fn found(&mut self, place: RegionPlace, is_known: bool, why: String) {
         if is_known {
             self.notes
-                .push(format!("{why} (set aside, or in the trash)"));
+                .push(format!("{why} (in quarantine, or in the trash)"));
         } else {
             self.damage.push(why);
             self.bad.insert(place);
@@ -312,7 +312,7 @@ impl Checked<'_> {
     /// Records a sound place.
     fn verified(&self, place: RegionPlace, report: &mut CheckReport) {
         if self.noted.contains(&place) {
-            let note = format!("{place} is set aside and as it should be");
+            let note = format!("{place} is in quarantine and sound");
             report.notes.push(note);
         }
         if self.chunks.quarantine.names(place) {

@@ -174,7 +174,12 @@ fn a_note_that_proves_wrong_is_taken_back() {
     assert!(rotten.is_whole(&pool), "read as a last resort");
     let report = check(&pool, CheckDepth::Structure);
     assert!(report.is_sound() && report.verified.len() == 1);
-    assert!(report.notes.iter().any(|n| n.contains("as it should be")));
+    assert!(
+        report
+            .notes
+            .iter()
+            .any(|n| n.contains("in quarantine and sound"))
+    );
     assert_eq!(pool.quarantined().len(), 1, "check changes nothing");
     let repaired = repair(&rotten.open(OpenMode::Write));
     assert_eq!((repaired.quarantined, repaired.taken_back), (0, 1));

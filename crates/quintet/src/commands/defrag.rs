@@ -121,7 +121,7 @@ fn without_server(invocation: &Invocation, command: &DefragCommand) -> anyhow::R
     let pool = invocation.open(OpenMode::Write)?;
     let recorded = RecordedDefrag::read(&pool);
     let Some(mut recorded) = recorded.filter(|r| r.run().phase != TaskPhase::AtRest) else {
-        bail!("nobody is defragmenting this pool, and no run was left unfinished")
+        bail!("no defragmentation is running, and none was left unfinished")
     };
     recorded.stop(&pool, phase)?;
     show_status(invocation, recorded_status(&pool).as_ref())

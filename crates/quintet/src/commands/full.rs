@@ -30,12 +30,12 @@ fn words(snapshots: usize, containers: usize, bytes: u64) -> String {
     if containers > 0 {
         let bytes = sizes::display(bytes);
         ways.push(format!(
-            "quintet gc gives back at once: {bytes} of {containers} containers in the trash"
+            "quintet gc frees at once: {bytes} of {containers} containers in the trash"
         ));
     }
     if snapshots > 0 {
         ways.push(format!(
-            "quintet gc --trash-period 0 gives back at once: what only {snapshots} forgotten snapshots need, which \
+            "quintet gc --trash-period 0 frees at once: what only {snapshots} forgotten snapshots need, which \
              cannot be taken back then"
         ));
     }
@@ -59,12 +59,12 @@ mod tests {
             let said = words(snapshots, containers, 5 << 20);
             // Forgotten snapshots can be restored until the user gives them up explicitly.
             assert_eq!(
-                said.contains("--trash-period 0 gives back at once: what only 2 forgotten"),
+                said.contains("--trash-period 0 frees at once: what only 2 forgotten"),
                 snapshots > 0,
                 "{said}"
             );
             assert_eq!(
-                said.contains("gc gives back at once: 5.00 MiB of 3 containers"),
+                said.contains("gc frees at once: 5.00 MiB of 3 containers"),
                 containers > 0,
                 "{said}"
             );

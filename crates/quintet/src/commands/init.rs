@@ -83,7 +83,7 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
         ))?;
     }
     match seal {
-        Seal::None => console.note("It is not encrypted: whoever reads its files reads the data."),
+        Seal::None => console.note("It is not encrypted: a reader of its files reads the data."),
         Seal::Aes256Gcm => console.note(
             "Whoever loses all passwords and recovery keys loses the contents; \
              there is no other way in.",

@@ -58,7 +58,7 @@ pub(super) fn words(counts: &FlowCounts) -> String {
         bytes => format!(" ({} by other processes)", sizes::display(bytes)),
     };
     format!(
-        "{} read{leased}, {} written; {} turns, {:.2} ms of waiting for each, {} wait now",
+        "{} read{leased}, {} written; {} grants, {:.2} ms of waiting for each, {} wait now",
         sizes::display(counts.read_bytes),
         sizes::display(counts.written_bytes),
         counts.grants,

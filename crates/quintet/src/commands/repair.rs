@@ -127,9 +127,12 @@ fn show(
     for (count, what) in [
         (
             *quarantined,
-            "set aside: nothing new is deduplicated against them",
+            "put in quarantine: nothing new is deduplicated against them",
         ),
-        (*taken_back, "taken back: they are as they were written"),
+        (
+            *taken_back,
+            "taken out of quarantine: they are as they were written",
+        ),
     ] {
         if count > 0 {
             console.line(format!("{count} regions or containers {would_be}{what}"))?;

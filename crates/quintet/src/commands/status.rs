@@ -154,7 +154,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     line("stored", &format!("{stored} in {containers} containers"))?;
     if quarantined > 0 {
         line(
-            "set aside",
+            "quarantine",
             &format!("{quarantined} places found damaged (see quintet check)"),
         )?;
     }

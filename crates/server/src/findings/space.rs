@@ -38,7 +38,7 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
         kind: "disk_fills",
         object: String::new(),
         text,
-        action: "run quintet gc; forget snapshots that nobody needs (quintet forget), or make the disk larger"
+        action: "run quintet gc; forget snapshots that are no longer needed (quintet forget), or make the disk larger"
             .to_owned(),
     }]
 }

@@ -1,4 +1,5 @@
-//! Writer lock of a served pool, a fair queue that can be interrupted. [`super::ServerState`] calls this.
+//! Writer lock of a served pool, a fair queue that can be interrupted. [`super::ServerState`] calls
+//! this.
 //!
 //! Invariant: one writer has the lock. Waiters get it in the order of their arrival. A waiter that
 //! gives up leaves the queue and does not change the order of the others.

@@ -247,7 +247,7 @@ impl Work {
     fn say(&mut self, failure: String) {
         if self.said.as_ref() != Some(&failure) {
             self.program
-                .warn(format_args!("no space was given back: {failure}"));
+                .warn(format_args!("gc freed no space: {failure}"));
             self.said = Some(failure);
         }
     }

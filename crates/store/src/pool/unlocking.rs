@@ -68,7 +68,7 @@ impl Pool {
         {
             let is_bound = |config: &Config| config.bound() == bound;
             let Some(other) = other_config(&*media.blobs, &config, is_bound) else {
-                let why = "is not the one that the key was made with: somebody changed it";
+                let why = "is not the one that the key was made with: it was changed";
                 return Err(StoreError::corruption("config", "config", why));
             };
             notes.push("config: one of its two copies is not the one of the keys".into());

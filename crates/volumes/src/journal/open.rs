@@ -142,7 +142,8 @@ pub(super) fn survey(site: &Site, from: JournalPosition, replay: &mut Take<'_>) 
         .map_or(JournalPosition(0), |last| last.header.first);
     if let Some(record) = vouched.filter(|r| r.first > newest && r.first.0 > 0) {
         let at = ended.1.max(from);
-        let what = "flushed writes were there: the slot is gone, or an older one is in its place";
+        let what =
+            "flushed writes were there: the slot is missing, or an older one is in its place";
         damage.extend(reach::missing(record, at, what));
     }
     Ok(Survey {
@@ -279,7 +280,7 @@ fn chain(
                     at: previous.max(from),
                     end: continues_from,
                     record: None,
-                    found: "the slot that held them is gone".to_owned(),
+                    found: "the slot that held them is missing".to_owned(),
                 });
                 // Older uses may still be there, but no header says where they ended.
                 (rest.get(..at).unwrap_or_default(), End::Open(previous.0))

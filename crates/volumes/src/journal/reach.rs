@@ -61,7 +61,7 @@ pub(super) fn read(site: &Site) -> Result<Found> {
     if found.record.is_some() || missing == NAMES.len() {
         found.damage.clear();
     } else if let Some(damage) = found.damage.first_mut() {
-        damage.found += "; whether flushed writes are missing cannot be told";
+        damage.found += "; whether flushed writes are missing is unknown";
     }
     Ok(found)
 }

@@ -132,7 +132,7 @@ fn choose(
     let is_any_read = objects.iter().any(is_read);
     let heat = heat.filter(|_| is_any_read);
     if heat.is_none() && !args.bypass && !args.whole {
-        let why = "nobody has seen it read: everything is looked at, as with --bypass";
+        let why = "no reads of it were recorded: everything is looked at, as with --bypass";
         invocation.console.note(why);
     }
     Ok((objects.into_iter().cloned().collect(), heat))

@@ -26,7 +26,9 @@ pub(in crate::commands) fn tell(console: &Console, found: &ScrubFindings) -> std
         )?;
     }
     for place in &found.taken_back {
-        console.note(format_args!("{place} is as it was written: taken back"));
+        console.note(format_args!(
+            "{place} is as it was written: taken out of quarantine"
+        ));
     }
     Ok(())
 }

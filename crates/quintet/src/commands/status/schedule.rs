@@ -27,7 +27,7 @@ pub fn collecting(server: &ServerState, live: &Live, zone: &TimeZone) -> String 
         None => "no run yet".to_owned(),
     });
     words.push(match (&status.next, server.shares().schedule.collects) {
-        (_, false) => "only when told (quintet gc)".to_owned(),
+        (_, false) => "only by command (quintet gc)".to_owned(),
         (Some(next), true) => due(next, live, zone),
         (None, true) => "next: now".to_owned(),
     });
@@ -85,7 +85,7 @@ pub fn scrubbing(server: &ServerState, zone: &TimeZone) -> String {
         false => "",
     };
     let when = match (shares.schedule.scrubs, due_s) {
-        (false, _) => "only when told (quintet scrub start)".to_owned(),
+        (false, _) => "only by command (quintet scrub start)".to_owned(),
         (true, Some(due_s)) => format!("next {}", local(due_s, zone)),
         (true, None) => "next when this one is done".to_owned(),
     };

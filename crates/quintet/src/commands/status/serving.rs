@@ -53,9 +53,9 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
             ),
         ),
         (
-            "folded",
+            "checkpoints",
             format!(
-                "{} checkpoints, {} destaged",
+                "{}, {} destaged",
                 live.checkpoints.rounds,
                 size(live.checkpoints.destaged_bytes)
             ),

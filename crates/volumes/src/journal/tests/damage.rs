@@ -223,7 +223,7 @@ fn slot_headers() {
             let text = format!("{:?}", again.damage);
             assert!(text.contains("header"), "{text}");
             // The next use reports it; for the last use, the reach record does.
-            assert!(text.contains("is gone"), "{text}");
+            assert!(text.contains("is missing"), "{text}");
         }
         for slot in 0..2 {
             let again = sample.reopen(slot, &[Damage::Delete]);

@@ -189,7 +189,7 @@ fn one_of_the_two_files_is_enough_and_none_is_quiet() {
         }
         let opened = try_open(&disk, seal, &super::SMALL, START).unwrap();
         let text = opened.damage[0].to_string();
-        assert!(text.contains("cannot be told"), "{text}");
+        assert!(text.contains("is unknown"), "{text}");
     }
 }
 
