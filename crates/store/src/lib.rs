@@ -20,6 +20,7 @@ mod pool;
 mod read_path;
 mod recovery;
 mod space;
+mod worker;
 mod write_path;
 
 pub use budget::PoolMemory;

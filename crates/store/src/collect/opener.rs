@@ -6,12 +6,11 @@
 //! takes as long as checking them. Without large regions no thread is started.
 
 use super::region::{LookedRegion, ReadRegion};
+use crate::worker::Worker;
 use chunk_store::container::ContainerReader;
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 
 /// Stored size from which a region goes to the thread, bytes.
 const LARGE_BYTES: usize = 128 << 10;
@@ -19,7 +18,7 @@ const LARGE_BYTES: usize = 128 << 10;
 /// See the module's head.
 pub(super) struct Opener {
     containers: Arc<ContainerReader>,
-    helper: Option<Helper>,
+    helper: Option<Worker<ReadRegion, LookedRegion>>,
     /// Regions in order, the oldest first.
     waiting: VecDeque<Waiting>,
 }
@@ -27,13 +26,6 @@ pub(super) struct Opener {
 enum Waiting {
     Here(ReadRegion),
     AtHelper,
-}
-
-struct Helper {
-    /// Dropped to end the thread.
-    read: Option<Sender<ReadRegion>>,
-    looked: Receiver<LookedRegion>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Opener {
@@ -63,10 +55,16 @@ impl Opener {
         }
         let helper = match self.helper.take() {
             Some(helper) => Some(helper),
-            None => Helper::start(&self.containers).ok(),
+            None => {
+                let containers = Arc::clone(&self.containers);
+                Worker::start("gc-open", move |region: ReadRegion| {
+                    region.look(&containers)
+                })
+                .ok()
+            }
         };
-        let refused = match helper.as_ref().and_then(|helper| helper.read.as_ref()) {
-            Some(read) => read.send(region).err().map(|back| back.0),
+        let refused = match &helper {
+            Some(helper) => helper.give(region).err(),
             None => Some(region),
         };
         self.helper = helper;
@@ -82,43 +80,12 @@ impl Opener {
             None => Ok(None),
             Some(Waiting::Here(region)) => Ok(Some(region.look(&self.containers))),
             Some(Waiting::AtHelper) => {
-                let looked = self.helper.as_ref().and_then(|h| h.looked.recv().ok());
+                let looked = self.helper.as_ref().and_then(Worker::take);
                 let why = "the thread that looks into regions has ended";
                 looked
                     .map(Some)
                     .ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, why))
             }
-        }
-    }
-}
-
-impl Helper {
-    fn start(containers: &Arc<ContainerReader>) -> std::io::Result<Self> {
-        let (read, to_look) = channel::<ReadRegion>();
-        let (say, looked) = channel();
-        let containers = Arc::clone(containers);
-        let work = move || {
-            for region in to_look {
-                if say.send(region.look(&containers)).is_err() {
-                    return;
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("gc-open".to_owned());
-        Ok(Self {
-            read: Some(read),
-            looked,
-            thread: Some(thread.spawn(work)?),
-        })
-    }
-}
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        self.read = None;
-        if let Some(thread) = self.thread.take() {
-            // A panicking thread has already been reported by the panic itself.
-            let _ = thread.join();
         }
     }
 }

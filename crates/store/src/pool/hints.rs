@@ -282,7 +282,7 @@ impl Pool {
                 sector: region.sector,
                 ..place
             };
-            !matches!(self.verify(None, at, region), Ok(None))
+            !matches!(self.verify(at, region), Ok(None))
         })
     }
 

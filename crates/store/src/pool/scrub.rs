@@ -2,13 +2,15 @@
 //! this.
 //!
 //! ```text
-//! begin: header, directory, footer, parity -> runs of regions -> verify each
+//! begin: header, directory, footer, parity -> read a run of regions -> verify each
 //!   damaged -> parity restores and stores it again, or quarantine
 //! ```
 //!
 //! Invariant: it finds everything that check would find in a container. A damaged region is put
 //! into quarantine before it is reported, so that nothing new is deduplicated against it. A
 //! container that leaves the inventory meanwhile is not damage.
+
+mod reading;
 
 use super::Pool;
 use crate::check::Checked;
@@ -17,12 +19,11 @@ use chunk_store::catalog::{
     InventoryEntry, inventory_key, parse_inventory, quarantine_key, visit_readable,
 };
 use chunk_store::chunk_map::Near;
-use chunk_store::container::{Ahead, Copies, RegionPlace};
+use chunk_store::container::{Copies, RegionPlace};
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use duet::Duet;
-use format::container::{
-    DirectoryRegion, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES, region_sectors,
-};
+use format::container::{DirectoryRegion, HEADER_BYTES, region_sectors};
+use reading::{Batch, Reading, verdict};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -31,50 +32,16 @@ use units::{ContainerId, Fingerprint};
 /// Approximate stored size of header, directory and footer, bytes.
 const DESCRIPTION_BYTES: u64 = 3 * HEADER_BYTES as u64;
 
-/// Maximum size of one read, bytes.
-const AHEAD_BYTES_MAX: u64 = 1 << 20;
-
-/// Adjacent regions.
-struct Run {
-    regions: usize,
-    /// From the beginning of the first region to the end of the last one.
-    bytes: usize,
-}
-
-/// Returns the run of adjacent regions, starting with the first, that no reader has verified: at
-/// most `bytes_max` bytes, or one region.
-fn run_of(
-    regions: &[DirectoryRegion],
-    bytes_max: u64,
-    is_verified: &mut dyn FnMut(u32) -> bool,
-) -> Run {
-    let mut run = Run {
-        regions: 0,
-        bytes: 0,
-    };
-    let mut next_sector = None;
-    for region in regions {
-        let bytes = REGION_HEADER_BYTES + region.stored_bytes as usize;
-        let sectors = region_sectors(region.stored_bytes);
-        let is_first = next_sector.is_none();
-        let goes_on = is_first || next_sector == Some(region.sector);
-        let padded = run.bytes.next_multiple_of(SECTOR_BYTES as usize);
-        let fits = padded.saturating_add(bytes) as u64 <= bytes_max;
-        if !goes_on || !(is_first || fits && !is_verified(region.sector)) {
-            break;
-        }
-        run.regions += 1;
-        run.bytes = padded + bytes;
-        next_sector = region.sector.checked_add(sectors);
-    }
-    run
-}
+/// Batches that another thread verifies while the next one is read.
+const BATCHES_BEHIND: usize = 1;
 
 /// A container whose verification has begun.
 pub struct Verification {
     container: ContainerId,
-    regions: Vec<DirectoryRegion>,
+    regions: Arc<[DirectoryRegion]>,
+    /// Regions before this one are done.
     next: usize,
+    reading: Reading,
     /// Stored bytes that were read.
     pub read_bytes: u64,
     /// Stored bytes that readers had verified.
@@ -173,8 +140,9 @@ impl Pool {
     pub fn begin_verification(&self, id: ContainerId) -> Result<Verification> {
         let mut verification = Verification {
             container: id,
-            regions: Vec::new(),
+            regions: Arc::default(),
             next: 0,
+            reading: Reading::new(id, &Arc::default(), 0),
             read_bytes: 0,
             cached_bytes: 0,
             damaged: Vec::new(),
@@ -205,7 +173,7 @@ impl Pool {
         };
         // Forget earlier findings: the device may have other bytes now.
         self.containers.forget_damage(id);
-        verification.regions = describe(&mut trouble)?;
+        verification.regions = describe(&mut trouble)?.into();
         verification.read_bytes = DESCRIPTION_BYTES;
         if trouble.is_empty() {
             trouble.extend(self.containers.parity_trouble(id)?);
@@ -216,9 +184,10 @@ impl Pool {
                 verification.damaged.push(restored);
                 verification.read_bytes += entry.blob_bytes;
                 trouble.clear();
-                verification.regions = describe(&mut trouble)?;
+                verification.regions = describe(&mut trouble)?.into();
             }
         }
+        verification.reading = Reading::new(id, &verification.regions, 0);
         verification.is_sound = trouble.is_empty();
         if !trouble.is_empty() && self.inventory_of(id)?.is_some() {
             let place = RegionPlace::whole(id);
@@ -233,86 +202,108 @@ impl Pool {
     }
 
     /// Reads and verifies the next regions, about `budget_bytes`. Skips regions for which
-    /// `is_verified` returns true.
+    /// `is_verified` returns true. The regions that were read last may be verified in the next
+    /// call, so that the device does not wait for that.
     pub fn go_on_verifying(
         &self,
         verification: &mut Verification,
         is_verified: &mut dyn FnMut(RegionPlace) -> bool,
         budget_bytes: u64,
     ) -> Result<()> {
-        let mut left = budget_bytes.max(1);
-        let mut ahead = None;
-        let mut ahead_to = verification.next;
-        while left > 0 {
-            let Some(region) = verification.regions.get(verification.next) else {
-                return Ok(());
-            };
-            let place = RegionPlace {
-                container: verification.container,
-                sector: region.sector,
-            };
-            let bytes = u64::from(region.stored_bytes);
-            if is_verified(place) {
-                verification.cached_bytes += bytes;
-            } else {
-                if verification.next >= ahead_to {
-                    // The rest of the budget is too small for a run. A lone region would cost a
-                    // disk as much.
-                    if left < budget_bytes / 2 {
-                        break;
-                    }
-                    if let Some(read) = ahead.take() {
-                        self.containers.reuse_ahead(read);
-                    }
-                    let rest = verification.regions.get(verification.next..);
-                    let run = run_of(
-                        rest.unwrap_or_default(),
-                        left.min(AHEAD_BYTES_MAX),
-                        &mut |sector| is_verified(RegionPlace { sector, ..place }),
-                    );
-                    ahead_to = verification.next + run.regions;
-                    ahead = self.containers.ahead(place, run.bytes);
-                }
-                match self.verify(ahead.as_ref(), place, region)? {
-                    None => {
-                        if self.take_back(place) {
-                            verification.taken_back.push(place);
-                        }
-                    }
-                    Some(_) if self.inventory_of(place.container)?.is_none() => {
-                        verification.next = verification.regions.len();
-                        return Ok(());
-                    }
-                    Some(why) => {
-                        let chunks = &region.chunks;
-                        let restored = self.put_back(place, why.clone(), chunks.len())?;
-                        // Read it again: the bytes that were read ahead are from before the
-                        // restore.
-                        let is_sound = |restored: &Damaged| {
-                            let again = self.verify(None, restored.place, region);
-                            again.is_ok_and(|why| why.is_none())
-                        };
-                        if let Some(restored) = restored.filter(is_sound) {
-                            if let Some(stale) = ahead.take() {
-                                self.containers.reuse_ahead(stale);
-                            }
-                            verification.damaged.push(restored);
-                        } else {
-                            let damaged = self.quarantine_damaged(place, why, chunks)?;
-                            verification.damaged.push(damaged);
-                            verification.is_sound = false;
-                        }
-                    }
-                }
-                verification.read_bytes += bytes;
-                left = left.saturating_sub(bytes);
-            }
-            verification.next += 1;
-            if verification.is_done() {
-                self.end_verification(verification);
+        let budget_bytes = budget_bytes.max(1);
+        let mut left = budget_bytes;
+        let v = verification;
+        // The rest of the budget may be too small for a run. A lone region would cost a disk as
+        // much.
+        while left > 0 && left >= budget_bytes / 2 && v.reading.has_more() {
+            let bytes = v.reading.read(&self.containers, is_verified, left);
+            v.read_bytes += bytes;
+            left = left.saturating_sub(bytes.max(1));
+            while v.reading.batches() > BATCHES_BEHIND {
+                self.settle_batch(v)?;
             }
         }
+        while !v.reading.has_more() && !v.is_done() {
+            self.settle_batch(v)?;
+        }
         Ok(())
+    }
+
+    /// Settles the regions of the oldest batch.
+    fn settle_batch(&self, v: &mut Verification) -> Result<()> {
+        let (run, verdicts) = match v.reading.take(&self.containers)? {
+            None => return Ok(()),
+            Some(Batch::ByReaders(run)) => {
+                let regions = v.regions.get(run.clone()).unwrap_or_default();
+                let bytes = regions.iter().map(|r| u64::from(r.stored_bytes));
+                v.cached_bytes += bytes.sum::<u64>();
+                v.next = run.end;
+                (0..0, Vec::new())
+            }
+            Some(Batch::Read(run, verdicts)) => (run, verdicts),
+        };
+        let regions = Arc::clone(&v.regions);
+        let of_run = regions.get(run).unwrap_or_default();
+        for (region, verdict) in of_run.iter().zip(verdicts) {
+            let place = RegionPlace {
+                container: v.container,
+                sector: region.sector,
+            };
+            let verdict = match verdict {
+                Some(verdict) => verdict?,
+                None => self.verify(place, region)?,
+            };
+            v.next += 1;
+            let is_as_read = match verdict {
+                None => {
+                    if self.take_back(place) {
+                        v.taken_back.push(place);
+                    }
+                    true
+                }
+                Some(_) if self.inventory_of(place.container)?.is_none() => {
+                    v.next = regions.len();
+                    return Ok(());
+                }
+                Some(why) => !self.settle_damaged(v, place, why, region)?,
+            };
+            if !is_as_read {
+                // Later batches hold bytes from before the container was stored again.
+                v.reading = Reading::new(v.container, &regions, v.next);
+                break;
+            }
+        }
+        if v.is_done() {
+            self.end_verification(v);
+        }
+        Ok(())
+    }
+
+    /// Restores a damaged region, or puts it into quarantine. Returns true if it was restored.
+    fn settle_damaged(
+        &self,
+        v: &mut Verification,
+        place: RegionPlace,
+        why: String,
+        region: &DirectoryRegion,
+    ) -> Result<bool> {
+        let chunks = &region.chunks;
+        let restored = self.put_back(place, why.clone(), chunks.len())?;
+        // Read it again: what was read before is from before the restore.
+        let is_sound = |restored: &Damaged| {
+            let again = self.verify(restored.place, region);
+            again.is_ok_and(|why| why.is_none())
+        };
+        let restored = restored.filter(is_sound);
+        let is_restored = restored.is_some();
+        v.damaged.push(match restored {
+            Some(restored) => restored,
+            None => {
+                v.is_sound = false;
+                self.quarantine_damaged(place, why, chunks)?
+            }
+        });
+        Ok(is_restored)
     }
 
     fn end_verification(&self, verification: &mut Verification) {
@@ -332,27 +323,16 @@ impl Pool {
         was_in_quarantine
     }
 
-    /// Returns why a region is damaged, or `None` if it has the chunks of its directory.
+    /// Returns why a region is damaged, or `None` if it has the chunks of its directory. Reads it
+    /// past the system's page cache: the cache does not prove what the device has, and no reader
+    /// needs a copy.
     pub(super) fn verify(
         &self,
-        ahead: Option<&Ahead>,
         place: RegionPlace,
         region: &DirectoryRegion,
     ) -> Result<Option<String>> {
-        // Past the system's page cache: the cache does not prove what the device has, and no reader
-        // needs a copy.
-        let read = self.containers.region_of(ahead, place, region.stored_bytes);
-        match read {
-            Ok(decoded) => {
-                let found = decoded.chunks.iter().map(|(f, _, len)| (f, len));
-                let is_same = found.eq(region.chunks.iter().map(|(f, len)| (f, len)));
-                self.containers.reuse(decoded);
-                let why = || format!("{place}: not the chunks that its directory names");
-                Ok((!is_same).then(why))
-            }
-            Err(e) if e.is_corruption() => Ok(Some(e.to_string())),
-            Err(e) => Err(e),
-        }
+        let read = self.containers.region_alone(place, region.stored_bytes);
+        verdict(&self.containers, read, place, region)
     }
 
     /// Stores a container again if parity restores it. Returns `None` if it does not.

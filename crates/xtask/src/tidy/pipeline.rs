@@ -24,6 +24,7 @@ const ORDERS: [(&str, &[&str]); 3] = [
         "store",
         &[
             "budget",
+            "worker",
             "read_path",
             "write_path",
             "space",

@@ -3,17 +3,21 @@
 //!
 //! Invariant: the bytes pass the same checks as a region that is read alone. A region that was not
 //! read ahead, or whose length differs from the directory, is read alone. Reads go past the
-//! system's page cache, because the cache does not prove what the device has.
+//! system's page cache, because the cache does not prove what the device has. Decoding what was
+//! read ahead accesses no device, so another thread may do it.
 
 use super::{
-    ContainerReader, Copies, ReadBy, Region, RegionPlace, container_name, header_of, place_error,
+    ContainerReader, Copies, ReadBy, Region, RegionPlace, Shape, container_name, header_of,
+    place_error,
 };
 use crate::error::Result;
 use format::container::{REGION_HEADER_BYTES, SECTOR_BYTES, region_sectors};
+use std::sync::Arc;
 
 /// Bytes of one container, starting at a region. Not verified.
 pub struct Ahead {
     from: RegionPlace,
+    shape: Arc<Shape>,
     bytes: Vec<u8>,
 }
 
@@ -33,11 +37,12 @@ impl ContainerReader {
     pub fn ahead(&self, from: RegionPlace, len: usize) -> Option<Ahead> {
         let at = u64::from(from.sector) * u64::from(SECTOR_BYTES);
         let name = container_name(from.container);
+        let shape = self.shape(from.container).ok()?;
         let mut bytes = self.spare.take(len);
         bytes.resize(len, 0);
         let read = self.blobs.read_range_past_cache(&name, at, &mut bytes);
         read.ok()?;
-        Some(Ahead { from, bytes })
+        Some(Ahead { from, shape, bytes })
     }
 
     /// Takes the memory into the buffer pool.
@@ -45,27 +50,33 @@ impl ContainerReader {
         self.spare.give(ahead.bytes);
     }
 
-    /// Returns a region, verified and decoded: from the read-ahead bytes, or else from the device.
-    pub fn region_of(
+    /// Returns a region, verified and decoded, from the read-ahead bytes. `None`: they do not have
+    /// it with that length, so it is read alone.
+    pub fn region_ahead(
         &self,
-        ahead: Option<&Ahead>,
+        ahead: &Ahead,
         place: RegionPlace,
         stored_bytes: u32,
-    ) -> Result<Region> {
+    ) -> Option<Result<Region>> {
         let len = REGION_HEADER_BYTES + stored_bytes as usize;
-        if let Some(part) = ahead.and_then(|ahead| ahead.part(place, len)) {
-            let header = header_of(place, part)?;
-            if header.stored_bytes == stored_bytes {
-                let payload = part.get(REGION_HEADER_BYTES..).unwrap_or_default();
-                let verified = header.verify_payload(payload);
-                verified.map_err(|e| place_error(place, e))?;
-                let mut stored = self.spare.take(len);
-                stored.clear();
-                stored.extend_from_slice(part);
-                let shape = self.shape(place.container)?;
-                return self.decoded(&shape, &header, place, stored, None);
-            }
+        let part = ahead.part(place, len)?;
+        let header = match header_of(place, part) {
+            Err(e) => return Some(Err(e)),
+            Ok(header) if header.stored_bytes != stored_bytes => return None,
+            Ok(header) => header,
+        };
+        let payload = part.get(REGION_HEADER_BYTES..).unwrap_or_default();
+        if let Err(e) = header.verify_payload(payload) {
+            return Some(Err(place_error(place, e)));
         }
+        let mut stored = self.spare.take(len);
+        stored.clear();
+        stored.extend_from_slice(part);
+        Some(self.decoded(&ahead.shape, &header, place, stored, None))
+    }
+
+    /// Returns a region, verified and decoded, from the device.
+    pub fn region_alone(&self, place: RegionPlace, stored_bytes: u32) -> Result<Region> {
         let sectors = region_sectors(stored_bytes);
         self.region_by(place, sectors, &mut ReadBy::leaving(Copies::Nowhere), None)
     }

@@ -1,0 +1,107 @@
+//! Containers so long that another thread verifies one run of regions while the next one is read.
+//!
+//! Invariant: damage in any run is found, once, whatever the size of the steps.
+
+#[path = "../../store/tests/specimen/mod.rs"]
+mod specimen;
+
+use chunking::Compression;
+use maintenance::{MaintenanceTask, ScrubFindings, Scrubber, TaskStep};
+use media::Media;
+use sim::{Damage, Image, SimDisk};
+use specimen::{MEMORY_BYTES, media, noise, put_image, snapshot};
+use std::sync::Arc;
+use store::{InitOptions, LaneOptions, OpenMode, Pool};
+
+const REGION_BYTES: usize = 64 << 10;
+const REGIONS: usize = 40;
+/// Sixteenths of the container with a damaged byte, each in another region.
+const DAMAGED: [u64; 5] = [0, 3, 4, 9, 15];
+
+/// Returns a pool with one long container, and the file of that container.
+fn pool_of_one(parity_percent: u8) -> (Arc<SimDisk>, Arc<Pool>, String) {
+    let disk = SimDisk::unrecorded(Image::new());
+    let init = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+        parity_percent,
+    };
+    let media: Media = media(&disk, 1);
+    Pool::init(&media, &init).unwrap();
+    let pool = Pool::open(media, None, OpenMode::Write, MEMORY_BYTES).unwrap();
+    let lane = LaneOptions {
+        compression: Compression::None,
+        region_bytes: REGION_BYTES,
+        container_bytes: 8 << 20,
+    };
+    let mut session = pool.begin(lane).unwrap();
+    let root = put_image(&mut session, &noise(5, REGIONS * REGION_BYTES));
+    let kind = format::snapshot::SnapshotKind::Image;
+    let snapshot = snapshot(&pool, kind, "disk", root);
+    pool.commit(session, &[snapshot], &[]).unwrap();
+    let files = disk.image().files();
+    let containers = files.iter().filter(|(p, _)| p.starts_with("containers/"));
+    let (file, _) = containers.max_by_key(|(_, len)| *len).unwrap().clone();
+    (disk, Arc::new(pool), file)
+}
+
+fn damage(disk: &SimDisk, file: &str) {
+    let contents = disk.image().contents(file).unwrap();
+    for part in DAMAGED {
+        let at = 20_000 + part * (REGIONS * REGION_BYTES) as u64 / 16;
+        assert!(at < contents.len() as u64);
+        disk.damage(file, &Damage::FlipBit(8 * at)).unwrap();
+    }
+}
+
+fn scrub(pool: &Arc<Pool>, step_bytes: u64) -> (ScrubFindings, u64) {
+    let mut scrubber = Scrubber::alone(Arc::clone(pool));
+    scrubber.start(None).unwrap();
+    let mut found = ScrubFindings::default();
+    while !matches!(scrubber.step(0, step_bytes).unwrap(), TaskStep::Finished) {
+        let more = scrubber.take_findings();
+        found.damaged.extend(more.damaged);
+        found.taken_back.extend(more.taken_back);
+    }
+    (found, scrubber.status().last.read_bytes)
+}
+
+#[test]
+fn damage_in_any_run_is_found_once() {
+    let (disk, pool, file) = pool_of_one(0);
+    let (nothing, sound_bytes) = scrub(&pool, 256 << 10);
+    assert!(nothing.is_empty());
+    damage(&disk, &file);
+    for (nth, step_bytes) in [1, 100_000, 256 << 10, 64 << 20].into_iter().enumerate() {
+        let (found, read_bytes) = scrub(&pool, step_bytes);
+        let sectors: Vec<_> = found.damaged.iter().map(|d| d.place.sector).collect();
+        assert_eq!(sectors.len(), DAMAGED.len(), "{step_bytes}: {sectors:?}");
+        assert!(sectors.is_sorted(), "{sectors:?}");
+        assert!(found.damaged.iter().all(|d| !d.is_repaired()));
+        assert_eq!(
+            read_bytes, sound_bytes,
+            "time {nth}: no region is read twice"
+        );
+    }
+    damage(&disk, &file);
+    let (found, _) = scrub(&pool, 256 << 10);
+    assert_eq!(
+        (found.damaged.len(), found.taken_back.len()),
+        (0, DAMAGED.len())
+    );
+}
+
+#[test]
+fn a_restored_container_is_read_anew() {
+    for step_bytes in [1, 256 << 10, 64 << 20] {
+        let (disk, pool, file) = pool_of_one(30);
+        let before = disk.image().contents(&file);
+        damage(&disk, &file);
+        let (found, _) = scrub(&pool, step_bytes);
+        assert_eq!(found.damaged.len(), 1, "the first restores the others");
+        assert!(found.damaged[0].is_restored());
+        assert_eq!(disk.image().contents(&file), before);
+        assert!(scrub(&pool, step_bytes).0.is_empty());
+        assert!(!pool.reader().knows_damage());
+    }
+}

@@ -1,0 +1,235 @@
+//! Reads the regions of a container in long runs, and lets another thread verify one run while the
+//! next one is read. The scrub calls this.
+//!
+//! ```text
+//! read_run --> batches (oldest first) --> settle
+//!                 |        ^
+//!                 v        |
+//!             another thread: open, decompress, fingerprint
+//! ```
+//!
+//! Invariant: batches come out in the order of the regions. The thread accesses no device. Small
+//! runs stay with the caller, because passing them on takes as long as verifying them.
+
+use crate::worker::Worker;
+use chunk_store::container::{Ahead, ContainerReader, Region, RegionPlace};
+use chunk_store::{Result, StoreError, StoreErrorKind};
+use format::container::{DirectoryRegion, REGION_HEADER_BYTES, SECTOR_BYTES, region_sectors};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use units::ContainerId;
+
+/// Maximum size of one read, bytes.
+const RUN_BYTES_MAX: u64 = 1 << 20;
+
+/// Size from which a run goes to the thread, bytes.
+const LARGE_BYTES: usize = 128 << 10;
+
+/// Adjacent regions.
+struct Run {
+    regions: usize,
+    /// From the beginning of the first region to the end of the last one.
+    bytes: usize,
+}
+
+/// Returns the run of adjacent regions, starting with the first, that no reader has verified: at
+/// most `bytes_max` bytes, or one region.
+fn run_of(
+    regions: &[DirectoryRegion],
+    bytes_max: u64,
+    is_verified: &mut dyn FnMut(u32) -> bool,
+) -> Run {
+    let mut run = Run {
+        regions: 0,
+        bytes: 0,
+    };
+    let mut next_sector = None;
+    for region in regions {
+        let bytes = REGION_HEADER_BYTES + region.stored_bytes as usize;
+        let sectors = region_sectors(region.stored_bytes);
+        let is_first = next_sector.is_none();
+        let goes_on = is_first || next_sector == Some(region.sector);
+        let padded = run.bytes.next_multiple_of(SECTOR_BYTES as usize);
+        let fits = padded.saturating_add(bytes) as u64 <= bytes_max;
+        if !goes_on || !(is_first || fits && !is_verified(region.sector)) {
+            break;
+        }
+        run.regions += 1;
+        run.bytes = padded + bytes;
+        next_sector = region.sector.checked_add(sectors);
+    }
+    run
+}
+
+/// Reason why a region is damaged, or `None` if it has the chunks of its directory.
+type Verdict = Option<String>;
+
+/// Regions of a container that are done next.
+pub(super) enum Batch {
+    /// Readers had verified them.
+    ByReaders(Range<usize>),
+    /// They were read. Each has its verdict, or `None` if it must be read alone.
+    Read(Range<usize>, Vec<Option<Result<Verdict>>>),
+}
+
+/// A run that was read and is not verified yet.
+struct Unverified {
+    container: ContainerId,
+    regions: Arc<[DirectoryRegion]>,
+    run: Range<usize>,
+    /// `None`: the read failed.
+    ahead: Option<Ahead>,
+}
+
+enum Waiting {
+    ByReaders(Range<usize>),
+    Here(Unverified),
+    AtWorker(Range<usize>),
+}
+
+/// See the module's head.
+pub(super) struct Reading {
+    container: ContainerId,
+    regions: Arc<[DirectoryRegion]>,
+    /// Regions before this one are in batches or done.
+    next: usize,
+    waiting: VecDeque<Waiting>,
+    worker: Option<Worker<Unverified, Vec<Option<Result<Verdict>>>>>,
+}
+
+impl Reading {
+    /// Begins at a region.
+    pub fn new(container: ContainerId, regions: &Arc<[DirectoryRegion]>, next: usize) -> Self {
+        Self {
+            container,
+            regions: Arc::clone(regions),
+            next,
+            waiting: VecDeque::new(),
+            worker: None,
+        }
+    }
+
+    /// Returns true if there are regions to read, or to pass over.
+    pub fn has_more(&self) -> bool {
+        self.next < self.regions.len()
+    }
+
+    /// Number of batches.
+    pub fn batches(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Makes the next batch: regions that readers have verified, or a run of others, at most
+    /// `bytes_max` bytes or one region. Returns the stored bytes of the regions that were read.
+    pub fn read(
+        &mut self,
+        containers: &Arc<ContainerReader>,
+        is_verified: &mut dyn FnMut(RegionPlace) -> bool,
+        bytes_max: u64,
+    ) -> u64 {
+        let rest = self.regions.get(self.next..).unwrap_or_default();
+        let container = self.container;
+        let mut is_verified = |sector| is_verified(RegionPlace { container, sector });
+        let others = rest.iter().take_while(|region| is_verified(region.sector));
+        let others = others.count();
+        let Some(first) = rest.first().filter(|_| others == 0) else {
+            let batch = self.next..self.next + others;
+            self.next = batch.end;
+            self.waiting.push_back(Waiting::ByReaders(batch));
+            return 0;
+        };
+        let from = RegionPlace {
+            container,
+            sector: first.sector,
+        };
+        let run = run_of(rest, bytes_max.min(RUN_BYTES_MAX), &mut is_verified);
+        let ahead = containers.ahead(from, run.bytes);
+        let stored = rest.iter().take(run.regions);
+        let stored = stored.map(|region| u64::from(region.stored_bytes)).sum();
+        let regions = self.next..self.next + run.regions;
+        self.next = regions.end;
+        let unverified = Unverified {
+            container,
+            regions: Arc::clone(&self.regions),
+            run: regions,
+            ahead,
+        };
+        self.pass_on(containers, unverified, run.bytes);
+        stored
+    }
+
+    fn pass_on(&mut self, containers: &Arc<ContainerReader>, read: Unverified, bytes: usize) {
+        let run = read.run.clone();
+        if bytes >= LARGE_BYTES && self.worker.is_none() {
+            let containers = Arc::clone(containers);
+            let work = move |read: Unverified| read.verdicts(&containers);
+            self.worker = Worker::start("scrub-verify", work).ok();
+        }
+        let refused = match self.worker.as_ref().filter(|_| bytes >= LARGE_BYTES) {
+            Some(worker) => worker.give(read).err(),
+            None => Some(read),
+        };
+        self.waiting.push_back(match refused {
+            Some(read) => Waiting::Here(read),
+            None => Waiting::AtWorker(run),
+        });
+    }
+
+    /// Returns the oldest batch; `None` if there is none.
+    pub fn take(&mut self, containers: &ContainerReader) -> Result<Option<Batch>> {
+        Ok(match self.waiting.pop_front() {
+            None => None,
+            Some(Waiting::ByReaders(run)) => Some(Batch::ByReaders(run)),
+            Some(Waiting::Here(read)) => {
+                Some(Batch::Read(read.run.clone(), read.verdicts(containers)))
+            }
+            Some(Waiting::AtWorker(run)) => {
+                let verdicts = self.worker.as_ref().and_then(Worker::take);
+                let why = "the thread that verifies regions has ended";
+                let ended = || StoreError::new(StoreErrorKind::Invalid, why);
+                Some(Batch::Read(run, verdicts.ok_or_else(ended)?))
+            }
+        })
+    }
+}
+
+impl Unverified {
+    fn verdicts(self, containers: &ContainerReader) -> Vec<Option<Result<Verdict>>> {
+        let verdict = |region: &DirectoryRegion| {
+            let place = RegionPlace {
+                container: self.container,
+                sector: region.sector,
+            };
+            let ahead = self.ahead.as_ref()?;
+            let read = containers.region_ahead(ahead, place, region.stored_bytes)?;
+            Some(verdict(containers, read, place, region))
+        };
+        let regions = self.regions.get(self.run.clone()).unwrap_or_default();
+        let verdicts = regions.iter().map(verdict).collect();
+        if let Some(ahead) = self.ahead {
+            containers.reuse_ahead(ahead);
+        }
+        verdicts
+    }
+}
+
+/// Returns the verdict on a region that was read.
+pub(super) fn verdict(
+    containers: &ContainerReader,
+    read: Result<Region>,
+    place: RegionPlace,
+    region: &DirectoryRegion,
+) -> Result<Verdict> {
+    match read {
+        Ok(decoded) => {
+            let found = decoded.chunks.iter().map(|(f, _, len)| (f, len));
+            let is_same = found.eq(region.chunks.iter().map(|(f, len)| (f, len)));
+            containers.reuse(decoded);
+            let why = || format!("{place}: not the chunks that its directory names");
+            Ok((!is_same).then(why))
+        }
+        Err(e) if e.is_corruption() => Ok(Some(e.to_string())),
+        Err(e) => Err(e),
+    }
+}
