@@ -83,6 +83,9 @@ asked status
 quiet defrag web1
 asked defrag web1 --dry-run
 asked defrag status
+# With what may be missing here (events), it falls back and says so in its table.
+asked host cached "$dir/src"
+asked host doctor "$dir/src"
 start_server
 all_of_them 2
 quiet qos set scrub-within=9d

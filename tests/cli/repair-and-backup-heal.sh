@@ -49,7 +49,7 @@ while read -r container; do
     cp "$dir/sound-pool/${container#"$pool"/}" "$container"
 done <"$dir/containers"
 exits 0 q check --read-data
-says "as it should be"
+says "in quarantine and sound"
 exits 20 q repair
 says "taken out of quarantine"
 exits 0 q repair
