@@ -260,7 +260,12 @@ impl Checked<'_> {
     ) -> Result<()> {
         let whole = RegionPlace::whole(id);
         let mut trouble = Vec::new();
-        let contents = match self.describe(id, known_bytes, Copies::InSystem, &mut trouble) {
+        let is_read = match depth {
+            CheckDepth::Structure => false,
+            CheckDepth::Data { part, parts } => id.sequence() % parts == part - 1,
+        };
+        let how = (Copies::InSystem, is_read);
+        let contents = match self.describe(id, known_bytes, how, &mut trouble) {
             Err(e) if e.is_corruption() => {
                 trouble.push(e.to_string());
                 None
@@ -268,13 +273,6 @@ impl Checked<'_> {
             other => Some(other?),
         };
         report.containers += 1;
-        let is_read = match depth {
-            CheckDepth::Structure => false,
-            CheckDepth::Data { part, parts } => id.sequence() % parts == part - 1,
-        };
-        if is_read && trouble.is_empty() {
-            trouble.extend(self.containers.parity_trouble(id)?);
-        }
         let is_described = trouble.is_empty();
         for why in trouble {
             match self.containers.restored(id) {
@@ -320,12 +318,14 @@ impl Checked<'_> {
         }
     }
 
-    /// Reads header, directory and footer of a container. Appends their damage to `trouble`.
+    /// Reads header, directory and footer of a container, and its parity if `with_parity` and
+    /// nothing else is damaged. Appends their damage to `trouble`. Reads in the order of places: a
+    /// disk waits for a revolution before it reads what lies behind the head.
     pub fn describe(
         &self,
         id: ContainerId,
         known_bytes: u64,
-        copies: Copies,
+        (copies, with_parity): (Copies, bool),
         trouble: &mut Vec<String>,
     ) -> Result<Contents> {
         let len = self.containers.stored_len(id)?;
@@ -341,6 +341,9 @@ impl Checked<'_> {
             trouble.push(format!(
                 "container {id}: {len} bytes, its header says {header_bytes}"
             ));
+        }
+        if with_parity && trouble.is_empty() {
+            trouble.extend(self.containers.parity_trouble(id)?);
         }
         if let Err(e) = self.containers.check_footer(id, len, copies)
             && e.is_corruption()

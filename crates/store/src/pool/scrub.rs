@@ -164,7 +164,8 @@ impl Pool {
         };
         let mut trouble = Vec::new();
         let describe = |trouble: &mut Vec<String>| {
-            match checked.describe(id, entry.blob_bytes, Copies::Nowhere, trouble) {
+            let how = (Copies::Nowhere, true);
+            match checked.describe(id, entry.blob_bytes, how, trouble) {
                 Ok(contents) => return Ok(contents.directory.regions),
                 Err(e) if e.is_corruption() => trouble.push(e.to_string()),
                 Err(e) => return Err(e),
@@ -175,9 +176,6 @@ impl Pool {
         self.containers.forget_damage(id);
         verification.regions = describe(&mut trouble)?.into();
         verification.read_bytes = DESCRIPTION_BYTES;
-        if trouble.is_empty() {
-            trouble.extend(self.containers.parity_trouble(id)?);
-        }
         if !trouble.is_empty() {
             let whole = RegionPlace::whole(id);
             if let Some(restored) = self.put_back(whole, trouble.join("; "), 0)? {
