@@ -453,6 +453,11 @@ impl ChunkMap {
         )
     }
 
+    /// Returns the directory of a container if it is in memory.
+    pub fn directory_in_memory(&self, id: ContainerId) -> Option<Arc<LoadedDirectory>> {
+        self.cache.lock().get(id)
+    }
+
     /// Returns the directory of a container, from memory or read and verified. Single-flight: if
     /// another thread is reading it, this waits.
     pub fn directory(&self, id: ContainerId) -> Result<Arc<LoadedDirectory>> {

@@ -9,7 +9,8 @@
 //!
 //! A run purges forgotten snapshots whose trash period is over, marks live chunks, and deletes
 //! unneeded containers from the trash. It copies live chunks out of sparse containers, and out of
-//! small ones if there are many, and moves those containers to the trash.
+//! small ones if there are many, and moves those containers to the trash. From the mark on it
+//! listens to what clients read (Duet, SOSP'15), and copies what is in memory first.
 //!
 //! Invariant: the run decides only which containers are collected, in which order. The store's
 //! primitives prove that a deletion is safe. Times decide only how long to wait. Copies take no
@@ -18,6 +19,7 @@
 
 mod choose;
 mod merge;
+mod plan;
 mod policy;
 mod task;
 mod urgency;
@@ -26,6 +28,9 @@ pub use policy::{GcCounts, GcPolicy};
 pub use task::Collecting;
 
 use choose::Candidate;
+use duet::{Access, Duet, Session};
+use plan::{Plan, listen};
+use std::collections::HashSet;
 use store::{
     CachedChunks, CopyRound, Deletion, Expiry, GcPermit, GcStep, LaneOptions, Mark, OpenVolumes,
     Pool, Result, Retired, SnapshotExpiry,
@@ -36,7 +41,7 @@ use volumes::Volumes;
 /// Maximum number of containers that one commit moves to the trash. The contents of many small ones
 /// should fill a few.
 const ROUND_CONTAINERS_MAX: usize = 4096;
-/// Maximum plain bytes copied for one commit: the work that a crash loses.
+/// Plain bytes copied for one commit, up to one container more: the work that a crash loses.
 const ROUND_BYTES_MAX: u64 = 1 << 30;
 
 /// Stage of a run, for displays.
@@ -60,7 +65,43 @@ pub enum GcStage {
 struct Round {
     copies: CopyRound,
     /// Containers of the round that are collected only because they are small.
-    small: Vec<ContainerId>,
+    small: HashSet<ContainerId>,
+    containers: usize,
+    /// Plain bytes to copy.
+    live_bytes: u64,
+}
+
+impl Round {
+    fn new(copies: CopyRound) -> Self {
+        Self {
+            copies,
+            small: HashSet::new(),
+            containers: 0,
+            live_bytes: 0,
+        }
+    }
+
+    /// Returns true if the next container of the plan goes into this round.
+    fn has_room(&self, plan: &Plan, is_tight: bool) -> bool {
+        let Some(next) = plan.first() else {
+            return false;
+        };
+        // If space is tight, containers that need no copying are moved to the trash in a commit of
+        // their own before anything is copied.
+        let is_apart =
+            is_tight && self.containers > 0 && self.live_bytes == 0 && next.live_bytes > 0;
+        let is_full = self.containers >= ROUND_CONTAINERS_MAX || self.live_bytes >= ROUND_BYTES_MAX;
+        !is_apart && !is_full
+    }
+
+    fn add(&mut self, mark: &Mark, candidate: &Candidate) {
+        self.containers += 1;
+        self.live_bytes += candidate.live_bytes;
+        if candidate.is_small && !candidate.in_trash {
+            self.small.insert(candidate.id);
+        }
+        self.copies.add(mark, candidate.id);
+    }
 }
 
 /// A run. See the module's head.
@@ -72,8 +113,10 @@ pub struct Collector {
     stage: GcStage,
     mark: Option<Mark>,
     deletion: Option<Deletion>,
-    /// Chosen containers; the last one is copied first.
-    plan: Vec<Candidate>,
+    /// Events of what clients read, until there is a plan.
+    session: Option<Session>,
+    /// Chosen containers.
+    plan: Option<Plan>,
     /// The containers of the plan, until a commit moves them to the trash.
     retired: Option<Retired>,
     round: Option<Round>,
@@ -103,7 +146,8 @@ impl Collector {
             stage: GcStage::Purging,
             mark: None,
             deletion: None,
-            plan: Vec::new(),
+            session: None,
+            plan: None,
             retired: None,
             round: None,
             is_tight: false,
@@ -141,7 +185,7 @@ impl Collector {
 
     /// Returns the plain bytes left to copy, as far as known.
     pub fn bytes_to_copy(&self) -> u64 {
-        let planned: u64 = self.plan.iter().map(|c| c.live_bytes).sum();
+        let planned = self.plan.as_ref().map_or(0, Plan::bytes);
         let round = self.round.as_ref();
         planned + round.map_or(0, |round| round.copies.bytes_left())
     }
@@ -149,7 +193,9 @@ impl Collector {
     /// Stops copying: the next step commits the copies so far. Containers of which nothing was
     /// copied yet stay. For callers that run out of space.
     pub fn copy_no_more(&mut self) {
-        self.plan.clear();
+        if let Some(plan) = &mut self.plan {
+            plan.clear();
+        }
         if let Some(round) = &mut self.round {
             round.copies.give_up_rest();
         }
@@ -178,10 +224,24 @@ impl Collector {
             GcStage::Marking => self.mark(pool, volumes, budget_bytes)?,
             GcStage::Deleting => self.delete(pool, budget_bytes)?,
             GcStage::Choosing => self.choose(pool, cached)?,
-            GcStage::Copying => self.copy(pool, cached, budget_bytes)?,
+            GcStage::Copying => drop(self.copy(pool, cached, (budget_bytes, Access::Device))?),
             GcStage::Done => return Ok(GcStep::Done),
         }
         Ok(GcStep::Working)
+    }
+
+    /// Copies about `budget_bytes` that are in memory. Returns false if the next step needs the
+    /// device.
+    pub fn step_in_memory(
+        &mut self,
+        pool: &Pool,
+        cached: &dyn CachedChunks,
+        budget_bytes: u64,
+    ) -> Result<bool> {
+        match self.round.is_some() && !cached.is_empty() {
+            true => self.copy(pool, cached, (budget_bytes, Access::Memory)),
+            false => Ok(false),
+        }
     }
 
     fn purge(&mut self, pool: &Pool) -> Result<()> {
@@ -198,6 +258,8 @@ impl Collector {
 
     fn mark(&mut self, pool: &Pool, volumes: Option<&Volumes>, budget_bytes: u64) -> Result<()> {
         let Some(mark) = &mut self.mark else {
+            // Without a session, the order is the planned one.
+            self.session = volumes.and_then(|volumes| listen(volumes.duet()).ok());
             let volumes = volumes.map(|open| open as &dyn OpenVolumes);
             self.mark = Some(match &self.permit {
                 Some(_) => Mark::begin(pool, volumes)?,
@@ -243,11 +305,20 @@ impl Collector {
 
     /// Makes the plan. A dry run only counts it.
     fn choose(&mut self, pool: &Pool, cached: &dyn CachedChunks) -> Result<()> {
-        let plan = self.chosen(pool, cached)?;
+        let mut plan = self.chosen(pool, cached)?;
+        plan.reverse();
+        let session = self
+            .session
+            .take()
+            .filter(|_| !self.is_tight && !cached.is_empty());
         if let Some(permit) = &self.permit {
             let new = plan.iter().filter(|candidate| !candidate.in_trash);
             self.retired = Some(Retired::new(pool, permit, new.map(|c| c.id)));
-            self.plan = plan;
+            let session = match session {
+                Some(session) => session,
+                None => listen(&Duet::silent())?,
+            };
+            self.plan = Some(Plan::new(plan, session));
         } else {
             for candidate in plan.iter().filter(|candidate| !candidate.in_trash) {
                 self.counts.containers_discarded += 1;
@@ -260,32 +331,44 @@ impl Collector {
         Ok(())
     }
 
-    fn copy(&mut self, pool: &Pool, cached: &dyn CachedChunks, budget_bytes: u64) -> Result<()> {
-        let (Some(mark), Some(retired), false) = (
-            &self.mark,
-            &mut self.retired,
-            self.plan.is_empty() && self.round.is_none(),
-        ) else {
+    /// Returns false if this needs the device, and `access` is memory.
+    fn copy(
+        &mut self,
+        pool: &Pool,
+        cached: &dyn CachedChunks,
+        (budget_bytes, access): (u64, Access),
+    ) -> Result<bool> {
+        let is_over = self.round.is_none() && self.plan.as_ref().is_none_or(|p| p.len() == 0);
+        let (Some(mark), Some(retired), Some(plan), false) =
+            (&self.mark, &mut self.retired, &mut self.plan, is_over)
+        else {
             self.counts.containers_in_trash += self.counts.containers_discarded;
             self.counts.trash_bytes += self.counts.discarded_bytes;
             self.stage = GcStage::Done;
-            return Ok(());
+            return Ok(true);
         };
         let Some(mut round) = self.round.take() else {
-            let (containers, small) = next_round(&mut self.plan, self.is_tight);
-            let copies = CopyRound::begin(pool, self.lane, mark, &containers)?;
-            self.round = Some(Round { copies, small });
-            return Ok(());
+            self.round = Some(Round::new(CopyRound::begin(pool, self.lane, mark, &[])?));
+            return Ok(true);
         };
+        while round.copies.unbegun_bytes() < budget_bytes.max(1)
+            && round.has_room(plan, self.is_tight)
+            && let Some(candidate) = plan.take(pool.reader().recent_regions(), access)
+        {
+            round.add(mark, &candidate);
+        }
         if round.copies.bytes_left() > 0 && round.copies.is_short_of_room(pool) {
             let unbegun = round.copies.give_up_rest();
-            self.counts.containers_without_room += self.plan.len() as u64 + unbegun;
-            self.plan.clear();
+            self.counts.containers_without_room += plan.len() as u64 + unbegun;
+            plan.clear();
         }
-        let step = round.copies.step(pool, mark, retired, cached, budget_bytes);
-        if matches!(step, Ok(GcStep::Working)) {
+        let budget = (budget_bytes, access);
+        let step = round.copies.step(pool, mark, retired, cached, budget);
+        let is_packed = matches!(step, Ok(Some(GcStep::Done)));
+        let is_complete = is_packed && !round.has_room(plan, self.is_tight);
+        if step.is_ok() && !(is_complete && access == Access::Device) {
             self.round = Some(round);
-            return Ok(());
+            return Ok(access == Access::Device || matches!(step, Ok(Some(GcStep::Working))));
         }
         self.counts = self.counts.plus_copied(&round.copies.counts());
         if let Err(e) = step {
@@ -294,34 +377,10 @@ impl Collector {
         }
         let discarded = round.copies.commit(pool, retired)?;
         let merged = discarded.containers.iter();
-        let merged = merged.filter(|id| round.small.binary_search(id).is_ok());
+        let merged = merged.filter(|id| round.small.contains(id));
         self.counts.containers_merged += merged.count() as u64;
         self.counts.containers_discarded += discarded.containers.len() as u64;
         self.counts.discarded_bytes += discarded.stored_bytes;
-        Ok(())
+        Ok(true)
     }
-}
-
-/// Takes the next round's containers from the end of the plan, in the order of copying. Also
-/// returns those that are collected only because they are small, in ascending order.
-fn next_round(plan: &mut Vec<Candidate>, is_tight: bool) -> (Vec<ContainerId>, Vec<ContainerId>) {
-    let mut round: Vec<Candidate> = Vec::new();
-    let mut bytes = 0;
-    while let Some(candidate) = plan.last()
-        && round.len() < ROUND_CONTAINERS_MAX
-        && (round.is_empty() || bytes + candidate.live_bytes <= ROUND_BYTES_MAX)
-    {
-        // If space is tight, containers that need no copying are moved to the trash in a commit of
-        // their own before anything is copied.
-        let is_first = |round: &[Candidate]| round.first().is_none_or(|c| c.live_bytes == 0);
-        if is_tight && is_first(&round) && !round.is_empty() && candidate.live_bytes > 0 {
-            break;
-        }
-        bytes += candidate.live_bytes;
-        round.extend(plan.pop());
-    }
-    let small = round.iter().filter(|c| c.is_small && !c.in_trash);
-    let mut small: Vec<_> = small.map(|c| c.id).collect();
-    small.sort_unstable();
-    (round.iter().map(|c| c.id).collect(), small)
 }

@@ -15,6 +15,7 @@ mod cache;
 mod changes;
 mod forward;
 mod image;
+mod recent;
 mod single_flight;
 
 pub use approach::{Approach, Keep, Loaded, Route};
@@ -22,6 +23,7 @@ pub use cache::ChunkRef;
 pub use changes::History;
 pub use changes::{changed_ranges, is_comparable, tell_changes};
 pub use image::ImageVolume;
+pub use recent::RecentRegions;
 
 use cache::ReadCache;
 use chunk_store::chunk_map::{ChunkMap, Near};
@@ -76,6 +78,7 @@ pub struct Reader {
     shared_reads: AtomicU64,
     /// Receives an event for each region that was read from the device and verified.
     reported: OnceLock<Arc<Duet>>,
+    recent: RecentRegions,
 }
 
 impl Reader {
@@ -96,6 +99,7 @@ impl Reader {
             hints_denied: AtomicU64::new(0),
             shared_reads: AtomicU64::new(0),
             reported: OnceLock::new(),
+            recent: RecentRegions::default(),
         }
     }
 
@@ -103,6 +107,11 @@ impl Reader {
     /// first call has an effect.
     pub(crate) fn tell(&self, duet: &Arc<Duet>) {
         let _ = self.reported.set(Arc::clone(duet));
+    }
+
+    /// Returns the regions that were read last.
+    pub fn recent_regions(&self) -> &RecentRegions {
+        &self.recent
     }
 
     /// Returns the memory of decoded regions, bytes.

@@ -5,6 +5,7 @@
 mod specimen;
 
 use chunking::Compression;
+use duet::Access;
 use sim::SimDisk;
 use specimen::{Specimen, new_pool, noise, options, store_image};
 use std::sync::Arc;
@@ -58,8 +59,16 @@ fn trash_unneeded(pool: &Pool, permit: &GcPermit) -> Vec<ContainerId> {
     let mut retired = Retired::new(pool, permit, unneeded.iter().copied());
     let mut round =
         CopyRound::begin(pool, options(Compression::None), &mark, &unneeded).expect("begin");
-    let mut step = || round.step(pool, &mark, &mut retired, &NothingCached, 10_000);
-    while step().expect("step") == GcStep::Working {}
+    let mut step = || {
+        round.step(
+            pool,
+            &mark,
+            &mut retired,
+            &NothingCached,
+            (10_000, Access::Device),
+        )
+    };
+    while step().expect("step") == Some(GcStep::Working) {}
     let trashed = round.commit(pool, &mut retired).expect("commit");
     assert_eq!(trashed.containers, unneeded);
     unneeded
@@ -132,8 +141,16 @@ fn what_is_not_retired_stays() {
     let mut none = Retired::new(&pool, &permit, []);
     let lane = options(Compression::None);
     let mut round = CopyRound::begin(&pool, lane, &mark, &unneeded).expect("begin");
-    let mut step = || round.step(&pool, &mark, &mut none, &NothingCached, 10_000);
-    while step().expect("step") == GcStep::Working {}
+    let mut step = || {
+        round.step(
+            &pool,
+            &mark,
+            &mut none,
+            &NothingCached,
+            (10_000, Access::Device),
+        )
+    };
+    while step().expect("step") == Some(GcStep::Working) {}
     let trashed = round.commit(&pool, &mut none).expect("commit");
     assert!(trashed.containers.is_empty());
     assert!(pool.trash().expect("trash").1.is_empty());

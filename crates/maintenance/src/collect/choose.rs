@@ -189,7 +189,7 @@ impl Collector {
         if bytes >= plain {
             return Ok(None);
         }
-        let in_memory = mark.cached_bytes(pool, cached, id)?;
+        let in_memory = mark.cached_bytes(pool, cached, id);
         let to_copy = bytes - in_memory.min(bytes);
         let is_full =
             to_copy.saturating_mul(100) > plain.saturating_mul(self.policy.live_percent_max);

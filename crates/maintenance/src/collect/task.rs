@@ -28,25 +28,33 @@ impl MaintenanceTask for Collecting<'_> {
         Flow::Collect
     }
 
-    /// Marking and copying look up the index and read containers, so every step needs the device.
-    /// Live chunks in memory are not read.
+    /// Copying takes what is in memory without the device. Everything else needs it: marking looks
+    /// up the index and reads recipes.
     fn step_with(
         &mut self,
         _: u64,
         budget_bytes: u64,
         access: Access,
     ) -> Result<TaskStep<Infallible>, StoreError> {
-        if access == Access::Memory {
-            return Ok(TaskStep::NeedsDevice);
-        }
         let cached: &dyn CachedChunks = match self.volumes {
             Some(volumes) => volumes,
             None => &NothingCached,
         };
         let before = self.collector.counts().copied_bytes;
-        let step = self
-            .collector
-            .step(self.pool, self.volumes, cached, budget_bytes)?;
+        let step = match access {
+            Access::Device => self
+                .collector
+                .step(self.pool, self.volumes, cached, budget_bytes)?,
+            Access::Memory => {
+                let worked = self
+                    .collector
+                    .step_in_memory(self.pool, cached, budget_bytes)?;
+                if !worked {
+                    return Ok(TaskStep::NeedsDevice);
+                }
+                GcStep::Working
+            }
+        };
         let copied = self.collector.counts().copied_bytes;
         Ok(match step {
             GcStep::Working => TaskStep::Worked {

@@ -145,10 +145,7 @@ impl Defragmenter {
     ) -> Self {
         let duet = match &source {
             DefragSource::Volumes(volumes) => Arc::clone(volumes.duet()),
-            DefragSource::Pool(_) => Duet::new(duet::Options {
-                items_max: 64,
-                seed: 0,
-            }),
+            DefragSource::Pool(_) => Duet::silent(),
         };
         Self {
             roots: owners.iter().map(|one| (one.key, one.root)).collect(),

@@ -209,11 +209,8 @@ impl Replication {
                 return Ok((session, true));
             }
         }
-        let alone = Duet::new(duet::Options {
-            items_max: 64,
-            seed: 0,
-        });
-        let silent = alone.register(Space::Chunks, Scope::Everything, Mask::EXISTS, PART_BITS);
+        let silent =
+            Duet::silent().register(Space::Chunks, Scope::Everything, Mask::EXISTS, PART_BITS);
         let silent = silent.map_err(|e| {
             let kind = StoreErrorKind::Invalid;
             CopyError::Source(StoreError::new(kind, e.to_string()))

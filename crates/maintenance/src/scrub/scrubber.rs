@@ -131,11 +131,7 @@ impl Scrubber {
 
     /// For a process without other readers.
     pub fn alone(pool: Arc<Pool>) -> Self {
-        let options = duet::Options {
-            items_max: 64,
-            seed: 0,
-        };
-        Self::new(pool, Duet::new(options))
+        Self::new(pool, Duet::silent())
     }
 
     /// Returns the recorded progress of a pool's scrub.

@@ -66,20 +66,13 @@ impl Mark {
         })
     }
 
-    /// Returns the length of a container's live chunks that are in memory, bytes; 0 if its
-    /// directory is damaged.
-    pub fn cached_bytes(
-        &self,
-        pool: &Pool,
-        cached: &dyn CachedChunks,
-        id: ContainerId,
-    ) -> Result<u64> {
-        let Some(live) = self.live().of(id).filter(|_| !cached.is_empty()) else {
-            return Ok(0);
-        };
-        let directory = match pool.chunks().directory(id) {
-            Err(e) if e.is_corruption() => return Ok(0),
-            directory => directory?,
+    /// Returns the length of a container's live chunks that are known to be in memory, bytes. Reads
+    /// nothing: 0 if the container's directory is not in memory.
+    pub fn cached_bytes(&self, pool: &Pool, cached: &dyn CachedChunks, id: ContainerId) -> u64 {
+        let live = self.live().of(id).filter(|_| !cached.is_empty());
+        let directory = live.and_then(|_| pool.chunks().directory_in_memory(id));
+        let (Some(live), Some(directory)) = (live, directory) else {
+            return 0;
         };
         let mut bytes = 0;
         directory.each(&mut |fingerprint, number, len| {
@@ -87,7 +80,7 @@ impl Mark {
                 bytes += u64::from(len);
             }
         });
-        Ok(bytes)
+        bytes
     }
 }
 

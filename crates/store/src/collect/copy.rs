@@ -22,6 +22,7 @@ use crate::write_path::LaneOptions;
 use chunk_store::Result;
 use chunk_store::catalog::{Discarded, Edit, InventoryEntry, TrashedContainer, inventory_key};
 use chunk_store::container::{Contents, RegionPlace};
+use duet::Access;
 use format::container::ContainerClass;
 use std::collections::VecDeque;
 use units::ContainerId;
@@ -57,6 +58,9 @@ pub struct RoundResult {
 }
 
 /// A round: containers between retirement and trash.
+///
+/// A container's regions whose live chunks are all in memory are copied first; that needs no I/O
+/// grant.
 pub struct CopyRound {
     lanes: Lanes,
     /// Number of the first container that may have its copies.
@@ -65,11 +69,21 @@ pub struct CopyRound {
     /// Containers with regions that were read and not packed yet, the oldest first. Only the last
     /// one may have more regions.
     under_way: VecDeque<Source>,
-    /// Containers still to be copied, the next one last.
-    rest: Vec<Candidate>,
+    /// Containers that are not begun, in the order of copying.
+    rest: VecDeque<Candidate>,
     /// Containers that are copied and will go into the trash.
     done: Vec<ContainerId>,
     counts: CopyCounts,
+}
+
+/// Result of reading.
+enum Next {
+    /// So many stored bytes were read.
+    Read(u64),
+    /// The next region, or directory, is not in memory.
+    NeedsDevice,
+    /// All regions are read.
+    Nothing,
 }
 
 /// A container that will be copied.
@@ -90,48 +104,63 @@ impl CopyRound {
         containers: &[ContainerId],
     ) -> Result<Self> {
         mark.require_proof()?;
-        let candidate = |id: &ContainerId| Candidate {
-            id: *id,
-            live_bytes: mark.usage(*id).map_or(0, |usage| usage.live_bytes),
-        };
         let lanes = Lanes::begin(pool, lane)?;
-        Ok(Self {
+        let mut round = Self {
             first_sequence: pool.next_sequence(Purpose::Collect),
             lanes,
             opener: Opener::new(pool.containers()),
             under_way: VecDeque::new(),
-            rest: containers.iter().rev().map(candidate).collect(),
+            rest: VecDeque::new(),
             done: Vec::new(),
             counts: CopyCounts::default(),
-        })
+        };
+        containers.iter().for_each(|id| round.add(mark, *id));
+        Ok(round)
     }
 
-    /// Copies about `budget_bytes`. `Done`: everything of the round is copied. After an error the
-    /// round can only be discarded.
+    /// Adds a container, to be copied after the others.
+    pub fn add(&mut self, mark: &Mark, id: ContainerId) {
+        let live_bytes = mark.usage(id).map_or(0, |usage| usage.live_bytes);
+        self.rest.push_back(Candidate { id, live_bytes });
+    }
+
+    /// Returns the length of the live chunks of containers that are not begun, bytes.
+    pub fn unbegun_bytes(&self) -> u64 {
+        self.rest.iter().map(|candidate| candidate.live_bytes).sum()
+    }
+
+    /// Copies about `budget_bytes`. `Done`: everything that was added is copied. `None`: the rest
+    /// needs the device, and `access` was memory. After an error the round can only be discarded.
     pub fn step(
         &mut self,
         pool: &Pool,
         mark: &Mark,
         retired: &mut Retired,
         cached: &dyn CachedChunks,
-        budget_bytes: u64,
-    ) -> Result<GcStep> {
+        (budget_bytes, access): (u64, Access),
+    ) -> Result<Option<GcStep>> {
         let until = self.counts.bytes.saturating_add(budget_bytes.max(1));
         let mut read_bytes = 0;
         loop {
-            while self.opener.len() <= REGIONS_AHEAD
-                && let Some(bytes) = self.read_next(pool, cached, mark.live())?
-            {
-                read_bytes += bytes;
+            let mut needs_device = false;
+            while self.opener.len() <= REGIONS_AHEAD && !needs_device {
+                match self.read_next(pool, cached, mark.live(), access)? {
+                    Next::Nothing => break,
+                    Next::NeedsDevice => needs_device = true,
+                    Next::Read(bytes) => read_bytes += bytes,
+                }
                 if read_bytes >= budget_bytes && self.opener.len() <= REGIONS_AHEAD {
-                    return Ok(GcStep::Working);
+                    return Ok(Some(GcStep::Working));
                 }
             }
+            if needs_device && self.opener.len() == 0 {
+                return Ok(None);
+            }
             if !self.pack_next(pool, mark, retired, cached)? {
-                return Ok(GcStep::Done);
+                return Ok(Some(GcStep::Done));
             }
             if self.counts.bytes >= until {
-                return Ok(GcStep::Working);
+                return Ok(Some(GcStep::Working));
             }
         }
     }
@@ -225,30 +254,44 @@ impl CopyRound {
         })
     }
 
-    /// Reads the next region. Returns its stored bytes, or `None` if there is none.
+    /// Reads the next region, those in memory first.
     fn read_next(
         &mut self,
         pool: &Pool,
         cached: &dyn CachedChunks,
         live: &LiveMap,
-    ) -> Result<Option<u64>> {
+        access: Access,
+    ) -> Result<Next> {
         loop {
             let Some(source) = self.under_way.back_mut().filter(|s| !s.is_read) else {
-                match self.rest.pop() {
+                match self.rest.pop_front() {
                     Some(candidate) => self.under_way.push_back(Source::from(candidate)),
-                    None => return Ok(None),
+                    None => return Ok(Next::Nothing),
                 }
                 continue;
             };
-            let Some(region) = source.next_region(pool, live)? else {
+            let has_live = live.of(source.candidate.id).is_some();
+            if source.contents.is_none() && has_live && !source.is_lost {
+                if access == Access::Memory {
+                    return Ok(Next::NeedsDevice);
+                }
+                source.begin(pool, live, cached)?;
+            }
+            let Some(region) = source.regions.front().filter(|_| !source.is_lost) else {
                 source.is_read = true;
+                continue;
+            };
+            if access == Access::Memory && !region.is_cached(cached) {
+                return Ok(Next::NeedsDevice);
+            }
+            let Some(region) = source.regions.pop_front() else {
                 continue;
             };
             source.waiting += 1;
             let region = region.read(pool, cached)?;
             let bytes = region.len() as u64;
             self.opener.push(region);
-            return Ok(Some(bytes));
+            return Ok(Next::Read(bytes));
         }
     }
 
@@ -310,9 +353,8 @@ struct Source {
     candidate: Candidate,
     /// Its directory, once it was read.
     contents: Option<Contents>,
-    /// Regions that were read or have nothing live, and the number of their chunks.
-    regions: usize,
-    chunks: u32,
+    /// Regions with live chunks that are not read, those in memory first.
+    regions: VecDeque<SourceRegion>,
     /// Regions that were read and are not packed.
     waiting: usize,
     /// All regions were read.
@@ -328,8 +370,7 @@ impl From<Candidate> for Source {
         Self {
             candidate,
             contents: None,
-            regions: 0,
-            chunks: 0,
+            regions: VecDeque::new(),
             waiting: 0,
             is_read: false,
             is_lost: false,
@@ -339,44 +380,47 @@ impl From<Candidate> for Source {
 }
 
 impl Source {
-    /// Returns the next region with live chunks.
-    fn next_region(&mut self, pool: &Pool, live: &LiveMap) -> Result<Option<SourceRegion>> {
+    /// Reads the directory and finds the regions with live chunks.
+    fn begin(&mut self, pool: &Pool, live: &LiveMap, cached: &dyn CachedChunks) -> Result<()> {
         let id = self.candidate.id;
-        let Some(live) = live.of(id).filter(|_| !self.is_lost) else {
-            return Ok(None);
+        let contents = match pool.containers().contents(id) {
+            Err(e) if e.is_corruption() => {
+                self.is_lost = true;
+                return Ok(());
+            }
+            contents => contents?,
         };
-        let contents = match &mut self.contents {
-            Some(contents) => contents,
-            none => match pool.containers().contents(id) {
-                Err(e) if e.is_corruption() => {
-                    self.is_lost = true;
-                    return Ok(None);
-                }
-                contents => none.insert(contents?),
-            },
-        };
-        while let Some(region) = contents.directory.regions.get(self.regions) {
-            let first = self.chunks;
-            self.regions += 1;
-            self.chunks += region.chunks.len() as u32;
-            let numbers = 0..region.chunks.len();
-            let wanted: Vec<_> = numbers.filter(|n| live.holds(first + *n as u32)).collect();
+        let mut first = 0;
+        let mut others = Vec::new();
+        for region in &contents.directory.regions {
+            let number_of_first = first;
+            first += region.chunks.len() as u32;
+            let is_live = |n: &usize| {
+                let number = number_of_first + *n as u32;
+                live.of(id).is_some_and(|live| live.holds(number))
+            };
+            let wanted: Vec<_> = (0..region.chunks.len()).filter(is_live).collect();
             if wanted.is_empty() {
                 continue;
             }
-            let place = RegionPlace {
-                container: id,
-                sector: region.sector,
-            };
-            return Ok(Some(SourceRegion {
-                place,
+            let region = SourceRegion {
+                place: RegionPlace {
+                    container: id,
+                    sector: region.sector,
+                },
                 class: contents.class,
                 stored_bytes: region.stored_bytes,
                 chunks: region.chunks.clone(),
                 wanted,
-            }));
+            };
+            match region.is_cached(cached) {
+                true => self.regions.push_back(region),
+                false => others.push(region),
+            }
         }
-        Ok(None)
+        self.regions.extend(others);
+        self.contents = Some(contents);
+        Ok(())
     }
 
     /// Returns true if all of its live chunks are now stored elsewhere. False if its directory

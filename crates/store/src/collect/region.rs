@@ -81,7 +81,7 @@ pub(super) struct CopiedBytes {
 impl SourceRegion {
     /// Reads the region, unless all wanted chunks are in memory.
     pub fn read(self, pool: &Pool, cached: &dyn CachedChunks) -> Result<ReadRegion> {
-        if self.wanted_chunks().all(|(name, _)| cached.holds(&name)) {
+        if self.is_cached(cached) {
             let read = Read::Cached;
             return Ok(ReadRegion { of: self, read });
         }
@@ -94,6 +94,11 @@ impl SourceRegion {
             Err(e) => return Err(e),
         };
         Ok(ReadRegion { of: self, read })
+    }
+
+    /// Returns true if all wanted chunks are in memory.
+    pub fn is_cached(&self, cached: &dyn CachedChunks) -> bool {
+        !cached.is_empty() && self.wanted_chunks().all(|(name, _)| cached.holds(&name))
     }
 
     fn wanted_chunks(&self) -> impl Iterator<Item = (Fingerprint, u32)> {

@@ -286,7 +286,11 @@ impl Reader {
             }
             // Decoding a long region again for its next chunk would cost more than its memory.
             let is_long = region.raw_bytes() > PART_BYTES_MAX;
-            if !errand.keep.keep(fingerprint, chunk) || is_long {
+            let is_kept = errand.keep.keep(fingerprint, chunk);
+            if is_kept {
+                self.recent.add(place);
+            }
+            if !is_kept || is_long {
                 let evicted = self.cache.insert(Arc::clone(&region));
                 evicted
                     .into_iter()
@@ -301,7 +305,7 @@ impl Reader {
 }
 
 /// Returns the page that represents a region in maintenance events.
-fn page_of(place: RegionPlace) -> Page {
+pub(super) fn page_of(place: RegionPlace) -> Page {
     Page {
         space: Space::Containers,
         object: place.container.0,

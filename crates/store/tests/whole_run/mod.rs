@@ -3,6 +3,7 @@
 //!
 //! Invariant: it does nothing that the run in `maintenance` would not do.
 
+use duet::Access;
 use store::{
     CopyCounts, CopyRound, Deletion, Expiry, GcStep, LaneOptions, Mark, NothingCached, OpenVolumes,
     Pool, Retired, SnapshotExpiry,
@@ -44,8 +45,16 @@ pub fn collect(
     before_copying();
     let mut retired = Retired::new(pool, &permit, sparse);
     let mut round = CopyRound::begin(pool, lane, &mark, &all).expect("begin");
-    let mut step = || round.step(pool, &mark, &mut retired, &NothingCached, STEP_BYTES);
-    while step().expect("copy") == GcStep::Working {}
+    let mut step = || {
+        round.step(
+            pool,
+            &mark,
+            &mut retired,
+            &NothingCached,
+            (STEP_BYTES, Access::Device),
+        )
+    };
+    while step().expect("copy") == Some(GcStep::Working) {}
     let counts = round.counts();
     round.commit(pool, &mut retired).expect("commit");
     counts

@@ -1,0 +1,144 @@
+//! The containers that a run still has to copy, and the order in which it takes them: first those
+//! of which clients have just read regions, so that their chunks are in memory (Duet, SOSP'15),
+//! then the others as planned. The collector uses it.
+//!
+//! Invariant: each container is taken once. Events affect only the order.
+
+use super::choose::Candidate;
+use duet::{Access, Driver, DriverOptions, Duet, Mask, Page, Present, Processed, Progress};
+use duet::{Scope, Session, Space, Step, Task, Work};
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use store::{Result, StoreError, StoreErrorKind};
+use units::ContainerId;
+
+/// See the module's head.
+pub(super) struct Plan {
+    ranked: Ranked,
+    driver: Driver,
+}
+
+/// Containers in the planned order. A unit of work is a container; its object number is the rank.
+struct Ranked {
+    /// `None`: taken.
+    candidates: Vec<Option<Candidate>>,
+    ranks: HashMap<ContainerId, u64>,
+    /// Ranks below this one are taken.
+    next: usize,
+    /// Number of containers that are not taken, and the plain bytes to copy of them.
+    left: usize,
+    left_bytes: u64,
+    /// The container that the driver has chosen.
+    chosen: Option<Candidate>,
+}
+
+/// Begins to listen to what clients read from containers.
+pub(super) fn listen(duet: &Arc<Duet>) -> Result<Session> {
+    let session = duet.register(Space::Containers, Scope::Everything, Mask::EXISTS, 0);
+    session.map_err(|e| StoreError::new(StoreErrorKind::Invalid, e.to_string()))
+}
+
+impl Plan {
+    /// `candidates` are in the planned order. Events come from `session`.
+    pub fn new(candidates: Vec<Candidate>, session: Session) -> Self {
+        let ids = candidates.iter().zip(0..);
+        Self {
+            ranked: Ranked {
+                ranks: ids.map(|(candidate, rank)| (candidate.id, rank)).collect(),
+                next: 0,
+                left: candidates.len(),
+                left_bytes: candidates.iter().map(|c| c.live_bytes).sum(),
+                candidates: candidates.into_iter().map(Some).collect(),
+                chosen: None,
+            },
+            driver: Driver::new(session, DriverOptions::default(), Progress::new(0)),
+        }
+    }
+
+    /// Takes the next container. `present`: the regions that were read before this began to listen.
+    /// With [`Access::Memory`]: only one that clients have just read.
+    pub fn take(&mut self, present: &dyn Present, access: Access) -> Option<Candidate> {
+        loop {
+            let budget = (u64::MAX, access);
+            let Ok(step) = self.driver.step(&mut self.ranked, present, 0, budget);
+            match step {
+                Step::Worked { .. } => return self.ranked.chosen.take(),
+                Step::Looked => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// Returns the first container of the planned order.
+    pub fn first(&self) -> Option<&Candidate> {
+        let rest = self.ranked.candidates.get(self.ranked.next..);
+        rest?.iter().flatten().next()
+    }
+
+    /// Number of containers.
+    pub fn len(&self) -> usize {
+        self.ranked.left
+    }
+
+    /// Returns the plain bytes to copy.
+    pub fn bytes(&self) -> u64 {
+        self.ranked.left_bytes
+    }
+
+    /// Drops all containers.
+    pub fn clear(&mut self) {
+        self.driver.cancel();
+        self.ranked.candidates.clear();
+        self.ranked.ranks.clear();
+        (self.ranked.left, self.ranked.left_bytes) = (0, 0);
+    }
+}
+
+impl Task for Ranked {
+    type Error = Infallible;
+
+    fn work_of(&self, page: &Page) -> Option<Work> {
+        let rank = *self.ranks.get(&ContainerId(page.object))?;
+        let is_left = self.candidates.get(rank as usize)?.is_some();
+        is_left.then_some(Work {
+            object: rank,
+            part: 0,
+        })
+    }
+
+    /// One page is enough to take a container without an I/O grant: taking it reads nothing.
+    fn pages(&self, _: Work) -> u64 {
+        1
+    }
+
+    fn score(&self, _: Work, cached_pages: u64) -> u64 {
+        cached_pages
+    }
+
+    fn next(&mut self, after: Option<Work>) -> std::result::Result<Option<Work>, Infallible> {
+        let from = after.map_or(0, |work| work.object as usize + 1);
+        let rest = self.candidates.get(from..).unwrap_or_default();
+        let next = rest.iter().position(Option::is_some);
+        Ok(next.map(|at| Work {
+            object: (from + at) as u64,
+            part: 0,
+        }))
+    }
+
+    fn process(&mut self, work: Work, _: u64) -> std::result::Result<Processed, Infallible> {
+        let slot = self.candidates.get_mut(work.object as usize);
+        self.chosen = slot.and_then(Option::take);
+        if let Some(chosen) = &self.chosen {
+            self.left -= 1;
+            self.left_bytes -= chosen.live_bytes;
+        }
+        let rest = self.candidates.get(self.next..).unwrap_or_default();
+        let taken = rest.iter().take_while(|candidate| candidate.is_none());
+        self.next += taken.count();
+        Ok(Processed {
+            is_done: true,
+            ..Processed::default()
+        })
+    }
+}
