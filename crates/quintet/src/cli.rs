@@ -110,19 +110,19 @@ Environment:
   QUINTET_TO_REPOSITORY     directory of the pool that `copy` fills; QUINTET_TO_PASSWORD, _FILE
                             and _COMMAND: its password
   QUINTET_REPLICA_PASSWORD  password of a replica; also _FILE and _COMMAND
-  QUINTET_CACHE_DIR         where this machine remembers pools, to notice other or older ones;
-                            else below XDG_CACHE_HOME or HOME
+  QUINTET_CACHE_DIR         directory in which this machine remembers pools, to notice replaced or
+                            older ones; by default below XDG_CACHE_HOME or HOME
   QUINTET_COMPRESSION       zstd, zstd:LEVEL, lz4, none, auto or max
   QUINTET_MEMORY            memory for caches and queues
-  QUINTET_PROGRESS_FPS      how often progress is shown, times a second
+  QUINTET_PROGRESS_FPS      updates of the progress display each second
   NO_COLOR, TMPDIR are honoured
 
 Exit codes:
   0 done                                  12 wrong password or key
   1 failed                                20 corruption found and repaired
-  3 done but for some files               21 corruption found, not repaired
+  3 done, except for some files           21 corruption found, not repaired
   10 there is no pool                    130 interrupted
-  11 the pool is locked by a live writer
+  11 a running process has the pool open for writing
 "
 );
 
@@ -139,21 +139,21 @@ pub struct GlobalArgs {
     /// Source of the password.
     #[command(flatten)]
     pub password: PasswordArgs,
-    /// The pool is right as it is now: another one than this machine knows there, or set back to an
-    /// older state. Remembers it so
+    /// Accept the pool as it is now, although this machine knows another pool or a newer state at
+    /// this place. This machine then remembers the new one
     #[arg(long, global = true, hide_short_help = true)]
     pub accept_changed_pool: bool,
     /// Memory for index, caches and queues (K, M, G or KiB, MiB, GiB)
     #[arg(long, global = true, value_name = "SIZE", value_parser = sizes::parse)]
     pub memory: Option<u64>,
-    /// Write results as JSON, one object a line
+    /// Write results as JSON, one object on each line
     #[arg(long, global = true)]
     pub json: bool,
-    /// Nothing on success, but what lists, dry runs and the like are asked for; warnings and errors
-    /// as ever
+    /// Print nothing on success, except the output of lists and dry runs. Warnings and errors are
+    /// printed
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Say more; twice: even more
+    /// Print more; twice: even more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }
@@ -171,8 +171,8 @@ pub struct PasswordArgs {
     /// File with a recovery key, instead of a password
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub key_file: Option<PathBuf>,
-    /// The pool is not encrypted, and that is meant: else it is refused when a password is given,
-    /// or when it was encrypted before
+    /// Confirm that the pool is not encrypted. Without this option an unencrypted pool is refused if
+    /// you give a password, or if the pool was encrypted before
     #[arg(long, global = true, hide_short_help = true, conflicts_with_all = ["password_file", "password_command", "key_file"])]
     pub insecure_no_password: bool,
 }
@@ -185,12 +185,12 @@ pub enum Command {
     /// Passwords and recovery keys of a pool
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Show or set how much parity new containers get, which repairs what the disk loses
+    /// Show or set the parity of new containers, which repairs lost sectors
     #[command(subcommand)]
     Parity(ParityCommand),
     /// Store file trees, or a stream
     Backup(BackupArgs),
-    /// Bring files of a snapshot back
+    /// Restore files of a snapshot
     Restore(RestoreArgs),
     /// List snapshots
     #[command(visible_alias = "list")]
@@ -199,55 +199,55 @@ pub enum Command {
     Ls(LsArgs),
     /// Find files by name in snapshots
     Find(FindArgs),
-    /// Show what differs between two snapshots
+    /// Show the differences between two snapshots
     Diff(DiffArgs),
     /// Write a file to standard output, a directory as a tar archive
     Dump(DumpArgs),
     /// Change the tags of snapshots
     Tag(TagArgs),
-    /// Remove snapshots, by name or by what a policy keeps
+    /// Forget snapshots, by name or by a policy
     Forget(ForgetArgs),
-    /// Take forgotten snapshots back
+    /// Restore forgotten snapshots from the trash
     Undelete(UndeleteArgs),
-    /// Give back the space that nothing needs
+    /// Free the space that nothing needs
     Gc(GcArgs),
     /// Store a disk image
     Import(ImportArgs),
     /// Write a stored disk image to a file
     Export(ExportArgs),
-    /// Copy snapshots to another pool, only what is missing there
+    /// Copy snapshots to another pool; only missing data is sent
     Copy(CopyArgs),
-    /// Verify that everything is there and as it was written
+    /// Verify that everything is present and unchanged
     Check(CheckArgs),
-    /// Quarantine what is damaged, so that the next backup stores it anew
+    /// Put damaged data into quarantine, so that the next backup stores it again
     Repair(RepairArgs),
-    /// Verify everything that is stored, in the background if a server holds the pool
+    /// Verify everything that is stored; a server does it in the background
     Scrub(ScrubArgs),
-    /// Show or set who gets how much of a server's device
+    /// Show or set the shares of a server's device
     #[command(subcommand)]
     Qos(QosCommand),
-    /// Put together what is read at once and lies in pieces
+    /// Put together data that is read together and is fragmented
     Defrag(DefragArgs),
-    /// Show how much is stored, and how well
+    /// Show how much is stored, and how well it is compressed
     Stats(StatsArgs),
-    /// Show the pool on one screen, with what to do if anything
+    /// Show the state of the pool, and what to do about problems
     Status(StatusArgs),
     /// Watch a server at work
     Top(TopArgs),
     /// Writable disks in the pool
     #[command(subcommand)]
     Volume(VolumeCommand),
-    /// Show what this machine's page cache holds, and what happens in it
+    /// Show the contents and events of this machine's page cache
     #[command(subcommand)]
     Host(HostCommand),
     /// Show volumes, images and snapshots as files
     Mount(MountArgs),
-    /// Hold the pool and serve what is in it
+    /// Serve the contents of the pool
     Serve(ServeArgs),
     /// Write man pages and shell completions
     #[command(hide = true)]
     Generate(GenerateArgs),
-    /// Unmount what a program that has ended has left mounted
+    /// Remove the mount of a program that has ended
     #[command(hide = true)]
     MountGuard(MountGuardArgs),
 }

@@ -16,15 +16,15 @@ Examples:
   pg_dump db | quintet backup --stdin --stdin-filename db.sql
   quintet backup --stdin-filename db.sql --stdin-from-command -- pg_dump db
 
-Exit code 3 means that some files could not be read; the others are stored.")]
+Exit code 3: some files could not be read. All others are stored.")]
 pub struct BackupArgs {
     /// Files and directories; with --stdin-from-command, the command and its arguments
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
-    /// Read all files again, also those that did not change since the last snapshot
+    /// Read all files again, even those that have not changed since the last snapshot
     #[arg(short, long)]
     pub force: bool,
-    /// Say what would be stored, and store nothing
+    /// Show what would be stored, and store nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// Snapshot to compare with; by default the newest one of this host and these paths
@@ -42,52 +42,52 @@ pub struct BackupArgs {
     /// Compression of new data: zstd, zstd:LEVEL, lz4, none, auto or max
     #[arg(long, value_name = "METHOD")]
     pub compression: Option<String>,
-    /// Size of the regions that new data are compressed and read in: 64 KiB to 1536 KiB; larger
-    /// ones take less space, smaller ones are read faster at random
+    /// Region size of new data, the unit of compression and of reads: 64 KiB to 1536 KiB. Larger
+    /// regions take less space; smaller ones are faster for random reads
     #[arg(long, value_name = "SIZE", value_parser = region_size)]
     pub region_size: Option<usize>,
-    /// Files that are read at the same time
+    /// Number of files that are read at the same time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub read_concurrency: Option<u16>,
 
-    /// Leave out what matches; repeatable
+    /// Exclude matching files; repeatable
     #[arg(short, long, value_name = "PATTERN", help_heading = "Selection")]
     pub exclude: Vec<OsString>,
-    /// As --exclude, whatever the case of letters
+    /// Like --exclude, but ignore the case of letters
     #[arg(long, value_name = "PATTERN", help_heading = "Selection")]
     pub iexclude: Vec<OsString>,
-    /// File with patterns, one a line
+    /// File with patterns, one on each line
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub exclude_file: Vec<PathBuf>,
-    /// As --exclude-file, whatever the case of letters
+    /// Like --exclude-file, but ignore the case of letters
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub iexclude_file: Vec<PathBuf>,
-    /// Leave out the contents of directories marked by a CACHEDIR.TAG file
+    /// Exclude the contents of directories with a CACHEDIR.TAG file
     #[arg(long, help_heading = "Selection")]
     pub exclude_caches: bool,
-    /// Leave out the contents of directories that hold this file
+    /// Exclude the contents of directories that contain this file
     #[arg(long, value_name = "NAME[:HEADER]", help_heading = "Selection")]
     pub exclude_if_present: Vec<OsString>,
-    /// Leave out files larger than this
+    /// Exclude files larger than this
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse, help_heading = "Selection")]
     pub exclude_larger_than: Option<u64>,
     /// Do not enter other file systems
     #[arg(short = 'x', long, help_heading = "Selection")]
     pub one_file_system: bool,
-    /// File with paths or patterns to back up, one a line; - is standard input
+    /// File with paths or patterns to back up, one on each line; - is standard input
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub files_from: Vec<PathBuf>,
-    /// As --files-from, each line taken as it is
+    /// Like --files-from, but each line is a path and no pattern
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub files_from_verbatim: Vec<PathBuf>,
-    /// As --files-from-verbatim, separated by NUL bytes
+    /// Like --files-from-verbatim, but separated by NUL bytes
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub files_from_raw: Vec<PathBuf>,
 
-    /// Store what standard input gives
+    /// Store standard input
     #[arg(long, conflicts_with_all = ["paths", "stdin_from_command"], help_heading = "Streams")]
     pub stdin: bool,
-    /// Store what a command prints; nothing is stored when it fails
+    /// Store the output of a command; if the command fails, nothing is stored
     #[arg(long, requires = "paths", help_heading = "Streams")]
     pub stdin_from_command: bool,
     /// Name of the stream

@@ -8,7 +8,7 @@ use server::sizes;
 
 const DAY_S: u64 = 86_400;
 
-/// Give back the space that no snapshot and no volume needs.
+/// Free the space that no snapshot and no volume needs.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -17,45 +17,46 @@ Examples:
   quintet gc --trash-period 0      (nothing can be undeleted afterwards)
   quintet gc --set-trash-minimum 30d
 
-Runs beside backups, volumes and everything else, in the server that holds the pool if there is one.
-Forgotten snapshots can be taken back with `quintet undelete` until the trash period is over. What
-is not needed goes to the trash first and is deleted by a later run, a day later at the earliest
-(sooner with a shorter trash period), so run it every day. Interrupted, it has lost nothing.
+A collection runs beside backups and volumes. If the pool has a server, the server runs it.
+`quintet undelete` restores forgotten snapshots until the trash period is over. Unneeded containers
+first go into the trash. A later run deletes them, after a day at the earliest (sooner with a shorter
+trash period). So run it every day. An interruption loses nothing.
 
-Damage to what is needed stops it with code 21 before anything goes: run check and repair first.")]
+If needed data is damaged, the command ends with code 21 and deletes nothing. Run check and repair
+first.")]
 pub struct GcArgs {
-    /// Say what would be done, and do nothing
+    /// Show what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Copy no more than this each second
+    /// Maximum bytes copied each second
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub rate_limit: Option<u64>,
-    /// Copy no more than this in all: the rest is left for the next run
+    /// Maximum bytes copied in this run; the next run does the rest
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub max_copy: Option<u64>,
-    /// Copy until no more than this is unused in containers of data that are needed in part,
-    /// percent of what is needed
+    /// Copy until partly needed containers have at most this much unused data, in percent of the
+    /// needed data
     #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=100))]
     pub max_unused: u64,
-    /// How long forgotten snapshots can be taken back (0, 12h, 7d, 2w)
+    /// Time during which `undelete` restores forgotten snapshots (0, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = PeriodArg::parse)]
     pub trash_period: PeriodArg,
-    /// Collect nothing; set in the pool how long any gc keeps forgotten snapshots at least. Only a
-    /// recovery key (--key-file) that was there when it was first set can shorten it
+    /// Collect nothing. Set the minimum trash period of the pool, for every gc. To shorten it later,
+    /// you need a recovery key (--key-file) that existed when it was first set
     #[arg(long, value_name = "TIME", value_parser = PeriodArg::parse, conflicts_with_all = ["dry_run", "rate_limit", "max_copy"])]
     pub set_trash_minimum: Option<PeriodArg>,
 }
 
-/// Take forgotten snapshots back.
+/// Restore forgotten snapshots from the trash.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  quintet undelete            (lists what can be taken back)
+  quintet undelete            (lists forgotten snapshots)
   quintet undelete 3f2a91c4
 
-Snapshots can be taken back until the first `quintet gc` after their trash period.")]
+This works until the first `quintet gc` after the trash period of a snapshot.")]
 pub struct UndeleteArgs {
-    /// Beginnings of their names; without any, lists what is in the trash
+    /// Beginnings of their names; without any, lists the trash
     #[arg(value_name = "SNAPSHOT")]
     pub snapshots: Vec<String>,
 }

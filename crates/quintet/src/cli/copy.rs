@@ -7,7 +7,7 @@ use clap::Args;
 use server::sizes;
 use std::path::PathBuf;
 
-/// Copy snapshots to another pool, only what is missing there.
+/// Copy snapshots to another pool. Only missing data is sent.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -17,21 +17,22 @@ Examples:
   quintet copy --to /mnt/other/pool --host web1 --dry-run
   quintet copy --pause
 
-The pools may have different passwords and keys. A snapshot keeps its name, so copying it again sends
-nothing, and a newer one of the same source sends what changed since. What is sent is verified first.
-Interrupted or killed, the next run finds what was sent and does not send it again.
+The pools may have different passwords and keys. A snapshot keeps its name. So a second copy sends
+nothing, and a copy of a newer snapshot of the same source sends only the changes. All data is verified
+before it is sent. After an interruption the next run does not send the same data again.
 
-In the server that holds the pool, if there is one, it takes first what is in memory; `status` shows it,
-and --pause and --resume switch it. If a server holds the receiving pool it runs there, and reads the other
-one from its disk, whoever holds that; --pause and --resume are that server's then. The receiving
-pool's password: --to-password-file, --to-password-command or
---to-key-file, else QUINTET_TO_PASSWORD, QUINTET_TO_PASSWORD_FILE or QUINTET_TO_PASSWORD_COMMAND,
-else it is asked for.")]
+If the pool has a server, the copy runs in that server and first takes data that is in memory. `status`
+shows it, and --pause and --resume control it. If the receiving pool has a server, the copy runs there
+and reads the other pool from its disk; --pause and --resume then control that server.
+
+The password of the receiving pool comes from --to-password-file, --to-password-command or
+--to-key-file, else from QUINTET_TO_PASSWORD, QUINTET_TO_PASSWORD_FILE or QUINTET_TO_PASSWORD_COMMAND.
+Otherwise the program asks for it.")]
 pub struct CopyArgs {
     /// Snapshots: latest, beginnings of their names, VOLUME@NAME or IMAGE
     #[arg(value_name = "SNAPSHOT", conflicts_with = "all")]
     pub snapshots: Vec<String>,
-    /// All snapshots that the filters leave
+    /// All snapshots that pass the filters
     #[arg(long)]
     pub all: bool,
     /// Filter for snapshots.
@@ -40,19 +41,19 @@ pub struct CopyArgs {
     /// The receiving pool.
     #[command(flatten)]
     pub to: ToArgs,
-    /// Say what would be sent and stored, and send nothing: reads what the copy would read
+    /// Show what would be sent and stored, and send nothing. Reads as much as the copy would
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Bytes read and sent a second, at most
+    /// Maximum bytes read and sent each second
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub limit: Option<u64>,
-    /// Let the copies that a server is making stop, until --resume
+    /// Pause the copies of a server until --resume
     #[arg(long, conflicts_with_all = ["snapshots", "all", "dry_run", "resume"])]
     pub pause: bool,
-    /// Let them go on
+    /// Resume the copies of a server
     #[arg(long, conflicts_with_all = ["snapshots", "all", "dry_run"])]
     pub resume: bool,
-    /// How what is sent is stored there: zstd, zstd:LEVEL, lz4, none, auto or max
+    /// Compression in the receiving pool: zstd, zstd:LEVEL, lz4, none, auto or max
     #[arg(long, value_name = "HOW")]
     pub compression: Option<String>,
 }
@@ -68,7 +69,7 @@ pub struct ToArgs {
     pub password: ToPasswordArgs,
 }
 
-/// Where the password of the receiving pool comes from.
+/// Source of the receiving pool's password.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ToPasswordArgs {
     /// File whose first line is the password of the receiving pool
@@ -80,8 +81,8 @@ pub struct ToPasswordArgs {
     /// File with a recovery key of the receiving pool
     #[arg(long, value_name = "FILE")]
     pub to_key_file: Option<PathBuf>,
-    /// The receiving pool is not encrypted, and that is meant: else it is refused when a password
-    /// is given, or when it was encrypted before
+    /// Confirm that the receiving pool is not encrypted. Without this option an unencrypted pool is
+    /// refused if you give a password, or if the pool was encrypted before
     #[arg(long, hide_short_help = true, conflicts_with_all = ["to_password_file", "to_password_command", "to_key_file"])]
     pub to_insecure_no_password: bool,
 }

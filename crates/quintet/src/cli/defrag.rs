@@ -5,7 +5,7 @@
 use clap::{Args, Subcommand};
 use server::sizes;
 
-/// Put together what is read at once and lies in pieces.
+/// Put together data that is read together and is fragmented.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -19,29 +19,29 @@ Examples:
   quintet defrag status
   quintet defrag pause
 
-A volume that is written here and there comes to lie in pieces all over the pool. What is read at once,
-often, and lies in pieces is copied to one place, and nothing else: a server remembers what was read of its
-volumes and snapshots (the trace). Says what reading costs before and after, and what part of rewriting
-everything was written for it.
+Random writes fragment a volume: its data lies in many places of the pool. A server records which ranges
+of its volumes and snapshots are read (the trace). A run copies only ranges that are read often and are
+fragmented, each to one place. It reports the cost of reading before and after, and the part of the data
+that it wrote.
 
-Without a trace, or with --bypass, every 128 KiB that lie in pieces are copied, of all volumes or of those
-that are named; of streams that are named, the short runs.
+Without a trace, or with --bypass, a run copies every fragmented range of 128 KiB: of the named objects, or
+of all volumes. Of named streams it copies the short runs.
 
-What volumes and snapshots share is moved only if that serves more requests than it hurts. The old copies
-are given back by `quintet gc`.
+A range that several volumes or snapshots share is moved only if that helps more requests than it hurts.
+`quintet gc` frees the old copies.
 
-How far a run is is written down: after Ctrl-C it is paused, and goes on with `quintet defrag resume`, or
-when the same is asked for again. A run that was under way when its process died is taken up by the next
-server; without one, by `resume`. Asking for something else gives it up; what it copied stays."
+The progress is recorded. After Ctrl-C the run is paused; `quintet defrag resume` or the same command
+continues it. If the process died, the next server continues the run; without a server, `resume` does. A
+different defrag command abandons the run. Its copies stay."
 )]
 pub struct DefragArgs {
-    /// The subcommand. Without one: defragment, and wait for the end
+    /// The subcommand. Without one: defragment now, and wait for the end
     #[command(subcommand)]
     pub command: Option<DefragCommand>,
     /// Objects and limits of the run.
     #[command(flatten)]
     pub run: DefragRunArgs,
-    /// Say what would be done, and do nothing
+    /// Show what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// As `pause`
@@ -52,26 +52,26 @@ pub struct DefragArgs {
     pub resume: bool,
 }
 
-/// Of a run.
+/// Objects and limits of a run.
 #[derive(Args, Clone, Debug)]
 pub struct DefragRunArgs {
-    /// Volumes, images or snapshots, by name or by the beginning of their id; none: whatever the
-    /// trace knows, or all volumes
+    /// Volumes, images or snapshots: names, or beginnings of their ids. Without any: all objects in
+    /// the trace, or all volumes
     #[arg(value_name = "OBJECT")]
     pub objects: Vec<String>,
-    /// Ask no trace: look at everything
+    /// Ignore the trace and examine all data
     #[arg(long)]
     pub bypass: bool,
-    /// Of what was read of each object, the part that was read most
+    /// Percent of the requested ranges of each object that count as hot
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = PercentArg::parse)]
     pub hot: PercentArg,
-    /// Also what that hurts other owners of
+    /// Also move shared ranges when that hurts other owners
     #[arg(long)]
     pub move_shared: bool,
     /// Everything, in pieces or not: to compare with
     #[arg(long, hide = true)]
     pub whole: bool,
-    /// Bytes that are read and written in a second, at most
+    /// Maximum bytes read and written each second
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub limit: Option<u64>,
 }
@@ -79,37 +79,37 @@ pub struct DefragRunArgs {
 /// Switches of a run.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DefragCommand {
-    /// Let the server do it in the background
+    /// Start a run in the background of the server
     #[command(after_help = "\
 Examples:
   quintet defrag start
   quintet defrag start --limit 50M disk")]
     Start(DefragRunArgs),
-    /// Let the run stand still, until `resume`
+    /// Pause the run until `resume`
     #[command(after_help = "\
 Examples:
   quintet defrag pause
 
-What it copied stays. Over a restart of the server it stays paused.")]
+Its copies stay. It stays paused after a restart of the server.")]
     Pause,
-    /// Let the run go on, in the background of the server, or here if there is none
+    /// Resume the run: in the background of the server, or here without a server
     #[command(after_help = "\
 Examples:
   quintet defrag resume
   quintet defrag resume --limit 50M
 
-Also gives a run that is under way another limit.")]
+This also changes the limit of a running run.")]
     Resume {
-        /// Bytes that are read and written in a second, at most
+        /// Maximum bytes read and written each second
         #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
         limit: Option<u64>,
     },
-    /// End the run for good; what it copied stays
+    /// End the run for good; its copies stay
     #[command(after_help = "\
 Examples:
   quintet defrag cancel")]
     Cancel,
-    /// Show how far the run is, or what the last one did
+    /// Show the progress of the run, or the result of the last one
     #[command(after_help = "\
 Examples:
   quintet defrag status

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Format of a disk image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ImageFormat {
-    /// Plain bytes, a file or a block device
+    /// Plain bytes; import also reads block devices
     Raw,
     /// QEMU
     Qcow2,
@@ -36,7 +36,7 @@ impl ImageFormat {
 Examples:
   quintet import -f raw /dev/vg/disk disk
   quintet import -f qcow2 -p disk.qcow2 disk --tag before-upgrade
-  quintet import disk.img golden --region-size 128K     (to be served and run from)")]
+  quintet import disk.img golden --region-size 128K     (to serve it and run from it)")]
 pub struct ImportArgs {
     /// Image file or block device
     #[arg(value_name = "IMAGE")]
@@ -50,7 +50,7 @@ pub struct ImportArgs {
     /// Show progress, also when standard error is not a terminal
     #[arg(short, long)]
     pub progress: bool,
-    /// Read everything again, also what the source says did not change
+    /// Read everything again, even if the source reports no change
     #[arg(long)]
     pub force: bool,
     /// Tag of the new snapshot; several with commas or repeated
@@ -65,11 +65,11 @@ pub struct ImportArgs {
     /// Compression of new data: zstd, zstd:LEVEL, lz4, none, auto or max
     #[arg(long, value_name = "METHOD")]
     pub compression: Option<String>,
-    /// Size of the regions that new data are compressed and read in: 64 KiB to 1536 KiB; 128 KiB
-    /// for an image that is to be run from
+    /// Region size of new data, the unit of compression and of reads: 64 KiB to 1536 KiB. Use 128
+    /// KiB for an image that you will run from
     #[arg(long, value_name = "SIZE", value_parser = super::backup::region_size)]
     pub region_size: Option<usize>,
-    /// Say what would be stored, and store nothing
+    /// Show what would be stored, and store nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
 }
@@ -81,10 +81,10 @@ Examples:
   quintet export -f raw disk@latest disk.raw
   quintet export -f qcow2 -p disk@3f2a91c4 disk.qcow2")]
 pub struct ExportArgs {
-    /// Name of the image; with @SNAPSHOT a certain state of it, else the newest
+    /// Name of the image; with @SNAPSHOT that state of it, else the newest
     #[arg(value_name = "NAME[@SNAPSHOT]")]
     pub image: String,
-    /// File or block device that gets the image
+    /// File to write. A block device is refused
     #[arg(value_name = "OUT")]
     pub out: PathBuf,
     /// Its format
@@ -93,7 +93,7 @@ pub struct ExportArgs {
     /// Show progress, also when standard error is not a terminal
     #[arg(short, long)]
     pub progress: bool,
-    /// Write over an existing file
+    /// Overwrite an existing file
     #[arg(long)]
     pub force: bool,
     /// For the newest: only snapshots of this host

@@ -20,12 +20,12 @@ pub struct SnapshotsArgs {
     /// Filter for snapshots.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// Only the newest N of each host and paths
+    /// Only the newest N of each host and set of paths
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
     pub latest: Option<usize>,
 }
 
-/// Which snapshots are meant.
+/// Filters for snapshots.
 #[derive(Args, Clone, Debug, Default)]
 pub struct FilterArgs {
     /// Only snapshots of this host; repeatable
@@ -56,7 +56,7 @@ pub struct LsArgs {
     /// Show mode, owner, size and time
     #[arg(short, long)]
     pub long: bool,
-    /// Show all that is below
+    /// Include all subdirectories
     #[arg(short = 'R', long)]
     pub recursive: bool,
     /// Show sizes with units
@@ -78,7 +78,7 @@ pub struct FindArgs {
     /// Names, paths or patterns
     #[arg(value_name = "PATTERN", required = true)]
     pub patterns: Vec<OsString>,
-    /// Whatever the case of letters
+    /// Ignore the case of letters
     #[arg(short, long)]
     pub ignore_case: bool,
     /// Only in this snapshot; repeatable
@@ -98,7 +98,7 @@ pub struct FindArgs {
     pub filter: FilterArgs,
 }
 
-/// Show what differs between two snapshots.
+/// Show the differences between two snapshots.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -107,7 +107,7 @@ Examples:
   quintet diff disk@3f2a91c4 disk
 
 Marks: + added, - removed, M content, T type, U metadata (with --metadata).
-Of two states of an image: offset and length of the ranges that differ, to the chunk.")]
+For two states of an image it shows offset and length of different ranges, in whole chunks.")]
 pub struct DiffArgs {
     /// The earlier snapshot, or NAME[@SNAPSHOT] of an image
     #[arg(value_name = "SNAPSHOT[:PATH]")]
@@ -115,7 +115,7 @@ pub struct DiffArgs {
     /// The later snapshot, or NAME[@SNAPSHOT] of an image
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     pub after: OsString,
-    /// Also show files of which only owner, mode, time or attributes differ
+    /// Also show files whose owner, mode, time or attributes alone differ
     #[arg(long)]
     pub metadata: bool,
     /// Filter for `latest`.
@@ -138,7 +138,7 @@ pub struct DumpArgs {
     /// Path in the snapshot; by default all of it
     #[arg(value_name = "PATH")]
     pub inside: Option<OsString>,
-    /// New file that gets the output instead of standard output
+    /// New file for the output, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub target: Option<PathBuf>,
     /// Filter for `latest`.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Passwords and recovery keys.
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
-    /// Add a password; the pool then opens with any of them
+    /// Add a password; every password then opens the pool
     #[command(after_help = "\
 Examples:
   quintet key add --label alice
@@ -42,7 +42,7 @@ Example:
 /// A new password.
 #[derive(Args, Debug)]
 pub struct NewKeyArgs {
-    /// File whose first line is the new password; asked on the terminal otherwise
+    /// File whose first line is the new password; without it, the program asks on the terminal
     #[arg(long, value_name = "FILE")]
     pub new_password_file: Option<PathBuf>,
     /// Label of the key; by default the name of the user

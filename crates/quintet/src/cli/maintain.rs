@@ -6,7 +6,7 @@ use super::inspect::FilterArgs;
 use super::replica::ReplicaArgs;
 use clap::{Args, ValueEnum};
 
-/// Verify that everything is there and as it was written.
+/// Verify that everything is present and unchanged.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -14,9 +14,11 @@ Examples:
   quintet check --read-data
   quintet check --read-data --subset 3/7     (seven such runs, 1/7 to 7/7, read everything)
 
-Exit code 21 means that damage was found; the files that it reaches are named. `quintet repair`
-does something about it. What the system has in its page cache is not read from the disk, so this is
-no verification of the disk and does not set the date that `quintet status` shows: `quintet scrub` does.")]
+Exit code 21: damage was found. The command names the files that the damage reaches. Then run
+`quintet repair`.
+
+A check takes data from the system's page cache where it can. So it does not verify the disk, and does
+not change the date of verification in `quintet status`. `quintet scrub` does both.")]
 pub struct CheckArgs {
     /// Also read, decrypt and hash the data itself
     #[arg(long)]
@@ -26,7 +28,7 @@ pub struct CheckArgs {
     pub subset: Option<SubsetArg>,
 }
 
-/// Quarantine what is damaged, so that the next backup stores it anew.
+/// Put damaged data into quarantine, so that the next backup stores it again.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -36,22 +38,22 @@ Examples:
   quintet repair --replica /mnt/other/pool
   quintet repair --replica /mnt/other/pool --dry-run
 
-Reads everything, as `check --read-data` does. Regions whose bytes are damaged are noted in the pool:
-nothing new is deduplicated against them, so a backup of the same sources stores their contents
-anew, and old snapshots that need them become whole. Nothing is removed. A region that was noted
-and proves to be whole is taken back. With --replica what is lost is stored again from another pool
-that has copies of the same snapshots (see quintet scrub --help).
+A repair reads everything, as `check --read-data` does. It puts damaged regions into quarantine: new
+data is not deduplicated against them. So a backup of the same sources stores their contents again,
+and old snapshots become complete. A repair deletes nothing. A region in quarantine that is sound again
+leaves quarantine. With --replica the repair stores lost data again from another pool that has copies of
+the same snapshots (see quintet scrub --help).
 
-Exit codes: 0 nothing was wrong; 20 damage was found and every snapshot is whole; 21 something is
-still missing and is named: back up its source again. A dry run repairs nothing: 0 or 21.")]
+Exit codes: 0 no damage; 20 damage was found and every snapshot is complete; 21 data is still missing:
+the command names it, and a new backup of its source repairs it. A dry run gives 0 or 21.")]
 pub struct RepairArgs {
     /// Read the data of part N of T only
     #[arg(long, value_name = "N/T", value_parser = SubsetArg::parse)]
     pub subset: Option<SubsetArg>,
-    /// Say what is damaged and what the repair would do, and change nothing
+    /// Show the damage and what the repair would do, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Only end the warnings about writes to volumes that the journal has lost
+    /// Only end the warnings about volume writes that the journal lost
     #[arg(long, conflicts_with_all = ["replica", "dry_run", "subset"])]
     pub acknowledge_lost_writes: bool,
     /// The replica.
@@ -82,7 +84,7 @@ impl SubsetArg {
     }
 }
 
-/// Show how much is stored, and how well.
+/// Show how much is stored, and how well it is deduplicated and compressed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -102,6 +104,6 @@ pub struct StatsArgs {
 pub enum StatsBy {
     /// The whole pool; reads all directories and recipes
     Pool,
-    /// Each snapshot, from what was noted when it was taken
+    /// Each snapshot, with the figures from the time when it was taken
     Snapshot,
 }

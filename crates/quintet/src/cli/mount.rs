@@ -16,21 +16,22 @@ Examples:
   cp -a /mnt/snapshots/latest/home/alice/work /tmp
   umount /mnt
 
-Volumes are in volumes/NAME, to be written, and their snapshots in volumes/NAME@LABEL; images in images/NAME
-and images/NAME@SNAPSHOT; all snapshots in snapshots/TIME, where ids/, hosts/ and tags/ lead. What is made or
-removed later appears and disappears. Runs until it is unmounted or interrupted (Ctrl-C). If the pool has a
-server, the server serves the files; if not, this holds the pool and runs the commands of others, as serve does.")]
+Volumes are in volumes/NAME and can be written. Their snapshots are in volumes/NAME@LABEL. Images are in
+images/NAME and images/NAME@SNAPSHOT. All snapshots are in snapshots/TIME; ids/, hosts/ and tags/ link to
+them. New objects appear and removed ones disappear. The command runs until it is unmounted or interrupted
+(Ctrl-C). If the pool has a server, the server serves the files. Otherwise this command is the server and
+runs the commands of others, as `quintet serve` does.")]
 pub struct MountArgs {
-    /// Empty directory to show them in
+    /// Empty directory for the mount
     #[arg(value_name = "MOUNTPOINT")]
     pub mountpoint: PathBuf,
-    /// Only look: the pool as it is now, without volumes, without holding it
+    /// Show the current snapshots read-only, without volumes; another process may write to the pool
     #[arg(long)]
     pub read_only: bool,
-    /// Other users may look too, as far as the files' owners and modes allow
+    /// Let other users read too, as far as the files' owners and modes allow
     #[arg(long)]
     pub allow_other: bool,
-    /// With --allow-other: other users may read everything; nobody can write
+    /// With --allow-other: let other users read everything; nobody can write
     #[arg(long, requires = "allow_other")]
     pub no_default_permissions: bool,
     /// Filter for snapshots.
@@ -38,7 +39,7 @@ pub struct MountArgs {
     pub filter: FilterArgs,
 }
 
-/// Unmount what a program that has ended has left mounted. The program starts this for itself.
+/// Remove the mount of a program that has ended. The program starts this by itself.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -14,9 +14,9 @@ Examples:
   quintet -r /srv/pool init --recovery-key-file /media/usb/pool.recovery
   quintet -r /srv/pool init --no-encryption
 
-Whoever loses all passwords and recovery keys of an encrypted pool loses its contents.")]
+If you lose all passwords and recovery keys of an encrypted pool, you lose its contents.")]
 pub struct InitArgs {
-    /// Do not encrypt: everyone who reads the pool's files reads the data
+    /// Do not encrypt: everyone who can read the pool's files can read the data
     #[arg(long, conflicts_with_all = ["recovery_key_file", "label"])]
     pub no_encryption: bool,
     /// Also make a recovery key and write it to this new file
@@ -28,7 +28,7 @@ pub struct InitArgs {
     /// Average size of content-defined chunks, a power of two
     #[arg(long, value_name = "SIZE", default_value = "32K", value_parser = sizes::parse)]
     pub chunk_size: u64,
-    /// Parity of what is stored, percent: repairs sectors that the disk loses; 0: none
+    /// Parity of stored data, percent: it repairs sectors that the disk loses; 0: none
     #[arg(long, value_name = "PERCENT", default_value_t = PARITY_PERCENT,
           value_parser = clap::value_parser!(u8).range(0..=50))]
     pub parity: u8,
@@ -37,21 +37,21 @@ pub struct InitArgs {
 /// Parity of new pools, percent: measured (docs/evaluation/damage.md).
 pub const PARITY_PERCENT: u8 = 2;
 
-/// How much parity containers get.
+/// Parity of containers.
 #[derive(Debug, Subcommand)]
 pub enum ParityCommand {
-    /// Parity of containers that are stored from now on, percent of their data; 0: none
+    /// Set the parity of new containers, percent of their data; 0: none
     #[command(after_help = "\
 Example:
   quintet parity set 5
 
-Containers that are there stay as they are; gc gives it to those that it copies.")]
+Existing containers stay unchanged. The copies that gc makes of them get the new parity.")]
     Set {
         /// 0 to 50
         #[arg(value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=50))]
         percent: u8,
     },
-    /// Show it
+    /// Show the parity of new containers
     Show,
 }
 

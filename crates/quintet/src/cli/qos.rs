@@ -4,20 +4,20 @@
 
 use clap::{Args, Subcommand};
 
-/// Show or set who gets how much of a server's device, and what it begins by itself.
+/// Show or set the shares of a server's device, and what the server begins by itself.
 #[derive(Debug, Subcommand)]
 pub enum QosCommand {
-    /// Show the shares, and what each kind of request had so far
+    /// Show the shares, and what each flow has had so far
     #[command(after_help = "\
 Examples:
   quintet qos show
   quintet qos show --json")]
     Show,
-    /// Set shares, until the server ends
+    /// Set shares until the server ends
     Set(QosSetArgs),
 }
 
-/// Which shares.
+/// Arguments of `set`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -27,23 +27,23 @@ Examples:
   quintet qos set device=disk weight.backup=1 latency.random=50
 
 Keys:
-  device         auto, disk or ssd: what requests cost; auto follows what reads take
-  random         percent of a busy device for clients that read here and there (20)
-  weight.FLOW    how sequential, restore and backup share the rest, and replication, collect, scrub
-                 and defragment the time in which no client asks for anything
-  floor.FLOW     percent of a busy device for replication, collect, scrub, defragment
-  floors         percent for all of them together when a deadline is near
-  latency.FLOW   mean milliseconds from which on requests that matter no more are held back; any: none
-  delay          milliseconds that a request is held back at most
-  scrub-within   time after which a scrub should be through, and the next one begins (30d); 0: whenever
+  device         auto, disk or ssd: the cost of requests; auto learns it from the time that reads take
+  random         percent of a busy device for random reads of clients (20)
+  weight.FLOW    weights. sequential, restore and backup share the rest of a busy device;
+                 replication, collect, scrub and defragment share the time without clients
+  floor.FLOW     percent of a busy device for replication, collect, scrub or defragment
+  floors         percent for these four together when a deadline is near
+  latency.FLOW   mean latency in milliseconds above which less important requests are delayed; any: never
+  delay          maximum delay of a request in milliseconds
+  scrub-within   time in which a scrub should be complete; then the next one begins (30d); 0: no deadline
   scrub          auto: the server begins scrubs by itself; off: it does not
   gc             auto: the server collects space by itself; off: it does not
-  gc-free        percent of the disk below which free space is little: then it collects at once (10) ...
-  gc-free-max    ... or this, if that is less (16G)
-  gc-unused      percent of the pool that may be there in vain before it collects when nobody asks for
-                 anything (20)
+  gc-free        percent of the disk; with less free space the server collects at once (10) ...
+  gc-free-max    ... but never above this much free space (16G)
+  gc-unused      percent of the pool that may be unused before the server collects while no client
+                 asks for anything (20)
 
-A server begins with what `quintet serve --qos` says.")]
+A server begins with the shares of `quintet serve --qos`.")]
 pub struct QosSetArgs {
     /// The shares to set
     #[arg(value_name = "KEY=VALUE", required = true)]

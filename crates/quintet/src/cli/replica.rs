@@ -9,8 +9,7 @@ use std::path::PathBuf;
 /// Another pool that has copies.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ReplicaArgs {
-    /// Directory of a pool that `copy` filled from this one: what is lost here is stored again from
-    /// it
+    /// Directory of a pool that `copy` filled from this one. Lost data is stored again from it
     #[arg(long, value_name = "POOL")]
     pub replica: Option<PathBuf>,
     /// Source of its password.
@@ -18,7 +17,7 @@ pub struct ReplicaArgs {
     pub password: ReplicaPasswordArgs,
 }
 
-/// Where the password of the replica comes from.
+/// Source of the replica's password.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ReplicaPasswordArgs {
     /// File whose first line is the password of the replica
@@ -30,8 +29,8 @@ pub struct ReplicaPasswordArgs {
     /// File with a recovery key of the replica
     #[arg(long, value_name = "FILE", requires = "replica")]
     pub replica_key_file: Option<PathBuf>,
-    /// The replica is not encrypted, and that is meant: else it is refused when a password is
-    /// given, or when it was encrypted before
+    /// Confirm that the replica is not encrypted. Without this option an unencrypted replica is
+    /// refused if you give a password, or if it was encrypted before
     #[arg(long, requires = "replica", hide_short_help = true, conflicts_with_all = ["replica_password_file", "replica_password_command", "replica_key_file"])]
     pub replica_insecure_no_password: bool,
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use server::calendar::Within;
 use server::groups::GroupBy;
 
-/// Remove snapshots, by name or by what a policy keeps.
+/// Forget snapshots: those you name, or those that a policy does not keep.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -16,11 +16,11 @@ Examples:
   quintet forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
   quintet forget --keep-within 30d --keep-tag release --host web1
 
-A snapshot stays when any rule keeps it. Rules are applied to each host and set of paths by itself.
-Rules that would keep nothing are refused. `quintet undelete` takes forgotten snapshots back for seven
-days; then `quintet gc` gives their space back.")]
+A snapshot stays if any rule keeps it. The rules apply to each host and set of paths separately. Rules
+that would keep nothing are refused. For seven days `quintet undelete` restores forgotten snapshots. Then
+`quintet gc` frees their space.")]
 pub struct ForgetArgs {
-    /// Snapshots to remove, whatever the rules: latest, or beginnings of their names
+    /// Snapshots to forget: latest, or beginnings of their names
     #[arg(value_name = "SNAPSHOT", conflicts_with = "rules")]
     pub snapshots: Vec<String>,
     /// Rules of the policy.
@@ -32,7 +32,7 @@ pub struct ForgetArgs {
     /// Properties that make a group: any of host, paths, tags, with commas
     #[arg(long, value_name = "WHAT", default_value = "host,paths", value_parser = GroupBy::parse)]
     pub group_by: GroupBy,
-    /// Say what would be removed and why the others stay, and remove nothing
+    /// Show which snapshots would be forgotten and why the others stay, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
 }
@@ -45,19 +45,19 @@ pub struct KeepArgs {
     /// Keep the newest N
     #[arg(long, value_name = "N", value_parser = Keep::parse)]
     pub keep_last: Option<Keep>,
-    /// Keep the newest of each of the last N hours that have one
+    /// Keep the newest snapshot of each of the last N hours that have one
     #[arg(long, value_name = "N", value_parser = Keep::parse)]
     pub keep_hourly: Option<Keep>,
-    /// ... days
+    /// The same for days
     #[arg(long, value_name = "N", value_parser = Keep::parse)]
     pub keep_daily: Option<Keep>,
-    /// ... weeks
+    /// The same for weeks
     #[arg(long, value_name = "N", value_parser = Keep::parse)]
     pub keep_weekly: Option<Keep>,
-    /// ... months
+    /// The same for months
     #[arg(long, value_name = "N", value_parser = Keep::parse)]
     pub keep_monthly: Option<Keep>,
-    /// ... years
+    /// The same for years
     #[arg(long, value_name = "N", value_parser = Keep::parse)]
     pub keep_yearly: Option<Keep>,
     /// Keep all within this span before the newest (1y6m, 30d, 12h)
@@ -66,19 +66,19 @@ pub struct KeepArgs {
     /// Keep the newest of each hour within this span
     #[arg(long, value_name = "SPAN", value_parser = Within::parse)]
     pub keep_within_hourly: Option<Within>,
-    /// ... of each day
+    /// Keep the newest of each day within this span
     #[arg(long, value_name = "SPAN", value_parser = Within::parse)]
     pub keep_within_daily: Option<Within>,
-    /// ... of each week
+    /// Keep the newest of each week within this span
     #[arg(long, value_name = "SPAN", value_parser = Within::parse)]
     pub keep_within_weekly: Option<Within>,
-    /// ... of each month
+    /// Keep the newest of each month within this span
     #[arg(long, value_name = "SPAN", value_parser = Within::parse)]
     pub keep_within_monthly: Option<Within>,
-    /// ... of each year
+    /// Keep the newest of each year within this span
     #[arg(long, value_name = "SPAN", value_parser = Within::parse)]
     pub keep_within_yearly: Option<Within>,
-    /// Keep those with these tags (comma: all of them; repeated: any)
+    /// Keep snapshots with these tags (comma: all of them; repeated: any)
     #[arg(long, value_name = "TAG[,TAG]")]
     pub keep_tag: Vec<String>,
 }
@@ -92,7 +92,7 @@ Examples:
   quintet tag --set a,b latest")]
 #[command(group(clap::ArgGroup::new("change").required(true).multiple(true)))]
 pub struct TagArgs {
-    /// Snapshots: latest, or beginnings of their names; without any, all that the filters leave
+    /// Snapshots: latest, or beginnings of their names; without any, all that pass the filters
     #[arg(value_name = "SNAPSHOT")]
     pub snapshots: Vec<String>,
     /// Add these tags

@@ -6,7 +6,7 @@ use super::replica::ReplicaArgs;
 use clap::{Args, Subcommand};
 use server::sizes;
 
-/// Verify everything that is stored, in the background if a server holds the pool.
+/// Verify everything that is stored. A server does it in the background.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -19,24 +19,25 @@ Examples:
   quintet scrub status
   quintet scrub --replica /mnt/other/pool --replica-password-file /root/other.password
 
-Reads every region of every container, except those that a reader of the same server has just
-verified. Damage is set aside as by `quintet repair`, and the files that it reaches are named.
+A scrub reads every region of every container, except regions that a reader of the same server has
+just verified. It puts damage into quarantine, as `quintet repair` does, and names the files that the
+damage reaches.
 
-Without a server `quintet scrub` does it in the foreground; interrupted, it goes on from there the next
-time. A server does it when its clients leave the disk alone, and slowly when they do not; `start`
-and `pause` are its switches, and a pass that was under way goes on when the next server starts.
+Without a server the command scrubs in the foreground. After an interruption the next run continues.
+A server scrubs while its clients leave the disk alone, and slowly while they do not. `start` and
+`pause` control it. An unfinished pass continues when the next server starts.
 
-With --replica what is lost, now or since earlier, is stored again from another pool that has copies of
-the same snapshots: nothing is taken but what is, byte for byte, what is lost. A server does it at the end
-of the pass. The replica's password: --replica-password-file, --replica-password-command or
---replica-key-file, else QUINTET_REPLICA_PASSWORD, QUINTET_REPLICA_PASSWORD_FILE or
-QUINTET_REPLICA_PASSWORD_COMMAND, else it is asked for.
+With --replica the scrub stores lost data again from another pool that has copies of the same
+snapshots. It takes only data that is, byte for byte, the lost data. A server does this at the end of
+the pass. The replica's password comes from --replica-password-file, --replica-password-command or
+--replica-key-file, else from QUINTET_REPLICA_PASSWORD, QUINTET_REPLICA_PASSWORD_FILE or
+QUINTET_REPLICA_PASSWORD_COMMAND. Otherwise the program asks for it.
 
-Exit codes: 0 nothing was wrong; 20 damage was found and every snapshot is whole; 21 something is
-missing and is named: back up its source again."
+Exit codes: 0 no damage; 20 damage was found and every snapshot is complete; 21 data is missing: the
+command names it, and a new backup of its source repairs it."
 )]
 pub struct ScrubArgs {
-    /// The subcommand. Without one: verify, now
+    /// The subcommand. Without one: scrub now
     #[command(subcommand)]
     pub command: Option<ScrubCommand>,
     /// Limits and replica of the pass.
@@ -44,10 +45,10 @@ pub struct ScrubArgs {
     pub pass: ScrubPassArgs,
 }
 
-/// How fast, and what with.
+/// Limits of a pass.
 #[derive(Args, Clone, Debug)]
 pub struct ScrubPassArgs {
-    /// Bytes that are read in a second, at most
+    /// Maximum bytes read each second
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub limit: Option<u64>,
     /// The replica.
@@ -58,21 +59,21 @@ pub struct ScrubPassArgs {
 /// Switches of a server's scrub.
 #[derive(Debug, Subcommand)]
 pub enum ScrubCommand {
-    /// Let the server begin, or go on
+    /// Start the server's scrub, or resume it
     #[command(after_help = "\
 Examples:
   quintet scrub start
   quintet scrub start --limit 50M
 
-Also gives a scrub that is under way another limit, or none, and another replica, or none. A server
-that was restarted knows of no replica.")]
+This also changes the limit and the replica of a running scrub. Without --limit it has no limit;
+without --replica it has no replica. A restarted server does not know the replica.")]
     Start(ScrubPassArgs),
-    /// Let the server stop, until `start`
+    /// Pause the server's scrub until `start`
     #[command(after_help = "\
 Examples:
   quintet scrub pause")]
     Pause,
-    /// Show how far it is, and when everything was last verified
+    /// Show the progress, and when everything was last verified
     #[command(after_help = "\
 Examples:
   quintet scrub status

@@ -8,7 +8,7 @@ use server::sizes;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Hold the pool and serve what is in it, until a signal.
+/// Serve the contents of the pool until a signal.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -21,10 +21,10 @@ Examples:
   systemd-run --property Type=notify quintet -r /srv/pool serve --nbd-socket /run/nbd.sock
   nbdinfo --list 'nbd+unix:///?socket=/run/quintet/nbd.sock'
 
-Volumes are exported under their names, their snapshots as VOLUME@NAME, images as NAME and
-NAME@SNAPSHOT, those that are made later too. Commands that write to the pool (backup, forget, import,
-key, repair, tag, volume) are run by the server while there is one; the others read the pool themselves.
-SIGTERM and SIGINT end it in good order."
+The server exports volumes under their names, their snapshots as VOLUME@NAME, and images as NAME and
+NAME@SNAPSHOT. New ones appear at once. While there is a server, it runs the commands that write to the
+pool (backup, forget, import, key, repair, tag, volume). Other commands read the pool themselves.
+SIGTERM and SIGINT end the server cleanly."
 )]
 pub struct ServeArgs {
     /// The subcommand, which serves without holding the pool for writing.
@@ -35,7 +35,7 @@ pub struct ServeArgs {
     pub server: ServePoolArgs,
 }
 
-/// Where a server that holds its pool serves it.
+/// Settings of a server that may write to the pool.
 #[derive(Args, Debug)]
 pub struct ServePoolArgs {
     /// Unix socket for NBD clients; only this user can connect
@@ -44,22 +44,22 @@ pub struct ServePoolArgs {
     /// Loopback address for NBD clients
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:10809")]
     pub nbd_listen: Option<SocketAddr>,
-    /// Empty directory to show volumes, images and snapshots in, as files
+    /// Empty directory in which volumes, images and snapshots appear as files
     #[arg(long, value_name = "DIRECTORY")]
     pub mount: Option<PathBuf>,
-    /// With --mount: other users may look too, as far as owners and modes allow
+    /// With --mount: let other users read too, as far as owners and modes allow
     #[arg(long, requires = "mount")]
     pub allow_other: bool,
-    /// Loopback address where Prometheus may ask for /metrics
+    /// Loopback address that serves /metrics for Prometheus
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<SocketAddr>,
-    /// Size of the journal: what volumes acknowledge before it is in containers
+    /// Size of the journal, which holds acknowledged writes until they are in containers
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = sizes::parse)]
     pub journal: u64,
-    /// NBD connections at the same time
+    /// Maximum number of NBD connections
     #[arg(long, value_name = "N", default_value = "128")]
     pub connections: u16,
-    /// Do not remember what is read: defrag will not know it
+    /// Record no trace of reads; defrag then knows no hot ranges
     #[arg(long)]
     pub no_trace: bool,
     /// Shares of the device, and what the server begins by itself (gc=off scrub=off: nothing); see
@@ -74,11 +74,11 @@ pub struct ServePoolArgs {
 /// Serve stored images in place.
 #[derive(Debug, Subcommand)]
 pub enum ServeCommand {
-    /// Serve what is in the pool now, read-only, as network block devices
+    /// Serve the current images and snapshots read-only, as network block devices
     Nbd(NbdArgs),
 }
 
-/// Serve what is in the pool now, read-only, as network block devices.
+/// Serve the current images and snapshots read-only, as network block devices.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -87,10 +87,10 @@ Examples:
   nbdinfo --list nbd+unix:///?socket=/run/quintet.sock
   qemu-system-x86_64 -drive file=nbd:unix:/run/quintet.sock:exportname=disk,format=raw,snapshot=on
 
-Every image is exported under its NAME (its newest state) and as NAME@SNAPSHOT, every snapshot of a
-volume as VOLUME@NAME.")]
+The command exports every image under its NAME (its newest state) and as NAME@SNAPSHOT, and every
+snapshot of a volume as VOLUME@NAME.")]
 pub struct NbdArgs {
-    /// Clients may only read; required, as this way serves snapshots only
+    /// Required: this command serves only snapshots, which nobody can write
     #[arg(long, required = true)]
     pub read_only: bool,
     /// Unix socket to listen on; only this user can connect
@@ -99,11 +99,11 @@ pub struct NbdArgs {
     /// Loopback address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket", num_args = 0..=1, default_missing_value = "127.0.0.1:10809")]
     pub listen: Option<SocketAddr>,
-    /// Only these: NAME, NAME@SNAPSHOT, or SNAPSHOT:/PATH for a file of a tree; by default all
-    /// images
+    /// Export only these: NAME, NAME@SNAPSHOT, or SNAPSHOT:/PATH for a file of a tree; by default
+    /// all images
     #[arg(long, value_name = "NAME[@SNAPSHOT]", num_args = 1..)]
     pub export: Vec<String>,
-    /// Connections at the same time
+    /// Maximum number of connections
     #[arg(long, value_name = "N", default_value = "128")]
     pub connections: u16,
 }

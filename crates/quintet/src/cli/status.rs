@@ -5,7 +5,7 @@
 use super::PeriodArg;
 use clap::Args;
 
-/// Show the pool on one screen, with what to do if anything.
+/// Show the state of the pool on one screen, and what to do about problems.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -15,21 +15,21 @@ Examples:
   quintet status --memory-plan --memory 4G
   quintet status -q || mail -s 'the pool needs help' root
 
-The worst of what is found is the state and the exit code:
-  ONLINE    0   nothing is wrong
-  DEGRADED  3   all can be read, but somebody has to act: a snapshot is overdue or incomplete,
-                a verification is overdue, the disk fills
-  DAMAGED  21   something that was stored is lost or damaged
-  FAILED    1   the server cannot store what it is asked to
+The worst finding is the state and the exit code:
+  ONLINE    0   no problem
+  DEGRADED  3   everything can be read, but you must act: a snapshot is overdue or incomplete, a
+                verification is overdue, or the disk fills
+  DAMAGED  21   stored data is lost or damaged
+  FAILED    1   the server cannot store new data
 
-A source is overdue when its newest snapshot is half as old again as is usual for it; the tag
-`final` on that snapshot says that there will be none after it.")]
+A source is overdue when its newest snapshot is older than one and a half times the usual interval.
+If no later snapshot will follow, give the newest one the tag `final`.")]
 pub struct StatusArgs {
-    /// Everything should have been verified within this time (30d, 8w; 0: do not ask)
+    /// Maximum age of the last complete verification (30d, 8w; 0: no limit)
     #[arg(long, value_name = "TIME", default_value = "45d", value_parser = PeriodArg::parse)]
     pub verify_within: PeriodArg,
-    /// Show who gets how much of --memory: of the server that holds the pool, with what is in use,
-    /// or of one that would be started with the --memory given here
+    /// Show the shares of --memory: of the running server, with their use, or of a server that would
+    /// be started with the --memory given here
     #[arg(long)]
     pub memory_plan: bool,
 }

@@ -11,13 +11,13 @@ Examples:
   quintet top
   quintet top --interval 5 --json --count 12
 
-Shows what clients ask of each volume and how long it takes, the caches and the journal, since the last
-look. Latencies are those of the store, without the network. Ends with Ctrl-C.")]
+The display shows the requests of clients for each volume, their latencies, the caches and the journal,
+since the last update. Latencies are those of the store, without the network. Ctrl-C ends it.")]
 pub struct TopArgs {
-    /// Seconds between two looks
+    /// Seconds between updates
     #[arg(short, long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub interval: f64,
-    /// Ends after so many looks
+    /// End after so many updates
     #[arg(short = 'c', long, value_name = "N")]
     pub count: Option<u64>,
 }

@@ -8,13 +8,13 @@ use server::sizes;
 /// Writable disks in the pool.
 #[derive(Debug, Subcommand)]
 pub enum VolumeCommand {
-    /// Make a disk of zeroes
+    /// Create a volume full of zeroes
     #[command(after_help = "\
 Examples:
   quintet volume create web1 --size 100G
   quintet volume create db --size 2T --chunk-size 16K
 
-A small chunk serves small random writes; a large one compresses better and needs less memory.")]
+Small chunks suit small random writes. Large chunks compress better and need less memory.")]
     Create(VolumeCreateArgs),
     /// List volumes
     #[command(after_help = "\
@@ -22,34 +22,34 @@ Examples:
   quintet volume list
   quintet volume list --json")]
     List,
-    /// Make a volume with the contents of another one, of a snapshot or of an image
+    /// Create a volume with the contents of another volume, a snapshot or an image
     #[command(after_help = "\
 Examples:
   quintet volume clone web1 web2
   quintet volume clone web1@monday web1-of-monday
   quintet volume clone disk@3f2a91c4 rescued
 
-Takes the same time whatever the size; what both hold is stored once.")]
+The time does not depend on the size. Common data is stored once.")]
     Clone(VolumeCloneArgs),
-    /// Freeze a moment of a volume under a name
+    /// Take a snapshot of a volume
     #[command(after_help = "\
 Examples:
   quintet volume snapshot web1@before-upgrade
   quintet forget web1@before-upgrade
 
-Everything acknowledged before is in it; nobody has to stop writing.")]
+The snapshot contains every write that was acknowledged before. Writers need not stop.")]
     Snapshot {
-        /// The volume, and what to call this moment of it
+        /// The volume, and the name of the snapshot
         #[arg(value_name = "VOLUME@NAME")]
         snapshot: String,
     },
-    /// Put a volume back to a snapshot; what was written since is lost
+    /// Reset a volume to a snapshot; later writes are lost
     #[command(after_help = "\
 Examples:
   quintet volume rollback web1@before-upgrade --dry-run
   quintet volume rollback web1@before-upgrade --force")]
     Rollback(VolumeRollbackArgs),
-    /// Make a volume larger, by zeroes, or smaller
+    /// Make a volume larger or smaller; new space reads as zeroes
     #[command(after_help = "\
 Examples:
   quintet volume resize web1 200G
@@ -63,12 +63,12 @@ Examples:
     Delete(VolumeDeleteArgs),
 }
 
-/// Make a disk of zeroes.
+/// Create a volume full of zeroes.
 #[derive(Args, Debug)]
 pub struct VolumeCreateArgs {
     /// Name of the volume
     pub name: String,
-    /// How large it looks; it takes space as it is written
+    /// Size that clients see; only written data takes space
     #[arg(short, long, value_name = "SIZE", value_parser = sizes::parse)]
     pub size: u64,
     /// Unit of storing and deduplicating: 4K, 8K, 16K, 32K or 64K
@@ -76,25 +76,25 @@ pub struct VolumeCreateArgs {
     pub chunk_size: u64,
 }
 
-/// Make a volume with contents.
+/// Create a volume with contents.
 #[derive(Args, Debug)]
 pub struct VolumeCloneArgs {
-    /// A volume as it is now, VOLUME@NAME, or an image as NAME or NAME@SNAPSHOT
+    /// A volume in its current state, VOLUME@NAME, or an image as NAME or NAME@SNAPSHOT
     pub source: String,
     /// Name of the new volume
     pub name: String,
 }
 
-/// Put a volume back.
+/// Reset a volume.
 #[derive(Args, Debug)]
 pub struct VolumeRollbackArgs {
     /// The snapshot
     #[arg(value_name = "VOLUME@NAME")]
     pub snapshot: String,
-    /// Also when clients use it: they are disconnected
+    /// Proceed even if clients use it; this disconnects them
     #[arg(short, long)]
     pub force: bool,
-    /// Say what would be done, and do nothing
+    /// Show what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
 }
@@ -107,13 +107,13 @@ pub struct VolumeResizeArgs {
     /// The new size
     #[arg(value_parser = sizes::parse)]
     pub size: u64,
-    /// Smaller is meant: what is cut off is lost
+    /// Allow a smaller size; the data beyond it is lost
     #[arg(long)]
     pub shrink: bool,
-    /// Shrink also when clients use it: they are disconnected
+    /// Shrink even if clients use it; this disconnects them
     #[arg(short, long)]
     pub force: bool,
-    /// Say what would be done, and do nothing
+    /// Show what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
 }
@@ -123,10 +123,10 @@ pub struct VolumeResizeArgs {
 pub struct VolumeDeleteArgs {
     /// The volume
     pub name: String,
-    /// Also when clients use it: they are disconnected
+    /// Proceed even if clients use it; this disconnects them
     #[arg(short, long)]
     pub force: bool,
-    /// Say what would be done, and do nothing
+    /// Show what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
 }
