@@ -22,8 +22,9 @@ Examples:
   nbdinfo --list 'nbd+unix:///?socket=/run/quintet/nbd.sock'
 
 The server exports volumes under their names, their snapshots as VOLUME@NAME, and images as NAME and
-NAME@SNAPSHOT. New ones appear at once. While there is a server, it runs the commands that write to the
-pool (backup, forget, import, key, repair, tag, volume). Other commands read the pool themselves.
+NAME@SNAPSHOT. New ones appear at once. While there is a server, it runs all commands that change the
+pool (backup, copy, defrag, forget, gc, import, key, parity, repair, scrub, tag, undelete, volume) and
+answers status, top and qos. Dry runs and commands that only read, read the pool themselves.
 SIGTERM and SIGINT end the server cleanly."
 )]
 pub struct ServeArgs {
