@@ -24,7 +24,7 @@ Examples:
 The server exports volumes under their names, their snapshots as VOLUME@NAME, and images as NAME and
 NAME@SNAPSHOT. New ones appear at once. While there is a server, it runs all commands that change the
 pool (backup, copy, defrag, forget, gc, import, key, parity, repair, scrub, tag, undelete, volume) and
-answers status, top and qos. Dry runs and commands that only read, read the pool themselves.
+answers status, top and qos. Most dry runs, and commands that only read, read the pool themselves.
 SIGTERM and SIGINT end the server cleanly."
 )]
 pub struct ServeArgs {
