@@ -145,6 +145,12 @@ impl Scheduler {
         self.lane_mut(flow).floor.set_deadline(deadline);
     }
 
+    /// Returns the share of the device that a task's deadline needs from now on, millionths; 0
+    /// without one.
+    pub fn needed(&self, flow: Flow, now_ns: u64) -> u64 {
+        self.lane(flow).floor.needed(now_ns)
+    }
+
     /// Queues a request. Fails if too many of its flow wait.
     pub fn offer(&mut self, request: Request) -> Result<(), QueueFull> {
         let Request { flow, .. } = request;
@@ -306,7 +312,7 @@ impl Scheduler {
             false => 0,
         });
         let mut urgent = Flow::ALL.map(|flow| match is_active(flow) {
-            true => (self.lane(flow).floor.needed(now_ns), flow),
+            true => (self.needed(flow, now_ns), flow),
             false => (0, flow),
         });
         let most = u64::from(self.settings.floors_percent_max) * 10_000;
@@ -338,7 +344,7 @@ impl Scheduler {
     /// Returns the flow whose deadline needs the highest rate, of those that have waiting requests
     /// and satisfy `of`. Without deadlines, the one that had least.
     fn most_urgent(&self, may: bool, now_ns: u64, of: impl Fn(Flow) -> bool) -> Option<Flow> {
-        let needed = |flow: Flow| self.lane(flow).floor.needed(now_ns);
+        let needed = |flow: Flow| self.needed(flow, now_ns);
         let waits = |flow: &Flow| of(*flow) && !self.lane(*flow).queue.is_empty();
         let waiting = || Flow::ALL.into_iter().filter(|_| may).filter(waits);
         let highest = waiting().map(needed).max()?;

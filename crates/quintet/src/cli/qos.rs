@@ -35,7 +35,8 @@ Keys:
   floors         percent for all of them together when a deadline is near
   latency.FLOW   mean milliseconds from which on requests that matter no more are held back; any: none
   delay          milliseconds that a request is held back at most
-  scrub-within   time after which a scrub should be through, and the next one begins (30d); 0: whenever
+  TASK-within    time in which a run of copy, gc, scrub or defrag should be through (0: whenever; scrub
+                 30d, and then the next one begins): its share of a busy device rises as that needs
   scrub          auto: the server begins scrubs by itself; off: it does not
   gc             auto: the server collects space by itself; off: it does not
   gc-free        percent of the disk below which free space is little: then it collects at once (10) ...
