@@ -34,6 +34,10 @@ says '^device=disk'
 exits 1 q qos set weight.backup=5 random=100
 says 'random=100'
 exits 1 q qos set weight.tape=5
+exits 0 q qos set copy-within=2d gc-within=12h defrag-within=0
+says '^copy-within=2d'
+says '^gc-within=43200s'
+exits 1 q qos set gc-within=soon
 exits 0 q qos show --json
 grep -q '"random":"45"' "$dir/out" && grep -q '"weight.backup":"9"' "$dir/out" || fail "$(cat "$dir/out")"
 

@@ -82,16 +82,27 @@ impl DeviceQueue {
     }
 
     /// Sets a deadline: the flow should finish `bytes` bytes in this time. Its share of a busy
-    /// device rises as far as that needs.
+    /// device rises as far as that needs: at least the time of reading them in order, and more if
+    /// the flow's steps took longer so far.
     pub fn finish_within(&self, flow: Flow, bytes: u64, within: Duration) {
         let at_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
         let mut state = self.lock();
         let costs = state.plan.settings(state.kind).costs;
+        let counts = state.of(flow);
+        let done = u128::from(counts.read_bytes.saturating_add(counts.written_bytes));
+        let seen_ns = u128::from(bytes) * u128::from(counts.busy_ns) / done.max(1);
+        let seen_ns = u64::try_from(seen_ns).unwrap_or(u64::MAX);
         let deadline = Deadline {
-            work_ns: costs.of(true, bytes),
+            work_ns: costs.of(true, bytes).max(seen_ns),
             at_ns: self.ticks.now_ns().saturating_add(at_ns),
         };
         state.scheduler.set_deadline(flow, Some(deadline));
+    }
+
+    /// Returns the share of the device that the flow's deadline needs from now on, 0 to 1.
+    pub fn needed(&self, flow: Flow) -> f64 {
+        let now_ns = self.ticks.now_ns();
+        self.lock().scheduler.needed(flow, now_ns) as f64 / 1e6
     }
 
     /// Grants every request that may go now. Returns true if `mine` is among them.

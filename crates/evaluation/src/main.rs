@@ -72,7 +72,7 @@ fn duet(pages: &Path) -> std::io::Result<()> {
     let text = page::text(
         &settings,
         &in_rotation,
-        &product,
+        (&product, &grid::run_due(&settings, threads)),
         (&host_backup, &at_random),
     );
     write_page(&pages.join("duet.md"), "Duet", FULL, &text)?;

@@ -5,6 +5,7 @@
 //! Invariant: driver, sessions, page cache and its eviction are the real ones. Disk, queue and web
 //! server are models in virtual time.
 
+pub mod due_page;
 pub mod files;
 pub mod grid;
 pub mod page;

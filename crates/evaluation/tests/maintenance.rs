@@ -1,7 +1,7 @@
 //! Duet's experiment: idle time of the disk at full scale, and the table's shape at a fiftieth of
 //! it.
 
-use evaluation::maintenance::grid::{Grid, Tasks, highest, run};
+use evaluation::maintenance::grid::{Grid, Tasks, highest, run, run_due};
 use evaluation::maintenance::page::IDLE_RATES;
 use evaluation::maintenance::settings::{Kind, Load, Order, Picks, Settings};
 use evaluation::maintenance::world::World;
@@ -121,6 +121,34 @@ fn the_scheduler_that_ships_bounds_what_the_web_server_notices() {
             let harm = p99((Tasks::Three, true)) / p99((Tasks::Nothing, false));
             println!("{overlap} %, {utilisation} %: {harm:.2}");
             assert!(harm <= 1.2, "{overlap} %, {utilisation} %: {harm:.2}");
+        }
+    }
+}
+
+/// One task reads because of its deadline; the others take that from memory before it leaves.
+#[test]
+fn tasks_with_deadlines_read_together_what_each_would_read_alone() {
+    let grid = run_due(&Settings::SMALL, 2);
+    let all_bytes = Settings::SMALL.files << 20;
+    for overlap in [25, 75] {
+        for count in 2..=4 {
+            let idle = &grid[&(overlap, 0, count, true)];
+            assert_eq!(
+                idle.read_bytes, all_bytes,
+                "{count} tasks read all files once"
+            );
+            let apart = &grid[&(overlap, 0, count, false)];
+            assert!(apart.read_bytes >= apart.work_bytes * 9 / 10, "{apart:?}");
+            for busy in [20, 40, 60] {
+                let [apart, together] =
+                    [false, true].map(|shares| grid[&(overlap, busy, count, shares)]);
+                let what = format!("{overlap} %, {busy} %, {count} tasks: {apart:?}, {together:?}");
+                assert!(together.met.0 >= apart.met.0, "{what}");
+                assert!(
+                    together.read_bytes < all_bytes,
+                    "clients read some of it: {what}"
+                );
+            }
         }
     }
 }

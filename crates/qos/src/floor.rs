@@ -59,15 +59,14 @@ impl Floor {
         self.deadline = deadline;
     }
 
-    /// Returns the share in millionths: the configured one, or more if the deadline needs it.
-    pub fn share(&self, set_permille: u16, now_ns: u64) -> u64 {
-        let set = u64::from(set_permille) * (MILLION / 1000);
-        let needed = self.deadline.map_or(0, |deadline| {
+    /// Returns the share that the deadline needs, millionths: remaining work divided by remaining
+    /// time. 0 without a deadline.
+    pub fn needed(&self, now_ns: u64) -> u64 {
+        self.deadline.map_or(0, |deadline| {
             let left_ns = deadline.at_ns.saturating_sub(now_ns).max(1);
             let needed = u128::from(deadline.work_ns) * u128::from(MILLION) / u128::from(left_ns);
             u64::try_from(needed).unwrap_or(u64::MAX).min(MILLION)
-        });
-        set.max(needed)
+        })
     }
 
     /// Earns `share` millionths of the time since the previous call, up to the maximum credit.
@@ -152,17 +151,16 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_makes_it_rise() {
+    fn a_deadline_needs_what_is_left_in_the_time_that_is_left() {
         let mut floor = Floor::default();
         let work_ns = 100;
         let at_ns = 1000;
         floor.set_deadline(Some(Deadline { work_ns, at_ns }));
-        assert_eq!(floor.share(20, 0), 100_000);
-        assert_eq!(floor.share(200, 0), 200_000);
-        assert_eq!(floor.share(20, 500), 200_000);
-        assert_eq!(floor.share(20, 2000), MILLION);
+        assert_eq!(floor.needed(0), 100_000);
+        assert_eq!(floor.needed(500), 200_000);
+        assert_eq!(floor.needed(2000), MILLION);
         floor.spend(60);
         floor.had_for_nothing(40, 20_000);
-        assert_eq!(floor.share(20, 2000), 20_000, "it is done");
+        assert_eq!(floor.needed(2000), 0, "it is done");
     }
 }

@@ -37,7 +37,8 @@
 //! meet, not from the bytes. Each task also has an I/O floor, a small share of time, so that it
 //! finishes on a device that is never idle. A task spends its floor one request at a time, between
 //! user requests where there is a gap. A deadline raises the floor to remaining work divided by
-//! remaining time.
+//! remaining time. If the deadlines of several tasks need more than maintenance may have, the
+//! highest rate goes first (declarative IO: DINGO, OSDI'26).
 //!
 //! # Leases
 //!

@@ -145,6 +145,12 @@ impl Scheduler {
         self.lane_mut(flow).floor.set_deadline(deadline);
     }
 
+    /// Returns the share of the device that a task's deadline needs from now on, millionths; 0
+    /// without one.
+    pub fn needed(&self, flow: Flow, now_ns: u64) -> u64 {
+        self.lane(flow).floor.needed(now_ns)
+    }
+
     /// Queues a request. Fails if too many of its flow wait.
     pub fn offer(&mut self, request: Request) -> Result<(), QueueFull> {
         let Request { flow, .. } = request;
@@ -182,7 +188,7 @@ impl Scheduler {
                 let share = shares.get(flow as usize).copied().unwrap_or_default();
                 flow.is_maintenance() && self.lane(flow).floor.may_spend(share, moment)
             };
-            let floor = self.least(maintenance == 0, earned);
+            let floor = self.most_urgent(maintenance == 0, now_ns, earned);
             let user = || self.least(true, |flow| !flow.is_maintenance());
             match floor {
                 Some(flow) => (flow, Grant::Floor),
@@ -297,22 +303,33 @@ impl Scheduler {
     }
 
     /// Returns the I/O floors of active maintenance, millionths. Their sum is at most
-    /// `floors_percent_max`.
+    /// `floors_percent_max`. Each task has its configured floor; deadlines share the rest, the one
+    /// that needs the highest rate first (DINGO, OSDI'26).
     fn floors(&self, now_ns: u64) -> ByFlow<u64> {
-        let mut shares = [0; Flow::ALL.len()];
-        let permille = self.settings.floors_permille;
-        let flows = Flow::ALL.iter().zip(&self.lanes).zip(permille);
-        for (share, ((flow, lane), permille)) in shares.iter_mut().zip(flows) {
-            if flow.is_maintenance() && lane.is_active() {
-                *share = lane.floor.share(permille, now_ns);
-            }
-        }
+        let is_active = |flow: Flow| flow.is_maintenance() && self.lane(flow).is_active();
+        let mut shares = Flow::ALL.map(|flow| match is_active(flow) {
+            true => self.settings.floor(flow),
+            false => 0,
+        });
+        let mut urgent = Flow::ALL.map(|flow| match is_active(flow) {
+            true => (self.needed(flow, now_ns), flow),
+            false => (0, flow),
+        });
         let most = u64::from(self.settings.floors_percent_max) * 10_000;
         let sum: u64 = shares.iter().sum();
         if sum > most {
             shares
                 .iter_mut()
                 .for_each(|share| *share = *share * most / sum);
+        }
+        let mut left = most.saturating_sub(sum);
+        // Stable: the most important flow first if the rates are equal.
+        urgent.sort_by_key(|(needed, _)| std::cmp::Reverse(*needed));
+        for (needed, flow) in urgent {
+            let share = &mut shares[flow as usize];
+            let more = needed.saturating_sub(*share).min(left);
+            *share += more;
+            left -= more;
         }
         shares
     }
@@ -322,6 +339,16 @@ impl Scheduler {
         let flows = Flow::ALL.into_iter().filter(|_| may);
         let waiting = flows.filter(|flow| of(*flow) && !self.lane(*flow).queue.is_empty());
         waiting.min_by_key(|flow| self.lane(*flow).had)
+    }
+
+    /// Returns the flow whose deadline needs the highest rate, of those that have waiting requests
+    /// and satisfy `of`. Without deadlines, the one that had least.
+    fn most_urgent(&self, may: bool, now_ns: u64, of: impl Fn(Flow) -> bool) -> Option<Flow> {
+        let needed = |flow: Flow| self.needed(flow, now_ns);
+        let waits = |flow: &Flow| of(*flow) && !self.lane(*flow).queue.is_empty();
+        let waiting = || Flow::ALL.into_iter().filter(|_| may).filter(waits);
+        let highest = waiting().map(needed).max()?;
+        self.least(may, |flow| of(flow) && needed(flow) == highest)
     }
 
     fn charge(&mut self, request: &Request, grant: Grant) {

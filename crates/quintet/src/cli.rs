@@ -171,8 +171,8 @@ pub struct PasswordArgs {
     /// File with a recovery key, instead of a password
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub key_file: Option<PathBuf>,
-    /// Confirm that the pool is not encrypted. Without this option an unencrypted pool is refused if
-    /// you give a password, or if the pool was encrypted before
+    /// Confirm that the pool is not encrypted. Without this option an unencrypted pool is refused
+    /// if you give a password, or if the pool was encrypted before
     #[arg(long, global = true, hide_short_help = true, conflicts_with_all = ["password_file", "password_command", "key_file"])]
     pub insecure_no_password: bool,
 }

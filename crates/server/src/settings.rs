@@ -11,7 +11,7 @@ mod shares;
 pub use environment::Environment;
 pub use number::period_s;
 pub use schedule::TaskSchedule;
-pub use shares::{Shares, flow_name, kind_name};
+pub use shares::{Shares, Within, flow_name, kind_name};
 
 use std::fmt;
 

@@ -15,6 +15,7 @@
 
 mod collecting;
 mod copies;
+mod deadlines;
 mod defragging;
 mod error;
 mod findings;
@@ -27,6 +28,7 @@ mod task_host;
 mod tasks;
 mod trouble;
 mod volumes;
+mod work_left;
 mod writer_lock;
 
 pub use collecting::{
@@ -34,6 +36,7 @@ pub use collecting::{
     seconds,
 };
 pub use copies::{Copies, CopyEntry, CopyState};
+pub use deadlines::TaskDue;
 pub use defragging::{DefragStatus, Defragmenting, Outcome};
 pub use error::TaskError;
 pub use findings::Found;
@@ -45,6 +48,7 @@ pub use volumes::{
     JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, lost_writes, named, open_volumes,
     recorded_losses, unacknowledged_losses,
 };
+pub use work_left::WorkLeft;
 
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::memory_plan::MemoryPlan;
@@ -93,6 +97,7 @@ pub struct ServerState {
     /// Grants I/O to every user of the pool's device.
     pub device: Arc<DeviceQueue>,
     shares: Mutex<Shares>,
+    told: deadlines::LastTold,
     /// The memory budget of each owner.
     pub memory: MemoryPlan,
     /// Copies to other pools that are in progress.
@@ -133,6 +138,7 @@ impl ServerState {
             defrag: Defragmenting::of(&volumes),
             device,
             shares: Mutex::new(shares),
+            told: deadlines::LastTold::default(),
             pool,
             volumes,
             since: Instant::now(),
@@ -163,7 +169,8 @@ impl ServerState {
         Ok(())
     }
 
-    /// Waits for an I/O grant for one maintenance step of about `bytes` bytes.
+    /// Waits for an I/O grant for one maintenance step of about `bytes` bytes. Tells the device
+    /// before what the task has left.
     ///
     /// Returns [`Interrupted`] when the server or the command is asked to stop.
     pub fn grant(
@@ -172,6 +179,7 @@ impl ServerState {
         bytes: u64,
         interrupt: &Interrupt,
     ) -> Result<StepGrant<'_>, Interrupted> {
+        self.tell_deadline(flow);
         let mut grant = self.device.ask(flow, bytes);
         while !grant.wait(LOOK_EVERY) {
             interrupt.check()?;

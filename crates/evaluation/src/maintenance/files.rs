@@ -5,6 +5,7 @@
 
 use super::settings::{FILE_BYTES, Settings};
 use sim::Seed;
+use std::collections::BTreeMap;
 
 /// The files. See the module's head.
 pub struct Files {
@@ -15,6 +16,9 @@ pub struct Files {
     by_heat: Vec<u64>,
     rank_of: Vec<u64>,
     fragmented: Vec<bool>,
+    /// Sparse files in the order in which they are collected, and the position of each.
+    sparse: Vec<u64>,
+    sparse_rank: BTreeMap<u64, usize>,
 }
 
 /// Returns the position of each number in `order`.
@@ -51,7 +55,13 @@ impl Files {
                 *is_fragmented = true;
             }
         }
+        let mut sparse: Vec<u64> = (0..settings.files).collect();
+        seed.part(5).shuffle(&mut sparse);
+        sparse.truncate((settings.files * settings.sparse_percent / 100) as usize);
+        let ranks = sparse.iter().enumerate().map(|(nth, file)| (*file, nth));
         Self {
+            sparse_rank: ranks.collect(),
+            sparse,
             by_place,
             place_of,
             rank_of: inverse(&by_heat),
@@ -111,6 +121,22 @@ impl Files {
     /// Returns the number of fragmented files.
     pub fn fragmented(&self) -> u64 {
         self.fragmented.iter().filter(|is| **is).count() as u64
+    }
+
+    /// Returns true if half of the file is garbage.
+    pub fn is_sparse(&self, file: u64) -> bool {
+        self.sparse_rank.contains_key(&file)
+    }
+
+    /// Returns the number of sparse files.
+    pub fn sparse(&self) -> u64 {
+        self.sparse.len() as u64
+    }
+
+    /// Returns the sparse file that is collected after this one.
+    pub fn sparse_after(&self, file: Option<u64>) -> Option<u64> {
+        let rank = file.and_then(|file| self.sparse_rank.get(&file));
+        self.sparse.get(rank.map_or(0, |rank| rank + 1)).copied()
     }
 
     /// Returns the address of the log, which follows the files. Rewritten files follow the log.

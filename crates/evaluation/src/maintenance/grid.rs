@@ -3,8 +3,8 @@
 //! The page calls this; so does a small test.
 //! Invariant: results do not depend on the number of threads.
 
-use super::settings::{Kind, Load, Picks, Settings, THREE};
-use super::world::{Outcome, World};
+use super::settings::{Kind, Load, Order, Picks, Settings, THREE};
+use super::world::{DueOutcome, Outcome, World};
 use crate::disk::Ns;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -108,13 +108,18 @@ impl<'a> Experiment<'a> {
     }
 
     fn run(&self, ((tasks, has_events), overlap, utilisation): Cell) -> Outcome {
+        let world = self.world(overlap, utilisation);
+        world.experiment(tasks.kinds(), has_events)
+    }
+
+    fn world(&self, overlap: u64, utilisation: u64) -> World {
         let load = Load {
             utilisation,
             overlap,
             picks: self.picks,
         };
         let busy = self.costs.get(&overlap).copied().unwrap_or(1);
-        World::new(*self.settings, load, busy).experiment(tasks.kinds(), has_events)
+        World::new(*self.settings, load, busy)
     }
 }
 
@@ -126,6 +131,53 @@ pub fn highest(grid: &Grid, variant: Variant, overlap: u64) -> Option<u64> {
         cell.is_some_and(|outcome| outcome.is_complete)
     };
     UTILISATIONS.into_iter().take_while(is_complete).last()
+}
+
+/// A run with deadlines: overlap, utilisation, number of tasks, whether they share.
+pub type DueCell = (u64, u64, usize, bool);
+
+/// Results of runs with deadlines.
+pub type DueGrid = BTreeMap<DueCell, DueOutcome>;
+
+/// The overlaps and utilisations of runs with deadlines, percent.
+pub const DUE_OVERLAPS: [u64; 2] = [25, 75];
+/// See [`DUE_OVERLAPS`].
+pub const DUE_UTILISATIONS: [u64; 4] = [0, 20, 40, 60];
+
+/// The tasks of runs with deadlines, each with its part of twice the published time. A run with
+/// fewer tasks has the first ones.
+pub const DUE_TASKS: [(Kind, u64, u64); 4] = [
+    (Kind::Backup, 1, 2),
+    (Kind::Scrub, 1, 1),
+    (Kind::Collect, 1, 3),
+    (Kind::Defragment, 2, 3),
+];
+
+/// Runs tasks with deadlines by the product's scheduler. Without tasks: the web server alone.
+pub fn run_due(settings: &Settings, threads: usize) -> DueGrid {
+    let settings = Settings {
+        order: Order::Product,
+        fragmented_percent: 20,
+        ..*settings
+    };
+    let experiment = Experiment::new(&settings, Picks::InRotation, threads);
+    let time = 2 * settings.run;
+    let tasks = DUE_TASKS.map(|(kind, part, of)| (kind, time / of * part));
+    let mut cells: Vec<DueCell> = Vec::new();
+    for overlap in DUE_OVERLAPS {
+        for utilisation in DUE_UTILISATIONS {
+            cells.push((overlap, utilisation, 0, false));
+            for count in 2..=tasks.len() {
+                cells.extend([false, true].map(|shares| (overlap, utilisation, count, shares)));
+            }
+        }
+    }
+    let one = |(overlap, utilisation, count, shares): &DueCell| {
+        let world = experiment.world(*overlap, *utilisation);
+        let tasks = tasks.get(..*count).unwrap_or_default();
+        world.with_deadlines(tasks, *shares, time)
+    };
+    map(&cells, threads, one).into_iter().collect()
 }
 
 fn map<T: Copy + Ord + Send + Sync, R: Send>(

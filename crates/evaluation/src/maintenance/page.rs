@@ -3,7 +3,8 @@
 //! The program `evaluation` calls this.
 //! Invariant: published figures are constants here; all others come from the grid.
 
-use super::grid::{Grid, OVERLAPS, Tasks, UTILISATIONS, Variant, highest, run};
+use super::due_page;
+use super::grid::{DueGrid, Grid, OVERLAPS, Tasks, UTILISATIONS, Variant, highest, run, run_due};
 use super::settings::{Order, Picks, Settings};
 use crate::figures::{Line, Panel, Table, verdict};
 use std::collections::BTreeMap;
@@ -236,7 +237,7 @@ fn others(host_backup: &Highest, at_random: &Highest) -> String {
 pub fn text(
     settings: &Settings,
     in_rotation: &Grid,
-    product: &Grid,
+    (product, due): (&Grid, &DueGrid),
     (host_backup, at_random): (&Highest, &Highest),
 ) -> String {
     let seconds = |ns: u64| ns / crate::disk::SECOND;
@@ -282,12 +283,14 @@ pub fn text(
          ### Maintenance's rate in what the web server leaves\n\n{}\n\
          ### I/O that three tasks save, percent of what they have done (\\*: not done in time)\n\n{}\n{}\n\
          ### By the scheduler that ships\n\n{product_note}\n\n{}\n\
+         {}\n\
          ### Variations\n\n{others_note}\n\n{}",
         cells(in_rotation),
         idle_rates(in_rotation),
         saved(in_rotation),
         saved_bars(in_rotation),
         by_product(product),
+        due_page::text(settings, due),
         others(host_backup, at_random),
     )
 }
@@ -306,9 +309,11 @@ pub fn short_text() -> String {
         "## At a fiftieth of the size\n\n\
          Command: `cargo run --release -p evaluation -- short`. A test repeats this run. Files, memory, disk and time are a fiftieth, so\n\
          the figures are not those above: a run of 36 s has few requests to learn from.\n\n{}\n\
-         By the scheduler that ships:\n\n{}",
+         By the scheduler that ships:\n\n{}\n\
+         Deadlines:\n\n{}",
         cells(&grid),
         by_product(&product),
+        due_page::tables(&run_due(&Settings::SMALL, 2)),
     )
 }
 

@@ -10,7 +10,7 @@
 use super::settings::{CHUNK_BYTES, FILE_BYTES, Kind};
 use super::web::Asked;
 use crate::disk::{Ns, Request};
-use qos::{Direction, Flow, Grant, Scheduler, Settings};
+use qos::{Deadline, Direction, Flow, Grant, Scheduler, Settings};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The request that the disk serves next.
@@ -51,6 +51,8 @@ pub(super) struct Product {
     /// Requests that were handed out, in order.
     at_device: VecDeque<(u64, Grant, Ns)>,
     turn: Option<Turn>,
+    /// Of each task so far: time of its grants, and bytes.
+    had: BTreeMap<usize, (Ns, u64)>,
 }
 
 fn flow_of(kind: Kind) -> Flow {
@@ -58,6 +60,7 @@ fn flow_of(kind: Kind) -> Flow {
         Kind::Backup | Kind::HostBackup => Flow::Replication,
         Kind::Scrub => Flow::Scrub,
         Kind::Defragment => Flow::Defragment,
+        Kind::Collect => Flow::Collect,
     }
 }
 
@@ -72,7 +75,17 @@ impl Product {
             places: BTreeMap::new(),
             at_device: VecDeque::new(),
             turn: None,
+            had: BTreeMap::new(),
         }
+    }
+
+    /// Sets a task's deadline, as the `device` crate does.
+    pub fn finish_by(&mut self, nth: usize, kind: Kind, bytes: u64, at_ns: Ns) {
+        let (had_ns, had_bytes) = self.had.get(&nth).copied().unwrap_or_default();
+        let seen_ns = u128::from(bytes) * u128::from(had_ns) / u128::from(had_bytes.max(1));
+        let work_ns = Settings::DISK.costs.of(true, bytes).max(seen_ns as u64);
+        let deadline = Deadline { work_ns, at_ns };
+        self.scheduler.set_deadline(flow_of(kind), Some(deadline));
     }
 
     fn offer(&mut self, flow: Flow, bytes: u64, is_sequential: bool, direction: Direction) -> u64 {
@@ -174,6 +187,7 @@ impl Product {
         };
         let Some(flow) = place.flow else { return };
         let (began, is_seek) = turn.began;
+        self.had.entry(nth).or_default().1 += request.bytes;
         let idle_time = matches!(turn.grant, Grant::Idle { .. }).then_some(is_seek);
         self.scheduler.piece_took(flow, idle_time, now - began, now);
         turn.paid_bytes = turn.paid_bytes.saturating_sub(request.bytes);
@@ -198,6 +212,8 @@ impl Product {
             return;
         };
         debug_assert!(turn.id > 0, "it was handed out");
+        let took_ns = now - turn.since;
+        self.had.entry(nth).or_default().0 += took_ns;
         if let Some(place) = self.places.get_mut(&nth) {
             place.has_asked = false;
             if let Some(flow) = place.flow {

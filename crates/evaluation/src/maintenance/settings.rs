@@ -42,6 +42,8 @@ pub struct Settings {
     pub between_files: Ns,
     /// Calibrated: percentage of fragmented files.
     pub fragmented_percent: u64,
+    /// Percentage of sparse files: half of each is garbage.
+    pub sparse_percent: u64,
     /// Scheduler of the disk.
     pub order: Order,
     /// Seed of everything random.
@@ -71,6 +73,7 @@ impl Settings {
         grace: 12 * MILLISECOND,
         between_files: 2 * MILLISECOND,
         fragmented_percent: 60,
+        sparse_percent: 30,
         order: Order::IdlePriority,
         seed: 2015,
     };
@@ -121,6 +124,8 @@ pub enum Kind {
     Scrub,
     /// Reads and rewrites every fragmented file, the hottest first.
     Defragment,
+    /// Garbage collection: reads every sparse file, and writes half of it.
+    Collect,
 }
 
 /// The paper's three tasks.

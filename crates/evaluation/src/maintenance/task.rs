@@ -75,8 +75,9 @@ pub struct FileTask {
     pub wishes: VecDeque<Wish>,
     /// For a scrub: chunks of files that others have read, as bits.
     verified: BTreeMap<u64, u8>,
-    /// Bytes requested from the disk.
+    /// Bytes requested from the disk, and those of them to read.
     pub device_bytes: u64,
+    pub read_bytes: u64,
 }
 
 impl FileTask {
@@ -89,6 +90,7 @@ impl FileTask {
             wishes: VecDeque::new(),
             verified: BTreeMap::new(),
             device_bytes: 0,
+            read_bytes: 0,
         }
     }
 
@@ -98,25 +100,41 @@ impl FileTask {
     }
 
     fn concerns(&self, file: u64) -> bool {
-        self.kind != Kind::Defragment || self.ground.files.is_fragmented(file)
+        match self.kind {
+            Kind::Defragment => self.ground.files.is_fragmented(file),
+            Kind::Collect => self.ground.files.is_sparse(file),
+            Kind::Backup | Kind::HostBackup | Kind::Scrub => true,
+        }
     }
 
     /// Returns the number of files of the whole task.
     pub fn files(&self) -> u64 {
         match self.kind {
             Kind::Defragment => self.ground.files.fragmented(),
+            Kind::Collect => self.ground.files.sparse(),
             _ => self.ground.files.len(),
         }
     }
 
     /// Returns the bytes of I/O of the whole task when nothing is in memory.
     pub fn bytes(&self) -> u64 {
-        let passes = if self.kind == Kind::Defragment { 2 } else { 1 };
-        self.files() * FILE_BYTES * passes
+        self.files() * (FILE_BYTES + self.written_bytes())
+    }
+
+    /// Returns the bytes that it writes of a file.
+    fn written_bytes(&self) -> u64 {
+        match self.kind {
+            Kind::Defragment => FILE_BYTES,
+            Kind::Collect => FILE_BYTES / 2,
+            Kind::Backup | Kind::HostBackup | Kind::Scrub => 0,
+        }
     }
 
     fn wish(&mut self, request: Request, chunk: Option<Place>) {
         self.device_bytes += request.bytes;
+        if !request.is_write {
+            self.read_bytes += request.bytes;
+        }
         self.wishes.push_back(Wish { request, chunk });
     }
 }
@@ -146,6 +164,7 @@ impl Task for FileTask {
             Kind::Defragment => {
                 files.hottest_fragmented(after.map_or(0, |file| files.heat_rank(file) + 1))
             }
+            Kind::Collect => files.sparse_after(after),
             Kind::Backup | Kind::HostBackup => {
                 Some(after.map_or(0, |file| file + 1)).filter(|file| *file < files.len())
             }
@@ -198,10 +217,11 @@ impl Task for FileTask {
             bytes_written: 0,
             is_done: true,
         };
-        if self.kind == Kind::Defragment {
+        let written_bytes = self.written_bytes();
+        if written_bytes > 0 {
             let fresh = ground.fresh_address.get();
-            ground.fresh_address.set(fresh + FILE_BYTES);
-            for chunk in 0..CHUNKS {
+            ground.fresh_address.set(fresh + written_bytes);
+            for chunk in 0..written_bytes / CHUNK_BYTES {
                 let request = Request {
                     address: fresh + chunk * CHUNK_BYTES,
                     bytes: CHUNK_BYTES,
@@ -209,7 +229,7 @@ impl Task for FileTask {
                 };
                 self.wish(request, None);
             }
-            processed.bytes_written = FILE_BYTES;
+            processed.bytes_written = written_bytes;
         }
         Ok(processed)
     }

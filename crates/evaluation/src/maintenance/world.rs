@@ -7,6 +7,8 @@
 //! Work on files in memory needs no disk, so it is done at each fetch, even beside a busy web
 //! server.
 
+mod due;
+
 use super::files::Files;
 use super::product::{Due, Product};
 use super::settings::{CHUNKS, FILE_BYTES, FRAME_BYTES, Kind, LOG_BYTES, Load, Order, Settings};
@@ -29,6 +31,8 @@ const WISHES_MAX: usize = 512;
 /// Maximum size of a request of a write-back, bytes.
 const WRITE_BYTES_MAX: u64 = 1 << 20;
 
+pub use due::DueOutcome;
+
 enum InFlight {
     Web(Asked),
     Maintenance(usize, Wish),
@@ -40,6 +44,7 @@ struct Run {
     /// The task waits until then.
     ready_at: Ns,
     finished_at: Option<Ns>,
+    deadline: Option<Ns>,
 }
 
 impl Run {
@@ -223,6 +228,7 @@ impl World {
                 task: FileTask::new(Rc::clone(&self.ground), *kind, has_events),
                 ready_at: self.now,
                 finished_at: None,
+                deadline: None,
             });
         }
     }

@@ -351,6 +351,30 @@ fn a_deadline_is_met_on_a_busy_device() {
     assert!(sometime > 400 * S, "{sometime} ns at its floor");
 }
 
+/// Divided in proportion to their needs, the half that maintenance may have is too little for both
+/// at first, and the scrub is late.
+#[test]
+fn the_highest_rate_goes_first_and_both_deadlines_are_met() {
+    let mut device = Device::new(SHALLOW);
+    device.load(8, random(Flow::ForegroundNonSequential));
+    let tasks = [(Flow::Scrub, 22 * S), (Flow::Replication, 60 * S)];
+    for (flow, at_ns) in tasks {
+        let read = request(flow, false, 4 << 20);
+        let each = device.costs.of(false, read.bytes);
+        let work_ns = 9 * S;
+        (0..work_ns / each).for_each(|_| device.offer(read));
+        let deadline = Deadline { work_ns, at_ns };
+        device.scheduler.set_deadline(flow, Some(deadline));
+    }
+    for (flow, at_ns) in tasks {
+        while device.scheduler.waiting(flow) > 0 {
+            device.run(device.now_ns + S / 10);
+        }
+        let now_ns = device.now_ns;
+        assert!(now_ns <= at_ns + S / 2, "{flow:?} ends at {now_ns} ns");
+    }
+}
+
 #[test]
 fn queues_have_an_end() {
     let settings = Settings {

@@ -41,8 +41,8 @@ pub struct GcArgs {
     /// Time during which `undelete` restores forgotten snapshots (0, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = PeriodArg::parse)]
     pub trash_period: PeriodArg,
-    /// Collect nothing. Set the minimum trash period of the pool, for every gc. To shorten it later,
-    /// you need a recovery key (--key-file) that existed when it was first set
+    /// Collect nothing. Set the minimum trash period of the pool, for every gc. To shorten it
+    /// later, you need a recovery key (--key-file) that existed when it was first set
     #[arg(long, value_name = "TIME", value_parser = PeriodArg::parse, conflicts_with_all = ["dry_run", "rate_limit", "max_copy"])]
     pub set_trash_minimum: Option<PeriodArg>,
 }

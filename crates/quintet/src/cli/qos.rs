@@ -35,7 +35,8 @@ Keys:
   floors         percent for these four together when a deadline is near
   latency.FLOW   mean latency in milliseconds above which less important requests are delayed; any: never
   delay          maximum delay of a request in milliseconds
-  scrub-within   time in which a scrub should be complete; then the next one begins (30d); 0: no deadline
+  TASK-within    deadline for a run of copy, gc, scrub or defrag (0: none). Its share of a busy device
+                 rises as needed. scrub-within: 30d; then the next scrub begins
   scrub          auto: the server begins scrubs by itself; off: it does not
   gc             auto: the server collects space by itself; off: it does not
   gc-free        percent of the disk; with less free space the server collects at once (10) ...

@@ -28,8 +28,8 @@ pub struct StatusArgs {
     /// Maximum age of the last complete verification (30d, 8w; 0: no limit)
     #[arg(long, value_name = "TIME", default_value = "45d", value_parser = PeriodArg::parse)]
     pub verify_within: PeriodArg,
-    /// Show the shares of --memory: of the running server, with their use, or of a server that would
-    /// be started with the --memory given here
+    /// Show the shares of --memory: of the running server, with their use, or of a server that
+    /// would be started with the --memory given here
     #[arg(long)]
     pub memory_plan: bool,
 }

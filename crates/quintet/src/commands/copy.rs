@@ -92,6 +92,7 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
         entry: invocation.server_state().map(|server| {
             server.copies.begin(CopyState {
                 to: to_path.display().to_string(),
+                began: from.now(),
                 total_bytes: chosen.iter().map(size_of).sum(),
                 ..CopyState::default()
             })

@@ -140,7 +140,7 @@ impl Run<'_> {
         let run = self.knowing(server.collecting.ahead());
         let ran = run.all(&server.pool, Some(&server.volumes));
         if let Ok(counts) = &ran {
-            collection.tell(GcStage::Done, *counts);
+            collection.tell(GcStage::Done, *counts, 0);
         }
         collection.end(ran.is_ok());
         ran
@@ -256,6 +256,16 @@ impl Run<'_> {
                 tell(&progress, shown, collector);
             }
             progress.add_bytes(counts.copied_bytes - before);
+            if let Some(server) = self
+                .invocation
+                .server_state()
+                .filter(|_| !self.policy.dry_run)
+            {
+                let left_bytes = collector.bytes_to_copy();
+                server
+                    .collecting
+                    .tell(collector.stage(), counts, left_bytes);
+            }
             if let Advance::Step(TaskStep::Finished) = advanced {
                 return Ok(());
             }

@@ -13,22 +13,50 @@ const MS: u64 = 1_000_000;
 const SCRUB_WITHIN_S: u64 = 30 * 86_400;
 
 /// All settings of shares and of automatic maintenance.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Shares {
     /// Shares of the device.
     pub plan: Plan,
-    /// Time limit of a scrub pass, seconds. 0: no limit.
-    pub scrub_within_s: u64,
+    /// Deadlines of maintenance.
+    pub within: Within,
     /// Settings of automatic maintenance.
     pub schedule: TaskSchedule,
 }
 
-impl Default for Shares {
+/// Times in which a run of each task should be through, seconds. A slower run gets more of a busy
+/// device. 0: whenever.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Within {
+    /// A copy to another pool.
+    pub copy_s: u64,
+    /// A run of gc.
+    pub gc_s: u64,
+    /// A scrub pass.
+    pub scrub_s: u64,
+    /// A defragmentation.
+    pub defrag_s: u64,
+}
+
+impl Default for Within {
     fn default() -> Self {
         Self {
-            plan: Plan::default(),
-            scrub_within_s: SCRUB_WITHIN_S,
-            schedule: TaskSchedule::default(),
+            copy_s: 0,
+            gc_s: 0,
+            scrub_s: SCRUB_WITHIN_S,
+            defrag_s: 0,
+        }
+    }
+}
+
+impl Within {
+    /// Returns the time for a flow; 0 for users.
+    pub fn of(&self, flow: Flow) -> u64 {
+        match flow {
+            Flow::Replication => self.copy_s,
+            Flow::Collect => self.gc_s,
+            Flow::Scrub => self.scrub_s,
+            Flow::Defragment => self.defrag_s,
+            _ => 0,
         }
     }
 }
@@ -88,7 +116,10 @@ impl Shares {
             "random" => plan.non_sequential_percent = number(value, 1, 99)?,
             "floors" => plan.floors_percent_max = number(value, 1, 90)?,
             "delay" => plan.targets.delay_ns_max = number::<u64>(value, 0, 10_000)? * MS,
-            "scrub-within" => self.scrub_within_s = period_s(value)?,
+            "copy-within" => self.within.copy_s = period_s(value)?,
+            "gc-within" => self.within.gc_s = period_s(value)?,
+            "scrub-within" => self.within.scrub_s = period_s(value)?,
+            "defrag-within" => self.within.defrag_s = period_s(value)?,
             _ => return self.set_of_flow(key, value),
         }
         Ok(())
@@ -135,21 +166,26 @@ impl Shares {
                 entries.push((format!("{what}.{}", flow_name(flow)), value));
             }
         }
-        let within_s = self.scrub_within_s;
         entries.extend([
             ("floors".to_owned(), plan.floors_percent_max.to_string()),
             (
                 "delay".to_owned(),
                 (plan.targets.delay_ns_max / MS).to_string(),
             ),
-            (
-                "scrub-within".to_owned(),
-                match within_s % 86_400 {
-                    0 => format!("{}d", within_s / 86_400),
-                    _ => format!("{within_s}s"),
-                },
-            ),
         ]);
+        for (key, within_s) in [
+            ("copy-within", self.within.copy_s),
+            ("gc-within", self.within.gc_s),
+            ("scrub-within", self.within.scrub_s),
+            ("defrag-within", self.within.defrag_s),
+        ] {
+            let value = match within_s {
+                0 => "0".to_owned(),
+                _ if within_s.is_multiple_of(86_400) => format!("{}d", within_s / 86_400),
+                _ => format!("{within_s}s"),
+            };
+            entries.push((key.to_owned(), value));
+        }
         entries.extend(self.schedule.entries());
         entries
     }
@@ -194,7 +230,10 @@ mod tests {
             "latency.random=80",
             "latency.restore=any",
             "delay=0",
+            "copy-within=0",
+            "gc-within=7200s",
             "scrub-within=90s",
+            "defrag-within=2d",
             "gc=off",
             "gc-free=5",
             "gc-free-max=300M",
@@ -240,6 +279,7 @@ mod tests {
             "floors=91",
             "delay=10001",
             "scrub-within=1",
+            "copy-within=soon",
             "gc=on",
             "gc-free=51",
             "gc-free-max=much",

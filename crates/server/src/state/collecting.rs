@@ -5,6 +5,7 @@
 //! command wants to run gc. The begin and the end of each run are recorded with no lock held. A
 //! failed record is ignored: the next server then examines the pool again.
 
+use super::work_left::WorkLeft;
 use super::{TaskBytes, TaskError};
 use crate::interrupt::Interrupt;
 use format::collect::CollectRecord;
@@ -91,6 +92,8 @@ pub struct CollectTotals {
 pub struct CollectStatus {
     /// The run in progress.
     pub running: Option<(Initiator, GcStage, GcCounts)>,
+    /// Copies that it still has to make, once that is known.
+    pub left: Option<WorkLeft>,
     /// The last run that ended.
     pub last: Option<Collected>,
     /// When the server begins its next run. `None`: it begins none.
@@ -101,6 +104,7 @@ pub struct CollectStatus {
 
 struct State {
     running: Option<(Initiator, GcStage, GcCounts)>,
+    left: Option<WorkLeft>,
     commands_waiting: usize,
     memory: CollectMemory,
     last: Option<Collected>,
@@ -155,6 +159,7 @@ impl Collecting {
             pool: Arc::clone(pool),
             state: Mutex::new(State {
                 running: None,
+                left: None,
                 commands_waiting: 0,
                 memory,
                 last,
@@ -198,6 +203,10 @@ impl Collecting {
     fn begin_with(&self, mut state: MutexGuard<'_, State>, by: Initiator) -> Collection<'_> {
         let begun = by.note(&self.pool);
         state.running = Some((by, GcStage::Purging, GcCounts::default()));
+        state.left = Some(WorkLeft {
+            began: self.pool.now(),
+            bytes: 0,
+        });
         let record = state.memory.begin(begun);
         drop(state);
         let collection = Collection { of: self, by };
@@ -223,6 +232,17 @@ impl Collecting {
         ask(schedule)
     }
 
+    /// Reports the progress of the run in progress, if there is one.
+    pub fn tell(&self, stage: GcStage, counts: GcCounts, left_bytes: u64) {
+        let mut state = self.state();
+        if let Some(running) = &mut state.running {
+            (running.1, running.2) = (stage, counts);
+        }
+        if let Some(left) = &mut state.left {
+            left.bytes = left_bytes;
+        }
+    }
+
     /// Returns the newest trash entry with a time in the future that a run has seen, if any: for
     /// the policy of the next run.
     pub fn ahead(&self) -> Option<Discarded> {
@@ -239,6 +259,7 @@ impl Collecting {
         let state = self.state();
         CollectStatus {
             running: state.running,
+            left: state.left,
             last: state.last.clone(),
             next: state.next,
             totals: state.totals,
@@ -247,9 +268,9 @@ impl Collecting {
 }
 
 impl Collection<'_> {
-    /// Reports the progress of this run.
-    pub fn tell(&self, stage: GcStage, counts: GcCounts) {
-        self.of.state().running = Some((self.by, stage, counts));
+    /// Reports the progress of this run, and the bytes that it has left to copy.
+    pub fn tell(&self, stage: GcStage, counts: GcCounts, left_bytes: u64) {
+        self.of.tell(stage, counts, left_bytes);
     }
 
     /// Returns true if a command waits to run gc.
@@ -295,7 +316,9 @@ impl Collection<'_> {
 
 impl Drop for Collection<'_> {
     fn drop(&mut self) {
-        self.of.state().running = None;
+        let mut state = self.of.state();
+        (state.running, state.left) = (None, None);
+        drop(state);
         self.of.changed.notify_all();
     }
 }
@@ -331,7 +354,7 @@ mod tests {
                 cached_bytes: 3,
                 ..GcCounts::default()
             };
-            command.tell(GcStage::Copying, counts);
+            command.tell(GcStage::Copying, counts, 0);
             command.end(true);
         });
         let status = collecting.status();

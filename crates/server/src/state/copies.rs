@@ -5,16 +5,20 @@
 //! totals.
 
 use super::TaskBytes;
+use super::work_left::WorkLeft;
 use maintenance::CopyCounts;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use units::UnixNanos;
 
 /// Progress of a copy.
 #[derive(Clone, Debug, Default)]
 pub struct CopyState {
     /// Directory of the receiving pool.
     pub to: String,
+    /// When its command began.
+    pub began: UnixNanos,
     /// Snapshot that is being copied.
     pub snapshot: String,
     /// Size of all requested snapshots, bytes.
@@ -67,6 +71,20 @@ impl Copies {
     /// Returns the bytes that all copies have read since the server began.
     pub fn totals(&self) -> TaskBytes {
         self.0.lock().totals
+    }
+
+    /// Returns what all copies have left that are not paused. `None` if there are none.
+    pub fn left(&self) -> Option<WorkLeft> {
+        let running = self.0.lock();
+        let copies = running.states.values().filter(|copy| !copy.is_paused);
+        let left = copies.map(|copy| WorkLeft {
+            began: copy.began,
+            bytes: copy.total_bytes.saturating_sub(copy.done_bytes),
+        });
+        left.reduce(|sum, copy| WorkLeft {
+            began: sum.began.min(copy.began),
+            bytes: sum.bytes.saturating_add(copy.bytes),
+        })
     }
 
     /// Pauses or resumes all copies in progress. Returns their number.

@@ -50,7 +50,7 @@ impl ServerState {
             Ok((snapshots, hidden)) => (snapshots, hidden.map(|e| e.to_string())),
             Err(e) => (Vec::new(), Some(e.to_string())),
         };
-        let within_s = self.shares().scrub_within_s;
+        let within_s = self.shares().within.scrub_s;
         let look = Look {
             pool: &self.pool,
             server: Some(self),

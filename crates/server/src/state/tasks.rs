@@ -4,9 +4,10 @@
 //! Invariant: bytes are counted since the server began and never decrease.
 
 use super::task_bytes::TaskBytes;
-use super::{CollectStatus, CopyState, DefragStatus, ServerState};
+use super::{CollectStatus, CopyState, DefragStatus, ServerState, TaskDue};
 use format::phase::TaskPhase;
 use maintenance::{DefragStage, GcCounts, ScrubStatus, ScrubTotals};
+use qos::Flow;
 
 /// Reading of one task.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,6 +20,8 @@ pub struct TaskReading {
     pub progress: Option<f64>,
     /// Bytes processed since the server began.
     pub bytes: TaskBytes,
+    /// Deadline of the current run, if it has one.
+    pub due: Option<TaskDue>,
 }
 
 /// Returns the readings of all tasks.
@@ -46,6 +49,7 @@ pub fn tasks(
                 disk: totals.read_bytes,
                 cache: totals.cached_bytes,
             },
+            due: server.due(Flow::Scrub),
         },
         TaskReading {
             name: "collect",
@@ -53,18 +57,21 @@ pub fn tasks(
             progress: None,
             bytes: (collect.totals.copied)
                 .plus(TaskBytes::of(running.copied_bytes, running.cached_bytes)),
+            due: server.due(Flow::Collect),
         },
         TaskReading {
             name: "copy",
             is_under_way: copies.iter().any(|copy| !copy.is_paused),
             progress: Some(share(sum(|c| c.done_bytes), sum(|c| c.total_bytes))),
             bytes: server.copies.totals(),
+            due: server.due(Flow::Replication),
         },
         TaskReading {
             name: "defrag",
             is_under_way: defrag.is_some_and(|d| d.run.phase == TaskPhase::UnderWay),
             progress: Some(defrag.map_or(0.0, defragmented)),
             bytes: server.defrag.totals(),
+            due: server.due(Flow::Defragment),
         },
     ]
 }

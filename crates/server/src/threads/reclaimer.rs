@@ -216,7 +216,11 @@ impl Work {
                 volumes: Some(&self.server.volumes),
             };
             let advanced = advance(&mut task, &host, sizes)?;
-            collection.tell(collector.stage(), collector.counts());
+            collection.tell(
+                collector.stage(),
+                collector.counts(),
+                collector.bytes_to_copy(),
+            );
             match advanced {
                 Advance::Stopped => return Ok(false),
                 Advance::Step(TaskStep::Finished) => return Ok(true),

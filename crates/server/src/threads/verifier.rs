@@ -17,9 +17,7 @@ use crate::program::Program;
 use crate::scrub_notes::{ScrubNotes, unread_words};
 use crate::state::{ServerState, TaskHost, seconds};
 use device::StepGrant;
-use maintenance::{
-    Access, Advance, MaintenanceTask, ScrubStatus, StepSizes, TaskStep, Unread, advance,
-};
+use maintenance::{Access, Advance, MaintenanceTask, StepSizes, TaskStep, Unread, advance};
 use media::IoOrigin;
 use qos::Flow;
 use std::io;
@@ -27,7 +25,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{CheckDepth, LaneOptions, StoreError};
-use units::{Origin, UnixNanos};
+use units::Origin;
 
 /// Step sizes. The thread always shares the device with clients.
 const SIZES: StepSizes = StepSizes::new(4 << 20);
@@ -40,8 +38,6 @@ const NOTE_AFTER: Duration = Duration::from_secs(30);
 const RECORD_EVERY: Duration = Duration::from_secs(60);
 /// Maximum time that a repair keeps an I/O grant.
 const TURN_MAX: Duration = Duration::from_millis(20);
-/// Time between two updates of the work that is left.
-const HURRY_EVERY: Duration = Duration::from_secs(1);
 /// Pause after a failure.
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
 /// Maximum number of affected names in messages. `check` lists all of them.
@@ -63,7 +59,6 @@ pub fn start(
         is_finished: false,
         unnoted_since: None,
         recorded: Instant::now(),
-        hurried: Instant::now(),
         said: None,
         put_back: 0,
     };
@@ -83,8 +78,6 @@ struct Work {
     /// Time when the first unrecorded damage was found.
     unnoted_since: Option<Instant>,
     recorded: Instant,
-    /// Time when the device was last informed of the work that is left.
-    hurried: Instant,
     /// The failure that was reported last.
     said: Option<String>,
     /// Number of containers put back for readers that was reported last.
@@ -135,7 +128,6 @@ impl Work {
                 self.begin_if_due();
                 continue;
             }
-            self.hurry();
             match advance(&mut self, &host, SIZES) {
                 Ok(Advance::Stopped) => break,
                 Ok(Advance::Step(step)) => self.judge(step, &host),
@@ -172,7 +164,7 @@ impl Work {
     fn begin_if_due(&mut self) {
         let shares = self.server.shares();
         let (pool, scrub) = (&self.server.pool, &self.server.scrub);
-        let due_s = scrub.due_s(pool.now(), pool.config().created, shares.scrub_within_s);
+        let due_s = scrub.due_s(pool.now(), pool.config().created, shares.within.scrub_s);
         let due_s = due_s.filter(|_| shares.schedule.scrubs).unwrap_or(u64::MAX);
         let left_s = due_s.saturating_sub(seconds(pool.now()));
         if left_s > 0 {
@@ -211,28 +203,6 @@ impl Work {
                 self.is_finished = true;
             }
         }
-    }
-
-    /// Tells the device how much work is left, and how soon it should be done.
-    fn hurry(&mut self) {
-        let within_s = self.server.shares().scrub_within_s;
-        if self.hurried.elapsed() < HURRY_EVERY {
-            return;
-        }
-        self.hurried = Instant::now();
-        let ScrubStatus {
-            pass, stored_bytes, ..
-        } = self.server.scrub.status();
-        let done = pass.read_bytes.saturating_add(pass.cached_bytes);
-        let (left, within) = match within_s {
-            // Without a time limit, no work is due.
-            0 => (0, Duration::MAX),
-            _ => (
-                stored_bytes.saturating_sub(done),
-                time_left(self.server.pool.now(), pass.began, within_s),
-            ),
-        };
-        self.server.device.finish_within(Flow::Scrub, left, within);
     }
 
     fn record(&mut self) {
@@ -340,12 +310,4 @@ impl Work {
         };
         Ok(report.affected.iter().map(name).collect())
     }
-}
-
-/// Returns the time left for a pass that should take `within_s` from its begin. At least one
-/// second.
-fn time_left(now: UnixNanos, began: UnixNanos, within_s: u64) -> Duration {
-    let ran_ns = u64::try_from(now.0.saturating_sub(began.0)).unwrap_or(0);
-    let left = Duration::from_secs(within_s).saturating_sub(Duration::from_nanos(ran_ns));
-    left.max(Duration::from_secs(1))
 }

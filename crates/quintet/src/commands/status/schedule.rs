@@ -79,7 +79,7 @@ pub fn scrubbing(server: &ServerState, zone: &TimeZone) -> String {
     let created = server.pool.config().created;
     let due_s = server
         .scrub
-        .due_s(server.pool.now(), created, shares.scrub_within_s);
+        .due_s(server.pool.now(), created, shares.within.scrub_s);
     let by = match server.scrub.is_by_itself() {
         true => "the last was begun by the server itself; ",
         false => "",

@@ -9,9 +9,10 @@ use crate::json::Object;
 use ::qos::Flow;
 use device::FlowCounts;
 use jiff::tz::TimeZone;
+use server::calendar;
 use server::settings::flow_name;
 use server::sizes;
-use server::state::{CopyState, Live, ServerState};
+use server::state::{CopyState, Live, ServerState, TaskDue};
 
 /// Returns names and values as text.
 pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'static str, String)> {
@@ -82,6 +83,11 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
     ];
     lines.push(("gc", schedule::collecting(server, live, zone)));
     lines.push(("scrubs", schedule::scrubbing(server, zone)));
+    for task in &live.tasks {
+        if let Some(due) = &task.due {
+            lines.push(("deadline", deadline_words(task.name, due, zone)));
+        }
+    }
     let flows = Flow::ALL.iter().zip(&live.device);
     for (flow, counts) in flows.filter(|(_, counts)| **counts != FlowCounts::default()) {
         lines.push((flow_name(*flow), format!("device: {}", qos::words(counts))));
@@ -94,6 +100,15 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
             .map(|copy| ("copy", copy_words(copy))),
     );
     lines
+}
+
+fn deadline_words(task: &str, due: &TaskDue, zone: &TimeZone) -> String {
+    format!(
+        "{task}: {} left until {}, which takes {:.1} % of the disk's time",
+        sizes::display(due.left_bytes),
+        calendar::local(due.at, zone),
+        due.needed * 100.0
+    )
 }
 
 fn copy_words(copy: &CopyState) -> String {
@@ -151,8 +166,15 @@ pub fn object(server: &ServerState, live: &Live) -> Object {
             .boolean("running", task.is_under_way)
             .integer("disk_bytes", task.bytes.disk)
             .integer("cache_bytes", task.bytes.cache);
-        match task.progress {
+        let object = match task.progress {
             Some(share) => object.number("progress", share),
+            None => object,
+        };
+        match &task.due {
+            Some(due) => object
+                .time("due", due.at)
+                .integer("left_bytes", due.left_bytes)
+                .number("needed_share", due.needed),
             None => object,
         }
     });

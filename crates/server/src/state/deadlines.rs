@@ -1,0 +1,229 @@
+//! Deadlines of maintenance: what the run of each task has left, and when it is due. The device
+//! learns this before each I/O grant of a task; `status` shows the same.
+//!
+//! Invariant: what a task found in memory counts as done, so the device is asked only for the rest
+//! (DINGO, OSDI'26). A task looks at its own state only, so that none waits for a step of another.
+
+use super::work_left::WorkLeft;
+use super::{Initiator, ServerState};
+use format::phase::TaskPhase;
+use maintenance::{DefragReport, DefragStage, GcStage, ScrubStatus, Urgency};
+use parking_lot::Mutex;
+use qos::Flow;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use units::UnixNanos;
+
+/// Time between two updates of the work that is left.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+/// Until gc has chosen its containers, one in this many bytes of the pool counts as left to copy.
+const UNKNOWN_GC_PART: u64 = 10;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A deadline of a run in progress.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TaskDue {
+    /// When the run should be complete.
+    pub at: UnixNanos,
+    /// Bytes to read and write until then, as far as known.
+    pub left_bytes: u64,
+    /// Share of the device's time that this needs from now on, 0 to 1.
+    pub needed: f64,
+}
+
+/// When the device last learned what each task has left.
+#[derive(Default)]
+pub(super) struct LastTold(Mutex<BTreeMap<Flow, Instant>>);
+
+impl ServerState {
+    /// Tells the device what a task has left and when that is due, at most once a second.
+    pub(super) fn tell_deadline(&self, flow: Flow) {
+        let mut told = self.told.0.lock();
+        if told.get(&flow).is_some_and(|at| at.elapsed() < TELL_EVERY) {
+            return;
+        }
+        told.insert(flow, Instant::now());
+        drop(told);
+        let (left_bytes, within) = match self.due_at(flow) {
+            Some((work, at)) => (work.bytes, until(self.pool.now(), at)),
+            None => (0, Duration::MAX),
+        };
+        self.device.finish_within(flow, left_bytes, within);
+    }
+
+    /// Returns the deadline of a task's run. `None`: it has none, or nothing is in progress.
+    pub fn due(&self, flow: Flow) -> Option<TaskDue> {
+        self.due_at(flow).map(|(work, at)| TaskDue {
+            at,
+            left_bytes: work.bytes,
+            needed: self.device.needed(flow),
+        })
+    }
+
+    fn due_at(&self, flow: Flow) -> Option<(WorkLeft, UnixNanos)> {
+        let within_s = self.shares().within.of(flow);
+        let work = self.work_left(flow).filter(|_| within_s > 0)?;
+        let within_ns = within_s.saturating_mul(SECOND_NS);
+        let within_ns = i64::try_from(within_ns).unwrap_or(i64::MAX);
+        Some((work, UnixNanos(work.began.0.saturating_add(within_ns))))
+    }
+
+    fn work_left(&self, flow: Flow) -> Option<WorkLeft> {
+        match flow {
+            Flow::Scrub => scrub_left(&self.scrub.status()),
+            Flow::Replication => self.copies.left(),
+            Flow::Collect => self.collect_left(),
+            Flow::Defragment => {
+                let status = self.defrag.status()?;
+                let is_under_way = status.run.phase == TaskPhase::UnderWay;
+                is_under_way.then(|| WorkLeft {
+                    began: status.run.began,
+                    bytes: defrag_left(&status.run.report),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// An urgent run needs no deadline: it asks for the largest share anyway.
+    fn collect_left(&self) -> Option<WorkLeft> {
+        let status = self.collecting.status();
+        let (by, stage, _) = status.running?;
+        if matches!(by, Initiator::Server(urgency) if urgency > Urgency::WhenIdle) {
+            return None;
+        }
+        let work = status.left?;
+        let bytes = match stage {
+            GcStage::Copying | GcStage::Done => work.bytes,
+            _ => self.pool.record().stored_bytes / UNKNOWN_GC_PART,
+        };
+        // Each byte is read and written.
+        let bytes = bytes.saturating_mul(2);
+        Some(WorkLeft { bytes, ..work })
+    }
+}
+
+fn scrub_left(status: &ScrubStatus) -> Option<WorkLeft> {
+    let done = status
+        .pass
+        .read_bytes
+        .saturating_add(status.pass.cached_bytes);
+    (status.phase == TaskPhase::UnderWay).then(|| WorkLeft {
+        began: status.pass.began,
+        bytes: status.stored_bytes.saturating_sub(done),
+    })
+}
+
+/// Each byte is read and written. Assumes the same fraction for unexamined ranges as for examined
+/// ones.
+fn defrag_left(report: &DefragReport) -> u64 {
+    let wanted = match report.stage {
+        DefragStage::Measuring | DefragStage::Done => return 0,
+        _ if report.ranges_done == 0 => report.mapped_bytes,
+        _ => {
+            let all = u128::from(report.wanted_bytes) * u128::from(report.ranges);
+            let all = all / u128::from(report.ranges_done);
+            u64::try_from(all).unwrap_or(u64::MAX)
+        }
+    };
+    wanted.saturating_sub(report.moved.bytes).saturating_mul(2)
+}
+
+/// Returns the time until `at`, at least one second.
+fn until(now: UnixNanos, at: UnixNanos) -> Duration {
+    let left_ns = u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0);
+    Duration::from_nanos(left_ns.max(SECOND_NS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interrupt::Interrupt;
+    use crate::state::CopyState;
+    use maintenance::GcCounts;
+
+    #[test]
+    fn every_task_has_a_deadline_while_it_runs() {
+        let top = tempfile::tempdir().unwrap();
+        let server = crate::metrics::tests::server_state(top.path());
+        let keys = ["scrub", "copy", "gc", "defrag"].map(|task| format!("{task}-within=1h"));
+        let shares = server.shares().with(&keys).unwrap();
+        server.set_shares(shares).unwrap();
+        let flows = [
+            Flow::Replication,
+            Flow::Collect,
+            Flow::Scrub,
+            Flow::Defragment,
+        ];
+        assert!(flows.iter().all(|flow| server.due(*flow).is_none()));
+        let now = server.pool.now();
+        let _copy = server.copies.begin(CopyState {
+            began: now,
+            total_bytes: 3000 << 30,
+            done_bytes: 1 << 30,
+            ..CopyState::default()
+        });
+        let interrupt = Interrupt::of_command().unwrap();
+        let gc = server.collecting.begin(&interrupt).unwrap();
+        gc.tell(GcStage::Copying, GcCounts::default(), 5 << 30);
+        server.scrub.start(None).unwrap();
+        let due = |flow: Flow| {
+            server.tell_deadline(flow);
+            server.due(flow).unwrap()
+        };
+        let copy = due(Flow::Replication);
+        assert_eq!(copy.left_bytes, 2999 << 30);
+        assert_eq!(copy.at.0, now.0 + 3_600_000_000_000);
+        assert!((0.4..0.5).contains(&copy.needed), "{copy:?}: 3 TB, 2 GB/s");
+        let gc_due = due(Flow::Collect);
+        assert_eq!(gc_due.left_bytes, 10 << 30, "read and written");
+        assert!(gc_due.needed > 0.0 && gc_due.needed < copy.needed);
+        assert_eq!(
+            due(Flow::Scrub).at.0 - server.scrub.status().pass.began.0,
+            3_600_000_000_000
+        );
+        drop(gc);
+        server.scrub.pause().unwrap();
+        server.copies.pause(true);
+        assert!(flows.iter().all(|flow| server.due(*flow).is_none()));
+    }
+
+    #[test]
+    fn an_urgent_run_of_gc_keeps_the_largest_share() {
+        let top = tempfile::tempdir().unwrap();
+        let server = crate::metrics::tests::server_state(top.path());
+        let shares = server.shares().with(&["gc-within=1h"]).unwrap();
+        server.set_shares(shares).unwrap();
+        let gc = server.collecting.begin_by_itself(Urgency::Full).unwrap();
+        gc.tell(GcStage::Copying, GcCounts::default(), 1 << 30);
+        assert_eq!(server.due(Flow::Collect), None);
+        drop(gc);
+        let gc = server
+            .collecting
+            .begin_by_itself(Urgency::WhenIdle)
+            .unwrap();
+        gc.tell(GcStage::Copying, GcCounts::default(), 1 << 30);
+        assert!(server.due(Flow::Collect).is_some());
+    }
+
+    #[test]
+    fn a_defragmentation_expects_of_the_rest_what_it_found_so_far() {
+        let report = DefragReport {
+            stage: DefragStage::Moving,
+            mapped_bytes: 1000,
+            ranges: 100,
+            ..DefragReport::default()
+        };
+        assert_eq!(defrag_left(&report), 2000, "nothing is known");
+        let mut report = DefragReport {
+            ranges_done: 50,
+            wanted_bytes: 100,
+            ..report
+        };
+        assert_eq!(defrag_left(&report), 400);
+        report.moved.bytes = 60;
+        assert_eq!(defrag_left(&report), 280);
+        report.stage = DefragStage::Measuring;
+        assert_eq!(defrag_left(&report), 0);
+    }
+}
