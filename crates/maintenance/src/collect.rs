@@ -28,7 +28,7 @@ pub use policy::{GcCounts, GcPolicy};
 pub use task::Collecting;
 
 use choose::Candidate;
-use duet::{Access, Duet, Session};
+use duet::{Access, Duet, NothingPresent, Present, Session};
 use plan::{Plan, listen};
 use std::collections::HashSet;
 use store::{
@@ -351,9 +351,13 @@ impl Collector {
             self.round = Some(Round::new(CopyRound::begin(pool, self.lane, mark, &[])?));
             return Ok(true);
         };
+        let present: &dyn Present = match self.is_tight || cached.is_empty() {
+            true => &NothingPresent,
+            false => pool.reader().recent_regions(),
+        };
         while round.copies.unbegun_bytes() < budget_bytes.max(1)
             && round.has_room(plan, self.is_tight)
-            && let Some(candidate) = plan.take(pool.reader().recent_regions(), access)
+            && let Some(candidate) = plan.take(present, access)
         {
             round.add(mark, &candidate);
         }

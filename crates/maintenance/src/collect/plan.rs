@@ -13,6 +13,10 @@ use std::sync::Arc;
 use store::{Result, StoreError, StoreErrorKind};
 use units::ContainerId;
 
+/// Fetches of events for one choice from memory. A table that overflows again and again would have
+/// more events for ever.
+const LOOKS_MAX: usize = 32;
+
 /// See the module's head.
 pub(super) struct Plan {
     ranked: Ranked,
@@ -59,12 +63,13 @@ impl Plan {
     /// Takes the next container. `present`: the regions that were read before this began to listen.
     /// With [`Access::Memory`]: only one that clients have just read.
     pub fn take(&mut self, present: &dyn Present, access: Access) -> Option<Candidate> {
+        let mut looks = 0;
         loop {
             let budget = (u64::MAX, access);
             let Ok(step) = self.driver.step(&mut self.ranked, present, 0, budget);
             match step {
                 Step::Worked { .. } => return self.ranked.chosen.take(),
-                Step::Looked => {}
+                Step::Looked if access == Access::Device || looks < LOOKS_MAX => looks += 1,
                 _ => return None,
             }
         }
@@ -140,5 +145,63 @@ impl Task for Ranked {
             is_done: true,
             ..Processed::default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use duet::{Events, Position};
+
+    /// Far more regions than the table has room for.
+    struct Many;
+
+    impl Present for Many {
+        fn replay(
+            &self,
+            _: Space,
+            position: Option<Position>,
+            max: usize,
+            visit: &mut dyn FnMut(&Page, Events),
+        ) -> Option<Position> {
+            let from = position.map_or(0, |position| position.0[0]);
+            for index in from..from + max as u64 {
+                let page = Page {
+                    space: Space::Containers,
+                    object: 1000 + index,
+                    generation: 0,
+                    index,
+                };
+                visit(&page, Events::ADDED);
+            }
+            let next = from + max as u64;
+            (next < 16_384).then_some(Position([next, 0]))
+        }
+
+        fn replay_object(&self, _: Space, _: u64, _: &mut dyn FnMut(&Page, Events)) {}
+    }
+
+    fn candidate(id: ContainerId) -> Candidate {
+        Candidate::from(super::super::merge::Small {
+            id,
+            class: format::container::ContainerClass::Data,
+            live_bytes: 100,
+        })
+    }
+
+    #[test]
+    fn a_table_that_overflows_delays_no_choice() {
+        let ids: Vec<_> = (1..=9).map(ContainerId).collect();
+        let candidates = ids.iter().map(|id| candidate(*id)).collect();
+        let session = listen(&Duet::silent()).unwrap();
+        let mut plan = Plan::new(candidates, session);
+        assert!(plan.take(&Many, Access::Memory).is_none());
+        let mut taken = Vec::new();
+        while let Some(candidate) = plan.take(&Many, Access::Device) {
+            assert!(plan.take(&Many, Access::Memory).is_none());
+            taken.push(candidate.id);
+        }
+        assert_eq!(taken, ids);
+        assert_eq!((plan.len(), plan.bytes()), (0, 0));
     }
 }
