@@ -15,8 +15,8 @@ pub use builder::{ContainerBuilder, Finished, RegionBuilder};
 #[cfg(feature = "testing")]
 pub use reader::flip;
 pub use reader::{
-    Ahead, ContainerReader, Contents, Copies, FetchedRegion, OpenedRegion, PART_BYTES_MAX,
-    ProvenRegion, ReadBy, Shape,
+    Ahead, ContainerReader, Contents, Copies, FetchedRegion, InOrder, OpenedRegion, PART_BYTES_MAX,
+    ProvenRegion, ReadBy, Shape, WholeRegions,
 };
 pub use reader::{Region, RegionPlace};
 

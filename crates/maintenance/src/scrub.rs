@@ -111,7 +111,11 @@ impl Task for Scrub {
                 let before = (verification.read_bytes, verification.cached_bytes);
                 (verification, before)
             }
-            None => (self.pool.begin_verification(id)?, (0, 0)),
+            None => {
+                // What readers have verified can only be skipped if the directory is read first.
+                let in_order = !self.read_by_others.has_of(id);
+                (self.pool.begin_verification(id, in_order)?, (0, 0))
+            }
         };
         let others = &self.read_by_others;
         let mut is_verified = |place| others.has(place);

@@ -79,15 +79,13 @@ fn every_region_of_every_container_is_read_once() {
     let last = status.last;
     assert_eq!(last.containers, pool.record().containers);
     assert_eq!((last.cached_bytes, last.damaged), (0, 0));
-    // All that check reads, and the metadata of each container.
-    let described = last.read_bytes - data_bytes(&pool);
-    assert_eq!(described % last.containers, 0);
-    assert!(described / last.containers <= 3 * 4096);
+    assert_eq!(last.read_bytes, pool.record().stored_bytes);
+    assert!(last.read_bytes > data_bytes(&pool));
 }
 
-/// A seek for each region would cost more than all bytes.
+/// A seek for each region, or back from each directory, would cost more than all bytes.
 #[test]
-fn regions_that_lie_together_are_one_read() {
+fn a_container_is_read_from_its_first_byte_to_its_last() {
     let world = World::new(1);
     let pool = world.open();
     let mut reads = [0, 0];
@@ -100,12 +98,8 @@ fn regions_that_lie_together_are_one_read() {
     }
     let [single, together] = reads;
     let containers = pool.record().containers;
-    let described = 4 * containers;
-    assert!(single > described + containers, "regions enough to tell");
-    assert!(
-        together <= described + containers,
-        "{together} reads of {containers} containers"
-    );
+    assert!(single > 4 * containers, "bytes enough to tell");
+    assert_eq!(together, containers, "one read each");
 }
 
 #[test]
@@ -131,7 +125,9 @@ fn what_a_reader_has_verified_is_not_read_again() {
     assert!(regions_read > 10, "{regions_read}");
     assert!(run(&mut scrubber).is_empty());
     let last = scrubber.status().last;
-    assert_eq!(last.read_bytes + last.cached_bytes, all_bytes);
+    // A container that readers have read in part is not read in order: its padding is not read.
+    let seen_bytes = last.read_bytes + last.cached_bytes;
+    assert!((data_bytes(&pool)..=all_bytes).contains(&seen_bytes));
     assert!(
         last.cached_bytes > all_bytes / 4,
         "{} of {all_bytes} bytes were verified by readers",

@@ -78,9 +78,12 @@ fn damage_in_any_run_is_found_once() {
         assert_eq!(sectors.len(), DAMAGED.len(), "{step_bytes}: {sectors:?}");
         assert!(sectors.is_sorted(), "{sectors:?}");
         assert!(found.damaged.iter().all(|d| !d.is_repaired()));
-        assert_eq!(
-            read_bytes, sound_bytes,
-            "time {nth}: no region is read twice"
+        // A damaged region is asked for once more, alone; the others are read once.
+        let again_bytes = read_bytes - sound_bytes;
+        let damaged_bytes = (DAMAGED.len() * REGION_BYTES) as u64;
+        assert!(
+            (damaged_bytes..damaged_bytes + damaged_bytes / 50).contains(&again_bytes),
+            "time {nth}: {again_bytes}"
         );
     }
     damage(&disk, &file);
@@ -89,6 +92,27 @@ fn damage_in_any_run_is_found_once() {
         (found.damaged.len(), found.taken_back.len()),
         (0, DAMAGED.len())
     );
+}
+
+#[test]
+fn sound_containers_are_read_once_in_order_whatever_the_steps() {
+    let (disk, pool, _) = pool_of_one(2);
+    let files = disk.image().files();
+    let lengths = files.iter().filter(|(p, _)| p.starts_with("containers/"));
+    // Afterwards the catalog is in memory.
+    scrub(&pool, 1 << 20);
+    for step_bytes in [4096u64, 64 << 10, 1 << 20] {
+        let before = disk.counts().reads;
+        let (found, read_bytes) = scrub(&pool, step_bytes);
+        assert!(found.is_empty());
+        let (mut reads, mut bytes) = (0, 0);
+        for (_, len) in lengths.clone() {
+            reads += len.div_ceil(step_bytes);
+            bytes += len;
+        }
+        assert_eq!(read_bytes, bytes);
+        assert_eq!(disk.counts().reads - before, reads, "steps of {step_bytes}");
+    }
 }
 
 #[test]

@@ -10,11 +10,13 @@
 
 mod ahead;
 mod by;
+mod in_order;
 mod opened;
 mod restoring;
 
 pub use ahead::Ahead;
 pub use by::{Copies, ReadBy};
+pub use in_order::{InOrder, WholeRegions};
 #[cfg(feature = "testing")]
 pub use opened::flip;
 pub use opened::{FetchedRegion, OpenedRegion, ProvenRegion};

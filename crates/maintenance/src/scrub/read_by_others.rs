@@ -36,6 +36,11 @@ impl ReadByOthers {
         sectors.is_some_and(|sectors| sectors.contains(&place.sector))
     }
 
+    /// Returns true if readers have verified regions of the container.
+    pub fn has_of(&self, container: ContainerId) -> bool {
+        self.sectors.contains_key(&container)
+    }
+
     /// The scrub has completed the container.
     pub fn forget(&mut self, container: ContainerId) {
         let sectors = self.sectors.remove(&container);

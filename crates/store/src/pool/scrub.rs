@@ -2,15 +2,19 @@
 //! this.
 //!
 //! ```text
-//! begin: header, directory, footer, parity -> read a run of regions -> verify each
+//! from the first byte to the last, once (walk.rs)   -> not found sound there: read alone
+//! or header, directory, parity, footer first        -> runs of regions (reading.rs)
 //!   damaged -> parity restores and stores it again, or quarantine
 //! ```
+//!
+//! The first way seeks less, the second one skips regions that readers have verified.
 //!
 //! Invariant: it finds everything that check would find in a container. A damaged region is put
 //! into quarantine before it is reported, so that nothing new is deduplicated against it. A
 //! container that leaves the inventory meanwhile is not damage.
 
 mod reading;
+mod walk;
 
 use super::Pool;
 use crate::check::Checked;
@@ -19,7 +23,7 @@ use chunk_store::catalog::{
     InventoryEntry, inventory_key, parse_inventory, quarantine_key, visit_readable,
 };
 use chunk_store::chunk_map::Near;
-use chunk_store::container::{Copies, RegionPlace};
+use chunk_store::container::{ContainerReader, Copies, RegionPlace};
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use duet::Duet;
 use format::container::{DirectoryRegion, HEADER_BYTES, region_sectors};
@@ -28,6 +32,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
+use walk::{Walk, Walked};
 
 /// Approximate stored size of header, directory and footer, bytes.
 const DESCRIPTION_BYTES: u64 = 3 * HEADER_BYTES as u64;
@@ -38,6 +43,10 @@ const BATCHES_BEHIND: usize = 1;
 /// A container whose verification has begun.
 pub struct Verification {
     container: ContainerId,
+    /// Length according to the inventory.
+    blob_bytes: u64,
+    /// It is being read from the first byte to the last; nothing is decided yet.
+    walk: Option<Walk>,
     regions: Arc<[DirectoryRegion]>,
     /// Regions before this one are done.
     next: usize,
@@ -91,7 +100,7 @@ impl Verification {
 
     /// Returns true if nothing is left to verify.
     pub fn is_done(&self) -> bool {
-        self.next >= self.regions.len()
+        self.walk.is_none() && self.next >= self.regions.len()
     }
 }
 
@@ -136,10 +145,14 @@ impl Pool {
         Ok(self.inventory_from(id)?.filter(|entry| entry.id == id))
     }
 
-    /// Begins a verification: reads header, directory and footer, and checks the parity.
-    pub fn begin_verification(&self, id: ContainerId) -> Result<Verification> {
+    /// Begins a verification. With `in_order` the container is read from the first byte to the
+    /// last one; otherwise header, directory and footer are read now, and regions that readers have
+    /// verified are skipped later.
+    pub fn begin_verification(&self, id: ContainerId, in_order: bool) -> Result<Verification> {
         let mut verification = Verification {
             container: id,
+            blob_bytes: 0,
+            walk: None,
             regions: Arc::default(),
             next: 0,
             reading: Reading::new(id, &Arc::default(), 0),
@@ -152,56 +165,82 @@ impl Pool {
         let Some(entry) = self.inventory_of(id)? else {
             return Ok(verification);
         };
-        let (record, nothing) = (self.record(), BTreeSet::new());
-        let checked = Checked {
-            is_described_only: &|_| false,
-            reader: &self.reader,
-            containers: &self.containers,
-            chunks: &self.chunks,
-            record: &record,
-            snapshots: &[],
-            noted: &nothing,
+        verification.blob_bytes = entry.blob_bytes;
+        // Forget earlier findings: the device may have other bytes now.
+        self.containers.forget_damage(id);
+        verification.walk = match in_order {
+            true => Walk::new(&self.containers, id),
+            false => None,
         };
-        let mut trouble = Vec::new();
-        let describe = |trouble: &mut Vec<String>| {
+        if verification.walk.is_none() {
+            self.describe_verified(&mut verification, None)?;
+        }
+        Ok(verification)
+    }
+
+    /// Learns from header, directory and footer what is to be verified, and checks the parity.
+    fn describe_verified(&self, v: &mut Verification, walked: Option<Walked>) -> Result<()> {
+        let (id, blob_bytes) = (v.container, v.blob_bytes);
+        let (record, nothing) = (self.record(), BTreeSet::new());
+        let describe = |containers: &ContainerReader, trouble: &mut Vec<String>| {
+            let checked = Checked {
+                is_described_only: &|_| false,
+                reader: &self.reader,
+                containers,
+                chunks: &self.chunks,
+                record: &record,
+                snapshots: &[],
+                noted: &nothing,
+            };
             let how = (Copies::Nowhere, true);
-            match checked.describe(id, entry.blob_bytes, how, trouble) {
+            match checked.describe(id, blob_bytes, how, trouble) {
                 Ok(contents) => return Ok(contents.directory.regions),
                 Err(e) if e.is_corruption() => trouble.push(e.to_string()),
                 Err(e) => return Err(e),
             }
             Ok(Vec::new())
         };
-        // Forget earlier findings: the device may have other bytes now.
-        self.containers.forget_damage(id);
-        verification.regions = describe(&mut trouble)?.into();
-        verification.read_bytes = DESCRIPTION_BYTES;
+        let (mut trouble, mut walked) = (Vec::new(), walked);
+        let in_memory = walked.as_mut().and_then(|walked| walked.reader.take());
+        let mut regions = match &in_memory {
+            Some(containers) => describe(containers, &mut trouble)?,
+            None => Vec::new(),
+        };
+        if in_memory.is_none() || !trouble.is_empty() {
+            // Damage is judged by what the device says when it is asked for that part.
+            trouble.clear();
+            regions = describe(&self.containers, &mut trouble)?;
+            v.read_bytes += DESCRIPTION_BYTES;
+        }
         if !trouble.is_empty() {
             let whole = RegionPlace::whole(id);
             if let Some(restored) = self.put_back(whole, trouble.join("; "), 0)? {
-                verification.damaged.push(restored);
-                verification.read_bytes += entry.blob_bytes;
+                v.damaged.push(restored);
+                v.read_bytes += blob_bytes;
+                // What was read is from before the restore.
+                walked = None;
                 trouble.clear();
-                verification.regions = describe(&mut trouble)?.into();
+                regions = describe(&self.containers, &mut trouble)?;
             }
         }
-        verification.reading = Reading::new(id, &verification.regions, 0);
-        verification.is_sound = trouble.is_empty();
+        v.regions = regions.into();
+        v.reading = Reading::new(id, &v.regions, 0).after(walked);
+        v.is_sound = trouble.is_empty();
         if !trouble.is_empty() && self.inventory_of(id)?.is_some() {
             let place = RegionPlace::whole(id);
             let why = trouble.join("; ");
             let damaged = self.quarantine_damaged(place, why, &[])?;
-            verification.damaged.push(damaged);
+            v.damaged.push(damaged);
         }
-        if verification.is_done() {
-            self.end_verification(&mut verification);
+        if v.is_done() {
+            self.end_verification(v);
         }
-        Ok(verification)
+        Ok(())
     }
 
-    /// Reads and verifies the next regions, about `budget_bytes`. Skips regions for which
-    /// `is_verified` returns true. The regions that were read last may be verified in the next
-    /// call, so that the device does not wait for that.
+    /// Reads and verifies about `budget_bytes` more. Skips regions for which `is_verified` returns
+    /// true, unless the container is read in order. The regions that were read last may be verified
+    /// in the next call, so that the device does not wait for that.
     pub fn go_on_verifying(
         &self,
         verification: &mut Verification,
@@ -211,12 +250,29 @@ impl Pool {
         let budget_bytes = budget_bytes.max(1);
         let mut left = budget_bytes;
         let v = verification;
-        // The rest of the budget may be too small for a run. A lone region would cost a disk as
-        // much.
-        while left > 0 && left >= budget_bytes / 2 && v.reading.has_more() {
-            let bytes = v.reading.read(&self.containers, is_verified, left);
+        while let Some(walk) = v.walk.as_mut().filter(|_| left > 0) {
+            let bytes = walk.read(&self.containers, left);
             v.read_bytes += bytes;
             left = left.saturating_sub(bytes.max(1));
+            if let Some(walk) = v.walk.take_if(|walk| walk.is_done()) {
+                self.describe_verified(v, Some(walk.end(&self.containers)))?;
+            }
+        }
+        if v.walk.is_some() {
+            return Ok(());
+        }
+        // The rest of the budget may be too small for a run. A lone region would cost a disk as
+        // much.
+        let is_enough = |left: u64| left > 0 && left >= budget_bytes / 2;
+        loop {
+            if !v.reading.pass_over() {
+                if !v.reading.has_more() || !is_enough(left) {
+                    break;
+                }
+                let bytes = v.reading.read(&self.containers, is_verified, left);
+                v.read_bytes += bytes;
+                left = left.saturating_sub(bytes.max(1));
+            }
             while v.reading.batches() > BATCHES_BEHIND {
                 self.settle_batch(v)?;
             }

@@ -13,15 +13,21 @@ use super::{
 use crate::error::Result;
 use format::container::{REGION_HEADER_BYTES, SECTOR_BYTES, region_sectors};
 use std::sync::Arc;
+use units::ContainerId;
 
 /// Bytes of one container, starting at a region. Not verified.
 pub struct Ahead {
-    from: RegionPlace,
-    shape: Arc<Shape>,
-    bytes: Vec<u8>,
+    pub(super) from: RegionPlace,
+    pub(super) shape: Arc<Shape>,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Ahead {
+    /// Returns the container.
+    pub fn container(&self) -> ContainerId {
+        self.from.container
+    }
+
     /// Returns `len` bytes at a region, or `None` if they were not read.
     fn part(&self, place: RegionPlace, len: usize) -> Option<&[u8]> {
         let same = place.container == self.from.container;

@@ -11,6 +11,7 @@
 //! Invariant: batches come out in the order of the regions. The thread accesses no device. Small
 //! runs stay with the caller, because passing them on takes as long as verifying them.
 
+use super::walk::Walked;
 use crate::worker::Worker;
 use chunk_store::container::{Ahead, ContainerReader, Region, RegionPlace};
 use chunk_store::{Result, StoreError, StoreErrorKind};
@@ -21,10 +22,10 @@ use std::sync::Arc;
 use units::ContainerId;
 
 /// Maximum size of one read, bytes.
-const RUN_BYTES_MAX: u64 = 1 << 20;
+pub(super) const RUN_BYTES_MAX: u64 = 1 << 20;
 
 /// Size from which a run goes to the thread, bytes.
-const LARGE_BYTES: usize = 128 << 10;
+pub(super) const LARGE_BYTES: usize = 128 << 10;
 
 /// Adjacent regions.
 struct Run {
@@ -33,12 +34,12 @@ struct Run {
     bytes: usize,
 }
 
-/// Returns the run of adjacent regions, starting with the first, that no reader has verified: at
-/// most `bytes_max` bytes, or one region.
+/// Returns the run of adjacent regions, starting with the first, that are not verified: at most
+/// `bytes_max` bytes, or one region.
 fn run_of(
     regions: &[DirectoryRegion],
     bytes_max: u64,
-    is_verified: &mut dyn FnMut(u32) -> bool,
+    is_verified: &mut dyn FnMut(&DirectoryRegion) -> bool,
 ) -> Run {
     let mut run = Run {
         regions: 0,
@@ -52,7 +53,7 @@ fn run_of(
         let goes_on = is_first || next_sector == Some(region.sector);
         let padded = run.bytes.next_multiple_of(SECTOR_BYTES as usize);
         let fits = padded.saturating_add(bytes) as u64 <= bytes_max;
-        if !goes_on || !(is_first || fits && !is_verified(region.sector)) {
+        if !goes_on || !(is_first || fits && !is_verified(region)) {
             break;
         }
         run.regions += 1;
@@ -84,6 +85,8 @@ struct Unverified {
 
 enum Waiting {
     ByReaders(Range<usize>),
+    /// The walk has found them sound.
+    Sound(Range<usize>),
     Here(Unverified),
     AtWorker(Range<usize>),
 }
@@ -95,6 +98,7 @@ pub(super) struct Reading {
     /// Regions before this one are in batches or done.
     next: usize,
     waiting: VecDeque<Waiting>,
+    walked: Option<Walked>,
     worker: Option<Worker<Unverified, Vec<Option<Result<Verdict>>>>>,
 }
 
@@ -106,8 +110,33 @@ impl Reading {
             regions: Arc::clone(regions),
             next,
             waiting: VecDeque::new(),
+            walked: None,
             worker: None,
         }
+    }
+
+    /// Does not read the regions again that a walk has found sound.
+    pub fn after(self, walked: Option<Walked>) -> Self {
+        Self { walked, ..self }
+    }
+
+    fn is_sound(&self, region: &DirectoryRegion) -> bool {
+        let walked = self.walked.as_ref();
+        walked.is_some_and(|walked| walked.is_sound(region))
+    }
+
+    /// Makes a batch of the next regions that a walk has found sound. Returns false if there are
+    /// none.
+    pub fn pass_over(&mut self) -> bool {
+        let rest = self.regions.get(self.next..).unwrap_or_default();
+        let sound = rest.iter().take_while(|region| self.is_sound(region));
+        let batch = self.next..self.next + sound.count();
+        if batch.is_empty() {
+            return false;
+        }
+        self.next = batch.end;
+        self.waiting.push_back(Waiting::Sound(batch));
+        true
     }
 
     /// Returns true if there are regions to read, or to pass over.
@@ -143,7 +172,11 @@ impl Reading {
             container,
             sector: first.sector,
         };
-        let run = run_of(rest, bytes_max.min(RUN_BYTES_MAX), &mut is_verified);
+        let walked = self.walked.as_ref();
+        let mut is_known = |region: &DirectoryRegion| {
+            is_verified(region.sector) || walked.is_some_and(|walked| walked.is_sound(region))
+        };
+        let run = run_of(rest, bytes_max.min(RUN_BYTES_MAX), &mut is_known);
         let ahead = containers.ahead(from, run.bytes);
         let stored = rest.iter().take(run.regions);
         let stored = stored.map(|region| u64::from(region.stored_bytes)).sum();
@@ -181,6 +214,10 @@ impl Reading {
         Ok(match self.waiting.pop_front() {
             None => None,
             Some(Waiting::ByReaders(run)) => Some(Batch::ByReaders(run)),
+            Some(Waiting::Sound(run)) => {
+                let verdicts = run.clone().map(|_| Some(Ok(None))).collect();
+                Some(Batch::Read(run, verdicts))
+            }
             Some(Waiting::Here(read)) => {
                 Some(Batch::Read(read.run.clone(), read.verdicts(containers)))
             }

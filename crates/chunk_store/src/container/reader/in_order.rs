@@ -1,0 +1,238 @@
+//! Takes a container apart while its bytes come in, from the first to the last one. Scrub calls
+//! this: a disk seeks less if nobody asks for the directory, which lies behind the regions, first.
+//!
+//! ```text
+//! bytes in order --> header | whole regions ... (to the caller) | directory, parity, footer (kept)
+//! ```
+//!
+//! Invariant: no I/O. Regions are found by their headers only, so the caller compares them with
+//! the directory. Memory is bounded by one region and what lies behind the regions.
+
+use super::{
+    Ahead, ContainerReader, RegionPlace, Shape, container_name, header_of, place_error, unreadable,
+};
+use crate::error::Result;
+use format::container::{
+    CONTAINER_BYTES_MAX, DIRECTORY_INDEX, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES,
+};
+use media::{Barrier, Blobs, MediaError, Put};
+use std::sync::Arc;
+use units::ContainerId;
+
+/// A container whose bytes come in. See the module's head.
+pub struct InOrder {
+    container: ContainerId,
+    blob_bytes: u64,
+    /// Bytes that came in.
+    came_bytes: u64,
+    header: Option<(Vec<u8>, Arc<Shape>)>,
+    /// Sector at which `held` begins.
+    sector: u32,
+    held: Vec<u8>,
+    is_behind_regions: bool,
+}
+
+/// Adjacent regions of which all bytes have come in.
+pub struct WholeRegions {
+    /// Their bytes.
+    pub ahead: Ahead,
+    /// Sector and length of the stored payload of each.
+    pub places: Vec<(u32, u32)>,
+}
+
+impl WholeRegions {
+    /// Returns their stored size.
+    pub fn bytes(&self) -> usize {
+        self.ahead.bytes.len()
+    }
+}
+
+impl InOrder {
+    /// Number of bytes that have come in.
+    pub fn came_bytes(&self) -> u64 {
+        self.came_bytes
+    }
+
+    /// Returns true if all bytes have come in.
+    pub fn is_complete(&self) -> bool {
+        self.came_bytes >= self.blob_bytes
+    }
+
+    /// Returns the regions that `held` has completely, and how many of its bytes they take.
+    fn whole(&mut self) -> Result<(usize, Vec<(u32, u32)>)> {
+        let (mut end, mut places) = (0usize, Vec::new());
+        let mut sector = self.sector;
+        while !self.is_behind_regions {
+            let rest = self.held.get(end..).unwrap_or_default();
+            if rest.len() < REGION_HEADER_BYTES {
+                break;
+            }
+            let place = RegionPlace {
+                container: self.container,
+                sector,
+            };
+            let header = header_of(place, rest)?;
+            if header.index == DIRECTORY_INDEX {
+                self.is_behind_regions = true;
+                break;
+            }
+            let sectors = header.sectors().max(1);
+            let bytes = sectors as usize * SECTOR_BYTES as usize;
+            if rest.len() < bytes {
+                break;
+            }
+            places.push((sector, header.stored_bytes));
+            end += bytes;
+            let next = sector.checked_add(sectors);
+            sector = next.ok_or_else(|| place_error(place, "ends behind every container"))?;
+        }
+        Ok((end, places))
+    }
+}
+
+impl ContainerReader {
+    /// Begins with a container; `None` if it is missing or longer than containers are.
+    pub fn in_order(&self, container: ContainerId) -> Option<InOrder> {
+        let blob_bytes = self.stored_len(container).ok()?;
+        (blob_bytes <= CONTAINER_BYTES_MAX.into()).then(|| InOrder {
+            container,
+            blob_bytes,
+            came_bytes: 0,
+            header: None,
+            sector: 0,
+            held: Vec::new(),
+            is_behind_regions: false,
+        })
+    }
+
+    /// Reads the next bytes from the device, at most `bytes_max`, and returns the regions that are
+    /// complete now. After an error nothing more can be taken apart.
+    pub fn read_in_order(
+        &self,
+        order: &mut InOrder,
+        bytes_max: usize,
+    ) -> Result<Option<WholeRegions>> {
+        let left = order.blob_bytes.saturating_sub(order.came_bytes);
+        let len = left.min(bytes_max.max(HEADER_BYTES) as u64) as usize;
+        let (name, held) = (container_name(order.container), order.held.len());
+        order.held.resize(held + len, 0);
+        let into = order.held.get_mut(held..).unwrap_or_default();
+        let read = self
+            .blobs
+            .read_range_past_cache(&name, order.came_bytes, into);
+        read.map_err(|e| unreadable(&name, e))?;
+        order.came_bytes += len as u64;
+        let shape = match &order.header {
+            Some((_, shape)) => Arc::clone(shape),
+            None => {
+                let shape = Arc::new(self.shape_of(order.container, &order.held)?);
+                let rest = order.held.split_off(HEADER_BYTES.min(order.held.len()));
+                let header = std::mem::replace(&mut order.held, rest);
+                order.sector = (HEADER_BYTES / SECTOR_BYTES as usize) as u32;
+                order.header = Some((header, Arc::clone(&shape)));
+                shape
+            }
+        };
+        let (end, places) = order.whole()?;
+        if places.is_empty() {
+            return Ok(None);
+        }
+        let from = RegionPlace {
+            container: order.container,
+            sector: order.sector,
+        };
+        let mut bytes = self.spare.take(end);
+        bytes.clear();
+        bytes.extend(order.held.drain(..end));
+        order.sector += (end / SECTOR_BYTES as usize) as u32;
+        let ahead = Ahead { from, shape, bytes };
+        Ok(Some(WholeRegions { ahead, places }))
+    }
+
+    /// Returns a reader that has header, directory, parity and footer of this container in memory,
+    /// as they came from the device. It reads everything else as this reader does.
+    pub fn with_description_of(&self, order: InOrder) -> ContainerReader {
+        let described = Described {
+            below: Arc::clone(&self.blobs),
+            name: container_name(order.container),
+            header: order.header.map(|(header, _)| header).unwrap_or_default(),
+            tail_at: u64::from(order.sector) * u64::from(SECTOR_BYTES),
+            tail: order.held,
+        };
+        Self::new(
+            Arc::new(described),
+            self.pool,
+            self.master.clone(),
+            self.seal,
+        )
+    }
+}
+
+type MediaResult<T> = std::result::Result<T, MediaError>;
+
+/// Blobs of which both ends of one are in memory. Only reads of the device use them.
+struct Described {
+    below: Arc<dyn Blobs>,
+    name: String,
+    header: Vec<u8>,
+    tail_at: u64,
+    tail: Vec<u8>,
+}
+
+impl Described {
+    /// Returns bytes that are in memory.
+    fn kept(&self, name: &str, offset: u64, len: usize) -> Option<&[u8]> {
+        let of = |bytes: &'_ [u8], from: u64| {
+            let start = usize::try_from(offset.checked_sub(from)?).ok()?;
+            let end = start.checked_add(len)?;
+            (end <= bytes.len()).then_some(start..end)
+        };
+        if name != self.name {
+            return None;
+        }
+        let head = of(&self.header, 0).and_then(|range| self.header.get(range));
+        head.or_else(|| of(&self.tail, self.tail_at).and_then(|range| self.tail.get(range)))
+    }
+}
+
+impl Blobs for Described {
+    fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> MediaResult<()> {
+        self.below.put(name, bytes, how)
+    }
+
+    fn read_range(&self, name: &str, offset: u64, into: &mut [u8]) -> MediaResult<()> {
+        self.below.read_range(name, offset, into)
+    }
+
+    fn read_range_past_cache(&self, name: &str, offset: u64, into: &mut [u8]) -> MediaResult<()> {
+        match self.kept(name, offset, into.len()) {
+            Some(kept) => into.copy_from_slice(kept),
+            None => self.below.read_range_past_cache(name, offset, into)?,
+        }
+        Ok(())
+    }
+
+    fn len(&self, name: &str) -> MediaResult<u64> {
+        self.below.len(name)
+    }
+
+    fn list(&self, prefix: &str) -> MediaResult<Vec<String>> {
+        self.below.list(prefix)
+    }
+
+    fn delete(&self, name: &str) -> MediaResult<()> {
+        self.below.delete(name)
+    }
+
+    fn sweep(&self) -> MediaResult<()> {
+        self.below.sweep()
+    }
+
+    fn adopt(&self, name: &str) {
+        self.below.adopt(name);
+    }
+
+    fn barrier(&self, point: Barrier) -> MediaResult<()> {
+        self.below.barrier(point)
+    }
+}
