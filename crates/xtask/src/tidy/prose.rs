@@ -1,14 +1,16 @@
 //! Checks the English of comments: line length, first words, and words that the glossary replaces.
-//! `check` calls this.
+//! `check` calls this. The submodule checks pages.
 //!
 //! Invariant: every crate is checked. Code spans in backticks are not: they quote names.
+
+mod pages;
 
 use super::{Finding, SourceFile, Tree};
 
 /// Longest line with a comment, characters. rustfmt limits code to the same width.
 const COLUMNS_MAX: usize = 100;
 
-/// A comment line must not begin with these: such a line has no subject.
+/// A comment line, or a sentence of a page, must not begin with these: it has no subject.
 const FIRST_WORDS: &[&str] = &["What", "Who", "Whoever"];
 
 /// Unambiguous words of the second table of `docs/glossary.md`, and the term for each.
@@ -37,7 +39,8 @@ const BANNED: &[(&[&str], &str)] = &[
 
 /// See the module's head.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    tree.sources.iter().flat_map(check_source).collect()
+    let comments = tree.sources.iter().flat_map(check_source);
+    comments.chain(pages::check(tree)).collect()
 }
 
 fn check_source(source: &SourceFile) -> Vec<Finding> {
@@ -84,10 +87,16 @@ fn without_code(text: &str) -> String {
 
 /// Returns true if `text` contains `word` as whole words.
 fn contains_word(text: &str, word: &str) -> bool {
+    positions(text, word).next().is_some()
+}
+
+/// Returns where `text` contains `word` as whole words.
+fn positions(text: &str, word: &str) -> impl Iterator<Item = usize> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    text.match_indices(word).any(|(at, _)| {
-        let before = text.get(..at).and_then(|b| b.chars().next_back());
+    let is_whole = move |at: &usize| {
+        let before = text.get(..*at).and_then(|b| b.chars().next_back());
         let after = text.get(at + word.len()..).and_then(|a| a.chars().next());
         !before.is_some_and(is_part) && !after.is_some_and(is_part)
-    })
+    };
+    text.match_indices(word).map(|(at, _)| at).filter(is_whole)
 }

@@ -1,6 +1,7 @@
-//! Canaries of the rules for comments: length, first words, words that the glossary replaces.
+//! Canaries of the rules for comments and pages: length, first words, words that the glossary
+//! replaces.
 
-use super::{accepted, file, krate, refused};
+use super::{accepted, file, findings, krate, plain, refused};
 
 fn commented(name: &str, code: &str) -> Vec<(String, String)> {
     vec![
@@ -61,4 +62,74 @@ fn words_that_the_glossary_replaces_are_refused() {
         "media",
         "// A mendicant; see `told::let_go` and [`Gone`]. Ungone.\nstruct Gone;\nfn told() {}\n",
     ));
+}
+
+fn page(text: &str) -> Vec<(String, String)> {
+    vec![plain("docs/format/journal.md", text)]
+}
+
+#[test]
+fn sentences_of_pages_have_a_subject() {
+    for text in [
+        "What is left goes.\n",
+        "Two lines,\nand a third. What is left of\nit goes.\n",
+        "- A list.\n- **Who asks**, waits.\n",
+        "1. Who asks waits",
+    ] {
+        refused(page(text), "a sentence begins with");
+    }
+    refused(page("a\n\nb\nc. What d\n"), "journal.md:4: a sentence");
+    accepted(page(
+        "# What you may rely on\n\nWhat if the disk is full? **Who asks?** Whole. See `a. What b`.\n\n    \
+         What is code.\n\n```\nWho is code.\n```\n\n| What |\n|---|\n| Who |\n",
+    ));
+}
+
+#[test]
+fn pages_use_the_terms_of_the_glossary() {
+    for text in [
+        "The file is gone.\n",
+        "# Damage that is set aside\n",
+        "| a | told once |\n",
+        "Nobody waits.\n",
+        "A `code span` that was\nset\naside.\n",
+        "See [what is gone](other.md).\n",
+    ] {
+        let with = vec![page(text).remove(0), plain("docs/format/other.md", "x\n")];
+        refused(with, "docs/glossary.md");
+    }
+    refused(
+        page("x\n\ny\nz gone\n"),
+        "docs/format/journal.md:4: \"gone\"",
+    );
+    let elsewhere = vec![
+        page("See [a page](told.md) and `lost-writes-are-told.sh`, `a\ntold b`.\n").remove(0),
+        plain("docs/format/told.md", "x\n"),
+        plain("docs/glossary.md", "| gone | deleted |\n"),
+    ];
+    accepted(elsewhere);
+}
+
+#[test]
+fn generated_parts_of_pages_are_the_generators() {
+    for by in ["evaluation", "measured"] {
+        let from = format!("<!-- {by}: from here -->\nIt is gone.\n<!-- {by}: to here -->\n");
+        accepted(page(&from));
+        refused(page(&format!("{from}It is gone.\n")), "journal.md:4");
+    }
+}
+
+#[test]
+fn long_lines_of_pages_are_warned_of() {
+    let long = "x ".repeat(61);
+    for (line, text) in [(1, format!("{long}\n")), (2, format!("a\n{long}\n"))] {
+        let found = findings(page(&text));
+        let expected = format!("docs/format/journal.md:{line}: a line of");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(!found[0].refused && found[0].to_string().contains(&expected));
+    }
+    accepted(page(&format!(
+        "{}\n\n    {long}\n\n| {long} |\n",
+        "x ".repeat(60)
+    )));
 }
