@@ -112,9 +112,8 @@ impl Task for Scrub {
                 (verification, before)
             }
             None => {
-                // What readers have verified can only be skipped if the directory is read first.
-                let in_order = !self.read_by_others.has_of(id);
-                (self.pool.begin_verification(id, in_order)?, (0, 0))
+                let verified = self.read_by_others.regions_of(id);
+                (self.pool.begin_verification(id, verified)?, (0, 0))
             }
         };
         let others = &self.read_by_others;

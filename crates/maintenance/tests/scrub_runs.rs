@@ -6,6 +6,7 @@
 mod specimen;
 
 use chunking::Compression;
+use duet::Duet;
 use maintenance::{MaintenanceTask, ScrubFindings, Scrubber, TaskStep};
 use media::Media;
 use sim::{Damage, Image, SimDisk};
@@ -112,6 +113,29 @@ fn sound_containers_are_read_once_in_order_whatever_the_steps() {
         }
         assert_eq!(read_bytes, bytes);
         assert_eq!(disk.counts().reads - before, reads, "steps of {step_bytes}");
+    }
+}
+
+/// A seek to the directory and back costs more than reading a few regions again.
+#[test]
+fn few_regions_that_readers_have_verified_are_read_again_in_order() {
+    let (_disk, pool, _) = pool_of_one(2);
+    let (_, all_bytes) = scrub(&pool, 1 << 20);
+    let duet = Duet::new(duet::Options {
+        items_max: 1 << 16,
+        seed: 1,
+    });
+    pool.tell_of_reads(&duet);
+    let root = pool.snapshots().unwrap()[0].root;
+    for (regions, saves) in [(2, false), (REGIONS * 3 / 4, true)] {
+        let mut scrubber = Scrubber::new(Arc::clone(&pool), Arc::clone(&duet));
+        scrubber.start(None).unwrap();
+        let mut read = vec![0; regions * REGION_BYTES];
+        pool.reader().read_object(&root, 0, &mut read).unwrap();
+        while !matches!(scrubber.step(0, 1 << 20).unwrap(), TaskStep::Finished) {}
+        let last = scrubber.status().last;
+        assert_eq!(last.cached_bytes > 0, saves, "{regions} regions");
+        assert_eq!(last.read_bytes < all_bytes, saves, "{regions} regions");
     }
 }
 

@@ -36,9 +36,9 @@ impl ReadByOthers {
         sectors.is_some_and(|sectors| sectors.contains(&place.sector))
     }
 
-    /// Returns true if readers have verified regions of the container.
-    pub fn has_of(&self, container: ContainerId) -> bool {
-        self.sectors.contains_key(&container)
+    /// Returns how many regions of the container readers have verified.
+    pub fn regions_of(&self, container: ContainerId) -> usize {
+        self.sectors.get(&container).map_or(0, BTreeSet::len)
     }
 
     /// The scrub has completed the container.

@@ -37,6 +37,11 @@ use walk::{Walk, Walked};
 /// Approximate stored size of header, directory and footer, bytes.
 const DESCRIPTION_BYTES: u64 = 3 * HEADER_BYTES as u64;
 
+/// What a disk reads in order while it seeks to a directory and back, bytes.
+const SEEKS_BYTES: u64 = 1 << 20;
+/// Typical stored size of a region, bytes.
+const REGION_BYTES: u64 = 64 << 10;
+
 /// Batches that another thread verifies while the next one is read.
 const BATCHES_BEHIND: usize = 1;
 
@@ -145,10 +150,10 @@ impl Pool {
         Ok(self.inventory_from(id)?.filter(|entry| entry.id == id))
     }
 
-    /// Begins a verification. With `in_order` the container is read from the first byte to the
-    /// last one; otherwise header, directory and footer are read now, and regions that readers have
-    /// verified are skipped later.
-    pub fn begin_verification(&self, id: ContainerId, in_order: bool) -> Result<Verification> {
+    /// Begins a verification. `verified` is the number of its regions that readers have verified.
+    /// If they are few, the container is read from the first byte to the last one. Otherwise
+    /// header, directory and footer are read now, and these regions are skipped later.
+    pub fn begin_verification(&self, id: ContainerId, verified: usize) -> Result<Verification> {
         let mut verification = Verification {
             container: id,
             blob_bytes: 0,
@@ -168,10 +173,11 @@ impl Pool {
         verification.blob_bytes = entry.blob_bytes;
         // Forget earlier findings: the device may have other bytes now.
         self.containers.forget_damage(id);
-        verification.walk = match in_order {
-            true => Walk::new(&self.containers, id),
-            false => None,
-        };
+        let skipped_bytes = (verified as u64).saturating_mul(REGION_BYTES);
+        let is_worth_seeks = skipped_bytes >= SEEKS_BYTES.min(entry.blob_bytes / 2);
+        if verified == 0 || !is_worth_seeks {
+            verification.walk = Walk::new(&self.containers, id);
+        }
         if verification.walk.is_none() {
             self.describe_verified(&mut verification, None)?;
         }
