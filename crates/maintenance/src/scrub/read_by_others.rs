@@ -36,6 +36,11 @@ impl ReadByOthers {
         sectors.is_some_and(|sectors| sectors.contains(&place.sector))
     }
 
+    /// Returns true if a reader has verified a region of the container.
+    pub fn has_any_of(&self, container: ContainerId) -> bool {
+        self.sectors.contains_key(&container)
+    }
+
     /// The scrub has completed the container.
     pub fn forget(&mut self, container: ContainerId) {
         let sectors = self.sectors.remove(&container);
@@ -59,6 +64,7 @@ mod tests {
         }
         others.add(place(7, 1));
         others.add(place(u64::MAX, 1));
+        assert!(others.has_any_of(ContainerId(0)) && !others.has_any_of(ContainerId(u64::MAX)));
         assert!(others.has(place(0, 5)) && !others.has(place(u64::MAX, 1)));
         others.forget(ContainerId(0));
         others.add(place(u64::MAX, 1));
