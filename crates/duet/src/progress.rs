@@ -97,7 +97,8 @@ pub struct Progress {
     pub done: WorkSet,
     /// Failed units.
     pub failed: WorkSet,
-    /// Units before the position that must be done again, or that were in progress.
+    /// Units before the position that must be done again, were left for the end, or were in
+    /// progress.
     pub again: WorkSet,
     /// Totals.
     pub counts: Counts,

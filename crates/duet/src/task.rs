@@ -42,6 +42,12 @@ pub trait Task {
     /// none.
     fn next(&mut self, after: Option<Work>) -> Result<Option<Work>, Self::Error>;
 
+    /// Returns true to leave a unit for the end of the own order, which asks when it comes to the
+    /// unit, and only then. Fast.
+    fn is_last(&mut self, _work: Work) -> bool {
+        false
+    }
+
     /// Gets an item before the queue does. Example scrub: an added page was verified, so its unit
     /// may be done; a written page must be done again.
     fn hear(&mut self, _item: &Item) -> News {

@@ -259,6 +259,34 @@ fn nearly_in_order_means_within_a_window() {
     }
 }
 
+/// Units that are left for the end are done there in order, before and after a restart, and the
+/// rest is contiguous.
+#[test]
+fn what_is_left_for_the_end_comes_last_and_survives_a_restart() {
+    // Units that the first process has come to; the next one has nothing in memory.
+    for (restarts_at, left) in [(3, 0), (100, 15), (OBJECTS as usize - 2, 16)] {
+        let store = Store::new(1 << 20, 300);
+        let (mut driver, mut task) = (fresh(&store), Reader::new(&store));
+        let last: Vec<u64> = (40..50).chain(90..95).chain([OBJECTS - 1]).collect();
+        task.last.extend(&last);
+        while task.order.len() < restarts_at {
+            step(&mut driver, &mut task, 0);
+        }
+        let bytes = driver.progress().encode(1);
+        task.at.clear();
+        task.last.clear();
+        let progress = Progress::decode(&bytes, 1).expect("a progress");
+        drop(driver);
+        let options = DriverOptions::default();
+        let mut driver = self::driver(&store, Mask::ADDED, options, progress);
+        while step(&mut driver, &mut task, 0) != Step::Finished {}
+        assert_eq!(sorted(task.order.clone()), (0..OBJECTS).collect::<Vec<_>>());
+        let (rest, end) = task.order.split_at(OBJECTS as usize - left);
+        assert_eq!(end, &last[..left], "restart after {restarts_at}");
+        assert!(rest.is_sorted(), "{rest:?}");
+    }
+}
+
 #[test]
 fn it_pauses_keeps_its_rate_and_ends_when_told() {
     let store = Store::new(1 << 20, 10);

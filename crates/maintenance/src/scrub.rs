@@ -1,6 +1,15 @@
 //! Scrub: reads and verifies every region of every container. Regions that readers have just
 //! verified are not read again (Duet, SOSP'15). The scrubber calls this.
 //!
+//! ```text
+//! containers in the order of their numbers --> not in memory: read now
+//!                                          \-> in memory: read at the end of the pass, in order
+//! ```
+//!
+//! Bytes in memory prove nothing about the medium, so the pass reads those containers too. It
+//! reads them last: by then their chunks may have left memory, and clients may have read them from
+//! the medium.
+//!
 //! Invariant: a container is done when each of its regions was verified since the pass began, by
 //! the scrub or by a reader, and its metadata by the scrub. Damage is put into quarantine before it
 //! is reported.
@@ -10,7 +19,7 @@ mod scrubber;
 
 pub use scrubber::{ScrubStatus, ScrubTotals, Scrubber, Unread};
 
-use duet::{Events, Item, News, Page, Processed, Space, Task, Work};
+use duet::{Events, Item, News, Page, Present, Processed, Progress, Space, Task, Work, WorkSet};
 use read_by_others::ReadByOthers;
 use std::sync::Arc;
 use store::{Damaged, Pool, RegionPlace, Result, Verification};
@@ -32,22 +41,26 @@ impl ScrubFindings {
     }
 }
 
-/// The task: a unit is a container. Its own order is that of container numbers.
+/// The task: a unit is a container. Its own order is that of container numbers. Whole containers
+/// are left for the end of the pass, so that what is read stays contiguous.
 struct Scrub {
     pool: Arc<Pool>,
     current: Option<Verification>,
     /// The last container that the driver was given.
     reached: Option<ContainerId>,
+    /// Containers that are left for the end of the pass.
+    last: WorkSet,
     read_by_others: ReadByOthers,
     findings: ScrubFindings,
 }
 
 impl Scrub {
-    fn new(pool: Arc<Pool>, reached: Option<ContainerId>) -> Self {
+    fn new(pool: Arc<Pool>, progress: &Progress) -> Self {
         Self {
             pool,
             current: None,
-            reached,
+            reached: progress.position.map(|work| ContainerId(work.object)),
+            last: progress.again.clone(),
             read_by_others: ReadByOthers::default(),
             findings: ScrubFindings::default(),
         }
@@ -57,7 +70,23 @@ impl Scrub {
     fn is_behind(&self, container: ContainerId) -> bool {
         let is_current = |v: &Verification| v.container() == container;
         self.reached.is_some_and(|reached| container <= reached)
+            && !self.last.contains(work_of(container))
             && !self.current.as_ref().is_some_and(is_current)
+    }
+
+    /// Returns true if clients have read a region of the container lately, or in this pass.
+    fn is_in_memory(&self, container: ContainerId) -> bool {
+        let mut is_recent = false;
+        let recent = self.pool.reader().recent_regions();
+        recent.replay_object(Space::Containers, container.0, &mut |_, _| is_recent = true);
+        is_recent || self.read_by_others.regions_of(container) > 0
+    }
+}
+
+fn work_of(container: ContainerId) -> Work {
+    Work {
+        object: container.0,
+        part: 0,
     }
 }
 
@@ -79,10 +108,15 @@ impl Task for Scrub {
         if next.is_some() {
             self.reached = next;
         }
-        Ok(next.map(|id| Work {
-            object: id.0,
-            part: 0,
-        }))
+        Ok(next.map(work_of))
+    }
+
+    fn is_last(&mut self, work: Work) -> bool {
+        let is_last = self.is_in_memory(ContainerId(work.object));
+        if is_last {
+            self.last.insert(work);
+        }
+        is_last
     }
 
     fn hear(&mut self, item: &Item) -> News {
@@ -105,6 +139,7 @@ impl Task for Scrub {
 
     fn process(&mut self, work: Work, budget_bytes: u64) -> Result<Processed> {
         let id = ContainerId(work.object);
+        self.last.remove(work);
         let begun = self.current.take().filter(|v| v.container() == id);
         let (mut verification, before) = match begun {
             Some(verification) => {

@@ -55,7 +55,8 @@ impl Driver {
     }
 
     /// Asks for the next units of the own order until `ahead` has `works` of them. Drops settled
-    /// ones at the front.
+    /// ones at the front. Those that the task wants last are done with the ones in `again`, in
+    /// their order.
     fn look_ahead<T: Task>(&mut self, task: &mut T, works: usize) -> Result<(), T::Error> {
         while let Some(first) = self.ahead.front()
             && self.is_settled(first.work)
@@ -71,6 +72,11 @@ impl Driver {
             };
             self.reached.0 = Some(work);
             if self.is_settled(work) {
+                passed += 1;
+                continue;
+            }
+            if task.is_last(work) {
+                self.again.insert(work);
                 passed += 1;
                 continue;
             }

@@ -57,6 +57,8 @@ pub struct Reader {
     pub at: BTreeMap<u64, u64>,
     pub fails: BTreeSet<u64>,
     pub is_scrub: bool,
+    /// Objects that are left for the end.
+    pub last: BTreeSet<u64>,
 }
 
 impl Reader {
@@ -68,6 +70,7 @@ impl Reader {
             at: BTreeMap::new(),
             fails: BTreeSet::new(),
             is_scrub: false,
+            last: BTreeSet::new(),
         }
     }
 
@@ -99,6 +102,10 @@ impl Task for Reader {
     fn next(&mut self, after: Option<Work>) -> Result<Option<Work>, u64> {
         let object = after.map_or(0, |w| w.object + 1);
         Ok((object < OBJECTS).then_some(Work { object, part: 0 }))
+    }
+
+    fn is_last(&mut self, work: Work) -> bool {
+        self.last.contains(&self.object(work))
     }
 
     fn hear(&mut self, item: &Item) -> News {

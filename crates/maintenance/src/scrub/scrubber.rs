@@ -160,14 +160,13 @@ impl Scrubber {
             .duet
             .register(Space::Containers, Scope::Everything, Mask::ADDED, 0)?;
         let progress = self.progress();
-        let reached = progress.position.map(|work| ContainerId(work.object));
         let options = DriverOptions {
             bytes_per_s,
             ..DriverOptions::default()
         };
         self.run = Some(Run {
+            task: Scrub::new(Arc::clone(&self.pool), &progress),
             driver: Driver::new(session, options, progress),
-            task: Scrub::new(Arc::clone(&self.pool), reached),
         });
         if self.record.phase == TaskPhase::AtRest {
             self.record.pass = Pass {
