@@ -40,4 +40,4 @@ exits 0 q snapshots
 rm -r "$pool"/roots/* "$pool"/mirror/roots/*
 exits 21 q snapshots
 says "do not init here"
-! grep -q "init it again" "$dir/err" || fail "$(cat "$dir/err")"
+! grep -q "run quintet init again" "$dir/err" || fail "$(cat "$dir/err")"
