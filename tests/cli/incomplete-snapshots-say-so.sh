@@ -20,7 +20,7 @@ growing=$!
 exits 3 q backup "$dir/src"
 rm "$dir/grow"
 wait $growing
-says 'log: changed while it was read'
+says 'log changed while it was read'
 says '0 not read'
 says '1 files changed while being read'
 exits 0 q snapshots

@@ -53,7 +53,7 @@ PY
 mkdir "$dir/whole" && cp -p large "$dir/whole/large"
 exits 21 q restore "latest:$dir/src" --target "$dir/whole" --partial
 cmp large "$dir/whole/large" || fail "a part replaced a whole file"
-says "what was there is left"
+says "the existing file is unchanged"
 # Nobody takes it for the whole file: once the pool has it again, it is written.
 exits 21 q repair
 exits 0 q backup "$dir/src"
