@@ -114,13 +114,13 @@ impl DirBlobs {
         let shared = &self.shared;
         let waits = matches!(how, Put::IfAbsent | Put::Restore);
         if self.inline || waits || shared.disk.is_paced() {
-            shared.queue.accept("put", name)?;
+            shared.queue.accept("store", name)?;
             let stored = shared.store(name, &bytes, how, need);
             shared.spare.give(bytes);
             return stored;
         }
         let len = bytes.len() as u64;
-        shared.queue.refuse_poisoned("put", name)?;
+        shared.queue.refuse_poisoned("store", name)?;
         let unnamed = shared.prepare(name, len, need)?;
         if !unnamed.is_claimed {
             shared.queued_bytes.fetch_add(len, Ordering::Relaxed);
@@ -437,5 +437,5 @@ fn named(e: MediaError, unnamed: &str, name: &str) -> MediaError {
 }
 
 fn no_space(name: &str) -> MediaError {
-    MediaError::from_io("put", name, std::io::ErrorKind::StorageFull.into())
+    MediaError::from_io("store", name, std::io::ErrorKind::StorageFull.into())
 }
