@@ -1,5 +1,5 @@
 //! Checks the English of comments: line length, first words, and words that the glossary replaces.
-//! `check` calls this.
+//! `check` calls this; [`super::messages`] asks it for the words.
 //!
 //! Invariant: every crate is checked. Code spans in backticks are not: they quote names.
 
@@ -9,7 +9,7 @@ use super::{Finding, SourceFile, Tree};
 const COLUMNS_MAX: usize = 100;
 
 /// A comment line must not begin with these: such a line has no subject.
-const FIRST_WORDS: &[&str] = &["What", "Who", "Whoever"];
+pub const FIRST_WORDS: &[&str] = &["What", "Who", "Whoever"];
 
 /// Unambiguous words of the second table of `docs/glossary.md`, and the term for each.
 const BANNED: &[(&[&str], &str)] = &[
@@ -64,16 +64,24 @@ fn check_source(source: &SourceFile) -> Vec<Finding> {
                 "a comment line begins with {first:?}: write subject, verb, object"
             ));
         }
-        let prose = without_code(text).to_lowercase();
-        for (words, term) in BANNED {
-            for word in words.iter().filter(|word| contains_word(&prose, word)) {
-                refuse(format!(
-                    "{word:?} in a comment: write {term} (docs/glossary.md)"
-                ));
-            }
+        for (word, term) in banned(text) {
+            refuse(format!(
+                "{word:?} in a comment: write {term} (docs/glossary.md)"
+            ));
         }
     }
     findings
+}
+
+/// Returns the words of `text` that the glossary replaces, and the term for each.
+pub fn banned(text: &str) -> Vec<(&'static str, &'static str)> {
+    let prose = without_code(text).to_lowercase();
+    let words = BANNED
+        .iter()
+        .flat_map(|(words, term)| words.iter().map(move |word| (*word, *term)));
+    words
+        .filter(|(word, _)| contains_word(&prose, word))
+        .collect()
 }
 
 /// Drops code spans. A span that continues on the next line is dropped to the end of this one.
@@ -83,7 +91,7 @@ fn without_code(text: &str) -> String {
 }
 
 /// Returns true if `text` contains `word` as whole words.
-fn contains_word(text: &str, word: &str) -> bool {
+pub fn contains_word(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
         let before = text.get(..at).and_then(|b| b.chars().next_back());
