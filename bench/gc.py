@@ -40,7 +40,7 @@ ALONE = ("kopia", "rustic")
 # Kopia's first run notes what is not needed and rewrites short packs, the second deletes.
 KOPIA_RUNS = 2
 # Quintet says so of what a backup held back.
-STAYS = "are in the trash: later runs delete them"
+STAYS = "in the trash; later runs delete them"
 # Begins so much later than the collection.
 BESIDE_AFTER_S = 0.2
 

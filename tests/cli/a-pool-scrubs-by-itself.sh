@@ -19,9 +19,9 @@ exits 0 q qos set scrub=auto
 wait_until verified
 first=$(began)
 [ -n "$first" ] || fail "$(q scrub status --json)"
-grep -q 'scrub: it is time' "$dir/serve" || fail "$(cat "$dir/serve")"
+grep -q 'scrub: a new pass begins' "$dir/serve" || fail "$(cat "$dir/serve")"
 exits 0 q status
-says 'scrubs: the last was begun by the server itself'
+says 'scrubs: the last was started by the server itself'
 again() { [ "$(began)" != "$first" ]; }
 wait_until again
 stop_server

@@ -57,10 +57,10 @@ exits 0 q forget "${state#disk@}"
 exits 0 q status
 says "2 NBD connections to $state"
 exits 0 q gc -n --trash-period 0
-says "1 purged snapshots that clients have open would keep"
+says "1 purged snapshot that clients have open would keep"
 for round in 1 2 3; do
     exits 0 q gc --trash-period 0
-    says "1 purged snapshots that clients have open keep"
+    says "1 purged snapshot that clients have open keep"
 done
 exits 1 q undelete "${state#disk@}"
 exits 0 q gc --trash-period 0 --json

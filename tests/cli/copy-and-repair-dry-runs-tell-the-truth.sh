@@ -14,7 +14,7 @@ def lines(path):
         if message["message_type"] in ("status", "exit_error"):
             continue
         # Only a dry run leaves them as they are.
-        if "parity restored what was read" in message.get("message", ""):
+        if "parity restored the data that was read" in message.get("message", ""):
             continue
         message["message_type"] = message["message_type"].replace("would_copy", "copied")
         for name in ("dry_run", "total_duration"):
@@ -101,7 +101,7 @@ cp -r "$pool" "$dir/newer"
 cp -r "$other" "$dir/newer-other"
 # For people too: the same numbers.
 exits 0 q copy latest --dry-run
-says 'would be copied\|are there'
+says 'would be copied\|exist there'
 
 # The same keys: what the receiver has is not even read.
 whole_again newer
@@ -146,7 +146,7 @@ whole_again newer
 rot "$pool" 100000
 exits 21 q repair --replica "$dir/newer-other" --dry-run
 says 'would be stored again from'
-says 'would be repaired: every snapshot would be whole'
+says 'would be repaired: every snapshot would be complete'
 
 # With parity: what it restores is counted, and nothing is put back.
 rm -rf "$pool"
@@ -158,10 +158,10 @@ sound
 # What was put back is not to be put back any more.
 rot "$pool" 1000
 exits 20 q repair
-! grep -q 'put them back' "$dir/out" "$dir/err" || fail "$(cat "$dir/err")"
+! grep -q 'to restore them' "$dir/out" "$dir/err" || fail "$(cat "$dir/err")"
 rot "$pool" 1000
 exits 20 q scrub
-! grep -q 'put them back' "$dir/out" "$dir/err" || fail "$(cat "$dir/err")"
+! grep -q 'to restore them' "$dir/out" "$dir/err" || fail "$(cat "$dir/err")"
 
 # A server runs both: the pool is its own.
 start_server

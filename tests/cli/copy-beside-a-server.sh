@@ -38,7 +38,7 @@ cmp "$dir/image" "$dir/there"
 
 # Its status shows a copy; it can be paused.
 exits 1 o copy --pause
-says 'no server holds this pool'
+says 'this pool has no server'
 noise "$dir/image" 32
 nbdcopy "$dir/image" "nbd+unix:///disk?socket=$dir/nbd"
 exits 0 q volume snapshot disk@tuesday
@@ -49,7 +49,7 @@ background copied "$QUINTET" copy --all --limit 4M
 copy=$!
 wait_until status_says "copy.*to $other: under way.*from memory"
 exits 0 q copy --pause
-says '1 copies paused'
+says '1 copy paused'
 wait_until status_says "copy.*paused"
 q status --json | matches '"copies":\[{"to":' || fail "$(q status --json)"
 kill -0 $copy || fail "$(cat "$dir/copied")"

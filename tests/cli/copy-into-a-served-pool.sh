@@ -54,7 +54,7 @@ background copied "$QUINTET" copy --all --limit 2M
 copy=$!
 wait_until status_says 'copy.*under way'
 exits 0 o copy --pause
-says '1 copies paused'
+says '1 copy paused'
 exits 0 o copy --resume
 kill -INT $copy
 code=0
@@ -70,7 +70,7 @@ exits 0 q volume snapshot clash@one
 exits 0 o volume create clash --size 1M
 exits 0 o volume snapshot clash@one
 exits 1 q copy clash@one
-says 'another snapshot of this name'
+says 'another snapshot with this name'
 stop_server
 kill -TERM "$receiver"
 wait "$receiver" || fail "the receiving server failed: $(cat "$dir/received")"

@@ -22,9 +22,9 @@ exits 0 q volume clone disk@latest machine
 exits 0 q volume snapshot machine@monday
 
 exits 1 q copy
-says 'which snapshots'
+says 'no snapshots chosen'
 exits 1 q copy --all --to "$pool"
-says 'is the pool that is to be copied'
+says 'is the source pool'
 exits 10 q copy --all --to "$dir/nothing"
 QUINTET_TO_PASSWORD=wrong exits 12 q copy --all
 exits 0 q copy --all --dry-run
@@ -80,5 +80,5 @@ exits 0 q volume snapshot clash@one
 exits 0 o volume create clash --size 1M
 exits 0 o volume snapshot clash@one
 exits 1 q copy clash@one
-says 'another snapshot of this name'
+says 'another snapshot with this name'
 sound

@@ -46,7 +46,7 @@ exits 0 q defrag status --json
 exits 0 q status
 says 'defrag: copying'
 start_server
-wait_until grep -q 'defrag: goes on with the run of' "$dir/serve"
+wait_until grep -q 'defrag: resumes the run of' "$dir/serve"
 [ "$(field began)" = "$began" ] || fail "another run: $(q defrag status --json)"
 [ "$(field copied_bytes)" -lt "$all" ] || fail "it is over"
 # How long it takes is known while it copies.
@@ -63,7 +63,7 @@ wait_until is_begun
 wait_until copied_more_than $((1 << 20))
 stop_server
 ! wait $waits || fail "$(cat "$dir/waits")"
-grep -q 'the next one goes on' "$dir/waits" || fail "$(cat "$dir/waits")"
+grep -q 'the next server continues the run' "$dir/waits" || fail "$(cat "$dir/waits")"
 before=$(field copied_bytes)
 [ "$before" -gt $((1 << 20)) ] && [ "$before" -lt "$all" ] || fail "$before bytes: $(q defrag status)"
 start_server
@@ -93,14 +93,14 @@ wait $alone 2>/dev/null || true
 began=$(field began)
 # Who asks for the same goes on.
 exits 0 q defrag --whole disk
-says 'goes on with the run of'
+says 'resumes the run of'
 [ "$(field began)" = "$began" ] || fail "another run: $(q defrag status --json)"
 background alone "$QUINTET" defrag --whole --limit 2M disk
 alone=$!
 wait_until is_begun
 kill -INT $alone
 ! wait $alone || fail "$(cat "$dir/alone")"
-grep -q 'it is paused' "$dir/alone" || fail "$(cat "$dir/alone")"
+grep -q 'the run is paused' "$dir/alone" || fail "$(cat "$dir/alone")"
 exits 0 q defrag status
 says paused
 exits 0 q defrag cancel

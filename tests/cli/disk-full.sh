@@ -30,10 +30,10 @@ noise "$dir/src/more" 60
 used_mib=$(df --output=used -BM "$dir/small-disk" | tail -n 1 | tr -dc 0-9)
 mount -o remount,size=$((used_mib + 24))m "$dir/small-disk"
 exits 1 q backup "$dir/src"
-says "gc --trash-period 0 frees at once: what only 1 forgotten snapshots need"
+says "gc --trash-period 0 frees the data of 1 forgotten snapshot at once"
 exits 0 q gc
 exits 1 q backup "$dir/src" --json
-says "gc --trash-period 0 frees at once: what only 1 forgotten snapshots need"
+says "gc --trash-period 0 frees the data of 1 forgotten snapshot at once"
 exits 0 q forget latest
 exits 0 q gc --trash-period 0
 says "deleted from the trash"

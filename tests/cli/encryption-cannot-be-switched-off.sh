@@ -37,7 +37,7 @@ QUINTET_PASSWORD= exits 12 q --json snapshots
 says '"code":12'
 # Who says it gets it.
 exits 0 q --insecure-no-password backup "$dir/src"
-says 'not encrypted any more'
+says 'no longer encrypted'
 back
 # The true pool is refused to who says that it is not encrypted.
 QUINTET_PASSWORD= exits 12 q --insecure-no-password snapshots

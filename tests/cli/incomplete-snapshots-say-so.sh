@@ -20,9 +20,9 @@ growing=$!
 exits 3 q backup "$dir/src"
 rm "$dir/grow"
 wait $growing
-says 'log: changed while it was read'
+says 'log changed while it was read'
 says '0 not read'
-says '1 files changed while being read'
+says '1 file changed while being read'
 exits 0 q snapshots
 says 'incomplete: 1 changed while being read'
 ! grep -q 'not read' "$dir/out" || fail "$(cat "$dir/out")"

@@ -19,7 +19,7 @@ says "newer snapshots may be lost"
 exits 21 q check
 # The one before is not quietly the latest; called by its own name it is what it is.
 exits 21 q restore "latest:$dir/src" --target "$dir/back"
-says "the latest that can be read is ${older:0:8}"
+says "the latest readable one is ${older:0:8}"
 for command in "ls latest" "dump latest $dir/src/file" "find file -s latest" "find file" "diff $older latest"; do
     # shellcheck disable=SC2086
     exits 21 q $command
@@ -40,4 +40,4 @@ exits 0 q snapshots
 rm -r "$pool"/roots/* "$pool"/mirror/roots/*
 exits 21 q snapshots
 says "do not init here"
-! grep -q "init it again" "$dir/err" || fail "$(cat "$dir/err")"
+! grep -q "run quintet init again" "$dir/err" || fail "$(cat "$dir/err")"

@@ -28,7 +28,7 @@ says 'state: DAMAGED'
 says 'found: volume two has lost writes: bytes 65536 to 131072'
 says 'acknowledge-lost-writes'
 exits 0 q repair --acknowledge-lost-writes
-says 'acknowledged: 1 ranges'
+says 'acknowledged lost writes: 1 range'
 q status >"$dir/out" 2>&1 || true
 ! grep -q 'lost writes' "$dir/out" || fail "told again: $(cat "$dir/out")"
 exits 0 q volume snapshot two@after

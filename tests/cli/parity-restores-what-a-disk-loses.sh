@@ -38,13 +38,13 @@ for how in zero garbage header footer run tail; do
     case $how in zero | run) says 'parity restored' ;; esac
     diff -r "$dir/src" "$dir/back" || fail "$how: not what was stored"
     exits 21 q check --read-data
-    says 'parity restores'
-    says '0 files or images affected'
+    says 'parity can restore'
+    says 'affected files and images: 0'
     case $how in
     zero | header | run) exits 20 q scrub ;;
     *) exits 20 q repair ;;
     esac
-    says 'every snapshot is whole'
+    says 'every snapshot is complete'
     exits 0 q check --read-data
     # Between regions lies nothing, and nobody looks there.
     exits 0 q scrub

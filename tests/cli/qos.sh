@@ -9,7 +9,7 @@ noise "$dir/image" 16
 new_pool
 exits 0 q import "$dir/image" disk
 exits 1 q qos show
-says 'no server holds this pool'
+says 'this pool has no server'
 # Where there is no pool, that is what is said.
 for words in 'qos show' 'scrub start' 'defrag start' 'copy --pause'; do
     # shellcheck disable=SC2086

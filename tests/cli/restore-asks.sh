@@ -34,7 +34,7 @@ there
 exits 1 python3 "$dir/terminal.py" n "$QUINTET" restore "latest:$dir/src" --target "$dir/t" --delete
 says "replace $dir/t/file"
 says "remove $dir/t/extra"
-says "Replace 1 and remove 1 names in $dir/t?"
+says "Replace 1 name and remove 1 name in $dir/t?"
 [ "$(cat "$dir/t/file")" = old ] && [ -e "$dir/t/extra" ] && [ ! -e "$dir/t/other" ] || fail "no is no"
 exits 1 python3 "$dir/terminal.py" "" "$QUINTET" restore "latest:$dir/src" --target "$dir/t"
 [ "$(cat "$dir/t/file")" = old ] || fail "an empty answer is no"
@@ -51,4 +51,4 @@ exits 0 python3 "$dir/terminal.py" n "$QUINTET" restore "latest:$dir/src" --targ
 ! grep -q 'y/N' "$dir/out" || fail "asked about nothing"
 there
 exits 0 q restore "latest:$dir/src" --target "$dir/t"
-says "1 of them replaced what was there"
+says "1 of them replaced existing files"

@@ -20,7 +20,7 @@ there=$(find "$dir/plain" -type f | wc -l)
 [ "$(number files_damaged)" -eq $((21 - there)) ] || fail "$(cat "$dir/out")"
 [ ! -e "$dir/plain/large" ] || fail "a damaged file is there without --partial"
 exits 21 q restore "latest:$dir/src" --target "$dir/plain2"
-says "NOT restored: damaged"
+says "NOT restored: they are damaged"
 says "^restored $there files"
 exits 21 q restore "latest:$dir/src" --target "$dir/left" --partial --json
 python3 - "$dir" <<'PY' || fail "what is left is wrong"
@@ -53,7 +53,7 @@ PY
 mkdir "$dir/whole" && cp -p large "$dir/whole/large"
 exits 21 q restore "latest:$dir/src" --target "$dir/whole" --partial
 cmp large "$dir/whole/large" || fail "a part replaced a whole file"
-says "what was there is left"
+says "the existing file is unchanged"
 # Nobody takes it for the whole file: once the pool has it again, it is written.
 exits 21 q repair
 exits 0 q backup "$dir/src"

@@ -64,7 +64,7 @@ exits 21 q scrub
 says 'STILL DAMAGED'
 exits 20 q repair --replica "$other"
 says 'stored again from'
-says 'every snapshot is whole'
+says 'every snapshot is complete'
 all_is_there
 
 # Every container of data is gone.
@@ -96,7 +96,7 @@ cp -r "$other" "$dir/damaged"
 find "$dir/damaged/containers" -type f -size +1M | xargs truncate -s 500K
 rot 1000000
 exits 21 q scrub --replica "$dir/damaged"
-says 'not to be had'
+says 'does not have either'
 exits 20 q repair --replica "$other"
 all_is_there
 exits 0 q init -r "$dir/empty"

@@ -17,7 +17,7 @@ done
 exits 0 q key recovery "$dir/recovery"
 chmod 644 "$dir/recovery"
 QUINTET_PASSWORD= exits 0 q --key-file "$dir/recovery" snapshots
-says 'others can read'
+says 'other users can read'
 
 # Another process of the same user, without privileges, may neither trace it nor read its memory.
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then

@@ -35,7 +35,7 @@ exits 0 q export disk "$dir/image.out"
 cmp "$dir/image" "$dir/image.out"
 # What goes wrong goes wrong in the same way.
 exits 1 q backup nothing-of-the-kind
-says 'none of the paths is there'
+says 'none of the paths exists'
 exits 1 q forget 0123456789abcdef
 exits 1 q import ../image disk@x
 exits 0 q forget --keep-last 1 --group-by host

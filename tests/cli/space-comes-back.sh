@@ -19,7 +19,7 @@ exits 0 q gc
 exits 0 q stats
 grep -q "only for undelete" "$dir/out" || fail "$(cat "$dir/out")"
 exits 0 q undelete
-grep -q "1 snapshots in the trash" "$dir/out" || fail "$(cat "$dir/out")"
+grep -q "1 snapshot in the trash" "$dir/out" || fail "$(cat "$dir/out")"
 exits 0 q undelete "$first"
 [ "$(snapshots)" -eq 2 ] || fail "undelete"
 exits 0 q restore "$first" --target "$dir/back"

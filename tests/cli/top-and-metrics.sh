@@ -8,7 +8,7 @@ exits 0 q import "$dir/image" disk
 exits 0 q volume clone disk one
 exits 0 q volume clone disk two
 exits 1 q top --count 1
-says 'no server holds this pool'
+says 'this pool has no server'
 exits 10 env QUINTET_REPOSITORY="$dir/nothing" "$QUINTET" top --count 1
 start_server --nbd-socket "$dir/nbd" --metrics 127.0.0.1:0
 url=$(sed -n 's/^metrics at //p' "$dir/serve")

@@ -42,10 +42,10 @@ exits 0 q volume snapshot web@a
 for command in 'rollback web@a' 'resize web 512K --shrink' 'delete web'; do
     # shellcheck disable=SC2086
     exits 1 q volume $command
-    says 'connections use web'
+    says 'web is in use by'
     # shellcheck disable=SC2086
     exits 0 q volume $command --dry-run
-    says '1 connections use it'
+    says 'in use by 1 connection'
 done
 exits 0 q volume resize web 2M
 says 'when they connect again'
@@ -53,7 +53,7 @@ echo >&6
 wait_until grep -q wrote "$dir/client"
 [ "$(nbdinfo --size "nbd+unix:///web?socket=$dir/nbd")" = 2097152 ] || fail "new clients do not see the new size"
 exits 0 q volume rollback web@a --force
-says 'disconnected 1 clients'
+says 'disconnected 1 client'
 echo >&6
 wait_until grep -q gone "$dir/client"
 exec 6>&-

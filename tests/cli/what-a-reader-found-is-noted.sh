@@ -53,4 +53,4 @@ chmod 0755 "$dir"
 chmod -R a+rX "$pool"
 cp "$QUINTET" "$dir/quintet" && chmod 0755 "$dir/quintet"
 exits 21 setpriv --reuid 65534 --regid 65534 --clear-groups "$dir/quintet" check --read-data
-says 'cannot be noted in the pool'
+says 'cannot record the damage in the pool'

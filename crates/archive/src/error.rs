@@ -39,8 +39,14 @@ mod tests {
         let path = || PathError::new("read", "/x", io::Error::other("why"));
         let full = || StoreError::from(MediaError::plain(MediaErrorKind::NoSpace, "put", "c1"));
         for (error, words) in [
-            (ArchiveError::Source(path()), "/x: read: why".to_owned()),
-            (ArchiveError::Target(path()), "/x: read: why".to_owned()),
+            (
+                ArchiveError::Source(path()),
+                "cannot read /x: why".to_owned(),
+            ),
+            (
+                ArchiveError::Target(path()),
+                "cannot read /x: why".to_owned(),
+            ),
             (full().into(), full().to_string()),
         ] {
             assert_eq!(error.to_string(), words);

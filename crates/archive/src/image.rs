@@ -139,7 +139,7 @@ pub fn import_image(
         observer,
     )?;
     if len != expected {
-        let why = io::Error::other(format!("{len} bytes read, {expected} expected"));
+        let why = io::Error::other(format!("only {len} of {expected} bytes could be read"));
         return Err(ArchiveError::Source(PathError::new("read", path, why)));
     }
     Ok(root)
@@ -179,6 +179,7 @@ fn ingest_object(
     })?;
     let len = read.map_err(ArchiveError::Source)?;
     let root = result.lock().take();
-    let root = root.ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "unfinished object"))?;
+    let root =
+        root.ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "the image is incomplete"))?;
     Ok((root, len))
 }

@@ -77,23 +77,27 @@ impl fmt::Display for Warning<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(error) => error.fmt(f),
-            Self::Changed(path) => write!(f, "{}: changed while it was read", path.display()),
+            Self::Changed(path) => write!(f, "{} changed while it was read", path.display()),
             Self::Damaged {
                 path,
                 outcome,
                 error,
-            } => write!(f, "{}: damaged, {outcome}: {error}", path.display()),
+            } => write!(
+                f,
+                "{} is damaged in the pool ({outcome}): {error}",
+                path.display()
+            ),
             Self::Partial { path, lost } => write!(
                 f,
-                "{}: restored in part: {} bytes are damaged and zero: {}",
+                "{} is restored in part; {} are damaged and read as zeroes: {}",
                 path.display(),
-                lost.bytes(),
+                units::count(lost.bytes(), "byte"),
                 lost.text(),
             ),
-            Self::OwnersNotSet { entries } => write!(
-                f,
-                "owners of {entries} entries not set: not running as root"
-            ),
+            Self::OwnersNotSet { entries } => {
+                let entries = units::count(*entries, "entry");
+                write!(f, "cannot set the owners of {entries}: not running as root")
+            }
         }
     }
 }

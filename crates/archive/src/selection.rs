@@ -42,7 +42,10 @@ impl Marker {
             Ok(name) if !name.is_empty() && !name.to_bytes().contains(&b'/') => {
                 Ok(Self { name, header })
             }
-            _ => Err(PatternError::new(text, "a marker file needs a plain name")),
+            _ => Err(PatternError::new(
+                text,
+                "the name of a marker file contains no /",
+            )),
         }
     }
 

@@ -206,7 +206,10 @@ fn a_tree_comes_back_and_the_watcher_hears_of_it() {
     assert_eq!(fs::read(&restored).unwrap(), fs::read(&inside).unwrap());
     fs::write(&restored, vec![0; 100_000]).unwrap();
     assert_eq!(verify(&world.pool, root, &target, &watcher), 1);
-    let differs = format!("{}: verify: differs from the snapshot", restored.display());
+    let differs = format!(
+        "cannot verify {}: it differs from the snapshot",
+        restored.display()
+    );
     assert_eq!(watcher.warnings(), [differs]);
 }
 

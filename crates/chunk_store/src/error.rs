@@ -9,13 +9,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreErrorKind {
     /// There is no pool here.
-    #[error("no pool")]
+    #[error("there is no pool here; create one with quintet init")]
     NoPool,
     /// There is a pool already.
-    #[error("a pool exists already")]
+    #[error("a pool exists here")]
     PoolExists,
     /// Another live process writes to the pool.
-    #[error("the pool is being written by another process")]
+    #[error("another process writes to the pool; wait for it, or stop it")]
     Locked,
     /// No key slot opens with this secret.
     #[error("wrong password or key")]
@@ -30,10 +30,10 @@ pub enum StoreErrorKind {
     #[error("not found")]
     NotFound,
     /// The journal has no space until a checkpoint trims it.
-    #[error("the journal is full")]
+    #[error("the journal is full; a checkpoint frees it")]
     JournalFull,
     /// The name is taken.
-    #[error("exists already")]
+    #[error("exists")]
     Exists,
     /// The request makes no sense (`message` has the facts).
     #[error("invalid")]
@@ -48,7 +48,7 @@ pub enum StoreErrorKind {
 
 /// An error with its facts in fields.
 #[derive(Debug, thiserror::Error)]
-#[error("{kind}{}", details(.message, .source.as_ref()))]
+#[error("{}", text(*kind, message, source.as_ref()))]
 pub struct StoreError {
     /// Selects what the caller does.
     pub kind: StoreErrorKind,
@@ -113,16 +113,59 @@ impl From<MediaError> for StoreError {
     }
 }
 
-/// Formats the text after the kind, if there is any.
-fn details(message: &str, source: Option<&MediaError>) -> String {
-    let mut details = String::new();
-    if !message.is_empty() {
-        details.push_str(": ");
-        details.push_str(message);
+/// Joins what the parts say, each fact once.
+fn text(kind: StoreErrorKind, message: &str, source: Option<&MediaError>) -> String {
+    let kind_text = kind.to_string();
+    let says_all = match kind {
+        StoreErrorKind::Invalid
+        | StoreErrorKind::NotFound
+        | StoreErrorKind::NoPool
+        | StoreErrorKind::Media(_) => true,
+        StoreErrorKind::PoolExists
+        | StoreErrorKind::Locked
+        | StoreErrorKind::WrongKey
+        | StoreErrorKind::Unsupported
+        | StoreErrorKind::Corruption
+        | StoreErrorKind::JournalFull
+        | StoreErrorKind::Exists
+        | StoreErrorKind::Interrupted => false,
+    };
+    let source = source.map(MediaError::to_string);
+    let details: Vec<&str> = [Some(message), source.as_deref()]
+        .into_iter()
+        .flatten()
+        .filter(|detail| !detail.is_empty())
+        .collect();
+    match (kind, details.join(": ")) {
+        (_, details) if details.is_empty() => kind_text,
+        (StoreErrorKind::Exists, details) => format!("{details} {kind_text}"),
+        (_, details) if says_all => details,
+        (_, details) => format!("{kind_text}: {details}"),
     }
-    if let Some(source) = source {
-        details.push_str(": ");
-        details.push_str(&source.to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fact_is_said_once() {
+        let error = |kind, message: &str| StoreError::new(kind, message).to_string();
+        assert_eq!(
+            error(StoreErrorKind::Invalid, "no such size"),
+            "no such size"
+        );
+        assert_eq!(
+            error(StoreErrorKind::Exists, "volume \"a\""),
+            "volume \"a\" exists"
+        );
+        assert_eq!(
+            error(StoreErrorKind::Corruption, "chunk"),
+            "corruption: chunk"
+        );
+        assert_eq!(error(StoreErrorKind::Corruption, ""), "corruption");
+        let full = MediaError::plain(MediaErrorKind::NoSpace, "write", "POOL/c1");
+        let full = StoreError::from(full).to_string();
+        assert_eq!(full, "cannot write POOL/c1: no space left");
     }
-    details
 }

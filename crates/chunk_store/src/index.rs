@@ -282,7 +282,10 @@ impl FingerprintIndex {
         }
         let merged = match &mut locked_writer.standing {
             Some(standing) => self.merge(standing, None),
-            None => Err(StoreError::new(StoreErrorKind::Invalid, "no index file")),
+            None => Err(StoreError::new(
+                StoreErrorKind::Invalid,
+                "the pool has no index file",
+            )),
         };
         if let Err(e) = merged {
             self.meters.rest(&e);

@@ -91,7 +91,7 @@ fn read_twice<T>(
             Ok(bytes) => match decode(&bytes) {
                 Ok((value, damaged)) => {
                     if damaged {
-                        notes.push(format!("{copy}: one of its two copies is damaged"));
+                        notes.push(format!("{copy}: one of two copies is damaged"));
                     }
                     best.get_or_insert(value);
                 }
@@ -160,12 +160,12 @@ pub fn read_config(blobs: &dyn Blobs, notes: &mut Notes) -> Result<Config> {
         Some(config) => Ok(config),
         None if is_empty(blobs)? => Err(StoreError::new(
             StoreErrorKind::NoPool,
-            "nothing here looks like one",
+            "there is no pool here; create one with quintet init",
         )),
         None => Err(StoreError::corruption(
             CONFIG,
             CONFIG,
-            "missing under both names",
+            "both copies are missing",
         )),
     }
 }

@@ -34,7 +34,7 @@ pub enum Packed {
 
 /// The compressed bytes are damaged, or exceed the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("compressed bytes are damaged")]
+#[error("the compressed bytes are damaged")]
 pub struct CompressError;
 
 /// Compresses regions, one after another.

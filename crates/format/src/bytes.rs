@@ -8,13 +8,13 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The bytes are shorter than the layout.
-    #[error("truncated")]
+    #[error("it is truncated")]
     Truncated,
     /// The object is of another kind.
-    #[error("not an object of this kind")]
+    #[error("it is not an object of this kind")]
     BadMagic,
     /// The checksum does not match the bytes.
-    #[error("checksum: expected {expected:016x}, found {found:016x}")]
+    #[error("its checksum differs: expected {expected:016x}, found {found:016x}")]
     BadChecksum {
         /// Checksum that the object contains.
         expected: u64,
@@ -22,13 +22,13 @@ pub enum Fault {
         found: u64,
     },
     /// This program does not know the version.
-    #[error("version {0} is not known to this program")]
+    #[error("this program does not know version {0}")]
     Version(u16),
     /// This program does not know an incompatible feature.
-    #[error("features {0:#x} are not known to this program")]
+    #[error("this program does not know features {0:#x}")]
     Features(u64),
     /// The object belongs to another place (pool, number or slot).
-    #[error("belongs to another place")]
+    #[error("it belongs to another place")]
     Misplaced,
     /// A field has a value that no writer writes.
     #[error("invalid {0}")]

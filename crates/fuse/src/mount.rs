@@ -31,16 +31,16 @@ pub struct MountOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// `/dev/fuse` cannot be opened.
-    #[error("/dev/fuse: {0} (is the kernel module fuse loaded?)")]
+    #[error("cannot open /dev/fuse: {}; load the kernel module fuse (modprobe fuse)", units::reason(&(*.0).into()))]
     Device(Errno),
     /// mount(2) or umount(2) refused.
     #[error("{0}")]
     Refused(Errno),
     /// Files are in use.
-    #[error("files are in use")]
+    #[error("files of the mount are in use")]
     Busy,
     /// `fusermount3` does not exist or cannot be run.
-    #[error("fusermount3: {0} (needed unless root; install fuse3)")]
+    #[error("cannot run fusermount3: {}; install fuse3, or mount as root", units::reason(.0))]
     NoFusermount(io::Error),
     /// `fusermount3` refused with this message.
     #[error("fusermount3: {0}")]

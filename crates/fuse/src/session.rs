@@ -43,16 +43,16 @@ impl Default for SessionOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The kernel's FUSE is of Linux 3.14 or older.
-    #[error("the kernel's FUSE is too old")]
+    #[error("the FUSE of this kernel is too old")]
     KernelTooOld,
     /// The kernel did not speak the protocol.
-    #[error("the kernel did not begin the session as it should")]
+    #[error("the kernel did not start the FUSE session correctly")]
     Protocol,
     /// The device failed.
-    #[error("/dev/fuse: {0}")]
+    #[error("cannot use /dev/fuse: {}", units::reason(&(*.0).into()))]
     Device(Errno),
     /// No thread could be started.
-    #[error("cannot start threads: {0}")]
+    #[error("cannot start threads: {}", units::reason(.0))]
     Threads(io::Error),
 }
 

@@ -59,13 +59,13 @@ pub enum EbpfError {
     #[error("the kernel has no BTF (/sys/kernel/btf/vmlinux): {0}")]
     NoBtf(String),
     /// The process lacks a privilege.
-    #[error("eBPF is not permitted: it needs root, or CAP_BPF and CAP_PERFMON")]
+    #[error("eBPF is not permitted; run as root, or with CAP_BPF and CAP_PERFMON")]
     NotPermitted,
     /// The kernel refused maps or programs.
     #[error("the kernel refuses eBPF: {0}")]
     Refused(String),
     /// A program could not be attached.
-    #[error("the tracepoint {tracepoint} cannot be used: {why}")]
+    #[error("cannot use the tracepoint {tracepoint}: {why}")]
     Tracepoint {
         /// Which one.
         tracepoint: &'static str,
@@ -73,7 +73,7 @@ pub enum EbpfError {
         why: String,
     },
     /// A system call on a map failed.
-    #[error("the maps of page events: {0}")]
+    #[error("cannot use the maps of page events: {0}")]
     Maps(#[from] io::Error),
 }
 

@@ -56,7 +56,7 @@ impl Watch {
 
     /// The same, without eBPF.
     pub fn start_polling(top: &Path, duet: Arc<Duet>) -> io::Result<Self> {
-        let ebpf = Err("polling was asked for".to_owned());
+        let ebpf = Err("--poll was given".to_owned());
         Ok(Self::with(top, Mount::of(top)?, ebpf, duet))
     }
 
@@ -204,9 +204,7 @@ fn by_events(mount: &Mount, chunks_max: u32) -> Result<Ebpf, String> {
         kind @ ("ext4" | "xfs" | "btrfs") => kind,
         _ if mount.is_fuse() => "fuse",
         other => {
-            return Err(format!(
-                "page events of {other} are not known to be complete"
-            ));
+            return Err(format!("page events of {other} may be incomplete"));
         }
     };
     Ebpf::watch(mount.device, kind, chunks_max).map_err(|e| e.to_string())

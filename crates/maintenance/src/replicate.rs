@@ -55,7 +55,7 @@ impl CopyError {
 impl std::fmt::Display for CopyError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Source(_) => "the pool that is copied",
+            Self::Source(_) => "the source pool",
             Self::Receiver(_) => "the receiving pool",
         })
     }

@@ -114,13 +114,13 @@ impl DirBlobs {
         let shared = &self.shared;
         let waits = matches!(how, Put::IfAbsent | Put::Restore);
         if self.inline || waits || shared.disk.is_paced() {
-            shared.queue.accept("put", name)?;
+            shared.queue.accept("store", name)?;
             let stored = shared.store(name, &bytes, how, need);
             shared.spare.give(bytes);
             return stored;
         }
         let len = bytes.len() as u64;
-        shared.queue.refuse_poisoned("put", name)?;
+        shared.queue.refuse_poisoned("store", name)?;
         let unnamed = shared.prepare(name, len, need)?;
         if !unnamed.is_claimed {
             shared.queued_bytes.fetch_add(len, Ordering::Relaxed);
@@ -201,7 +201,7 @@ impl Shared {
             }
             Err(e) => {
                 let _ = self.disk.remove(&unnamed.name);
-                Err(named(e, name))
+                Err(named(e, &unnamed.name, name))
             }
         }
     }
@@ -248,7 +248,7 @@ impl Shared {
                 (Put::Restore, synced) => synced,
                 (_, synced) => self.synced(synced),
             })
-            .map_err(|e| named(e, name))
+            .map_err(|e| named(e, &unnamed, name))
             .and_then(|()| match how {
                 Put::Replace | Put::Restore => self.disk.rename(&unnamed, name),
                 Put::New | Put::IfAbsent => self.disk.rename_new(&unnamed, name),
@@ -428,13 +428,14 @@ fn parent(name: &str) -> &str {
 }
 
 /// Names the blob in an error. Users do not know its temporary file.
-fn named(e: MediaError, name: &str) -> MediaError {
-    MediaError {
-        name: name.to_owned(),
-        ..e
-    }
+fn named(e: MediaError, unnamed: &str, name: &str) -> MediaError {
+    let name = match e.name.strip_suffix(unnamed) {
+        Some(above) => format!("{above}{name}"),
+        None => name.to_owned(),
+    };
+    MediaError { name, ..e }
 }
 
 fn no_space(name: &str) -> MediaError {
-    MediaError::from_io("put", name, std::io::ErrorKind::StorageFull.into())
+    MediaError::from_io("store", name, std::io::ErrorKind::StorageFull.into())
 }

@@ -18,7 +18,7 @@ pub enum MediaErrorKind {
     #[error("no space left")]
     NoSpace,
     /// The location cannot be written (read-only file system, permissions).
-    #[error("cannot be written")]
+    #[error("writing is not permitted")]
     ReadOnly,
     /// Another live process holds the lock.
     #[error("locked by another process")]
@@ -107,13 +107,16 @@ struct Refusal(String);
 impl fmt::Display for MediaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(refusal) = self.refusal() {
-            return write!(f, "{} {}: refused: {refusal}", self.operation, self.name);
+            return write!(f, "refused to {} {}: {refusal}", self.operation, self.name);
         }
-        write!(f, "{} {}: {}", self.operation, self.name, self.kind)?;
-        if let Some(source) = &self.source {
-            write!(f, " ({source})")?;
+        write!(f, "cannot {} {}: ", self.operation, self.name)?;
+        match (&self.source, self.kind) {
+            (None, kind) => write!(f, "{kind}"),
+            (Some(source), MediaErrorKind::Poisoned) => {
+                write!(f, "{} ({})", self.kind, units::reason(source))
+            }
+            (Some(source), _) => f.write_str(&units::reason(source)),
         }
-        Ok(())
     }
 }
 

@@ -65,14 +65,33 @@ impl LocalDisk {
     pub fn top(&self) -> &Path {
         self.below.path()
     }
+
+    /// Names the whole path in an error.
+    fn io<T>(
+        &self,
+        operation: &'static str,
+        path: &str,
+        r: std::io::Result<T>,
+    ) -> Result<T, MediaError> {
+        self.below.io(operation, path, r)
+    }
+
+    fn sys<T>(
+        &self,
+        operation: &'static str,
+        path: &str,
+        r: rustix::io::Result<T>,
+    ) -> Result<T, MediaError> {
+        self.io(operation, path, r.map_err(Into::into))
+    }
+
+    fn shared(&self, file: File, path: &str) -> Arc<dyn DiskFile> {
+        LocalFile::shared(file, self.below.shown(path))
+    }
 }
 
 fn io<T>(operation: &'static str, name: &str, r: std::io::Result<T>) -> Result<T, MediaError> {
     r.map_err(|e| MediaError::from_io(operation, name, e))
-}
-
-fn sys<T>(operation: &'static str, name: &str, r: rustix::io::Result<T>) -> Result<T, MediaError> {
-    io(operation, name, r.map_err(Into::into))
 }
 
 impl Disk for LocalDisk {
@@ -84,29 +103,29 @@ impl Disk for LocalDisk {
         let file = self.below.file("open", path, Access::Write, more)?;
         // Do not truncate in the open call itself: it does not know yet what it has opened.
         if create {
-            io("truncate", path, file.set_len(0))?;
+            self.io("truncate", path, file.set_len(0))?;
         }
-        Ok(LocalFile::shared(file, path))
+        Ok(self.shared(file, path))
     }
 
     fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
         let more = OFlags::CREATE | OFlags::EXCL;
         let file = self.below.file("open", path, Access::Write, more)?;
-        Ok(LocalFile::shared(file, path))
+        Ok(self.shared(file, path))
     }
 
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
         let file = self
             .below
             .file("open", path, Access::Read, OFlags::empty())?;
-        Ok(LocalFile::shared(file, path))
+        Ok(self.shared(file, path))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
         let source = self.below.named("rename", from)?;
         let target = self.below.named("rename", to)?;
         let (old, new) = (source.directory(), target.directory());
-        sys(
+        self.sys(
             "rename",
             to,
             rustix::fs::renameat(old, source.name, new, target.name),
@@ -124,27 +143,27 @@ impl Disk for LocalDisk {
                 // This acts on the link itself, if somebody has put one there.
                 let flags = AtFlags::empty();
                 let linked = rustix::fs::linkat(old, source.name, new, target.name, flags);
-                sys("link", to, linked)?;
+                self.sys("link", to, linked)?;
                 // The new name exists, so reporting an error would deny a put that took place. The
                 // old name is swept later, as after a crash here.
                 let _ = rustix::fs::unlinkat(old, source.name, flags);
                 Ok(())
             }
-            renamed => sys("rename", to, renamed),
+            renamed => self.sys("rename", to, renamed),
         }
     }
 
     fn remove(&self, path: &str) -> Result<(), MediaError> {
         let named = self.below.named("remove", path)?;
         let removed = rustix::fs::unlinkat(named.directory(), named.name, AtFlags::empty());
-        sys("remove", path, removed)
+        self.sys("remove", path, removed)
     }
 
     fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
         let handle = self.below.directory("list", dir, OFlags::RDONLY)?;
         let mut entries = Vec::new();
-        for entry in sys("list", dir, rustix::fs::Dir::read_from(&handle))? {
-            let entry = sys("list", dir, entry)?;
+        for entry in self.sys("list", dir, rustix::fs::Dir::read_from(&handle))? {
+            let entry = self.sys("list", dir, entry)?;
             // Our own names are ASCII. Others are not ours and are left alone.
             let Ok(name) = entry.file_name().to_str() else {
                 continue;
@@ -158,7 +177,7 @@ impl Disk for LocalDisk {
                     let flags = AtFlags::SYMLINK_NOFOLLOW;
                     match rustix::fs::statat(&handle, name, flags) {
                         Err(Errno::NOENT) => continue,
-                        found => FileType::from_raw_mode(sys("list", dir, found)?.st_mode),
+                        found => FileType::from_raw_mode(self.sys("list", dir, found)?.st_mode),
                     }
                 }
                 known => known,
@@ -175,13 +194,13 @@ impl Disk for LocalDisk {
         match rustix::fs::mkdirat(named.directory(), named.name, Mode::RWXU) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
-            Err(e) => Err(MediaError::from_io("create", dir, e.into())),
+            Err(e) => self.sys("create", dir, Err(e)),
         }
     }
 
     fn sync_dir(&self, dir: &str, _point: Barrier) -> Result<(), MediaError> {
         let handle = self.below.directory("sync", dir, OFlags::RDONLY)?;
-        sys("sync", dir, rustix::fs::fsync(&handle))
+        self.sys("sync", dir, rustix::fs::fsync(&handle))
     }
 
     fn room(&self) -> Option<Room> {
@@ -202,9 +221,10 @@ impl Disk for LocalDisk {
         match file.try_lock() {
             Ok(()) => Ok(Box::new(file)),
             Err(fs::TryLockError::WouldBlock) => {
-                Err(MediaError::plain(MediaErrorKind::Locked, "lock", path))
+                let shown = self.below.shown(path);
+                Err(MediaError::plain(MediaErrorKind::Locked, "lock", &shown))
             }
-            Err(fs::TryLockError::Error(e)) => Err(MediaError::from_io("lock", path, e)),
+            Err(fs::TryLockError::Error(e)) => self.io("lock", path, Err(e)),
         }
     }
 }
@@ -221,8 +241,7 @@ struct LocalFile {
 }
 
 impl LocalFile {
-    fn shared(file: File, name: &str) -> Arc<dyn DiskFile> {
-        let name = name.to_owned();
+    fn shared(file: File, name: String) -> Arc<dyn DiskFile> {
         Arc::new(Self {
             file,
             name,
@@ -362,7 +381,7 @@ impl DiskFile for LocalFile {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(false),
             done => {
                 let done = done.map_err(std::io::Error::from);
-                io("claim room", &self.name, done).map(|()| true)
+                io("allocate", &self.name, done).map(|()| true)
             }
         }
     }

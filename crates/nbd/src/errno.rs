@@ -30,12 +30,12 @@ pub(crate) fn errno(command: Command, kind: VolumeErrorKind) -> Errno {
 /// Returns the text of a structured error. It contains nothing that a client should not see.
 pub(crate) fn words(errno: Errno) -> &'static str {
     match errno {
-        Errno::NotPermitted => "export is read-only",
+        Errno::NotPermitted => "the export is read-only",
         Errno::Io => "input/output error",
-        Errno::Invalid => "malformed request or out of range",
-        Errno::NoSpace => "no space or past the end",
-        Errno::Overflow => "request too large",
+        Errno::Invalid => "the request is malformed or out of range",
+        Errno::NoSpace => "no space is left, or the request reaches past the end",
+        Errno::Overflow => "the request is too large",
         Errno::NotSupported => "not supported",
-        Errno::Shutdown => "server is going down",
+        Errno::Shutdown => "the server is stopping",
     }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The address is reachable from other machines, and this server has no TLS.
-    #[error("refusing to serve NBD without TLS on {0}: use a unix socket or a loopback address")]
+    #[error("cannot serve NBD on {0}: there is no TLS; use a unix socket or a loopback address")]
     NotLoopback(SocketAddr),
     /// Another running server uses this socket.
     #[error("another server listens on {}", .0.display())]
@@ -19,7 +19,7 @@ pub enum ServerError {
     #[error("{} exists and is not a socket", .0.display())]
     NotASocket(PathBuf),
     /// The system refused an operation.
-    #[error("cannot {doing}: {source}")]
+    #[error("cannot {doing}: {}", units::reason(source))]
     Io {
         /// The operation.
         doing: &'static str,

@@ -103,7 +103,7 @@ impl<'a> Negotiation<'a> {
     pub(crate) fn option(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Step {
         let mut reply = Reply { out, option };
         let Some(kind) = OptionKind::from_number(option) else {
-            return reply.refuse(ReplyKind::ErrUnsupported, "option is not known");
+            return reply.refuse(ReplyKind::ErrUnsupported, "unknown option");
         };
         match kind {
             OptionKind::ExportName => self.export_name(data, reply.out),
@@ -203,10 +203,10 @@ impl<'a> Negotiation<'a> {
 
     fn describe(&mut self, data: &[u8], go: bool, reply: &mut Reply<'_>) -> Step {
         let Some(request) = decode_info(data) else {
-            return reply.invalid("malformed request for information");
+            return reply.invalid("the request for information is malformed");
         };
         let Some((name, volume)) = self.open(request.name) else {
-            return reply.refuse(ReplyKind::ErrUnknown, "no such export");
+            return reply.refuse(ReplyKind::ErrUnknown, "there is no such export");
         };
         let about = volume.info();
         let flags = transmission_flags(&about, self.style).to_be_bytes();

@@ -123,7 +123,7 @@ impl Server {
 
     /// Starts to accept on a separate thread.
     pub fn start(self) -> Result<ServerHandle, ServerError> {
-        let pair = UnixStream::pair().map_err(ServerError::io("make a waker"))?;
+        let pair = UnixStream::pair().map_err(ServerError::io("create an event descriptor"))?;
         let (waker, woken) = pair;
         let tcp_address = self.tcp_address();
         let shared = self.shared.clone();

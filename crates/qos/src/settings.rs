@@ -95,16 +95,16 @@ impl Settings {
     pub fn check(&self) -> Result<(), InvalidShares> {
         let refuse = |what| Err(InvalidShares { what });
         if !(1..=99).contains(&self.non_sequential_percent) {
-            return refuse("share of non-sequential requests: 1 to 99 percent");
+            return refuse("the share of random requests is 1 to 99 percent");
         }
         if self.weights.contains(&0) {
-            return refuse("weight of a flow: 1 or more");
+            return refuse("the weight of a flow is at least 1");
         }
         if self.floors_permille.iter().any(|floor| *floor > 200) {
-            return refuse("floor of a maintenance task: 0 to 200 thousandths");
+            return refuse("the I/O floor of a maintenance task is at most 20 percent");
         }
         if !(1..=90).contains(&self.floors_percent_max) {
-            return refuse("maintenance with deadlines: 1 to 90 percent");
+            return refuse("the I/O floor of tasks with deadlines is 1 to 90 percent");
         }
         let numbers = [
             self.in_flight_max,
@@ -112,7 +112,7 @@ impl Settings {
             self.waiting_max,
         ];
         if numbers.contains(&0) {
-            return refuse("requests at once and waiting: 1 or more");
+            return refuse("the number of requests is at least 1");
         }
         Ok(())
     }

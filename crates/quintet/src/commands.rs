@@ -114,7 +114,7 @@ fn run_for(
     let outcome = start(context, cli, arguments, server, &console);
     let is_done = matches!(outcome, Ok(Exit::Done));
     let outcome = match console.settle(!is_done).and_then(|()| console.flush()) {
-        Err(e) if outcome.is_ok() => Err(anyhow::Error::from(e).context("output")),
+        Err(e) if outcome.is_ok() => Err(anyhow::Error::from(e).context("cannot write the output")),
         _ => outcome,
     };
     match outcome {
@@ -122,7 +122,7 @@ fn run_for(
         Err(error) => {
             let exit = failure::exit_of(&error);
             if exit != Exit::OutputClosed {
-                console.fail(exit.code(), format_args!("{error:#}"));
+                console.fail(exit.code(), failure::text(&error));
             }
             exit
         }

@@ -178,12 +178,11 @@ impl Console {
             let object = Object::message("error")
                 .text("during", error.operation)
                 .path("item", error.path.as_os_str().as_bytes())
-                .text("message", &error.source.to_string());
+                .text("message", &units::reason(&error.source));
             self.error_message(object);
         } else {
             let path = printable(error.path.as_os_str().as_bytes());
-            let (operation, source) = (error.operation, &error.source);
-            self.say(&format!("warning: {path}: {operation}: {source}"));
+            self.say(&format!("warning: {}", error.text_with(path)));
         }
     }
 

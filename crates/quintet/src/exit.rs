@@ -39,15 +39,15 @@ impl Exit {
         (Self::Failed, "failed"),
         (
             Self::Partly,
-            "done but for some files that could not be read or written",
+            "done, except for some files that could not be read or written",
         ),
         (Self::NoPool, "there is no pool"),
-        (Self::Locked, "the pool is locked by a live writer"),
+        (Self::Locked, "another process writes to the pool"),
         (Self::WrongKey, "wrong password or key"),
         (Self::Repaired, "corruption was found and repaired"),
         (Self::Damaged, "corruption was found and is not repaired"),
         (Self::Interrupted, "interrupted"),
-        (Self::OutputClosed, "the reader of the output went away"),
+        (Self::OutputClosed, "the reader of the output closed it"),
     ];
 
     /// Returns the outcome with this exit code.

@@ -154,10 +154,7 @@ impl Progress {
 
     /// Warns about a file that changed while it was read, like [`Progress::warn_path`].
     pub fn warn_changed(&self, path: &std::path::Path) {
-        self.warn(format_args!(
-            "{}: changed while it was read",
-            path.display()
-        ));
+        self.warn(format_args!("{} changed while it was read", path.display()));
     }
 
     /// Returns the number of warnings.

@@ -34,12 +34,12 @@ impl Decision<'_> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RetentionError {
     /// No rule was given.
-    #[error("no rule says what to keep; give at least one --keep-* option, or name snapshots")]
+    #[error("no rule given; give at least one --keep-* option, or name snapshots")]
     NoRule,
     /// The rules would forget every snapshot of this group.
     #[error(
-        "the rules would keep no snapshot of {0}; nothing was forgotten \
-         (add a rule such as --keep-last 1, or name snapshots)"
+        "the rules would keep no snapshot of {0}; nothing was forgotten. Add a rule such as --keep-last 1, or \
+         name snapshots"
     )]
     KeepsNothing(String),
 }

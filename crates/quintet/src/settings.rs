@@ -92,8 +92,8 @@ impl Settings {
     /// Returns the pool's directory. Fails if the user gave none.
     pub fn pool(&self) -> Result<&Path, SettingError> {
         self.pool.as_deref().ok_or_else(|| {
-            let why = "say where the pool is, with --repo PATH or QUINTET_REPOSITORY";
-            SettingError::new("pool", why)
+            let why = "give its directory with --repo PATH or QUINTET_REPOSITORY";
+            SettingError::new("no pool given", why)
         })
     }
 }
@@ -101,10 +101,14 @@ impl Settings {
 fn checked_memory((name, bytes): (&str, u64)) -> Result<usize, SettingError> {
     if bytes < MEMORY_BYTES_MIN {
         let least = sizes::display(MEMORY_BYTES_MIN);
-        let why = format!("{} is not enough, at least {least}", sizes::display(bytes));
+        let why = format!(
+            "{} is too little; give at least {least}",
+            sizes::display(bytes)
+        );
         return Err(SettingError::new(name, why));
     }
-    usize::try_from(bytes).map_err(|_| SettingError::new(name, "more than this machine addresses"))
+    usize::try_from(bytes)
+        .map_err(|_| SettingError::new(name, "it is more than this machine can address"))
 }
 
 fn pool_location(
@@ -121,7 +125,7 @@ fn pool_location(
         let file = environment.value("QUINTET_REPOSITORY_FILE");
         match (direct, file) {
             (Some(_), Some(_)) => {
-                let why = "QUINTET_REPOSITORY is set too: which one?";
+                let why = "QUINTET_REPOSITORY is set too; unset one of them";
                 return Err(SettingError::new("QUINTET_REPOSITORY_FILE", why));
             }
             (Some(location), None) => ("QUINTET_REPOSITORY", location.to_owned()),
@@ -193,8 +197,8 @@ pub fn receiving_pool(args: &ToArgs, environment: &Environment) -> Result<OtherP
         (Some(to), _) => ("--to", to.as_os_str()),
         (None, Some(to)) => (NAME, to),
         (None, None) => {
-            let why = "say where the copies go, with --to PATH or QUINTET_TO_REPOSITORY";
-            return Err(SettingError::new("receiving pool", why));
+            let why = "give its directory with --to PATH or QUINTET_TO_REPOSITORY";
+            return Err(SettingError::new("no receiving pool given", why));
         }
     };
     let flags = (&args.password).into();
@@ -215,8 +219,8 @@ fn local_path(location: &OsStr) -> Result<PathBuf, String> {
     if bytes.len() > scheme.len() && REMOTE.iter().any(|known| known.as_bytes() == scheme) {
         let scheme = String::from_utf8_lossy(scheme);
         return Err(format!(
-            "pools at {scheme}: are not supported, only directories (write ./{scheme}:... for one \
-             that is called so)"
+            "pools at {scheme}: are not supported; a pool is a directory (write ./{scheme}:... for a \
+             directory with that name)"
         ));
     }
     local_path_given(bytes)
@@ -224,10 +228,10 @@ fn local_path(location: &OsStr) -> Result<PathBuf, String> {
 
 fn local_path_given(path: &[u8]) -> Result<PathBuf, String> {
     if path.is_empty() {
-        return Err("is empty".to_owned());
+        return Err("the path is empty".to_owned());
     }
     if path.contains(&0) {
-        return Err("has a NUL byte in it".to_owned());
+        return Err("the path contains a NUL byte".to_owned());
     }
     Ok(PathBuf::from(OsStr::from_bytes(path)))
 }
@@ -240,7 +244,7 @@ fn progress_fps(environment: &Environment) -> Result<Option<f64>, SettingError> 
     match text.trim().parse::<f64>() {
         Ok(fps) if fps > 0.0 && fps <= FPS_MAX => Ok(Some(fps)),
         _ => {
-            let why = format!("{text:?} is not a rate above 0 and up to {FPS_MAX} a second");
+            let why = format!("{text:?} is not a rate above 0 and up to {FPS_MAX} per second");
             Err(SettingError::new(NAME, why))
         }
     }
@@ -248,9 +252,8 @@ fn progress_fps(environment: &Environment) -> Result<Option<f64>, SettingError> 
 
 /// Parses `none`, `lz4`, `zstd` or `zstd:LEVEL` (-7 to 19), and restic's `auto` and `max`.
 pub fn parse_compression(text: &str) -> Result<Compression, String> {
-    let refuse = || {
-        format!("{text:?} is not a compression (examples: zstd, zstd:3, lz4, none; also auto, max)")
-    };
+    let refuse =
+        || format!("{text:?} is not a compression (examples: zstd, zstd:3, lz4, none, auto, max)");
     match text {
         "none" | "off" => Ok(Compression::None),
         "lz4" => Ok(Compression::Lz4),

@@ -73,7 +73,7 @@ pub struct CalendarError(String);
 pub fn parse_time(text: &str, zone: &TimeZone) -> Result<UnixNanos, CalendarError> {
     let refuse = || {
         CalendarError(format!(
-            "{text:?} is not a time (examples: 2026-11-20, \"2026-11-20 13:45:07\", \
+            "invalid time {text:?} (examples: 2026-11-20, \"2026-11-20 13:45:07\", \
              2026-11-20T13:45:07Z)"
         ))
     };
@@ -106,7 +106,7 @@ impl Within {
     pub fn parse(text: &str) -> Result<Self, CalendarError> {
         let refuse = |why: &str| {
             CalendarError(format!(
-                "{text:?} is not a span of time: {why} (examples: 12h, 7d, 2w, 1y6m)"
+                "invalid time span {text:?}: {why} (examples: 12h, 7d, 2w, 1y6m)"
             ))
         };
         let mut numbers = [None; 5];
@@ -117,19 +117,19 @@ impl Within {
                 continue;
             }
             let place = "ymwdh".find(c).ok_or_else(|| refuse("unknown unit"))?;
-            let number: i64 = digits.parse().map_err(|_| refuse("no number"))?;
+            let number: i64 = digits.parse().map_err(|_| refuse("a number is missing"))?;
             // Below Jiff's own limits, and longer than any useful retention.
             if number > 9999 {
-                return Err(refuse("too long"));
+                return Err(refuse("it is too long"));
             }
             match numbers.get_mut(place) {
                 Some(slot @ None) => *slot = Some(number),
-                _ => return Err(refuse("a unit twice")),
+                _ => return Err(refuse("a unit occurs twice")),
             }
             digits.clear();
         }
         if !digits.is_empty() {
-            return Err(refuse("a number without unit"));
+            return Err(refuse("a number has no unit"));
         }
         let [years, months, weeks, days, hours] = numbers.map(|n| n.unwrap_or(0));
         let within = Self {

@@ -209,7 +209,7 @@ impl CommandContext {
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
     /// The system did not return the exit status.
-    #[error("wait for a program")]
+    #[error("cannot wait for a program")]
     Program(#[source] io::Error),
     /// The caller asked to stop ([`crate::interrupt::Interrupted`] is the source), or waiting for
     /// the killed program failed.

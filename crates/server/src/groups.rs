@@ -43,7 +43,7 @@ impl GroupBy {
                 "tag" | "tags" => by.tags = true,
                 other => {
                     return Err(format!(
-                        "cannot group by {other:?}: only by host, paths, tags"
+                        "cannot group by {other:?}; group by host, paths or tags"
                     ));
                 }
             }

@@ -17,7 +17,7 @@
 pub mod calendar;
 pub mod command_context;
 pub mod control;
-mod error;
+pub mod error;
 pub mod exports;
 pub mod findings;
 pub mod groups;

@@ -60,5 +60,5 @@ impl ScrubNotes {
 /// Returns the message about a container that could not be read.
 pub fn unread_words(unread: &Unread) -> String {
     let Unread { container, error } = unread;
-    format!("container {container} was not verified: {error}")
+    format!("cannot verify container {container}: {error}")
 }

@@ -10,7 +10,7 @@ const FRACTION_DIGITS_MAX: usize = 18;
 
 /// A refused size and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a size: {why} (examples: 4096, 64K, 1.5G, 2TiB)")]
+#[error("invalid size {text:?}: {why} (examples: 4096, 64K, 1.5G, 2TiB)")]
 pub struct SizeError {
     text: String,
     why: &'static str,
@@ -31,26 +31,30 @@ pub fn parse(text: &str) -> Result<u64, SizeError> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let all_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
     if whole.is_empty() || !all_digits(fraction) || digits.ends_with('.') {
-        return Err(refuse("no number"));
+        return Err(refuse("a number is missing"));
     }
-    let whole: u64 = whole.parse().map_err(|_| refuse("too large"))?;
+    let whole: u64 = whole.parse().map_err(|_| refuse("it is too large"))?;
     let bytes = whole
         .checked_mul(1 << shift)
-        .ok_or_else(|| refuse("too large"))?;
+        .ok_or_else(|| refuse("it is too large"))?;
     if fraction.is_empty() {
         return Ok(bytes);
     }
     if fraction.len() > FRACTION_DIGITS_MAX {
-        return Err(refuse("too many digits"));
+        return Err(refuse("it has too many digits"));
     }
-    let digits: u64 = fraction.parse().map_err(|_| refuse("too many digits"))?;
+    let digits: u64 = fraction
+        .parse()
+        .map_err(|_| refuse("it has too many digits"))?;
     let numerator = u128::from(digits) << shift;
     let denominator = 10u128.pow(fraction.len() as u32);
-    let added = u64::try_from(numerator / denominator).map_err(|_| refuse("too large"))?;
+    let added = u64::try_from(numerator / denominator).map_err(|_| refuse("it is too large"))?;
     if shift == 0 && numerator != 0 {
-        return Err(refuse("not a whole number of bytes"));
+        return Err(refuse("it is not a whole number of bytes"));
     }
-    bytes.checked_add(added).ok_or_else(|| refuse("too large"))
+    bytes
+        .checked_add(added)
+        .ok_or_else(|| refuse("it is too large"))
 }
 
 fn unit_shift(unit: &str) -> Result<u32, &'static str> {
@@ -58,7 +62,7 @@ fn unit_shift(unit: &str) -> Result<u32, &'static str> {
     match lower.as_str() {
         "" | "b" => return Ok(0),
         "kb" | "mb" | "gb" | "tb" | "pb" | "eb" => {
-            return Err("KB to EB are ambiguous, say K or KiB for 1024 bytes and so on");
+            return Err("KB to EB are ambiguous; write K or KiB for 1024 bytes, and so on");
         }
         _ => {}
     }
@@ -121,12 +125,12 @@ mod tests {
     #[test]
     fn nonsense_is_refused_with_a_reason() {
         for (text, why) in [
-            ("", "no number"),
-            ("K", "no number"),
+            ("", "a number is missing"),
+            ("K", "a number is missing"),
             ("-1", "unknown unit"),
-            ("1.", "no number"),
-            (".5G", "no number"),
-            ("1.2.3K", "no number"),
+            ("1.", "a number is missing"),
+            (".5G", "a number is missing"),
+            ("1.2.3K", "a number is missing"),
             ("1.5", "whole number"),
             ("10MB", "ambiguous"),
             ("10 parsecs", "unknown unit"),

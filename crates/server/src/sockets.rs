@@ -30,7 +30,7 @@ pub struct NbdSockets<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// The service manager passed a socket of another family.
-    #[error("LISTEN_FDS: a socket that is neither of unix nor of TCP")]
+    #[error("invalid LISTEN_FDS: a socket is neither a unix socket nor a TCP socket")]
     Family,
     /// A variable of the service manager is invalid.
     #[error(transparent)]

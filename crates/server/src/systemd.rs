@@ -24,16 +24,16 @@ const LISTEN_MAX: i32 = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// The notification socket cannot be used.
-    #[error("NOTIFY_SOCKET")]
+    #[error("cannot use NOTIFY_SOCKET")]
     Notify(#[source] io::Error),
     /// The watchdog interval is not a number.
-    #[error("WATCHDOG_USEC")]
+    #[error("invalid WATCHDOG_USEC")]
     Watchdog(#[source] ParseIntError),
     /// The number of sockets is not a number.
-    #[error("LISTEN_FDS")]
+    #[error("invalid LISTEN_FDS")]
     Sockets(#[source] ParseIntError),
     /// A passed socket does not exist.
-    #[error("LISTEN_FDS")]
+    #[error("cannot use a socket of LISTEN_FDS")]
     Socket(#[source] io::Error),
     /// A variable is not text.
     #[error(transparent)]

@@ -92,7 +92,7 @@ impl CheckReport {
     /// Records damage that parity restores.
     fn restorable(&mut self, id: ContainerId, why: &str) {
         self.damage
-            .push(format!("{why}; its parity restores it (quintet scrub)"));
+            .push(format!("{why}; parity can restore it: run quintet scrub"));
         self.restorable.insert(id);
     }
 
@@ -241,8 +241,7 @@ impl Checked<'_> {
             if (0..region.chunks.len()).any(|number| names_itself(region.chunk(number))) {
                 let generation = self.containers.shape(id)?.header.generation;
                 return Ok(Some(format!(
-                    "commit {generation} was written and has no root: its run was interrupted at \
-                     its end, or its root was deleted"
+                    "commit {generation} has no root: its run was interrupted at the end, or the root was deleted"
                 )));
             }
         }
@@ -331,7 +330,7 @@ impl Checked<'_> {
         let len = self.containers.stored_len(id)?;
         if known_bytes != 0 && known_bytes != len {
             trouble.push(format!(
-                "container {id}: {len} bytes, expected {known_bytes}"
+                "container {id}: the file has {len} bytes, expected {known_bytes}"
             ));
         }
         let mut contents = self.containers.contents_by(id, copies)?;
@@ -339,7 +338,7 @@ impl Checked<'_> {
         let header_bytes = u64::from(self.containers.shape(id)?.header.blob_bytes);
         if header_bytes != len {
             trouble.push(format!(
-                "container {id}: {len} bytes, its header says {header_bytes}"
+                "container {id}: the file has {len} bytes, its header says {header_bytes}"
             ));
         }
         if with_parity && trouble.is_empty() {
@@ -371,7 +370,7 @@ impl Checked<'_> {
                     self.verified(place, report);
                     return Ok(true);
                 }
-                format!("{place}: not the chunks that its directory names")
+                format!("{place}: its chunks differ from its directory")
             }
             Err(e) if e.is_corruption() => e.to_string(),
             Err(e) => return Err(e),
@@ -438,7 +437,7 @@ impl Checked<'_> {
         needed.dedup();
         let reported = needed
             .iter()
-            .map(|f| format!("chunk {f} is needed and not there"));
+            .map(|f| format!("chunk {f} is needed and missing"));
         report.damage.extend(reported);
         Ok(is_broken)
     }

@@ -194,7 +194,7 @@ impl Pool {
             // An init was interrupted before its first root: nothing was ever stored.
             Ok(_) if is_empty(&*media.blobs)? => {}
             _ => {
-                let why = "choose an empty place, or remove it first";
+                let why = "choose another directory, or delete that pool first";
                 return Err(StoreError::new(StoreErrorKind::PoolExists, why));
             }
         }
@@ -285,7 +285,8 @@ impl Pool {
         } = unlocked;
         let unknown = config.features_ro_compat & !format::config::FEATURES_RO_COMPAT_KNOWN;
         if mode == OpenMode::Write && unknown != 0 {
-            let why = format!("writing needs features {unknown:#x}");
+            let why =
+                format!("writing to this pool needs features {unknown:#x}: use a newer quintet");
             return Err(StoreError::new(StoreErrorKind::Unsupported, why));
         }
         let lock = match mode {
@@ -555,13 +556,13 @@ impl Pool {
 
 /// There are containers, so something was stored, and `init` would destroy it.
 fn roots_gone() -> StoreError {
-    let found = "no commit is left, though containers are: put this directory back from a copy of \
-                 the pool, or copy the snapshots from a replica into a new pool; do not init here";
+    let found = "containers exist, and no commit. Restore roots/ from a copy of the pool, or copy the \
+                 snapshots from a replica into a new pool. Do not init here";
     StoreError::corruption("pool", "roots/", found)
 }
 
 fn unfinished() -> StoreError {
-    let why = "its creation did not finish; init it again";
+    let why = "the creation of the pool did not finish; run quintet init again";
     StoreError::new(StoreErrorKind::NoPool, why)
 }
 

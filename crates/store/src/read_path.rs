@@ -301,7 +301,7 @@ impl Reader {
         hole: &dyn Fn(&mut Vec<u8>, u64) -> Result<()>,
     ) -> Result<Vec<u8>> {
         if root.len > limit {
-            let found = format!("{} bytes, at most {limit} expected", root.len);
+            let found = format!("it has {} bytes, expected at most {limit}", root.len);
             return Err(StoreError::corruption("object", root.fingerprint, found));
         }
         let mut bytes = Vec::new();
@@ -333,7 +333,7 @@ pub(crate) fn expect_len(
     if fits {
         return Ok(());
     }
-    let why = format!("{found} bytes, its recipe says {len}");
+    let why = format!("it has {found} bytes, its recipe says {len}");
     Err(StoreError::corruption("chunk", fingerprint, why))
 }
 

@@ -70,7 +70,7 @@ impl Basis {
         // writer committed.
         if ahead && opened.newest.unreadable.is_empty() && self.is_newest(&opened.newest)? {
             let lost = self.generation_above(&opened.newest)?;
-            notes.push(format!("commit {lost}: the index knows it, no root does"));
+            notes.push(format!("commit {lost} is in the index and has no root"));
             opened.newest.unreadable.push(lost);
         }
         let Some(damage) = self.catalog_damage(&opened)? else {
@@ -273,7 +273,7 @@ pub(crate) fn adopt(
                 // The marks of the next commit will be above it.
                 chunks.put_in_quarantine(RegionPlace::whole(id));
                 notes.push(format!(
-                    "container {id} of an unfinished run is not used: {e}"
+                    "container {id} of an interrupted run is ignored: {e}"
                 ));
             }
             Err(e) => return Err(e),
@@ -300,7 +300,7 @@ fn verify_whole(containers: &ContainerReader, id: ContainerId) -> Result<Invento
             return Err(StoreError::corruption(
                 "region",
                 format!("{id} sector {}", region.sector),
-                "differs from its directory",
+                "it differs from its directory",
             ));
         }
     }

@@ -65,7 +65,11 @@ fn an_unsealed_root_above_the_newest_is_damage_and_empties_nothing() {
         let pool = of.open(&disk, seed, mode).expect("the true newest opens");
         assert_eq!(pool.snapshots().unwrap().len(), of.truths.len());
         assert_eq!(pool.lost_commits(), [Generation(next)]);
-        assert!(pool.notes().iter().any(|note| note.contains("not sealed")));
+        assert!(
+            pool.notes()
+                .iter()
+                .any(|note| note.contains("encrypted in another way"))
+        );
     }
     let pool = of.open(&disk, 3, OpenMode::Read).unwrap();
     assert!(!damage_of(&pool).is_empty(), "check must not reassure");
@@ -136,7 +140,7 @@ fn an_unsealed_container_is_damage() {
         assert!(!damage.is_empty(), "{name}");
         let is_told = damage
             .iter()
-            .any(|d| d.contains("not sealed as the pool is"));
+            .any(|d| d.contains("encrypted in another way than the pool"));
         reported += u64::from(is_told);
         drop(pool);
         let pool = of.open(&disk, 2, OpenMode::Write).expect("opens to write");
@@ -163,7 +167,7 @@ fn an_unsealed_container_of_an_unfinished_run_is_not_adopted() {
         disk.plant(&at, &with_header(&forged, |header| header.id = id));
         let opened = of.open(&disk, 1, OpenMode::Write).expect("opens to write");
         assert!(opened.adopted().is_empty(), "{at}");
-        let reported = |note: &String| note.contains("not sealed as the pool is");
+        let reported = |note: &String| note.contains("encrypted in another way than the pool");
         assert!(opened.notes().iter().any(reported), "{:?}", opened.notes());
     }
 }

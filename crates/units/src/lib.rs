@@ -5,6 +5,37 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
+use std::io;
+
+/// Returns the cause of a system error for a message: "permission denied", without its number.
+pub fn reason(error: &io::Error) -> String {
+    let whole = error.to_string();
+    let text = match error.raw_os_error() {
+        Some(number) => whole
+            .strip_suffix(&format!(" (os error {number})"))
+            .unwrap_or(&whole),
+        None => return whole,
+    };
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        // "RPC failed" stays as it is.
+        (Some(first), Some(second)) if second.is_lowercase() => {
+            let rest = text.get(first.len_utf8()..).unwrap_or_default();
+            format!("{}{rest}", first.to_lowercase())
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Returns a number of things for a message: "1 file", "2 files", "3 entries".
+pub fn count(number: u64, one: &str) -> String {
+    match (number, one.strip_suffix('y')) {
+        (1, _) => format!("1 {one}"),
+        (_, Some(stem)) if !stem.ends_with(['a', 'e', 'o']) => format!("{number} {stem}ies"),
+        _ if one.ends_with("sh") => format!("{number} {one}es"),
+        _ => format!("{number} {one}s"),
+    }
+}
 
 /// Keyed BLAKE3-256 hash of a chunk's plain bytes.
 ///
@@ -195,3 +226,46 @@ impl Origin {
 /// values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct IoClass(pub u8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_words_without_numbers() {
+        let of_system = |number| reason(&io::Error::from_raw_os_error(number));
+        assert_eq!(of_system(13), "permission denied");
+        assert_eq!(of_system(28), "no space left on device");
+        assert_eq!(reason(&io::Error::other("RPC: it ended")), "RPC: it ended");
+        assert_eq!(
+            reason(&io::Error::other("Its end (os error 1)")),
+            "Its end (os error 1)"
+        );
+    }
+
+    #[test]
+    fn one_thing_has_no_s() {
+        let counted = [
+            (0, "file"),
+            (1, "file"),
+            (2, "file"),
+            (1, "entry"),
+            (2, "entry"),
+            (2, "day"),
+            (2, "flush"),
+        ];
+        let counted = counted.map(|(number, one)| count(number, one));
+        assert_eq!(
+            counted,
+            [
+                "0 files",
+                "1 file",
+                "2 files",
+                "1 entry",
+                "2 entries",
+                "2 days",
+                "2 flushes"
+            ]
+        );
+    }
+}

@@ -8,22 +8,22 @@ use std::error::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VolumeErrorKind {
     /// The request reaches past the end.
-    #[error("request reaches past the end of the volume")]
+    #[error("the request reaches past the end of the volume")]
     OutOfRange,
     /// A write to a read-only volume.
-    #[error("volume is read-only")]
+    #[error("the volume is read-only")]
     ReadOnly,
     /// No space for the write.
     #[error("no space left")]
     NoSpace,
     /// The volume cannot do this.
-    #[error("not supported by this volume")]
+    #[error("this volume does not support it")]
     Unsupported,
     /// The bytes are damaged or the device failed. Other ranges may still be readable.
     #[error("input/output error")]
     Io,
     /// A sync of the store failed. Nothing may be written until it is opened again.
-    #[error("store failed and must be opened again")]
+    #[error("an earlier write failed: restart the server")]
     Failed,
 }
 

@@ -37,7 +37,10 @@ fn invalid(why: impl Into<String>) -> StoreError {
 }
 
 fn no_volume(name: &str) -> StoreError {
-    StoreError::new(StoreErrorKind::NotFound, format!("no volume {name:?}"))
+    StoreError::new(
+        StoreErrorKind::NotFound,
+        format!("there is no volume {name:?}"),
+    )
 }
 
 impl Volumes {
@@ -65,7 +68,7 @@ impl Volumes {
     /// Creates a volume of zeroes. `chunk_log2`: 12 to 16.
     pub fn create(&self, name: &str, size_bytes: u64, chunk_log2: u8) -> Result<VolumeHandle> {
         if !VOLUME_CHUNK_LOG2.contains(&chunk_log2) {
-            return Err(invalid("chunks of volumes have 4 KiB to 64 KiB"));
+            return Err(invalid("the chunk size of a volume is 4 KiB to 64 KiB"));
         }
         let root = hole(size_bytes, chunk_log2);
         self.add(name, root, SnapshotId::default())
@@ -110,7 +113,7 @@ impl Volumes {
         origin: SnapshotId,
     ) -> Result<VolumeHandle> {
         if !VolumeRecord::name_is_valid(name) {
-            return Err(invalid(format!("{name:?} cannot be a volume's name")));
+            return Err(invalid(format!("invalid name of a volume: {name:?}")));
         }
         if self.volume(name).is_some() {
             return Err(StoreError::new(
@@ -163,13 +166,16 @@ impl Volumes {
     pub fn snapshot(&self, name: &str, label: &str) -> Result<Snapshot> {
         let full = format!("{name}@{label}");
         if label.contains('@') || !VolumeRecord::name_is_valid(label) || label.contains('/') {
-            return Err(invalid(format!("{label:?} cannot be a snapshot's name")));
+            return Err(invalid(format!("invalid name of a snapshot: {label:?}")));
         }
         let volume = self.registered(name)?;
         let _one = volume.administer();
         let engine = &self.engine;
         if self.find_snapshot(&full)?.is_some() {
-            return Err(StoreError::new(StoreErrorKind::Exists, full));
+            return Err(StoreError::new(
+                StoreErrorKind::Exists,
+                format!("snapshot {full:?}"),
+            ));
         }
         let started = engine.backing.pool.now();
         let mut made = None;
@@ -241,7 +247,9 @@ impl Volumes {
         expect_disk(snapshot)?;
         let volume = self.registered(name)?;
         if snapshot.root.layout != Layout::Fixed(volume.log2) {
-            return Err(invalid("the snapshot has chunks of another size"));
+            return Err(invalid(
+                "the snapshot has another chunk size than the volume",
+            ));
         }
         let _hold = self.hold_snapshot(snapshot)?;
         let _one = volume.administer();
@@ -286,7 +294,7 @@ impl Volumes {
             true => Ok(hold),
             false => Err(StoreError::new(
                 StoreErrorKind::NotFound,
-                format!("snapshot {}", snapshot.id),
+                format!("there is no snapshot {}", snapshot.id),
             )),
         }
     }
@@ -304,7 +312,9 @@ fn expect_disk(snapshot: &Snapshot) -> Result<()> {
     let is_disk = matches!(snapshot.kind, SnapshotKind::Image | SnapshotKind::Volume);
     match snapshot.root.layout {
         Layout::Fixed(log2) if is_disk && VOLUME_CHUNK_LOG2.contains(&log2) => Ok(()),
-        _ => Err(invalid("only snapshots of images and volumes are disks")),
+        _ => Err(invalid(
+            "only a snapshot of an image or a volume can become a volume",
+        )),
     }
 }
 

@@ -162,7 +162,7 @@ impl Checkpointer {
     }
 
     pub fn no_room() -> StoreError {
-        StoreError::no_space("the journal is full and cannot be emptied")
+        StoreError::no_space("the journal is full, and no checkpoint can empty it")
     }
 
     /// Does a bounded part of a checkpoint. Begins one if there are new writes.
@@ -412,10 +412,7 @@ impl Checkpointer {
                 let (from, to) = kept.ranges.first().map_or((0, 0), |r| (r.start, r.end));
                 let name = self.registry.name_of(&member.volume.id);
                 let place = format!("{name} bytes {from} to {to}");
-                let found = format!(
-                    "what was written there cannot be checkpointed: {}",
-                    kept.why
-                );
+                let found = format!("a checkpoint cannot apply the writes there: {}", kept.why);
                 Err(StoreError::corruption("volume", place, found))
             }
             _ => Ok(root),
@@ -491,7 +488,7 @@ impl Checkpointer {
 
     /// Forgets the session after a failed commit: the next one starts from the stored root.
     pub fn forget_session(&self, driver: &mut Driver) {
-        let failed = StoreError::new(StoreErrorKind::Invalid, "commit failed");
+        let failed = StoreError::new(StoreErrorKind::Invalid, "the commit failed");
         let _ = self.settle(driver, Err(failed));
     }
 
@@ -503,7 +500,7 @@ impl Checkpointer {
                     .begin_for(CommitPurpose::Volumes, self.backing.lane)?,
             );
         }
-        let none = || StoreError::new(StoreErrorKind::Invalid, "no session");
+        let none = || StoreError::new(StoreErrorKind::Invalid, "no session is open");
         slot.as_mut().ok_or_else(none)
     }
 

@@ -258,7 +258,7 @@ impl DirectLanes {
         if let Some(kind) = self.failed.get() {
             return result.and(Err(StoreError::new(
                 StoreErrorKind::Media(*kind),
-                "a large write could not be stored; what of it is there is unknown until the pool is opened again",
+                "a large write failed, and how much of it is stored is unknown: restart the server",
             )));
         }
         result
@@ -276,7 +276,7 @@ impl DirectLanes {
         match self.has_room(lanes.map(|lane| lane.open_bytes()).sum()) {
             true => Ok(()),
             false => Err(StoreError::no_space(
-                "the pool's disk has no room for a large write, which stays in memory",
+                "the pool's disk has no space for a large write, which stays in memory",
             )),
         }
     }

@@ -59,7 +59,7 @@ pub struct KeptWrites {
 
 impl std::fmt::Display for KeptWrites {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "volume {}: what was written to", self.name)?;
+        write!(f, "volume {}: writes to", self.name)?;
         match self.ranges.as_slice() {
             [range] => write!(f, " bytes {} to {}", range.start, range.end)?,
             [first, .., last] => {
@@ -74,11 +74,11 @@ impl std::fmt::Display for KeptWrites {
         }
         write!(
             f,
-            " stays in the journal, because what lies below is damaged: {}",
+            " stay in the journal, because the data below them is damaged: {}",
             self.why
         )?;
         match self.refuses {
-            true => f.write_str("; the volume takes no more writes"),
+            true => f.write_str("; the volume accepts no more writes"),
             false => Ok(()),
         }
     }

@@ -353,7 +353,7 @@ fn copy(bytes: &[u8], within: u64, end: u64, into: &mut [u8]) -> Result<usize> {
     let from = within as usize;
     let (Some(source), Some(target)) = (bytes.get(from..from + taken), into.get_mut(..taken))
     else {
-        let found = format!("{} bytes, {end} expected", bytes.len());
+        let found = format!("it has {} bytes, expected {end}", bytes.len());
         return Err(StoreError::corruption("chunk", "", found));
     };
     target.copy_from_slice(source);
@@ -361,7 +361,7 @@ fn copy(bytes: &[u8], within: u64, end: u64, into: &mut [u8]) -> Result<usize> {
 }
 
 fn wrong_len(leaf: &Leaf, found: usize) -> StoreError {
-    let found = format!("{found} bytes, its recipe says {}", leaf.len);
+    let found = format!("it has {found} bytes, its recipe says {}", leaf.len);
     StoreError::corruption("chunk", leaf.fingerprint, found)
 }
 

@@ -52,7 +52,8 @@ impl Room {
         // Checkpoints sometimes need more than the estimate.
         let room = room / 4 * 3;
         if room < ROUND_BYTES_MIN {
-            let why = "the pool's disk has no room for what volumes wrote: it stays in the journal";
+            let why =
+                "the pool's disk has no space for the writes of volumes; they stay in the journal";
             return Err(StoreError::no_space(why));
         }
         Ok(room)

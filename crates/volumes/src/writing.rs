@@ -207,7 +207,7 @@ impl LiveVolume {
         let state = self.state();
         state.expect_open()?;
         if offset.saturating_add(len) > state.size {
-            let why = "the volume has become smaller";
+            let why = "the volume was shrunk";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         let keeps = state.kept.is_some();
@@ -239,8 +239,8 @@ impl LiveVolume {
             return Ok(());
         };
         let found = format!(
-            "takes no more writes: {} bytes of the journal cannot be checkpointed: {}; run quintet \
-             repair, or roll the volume back to a snapshot",
+            "the volume accepts no more writes: no checkpoint can apply {} bytes of the journal: {}; \
+                     run quintet repair, or roll the volume back to a snapshot",
             kept.bytes, kept.why
         );
         Err(StoreError::corruption(

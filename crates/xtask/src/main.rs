@@ -1,5 +1,5 @@
-//! Tasks of the project that are no part of the program: `cargo xtask tidy`. Developers and
-//! `./test` run it.
+//! Tasks of the project that are no part of the program: `cargo xtask tidy`, which developers
+//! and `./test` run, and `cargo xtask messages`, for a review of the program's English.
 //!
 //! Invariant: no dependencies, so that it builds in a second.
 #![forbid(unsafe_code)]
@@ -10,9 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask tidy [DIRECTORY]
+       cargo xtask messages [DIRECTORY]
 
-Checks what the compiler does not: layers of the crates, order of the store's modules, words and
-files that do not belong, documents that must exist. Every rule says what to do instead.";
+tidy checks what the compiler does not: layers of the crates, order of the store's modules, words and
+files that do not belong, documents that must exist. Every rule says what to do instead.
+
+messages lists every text that the program can print: file, line, the call or field that takes it,
+and the text. Help texts are comments in crates/quintet/src/cli and are not listed.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,6 +24,8 @@ fn main() -> ExitCode {
     match *arguments.as_slice() {
         ["tidy"] => run_tidy(&checkout()),
         ["tidy", root] => run_tidy(Path::new(root)),
+        ["messages"] => list_messages(&checkout()),
+        ["messages", root] => list_messages(Path::new(root)),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -53,4 +59,18 @@ fn run_tidy(root: &Path) -> ExitCode {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+fn list_messages(root: &Path) -> ExitCode {
+    let messages = match tidy::messages(root) {
+        Ok(messages) => messages,
+        Err(e) => {
+            eprintln!("messages: {}: {e}", root.display());
+            return ExitCode::FAILURE;
+        }
+    };
+    for message in messages {
+        println!("{message}");
+    }
+    ExitCode::SUCCESS
 }

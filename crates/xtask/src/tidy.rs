@@ -13,6 +13,7 @@ mod layers;
 mod lexer;
 mod manifest;
 mod map;
+mod messages;
 mod names;
 mod pipeline;
 mod prose;
@@ -22,6 +23,7 @@ mod tests;
 mod tree;
 mod words;
 
+pub use messages::Message;
 use std::fmt;
 use std::path::Path;
 pub use tree::{SourceFile, Tree};
@@ -73,6 +75,11 @@ pub fn run(root: &Path) -> std::io::Result<Vec<Finding>> {
     Ok(check(&Tree::load(root)?))
 }
 
+/// Returns every message of the program in the checkout at `root`.
+pub fn messages(root: &Path) -> std::io::Result<Vec<Message>> {
+    Ok(messages::list(&Tree::load(root)?))
+}
+
 fn check(tree: &Tree) -> Vec<Finding> {
     let rules = [
         layers::check,
@@ -81,6 +88,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         shape::check,
         words::check,
         prose::check,
+        messages::check,
         names::check,
         documents::check,
         map::check,

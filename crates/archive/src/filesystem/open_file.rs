@@ -26,7 +26,7 @@ impl OpenFile {
     pub(super) fn new(fd: OwnedFd, path: PathBuf) -> Result<Self, PathError> {
         let stat = rustix::fs::fstat(&fd).map_err(|e| PathError::new("stat", &path, e))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            let why = io::Error::other("is no longer a regular file");
+            let why = io::Error::other("it is no longer a regular file");
             return Err(PathError::new("open", path, why));
         }
         let len = u64::try_from(stat.st_size).unwrap_or(0);

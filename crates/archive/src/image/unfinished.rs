@@ -21,13 +21,13 @@ const TRIES_MAX: u32 = 1000;
 pub enum UnfinishedError {
     /// A file of this type cannot be replaced atomically.
     #[error(
-        "{}: is not a regular file, so a failure would leave it half written: write to a \
-         file and copy it there, or serve the image over NBD and copy from that",
+        "{} is not a regular file, and a failure would leave it half written; write to a regular \
+         file and copy that, or serve the image over NBD and copy from there",
         .0.display()
     )]
     NotRegular(PathBuf),
     /// The name is taken, and is not to be replaced.
-    #[error("{}: is there already", .0.display())]
+    #[error("{} exists; remove it or choose another name", .0.display())]
     Exists(PathBuf),
     /// The file system refused.
     #[error(transparent)]

@@ -38,8 +38,8 @@ impl Refusal {
     /// The reason as text.
     pub fn text(self) -> &'static str {
         match self {
-            Self::DirectoryInTheWay => "a directory that is not empty is in the way",
-            Self::FileInTheWay => "something else is in the way, and --overwrite says to leave it",
+            Self::DirectoryInTheWay => "a directory with this name exists and is not empty",
+            Self::FileInTheWay => "this name exists, and --overwrite never keeps it",
         }
     }
 }

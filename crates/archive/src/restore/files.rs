@@ -88,7 +88,7 @@ impl FileJob {
             .create_file(&self.name, shared.placement)
             .map_err(Failure::Target)?;
         let what = match file.is_rewritten() {
-            true => "not restored, and what was there is overwritten in part",
+            true => "not restored; the existing file is overwritten in part",
             false => "not restored",
         };
         let fail = |e| match e {
@@ -170,7 +170,7 @@ impl FileJob {
                     Ok(ControlFlow::Continue(()))
                 });
         visited.map_err(|e| match keeps_other {
-            true => Failure::Pool("not restored: what was there is left", e),
+            true => Failure::Pool("not restored; the existing file is unchanged", e),
             false => fail(Failure::Pool("", e)),
         })?;
         failed.map_or(Ok(()), |e| Err(Failure::Target(e)))

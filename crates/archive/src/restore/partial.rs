@@ -52,7 +52,7 @@ impl DamagedRanges {
         let shown: Vec<String> = shown.map(|r| format!("{}..{}", r.start, r.end)).collect();
         let more = match self.0.len().saturating_sub(RANGES_SHOWN) {
             0 => String::new(),
-            more => format!(" and {more} more ranges"),
+            more => format!(" and {more} more"),
         };
         shown.join(", ") + &more
     }

@@ -84,7 +84,7 @@ pub fn verify_tree(
                 Ok(false) => {
                     different += 1;
                     let at = directory.path_of(&name);
-                    let why = io::Error::other("differs from the snapshot");
+                    let why = io::Error::other("it differs from the snapshot");
                     observer.path_failed(&PathError::new("verify", at, why));
                 }
                 Err(e) => {

@@ -232,7 +232,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         match self.shared.reader.directory(content) {
             Ok(entries) => entries,
             Err(e) => {
-                let what = "what is in it is not restored";
+                let what = "its contents are not restored";
                 let path = self.shown(path);
                 self.shared.tally.lost(&path, what, e, self.shared.observer);
                 Vec::new()

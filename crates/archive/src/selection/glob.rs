@@ -42,7 +42,7 @@ impl Glob {
                     class
                 }
                 b'\\' => {
-                    let (escaped, after) = rest.split_first().ok_or("ends with a backslash")?;
+                    let (escaped, after) = rest.split_first().ok_or("it ends with a backslash")?;
                     rest = after;
                     Token::Byte(*escaped)
                 }
@@ -103,7 +103,7 @@ impl Glob {
 
 /// Parses a class after `[`. Returns it and the rest of the text.
 fn class(text: &[u8]) -> Result<(Token, &[u8]), &'static str> {
-    let open = "an opening bracket without its end";
+    let open = "an opening bracket has no closing bracket";
     let negated = matches!(text.first(), Some(b'!' | b'^'));
     let mut rest = text.get(usize::from(negated)..).ok_or(open)?;
     let mut ranges = Vec::new();
@@ -129,7 +129,7 @@ fn class(text: &[u8]) -> Result<(Token, &[u8]), &'static str> {
             _ => from,
         };
         if from > to {
-            return Err("a range that ends before it starts");
+            return Err("a range ends before it starts");
         }
         ranges.push((from, to));
     }

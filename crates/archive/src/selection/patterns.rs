@@ -17,7 +17,7 @@ use crate::printable::printable;
 
 /// Reason why a pattern was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("pattern \"{pattern}\": {why}")]
+#[error("invalid pattern \"{pattern}\": {why}")]
 pub struct PatternError {
     pattern: String,
     why: &'static str,
@@ -67,7 +67,7 @@ impl Patterns {
         for name in body.split(|b| *b == b'/') {
             match name {
                 b"" | b"." => {}
-                b".." => return Err(refuse("\"..\" never matches")),
+                b".." => return Err(refuse("\"..\" matches no path")),
                 b"**" => components.push(Component::AnyDepth),
                 name => {
                     components.push(Component::Name(Glob::new(name, fold_case).map_err(refuse)?))
@@ -76,7 +76,7 @@ impl Patterns {
         }
         let names = components.iter().any(|c| matches!(c, Component::Name(_)));
         if !names && !anchored && body != b"**" {
-            return Err(refuse("matches nothing"));
+            return Err(refuse("it matches no path"));
         }
         self.0.push(Pattern {
             components,

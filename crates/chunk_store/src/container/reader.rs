@@ -247,12 +247,15 @@ impl ContainerReader {
         let at = container_name(id);
         let header = ContainerHeader::decode(bytes, footer).map_err(|e| damaged(&at, e))?;
         if header.pool != self.pool || header.id != id {
-            let found = format!("holds container {} of pool {}", header.id, header.pool);
+            let found = format!(
+                "the file is container {} of pool {}",
+                header.id, header.pool
+            );
             return Err(StoreError::corruption("container", at, found));
         }
         // Anybody could forge an unsealed container.
         if header.seal != self.seal {
-            let found = "is not sealed as the pool is";
+            let found = "it is encrypted in another way than the pool";
             return Err(StoreError::corruption("container", at, found));
         }
         Ok(header)
@@ -320,10 +323,7 @@ impl ContainerReader {
         only: Option<&Fingerprint>,
     ) -> Result<Region> {
         if header.index == DIRECTORY_INDEX {
-            return Err(place_error(
-                place,
-                "a directory stands where a region should",
-            ));
+            return Err(place_error(place, "found a directory instead of a region"));
         }
         let raw = self.raw(shape, header, place, stored)?;
         let (_, lengths) =
@@ -494,7 +494,7 @@ impl ContainerReader {
         stored: Vec<u8>,
     ) -> Result<Directory> {
         if header.index != DIRECTORY_INDEX {
-            return Err(place_error(place, "not a directory"));
+            return Err(place_error(place, "this is not a directory"));
         }
         let raw = self.raw(shape, header, place, stored)?;
         Directory::decode(&raw).map_err(|e| place_error(place, e))
@@ -555,7 +555,7 @@ fn verify_stored(place: RegionPlace, header: &RegionHeader, bytes: &[u8]) -> Res
 fn header_of(place: RegionPlace, bytes: &[u8]) -> Result<RegionHeader> {
     let header = RegionHeader::decode(bytes).map_err(|e| place_error(place, e))?;
     if header.container != place.container {
-        let found = format!("belongs to container {}", header.container);
+        let found = format!("it belongs to container {}", header.container);
         return Err(place_error(place, found));
     }
     Ok(header)
@@ -571,7 +571,7 @@ fn unreadable(name: &str, e: media::MediaError) -> StoreError {
     match e.kind {
         MediaErrorKind::NotFound => StoreError::corruption("container", name, "missing"),
         MediaErrorKind::Io if short => {
-            StoreError::corruption("container", name, "shorter than it should be")
+            StoreError::corruption("container", name, "the file is too short")
         }
         MediaErrorKind::Io => StoreError {
             source: Some(e),

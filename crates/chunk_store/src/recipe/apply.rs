@@ -62,14 +62,17 @@ pub fn apply(
 ) -> Result<ObjectRoot> {
     debug_assert!(edits.is_sorted_by(|a, b| a.end() <= b.first));
     let Layout::Fixed(log2) = root.layout else {
-        let why = "only objects in fixed chunks change in place";
+        let why = "only objects with chunks of a fixed size can be changed in place";
         return Err(StoreError::new(StoreErrorKind::Invalid, why));
     };
     let chunks = |len: u64| len.div_ceil(1 << log2);
     let (had, wanted) = (chunks(root.len), chunks(len));
     let top = level_of(wanted);
     if top > LEVEL_MAX || root.level > LEVEL_MAX {
-        return Err(StoreError::new(StoreErrorKind::Invalid, "object too large"));
+        return Err(StoreError::new(
+            StoreErrorKind::Invalid,
+            "the object is too large",
+        ));
     }
     let mut applying = Applying {
         layout: root.layout,

@@ -48,7 +48,10 @@ impl ObjectBuilder {
             return Ok(());
         }
         self.len = self.len.checked_add(len).ok_or_else(|| {
-            StoreError::new(StoreErrorKind::Invalid, "object longer than 2^64 bytes")
+            StoreError::new(
+                StoreErrorKind::Invalid,
+                "the object is longer than 2^64 bytes",
+            )
         })?;
         self.push_at(0, chunk, len, store)
     }
@@ -61,7 +64,10 @@ impl ObjectBuilder {
         store: &mut StoreNode<'_>,
     ) -> Result<()> {
         if level >= usize::from(LEVEL_MAX) {
-            return Err(StoreError::new(StoreErrorKind::Invalid, "object too large"));
+            return Err(StoreError::new(
+                StoreErrorKind::Invalid,
+                "the object is too large",
+            ));
         }
         if self.levels.len() <= level {
             self.levels.push(Pending {
@@ -134,7 +140,7 @@ impl ObjectBuilder {
         match self.levels.get(level).map(|pending| &pending.children[..]) {
             Some([only]) => Ok(*only),
             _ => {
-                let why = "not what one recipe node covers";
+                let why = "the piece is not what one recipe node covers";
                 Err(StoreError::new(StoreErrorKind::Invalid, why))
             }
         }
@@ -154,7 +160,7 @@ impl ObjectBuilder {
             let Some(pending) = self.levels.get(level) else {
                 return Err(StoreError::new(
                     StoreErrorKind::Invalid,
-                    "object without chunks",
+                    "the object has no chunks",
                 ));
             };
             if top && let [only] = pending.children[..] {

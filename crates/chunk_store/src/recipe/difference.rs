@@ -49,7 +49,7 @@ pub fn visit_differences<'b>(
         // Nothing needs comparing: one object is empty.
         _ if common == 0 => 0,
         _ => {
-            let why = "only objects in chunks of one fixed size can be compared";
+            let why = "only objects with chunks of the same fixed size can be compared";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
     };

@@ -229,7 +229,7 @@ impl<B: AsRef<[u8]>> FixedLeaves<B> {
 }
 
 fn wrong_node(fingerprint: Fingerprint) -> StoreError {
-    let found = "not the node that the recipe needs";
+    let found = "this is not the node that the recipe needs";
     StoreError::corruption("recipe node", fingerprint, found)
 }
 

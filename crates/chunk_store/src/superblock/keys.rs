@@ -109,7 +109,9 @@ pub fn add_slot(
 ) -> Result<SlotInfo> {
     let pool = config.pool;
     if list_slots(media, pool, &mut Notes::new())?.len() >= SLOTS_TRIED_MAX {
-        let why = format!("a pool has at most {SLOTS_TRIED_MAX} keys: remove one first");
+        let why = format!(
+            "a pool has at most {SLOTS_TRIED_MAX} keys; remove one first (quintet key remove)"
+        );
         return Err(StoreError::new(StoreErrorKind::Invalid, why));
     }
     let mut slot = KeySlot {
@@ -167,7 +169,7 @@ fn read_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Result<Vec<KeyS
     let names = slot_names(media)?;
     if names.len() > NAMES_MAX {
         let why = format!(
-            "{DIR}: {} key slots: only {NAMES_MAX} are read",
+            "{DIR}: {} key slots exist, and only {NAMES_MAX} are read",
             names.len()
         );
         notes.push(why);
@@ -197,7 +199,7 @@ fn read_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Result<Vec<KeyS
             .windows(2)
             .any(|pair| matches!(pair, [a, b] if a.id == b.id && a != b))
         {
-            notes.push(format!("{DIR}/{name}: its two copies differ"));
+            notes.push(format!("{DIR}/{name}: the two copies differ"));
         }
         slots.extend(copies);
     }
@@ -259,14 +261,16 @@ pub fn unlock(
     let unreadable = slot_names(media)?.len().saturating_sub(readable);
     let mut message = match (readable, unreadable) {
         (0, m) => {
-            let found = format!("none can be read, {m} cannot");
+            let found = format!("none of {m} can be read");
             return Err(StoreError::corruption("key slots", DIR, found));
         }
-        (n, 0) => format!("none of {n} key slots opens"),
-        (n, m) => format!("none of {n} key slots opens, {m} cannot be read"),
+        (n, 0) => format!("it opens none of the pool's keys (tried: {n})"),
+        (n, m) => format!("it opens none of the pool's keys (tried: {n}, unreadable: {m})"),
     };
     if passed_over > 0 {
-        message += &format!(", {passed_over} were not tried: they are too many or cost too much");
+        message += &format!(
+            "; not tried: {passed_over}, because there are too many or they cost too much"
+        );
     }
     Err(StoreError::new(StoreErrorKind::WrongKey, message))
 }
@@ -287,13 +291,13 @@ pub fn remove_slot(media: &Media, pool: PoolId, name: &str) -> Result<()> {
     if !slots.iter().any(|s| s.name() == name) {
         return Err(StoreError::new(
             StoreErrorKind::NotFound,
-            format!("no key slot {name}"),
+            format!("there is no key {name} (see quintet key list)"),
         ));
     }
     if slots.len() == 1 {
         return Err(StoreError::new(
             StoreErrorKind::Invalid,
-            "the last key slot cannot be removed: the pool would be lost",
+            "the last key cannot be removed: nothing could open the pool any more",
         ));
     }
     // Opening has adopted slots that a killed process may have added. They must be durable first.

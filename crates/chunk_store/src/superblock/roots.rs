@@ -135,7 +135,7 @@ fn read_root(
         match open_root(&bytes, pool, sealing, generation) {
             Ok((record, damaged)) => {
                 if damaged {
-                    notes.push(format!("{name}: one of its two copies is damaged"));
+                    notes.push(format!("{name}: one of two copies is damaged"));
                 }
                 found.get_or_insert(record);
             }
@@ -157,16 +157,16 @@ fn open_root(
 ) -> std::result::Result<(RootRecord, bool), String> {
     let (root, damaged) = StoredRoot::decode(bytes).map_err(|e| e.to_string())?;
     if root.pool != pool || root.generation != generation {
-        return Err("belongs to another place".to_owned());
+        return Err("it belongs to another place".to_owned());
     }
     // Anybody could forge an unsealed root.
     if root.seal != seal {
-        return Err("is not sealed as the pool is".to_owned());
+        return Err("it is encrypted in another way than the pool".to_owned());
     }
     let bound = root.associated_data();
     let mut body = root.body;
     if seal == Seal::Aes256Gcm && !master.root_key().open(root.nonce, &bound, &mut body) {
-        return Err("its seal does not open".to_owned());
+        return Err("its seal does not verify".to_owned());
     }
     let record = RootRecord::decode(&body).map_err(|e| e.to_string())?;
     Ok((record, damaged))
@@ -203,7 +203,7 @@ pub fn commit_root(
         .put(&name, bytes.clone(), Put::IfAbsent)
         .map_err(|e| {
             if e.kind == MediaErrorKind::Exists {
-                let why = format!("generation {generation} was committed by another writer");
+                let why = format!("it committed generation {generation}");
                 StoreError::new(StoreErrorKind::Locked, why)
             } else {
                 e.into()

@@ -46,9 +46,9 @@ impl fmt::Display for NotRestored {
             Self::NoParity => f.write_str("it has no parity"),
             Self::TooMuch { damaged, parity } => write!(
                 f,
-                "{damaged} sectors of one group are damaged, and its parity makes up for {parity}"
+                "{damaged} sectors of one group are damaged, and its parity can restore {parity}"
             ),
-            Self::Inconsistent => f.write_str("its parity does not fit it"),
+            Self::Inconsistent => f.write_str("its parity does not match it"),
         }
     }
 }

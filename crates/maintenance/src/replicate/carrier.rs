@@ -63,7 +63,7 @@ impl Carrier {
         // The chunk was verified when it came into memory; a repeated read may be served from
         // there.
         if !self.from.is_called(fingerprint, &chunk) {
-            let found = "changed in memory since it was read";
+            let found = "it changed in memory after it was read";
             let damage = StoreError::corruption("chunk", fingerprint, found);
             return Err(CopyError::Source(damage));
         }

@@ -109,7 +109,10 @@ impl Receiver {
         let names = there.iter().filter(|s| s.kind == SnapshotKind::Volume);
         match names.map(|s| &s.name).any(|name| *name == snapshot.name) {
             true => {
-                let (kind, name) = (StoreErrorKind::Exists, snapshot.name.as_str());
+                let (kind, name) = (
+                    StoreErrorKind::Exists,
+                    format!("snapshot {:?}", snapshot.name),
+                );
                 Err(CopyError::Receiver(StoreError::new(kind, name)))
             }
             false => Ok(()),

@@ -123,7 +123,7 @@ impl Queue {
         let max = self.waiting_max;
         let crowded = |state: &State| state.waiting.len() >= max || state.has(&job.name);
         let mut state = self.wait_while(self.state.lock(), crowded);
-        if let Err(e) = state.refuse_poisoned("put", &job.name) {
+        if let Err(e) = state.refuse_poisoned("store", &job.name) {
             return Err((e, job.unnamed));
         }
         job.number = state.number_next;

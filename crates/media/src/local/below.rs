@@ -10,7 +10,6 @@
 //! The owner of the top may be another user when root maintains that user's pool. That user can put
 //! their own files there, and no one else's.
 
-use super::io;
 use crate::MediaError;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, ResolveFlags, Stat};
@@ -76,6 +75,14 @@ impl Below {
         &self.path
     }
 
+    /// Returns the whole path of a name, for an error.
+    pub fn shown(&self, path: &str) -> String {
+        match path {
+            "" => self.path.display().to_string(),
+            path => self.path.join(path).display().to_string(),
+        }
+    }
+
     /// Returns the top's handle. It is opened once, so that renaming or replacing directories above
     /// it has no effect.
     pub fn top(&self) -> std::io::Result<BorrowedFd<'_>> {
@@ -113,12 +120,13 @@ impl Below {
         };
         let flags = rights | more | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let (file, found) = self.opened(operation, path, flags)?;
+        let refused = |why| MediaError::refused(operation, &self.shown(path), why);
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-            return Err(refused(operation, path, "it is not a regular file"));
+            return Err(refused("it is not a regular file"));
         }
         if access == Access::Write && found.st_nlink > 1 {
-            let why = "it has another name (hard link), whose file would change too";
-            return Err(refused(operation, path, why));
+            let why = "it has another name (hard link), and that file would change too";
+            return Err(refused(why));
         }
         Ok(file.into())
     }
@@ -140,8 +148,8 @@ impl Below {
         operation: &'static str,
         path: &'a str,
     ) -> Result<Named<'a>, MediaError> {
-        is_plain(operation, path)?;
-        let top = &io(operation, path, self.held())?.handle;
+        self.is_plain(operation, path)?;
+        let top = &self.io(operation, path, self.held())?.handle;
         let (directory, name) = match path.rsplit_once('/') {
             Some((above, name)) => (Some(self.directory(operation, above, OFlags::PATH)?), name),
             None => (None, path),
@@ -160,25 +168,26 @@ impl Below {
         flags: OFlags,
     ) -> Result<(OwnedFd, Stat), MediaError> {
         if !path.is_empty() {
-            is_plain(operation, path)?;
+            self.is_plain(operation, path)?;
         }
-        let top = io(operation, path, self.held())?;
+        let refused = |why: &str| MediaError::refused(operation, &self.shown(path), why);
+        let top = self.io(operation, path, self.held())?;
         let opened = match self.open(top.handle.as_fd(), path, flags) {
             Err(Errno::LOOP) => {
                 let why = "it is a symbolic link, or lies behind one";
-                return Err(refused(operation, path, why));
+                return Err(refused(why));
             }
             Err(Errno::AGAIN) => {
                 let why = "another program has a lease on it: try again";
-                return Err(refused(operation, path, why));
+                return Err(refused(why));
             }
             // This is a FIFO without a reader, a socket, or a device without a driver.
             Err(Errno::NXIO) => {
-                return Err(refused(operation, path, "it is not a regular file"));
+                return Err(refused("it is not a regular file"));
             }
-            opened => io(operation, path, opened.map_err(Into::into))?,
+            opened => self.io(operation, path, opened.map_err(Into::into))?,
         };
-        let found = io(
+        let found = self.io(
             operation,
             path,
             rustix::fs::fstat(&opened).map_err(Into::into),
@@ -187,13 +196,36 @@ impl Below {
         if !flags.contains(OFlags::EXCL) && !top.owners.contains(&found.st_uid) {
             let [us, _, owner, _] = top.owners;
             let why = format!(
-                "it belongs to user {}, neither to you (user {us}) nor to root nor to the owner of the pool's \
+                "it belongs to user {}; allowed are you (user {us}), root, and the owner of the pool's \
                  directory (user {owner})",
                 found.st_uid
             );
-            return Err(refused(operation, path, &why));
+            return Err(refused(&why));
         }
         Ok((opened, found))
+    }
+
+    /// Accepts only plain names, which stay below the top.
+    fn is_plain(&self, operation: &'static str, path: &str) -> Result<(), MediaError> {
+        let plain = |name: &str| !matches!(name, "" | "." | "..");
+        if path.split('/').all(plain) {
+            return Ok(());
+        }
+        self.io(
+            operation,
+            path,
+            Err(std::io::ErrorKind::InvalidInput.into()),
+        )
+    }
+
+    /// Names the whole path in an error.
+    pub fn io<T>(
+        &self,
+        operation: &'static str,
+        path: &str,
+        r: std::io::Result<T>,
+    ) -> Result<T, MediaError> {
+        r.map_err(|e| MediaError::from_io(operation, &self.shown(path), e))
     }
 
     fn open(&self, top: BorrowedFd<'_>, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -262,20 +294,6 @@ fn is_link(at: BorrowedFd<'_>, name: &str) -> bool {
 
 fn or_itself(path: &str) -> &str {
     if path.is_empty() { "." } else { path }
-}
-
-/// Accepts only plain names, which stay below the top.
-fn is_plain(operation: &'static str, path: &str) -> Result<(), MediaError> {
-    let plain = |name: &str| !matches!(name, "" | "." | "..");
-    if path.split('/').all(plain) {
-        return Ok(());
-    }
-    let source = std::io::ErrorKind::InvalidInput.into();
-    Err(MediaError::from_io(operation, path, source))
-}
-
-fn refused(operation: &'static str, path: &str, why: &str) -> MediaError {
-    MediaError::refused(operation, path, why)
 }
 
 #[cfg(test)]

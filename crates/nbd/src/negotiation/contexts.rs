@@ -57,13 +57,13 @@ impl Negotiation<'_> {
             return reply.invalid("contexts need structured replies");
         }
         let Some(request) = decode_contexts(data) else {
-            return reply.invalid("malformed request for contexts");
+            return reply.invalid("the request for contexts is malformed");
         };
         if request.queries.len() > QUERIES_MAX {
             return reply.refuse(ReplyKind::ErrTooBig, "too many queries");
         }
         let Some((name, volume)) = self.open(request.name) else {
-            return reply.refuse(ReplyKind::ErrUnknown, "no such export");
+            return reply.refuse(ReplyKind::ErrUnknown, "there is no such export");
         };
         if !set {
             for name in listed(&*volume, &request.queries) {

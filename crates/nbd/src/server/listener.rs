@@ -42,7 +42,7 @@ impl Listener {
         let flags = SocketFlags::CLOEXEC;
         let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
         let socket = rustix::net::socket_with(family, kind, flags, None);
-        let socket = socket.map_err(io("make a socket"))?;
+        let socket = socket.map_err(io("create the socket"))?;
         let address = SocketAddrUnix::new(path).map_err(io("use the socket's path"))?;
         // The path gets the mode of the socket that is bound to it. Others can therefore connect at
         // no moment.
@@ -73,7 +73,7 @@ impl Listener {
 
     pub(super) fn from_tcp(listener: TcpListener) -> Result<Self, ServerError> {
         let address = listener.local_addr();
-        let address = address.map_err(ServerError::io("ask for the address"))?;
+        let address = address.map_err(ServerError::io("get the address of the socket"))?;
         if !address.ip().is_loopback() {
             return Err(ServerError::NotLoopback(address));
         }
@@ -87,7 +87,7 @@ impl Listener {
             Socket::Unix(listener) => listener.set_nonblocking(true),
             Socket::Tcp(listener) => listener.set_nonblocking(true),
         }
-        .map_err(ServerError::io("prepare the socket"))?;
+        .map_err(ServerError::io("set up the socket"))?;
         Ok(self)
     }
 

@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use store::{OpenMode, Pool};
+use units::count;
 
 /// Raw size of a region, bytes. Larger regions compress better, smaller ones are faster for random
 /// reads (see `docs/decisions/`, regions).
@@ -128,7 +129,7 @@ fn selection(
         && paths.iter().any(|path| pool.starts_with(path))
     {
         invocation.console.note(format_args!(
-            "leaving out the pool itself, {}",
+            "the pool itself is not backed up: {}",
             pool.display()
         ));
         excludes.add_path(pool.as_os_str().as_bytes())?;
@@ -180,9 +181,9 @@ fn dry_run(
 ) -> anyhow::Result<Exit> {
     let outcome = count_trees(pool, paths, selection, parent.map(|p| p.root), progress)?;
     invocation.console.line(format!(
-        "would back up {} files in {} directories, {}: {} files unchanged, {} to read",
-        outcome.files,
-        outcome.directories,
+        "would back up {} in {}, {}: {} unchanged, {} to read",
+        count(outcome.files, "file"),
+        count(outcome.directories, "directory"),
         sizes::display(outcome.bytes),
         outcome.files_unchanged,
         outcome.files - outcome.files_unchanged,

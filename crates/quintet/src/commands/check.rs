@@ -16,6 +16,7 @@ use server::state::{OpenPool, named};
 use std::ops::ControlFlow;
 use std::time::Duration;
 use store::{Affected, CheckDepth, CheckReport, OpenMode};
+use units::count;
 
 /// Time between two reads of a journal that seems damaged.
 const JOURNAL_PAUSE: Duration = Duration::from_millis(200);
@@ -107,12 +108,12 @@ fn show(
         show_affected(invocation, affected, snapshots)?;
     }
     let read = match depth {
-        CheckDepth::Structure => "no user data read (see --read-data)".to_owned(),
+        CheckDepth::Structure => "user data was not read (see --read-data)".to_owned(),
         CheckDepth::Data { .. } => {
             format!(
-                "{} of data read in {} regions",
+                "{} of data read in {}",
                 sizes::display(report.data_bytes),
-                report.regions
+                count(report.regions, "region")
             )
         }
     };
@@ -136,31 +137,34 @@ fn show(
             .integer("restorable_containers", report.restorable.len() as u64)
             .integer("affected", report.affected.len() as u64),
     )?;
-    let counted = report.snapshots;
     console.line(format!(
-        "{containers} containers, {chunks} chunks, {counted} snapshots; {read}"
+        "{}, {}, {}; {read}",
+        count(containers, "container"),
+        count(chunks, "chunk"),
+        count(report.snapshots, "snapshot")
     ))?;
     if report.is_sound() {
         return console.line("no damage found");
     }
     let (damage, affected) = (report.damage.len(), report.affected.len());
     console.line(format!(
-        "DAMAGE FOUND: {damage} places, {affected} files or images affected"
+        "DAMAGE FOUND in {}; affected files and images: {affected}",
+        count(damage as u64, "place")
     ))?;
     if !report.restorable.is_empty() {
         let restorable = report.restorable.len();
         console.line(format!(
-            "{restorable} containers are damaged and their parity restores them: nothing of them is lost; \
-             run quintet scrub or quintet repair"
+            "damaged containers that parity can restore: {restorable}. Their data is not lost; run quintet scrub or \
+             quintet repair"
         ))?;
     }
     if report.bad.is_empty() && affected == 0 && !report.restorable.is_empty() {
         return Ok(());
     }
     console.line(
-        "action: run quintet repair (--replica POOL if another pool has copies), then back up again the \
-         sources that you still have: what is damaged is stored anew, and the snapshots named above \
-         become whole",
+        "action: run quintet repair (with --replica POOL if another pool has copies). Then back up again \
+         the sources that still exist. This stores the damaged data again and makes the snapshots above \
+         complete",
     )
 }
 

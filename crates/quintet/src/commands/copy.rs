@@ -29,6 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{OpenMode, Pool, WriteCounts};
+use units::count;
 
 /// Step sizes. The user who interrupts waits for one step at most.
 const SIZES: StepSizes = StepSizes::new(4 << 20);
@@ -39,12 +40,15 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
     }
     let filter = SnapshotFilter::new(&args.filter)?;
     if args.snapshots.is_empty() && !args.all && filter.is_empty() {
-        bail!("which snapshots? name them, or use --all, --host, --tag or --path");
+        bail!("no snapshots chosen: name them, or use --all, --host, --tag or --path");
     }
     let to = receiving_pool(&args.to, &invocation.context.environment)?;
     let to_path = to.path.clone();
     if to.is_at(invocation.settings.pool()?) {
-        bail!("{}: is the pool that is to be copied", to_path.display());
+        bail!(
+            "{} is the source pool; name another pool with --to",
+            to_path.display()
+        );
     }
     let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
     let memory = invocation.settings.memory_bytes;
@@ -68,7 +72,7 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
         true => invocation.open(mode)?,
         false => {
             let opened = invocation.open_other(&to, mode, memory);
-            opened.context("the receiving pool")?.0.into()
+            opened.context("cannot open the receiving pool")?.0.into()
         }
     };
     let to = match args.dry_run {
@@ -118,16 +122,16 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
 
 /// Pauses or resumes the copies of a server.
 fn switch(invocation: &Invocation, pause: bool) -> anyhow::Result<Exit> {
-    let server = invocation.server("interrupt the copy, the next one goes on")?;
-    let count = server.copies.pause(pause) as u64;
+    let server = invocation.server("interrupt the copy; the next copy continues it")?;
+    let copies = server.copies.pause(pause) as u64;
     let console = &invocation.console;
     console.message(
         Object::message("summary")
             .boolean("paused", pause)
-            .integer("copies", count),
+            .integer("copies", copies),
     )?;
     let done = if pause { "paused" } else { "resumed" };
-    console.line(format!("{count} copies {done}"))?;
+    console.line(format!("{} {done}", count(copies, "copy")))?;
     Ok(Exit::Done)
 }
 
@@ -173,7 +177,7 @@ impl Copying<'_> {
         for snapshot in chosen {
             if let Some(other) = self.replication.namesake(snapshot) {
                 bail!(
-                    "{}: the receiving pool has another snapshot of this name, {}: nothing was copied",
+                    "{}: the receiving pool has another snapshot with this name ({}); nothing was copied",
                     snapshot.name,
                     short_id(other)
                 );
@@ -204,7 +208,10 @@ impl Copying<'_> {
             console.message(
                 Object::message("present").text("snapshot_id", &snapshot.id.to_string()),
             )?;
-            console.note(format_args!("{}: is there", words(snapshot)));
+            console.note(format_args!(
+                "{}: exists in the receiving pool",
+                words(snapshot)
+            ));
             return Ok(());
         }
         let copied = self.copy(snapshot, progress);
@@ -301,13 +308,13 @@ impl Copying<'_> {
         let size = sizes::display;
         console.line(match self.is_dry_run {
             true => format!(
-                "{}: would be copied, {} of {} to send",
+                "{}: would be copied; {} of {} would be sent",
                 words(snapshot),
                 size(stored.new_bytes),
                 size(size_of(snapshot)),
             ),
             false => format!(
-                "{}: copied, {} sent of {}",
+                "{}: copied; {} of {} sent",
                 words(snapshot),
                 size(stored.new_bytes),
                 size(size_of(snapshot)),
@@ -328,27 +335,27 @@ impl Copying<'_> {
         let message = numbers(message, &counts, &stored).number("total_duration", seconds);
         console.message(message)?;
         let size = sizes::display;
-        let (copied, were, sent, stored_words, read) = match self.is_dry_run {
+        let (copied, there, sent, stored_words, read) = match self.is_dry_run {
             true => (
                 "would be copied",
-                "are",
+                "exist there",
                 "would send",
-                "store",
+                "would store",
                 "would read",
             ),
-            false => ("copied", "were", "sent", "stored", "read"),
+            false => ("copied", "existed there", "sent", "stored", "read"),
         };
         console.line(format!(
-            "{} snapshots {copied} to {}, {} {were} there; {sent} {} in {} chunks, {stored_words} {}",
-            self.copied,
+            "{} {copied} to {}, {} {there}; {sent} {} in {}, {stored_words} {}",
+            count(self.copied, "snapshot"),
             to.display(),
             self.present,
             size(stored.new_bytes),
-            stored.chunks_new,
+            count(stored.chunks_new, "chunk"),
             size(stored.stored_bytes),
         ))?;
         console.line(format!(
-            "{read} {}, from memory {}, known there {}, in {seconds:.2} s",
+            "{read} {}, {} of it from memory; {} existed there; {seconds:.2} s",
             size(counts.read_bytes),
             size(counts.cached_bytes),
             size(counts.known_bytes),

@@ -90,14 +90,14 @@ fn in_server(
     };
     match is_there {
         true => show_status(invocation, server.defrag.status().as_ref()),
-        false => bail!("no server is defragmenting this pool, and no run was left unfinished"),
+        false => bail!("no defragmentation is running, and none is unfinished"),
     }
 }
 
 fn without_server(invocation: &Invocation, command: &DefragCommand) -> anyhow::Result<Exit> {
     let phase = match command {
         DefragCommand::Start(_) => {
-            invocation.server("`quintet defrag` does it here and now")?;
+            invocation.server("run `quintet defrag` to defragment in the foreground")?;
             return Ok(Exit::Done);
         }
         DefragCommand::Status => {
@@ -107,7 +107,7 @@ fn without_server(invocation: &Invocation, command: &DefragCommand) -> anyhow::R
         DefragCommand::Resume { limit } => {
             let source = source(invocation, false)?;
             let Some(mut run) = choice::unfinished(invocation, &source)? else {
-                bail!("no run was left unfinished")
+                bail!("there is no unfinished defragmentation")
             };
             if limit.is_some() {
                 run.limit(*limit);
@@ -121,7 +121,7 @@ fn without_server(invocation: &Invocation, command: &DefragCommand) -> anyhow::R
     let pool = invocation.open(OpenMode::Write)?;
     let recorded = RecordedDefrag::read(&pool);
     let Some(mut recorded) = recorded.filter(|r| r.run().phase != TaskPhase::AtRest) else {
-        bail!("no defragmentation is running, and none was left unfinished")
+        bail!("no defragmentation is running, and none is unfinished")
     };
     recorded.stop(&pool, phase)?;
     show_status(invocation, recorded_status(&pool).as_ref())
@@ -173,18 +173,18 @@ fn wait_for(
     loop {
         let status = server.defrag.status();
         let Some(status) = status.filter(|status| status.run.began == began) else {
-            bail!("another run has taken the place of this one")
+            bail!("another run has replaced this one")
         };
         shown_before.show(&progress, &status.run.report);
         match (&status.outcome, status.run.phase) {
-            (Outcome::Failed(why), _) => bail!("{why}; go on: quintet defrag resume"),
+            (Outcome::Failed(why), _) => bail!("{why}; continue with quintet defrag resume"),
             (Outcome::LeftBehind, _) => {
-                bail!("the server ends; the next one goes on with it")
+                bail!("the server is stopping; the next server continues the run")
             }
             (Outcome::Stopped, TaskPhase::AtRest) => {
                 drop(progress);
                 if status.run.report.stage != DefragStage::Done {
-                    bail!("it was cancelled; what it copied stays")
+                    bail!("the run was cancelled; its copies stay")
                 }
                 return shown(invocation, false, &status.run.report);
             }

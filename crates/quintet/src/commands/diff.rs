@@ -22,6 +22,7 @@ use server::sizes;
 use std::cmp::Ordering;
 use std::ffi::OsStr;
 use store::{OpenMode, Pool, Reader};
+use units::count;
 
 pub(super) fn run(invocation: &Invocation, args: &DiffArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;
@@ -43,7 +44,7 @@ pub(super) fn run(invocation: &Invocation, args: &DiffArgs) -> anyhow::Result<Ex
             diff.summary()?;
         }
         (false, false) => image::diff(invocation, &pool, before.snapshot, after.snapshot)?,
-        _ => bail!("a file tree and an image or stream have nothing in common"),
+        _ => bail!("cannot compare a file tree with an image or a stream"),
     }
     let exit = snapshots.exit_of(&before.called, Exit::Done);
     Ok(snapshots.exit_of(&after.called, exit))
@@ -231,14 +232,16 @@ impl Diff<'_> {
                 .integer("changed_metadata", metadata_changed),
         )?;
         for (what, side) in [("added", added), ("removed", removed)] {
-            let (files, directories) = (side.files, side.directories);
+            let (files, directories) = (
+                count(side.files, "file"),
+                count(side.directories, "directory"),
+            );
             let bytes = sizes::display(side.bytes);
-            console.line(format!(
-                "{files} files and {directories} directories {what}, {bytes}"
-            ))?;
+            console.line(format!("{files} and {directories} {what}, {bytes}"))?;
         }
         console.line(format!(
-            "{changed} files changed, {metadata_changed} only in metadata"
+            "{} changed, {metadata_changed} only in metadata",
+            count(changed, "file")
         ))
     }
 }

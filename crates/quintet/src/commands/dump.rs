@@ -163,8 +163,9 @@ impl<'a> Archive<'a> {
         };
         let Some(header) = member.header() else {
             let path = String::from_utf8_lossy(path);
-            self.progress
-                .warn(format_args!("{path}: a socket has no place in an archive"));
+            self.progress.warn(format_args!(
+                "{path} is a socket, and an archive cannot contain it"
+            ));
             return Ok(());
         };
         self.output.to.write_all(&header)?;

@@ -10,6 +10,7 @@ use archive::filesystem::PathError;
 use media::MediaErrorKind;
 use server::command_context::WaitError;
 use server::control::AskError;
+use server::error::with_causes;
 use server::interrupt::Interrupted;
 use server::metrics::EndpointError;
 use server::mount::MountingError;
@@ -18,11 +19,28 @@ use server::state::TaskError;
 use server::systemd::ServiceError;
 use server::threads::SettleError;
 use std::io;
+use std::path::Path;
 use store::{StoreError, StoreErrorKind};
 
 /// Returns the exit code for an error that ended a command.
 pub(super) fn exit_of(error: &anyhow::Error) -> Exit {
     error.chain().find_map(known).unwrap_or(Exit::Failed)
+}
+
+/// Returns the message for an error that ended a command: each cause follows its effect, once.
+pub(super) fn text(error: &anyhow::Error) -> String {
+    with_causes(error.as_ref())
+}
+
+/// Names the pool in an error of opening it, unless the error names it.
+pub(super) fn of_pool(error: anyhow::Error, path: &Path) -> anyhow::Error {
+    let place = path.display().to_string();
+    match error.downcast_ref::<StoreError>() {
+        Some(e) if e.kind != StoreErrorKind::Interrupted && !text(&error).contains(&place) => {
+            error.context(format!("cannot open the pool {place}"))
+        }
+        _ => error,
+    }
 }
 
 /// Returns true if the command ended because the pool's disk or a quota is full.
@@ -232,17 +250,35 @@ mod tests {
 
     /// Formats an error as `commands::run` does.
     fn words(error: impl Into<anyhow::Error>) -> String {
-        format!("{:#}", error.into().context("more"))
+        text(&error.into().context("more"))
     }
 
     #[test]
     fn runs_say_each_cause_once() {
         let path = || PathError::new("read", "/x", io::Error::other("why"));
         let full = || StoreError::from(MediaError::plain(MediaErrorKind::NoSpace, "put", "c1"));
-        assert_eq!(words(ArchiveError::Source(path())), "more: /x: read: why");
-        assert_eq!(words(ArchiveError::Target(path())), "more: /x: read: why");
+        let said = "more: cannot read /x: why";
+        assert_eq!(words(ArchiveError::Source(path())), said);
+        assert_eq!(words(ArchiveError::Target(path())), said);
         let said = full().to_string();
         assert_eq!(words(ArchiveError::Pool(full())), format!("more: {said}"));
+    }
+
+    #[test]
+    fn errors_of_opening_name_the_pool_once() {
+        let named = |kind, message: &str| {
+            let error = StoreError::new(kind, message).into();
+            let error = of_pool(error, Path::new("/srv/pool"));
+            (exit_of(&error), text(&error))
+        };
+        let wrong = "cannot open the pool /srv/pool: wrong password or key";
+        assert_eq!(
+            named(StoreErrorKind::WrongKey, ""),
+            (Exit::WrongKey, wrong.to_owned())
+        );
+        let said = "cannot read /srv/pool/config: permission denied";
+        assert_eq!(named(StoreErrorKind::Invalid, said).1, said);
+        assert_eq!(named(StoreErrorKind::Interrupted, "").1, "interrupted");
     }
 
     #[test]
@@ -265,17 +301,16 @@ mod tests {
         };
         assert_eq!(
             refused("/dev/null", true),
-            "more: /dev/null: is not a regular file, so a failure would leave it half written: \
-             write to a file and copy it there, or serve the image over NBD and copy from that"
+            "more: /dev/null is not a regular file, and a failure would leave it half written; \
+             write to a regular file and copy that, or serve the image over NBD and copy from there"
         );
         assert_eq!(
             refused("/proc/self/stat", false),
-            "more: /proc/self/stat: is there already"
+            "more: /proc/self/stat exists; remove it or choose another name"
         );
-        let missing = io::Error::from_raw_os_error(2);
         assert_eq!(
             refused("/nowhere/x", false),
-            format!("more: /nowhere/x: create: {missing}: {missing}")
+            "more: cannot create /nowhere/x: no such file or directory"
         );
     }
 }

@@ -21,6 +21,7 @@ use server::names::short_id;
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use store::{OpenMode, Reader, StoreError};
+use units::count;
 use units::{Fingerprint, UnixNanos};
 
 pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Exit> {
@@ -36,7 +37,7 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
     }
     if meant.is_empty() {
         all.found(Err(anyhow!(
-            "nothing was searched: no snapshot of files is meant"
+            "nothing was searched: no snapshot of files was chosen"
         )))?;
     }
     // Newest first: users usually want the newest match.
@@ -66,7 +67,10 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
             Err(e) if e.downcast_ref().is_some_and(StoreError::is_corruption) => {
                 damaged += 1;
                 let id = short_id(snapshot);
-                console.warn(format_args!("snapshot {id} is damaged in part: {e:#}"));
+                console.warn(format_args!(
+                    "snapshot {id} is damaged in part: {}",
+                    super::failure::text(&e)
+                ));
             }
             looked => {
                 looked?;
@@ -79,7 +83,10 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
             .integer("snapshots", meant.len() as u64),
     )?;
     if matches == 0 {
-        console.line(format!("nothing found in {} snapshots", meant.len()))?;
+        console.line(format!(
+            "nothing found in {}",
+            count(meant.len() as u64, "snapshot")
+        ))?;
     }
     let exit = match damaged {
         0 => Exit::Done,

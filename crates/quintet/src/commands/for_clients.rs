@@ -151,7 +151,9 @@ impl Commands for ClientCommands {
         // The client's program has parsed the arguments, but this one may be older.
         let cli = Cli::try_parse_from(&request.arguments).map_err(|e| e.to_string())?;
         match Need::of(&cli.command) {
-            Need::Nothing => Err("a server does not run this for others".to_owned()),
+            Need::Nothing => {
+                Err("the server of this pool does not run this command for clients".to_owned())
+            }
             Need::Live | Need::Writing { files: false } => Ok(()),
             Need::Writing { files: true } => match own.refusal(&request.view) {
                 Some(why) => Err(why),

@@ -23,7 +23,7 @@ pub(super) fn run(invocation: &Invocation, args: &ForgetArgs) -> anyhow::Result<
     let filter = SnapshotFilter::new(&args.filter)?;
     let policy = policy(&args.keep);
     if args.snapshots.is_empty() && policy.is_empty() {
-        bail!("what should be forgotten? name snapshots, or say what to keep with --keep-*");
+        bail!("no snapshots chosen: name them, or give at least one --keep-* rule");
     }
     let mode = match args.dry_run {
         true => OpenMode::Read,
@@ -66,12 +66,15 @@ pub(super) fn run(invocation: &Invocation, args: &ForgetArgs) -> anyhow::Result<
             .texts("removed_ids", remove.iter().map(|s| s.id.to_string())),
     )?;
     let (would, count) = (if args.dry_run { "would be " } else { "" }, remove.len());
-    console.line(format!("{count} snapshots {would}removed"))?;
+    console.line(format!(
+        "{} {would}removed",
+        units::count(count as u64, "snapshot")
+    ))?;
     if count > 0 && !args.dry_run {
         let until = calendar::local(until, &invocation.zone);
         console.note(format_args!(
-            "`quintet undelete` takes them back until {until}, unless gc is given another \
-             --trash-period; then `quintet gc` gives the space back."
+            "`quintet undelete` can restore them until {until}, unless gc runs with another \
+             --trash-period. After that `quintet gc` frees their space."
         ));
     }
     Ok(Exit::Done)

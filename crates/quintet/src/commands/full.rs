@@ -6,12 +6,13 @@
 use super::failure;
 use server::sizes;
 use store::Pool;
+use units::count;
 
 /// Adds advice to the error if the disk was full.
 pub(super) fn explained(pool: &Pool, error: anyhow::Error) -> anyhow::Error {
     match failure::is_full(&error) {
         true => {
-            let full = format!("the pool's disk is full ({})", advice(pool));
+            let full = format!("the pool's disk is full. To free space: {}", advice(pool));
             error.context(full)
         }
         false => error,
@@ -30,18 +31,19 @@ fn words(snapshots: usize, containers: usize, bytes: u64) -> String {
     if containers > 0 {
         let bytes = sizes::display(bytes);
         ways.push(format!(
-            "quintet gc frees at once: {bytes} of {containers} containers in the trash"
+            "quintet gc frees {bytes} at once ({} in the trash)",
+            count(containers as u64, "container")
         ));
     }
     if snapshots > 0 {
         ways.push(format!(
-            "quintet gc --trash-period 0 frees at once: what only {snapshots} forgotten snapshots need, which \
-             cannot be taken back then"
+            "quintet gc --trash-period 0 frees the data of {} at once, and undelete cannot restore them then",
+            count(snapshots as u64, "forgotten snapshot")
         ));
     }
     if ways.is_empty() {
-        return "the trash is empty; quintet stats says what is not needed, quintet gc gives it back, quintet forget \
-                makes more of it"
+        return "the trash is empty; run quintet gc to free unneeded data (quintet stats shows how much), or forget snapshots \
+                first"
             .to_owned();
     }
     ways.join("; ")
@@ -59,12 +61,12 @@ mod tests {
             let said = words(snapshots, containers, 5 << 20);
             // Forgotten snapshots can be restored until the user gives them up explicitly.
             assert_eq!(
-                said.contains("--trash-period 0 frees at once: what only 2 forgotten"),
+                said.contains("--trash-period 0 frees the data of 2 forgotten snapshots"),
                 snapshots > 0,
                 "{said}"
             );
             assert_eq!(
-                said.contains("gc frees at once: 5.00 MiB of 3 containers"),
+                said.contains("gc frees 5.00 MiB at once (3 containers in the trash)"),
                 containers > 0,
                 "{said}"
             );

@@ -21,6 +21,7 @@ use server::sizes;
 use server::state::{ServerState, TaskHost, checkpoint_all};
 use std::time::{Duration, Instant};
 use store::{Discarded, LaneOptions, OpenMode, Pool};
+use units::count;
 use volumes::Volumes;
 
 /// Step sizes: the work between two checks for a stop request. The second size is for steps beside
@@ -49,7 +50,7 @@ fn set_minimum(invocation: &Invocation, seconds: u64) -> anyhow::Result<Exit> {
             .integer("trash_minimum_before_s", before),
     )?;
     console.line(format!(
-        "forgotten snapshots stay for {seconds} s at least ({before} s before)"
+        "forgotten snapshots stay for at least {seconds} s (before: {before} s)"
     ))?;
     Ok(Exit::Done)
 }
@@ -59,8 +60,8 @@ fn tell_minimum(invocation: &Invocation, args: &GcArgs, pool: &Pool) -> anyhow::
     let minimum = pool.trash_minimum()?.seconds;
     if args.trash_period.seconds < minimum {
         invocation.console.warn(format_args!(
-            "the pool keeps forgotten snapshots for {minimum} s at least: a trash period of {} s is \
-             not taken (see gc --set-trash-minimum)",
+            "the pool keeps forgotten snapshots for at least {minimum} s, so a trash period of {} s \
+             has no effect (see gc --set-trash-minimum)",
             args.trash_period.seconds
         ));
     }
@@ -115,7 +116,7 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
     if is_nearly_full(pool) {
         let advice = full::advice(pool);
         invocation.console.warn(format_args!(
-            "the pool's disk is still nearly full: {advice}"
+            "the pool's disk is still nearly full. To free space: {advice}"
         ));
     }
     shown
@@ -333,56 +334,56 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
     let would = if args.dry_run { "would be " } else { "" };
     let size = sizes::display;
     if counts.snapshots_purged > 0 {
-        let count = counts.snapshots_purged;
-        console.line(format!("{count} forgotten snapshots {would}purged"))?;
+        let purged = count(counts.snapshots_purged, "forgotten snapshot");
+        console.line(format!("{purged} {would}purged"))?;
     }
     console.line(format!(
-        "{} needed, in {} containers",
+        "{} needed, in {}",
         size(counts.live_bytes),
-        counts.containers
+        count(counts.containers, "container")
     ))?;
     console.line(format!(
-        "{} containers of {} {would}put into the trash, {} {would}copied out of them, {} from memory",
-        counts.containers_discarded,
+        "{} of {} {would}put into the trash; {} {would}copied out of them, {} of it from memory",
+        count(counts.containers_discarded, "container"),
         size(counts.discarded_bytes),
         size(counts.copied_bytes),
         size(counts.cached_bytes)
     ))?;
     if counts.containers_merged > 0 {
-        let count = counts.containers_merged;
-        console.line(format!("{count} of these because they are small"))?;
+        let merged = counts.containers_merged;
+        console.line(format!("{merged} of these because they are small"))?;
     }
     console.line(format!(
-        "{} containers of {} {would}deleted from the trash",
-        counts.containers_deleted,
+        "{} of {} {would}deleted from the trash",
+        count(counts.containers_deleted, "container"),
         size(counts.deleted_bytes)
     ))?;
     if counts.containers_in_trash > 0 {
         console.line(format!(
-            "{} containers of {} are in the trash: later runs delete them",
-            counts.containers_in_trash,
+            "{} of {} in the trash; later runs delete them",
+            count(counts.containers_in_trash, "container"),
             size(counts.trash_bytes)
         ))?;
     }
     if counts.held_snapshots > 0 {
         let keep = if args.dry_run { "would keep" } else { "keep" };
         console.line(format!(
-            "{} purged snapshots that clients have open {keep} {} and {} containers (see quintet status)",
-            counts.held_snapshots,
+            "{} that clients have open {keep} {} in {} (see quintet status)",
+            count(counts.held_snapshots, "purged snapshot"),
             size(counts.held_bytes),
-            counts.held_containers
+            count(counts.held_containers, "container")
         ))?;
     }
     if counts.containers_without_room > 0 {
         console.line(format!(
-            "{} containers stay as there is no room for copies of what is needed of them",
-            counts.containers_without_room
+            "{} kept, because there is no space to copy the needed data out of them",
+            count(counts.containers_without_room, "container")
         ))?;
     }
     if counts.containers_kept_back > 0 {
         console.warn(format_args!(
-            "{} containers stay because part of them cannot be read: quintet repair",
-            counts.containers_kept_back
+            "{} kept, because they cannot be read in part: run quintet repair",
+            count(counts.containers_kept_back, "container")
         ));
         return Ok(Exit::Damaged);
     }

@@ -15,9 +15,9 @@ use super::snapshot_choice::SnapshotFilter;
 use crate::cli::{ExportArgs, FilterArgs, ImageFormat, ImportArgs};
 use crate::exit::Exit;
 use crate::json::Object;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use archive::backup::TreeOutcome;
-use archive::image::{RawImage, UnfinishedFile, export_object, import_image};
+use archive::image::{RawImage, UnfinishedError, UnfinishedFile, export_object, import_image};
 use format::snapshot::{Snapshot, SnapshotKind};
 use server::names::short_id;
 use server::sizes;
@@ -33,7 +33,7 @@ const IMAGE_CHUNK_LOG2: u8 = 14;
 pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Result<Exit> {
     let started = Instant::now();
     if args.name.is_empty() || args.name.contains('@') {
-        bail!("an image's name is not empty and has no @");
+        bail!("the name of an image must not be empty and must not contain @");
     }
     let lane = invocation.lane(
         args.compression.as_deref(),
@@ -149,7 +149,10 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
     let progress = invocation.progress_shown("exporting", args.progress);
     progress.add_total(1, snapshot.root.len);
     progress.totals_known();
-    let out = UnfinishedFile::create(&args.out, args.force)?;
+    let out = UnfinishedFile::create(&args.out, args.force).map_err(|e| match e {
+        UnfinishedError::Exists(path) => anyhow!("{} exists; use --force", path.display()),
+        e => e.into(),
+    })?;
     let write = |file: &File, path: &Path| -> anyhow::Result<()> {
         let workers = invocation.workers();
         Ok(export_object(

@@ -18,7 +18,7 @@ const CHUNK_BYTES: std::ops::RangeInclusive<u64> = (4 << 10)..=(256 << 10);
 pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Exit> {
     let chunk_bytes_average = match args.chunk_size {
         size if CHUNK_BYTES.contains(&size) && size.is_power_of_two() => size as u32,
-        _ => bail!("--chunk-size: must be a power of two from 4K to 256K"),
+        _ => bail!("invalid --chunk-size: it is a power of two from 4K to 256K"),
     };
     let place = invocation.settings.pool()?.display().to_string();
     let secret = match args.no_encryption {
@@ -75,18 +75,18 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
             .text("repository", &place)
             .boolean("encrypted", seal != Seal::None),
     )?;
-    console.line(format!("made pool {} at {place}", &id.to_string()[..8]))?;
+    console.line(format!("created pool {} at {place}", &id.to_string()[..8]))?;
     if let Some((file, _)) = &recovery {
         console.line(format!(
-            "recovery key in {}: move it to a safe place",
+            "recovery key in {}; move it to a safe place",
             file.display()
         ))?;
     }
     match seal {
-        Seal::None => console.note("It is not encrypted: a reader of its files reads the data."),
+        Seal::None => console
+            .note("The pool is not encrypted: everyone who can read its files can read the data."),
         Seal::Aes256Gcm => console.note(
-            "Whoever loses all passwords and recovery keys loses the contents; \
-             there is no other way in.",
+            "If you lose all passwords and recovery keys, you lose the contents of the pool.",
         ),
     }
     Ok(Exit::Done)

@@ -10,6 +10,7 @@
 //! open_other, open_at -------- replica, receiving pool: always in this process
 //! ```
 
+use super::failure;
 use super::opened::Opened;
 use super::readers;
 use super::unlocking::{Door, Opening, Visit};
@@ -125,8 +126,8 @@ impl Invocation {
         let containers: u64 = opened.iter().map(|n| n.load(Ordering::Relaxed)).sum();
         if containers > 0 {
             self.console.warn(format_args!(
-                "{containers} containers are damaged, and parity restored what was read of them; \
-                 put them back with quintet scrub, and look after the disk"
+                "{}; parity restored the data that was read. Run quintet scrub to restore them, and check the disk",
+                units::count(containers, "damaged container")
             ));
         }
     }
@@ -155,9 +156,12 @@ impl Invocation {
         let disk = LocalDisk::new(path);
         if create {
             disk.create_top()
-                .context("cannot make the pool's directory")?;
+                .context("cannot create the pool's directory")?;
         } else if !path.is_dir() {
-            let why = format!("{} is not a directory (see quintet init)", path.display());
+            let why = format!(
+                "there is no pool in {}: it is not a directory (create a pool with quintet init)",
+                path.display()
+            );
             return Err(StoreError::new(StoreErrorKind::NoPool, why).into());
         }
         let disk: Arc<dyn media::Disk> = Arc::new(disk);
@@ -282,7 +286,10 @@ impl Invocation {
         let unlocked = Pool::unlock(&media, secret)?;
         if secret.is_some() && unlocked.config().seal == Seal::None {
             // Another pool has replaced it since the secret opened it.
-            let why = format!("{}: the pool is not encrypted any more", path.display());
+            let why = format!(
+                "{}: the pool is no longer encrypted; another pool may be in its place",
+                path.display()
+            );
             return Err(StoreError::new(StoreErrorKind::WrongKey, why).into());
         }
         Ok(readers::open(media, unlocked, mode, memory_bytes)?)
@@ -336,8 +343,8 @@ impl Invocation {
         let hints = self.hints.lock();
         for why in hints.iter().filter_map(|hints| hints.flush()) {
             self.console.warn(format_args!(
-                "the damage that was found cannot be noted in the pool, so the next backup does not know of it: run \
-                 quintet repair as a user who may write there ({why})"
+                "cannot record the damage in the pool, so the next backup does not know of it: {why}. Run quintet repair as \
+                 a user who may write to the pool"
             ));
         }
     }
@@ -363,13 +370,16 @@ impl Invocation {
         memory_bytes: usize,
     ) -> anyhow::Result<(Pool, Option<SecretKey>)> {
         let environment = self.own_environment();
-        let opening = door.unlock(&media, &self.context, &environment, &self.console)?;
+        let of_pool = |e| failure::of_pool(e, door.path);
+        let opening = door.unlock(&media, &self.context, &environment, &self.console);
+        let opening = opening.map_err(of_pool)?;
         let Opening {
             unlocked,
             secret,
             mut visit,
         } = opening;
-        let pool = readers::open(media, unlocked, mode, memory_bytes)?;
+        let pool = readers::open(media, unlocked, mode, memory_bytes);
+        let pool = pool.map_err(|e| of_pool(e.into()))?;
         visit.entered(&pool, door.path, &self.console);
         let mut visits = self.visits.lock();
         visits.push(visit);
@@ -463,7 +473,7 @@ impl Invocation {
         if self.server.is_none() {
             self.media(false)?;
         }
-        let none = || anyhow!("no server holds this pool: {instead}");
+        let none = || anyhow!("this pool has no server; {instead}");
         self.server.as_ref().ok_or_else(none)
     }
 
@@ -506,7 +516,7 @@ impl Invocation {
         let compression = match compression {
             Some(text) => parse_compression(text)
                 .map_err(anyhow::Error::msg)
-                .context("--compression")?,
+                .context("invalid --compression")?,
             None => self.settings.compression,
         };
         Ok(LaneOptions {
@@ -538,7 +548,7 @@ impl Invocation {
     /// Returns the time of a new snapshot.
     pub fn time(&self, given: Option<&str>, pool: &Pool) -> anyhow::Result<units::UnixNanos> {
         match given {
-            Some(text) => server::calendar::parse_time(text, &self.zone).context("--time"),
+            Some(text) => server::calendar::parse_time(text, &self.zone).context("invalid --time"),
             None => Ok(pool.now()),
         }
     }

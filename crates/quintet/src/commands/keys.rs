@@ -29,7 +29,7 @@ pub(super) fn run(invocation: &Invocation, command: &KeyCommand) -> anyhow::Resu
 fn add(invocation: &Invocation, args: &NewKeyArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Write)?;
     if invocation.keys(&pool)?.1.is_none() {
-        bail!("the pool is not encrypted: it has no keys");
+        bail!("the pool is not encrypted and has no keys");
     }
     let slot = add_password(invocation, &pool, args)?;
     say(invocation, "added", &slot)
@@ -39,10 +39,10 @@ fn passwd(invocation: &Invocation, args: &NewKeyArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Write)?;
     let (_, opened_with) = invocation.keys(&pool)?;
     let Some(old) = opened_with else {
-        bail!("the pool is not encrypted: it has no password");
+        bail!("the pool is not encrypted and has no password");
     };
     if matches!(old.slot.derivation, KeyDerivation::Recovery) {
-        bail!("a recovery key opened the pool: use key add, then key remove what was lost");
+        bail!("a recovery key opened the pool; use key add, then key remove for the lost key");
     }
     let args = NewKeyArgs {
         new_password_file: args.new_password_file.clone(),
@@ -78,7 +78,7 @@ fn list(invocation: &Invocation) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;
     let (slots, opened_with) = invocation.keys(&pool)?;
     let Some(opened_with) = opened_with.map(|slot| slot.name()) else {
-        bail!("the pool is not encrypted: it has no keys");
+        bail!("the pool is not encrypted and has no keys");
     };
     let mut table = Table::new(["", "Name", "Kind", "Version", "Label", "Created"], &[]);
     for slot in &slots {
@@ -112,13 +112,15 @@ fn remove(invocation: &Invocation, beginning: &str) -> anyhow::Result<Exit> {
     let wanted = beginning.to_ascii_lowercase();
     let mut fitting = slots.iter().filter(|slot| slot.name().starts_with(&wanted));
     let slot = match (fitting.next(), fitting.next()) {
-        _ if wanted.is_empty() => bail!("which key? (see key list)"),
+        _ if wanted.is_empty() => bail!("no key named (see quintet key list)"),
         (Some(only), None) => only,
         (Some(_), Some(_)) => bail!("several keys begin with {wanted}; give more digits"),
-        (None, _) => bail!("there is no key {wanted} (see key list)"),
+        (None, _) => bail!("there is no key {wanted} (see quintet key list)"),
     };
     if opened_with.is_some_and(|current| current == *slot) {
-        bail!("this key opened the pool; open it with another one to remove this, or use passwd");
+        bail!(
+            "this key opened the pool; open the pool with another key to remove it, or use key passwd"
+        );
     }
     pool.remove_key(&slot.name())?;
     say(invocation, "removed", slot)

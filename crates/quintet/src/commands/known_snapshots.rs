@@ -44,7 +44,7 @@ impl KnownSnapshots {
         let damage = damage.map(|e| e.to_string());
         if let Some(damage) = &damage {
             invocation.console.warn(format_args!(
-                "pool: some snapshots cannot be listed, others are not affected: {damage}"
+                "pool: some snapshots cannot be listed; the others are not affected: {damage}"
             ));
         }
         let lost = lost_commit(pool);
@@ -54,8 +54,7 @@ impl KnownSnapshots {
                 let (id, what) = (short_id(newest), listing::subject(newest));
                 let time = calendar::local(newest.taken, &invocation.zone);
                 invocation.console.warn(format_args!(
-                    "pool: newer snapshots may be lost with commit {lost}; \
-                     the latest that can be read is {id} of {time}, {what}"
+                    "pool: newer snapshots may be lost with commit {lost}; the latest readable one is {id} of {time}, {what}"
                 ));
             }
         }
@@ -66,7 +65,8 @@ impl KnownSnapshots {
         Ok(Self {
             readable,
             damage,
-            lost: lost.map(|lost| format!("commit {lost} is lost, with what it added")),
+            lost: lost
+                .map(|lost| format!("commit {lost} is lost, with the snapshots that it added")),
             volumes,
         })
     }
@@ -80,12 +80,12 @@ impl KnownSnapshots {
             return found;
         }
         let why = format!(
-            "{text} is a volume: only states of it can be read here (take one with \
+            "{text} is a volume; this command needs a snapshot of it (take one with \
              `quintet volume snapshot {text}@NAME`)"
         );
         match found {
             Err(_) => bail!(why),
-            Ok(_) => bail!("{why}; the image of the same name is {text}@latest"),
+            Ok(_) => bail!("{why}. The image with the same name is {text}@latest"),
         }
     }
 
@@ -99,7 +99,7 @@ impl KnownSnapshots {
     pub fn expect_free(&self, name: &str) -> anyhow::Result<()> {
         let is_there = self.readable.iter().any(|s| is_called(s, name));
         match self.is_volume(name) && !is_there {
-            true => bail!("{name:?} is the name of a volume: choose another one"),
+            true => bail!("{name:?} is the name of a volume; choose another name"),
             false => Ok(()),
         }
     }

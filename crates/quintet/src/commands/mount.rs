@@ -61,7 +61,7 @@ pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<E
 }
 
 /// Note for users of `mount`.
-pub(super) const HOW_IT_ENDS: &str = "end with Ctrl-C, or unmount it";
+pub(super) const HOW_IT_ENDS: &str = "end with Ctrl-C, or unmount the directory";
 
 /// Reports that the files can be used.
 pub(super) fn announce(invocation: &Invocation, mount: &Mount) -> anyhow::Result<()> {
@@ -74,7 +74,8 @@ pub(super) fn announce(invocation: &Invocation, mount: &Mount) -> anyhow::Result
             .integer("snapshots", count as u64),
     )?;
     console.line(format!(
-        "volumes, images and {count} snapshots are in {path}"
+        "volumes, images and {} are in {path}",
+        units::count(count as u64, "snapshot")
     ))?;
     console.flush()?;
     Ok(())

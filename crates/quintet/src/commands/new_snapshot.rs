@@ -16,6 +16,7 @@ use server::sizes;
 use std::time::Instant;
 use store::{Pool, WriteCounts, WriteSession};
 use units::UnixNanos;
+use units::count;
 
 /// Properties that do not depend on the kind of source.
 pub(super) struct Identity {
@@ -97,7 +98,7 @@ fn committed(
     let committed = pool.commit(session, std::slice::from_ref(&snapshot), &[])?;
     if let Some(why) = pool.index_failure() {
         console.warn(format_args!(
-            "the fingerprint index could not be written, which does no harm but takes time: {why}"
+            "the fingerprint index could not be written. No data is lost; later commands take longer: {why}"
         ));
     }
     Ok((snapshot, committed.counts))
@@ -133,16 +134,16 @@ pub(super) fn summary(
     ))?;
     if outcome.changed_while_read > 0 {
         console.line(format!(
-            "{} files changed while being read: what is stored of them may be of two moments; the next backup reads \
-             them again",
-            outcome.changed_while_read
+            "{} changed while being read. The stored contents may mix two states; the next backup reads the files \
+             again",
+            count(outcome.changed_while_read, "file")
         ))?;
     }
     console.line(format!(
-        "processed {} in {seconds:.2} s; new {} in {} chunks, stored {}",
+        "processed {} in {seconds:.2} s; new {} in {}, stored {}",
         sizes::display(outcome.bytes),
         sizes::display(counts.new_bytes),
-        counts.chunks_new,
+        count(counts.chunks_new, "chunk"),
         sizes::display(counts.stored_bytes),
     ))?;
     console.line(format!("snapshot {} saved", short_id(snapshot)))?;

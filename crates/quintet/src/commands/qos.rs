@@ -13,7 +13,7 @@ use server::sizes;
 use server::state::ServerState;
 
 pub(super) fn run(invocation: &Invocation, command: &QosCommand) -> anyhow::Result<Exit> {
-    let server = invocation.server("there is nothing to share")?;
+    let server = invocation.server("there are no shares to show or set")?;
     if let QosCommand::Set(args) = command {
         server.set_shares(server.shares().with(&args.shares)?)?;
     }
@@ -36,9 +36,7 @@ fn show(invocation: &Invocation, server: &ServerState) -> std::io::Result<()> {
     console.message(message)?;
     for (key, value) in shares.entries() {
         match (key.as_str(), value.as_str()) {
-            ("device", "auto") => {
-                console.line(format!("{key}=auto (as it behaves: {})", kind_name(kind)))?
-            }
+            ("device", "auto") => console.line(format!("{key}=auto (now: {})", kind_name(kind)))?,
             _ => console.line(format!("{key}={value}"))?,
         }
     }
@@ -58,7 +56,7 @@ pub(super) fn words(counts: &FlowCounts) -> String {
         bytes => format!(" ({} by other processes)", sizes::display(bytes)),
     };
     format!(
-        "{} read{leased}, {} written; {} grants, {:.2} ms of waiting for each, {} wait now",
+        "{} read{leased}, {} written; {} grants, mean wait {:.2} ms, {} waiting",
         sizes::display(counts.read_bytes),
         sizes::display(counts.written_bytes),
         counts.grants,

@@ -11,6 +11,7 @@ use clap::CommandFactory;
 use media::Media;
 use std::fmt::Display;
 use store::{HeldBack, OpenMode, Pool, Result, Unlocked};
+use units::count;
 
 /// Opens a pool. For reading, begins a hold.
 pub(super) fn open(
@@ -40,8 +41,8 @@ fn label() -> String {
 /// Returns the warning for a reader without a hold.
 pub(super) fn unheld(why: impl Display) -> String {
     format!(
-        "cannot hold what is read ({why}): gc may delete it after its time in the trash, \
-         a day by default"
+        "cannot protect the snapshot from gc while it is read: {why}. gc may delete its data \
+         after the time in the trash, by default a day"
     )
 }
 
@@ -69,9 +70,10 @@ pub(super) fn tell(console: &Console, pool: &Pool) -> anyhow::Result<()> {
         )?;
         let age = seconds.map_or("an unknown time".to_owned(), |s| format!("{s} s"));
         console.warn(format_args!(
-            "{containers} containers of {} and {snapshots} forgotten snapshots stay in the trash \
-             while a reader needs them: {}; it reads commit {} since {age}",
+            "{} of {} and {} stay in the trash while a reader needs them: {}; it reads commit {} since {age}",
+            count(containers, "container"),
             server::sizes::display(bytes),
+            count(snapshots, "forgotten snapshot"),
             reader.label,
             reader.generation,
         ));

@@ -17,6 +17,7 @@ use format::snapshot::Snapshot;
 use server::sizes;
 use std::sync::Arc;
 use store::{OpenMode, Repair};
+use units::count;
 
 pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<Exit> {
     if args.acknowledge_lost_writes {
@@ -78,8 +79,8 @@ fn acknowledge(invocation: &Invocation) -> anyhow::Result<Exit> {
     let console = &invocation.console;
     console.message(Object::message("summary").integer("acknowledged", ranges))?;
     console.line(match ranges {
-        0 => "no lost writes to acknowledge".to_owned(),
-        ranges => format!("acknowledged: {ranges} ranges of lost writes"),
+        0 => "there are no lost writes to acknowledge".to_owned(),
+        ranges => format!("acknowledged lost writes: {}", count(ranges, "range")),
     })?;
     Ok(Exit::Done)
 }
@@ -118,43 +119,39 @@ fn show(
             .integer("affected", remaining.affected.len() as u64),
     )?;
     console.line(format!(
-        "{} containers, {} of data read in {} regions",
-        found.containers,
+        "{}, {} of data read in {}",
+        count(found.containers, "container"),
         sizes::display(found.data_bytes),
-        found.regions
+        count(found.regions, "region")
     ))?;
     let would_be = if is_dry_run { "would be " } else { "" };
-    for (count, what) in [
+    for (number, what) in [
         (
             *quarantined,
-            "put in quarantine: nothing new is deduplicated against them",
+            "put in quarantine; new data is not deduplicated against them",
         ),
-        (
-            *taken_back,
-            "taken out of quarantine: they are as they were written",
-        ),
+        (*taken_back, "taken out of quarantine; they are sound"),
     ] {
-        if count > 0 {
-            console.line(format!("{count} regions or containers {would_be}{what}"))?;
+        if number > 0 {
+            console.line(format!("regions or containers {would_be}{what}: {number}"))?;
         }
     }
     if *restored > 0 {
         console.line(format!(
-            "{restored} containers {would_be}put back as they were written: parity restores them"
+            "{} {would_be}restored from parity",
+            count(*restored, "container")
         ))?;
     }
     if salvaged.new_bytes > 0 {
         let bytes = sizes::display(salvaged.new_bytes);
-        console.line(format!(
-            "{bytes} {would_be}stored anew from what can still be read"
-        ))?;
+        console.line(format!("{bytes} of readable data {would_be}stored again"))?;
     }
     match (remaining.is_sound(), found.is_sound()) {
         (true, true) => console.line("no damage found"),
         (true, false) if is_dry_run => {
-            console.line("would be repaired: every snapshot would be whole")
+            console.line("would be repaired: every snapshot would be complete")
         }
-        (true, false) => console.line("repaired: every snapshot is whole"),
+        (true, false) => console.line("repaired: every snapshot is complete"),
         (false, _) => {
             // Repeat the remaining damage if it affects no named file, so that users need not look
             // for it above.
@@ -166,7 +163,7 @@ fn show(
                 console.line(format!("left: {damage}"))?;
             }
             console.line(format!(
-                "{}: {} files or images affected",
+                "{}; affected files and images: {}",
                 if is_dry_run {
                     "WOULD STILL BE DAMAGED"
                 } else {
@@ -175,8 +172,8 @@ fn show(
                 remaining.affected.len()
             ))?;
             console.line(
-                "action: back up again the sources that you still have: what is damaged is stored \
-                 anew and the snapshots named above become whole; forget what has no source",
+                "action: back up again the sources that still exist. This stores the damaged data again \
+                 and makes the snapshots above complete. Forget snapshots without a source",
             )
         }
     }

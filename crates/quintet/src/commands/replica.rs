@@ -19,6 +19,7 @@ use server::state::Replica;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{LaneOptions, OpenMode, Pool, StoreErrorKind};
+use units::count;
 
 /// Returns the replica that the user named, if any, after opening it once.
 pub(super) fn replica_of(
@@ -31,11 +32,11 @@ pub(super) fn replica_of(
     };
     if other.is_at(invocation.settings.pool()?) {
         let path = other.path.display();
-        bail!("{path}: is the pool itself: a replica is another pool, which quintet copy filled");
+        bail!("{path} is the pool itself; a replica is another pool that quintet copy filled");
     }
     let memory_bytes = invocation.settings.memory_bytes;
     let opened = invocation.open_other(&other, OpenMode::Read, memory_bytes);
-    let (_, secret) = opened.context("the replica")?;
+    let (_, secret) = opened.context("cannot open the replica")?;
     Ok(Some(Replica {
         path: std::path::absolute(&other.path)?,
         secret,
@@ -62,7 +63,10 @@ pub(super) fn repair_from(
     let opened = match Invocation::open_at(&replica.path, secret, mode, memory, Some(queue)) {
         Ok(opened) => Arc::new(opened),
         Err(e) => {
-            console.warn(format_args!("the replica: {e:#}"));
+            console.warn(format_args!(
+                "cannot open the replica: {}",
+                super::failure::text(&e)
+            ));
             return Ok(ReplicaCounts::default());
         }
     };
@@ -101,7 +105,7 @@ fn tell(
         trouble,
     } = counts;
     if let Some(why) = trouble {
-        console.warn(format_args!("the replica: {why}"));
+        console.warn(format_args!("cannot read the replica: {why}"));
     }
     console.message(
         Object::message("replica")
@@ -114,22 +118,23 @@ fn tell(
     )?;
     let path = replica.path.display();
     if *snapshots_common == 0 && *chunks == 0 {
-        console.warn(format_args!(
-            "{path} has none of the snapshots of this pool"
-        ));
+        console.warn(format_args!("{path} contains no snapshot of this pool"));
     }
     if *missing > 0 {
         console.line(format!(
-            "{missing} lost parts are not to be had from {path}"
+            "lost parts that {path} does not have either: {missing}"
         ))?;
     }
     if *refused > 0 {
-        let why = "is not what is lost: not taken";
-        console.line(format!("{refused} times what {path} has {why}"))?;
+        let why = "their contents are not the lost contents";
+        console.line(format!(
+            "parts of {path} that were refused, because {why}: {refused}"
+        ))?;
     }
     let stored = sizes::display(*bytes);
     let would_be = if is_dry_run { "would be " } else { "" };
     console.line(format!(
-        "{chunks} chunks, {stored}, {would_be}stored again from {path}"
+        "{}, {stored}, {would_be}stored again from {path}",
+        count(*chunks, "chunk")
     ))
 }

@@ -28,6 +28,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::{OpenMode, Reader};
+use units::count;
 
 /// Maximum number of names that are shown with the question.
 const SHOWN_MAX: usize = 20;
@@ -47,7 +48,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
     if let Some(incomplete) = listing::incomplete(snapshot) {
         let id = short_id(snapshot);
         invocation.console.warn(format_args!(
-            "snapshot {id} is {incomplete} when it was made"
+            "snapshot {id} is {incomplete} during its backup"
         ));
     }
     let path = normal(&path.unwrap_or_default());
@@ -57,7 +58,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
             EntryKind::Directory { content } => (content, Some(*entry)),
             _ => {
                 let path = String::from_utf8_lossy(&path);
-                bail!("{path} is not a directory: restore it with --include {path}");
+                bail!("{path} is not a directory; restore it with --include {path}");
             }
         },
     };
@@ -173,12 +174,16 @@ fn ask(invocation: &Invocation, reader: &Reader, plan: &RestorePlan<'_>) -> anyh
         question.push_str(&format!("... and {more} more (see --dry-run)\n"));
     }
     question.push_str(&format!(
-        "Replace {replaced} and remove {deleted} names in {}?",
+        "Replace {} and remove {} in {}?",
+        count(replaced, "name"),
+        count(deleted, "name"),
         printable(plan.target.as_os_str().as_bytes())
     ));
     match is_wanted(&invocation.context, &question)? {
         true => Ok(()),
-        false => bail!("nothing was restored: choose with --overwrite, or another --target"),
+        false => bail!(
+            "nothing was restored; choose with --overwrite what is replaced, or give another --target"
+        ),
     }
 }
 
@@ -219,9 +224,9 @@ fn report(
     let verb = if dry_run { "would restore" } else { "restored" };
     let verified = if is_verified { ", verified" } else { "" };
     console.line(format!(
-        "{verb} {} files and {} directories, {}, in {seconds:.2} s{verified}",
-        outcome.files,
-        outcome.directories,
+        "{verb} {} and {}, {}, in {seconds:.2} s{verified}",
+        count(outcome.files, "file"),
+        count(outcome.directories, "directory"),
         sizes::display(outcome.bytes),
     ))?;
     let removed = if dry_run {
@@ -230,19 +235,22 @@ fn report(
         "removed"
     };
     let replaced = match dry_run {
-        true => "of them would replace what is there",
-        false => "of them replaced what was there",
+        true => "of them would replace existing files",
+        false => "of them replaced existing files",
     };
     let counts = [
         (outcome.replaced, replaced),
-        (outcome.skipped, "left alone because they are there"),
+        (outcome.skipped, "left unchanged because they exist"),
         (outcome.devices_skipped, "devices left out"),
         (outcome.deleted, removed),
         (
             outcome.partial,
-            "of them restored IN PART: damaged in the pool",
+            "of them restored IN PART: they are damaged in the pool",
         ),
-        (outcome.damaged, "NOT restored: damaged in the pool"),
+        (
+            outcome.damaged,
+            "NOT restored: they are damaged in the pool",
+        ),
         (outcome.failed, "NOT restored or removed: see the warnings"),
         (different, "differ from the snapshot"),
         (outcome.warnings, "warnings"),

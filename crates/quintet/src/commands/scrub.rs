@@ -51,10 +51,10 @@ pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<E
                 .start_with(replica_of(invocation, &args.pass.replica)?, args.pass.limit)?;
             invocation
                 .console
-                .note("the server does it in the background (see quintet scrub status)");
+                .note("the server scrubs in the background (see quintet scrub status)");
         }
         (Some(_), None) => {
-            invocation.server("`quintet scrub` verifies it here and now")?;
+            invocation.server("run `quintet scrub` to scrub in the foreground")?;
         }
         (None, None) => return in_foreground(invocation, &args.pass),
     }
@@ -94,7 +94,7 @@ fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Resul
     };
     if let Err(e) = recorded {
         let console = &invocation.console;
-        console.warn(format_args!("how far it is could not be written down: {e}"));
+        console.warn(format_args!("cannot record the progress: {e}"));
     }
     passed?;
     let mut came_back = 0;
@@ -185,10 +185,10 @@ fn conclude(
     console.line(words::done(pass))?;
     console.line(match exit {
         Exit::Done => "no damage found",
-        Exit::Repaired => "repaired: every snapshot is whole",
+        Exit::Repaired => "repaired: every snapshot is complete",
         _ => {
-            "STILL DAMAGED: back up again the sources that you still have: what is damaged is stored \
-             anew, and the snapshots named above become whole; or quintet repair --replica POOL"
+            "STILL DAMAGED: back up again the sources that still exist, or run quintet repair --replica POOL. \
+             Both store the damaged data again and make the snapshots above complete"
         }
     })?;
     Ok(exit)

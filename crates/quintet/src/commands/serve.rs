@@ -66,7 +66,11 @@ fn announce<'n>(
     )?;
     match places {
         [] => console.line("holding the pool")?,
-        places => console.line(format!("serving {count} exports at {}", places.join(", ")))?,
+        places => console.line(format!(
+            "serving {} at {}",
+            units::count(count as u64, "export"),
+            places.join(", ")
+        ))?,
     }
     console.flush()?;
     for name in names {
@@ -77,7 +81,7 @@ fn announce<'n>(
 
 /// Returns the signals that [`wait`] waits for.
 fn signals() -> anyhow::Result<Signals> {
-    Signals::new([SIGINT, SIGTERM, SIGUSR1]).context("signals")
+    Signals::new([SIGINT, SIGTERM, SIGUSR1]).context("cannot receive signals")
 }
 
 /// Waits until a signal ends the server. SIGUSR1 prints `how_it_is`.

@@ -76,7 +76,7 @@ pub(super) fn expect_latest_known<'t>(
     for text in called {
         let is_id = !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
         if text.ends_with("@latest") || !text.contains('@') && !is_id {
-            let found = format!("is lost, and with it maybe what {text:?} means: use an id");
+            let found = format!("is lost, and {text:?} may mean a lost snapshot; use an id");
             return Err(StoreError::corruption("commit", lost, found).into());
         }
     }
@@ -100,7 +100,7 @@ pub(super) fn choose<'a>(
 ) -> anyhow::Result<&'a Snapshot> {
     if text == "latest" {
         let newest = latest(snapshots.iter().filter(|s| filter.matches(s)));
-        return newest.context("there is no such snapshot: latest");
+        return newest.context("there is no matching snapshot for \"latest\"");
     }
     let of_volume = |s: &&Snapshot| s.kind == SnapshotKind::Volume && s.name == text;
     if let Some(found) = snapshots.iter().find(of_volume) {
@@ -108,7 +108,7 @@ pub(super) fn choose<'a>(
     }
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         bail!(
-            "{text:?} is not the name of a snapshot (latest, the beginning of a name, or VOLUME@NAME)"
+            "there is no snapshot {text:?} (write latest, the first digits of an id, or VOLUME@NAME)"
         );
     }
     let text = text.to_ascii_lowercase();
@@ -156,7 +156,7 @@ pub(super) fn choose_named<'a>(
     let named = snapshots.iter().filter(|s| has_name(s, name));
     let states: Vec<Snapshot> = named.cloned().collect();
     if states.is_empty() {
-        bail!("there is no image or stream called {name:?}");
+        bail!("there is no image or stream {name:?}");
     }
     let chosen = choose(&states, state, filter).with_context(|| name.to_owned())?;
     let found = snapshots.iter().find(|s| s.id == chosen.id);
@@ -173,7 +173,7 @@ pub(super) fn is_called(snapshot: &Snapshot, name: &str) -> bool {
 pub(super) fn split_path(argument: &OsStr) -> anyhow::Result<(String, Option<Vec<u8>>)> {
     let mut parts = argument.as_bytes().splitn(2, |b| *b == b':');
     let name = parts.next().unwrap_or_default();
-    let name = std::str::from_utf8(name).context("the name of a snapshot is text")?;
+    let name = std::str::from_utf8(name).context("the name of a snapshot must be text")?;
     Ok((name.to_owned(), parts.next().map(<[u8]>::to_vec)))
 }
 

@@ -52,9 +52,6 @@ pub(super) fn run(invocation: &Invocation, args: &SnapshotsArgs) -> anyhow::Resu
             .iter()
             .try_for_each(|line| console.line(line))?;
     }
-    console.line(match meant.len() {
-        1 => "1 snapshot".to_owned(),
-        count => format!("{count} snapshots"),
-    })?;
+    console.line(units::count(meant.len() as u64, "snapshot"))?;
     Ok(all.exit_of_several(&args.snapshots, Exit::Done))
 }

@@ -53,7 +53,7 @@ pub(super) fn collect(context: &CommandContext, args: &BackupArgs) -> anyhow::Re
         given.extend(lines.iter().map(|line| os(line)));
     }
     if given.is_empty() {
-        bail!("nothing to back up: name files or directories, or use --stdin");
+        bail!("no paths given: name files or directories, or use --stdin");
     }
     let mut paths = Vec::new();
     for path in &given {
@@ -67,7 +67,7 @@ pub(super) fn collect(context: &CommandContext, args: &BackupArgs) -> anyhow::Re
     // The walk warns about single missing paths.
     if paths.iter().all(|path| path.symlink_metadata().is_err()) {
         let first = paths.first().map(|path| path.display().to_string());
-        bail!("none of the paths is there: {}", first.unwrap_or_default());
+        bail!("none of the paths exists: {}", first.unwrap_or_default());
     }
     // A path includes everything below it.
     let all = paths.clone();
@@ -128,7 +128,7 @@ fn expand(line: &[u8], out: &mut Vec<OsString>) -> anyhow::Result<()> {
         found = next;
     }
     if found.is_empty() {
-        bail!("nothing matches {}", String::from_utf8_lossy(line));
+        bail!("no file matches {}", String::from_utf8_lossy(line));
     }
     out.extend(found.into_iter().map(PathBuf::into_os_string));
     Ok(())

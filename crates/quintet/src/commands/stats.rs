@@ -16,6 +16,7 @@ use server::calendar;
 use server::names::short_id;
 use server::sizes;
 use store::{OpenMode, SpaceCounts};
+use units::count;
 
 pub(super) fn run(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
     match args.by {
@@ -26,7 +27,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<E
 
 fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
     if !SnapshotFilter::new(&args.filter)?.is_empty() {
-        bail!("filters need --by snapshot: what snapshots share belongs to none of them");
+        bail!("filters need --by snapshot, because snapshots share data");
     }
     let pool = invocation.open(OpenMode::Read)?;
     let all = pool.snapshots()?;
@@ -73,7 +74,7 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
             "snapshots",
             match incomplete {
                 0 => snapshots.to_string(),
-                _ => format!("{snapshots}, of them {incomplete} incomplete"),
+                _ => format!("{snapshots}, {incomplete} of them incomplete"),
             },
         ),
         ("in snapshots", size(logical_bytes)),
@@ -85,8 +86,9 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
         (
             "stored",
             format!(
-                "{} ({compression:.2} : 1) in {containers} containers",
-                size(stored_bytes)
+                "{} ({compression:.2} : 1) in {}",
+                size(stored_bytes),
+                count(containers, "container")
             ),
         ),
     ];
@@ -152,7 +154,10 @@ fn snapshots(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> 
             .integer("logical_bytes", logical)
             .integer("added_bytes", added),
     )?;
-    let (count, logical, added) = (meant.len(), sizes::display(logical), sizes::display(added));
-    console.line(format!("{count} snapshots, {logical}, added {added}"))?;
+    let (number, logical, added) = (meant.len(), sizes::display(logical), sizes::display(added));
+    console.line(format!(
+        "{}, {logical}, added {added}",
+        count(number as u64, "snapshot")
+    ))?;
     Ok(all.exit_of_all(Exit::Done))
 }

@@ -25,6 +25,7 @@ use server::names::short_id;
 use server::sizes;
 use server::state::{Collected, Live};
 use store::OpenMode;
+use units::count;
 
 pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open_silently(OpenMode::Read)?;
@@ -151,17 +152,24 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let (generation, committed) = (pool.generation(), local(record.committed));
     line("commit", &format!("{generation} of {committed}"))?;
     let (stored, containers) = (sizes::display(record.stored_bytes), record.containers);
-    line("stored", &format!("{stored} in {containers} containers"))?;
+    line(
+        "stored",
+        &format!("{stored} in {}", count(containers, "container")),
+    )?;
     if quarantined > 0 {
         line(
             "quarantine",
-            &format!("{quarantined} places found damaged (see quintet check)"),
+            &format!(
+                "{} damaged (see quintet check)",
+                count(quarantined as u64, "place")
+            ),
         )?;
     }
     if ahead > 0 {
         let text = format!(
-            "{ahead} entries are of a time that is not here yet, as a clock was ahead: their days count from the \
-             next gc on (quintet gc --trash-period 0 lets them go at once)"
+            "{} with a date in the future, because a clock was ahead. The trash period counts from the next gc on \
+             (quintet gc --trash-period 0 deletes them at once)",
+            count(ahead as u64, "entry")
         );
         line("trash", &text)?;
     }

@@ -16,7 +16,7 @@ use store::OpenMode;
 pub(super) fn run(invocation: &Invocation, args: &TagArgs) -> anyhow::Result<Exit> {
     let filter = SnapshotFilter::new(&args.filter)?;
     if args.snapshots.is_empty() && filter.is_empty() {
-        bail!("which snapshots? name them, or use --host, --tag or --path");
+        bail!("no snapshots chosen: name them, or use --host, --tag or --path");
     }
     let pool = invocation.open(OpenMode::Write)?;
     let all = pool.snapshots()?;
@@ -50,7 +50,10 @@ pub(super) fn run(invocation: &Invocation, args: &TagArgs) -> anyhow::Result<Exi
         ))?;
     }
     console.message(Object::message("summary").integer("changed_snapshots", after.len() as u64))?;
-    console.line(format!("{} snapshots changed", after.len()))?;
+    console.line(format!(
+        "{} changed",
+        units::count(after.len() as u64, "snapshot")
+    ))?;
     Ok(Exit::Done)
 }
 

@@ -23,7 +23,7 @@ const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[H";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 
 pub(super) fn run(invocation: &Invocation, args: &TopArgs) -> anyhow::Result<Exit> {
-    let server = invocation.server("quintet serve begins one")?;
+    let server = invocation.server("start one with quintet serve")?;
     let interval = Duration::from_secs_f64(args.interval);
     let screen = Screen::begin(invocation)?;
     let mut last = Live::of(server);

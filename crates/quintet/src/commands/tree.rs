@@ -38,15 +38,15 @@ pub(super) fn top(snapshot: &Snapshot) -> anyhow::Result<ObjectRoot> {
     match snapshot.kind {
         SnapshotKind::Tree => Ok(snapshot.root),
         SnapshotKind::Image => bail!(
-            "the snapshot is of image {:?}, not of files (see export, serve nbd)",
+            "the snapshot is of image {:?}, not of files (use export or serve nbd)",
             snapshot.name
         ),
         SnapshotKind::Volume => bail!(
-            "the snapshot is of volume {:?}, not of files (see export, serve)",
+            "the snapshot is of volume {:?}, not of files (use export or serve)",
             snapshot.name
         ),
         SnapshotKind::Stream => bail!(
-            "the snapshot is of stream {:?}, not of files (see dump)",
+            "the snapshot is of stream {:?}, not of files (use dump)",
             snapshot.name
         ),
     }

@@ -14,6 +14,7 @@ use format::snapshot::Snapshot;
 use server::calendar;
 use server::names::short_id;
 use store::OpenMode;
+use units::count;
 
 pub(super) fn run(invocation: &Invocation, args: &UndeleteArgs) -> anyhow::Result<Exit> {
     if args.snapshots.is_empty() {
@@ -30,10 +31,13 @@ pub(super) fn run(invocation: &Invocation, args: &UndeleteArgs) -> anyhow::Resul
         console.message(listing::snapshot(Object::message("undeleted"), snapshot))?;
         let (id, what) = (short_id(snapshot), listing::subject(snapshot));
         let time = calendar::local(snapshot.taken, &invocation.zone);
-        console.line(format!("took back {id} of {time}, {what}"))?;
+        console.line(format!("restored {id} of {time}, {what}"))?;
     }
     console.message(Object::message("summary").integer("undeleted", back.len() as u64))?;
-    console.line(format!("{} snapshots taken back", back.len()))?;
+    console.line(format!(
+        "{} restored from the trash",
+        count(back.len() as u64, "snapshot")
+    ))?;
     Ok(Exit::Done)
 }
 
@@ -57,6 +61,9 @@ fn list(invocation: &Invocation) -> anyhow::Result<Exit> {
         .iter()
         .try_for_each(|line| console.line(line))?;
     console.message(Object::message("summary").integer("forgotten", forgotten.len() as u64))?;
-    console.line(format!("{} snapshots in the trash", forgotten.len()))?;
+    console.line(format!(
+        "{} in the trash",
+        count(forgotten.len() as u64, "snapshot")
+    ))?;
     Ok(Exit::Done)
 }

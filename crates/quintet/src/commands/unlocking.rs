@@ -76,10 +76,7 @@ impl Door<'_> {
             }
             Err(e) if e.kind == StoreErrorKind::WrongKey && self.is_unencrypted => {
                 let flag = self.sources.unencrypted_flag();
-                let why = format!(
-                    "{}: the pool is encrypted, and {flag} was given",
-                    self.name()
-                );
+                let why = format!("{}: the pool is encrypted; remove {flag}", self.name());
                 return Err(StoreError::new(StoreErrorKind::WrongKey, why).into());
             }
             Err(e) if e.kind == StoreErrorKind::WrongKey => {
@@ -125,8 +122,8 @@ impl Door<'_> {
         };
         let flag = self.sources.unencrypted_flag();
         let why = format!(
-            "{}: the pool says that it is not encrypted, and {why}: somebody may have put another \
-             pool in its place. Nothing was read or stored. If it is meant to be so, say {flag}",
+            "{}: the pool is not encrypted, and {why}. Someone may have replaced the pool. Nothing was \
+             read or stored. If this is intended, give {flag}",
             self.name()
         );
         Err(StoreError::new(StoreErrorKind::WrongKey, why))
@@ -158,16 +155,16 @@ impl Visit {
             return;
         };
         let path = path.display();
-        let accept = "If it is meant to be so, say --accept-changed-pool once";
+        let accept = "If this is intended, give --accept-changed-pool once";
         if before.pool != self.pool {
             console.warn(format_args!(
-                "{path}: this is another pool than the one that this machine knows there ({} now, \
-                 {} before). {accept}",
+                "{path}: this is another pool than this machine saw here before ({} now, {} before). \
+                 {accept}",
                 self.pool, before.pool
             ));
         } else if before.generation > pool.generation() {
             console.warn(format_args!(
-                "{path}: the pool is at commit {}, and this machine has seen commit {}: it was set \
+                "{path}: the pool is at commit {}, and this machine has seen commit {}. The pool was set \
                  back to an older state, or its newest commits are lost. {accept}",
                 pool.generation(),
                 before.generation
@@ -175,7 +172,7 @@ impl Visit {
         }
         if before.seal != self.seal {
             let now = match self.seal {
-                Seal::None => "is not encrypted any more",
+                Seal::None => "is no longer encrypted",
                 Seal::Aes256Gcm => "is encrypted now",
             };
             console.warn(format_args!("{path}: the pool {now}. {accept}"));

@@ -40,7 +40,7 @@ fn create(invocation: &Invocation, args: &VolumeCreateArgs) -> anyhow::Result<Ex
     let chunk_log2 = args.chunk_size.checked_ilog2().map(|log2| log2 as u8);
     let allowed = |log2: &u8| args.chunk_size.is_power_of_two() && VOLUME_CHUNK_LOG2.contains(log2);
     let Some(chunk_log2) = chunk_log2.filter(allowed) else {
-        bail!("--chunk-size: must be 4K, 8K, 16K, 32K or 64K");
+        bail!("invalid --chunk-size: it is 4K, 8K, 16K, 32K or 64K");
     };
     checked_size("--size", args.size)?;
     let volumes = invocation.open_volumes()?;
@@ -58,7 +58,8 @@ fn clone(invocation: &Invocation, args: &VolumeCloneArgs) -> anyhow::Result<Exit
         expect_latest_known(volumes.pool(), [&args.source])?;
         let snapshots = volumes.pool().snapshots()?;
         let found = choose_named(&snapshots, &args.source, &SnapshotFilter::default());
-        let snapshot = found.with_context(|| format!("no volume {:?} either", args.source))?;
+        let snapshot =
+            found.with_context(|| format!("there is no volume {:?} either", args.source))?;
         volumes.clone_snapshot(&args.name, snapshot)?;
     }
     say(invocation, &volumes, "cloned", &args.name)
@@ -68,7 +69,7 @@ fn clone(invocation: &Invocation, args: &VolumeCloneArgs) -> anyhow::Result<Exit
 fn expect_free(volumes: &OpenVolumes, name: &str) -> anyhow::Result<()> {
     let (snapshots, _) = volumes.pool().snapshots_readable()?;
     match snapshots.iter().any(|s| is_called(s, name)) {
-        true => bail!("{name:?} is the name of an image or stream: choose another one"),
+        true => bail!("{name:?} is the name of an image or stream; choose another name"),
         false => Ok(()),
     }
 }
@@ -122,7 +123,7 @@ fn resize(invocation: &Invocation, args: &VolumeResizeArgs) -> anyhow::Result<Ex
     if shrinks && !args.shrink {
         let (before, after) = (sizes::display(before), sizes::display(args.size));
         bail!(
-            "{} has {before}: give --shrink to cut it to {after}",
+            "{} has {before}; give --shrink to truncate it to {after}",
             args.name
         );
     }
@@ -142,7 +143,7 @@ fn resize(invocation: &Invocation, args: &VolumeResizeArgs) -> anyhow::Result<Ex
 
 fn delete(invocation: &Invocation, args: &VolumeDeleteArgs) -> anyhow::Result<Exit> {
     if args.name.contains('@') {
-        bail!("{} is a snapshot: see quintet forget", args.name);
+        bail!("{} is a snapshot; delete it with quintet forget", args.name);
     }
     let volumes = invocation.open_volumes()?;
     let found = status(&volumes, &args.name)?;
@@ -166,8 +167,8 @@ fn split(name: &str) -> anyhow::Result<(&str, &str)> {
 
 fn checked_size(name: &str, bytes: u64) -> anyhow::Result<()> {
     match bytes {
-        0 => bail!("{name}: a disk has at least one byte"),
-        SIZE_LIMIT.. => bail!("{name}: clients count up to 8 EiB"),
+        0 => bail!("invalid {name}: it is at least 1 byte"),
+        SIZE_LIMIT.. => bail!("invalid {name}: it is less than 8 EiB"),
         _ => Ok(()),
     }
 }
@@ -188,7 +189,8 @@ fn volume_snapshot<'a>(snapshots: &'a [Snapshot], name: &str) -> anyhow::Result<
 fn in_use(volumes: &OpenVolumes, name: &str, force: bool) -> anyhow::Result<()> {
     match volumes.clients(name) {
         clients if clients > 0 && !force => bail!(
-            "{clients} connections use {name}: end them first, or give --force to disconnect them"
+            "{name} is in use by {}; end them first, or give --force to disconnect them",
+            units::count(clients as u64, "connection")
         ),
         _ => Ok(()),
     }
@@ -201,7 +203,10 @@ fn disconnect(invocation: &Invocation, volumes: &OpenVolumes, name: &str) {
         .map_or(0, |server| server.disconnect(name));
     if closed > 0 {
         let console = &invocation.console;
-        console.note(format_args!("disconnected {closed} clients"));
+        console.note(format_args!(
+            "disconnected {}",
+            units::count(closed as u64, "client")
+        ));
     }
 }
 
@@ -234,7 +239,11 @@ fn would(
     let size = sizes::display(found.record.root.len);
     console.line(format!("{name} ({size}) would be {done}"))?;
     if clients > 0 {
-        console.line(format!("{clients} connections use it"))?;
+        console.line(format!(
+            "{} in use by {}",
+            name,
+            units::count(clients, "connection")
+        ))?;
     }
     Ok(Exit::Done)
 }

@@ -14,7 +14,7 @@ fn speak(loudness: Loudness) -> (String, String) {
 
 #[test]
 fn who_hears_what() {
-    let warnings = "warning: careful\nwarning: /a\\n: open: why\nquintet: the end\n";
+    let warnings = "warning: careful\nwarning: cannot open /a\\n: why\nquintet: the end\n";
     let (out, err) = speak(Loudness::default());
     assert_eq!(out, "result\n");
     assert_eq!(err, format!("note\n{warnings}"));

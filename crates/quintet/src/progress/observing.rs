@@ -101,11 +101,11 @@ mod tests {
         assert_eq!(out, "");
         assert_eq!(
             err,
-            "warning: /a: read: why\n\
-             warning: /a: changed while it was read\n\
-             warning: /a: damaged, not restored: corruption: chunk at c1: bad\n\
-             warning: /a: restored in part: 5 bytes are damaged and zero: 0..4, 10..11\n\
-             warning: owners of 7 entries not set: not running as root\n"
+            "warning: cannot read /a: why\n\
+             warning: /a changed while it was read\n\
+             warning: /a is damaged in the pool (not restored): corruption: chunk at c1: bad\n\
+             warning: /a is restored in part; 5 bytes are damaged and read as zeroes: 0..4, 10..11\n\
+             warning: cannot set the owners of 7 entries: not running as root\n"
         );
     }
 

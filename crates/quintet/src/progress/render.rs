@@ -67,8 +67,7 @@ pub(super) fn line(view: &View, columns: usize) -> String {
     }
     match view.warnings {
         0 => {}
-        1 => text += "  1 warning",
-        warnings => text += &format!("  {warnings} warnings"),
+        warnings => text += &format!("  {}", units::count(warnings, "warning")),
     }
     if !view.current.is_empty() {
         text += &format!("  {}", printable(&view.current));

@@ -25,9 +25,9 @@ impl Keep {
         match text.trim() {
             "unlimited" | "-1" => Ok(Self::Unlimited),
             number => match number.parse() {
-                Ok(0) => Err("keeping 0 makes no sense; leave the option out".to_owned()),
+                Ok(0) => Err("0 keeps nothing; remove the option".to_owned()),
                 Ok(count) => Ok(Self::Count(count)),
-                Err(_) => Err(format!("{number:?} is not a number (or \"unlimited\")")),
+                Err(_) => Err(format!("{number:?} is neither a number nor \"unlimited\"")),
             },
         }
     }

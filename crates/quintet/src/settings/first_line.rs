@@ -32,7 +32,7 @@ pub(super) fn first_line_of(
     file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|e| refuse(&e))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(refuse(&"is too long"));
+        return Err(refuse(&"it is too long"));
     }
     let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
     let line = line.strip_suffix(b"\r").unwrap_or(line);

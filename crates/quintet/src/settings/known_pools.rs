@@ -112,7 +112,7 @@ fn cache_dir(environment: &Environment) -> Result<Option<PathBuf>, SettingError>
     if let Some(dir) = absolute(NAME) {
         return match dir.is_absolute() {
             true => Ok(Some(dir)),
-            false => Err(SettingError::new(NAME, "is not an absolute path")),
+            false => Err(SettingError::new(NAME, "it is not an absolute path")),
         };
     }
     // The XDG specification says that a relative XDG_CACHE_HOME counts as unset.

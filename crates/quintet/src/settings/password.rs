@@ -70,7 +70,7 @@ pub enum PasswordError {
     #[error("interrupted")]
     Interrupted,
     /// The terminal failed.
-    #[error("terminal: {0}")]
+    #[error("cannot use the terminal: {}", units::reason(.0))]
     Terminal(io::Error),
 }
 
@@ -204,7 +204,7 @@ pub fn exposed_secret(source: &PasswordSource, environment: &Environment) -> Opt
     let mode = metadata.mode() & 0o777;
     (mode & 0o044 != 0).then(|| {
         let path = path.display();
-        format!("{path}: others can read this secret (mode {mode:04o}): chmod 600 {path}")
+        format!("other users can read the secret in {path} (mode {mode:04o}); run chmod 600 {path}")
     })
 }
 
@@ -318,7 +318,7 @@ impl PasswordSource {
             }
             Self::Terminal => {
                 let password = terminal::ask(names.prompt, context)?;
-                if new && terminal::ask("The same again", context)? != password {
+                if new && terminal::ask("The same password again", context)? != password {
                     return Err(PasswordError::Differ);
                 }
                 password
@@ -341,7 +341,7 @@ fn only_one<const N: usize>(
         if let Some((other, _)) = chosen {
             return Err(SettingError::new(
                 name,
-                format!("{other} is set too: which one?"),
+                format!("{other} is set too; unset one of them"),
             ));
         }
         chosen = Some((name, source));
@@ -354,11 +354,17 @@ fn run(words: &[OsString], context: &CommandContext) -> Result<Vec<u8>, SettingE
     let refuse = |why: String| SettingError::new("password command", why);
     let (program, arguments) = words
         .split_first()
-        .ok_or_else(|| refuse("is empty".into()))?;
+        .ok_or_else(|| refuse("it is empty".into()))?;
     let output = context
         .program(program)
         .and_then(|mut command| command.args(arguments).output())
-        .map_err(|e| refuse(format!("{}: {e}", program.display())))?;
+        .map_err(|e| {
+            refuse(format!(
+                "cannot run {}: {}",
+                program.display(),
+                units::reason(&e)
+            ))
+        })?;
     if !output.status.success() {
         return Err(refuse(format!("{}: {}", program.display(), output.status)));
     }
@@ -378,7 +384,7 @@ fn split_command(name: &str, text: &[u8]) -> Result<PasswordSource, SettingError
             (b'\\', None | Some(b'"')) => {
                 let escaped = bytes
                     .next()
-                    .ok_or_else(|| SettingError::new(name, "ends with a backslash"))?;
+                    .ok_or_else(|| SettingError::new(name, "it ends with a backslash"))?;
                 word.get_or_insert_default().push(escaped);
             }
             (byte, Some(open)) if byte == open => quote = None,
@@ -392,11 +398,11 @@ fn split_command(name: &str, text: &[u8]) -> Result<PasswordSource, SettingError
         }
     }
     if quote.is_some() {
-        return Err(SettingError::new(name, "a quote without its end"));
+        return Err(SettingError::new(name, "a quote is not closed"));
     }
     words.extend(word);
     match words.is_empty() {
-        true => Err(SettingError::new(name, "is empty")),
+        true => Err(SettingError::new(name, "it is empty")),
         false => Ok(PasswordSource::Command(
             words.into_iter().map(OsString::from_vec).collect(),
         )),

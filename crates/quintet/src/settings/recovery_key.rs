@@ -66,26 +66,26 @@ impl RecoveryKey {
             Some(start) if start.eq_ignore_ascii_case(PREFIX) => {
                 body.get(PREFIX.len()..).unwrap_or_default()
             }
-            _ => return Err("is not a recovery key: it begins with quintet-recovery-1"),
+            _ => return Err("it is not a recovery key: it does not begin with quintet-recovery-1"),
         };
         let mut bytes = Zeroizing::new([0; 32 + CHECK_BYTES]);
         let mut digits = 0;
         for c in body.chars().filter(|c| !c.is_whitespace() && *c != '-') {
             let digit = c.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-            let digit = digit.ok_or("has something in it that is no hexadecimal digit")?;
+            let digit = digit.ok_or("it contains a character that is not a hexadecimal digit")?;
             if let Some(byte) = bytes.get_mut(digits / 2) {
                 *byte = *byte << 4 | digit;
             }
             digits += 1;
         }
         if digits != 2 * (32 + CHECK_BYTES) {
-            return Err("does not have 72 digits");
+            return Err("it does not have 72 digits");
         }
         let (key, check) = bytes.split_at(32);
-        let key = Self(key.try_into().map_err(|_| "does not have 72 digits")?);
+        let key = Self(key.try_into().map_err(|_| "it does not have 72 digits")?);
         match key.check() == check {
             true => Ok(key),
-            false => Err("is mistyped: its last 8 digits do not fit the others"),
+            false => Err("it is mistyped: its last 8 digits do not match the others"),
         }
     }
 
@@ -113,8 +113,12 @@ impl RecoveryKey {
             let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
             File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
         };
-        write()
-            .map_err(|e| SettingError::new("recovery key file", format!("{}: {e}", path.display())))
+        write().map_err(|e| {
+            SettingError::new(
+                "recovery key file",
+                format!("cannot write {}: {}", path.display(), units::reason(&e)),
+            )
+        })
     }
 }
 

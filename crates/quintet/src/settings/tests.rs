@@ -44,7 +44,7 @@ fn where_the_pool_is() {
         settings(&both)
             .unwrap_err()
             .to_string()
-            .contains("which one")
+            .contains("unset one of them")
     );
     for remote in ["s3:bucket/x", "sftp:user@host:/x", "https://x", "local:"] {
         assert!(
@@ -153,7 +153,10 @@ fn recovery_keys() {
     for (bad, why) in [
         (text.replacen("00010203", "00010204", 1), "mistyped"),
         (text.replacen("00010203", "0001020", 1), "72 digits"),
-        (text.replacen("00010203", "0001020g", 1), "no hexadecimal"),
+        (
+            text.replacen("00010203", "0001020g", 1),
+            "not a hexadecimal",
+        ),
         ("hello".to_owned(), "not a recovery key"),
     ] {
         assert!(RecoveryKey::parse(&bad).unwrap_err().contains(why), "{bad}");

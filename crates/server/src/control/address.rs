@@ -61,7 +61,7 @@ impl Place {
         // A link could lead to the socket of another service.
         if FileType::from_raw_mode(found.st_mode) != FileType::Socket || found.st_nlink > 1 {
             let why =
-                format!("{NAME} in the pool's directory is not a socket of its own: remove it");
+                format!("{NAME} in the pool's directory is not a socket of this pool; remove it");
             return Err(io::Error::other(why));
         }
         let socket = socket()?;
@@ -73,7 +73,7 @@ impl Place {
             Ok(()) => {}
             Err(Errno::CONNREFUSED | Errno::ACCESS | Errno::NOENT) => return Ok(None),
             Err(Errno::AGAIN) => {
-                let why = "it does not answer: see whether it is stuck, or stop it";
+                let why = "it does not answer; check whether the server hangs, or stop it";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
             Err(e) => return Err(e.into()),
@@ -102,8 +102,8 @@ fn socket() -> io::Result<OwnedFd> {
 fn stranger(peer: u32, own: u32) -> Option<String> {
     (peer != own && peer != 0).then(|| {
         format!(
-            "who answers there is user {peer}, and this is user {own}: nothing was sent. If it is a server of yours, \
-             run this as user {peer}; else stop it and remove {NAME} in the pool's directory"
+            "a process of user {peer} answers, and this is user {own}; nothing was sent. If that process is your server, \
+             run this as user {peer}. Else stop it and remove {NAME} in the pool's directory"
         )
     })
 }

@@ -38,7 +38,7 @@ pub enum Asked {
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The server or its socket did not answer.
-    #[error("{}: {what}", pool.display())]
+    #[error("cannot use {what} of {}", pool.display())]
     NoAnswer {
         /// Directory of the pool.
         pool: PathBuf,
@@ -48,19 +48,21 @@ pub enum AskError {
         source: io::Error,
     },
     /// The command could not be sent.
-    #[error("the server of the pool")]
+    #[error("cannot send the command to the server of the pool")]
     Send(#[source] io::Error),
     /// The server refused the command for this reason.
     #[error("{0}")]
     Refused(String),
     /// The server ended during the command. The command's result is unknown.
-    #[error("the server of this pool ended before the command did")]
+    #[error(
+        "the server of this pool ended before the command did; check whether the command took effect"
+    )]
     Ended,
     /// The working directory cannot be opened to be sent.
-    #[error("the working directory")]
+    #[error("cannot open the working directory")]
     Directory(#[source] io::Error),
     /// The descriptor of the password cannot be sent.
-    #[error("QUINTET_PASSPHRASE_FD")]
+    #[error("cannot use QUINTET_PASSPHRASE_FD")]
     Passphrase(#[source] io::Error),
     /// A system call failed in this process.
     #[error(transparent)]
@@ -121,7 +123,7 @@ fn ask_within(
     let sent = request.send(&stream, &descriptors(context, wanted.passphrase)?);
     let receive = || {
         let received = Answer::receive(&stream);
-        received.map_err(|e| AskError::no_answer(pool, "the server that has the pool", e))
+        received.map_err(|e| AskError::no_answer(pool, "the server", e))
     };
     if let Err(e) = sent {
         // The server is ending, or it refused the client. In the second case its reason can be

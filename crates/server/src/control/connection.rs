@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 const CONNECTIONS_MAX: usize = 128;
 /// Maximum number of clients with leases, out of all connections.
 const LEASES_MAX: usize = 64;
-const TOO_MANY: &str = "the server of this pool has too many clients";
+const TOO_MANY: &str = "the server of this pool has too many clients; try again later";
 /// Exit code of a command that panicked: a general failure.
 const PANICKED: u8 = 1;
 /// Time limit for a client's request.
@@ -178,11 +178,14 @@ pub fn serve(
 
 /// Checks the client's user, receives its request and has it admitted.
 fn begin(stream: &UnixStream, commands: &Arc<dyn Commands>, own: View) -> Result<Opening, String> {
-    let words = |e: io::Error| format!("the server of this pool: {e}");
+    let words = |e: io::Error| format!("the server of this pool failed: {}", units::reason(&e));
     stream.set_nonblocking(false).map_err(words)?;
     let peer = socket_peercred(stream).map_err(|e| words(e.into()))?;
     if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
-        return Err("the server of this pool runs as another user".to_owned());
+        return Err(
+            "the server of this pool runs as another user; run this command as that user"
+                .to_owned(),
+        );
     }
     stream
         .set_read_timeout(Some(REQUEST_LIMIT))
@@ -217,7 +220,8 @@ fn attend(
                     Answer::Ended(run(&*commands, request, descriptors, for_command))
                 }
                 Err(e) => Answer::Refused(format!(
-                    "the server of this pool cannot work in your directory: {e}"
+                    "the server of this pool cannot open your working directory: {}",
+                    units::reason(&e)
                 )),
             };
             let _ = answer.send(&answers);

@@ -40,13 +40,14 @@ impl View {
         let [user, group] = self.user;
         if self.user != client.user {
             return Some(format!(
-                "the server of this pool runs as user {user}, group {group}, and would touch files as \
-                 them: run this as that user, or stop the server"
+                "the server of this pool runs as user {user}, group {group}, and would access files as that user; \
+                 run this command as that user, or stop the server"
             ));
         }
         (self != client).then(|| {
             "the server of this pool sees other files under the same names (a container, or a \
-             service with PrivateTmp= or ProtectHome=): run this where the server runs, or stop it"
+             service with PrivateTmp= or ProtectHome=); run this command where the server runs, or \
+             stop the server"
                 .to_owned()
         })
     }

@@ -97,7 +97,9 @@ impl Request {
         let mut body = vec![u8::from(terminal.is_some()), u8::from(passphrase.is_some())];
         self.encode(&mut body);
         if body.len() > BODY_BYTES_MAX {
-            return Err(io::Error::other("arguments and environment are too long"));
+            return Err(io::Error::other(
+                "the arguments and the environment are too long",
+            ));
         }
         let mut header = MAGIC.to_vec();
         header.extend((body.len() as u32).to_le_bytes());
@@ -148,7 +150,7 @@ impl Request {
         let mut words = from.list()?.into_iter();
         let mut environment = Vec::new();
         while let Some(name) = words.next() {
-            let value = words.next().ok_or_else(|| malformed("cut"))?;
+            let value = words.next().ok_or_else(|| malformed("is truncated"))?;
             environment.push((name, value));
         }
         match from.0 {
@@ -158,7 +160,7 @@ impl Request {
                 arguments,
                 environment,
             }),
-            _ => Err(malformed("longer than it says")),
+            _ => Err(malformed("is longer than it says")),
         }
     }
 }
@@ -185,11 +187,12 @@ impl Opening {
             return Ok(Self::Leases(hello));
         }
         if magic != MAGIC {
-            return Err(malformed("of another version"));
+            return Err(malformed("has another version"));
         }
-        let len = u32::from_le_bytes(len.try_into().map_err(|_| malformed("cut"))?) as usize;
+        let len =
+            u32::from_le_bytes(len.try_into().map_err(|_| malformed("is truncated"))?) as usize;
         if len > BODY_BYTES_MAX {
-            return Err(malformed("too long"));
+            return Err(malformed("is too long"));
         }
         let mut body = vec![0; len];
         from.read_exact(&mut body)?;
@@ -197,10 +200,7 @@ impl Opening {
         let (terminal, passphrase) = (rest.flag()?, rest.flag()?);
         let request = Request::decode(&mut rest)?;
         let mut fds = fds.into_iter();
-        let mut next = || {
-            fds.next()
-                .ok_or_else(|| malformed("without its descriptors"))
-        };
+        let mut next = || fds.next().ok_or_else(|| malformed("lacks its descriptors"));
         let (input, output, error) = (next()?.into(), next()?.into(), next()?.into());
         let directory = next()?;
         let mut lent = |is_there: bool| is_there.then(&mut next).transpose();
@@ -235,13 +235,15 @@ impl<'a> Fields<'a> {
         let (taken, rest) = self
             .0
             .split_at_checked(count)
-            .ok_or_else(|| malformed("cut"))?;
+            .ok_or_else(|| malformed("is truncated"))?;
         self.0 = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
-        self.take(N)?.try_into().map_err(|_| malformed("cut"))
+        self.take(N)?
+            .try_into()
+            .map_err(|_| malformed("is truncated"))
     }
 
     fn flag(&mut self) -> io::Result<bool> {
@@ -268,7 +270,7 @@ impl<'a> Fields<'a> {
 }
 
 fn malformed(how: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("a request {how}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("the request {how}"))
 }
 
 impl Wish {
@@ -313,7 +315,7 @@ impl Answer {
         match from.read_exact(&mut kind) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                let why = "it does not answer: see whether it is stuck, or stop it";
+                let why = "it does not answer; check whether the server hangs, or stop it";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
             Err(_) => return Ok(None),
@@ -336,7 +338,7 @@ impl Answer {
                     String::from_utf8_lossy(&why).into_owned(),
                 )))
             }
-            _ => Err(malformed("with an answer of another version")),
+            _ => Err(malformed("got an answer of another version")),
         }
     }
 }

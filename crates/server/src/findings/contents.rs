@@ -16,6 +16,6 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
         kind: "empty",
         object: String::new(),
         text: "nothing is stored yet".to_owned(),
-        action: "the pool is empty: store something with quintet backup".to_owned(),
+        action: "store something with quintet backup".to_owned(),
     }]
 }

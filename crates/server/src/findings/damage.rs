@@ -5,15 +5,17 @@
 
 use super::{Finding, Look, Severity};
 use store::KnownDamage;
+use units::count;
 
-const ACTION_LOST: &str = "run quintet check, which names the files; back up again what they come from, or run quintet \
-                           repair --replica POOL; then quintet repair finds whether anything is still missing";
-const ACTION_RESTORABLE: &str = "run quintet scrub, which puts them back as they were written; look after the disk, which may be failing";
+const ACTION_LOST: &str = "run quintet check to see the files. Then back up their sources again, or run quintet repair \
+                           --replica POOL. Then run quintet repair to see whether data is still missing";
+const ACTION_RESTORABLE: &str =
+    "run quintet scrub, which restores them; check the disk, which may be failing";
 
 pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
     match look.pool.known_damage() {
         Ok(known) => findings(known),
-        Err(e) => vec![lost(format!("notes of damage cannot be read: {e}"))],
+        Err(e) => vec![lost(format!("cannot read the records of damage: {e}"))],
     }
 }
 
@@ -26,8 +28,7 @@ fn findings(known: KnownDamage) -> Vec<Finding> {
     let mut found = Vec::new();
     if lost_places > 0 {
         found.push(lost(format!(
-            "{lost_places} of {places} damaged places hold what is nowhere else: files of snapshots that need it are \
-             lost"
+            "the only copy of some data was in {lost_places} of {} damaged: files that need it are lost", count(places, "place")
         )));
     }
     if restorable > 0 {
@@ -36,7 +37,8 @@ fn findings(known: KnownDamage) -> Vec<Finding> {
             kind: "data_restorable",
             object: String::new(),
             text: format!(
-                "{restorable} damaged containers, which parity restores: nothing of them is lost"
+                "{} damaged; parity can restore all data",
+                count(restorable, "container")
             ),
             action: ACTION_RESTORABLE.to_owned(),
         });

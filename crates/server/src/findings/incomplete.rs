@@ -14,8 +14,8 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
             kind: "snapshot_incomplete",
             text: format!("{}: the newest snapshot is incomplete: {missed}", source.name),
             object: source.name,
-            action: "look at the warnings of its backup, exclude what cannot be read, back up a file-system snapshot \
-                     of what changes, and run it again"
+            action: "read the warnings of its backup. Exclude files that cannot be read. For files that change, \
+                     back up a file-system snapshot. Then run the backup again"
                 .to_owned(),
         })
     });

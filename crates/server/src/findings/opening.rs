@@ -13,16 +13,17 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
             kind: "commit_lost",
             object: String::new(),
             text: note.clone(),
-            action: "run quintet repair, then back up again what the lost commits added".to_owned(),
+            action: "run quintet repair, then repeat the backups that the lost commits added"
+                .to_owned(),
         },
         false => Finding {
             severity: Severity::Attention,
             kind: "copies_damaged",
             object: String::new(),
             text: note.clone(),
-            action: "run quintet check --read-data; second copies of what is missing are written \
-                     again by the next backup"
-                .to_owned(),
+            action:
+                "run quintet check --read-data; the next backup writes missing second copies again"
+                    .to_owned(),
         },
     });
     let hidden = look.hidden.map(|why| Finding {
@@ -30,8 +31,8 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
         kind: "snapshots_hidden",
         object: String::new(),
         text: format!("some snapshots cannot be listed: {why}"),
-        action: "restore what you need of the others by their names, and back up again; copy the \
-                 hidden ones from a replica (quintet copy)"
+        action: "restore from the other snapshots by name, back up again, and copy the hidden snapshots \
+                 from a replica (quintet copy)"
             .to_owned(),
     });
     notes.chain(hidden).collect()

@@ -71,15 +71,15 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
             severity: Severity::Attention,
             kind: "snapshot_overdue",
             text: format!(
-                "{}: the newest snapshot is {} old, usual are {} between two",
+                "{}: the newest snapshot is {} old; the usual interval is {}",
                 state.name,
                 span(age_ns),
                 span(usual_ns)
             ),
             object: state.name,
             action:
-                "run its backup, and look why it did not run; if there will be none, quintet tag \
-                     --add final on the newest snapshot ends this"
+                "run its backup, and find out why it did not run. If no backup will follow, tag the newest \
+                     snapshot: quintet tag --add final SNAPSHOT"
                     .to_owned(),
         })
     };

@@ -6,13 +6,13 @@
 use super::{Finding, Look, Severity};
 use crate::state::{recorded_losses, unacknowledged_losses};
 
-const LOST_WRITES: &str = "check the file systems of the volumes that are named, or roll them back to a \
+const LOST_WRITES: &str = "check the file systems of the named volumes, or roll the volumes back to a \
                            snapshot (quintet volume rollback); then run quintet repair \
                            --acknowledge-lost-writes";
-const KEPT_WRITES: &str = "run quintet repair (--replica POOL if another pool has copies), write the named \
-                           ranges anew, or roll the volumes back to a snapshot (quintet volume rollback)";
-const CANNOT_STORE: &str = "make room on the pool's disk, or look at its errors, then restart the server; what \
-                            was flushed is safe";
+const KEPT_WRITES: &str = "run quintet repair (with --replica POOL if another pool has copies), write the named \
+                           ranges again, or roll the volumes back to a snapshot (quintet volume rollback)";
+const CANNOT_STORE: &str = "free space on the pool's disk, or check the disk for errors, then restart the server; flushed \
+                            writes are safe";
 
 pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
     let of = |severity, kind, text, action: &str| Finding {
@@ -26,7 +26,9 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
         Some(server) => unacknowledged_losses(&server.volumes),
         None => match volumes::recorded_losses(look.pool) {
             Ok(lost) => recorded_losses(&lost, &look.pool.volumes().unwrap_or_default()),
-            Err(e) => vec![format!("what the journal has lost cannot be read: {e}")],
+            Err(e) => vec![format!(
+                "cannot read which writes the journal has lost: {e}"
+            )],
         },
     };
     let lost = lost.into_iter();

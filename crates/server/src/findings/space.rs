@@ -24,11 +24,12 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
     let (free, total) = (room.free_bytes, room.total_bytes);
     let text = if is_nearly_full(free, total) {
         let (free, total) = (sizes::display(free), sizes::display(total));
-        format!("only {free} of {total} are free on the pool's disk")
+        format!("the pool's disk is nearly full: {free} of {total} are free")
     } else if let Some((days, daily)) = fills(look, free) {
         let (free, daily) = (sizes::display(free), sizes::display(daily));
         format!(
-            "the pool's disk fills in about {days} days: {free} are free, and the pool grows by {daily} a day"
+            "the pool's disk will be full in about {}: {free} are free, and the pool grows by {daily} a day",
+            units::count(days, "day")
         )
     } else {
         return Vec::new();
@@ -38,7 +39,7 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
         kind: "disk_fills",
         object: String::new(),
         text,
-        action: "run quintet gc; forget snapshots that are no longer needed (quintet forget), or make the disk larger"
+        action: "run quintet gc, forget snapshots that you do not need (quintet forget), or enlarge the disk"
             .to_owned(),
     }]
 }

@@ -27,9 +27,9 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
             kind: "verification_overdue",
             object: String::new(),
             text: match verified {
-                Some(_) => format!("not everything was verified for {} days", age_s / DAY_S),
+                Some(_) => format!("some data was not verified for {} days", age_s / DAY_S),
                 None => format!(
-                    "never verified in full, and made {} days ago",
+                    "never verified in full; the pool is {} days old",
                     age_s / DAY_S
                 ),
             },

@@ -8,7 +8,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum MountingError {
     /// The directory cannot be opened.
-    #[error("{place}")]
+    #[error("cannot open {place}")]
     Place {
         /// The directory.
         place: String,
@@ -16,7 +16,7 @@ pub enum MountingError {
         source: io::Error,
     },
     /// An abandoned mount is there and cannot be unmounted.
-    #[error("{place}")]
+    #[error("cannot unmount the abandoned mount at {place}")]
     Abandoned {
         /// The directory.
         place: String,
@@ -27,10 +27,10 @@ pub enum MountingError {
     #[error("{0} is not a directory")]
     NotDirectory(String),
     /// The mount would hide the pool that it shows.
-    #[error("the pool is in {0}: it would be hidden")]
+    #[error("cannot mount at {0}: the mount would hide the pool")]
     HidesPool(String),
     /// The mount would lie in the pool that it shows.
-    #[error("{0} is in the pool")]
+    #[error("cannot mount at {0}: it is in the pool")]
     InPool(String),
     /// The kernel refused the mount.
     #[error("cannot mount at {place}")]
@@ -44,7 +44,7 @@ pub enum MountingError {
     #[error(transparent)]
     Session(#[from] fuse::SessionError),
     /// The session's thread ended without a result.
-    #[error("the session ended unexpectedly")]
+    #[error("the FUSE session ended unexpectedly")]
     Ended,
     /// Another system call failed.
     #[error(transparent)]

@@ -140,7 +140,7 @@ impl Mount {
         let done = match self.unmounter.unmount(false) {
             Err(MountError::Busy) => {
                 self.program.warn(format_args!(
-                    "files are in use: ending when they are closed, or at the next Ctrl-C"
+                    "files of the mount are in use; this ends when they are closed, or at the next Ctrl-C"
                 ));
                 self.unmounter.unmount(true)
             }

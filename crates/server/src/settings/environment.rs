@@ -76,7 +76,7 @@ impl Environment {
         match self.value(name).map(OsStr::to_str) {
             None => Ok(None),
             Some(Some(text)) => Ok(Some(text.to_owned())),
-            Some(None) => Err(SettingError::new(name, "is not text")),
+            Some(None) => Err(SettingError::new(name, "the value is not text")),
         }
     }
 }

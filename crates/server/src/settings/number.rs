@@ -7,7 +7,7 @@ const DAY_S: u64 = 86_400;
 
 /// Parses `0`, or a number with `s`, `h`, `d` or `w`. Returns seconds.
 pub fn period_s(text: &str) -> Result<u64, String> {
-    let refuse = || format!("{text:?} is not a time (examples: 0, 12h, 7d, 2w)");
+    let refuse = || format!("invalid period {text:?} (examples: 0, 12h, 7d, 2w)");
     let text = text.trim();
     if text == "0" {
         return Ok(0);
@@ -28,7 +28,7 @@ pub fn period_s(text: &str) -> Result<u64, String> {
 
 /// Parses a number from `least` to `most`.
 pub(super) fn number<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String> {
-    let refuse = || format!("a number from {least} to {most}");
+    let refuse = || format!("the value is a number from {least} to {most}");
     let number: u64 = text.parse().map_err(|_| refuse())?;
     let within = (least..=most).contains(&number);
     T::try_from(number)

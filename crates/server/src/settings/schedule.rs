@@ -66,7 +66,7 @@ fn switch(value: &str) -> Result<bool, String> {
     match value {
         "auto" => Ok(true),
         "off" => Ok(false),
-        _ => Err("auto or off".to_owned()),
+        _ => Err("the value is auto or off".to_owned()),
     }
 }
 

@@ -91,7 +91,7 @@ impl Shares {
             let refuse = |why: String| SettingError::new(text, why);
             let (key, value) = text
                 .split_once('=')
-                .ok_or_else(|| refuse("is not KEY=VALUE (see quintet qos show)".to_owned()))?;
+                .ok_or_else(|| refuse("it is not KEY=VALUE (see quintet qos show)".to_owned()))?;
             self.set(key.trim(), value.trim()).map_err(refuse)?;
         }
         let checked = self.plan.check();
@@ -110,7 +110,7 @@ impl Shares {
                     "auto" => None,
                     "disk" => Some(DeviceKind::Disk),
                     "ssd" => Some(DeviceKind::Ssd),
-                    _ => return Err("auto, disk or ssd".to_owned()),
+                    _ => return Err("the value is auto, disk or ssd".to_owned()),
                 };
             }
             "random" => plan.non_sequential_percent = number(value, 1, 99)?,
@@ -204,7 +204,7 @@ fn has(what: &str, flow: Flow) -> bool {
 
 /// Parses a percentage with at most one decimal. Returns thousandths.
 fn permille(text: &str) -> Result<u16, String> {
-    let refuse = |_| "0 to 20 percent, by tenths".to_owned();
+    let refuse = |_| "the value is 0 to 20 percent, in steps of 0.1".to_owned();
     let (whole, tenth) = text.split_once('.').unwrap_or((text, "0"));
     let whole: u16 = number(whole, 0, 20).map_err(refuse)?;
     let tenth: u16 = number(tenth, 0, 9).map_err(refuse)?;

@@ -13,13 +13,13 @@ use store::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
     /// Another command runs gc.
-    #[error("space is being collected already (see quintet status)")]
+    #[error("a gc is running already (see quintet status)")]
     Collecting,
     /// Another defragmentation run is in progress.
-    #[error("the server is defragmenting already (see quintet defrag status)")]
+    #[error("a defragmentation is running already (see quintet defrag status)")]
     Defragmenting,
     /// The server is ending and begins no task.
-    #[error("the server ends")]
+    #[error("the server is stopping; try again after its restart")]
     Ending,
     /// The caller was asked to stop while it waited.
     #[error(transparent)]

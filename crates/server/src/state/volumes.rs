@@ -109,14 +109,12 @@ pub fn recorded_losses(
                 let name = name_of(volumes, id).unwrap_or(&id_text);
                 format!("volume {name} has lost writes: {unit} {from} to {to}")
             }
-            None => "the journal has lost writes, of which volume is not known".to_owned(),
+            None => "the journal has lost writes of an unknown volume".to_owned(),
         }
     };
     let mut lines: Vec<_> = lost.iter().map(line).collect();
     if *more > 0 {
-        lines.push(format!(
-            "the journal has lost writes: {more} further ranges"
-        ));
+        lines.push(format!("the journal has lost writes: {more} more ranges"));
     }
     lines
 }

@@ -73,11 +73,11 @@ impl Work {
             (Ok(_), Some(began)) => {
                 let began = calendar::local(began, zone);
                 self.program
-                    .note(format_args!("defrag: goes on with the run of {began}"));
+                    .note(format_args!("defrag: resumes the run of {began}"));
             }
             (Ok(_), None) => {}
             (Err(e), _) => self.program.warn(format_args!(
-                "defrag: the run that was left does not go on: {}",
+                "defrag: cannot resume the unfinished run: {}",
                 with_causes(&e)
             )),
         }
@@ -96,7 +96,7 @@ impl Work {
                 Ok(Advance::Stopped) => break,
                 Ok(Advance::Step(step)) => self.judge(step, &host),
                 Err(e) => self.program.warn(format_args!(
-                    "defrag: {e}; it is paused (go on: quintet defrag resume)"
+                    "defrag: paused: {e} (continue with quintet defrag resume)"
                 )),
             }
             if self.recorded.elapsed() >= RECORD_EVERY {
@@ -112,7 +112,7 @@ impl Work {
         match step {
             TaskStep::News(error) => self
                 .program
-                .warn(format_args!("defrag: left where it is: {error}")),
+                .warn(format_args!("defrag: a range was not moved: {error}")),
             TaskStep::Waiting { until_ns } => host.wait_until(until_ns),
             TaskStep::Finished => self.program.note(format_args!("defrag: done")),
             TaskStep::Worked { .. } | TaskStep::NeedsDevice | TaskStep::Idle => {}
@@ -121,9 +121,8 @@ impl Work {
 
     fn say(&self, written: store::Result<()>) {
         if let Err(e) = written {
-            self.program.warn(format_args!(
-                "defrag: how far it is could not be written down: {e}"
-            ));
+            self.program
+                .warn(format_args!("defrag: cannot record the progress: {e}"));
         }
     }
 }

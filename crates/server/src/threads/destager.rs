@@ -159,7 +159,7 @@ impl Work {
         self.server.stuck.note(failure.to_owned());
         if self.said.as_deref() != Some(failure) {
             self.program.warn(format_args!(
-                "what volumes wrote stays in the journal: {failure}"
+                "the writes of volumes stay in the journal: {failure}"
             ));
             self.said = Some(failure.to_owned());
         }

@@ -251,7 +251,7 @@ impl Work {
     fn say(&mut self, failure: String) {
         if self.said.as_ref() != Some(&failure) {
             self.program
-                .warn(format_args!("gc freed no space: {failure}"));
+                .warn(format_args!("gc: cannot free space: {failure}"));
             self.said = Some(failure);
         }
     }

@@ -21,10 +21,10 @@ pub enum SettleError {
     #[error(transparent)]
     Flush(StoreError),
     /// The writes are durable in the journal and could not be destaged.
-    #[error("the last checkpoint; the journal has what was written")]
+    #[error("the last checkpoint failed; the writes are safe in the journal")]
     Checkpoint(#[source] StoreError),
     /// The journal could not be closed.
-    #[error("the journal")]
+    #[error("cannot close the journal")]
     Journal(#[source] StoreError),
 }
 

@@ -152,8 +152,7 @@ impl Work {
         let restored = pool.restored_for_readers();
         if restored > self.put_back {
             self.program.warn(format_args!(
-                "{} containers were found damaged by readers and put back as they were written \
-                 (parity): the disk may be failing",
+                "containers that readers found damaged and parity restored: {}. Check the disk, which may be failing",
                 restored - self.put_back
             ));
             self.put_back = restored;
@@ -173,9 +172,9 @@ impl Work {
             return;
         }
         match scrub.start_by_itself() {
-            Ok(()) => self
-                .program
-                .note(format_args!("scrub: it is time to verify everything again")),
+            Ok(()) => self.program.note(format_args!(
+                "scrub: a new pass begins, because the last one is too old"
+            )),
             Err(e) => {
                 self.say_failure(Some(e.to_string()));
                 self.interrupt.wait(AT_REST);
@@ -287,7 +286,7 @@ impl Work {
                 }
                 let all = names.len();
                 self.program.warn(format_args!(
-                    "{all} files or images are affected (see quintet check): back up their sources again"
+                    "affected files and images: {all} (see quintet check). Back up their sources again"
                 ));
             }
             Err(e) => self.say_failure(Some(e.to_string())),

@@ -47,7 +47,7 @@ pub(super) fn name_affected(
     for snapshot in snapshots {
         naming.walk(snapshot, &mut report.affected)?;
         if report.affected.len() >= AFFECTED_MAX {
-            let why = format!("more than {AFFECTED_MAX} names are affected: not all are listed");
+            let why = format!("more than {AFFECTED_MAX} names are affected; only these are listed");
             report.damage.push(why);
             break;
         }

@@ -94,13 +94,13 @@ impl Mark {
         let mut marking = Marking::default();
         match volumes {
             Some(volumes) if !std::ptr::eq(volumes.pool(), pool) => {
-                return Err(invalid("the volumes are of another pool"));
+                return Err(invalid("the volumes belong to another pool"));
             }
             Some(volumes) => volumes.visit_unapplied(&mut marking)?,
             // Their journal is unknown, so the estimate ignores it.
             None if estimate.is_some() => {}
             None if pool.has_open_volumes() || !pool.volumes()?.is_empty() => {
-                return Err(invalid("the pool has volumes, which are not open"));
+                return Err(invalid("the pool has volumes that are not open"));
             }
             None => {}
         }

@@ -81,7 +81,7 @@ impl Opener {
             Some(Waiting::Here(region)) => Ok(Some(region.look(&self.containers))),
             Some(Waiting::AtHelper) => {
                 let looked = self.helper.as_ref().and_then(Worker::take);
-                let why = "the thread that looks into regions has ended";
+                let why = "the thread that opens regions has ended";
                 looked
                     .map(Some)
                     .ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, why))

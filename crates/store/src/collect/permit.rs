@@ -17,7 +17,7 @@ impl Pool {
     /// pool that was opened for reading.
     pub fn gc_permit(&self) -> Result<GcPermit> {
         if !self.is_writable() {
-            return Err(super::invalid("the pool was opened for reading"));
+            return Err(super::invalid("the pool is open for reading only"));
         }
         Ok(GcPermit {
             _token: self.collect_alone()?,

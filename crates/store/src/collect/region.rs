@@ -213,7 +213,7 @@ impl LookedRegion {
             }
             Found::Failed(e) => return Err(e),
             Found::Misnamed | Found::Proven(_) => {
-                let (at, found) = (of.place.to_string(), "not what its directory says");
+                let (at, found) = (of.place.to_string(), "it differs from its directory");
                 return Err(StoreError::corruption("chunk", at, found));
             }
         }
@@ -259,7 +259,7 @@ fn copy_cached(
 fn copy_found(pool: &Pool, lane: &mut Lane, of: &SourceRegion, name: &Fingerprint) -> Result<()> {
     let chunk = pool.reader().chunk(name)?;
     if !pool.containers().is_called(&[(*name, &chunk)]) {
-        let found = "changed in memory since it was read";
+        let found = "it changed in memory after it was read";
         return Err(StoreError::corruption("chunk", name, found));
     }
     lane.store_proven(of.class, &[(*name, &chunk)])

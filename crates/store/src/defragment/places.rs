@@ -115,7 +115,7 @@ impl<'a> Places<'a> {
 
     fn root(&self, object: u64) -> Result<ObjectRoot> {
         let root = self.objects.get(&object).copied();
-        root.ok_or_else(|| StoreError::corruption("object", object, "not among those"))
+        root.ok_or_else(|| StoreError::corruption("object", object, "missing in its container"))
     }
 
     /// Returns the cost of reading a range now.
@@ -197,7 +197,7 @@ impl<'a> Places<'a> {
     }
 
     fn place_of(&self, chunk: &Fingerprint) -> Result<Extent> {
-        let found = "needed, and in no container that can be read";
+        let found = "needed, and in no readable container";
         let extent = self.finder.find(chunk)?;
         extent.ok_or_else(|| StoreError::corruption("chunk", chunk, found))
     }

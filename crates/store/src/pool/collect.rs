@@ -53,7 +53,7 @@ impl Pool {
     pub(crate) fn collect_alone(&self) -> Result<Arc<()>> {
         let mut collecting = self.collecting.lock();
         if collecting.strong_count() > 0 {
-            let why = "space is being collected already";
+            let why = "a gc is running already (see quintet status)";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         let token = Arc::new(());

@@ -49,11 +49,11 @@ impl Pool {
 
     fn key_change_allowed(&self) -> Result<()> {
         if self.config.seal == Seal::None {
-            let why = "the pool is not encrypted: it has no keys";
+            let why = "the pool is not encrypted and has no keys";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         if self.lock.is_none() {
-            let why = "the pool was opened for reading";
+            let why = "the pool is open for reading only";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         Ok(())

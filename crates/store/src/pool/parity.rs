@@ -38,7 +38,7 @@ impl Pool {
     /// must be open for writing.
     pub fn restore_container(&self, id: ContainerId) -> Result<u32> {
         if self.lock.is_none() {
-            let why = "the pool was opened for reading";
+            let why = "the pool is open for reading only";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         let name = container_name(id);
@@ -50,7 +50,7 @@ impl Pool {
             is_another
         };
         if is_another {
-            let why = "is being restored by another thread";
+            let why = "another thread restores it";
             return Err(StoreError::corruption("container", name, why));
         }
         let restored = self.containers.restore_now(id);
@@ -125,7 +125,7 @@ impl Pool {
     /// Sets the parity of new containers, durable on return. Existing containers stay as they are.
     pub fn set_parity(&self, percent: u8) -> Result<()> {
         if percent > PARITY_PERCENT_MAX {
-            let why = format!("parity: at most {PARITY_PERCENT_MAX} percent");
+            let why = format!("parity is at most {PARITY_PERCENT_MAX} percent");
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         let session = self.begin(LaneOptions::metadata())?;

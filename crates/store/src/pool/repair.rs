@@ -41,7 +41,7 @@ impl Pool {
         progress: &mut CheckProgress<'_>,
     ) -> Result<Repair> {
         if self.lock.is_none() {
-            let why = "the pool was opened for reading";
+            let why = "the pool is open for reading only";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         let found = self.check(depth, progress)?;

@@ -469,7 +469,7 @@ impl Pool {
     /// Durable on return. The pool must be open for writing.
     pub fn note_damage(&self, whole: &[RegionPlace], options: LaneOptions) -> Result<WriteCounts> {
         if self.lock.is_none() {
-            let why = "the pool was opened for reading";
+            let why = "the pool is open for reading only";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         let mut session = self.begin_for(super::Purpose::Snapshots, options)?;

@@ -93,7 +93,7 @@ impl Pool {
     /// Claims a writer for a session.
     fn claim(&self, purpose: Purpose) -> Result<Claim> {
         if self.lock.is_none() {
-            let why = "the pool was opened for reading";
+            let why = "the pool is open for reading only";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         let mut head = self.head();
@@ -102,7 +102,7 @@ impl Pool {
         let token = Arc::new(hold);
         let state = &mut head.writers[purpose as usize];
         if state.session.strong_count() > 0 {
-            let why = "another session of this process is open";
+            let why = "this process has another session open";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         state.session = Arc::downgrade(&token);

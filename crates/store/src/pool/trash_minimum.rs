@@ -41,8 +41,7 @@ impl Pool {
     /// ever lower it again.
     pub fn set_trash_minimum(&self, seconds: u64, by: Option<&SlotInfo>) -> Result<()> {
         if self.config.seal == Seal::None {
-            let why = "a minimum trash period needs a recovery key, and a pool that is not \
-                       encrypted has none";
+            let why = "a minimum trash period needs a recovery key, and this pool is not encrypted";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         let session = self.begin(LaneOptions::metadata())?;
@@ -50,16 +49,14 @@ impl Pool {
             let mut minimum = self.trash_minimum_of(base.record.catalog)?;
             let may_lower = by.is_some_and(|by| minimum.guards.contains(&by.slot.id));
             if seconds < minimum.seconds && !may_lower {
-                let why = "only a recovery key that was there when the minimum trash period was \
-                           first set can shorten it: use --key-file";
+                let why = "only a recovery key from before the minimum trash period was set can shorten it: use --key-file";
                 return Err(StoreError::new(StoreErrorKind::WrongKey, why));
             }
             if minimum.guards.is_empty() {
                 minimum.guards = self.recovery_slots()?;
             }
             if minimum.guards.is_empty() {
-                let why = "the pool has no recovery key, which alone could shorten it again: make \
-                           one first (quintet key recovery)";
+                let why = "the pool has no recovery key, and only such a key can shorten the period again: create one first (quintet key recovery)";
                 return Err(StoreError::new(StoreErrorKind::Invalid, why));
             }
             minimum.seconds = seconds;

@@ -48,7 +48,7 @@ impl Pool {
         if !is_sealed(&config)
             && let Some(other) = other_config(&*media.blobs, &config, is_sealed)
         {
-            notes.push("config: one of its two copies says that the pool is not encrypted".into());
+            notes.push("config: one of two copies says that the pool is not encrypted".into());
             config = other;
         }
         let (master, opened_with) = match (config.seal, secret) {
@@ -59,7 +59,7 @@ impl Pool {
                 (master, Some(slot))
             }
             (_, None) => {
-                let why = "the pool is encrypted and no key was given";
+                let why = "the pool is encrypted; give a password or a key";
                 return Err(StoreError::new(StoreErrorKind::WrongKey, why));
             }
         };
@@ -68,10 +68,10 @@ impl Pool {
         {
             let is_bound = |config: &Config| config.bound() == bound;
             let Some(other) = other_config(&*media.blobs, &config, is_bound) else {
-                let why = "is not the one that the key was made with: it was changed";
+                let why = "it is not the config that the key was created with";
                 return Err(StoreError::corruption("config", "config", why));
             };
-            notes.push("config: one of its two copies is not the one of the keys".into());
+            notes.push("config: one of two copies does not belong to the keys".into());
             config = other;
         }
         Ok(Unlocked {
@@ -84,7 +84,6 @@ impl Pool {
 }
 
 fn not_encrypted() -> StoreError {
-    let why = "a password or key was given, and the pool says that it is not encrypted: \
-               somebody may have put another pool, or another config, in its place";
+    let why = "a password or key was given, and the pool is not encrypted. Someone may have replaced the pool or its config";
     StoreError::new(StoreErrorKind::WrongKey, why)
 }

@@ -226,7 +226,7 @@ impl Reader {
         let found = self.at_place(errand, place.region, sectors, Belief::Proof)?;
         found.ok_or_else(|| {
             let at = format!("{} sector {}", place.region.container, place.region.sector);
-            let why = format!("does not hold chunk {}", errand.fingerprint);
+            let why = format!("it does not contain chunk {}", errand.fingerprint);
             StoreError::corruption("region", at, why)
         })
     }
@@ -315,7 +315,7 @@ pub(super) fn page_of(place: RegionPlace) -> Page {
 }
 
 fn nowhere(fingerprint: &Fingerprint) -> StoreError {
-    let found = "in no container that can be read";
+    let found = "in no readable container";
     StoreError::corruption("chunk", fingerprint, found)
 }
 

@@ -139,7 +139,7 @@ impl ImageVolume {
             };
             let (Some(child), Some(end)) = (node.children.get(number), node.ends.get(number))
             else {
-                let found = "does not reach the byte it should";
+                let found = "it does not reach the wanted byte";
                 return Err(StoreError::corruption("recipe node", fingerprint, found));
             };
             fingerprint = *child;
@@ -147,7 +147,7 @@ impl ImageVolume {
             len = end - before;
         }
         if at >= start.saturating_add(len) {
-            let (what, found) = ("recipe", "ends before the object does");
+            let (what, found) = ("recipe", "it ends before the object");
             return Err(StoreError::corruption(what, self.root.fingerprint, found));
         }
         Ok(Leaf {
@@ -164,7 +164,7 @@ impl ImageVolume {
         let node = self.reader.node(fingerprint, approach)?;
         let node = RecipeNode::decode(&node).map_err(|e| node_error(fingerprint, e))?;
         if node.layout != Layout::Variable {
-            let found = "of another layout";
+            let found = "it has another layout";
             return Err(StoreError::corruption("recipe node", fingerprint, found));
         }
         let mut end = 0u64;

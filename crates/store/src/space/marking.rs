@@ -235,7 +235,7 @@ impl Marking {
     ) -> Result<Option<RegionPlace>> {
         self.counts.references += 1;
         let Some(kept) = sources.chunks.keeper(fingerprint, sources.settled)? else {
-            let found = "needed, and in no container that can be read";
+            let found = "needed, and in no readable container";
             let why = StoreError::corruption("chunk", fingerprint, found);
             let what = match seen {
                 Seen::Chunk => |_| Unfollowed::Missing,

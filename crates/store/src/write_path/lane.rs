@@ -180,7 +180,8 @@ impl Lane {
             return Ok(());
         };
         let Some((sector, sectors)) = container.append_proven(region, chunks) else {
-            let found = "changed in memory between its check and its seal";
+            let found =
+                "it changed in memory before it was sealed; check the memory of this machine";
             return Err(StoreError::corruption("region", container.id(), found));
         };
         let location = Location {

@@ -343,7 +343,7 @@ impl WriteSession {
                 edits.insert(inventory_key(entry.id), Some(entry.encode()));
             }
         }
-        let why = "the catalog does not settle";
+        let why = "the catalog does not reach a stable size";
         Err(StoreError::new(StoreErrorKind::Invalid, why))
     }
 }
@@ -371,6 +371,6 @@ impl chunk_store::catalog::Nodes for CatalogNodes<'_> {
 }
 
 fn not_taken_back() -> StoreError {
-    let why = "a lane of the session was not taken back, or a container of it could not be stored";
+    let why = "a lane of the session is still in use, or a container of it could not be stored";
     StoreError::new(StoreErrorKind::Invalid, why)
 }

@@ -85,7 +85,7 @@ impl Admission {
         if self.finds_room(bytes) {
             return Ok(());
         }
-        let why = "what is left of the pool's disk is kept for recovery and collection";
+        let why = "the remaining space of the pool's disk is reserved for recovery and gc";
         Err(StoreError::no_space(why))
     }
 

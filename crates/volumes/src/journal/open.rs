@@ -83,7 +83,7 @@ impl Journal {
             .checked_next_multiple_of(BLOCK_BYTES as u64)
             .and_then(|base| base.checked_add(POSITION_GAP))
             .filter(|base| *base < u64::MAX - RING_BYTES_MAX)
-            .ok_or_else(|| invalid("its positions are used up"))?;
+            .ok_or_else(|| invalid("all its positions are used"))?;
         remove_surplus(&site, &ours, &live);
         let last_slot = found.last().map_or(site.slots - 1, |last| last.header.slot);
         let ring = Ring::new(site.slots, site.slot_bytes, live, last_slot, base, ended);
@@ -143,7 +143,7 @@ pub(super) fn survey(site: &Site, from: JournalPosition, replay: &mut Take<'_>) 
     if let Some(record) = vouched.filter(|r| r.first > newest && r.first.0 > 0) {
         let at = ended.1.max(from);
         let what =
-            "flushed writes were there: the slot is missing, or an older one is in its place";
+            "flushed writes are lost: their slot is missing, or an older slot is in its place";
         damage.extend(reach::missing(record, at, what));
     }
     Ok(Survey {
@@ -171,12 +171,12 @@ pub(super) fn site(
     } = *options;
     if slot_bytes < SLOT_BYTES_MIN || !slot_bytes.is_multiple_of(BLOCK_BYTES as u64) {
         return Err(invalid(
-            "a slot is a multiple of 4096 bytes, 128 KiB at least",
+            "a slot is a multiple of 4096 bytes and at least 128 KiB",
         ));
     }
     let slots = bytes_max.checked_div(slot_bytes).unwrap_or(0);
     if !(2..=SLOTS_MAX).contains(&slots) || bytes_max > RING_BYTES_MAX {
-        return Err(invalid("it has 2 to 4096 slots and 64 GiB at most"));
+        return Err(invalid("it has 2 to 4096 slots and at most 64 GiB"));
     }
     let buffer_bytes = buffer_bytes.max(BUFFER_BYTES_MIN);
     Ok(Site {
@@ -216,19 +216,19 @@ fn find(site: &Site, damage: &mut Vec<JournalDamage>) -> Result<(Vec<Arc<SlotUse
                 ours.push(slot);
                 continue;
             }
-            Ok(SlotPage::Unused) => "header cannot be read".to_owned(),
+            Ok(SlotPage::Unused) => "the header cannot be read".to_owned(),
             Ok(SlotPage::Used(header, _)) if header.pool != site.pool => {
-                "belongs to another pool".to_owned()
+                "it belongs to another pool".to_owned()
             }
             Ok(SlotPage::Used(header, _)) if header.seal != site.seal => {
-                "is not sealed as the pool is".to_owned()
+                "it is encrypted in another way than the pool".to_owned()
             }
             Ok(SlotPage::Used(header, one_copy)) => match SlotUse::found(header, &site.master) {
-                None => "the seal of its header does not open".to_owned(),
+                None => "the seal of its header does not verify".to_owned(),
                 Some(slot_use) => {
                     if one_copy {
                         let first = slot_use.header.first;
-                        let found = "one of two copies of its header is damaged";
+                        let found = "one of two copies of the header is damaged";
                         damage.push(slot_damage(slot, (first, first), found));
                     }
                     let _ = slot_use.file.set(file);
@@ -280,7 +280,7 @@ fn chain(
                     at: previous.max(from),
                     end: continues_from,
                     record: None,
-                    found: "the slot that held them is missing".to_owned(),
+                    found: "their slot is missing".to_owned(),
                 });
                 // Older uses may still be there, but no header says where they ended.
                 (rest.get(..at).unwrap_or_default(), End::Open(previous.0))

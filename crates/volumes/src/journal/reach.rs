@@ -90,13 +90,15 @@ fn read_one(site: &Site, name: &str) -> Result<std::result::Result<Option<ReachR
         Err(e) => return Ok(Err(e.to_string())),
     };
     if record.seal != site.seal {
-        return Ok(Err("is not sealed as the pool is".to_owned()));
+        return Ok(Err(
+            "it is encrypted in another way than the pool".to_owned()
+        ));
     }
     if let Some(key) = site.master.journal_key(site.seal, &record.salt) {
         let mut tag = record.tag;
         let opened = key.open_in_place(NONCE, &record.associated_data(), &mut tag);
         if opened.is_none() {
-            return Ok(Err("the seal does not open".to_owned()));
+            return Ok(Err("the seal does not verify".to_owned()));
         }
     }
     Ok(Ok(Some(record)))

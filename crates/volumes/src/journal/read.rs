@@ -69,7 +69,7 @@ fn from_slot(
     let end = RECORD_HEADER_BYTES + header.stored_bytes(slot_use.header.seal);
     let known = bytes.len();
     if end > room {
-        return Err(damaged(&"reaches behind the end of its slot"));
+        return Err(damaged(&"it reaches past the end of its slot"));
     }
     bytes.resize(end, 0);
     if let Some(rest) = bytes.get_mut(known..).filter(|rest| !rest.is_empty()) {
@@ -108,6 +108,6 @@ fn gone(at: JournalPosition) -> StoreError {
 fn no_record(at: JournalPosition) -> StoreError {
     StoreError::new(
         StoreErrorKind::Invalid,
-        format!("no such bytes at journal position {at}"),
+        format!("there are no such bytes at journal position {at}"),
     )
 }

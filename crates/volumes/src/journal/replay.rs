@@ -95,7 +95,7 @@ impl<'a, 'b> Walk<'a, 'b> {
             End::Known(end) => {
                 (self.durable, self.asked) = (end.min(room), true);
                 if end > room {
-                    self.lost(room, end, None, &"not in the slot that should hold them");
+                    self.lost(room, end, None, &"missing in their slot");
                 }
                 end.min(room)
             }

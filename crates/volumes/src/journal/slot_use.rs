@@ -105,7 +105,7 @@ impl SlotUse {
 
     /// Returns the file. It is set for every use that was written or found.
     pub(super) fn file(&self) -> Result<&Arc<dyn DiskFile>> {
-        let missing = || StoreError::corruption("journal", self.name(), "has no file");
+        let missing = || StoreError::corruption("journal", self.name(), "it has no file");
         self.file.get().ok_or_else(missing)
     }
 
@@ -127,7 +127,7 @@ impl std::fmt::Display for Unsound {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Checksum(e) => e.fmt(f),
-            Self::Seal => f.write_str("the seal does not open"),
+            Self::Seal => f.write_str("the seal does not verify"),
         }
     }
 }

@@ -72,7 +72,7 @@ impl State {
         }
         Err(StoreError::new(
             StoreErrorKind::Media(MediaErrorKind::Poisoned),
-            "the journal could not be written; what reached the disk is unknown until it is opened again",
+            "writing the journal failed, and how much reached the disk is unknown: restart the server",
         ))
     }
 

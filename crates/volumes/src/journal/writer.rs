@@ -167,7 +167,7 @@ impl Writer {
         self.grow(site, slot, u64::MAX, true)?;
         let slots = self.slots.get(slot as usize);
         let Some(file) = slots.and_then(|slot| slot.file.as_ref()) else {
-            let missing = StoreError::corruption("journal", slot_name(slot), "has no file");
+            let missing = StoreError::corruption("journal", slot_name(slot), "it has no file");
             return Err(missing.into());
         };
         let page = slot_use.header.encode_page();

@@ -176,7 +176,7 @@ impl LiveVolume {
                 None => fits = false,
             })?;
             if !fits {
-                let found = "shorter than chunks of its volume";
+                let found = "it is shorter than the chunks of its volume";
                 return Err(StoreError::corruption("chunk", fingerprint, found));
             }
         }

@@ -12,6 +12,8 @@ pub struct Lexed {
     pub code: String,
     /// The text of comments alone, everything else blanked.
     pub comments: String,
+    /// String literals: the offset of each in `code`, and its source text with the quotes.
+    pub strings: Vec<(usize, String)>,
     /// Lines (from 1) inside `#[cfg(test)] mod name { ... }`.
     pub test_lines: Vec<Range<usize>>,
     /// Names of `#[cfg(test)] mod name;`.
@@ -26,6 +28,9 @@ pub fn lex(text: &str) -> Lexed {
     while let Some(first) = rest.chars().next() {
         let (kind, len) = next_piece(rest, word_before);
         let (piece, after) = rest.split_at(len.max(first.len_utf8()));
+        if kind == Piece::Literal && piece.contains('"') && !piece.starts_with('\'') {
+            lexed.strings.push((lexed.code.len(), piece.to_owned()));
+        }
         let blank: String = piece
             .chars()
             .map(|c| if c == '\n' { '\n' } else { ' ' })

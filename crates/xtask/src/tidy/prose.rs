@@ -1,5 +1,5 @@
 //! Checks the English of comments: line length, first words, and words that the glossary replaces.
-//! `check` calls this. The submodule checks pages.
+//! `check` calls this; [`super::messages`] asks it for the words. The submodule checks pages.
 //!
 //! Invariant: every crate is checked. Code spans in backticks are not: they quote names.
 
@@ -10,8 +10,8 @@ use super::{Finding, SourceFile, Tree};
 /// Longest line with a comment, characters. rustfmt limits code to the same width.
 const COLUMNS_MAX: usize = 100;
 
-/// A comment line, or a sentence of a page, must not begin with these: it has no subject.
-const FIRST_WORDS: &[&str] = &["What", "Who", "Whoever"];
+/// A comment line, a message, or a sentence of a page must not begin with these: it has no subject.
+pub const FIRST_WORDS: &[&str] = &["What", "Who", "Whoever"];
 
 /// Unambiguous words of the second table of `docs/glossary.md`, and the term for each.
 const BANNED: &[(&[&str], &str)] = &[
@@ -67,16 +67,24 @@ fn check_source(source: &SourceFile) -> Vec<Finding> {
                 "a comment line begins with {first:?}: write subject, verb, object"
             ));
         }
-        let prose = without_code(text).to_lowercase();
-        for (words, term) in BANNED {
-            for word in words.iter().filter(|word| contains_word(&prose, word)) {
-                refuse(format!(
-                    "{word:?} in a comment: write {term} (docs/glossary.md)"
-                ));
-            }
+        for (word, term) in banned(text) {
+            refuse(format!(
+                "{word:?} in a comment: write {term} (docs/glossary.md)"
+            ));
         }
     }
     findings
+}
+
+/// Returns the words of `text` that the glossary replaces, and the term for each.
+pub fn banned(text: &str) -> Vec<(&'static str, &'static str)> {
+    let prose = without_code(text).to_lowercase();
+    let words = BANNED
+        .iter()
+        .flat_map(|(words, term)| words.iter().map(move |word| (*word, *term)));
+    words
+        .filter(|(word, _)| contains_word(&prose, word))
+        .collect()
 }
 
 /// Drops code spans. A span that continues on the next line is dropped to the end of this one.
@@ -86,7 +94,7 @@ fn without_code(text: &str) -> String {
 }
 
 /// Returns true if `text` contains `word` as whole words.
-fn contains_word(text: &str, word: &str) -> bool {
+pub fn contains_word(text: &str, word: &str) -> bool {
     positions(text, word).next().is_some()
 }
 

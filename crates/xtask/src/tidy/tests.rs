@@ -2,6 +2,7 @@
 
 mod cycles;
 mod map;
+mod messages;
 mod papers;
 mod prose;
 

@@ -145,7 +145,7 @@ fn open_on_device(above: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let mounted = || {
         let name = name.to_string_lossy();
-        io::Error::other(format!("something is mounted at {name}: it is left alone"))
+        io::Error::other(format!("a file system is mounted at {name}: it stays"))
     };
     match rustix::fs::openat2(above, name, DIRECTORY, Mode::empty(), resolve) {
         Err(Errno::XDEV) => Err(mounted()),
@@ -168,7 +168,7 @@ fn reopened(below: BorrowedFd<'_>, expected: (u64, u64)) -> io::Result<OwnedFd> 
     let fd = rustix::fs::openat(below, c"..", DIRECTORY, Mode::empty())?;
     match identity(&rustix::fs::fstat(&fd)?) == expected {
         true => Ok(fd),
-        false => Err(io::Error::other("was moved while it was being removed")),
+        false => Err(io::Error::other("it was moved during the removal")),
     }
 }
 

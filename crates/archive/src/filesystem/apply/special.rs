@@ -77,7 +77,7 @@ impl TargetDirectory {
         let handle = from.handle_of(from_name).map_err(fail)?;
         if Identity::of(handle.as_fd()).map_err(fail)? != expected {
             let why = io::Error::other(format!(
-                "{} was replaced meanwhile",
+                "{} was replaced during the restore",
                 from.path_of(from_name).display()
             ));
             return Err(PathError::new("make hard link", self.path_of(name), why));

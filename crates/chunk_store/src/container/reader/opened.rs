@@ -65,7 +65,7 @@ impl OpenedRegion {
             Some(key) => {
                 let (nonce, bound) = (nonce_of(header.index), header.associated_data());
                 if !key.open_after(nonce, &bound, &mut bytes, REGION_HEADER_BYTES) {
-                    return Err(place_error(place, "its seal does not open"));
+                    return Err(place_error(place, "its seal does not verify"));
                 }
                 0
             }
@@ -171,7 +171,7 @@ impl ContainerReader {
         let shape = self.shape(place.container)?;
         let (header, bytes) = self.read_stored(place, sectors_hint, &mut ReadBy::default())?;
         if header.index == DIRECTORY_INDEX {
-            let why = "a directory stands where a region should";
+            let why = "found a directory instead of a region";
             return Err(place_error(place, why));
         }
         Ok(FetchedRegion {
@@ -206,7 +206,7 @@ impl ContainerReader {
         if raw.len() == raw_len {
             Ok(raw)
         } else {
-            Err(place_error(place, "length differs from its header's"))
+            Err(place_error(place, "its length differs from its header"))
         }
     }
 
@@ -261,7 +261,7 @@ fn check_lengths(
     let (_, lengths) = split_region(raw, count).map_err(|e| place_error(place, e))?;
     match lengths.iter().eq(chunks.iter().map(|(_, len)| len)) {
         true => Ok(()),
-        false => Err(place_error(place, "not the chunks of its directory")),
+        false => Err(place_error(place, "its chunks differ from its directory")),
     }
 }
 

@@ -171,7 +171,7 @@ impl ContainerReader {
     /// Describes damaged parity; `None` if there is no damage.
     pub fn parity_trouble(&self, id: ContainerId) -> Result<Option<String>> {
         let damaged = self.damaged_parity(id)?;
-        let words = || format!("container {id}: {damaged} sectors of its parity are damaged");
+        let words = || format!("container {id}: damaged parity sectors: {damaged}");
         Ok((damaged > 0).then(words))
     }
 

@@ -21,7 +21,7 @@ use store::{LaneOptions, OpenMode, WriteSession};
 
 pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<Exit> {
     if args.dry_run {
-        bail!("a dry run of a stream would have to read all of it: leave --dry-run out");
+        bail!("--dry-run is not possible for a stream; remove it");
     }
     let started = Instant::now();
     let region_bytes = args.region_size.unwrap_or(REGION_BYTES);
@@ -89,7 +89,7 @@ fn read_stream(
     let status = invocation.context.wait(&mut child);
     let (root, status) = (root?, status?);
     if !status.success() {
-        bail!("command: {status}; nothing was stored");
+        bail!("the command failed ({status}); nothing was stored");
     }
     Ok(root)
 }
@@ -102,5 +102,5 @@ fn start(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<Child> {
         .context
         .program(program)
         .and_then(|mut command| command.args(rest).stdout(Stdio::piped()).spawn())
-        .with_context(|| program.display().to_string())
+        .with_context(|| format!("cannot run {}", program.display()))
 }

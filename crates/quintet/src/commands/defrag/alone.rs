@@ -14,7 +14,7 @@ const SIZES: StepSizes = StepSizes::new(1 << 20);
 /// Time between two records of the progress, if the work itself asks for none.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
 /// Message after an interrupt.
-pub const GO_ON: &str = "it is paused; go on: quintet defrag resume";
+pub const GO_ON: &str = "the run is paused; continue with quintet defrag resume";
 
 /// Works until the run has ended or the user interrupts.
 pub fn finish(
@@ -44,7 +44,7 @@ pub fn finish(
         match step {
             TaskStep::News(error) => {
                 let console = &invocation.console;
-                console.warn(format_args!("left where it is: {error}"));
+                console.warn(format_args!("a range was not moved: {error}"));
             }
             TaskStep::Waiting { until_ns } => host.wait_until(until_ns),
             TaskStep::Worked { .. }

@@ -75,13 +75,13 @@ pub fn or_recorded(
     let began = calendar::local(recorded.run().began, &invocation.zone);
     if !recorded.is_unfinished_of(&wish, &keys) {
         invocation.console.note(format_args!(
-            "the run of {began} was asked for otherwise: it is given up, and what it copied stays"
+            "the unfinished run of {began} has other settings; it is abandoned, and its copies stay"
         ));
         return Ok(run);
     }
     invocation
         .console
-        .note(format_args!("goes on with the run of {began}"));
+        .note(format_args!("resumes the run of {began}"));
     let mut run = taken_up(source, recorded, lane(invocation)?)?;
     run.limit(limit);
     Ok(run)
@@ -132,7 +132,7 @@ fn choose(
     let is_any_read = objects.iter().any(is_read);
     let heat = heat.filter(|_| is_any_read);
     if heat.is_none() && !args.bypass && !args.whole {
-        let why = "no reads of it were recorded: everything is looked at, as with --bypass";
+        let why = "no reads were recorded; everything is examined, as with --bypass";
         invocation.console.note(why);
     }
     Ok((objects.into_iter().cloned().collect(), heat))

@@ -11,6 +11,7 @@ use server::sizes;
 use server::state::{DefragStatus, Outcome};
 use std::time::Duration;
 use units::UnixNanos;
+use units::count;
 
 /// Prints the report of a run that has ended.
 pub fn show(invocation: &Invocation, dry_run: bool, report: &DefragReport) -> std::io::Result<()> {
@@ -43,13 +44,15 @@ pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
         "windows of 128 KiB"
     };
     let mut lines = vec![format!(
-        "{} {what} of {} objects: {} lie in pieces",
-        report.ranges, report.objects, report.fragmented
+        "{} {what} of {}: {} fragmented",
+        report.ranges,
+        count(report.objects, "object"),
+        report.fragmented
     )];
     let toll = |when: &str, toll: &Toll| {
         let requests = toll.requests().max(1.0);
         format!(
-            "{when}: {:.0} device reads for {:.0} requests ({:.1} each), {:.1} places a MiB",
+            "{when}: {:.0} device reads for {:.0} requests ({:.1} each), {:.1} places per MiB",
             toll.reads(),
             toll.requests(),
             toll.reads() / requests,
@@ -71,13 +74,13 @@ pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
     ));
     if report.unfair > 0 {
         lines.push(format!(
-            "{} more lie in pieces and stay: moving them hurts others who share them (see --move-shared)",
+            "{} more fragmented, not moved: other objects share them and would suffer (see --move-shared)",
             report.unfair
         ));
     }
     if report.failed > 0 {
         lines.push(format!(
-            "{} cannot be read: see quintet check",
+            "{} cannot be read; see quintet check",
             report.failed
         ));
     }
@@ -123,9 +126,9 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
         _ => String::new(),
     };
     let doing = match report.stage {
-        DefragStage::Sizing => "looking what there is".to_owned(),
-        DefragStage::Examining => format!("looking at {at}"),
-        DefragStage::Judging => format!("asking whom moves would hurt, after {at}"),
+        DefragStage::Sizing => "counting the ranges".to_owned(),
+        DefragStage::Examining => format!("examining {at}"),
+        DefragStage::Judging => format!("estimating the effect on other objects, after {at}"),
         DefragStage::Moving => format!("copying, after {at}"),
         DefragStage::Measuring => format!("measuring, {at}"),
         DefragStage::Done => "done".to_owned(),
@@ -136,17 +139,17 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
     };
     match (&status.outcome, status.run.phase, report.stage) {
         (_, TaskPhase::AtRest, DefragStage::Done) => format!(
-            "last run copied {}: {:.1} device reads a request before, {:.1} after",
+            "last run copied {}: {:.1} device reads per request before, {:.1} after",
             sizes::display(report.moved.bytes),
             report.before.reads() / report.before.requests().max(1.0),
             report.after.reads() / report.after.requests().max(1.0)
         ),
         (_, TaskPhase::AtRest, _) => format!("last run was cancelled; {copied}"),
         (Outcome::Failed(why), ..) => {
-            format!("paused, {doing}; {copied}: {why} (go on: quintet defrag resume)")
+            format!("paused, {doing}; {copied}: {why} (continue with quintet defrag resume)")
         }
         (_, TaskPhase::Paused, _) => {
-            format!("paused, {doing}; {copied} (go on: quintet defrag resume)")
+            format!("paused, {doing}; {copied} (continue with quintet defrag resume)")
         }
         (_, TaskPhase::UnderWay, _) => format!("{doing}; {copied}{eta}"),
     }

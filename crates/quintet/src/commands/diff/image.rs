@@ -30,7 +30,7 @@ pub(super) fn diff(
         // An empty image has no chunks to compare.
         if !same && before.root.len.min(after.root.len) > 0 {
             bail!(
-                "{} and {} differ; where, can be said of images in chunks of one size only",
+                "{} and {} differ; the ranges can be shown only for images with the same chunk size",
                 short_id(before),
                 short_id(after)
             );
@@ -57,7 +57,10 @@ pub(super) fn diff(
             .integer("bytes_after", after.root.len),
     )?;
     let changed = sizes::display(bytes);
-    console.line(format!("{changed} in {ranges} ranges differ"))?;
+    console.line(format!(
+        "{changed} in {} differ",
+        units::count(ranges, "range")
+    ))?;
     if before.root.len != after.root.len {
         let (before, after) = (before.root.len, after.root.len);
         console.line(format!("length {before} before, {after} after"))?;

@@ -64,13 +64,13 @@ pub(super) fn run(invocation: &Invocation, args: &HostDoctorArgs) -> anyhow::Res
 fn by_cachestat(path: &Path) -> Finding {
     let asked = File::open(path).and_then(|file| cached(&file, 0, 0));
     let (works, why, remedy) = match asked {
-        Ok(_) => (true, "the system says what is in memory".to_owned(), ""),
+        Ok(_) => (true, "the system reports cached pages".to_owned(), ""),
         Err(e) => {
             let remedy = match e.raw_os_error().map(io::Error::from_raw_os_error) {
                 Some(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                    "be root, or the owner of the files"
+                    "run as root, or as the owner of the files"
                 }
-                _ => "Linux 6.5 or newer has it",
+                _ => "use Linux 6.5 or newer",
             };
             (false, e.to_string(), remedy)
         }
@@ -119,12 +119,12 @@ fn hooks(kind: &str) -> impl Iterator<Item = Finding> {
             what: hook.tracepoint.to_owned(),
             works: tried.is_ok(),
             why: match &tried {
-                Ok(()) => "attached, and detached again".to_owned(),
+                Ok(()) => "attached and detached again".to_owned(),
                 Err(e) => e.to_string(),
             },
             remedy: match tried {
                 Ok(()) => "",
-                Err(_) => "states are compared instead of events",
+                Err(_) => "quintet host events compares states instead",
             },
         }
     })
@@ -135,7 +135,7 @@ fn events(mount: &Mount, kind: &str) -> Finding {
     let known = matches!(kind, "ext4" | "xfs" | "btrfs" | "fuse");
     let tried = match known {
         true => Ebpf::watch(mount.device, kind, 1).map_err(|e| e.to_string()),
-        false => Err(format!("events of {kind} are not known to be complete")),
+        false => Err(format!("events of {kind} may be incomplete")),
     };
     match tried {
         Ok(_) => Finding {

@@ -16,6 +16,7 @@ use server::sizes;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
+use units::count;
 
 /// Files that a look shows at most, as text.
 const SHOWN_MAX: usize = 15;
@@ -44,7 +45,7 @@ pub(super) fn run(invocation: &Invocation, args: &HostEventsArgs) -> anyhow::Res
             had_events = false;
             invocation
                 .console
-                .warn(format!("no events any more: {why}"));
+                .warn(format!("events have stopped: {why}"));
         }
         unseen = unseen.max(drained.failed.len());
         show(invocation, &mut watch, &drained)?;
@@ -165,7 +166,8 @@ fn lines(
     }
     if dropped > 0 {
         lines.push(format!(
-            "{dropped} chunks of events were lost: everything was looked at anew"
+            "{} lost; all states were compared again",
+            count(dropped, "chunk of events")
         ));
     }
     lines.push(String::new());

@@ -96,7 +96,7 @@ fn convert(
     match command.spawn() {
         Ok(mut child) => match context.wait(&mut child)? {
             status if status.success() => Ok(()),
-            status => bail!("qemu-img convert: {status}"),
+            status => bail!("qemu-img convert failed ({status})"),
         },
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             let other = if format == ImageFormat::Raw {
@@ -105,8 +105,8 @@ fn convert(
                 format
             };
             let name = other.name();
-            bail!("{name} needs qemu-img, which is not installed (package qemu-utils)")
+            bail!("{name} needs qemu-img; install it (package qemu-utils)")
         }
-        Err(e) => Err(e).context("qemu-img"),
+        Err(e) => Err(e).context("cannot run qemu-img"),
     }
 }

@@ -50,7 +50,7 @@ impl Drop for Guard {
 
 /// Runs the guard's own command.
 pub(in crate::commands) fn run(args: &MountGuardArgs) -> anyhow::Result<Exit> {
-    let server = Pid::from_raw(args.process).context("not a process")?;
+    let server = Pid::from_raw(args.process).context("this is not a process id")?;
     // A process that has ended has closed its descriptors, so its mount is not served.
     if let Ok(handle) = pidfd_open(server, PidfdFlags::empty())
         && getppid() == Some(server)

@@ -6,6 +6,7 @@ use crate::console::Console;
 use crate::json::Object;
 use maintenance::ScrubFindings;
 use store::Damaged;
+use units::count;
 
 /// Prints the findings of a step.
 pub(in crate::commands) fn tell(console: &Console, found: &ScrubFindings) -> std::io::Result<()> {
@@ -26,9 +27,7 @@ pub(in crate::commands) fn tell(console: &Console, found: &ScrubFindings) -> std
         )?;
     }
     for place in &found.taken_back {
-        console.note(format_args!(
-            "{place} is as it was written: taken out of quarantine"
-        ));
+        console.note(format_args!("{place} is sound and leaves quarantine"));
     }
     Ok(())
 }
@@ -42,11 +41,20 @@ fn words(damaged: &Damaged) -> String {
     } = damaged;
     if damaged.is_restored() {
         let sectors = damaged.restored_sectors;
-        return format!("{why}; parity restored {sectors} sectors of 4 KiB: nothing is lost");
+        return format!(
+            "{why}; nothing is lost: parity restored {}",
+            count(sectors.into(), "sector")
+        );
     }
     match (*chunks, damaged.is_repaired()) {
-        (0, _) => format!("{why}; what can be read of it is stored anew"),
-        (_, true) => format!("{why}; nothing is lost: its {chunks} chunks lie elsewhere too"),
-        _ => format!("{why}; {chunks_elsewhere} of its {chunks} chunks lie elsewhere too"),
+        (0, _) => format!("{why}; its readable data is stored again"),
+        (_, true) => format!(
+            "{why}; nothing is lost: other copies exist of all {}",
+            count(*chunks, "chunk")
+        ),
+        _ => format!(
+            "{why}; other copies exist of {chunks_elsewhere} of its {}",
+            count(*chunks, "chunk")
+        ),
     }
 }

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use maintenance::ScrubStatus;
 use server::calendar;
 use server::sizes;
+use units::count;
 
 /// Returns two lines: the present activity, and the last full verification.
 pub(in crate::commands) fn summary(status: &ScrubStatus, zone: &TimeZone) -> Vec<String> {
@@ -21,8 +22,9 @@ pub(in crate::commands) fn summary(status: &ScrubStatus, zone: &TimeZone) -> Vec
     } = status;
     let so_far = || {
         format!(
-            "{} of {containers} containers since {}: {}",
+            "{} of {} since {}: {}",
             pass.containers,
+            count(*containers, "container"),
             local(pass.began),
             bytes(pass, *stored_bytes)
         )
@@ -47,8 +49,8 @@ pub(in crate::commands) fn summary(status: &ScrubStatus, zone: &TimeZone) -> Vec
 /// Formats a pass that has ended, as one line.
 pub(super) fn done(pass: &Pass) -> String {
     format!(
-        "{} containers, {} read from disk, {} verified by readers, {} damaged",
-        pass.containers,
+        "{}, {} read from disk, {} verified by readers, {} damaged",
+        count(pass.containers, "container"),
         sizes::display(pass.read_bytes),
         sizes::display(pass.cached_bytes),
         pass.damaged

@@ -88,7 +88,7 @@ fn hold(
     let console = &invocation.console;
     let notifier = Arc::new(Notifier::of(environment)?);
     if !JOURNAL_BYTES.contains(&args.journal) {
-        bail!("--journal: must be 2M to 64G");
+        bail!("invalid --journal: it is 2M to 64G");
     }
     let shares = Shares::default().with(&args.qos)?;
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
@@ -97,7 +97,8 @@ fn hold(
     let memory = MemoryPlan::of(invocation.settings.memory_bytes, args.journal);
     let pool = invocation.open_behind(&device, &memory)?;
     // Clients that come from here on wait, instead of finding the pool locked.
-    let socket = ControlSocket::bind(invocation.settings.pool()?).context("control socket")?;
+    let socket = ControlSocket::bind(invocation.settings.pool()?)
+        .context("cannot create the control socket")?;
     notifier.say("STATUS=replaying the journal");
     let volumes = invocation.volumes_of(pool, &memory, args.journal)?;
     volumes.trace(!args.no_trace);
@@ -108,7 +109,8 @@ fn hold(
         Ok(Some(replica)) => server.scrub.repair_from(replica),
         Ok(None) => {}
         Err(e) => console.warn(format_args!(
-            "--replica: {e:#}: scrubs of this server repair nothing from it"
+            "cannot use --replica: {}. Scrubs of this server repair nothing from it",
+            crate::commands::failure::text(&e)
         )),
     }
     let server = Arc::new(server);
@@ -123,7 +125,7 @@ fn hold(
     let places = start_nbd(environment, &sockets, &server, &clients)?;
     let metrics = args
         .metrics
-        .map(|address| Endpoint::start(address, &server).context("--metrics"))
+        .map(|address| Endpoint::start(address, &server).context("cannot serve --metrics"))
         .transpose()?;
     if let Some(metrics) = &metrics {
         console.note(format_args!(
@@ -175,12 +177,12 @@ fn hold(
     // it.
     drop(defragger);
     if !control.stop(COMMANDS_LIMIT) {
-        console.warn("some commands did not end in time");
+        console.warn("some commands did not end in time and are stopped");
     }
     let unmounted = mount.map(|mount| mount.end((!to_the_end).then_some(COMMANDS_LIMIT)));
     for server in server.take_servers() {
         if !server.stop() {
-            console.warn("some requests did not end in time");
+            console.warn("some NBD requests did not end in time and are dropped");
         }
     }
     drop((metrics, verifier, destager));

@@ -39,6 +39,8 @@ impl Program for Console {
     ) -> Result<(), String> {
         let repaired = repair_from(replica, pool, lane, self, interrupt, between);
         let _ = self.flush();
-        repaired.map(|_| ()).map_err(|e| format!("{e:#}"))
+        repaired
+            .map(|_| ())
+            .map_err(|e| crate::commands::failure::text(&e))
     }
 }

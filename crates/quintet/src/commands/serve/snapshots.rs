@@ -46,7 +46,7 @@ pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exi
     let server = match (&args.socket, args.listen) {
         (Some(path), _) => Server::bind_unix(path, exports, options)?,
         (None, Some(address)) => Server::bind_tcp(address, exports, options)?,
-        (None, None) => bail!("where? give --socket or --listen"),
+        (None, None) => bail!("no address given: use --socket or --listen"),
     };
     let server = server.start()?;
     let notifier = Notifier::of(&invocation.context.environment)?;
@@ -56,7 +56,9 @@ pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exi
     wait(invocation, signals()?, &|| format!("{:?}", server.stats()))?;
     notifier.say("STOPPING=1");
     if !server.stop() {
-        invocation.console.warn("some requests did not end in time");
+        invocation
+            .console
+            .warn("some NBD requests did not end in time and are dropped");
     }
     Ok(Exit::Done)
 }
@@ -135,7 +137,7 @@ fn chosen<'a>(
     }
     match chosen.is_empty() {
         true => {
-            bail!("there is no image and no volume's snapshot in the pool (see quintet import)")
+            bail!("the pool has no image and no snapshot of a volume (see quintet import)")
         }
         false => Ok(chosen),
     }

@@ -10,6 +10,7 @@ use server::calendar;
 use std::collections::BTreeSet;
 use store::{HolderKind, Pool, SnapshotHolder};
 use units::SnapshotId;
+use units::count;
 
 /// Number of digits of a snapshot's id in text.
 const SHORT_DIGITS: usize = 8;
@@ -44,8 +45,8 @@ pub(super) fn line(holder: &SnapshotHolder, zone: &TimeZone) -> String {
     let id = id.get(..SHORT_DIGITS).unwrap_or(&id);
     let (name, opens) = (&holder.name, holder.opens);
     let who = match holder.kind {
-        HolderKind::Nbd => format!("{opens} NBD connections to {name}"),
-        HolderKind::Mount => format!("{opens} open files and directories of the mount {name}"),
+        HolderKind::Nbd => format!("{} to {name}", count(opens, "NBD connection")),
+        HolderKind::Mount => format!("open files and directories of the mount {name} ({opens})"),
     };
     let since = calendar::local(holder.since, zone);
     format!("forgotten snapshot {id} is kept for {who}, since {since}")

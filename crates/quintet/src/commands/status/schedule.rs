@@ -17,7 +17,7 @@ pub fn collecting(server: &ServerState, live: &Live, zone: &TimeZone) -> String 
     if let Some((by, _, counts)) = &status.running {
         let (deleted, discarded) = (counts.deleted_bytes, counts.discarded_bytes);
         words.push(format!(
-            "under way, begun by {}: {}",
+            "under way, started by {}: {}",
             name(*by),
             given(deleted, discarded)
         ));
@@ -38,7 +38,7 @@ pub fn collecting(server: &ServerState, live: &Live, zone: &TimeZone) -> String 
 pub fn ended(last: &Collected, zone: &TimeZone) -> String {
     let how = match last.is_complete {
         true => "",
-        false => ", which did not end",
+        false => ", unfinished",
     };
     format!(
         "last run {} by {}{how}: {}",
@@ -81,7 +81,7 @@ pub fn scrubbing(server: &ServerState, zone: &TimeZone) -> String {
         .scrub
         .due_s(server.pool.now(), created, shares.within.scrub_s);
     let by = match server.scrub.is_by_itself() {
-        true => "the last was begun by the server itself; ",
+        true => "the last was started by the server itself; ",
         false => "",
     };
     let when = match (shares.schedule.scrubs, due_s) {
@@ -106,8 +106,8 @@ fn name(by: Initiator) -> &'static str {
     match by {
         Initiator::Command => "a command",
         Initiator::Server(Urgency::WhenIdle) => "the server itself",
-        Initiator::Server(Urgency::Low) => "the server itself, as little was free",
-        Initiator::Server(Urgency::Full) => "the server itself, as the disk was nearly full",
+        Initiator::Server(Urgency::Low) => "the server itself, because little space was free",
+        Initiator::Server(Urgency::Full) => "the server itself, because the disk was nearly full",
     }
 }
 

@@ -13,6 +13,7 @@ use server::calendar;
 use server::settings::flow_name;
 use server::sizes;
 use server::state::{CopyState, Live, ServerState, TaskDue};
+use units::count;
 
 /// Returns names and values as text.
 pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'static str, String)> {
@@ -34,22 +35,26 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
         ),
         (
             "clients",
-            format!("{clients} connections use {used} exports"),
+            format!(
+                "{}, to {}",
+                count(clients, "connection"),
+                count(used as u64, "export")
+            ),
         ),
         (
             "journal",
             format!(
-                "{percent} % of {} in use, {} written, {} syncs for {} flushes",
+                "{percent} % of {} in use, {} written, {} for {}",
                 size(journal.bytes_max),
                 size(journal.bytes_written),
-                journal.syncs,
-                journal.flushes
+                count(journal.syncs, "sync"),
+                count(journal.flushes, "flush")
             ),
         ),
         (
             "direct",
             format!(
-                "{} of large writes passed the journal by",
+                "{} of large writes bypassed the journal",
                 size(live.direct_bytes)
             ),
         ),
@@ -64,8 +69,8 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
         (
             "cache",
             format!(
-                "{} in memory; {} of {reads} reads were hits: {} by place, {} by content, {} not \
-                 written yet; sharing saves {}",
+                "{} in memory; {} of {reads} reads were hits: {} by place, {} by content, {} dirty; \
+                 sharing saves {}",
                 size(cache.bytes_resident),
                 hits,
                 cache.hits_by_place,
@@ -104,7 +109,7 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
 
 fn deadline_words(task: &str, due: &TaskDue, zone: &TimeZone) -> String {
     format!(
-        "{task}: {} left until {}, which takes {:.1} % of the disk's time",
+        "{task}: {} left until {}; this needs {:.1} % of the disk's time",
         sizes::display(due.left_bytes),
         calendar::local(due.at, zone),
         due.needed * 100.0

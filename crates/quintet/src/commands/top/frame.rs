@@ -124,7 +124,10 @@ impl Frame<'_> {
             "ONLINE" => String::new(),
             state => format!("{state} (see quintet status), "),
         };
-        format!("quintet: {state}up {uptime}, {volumes} volumes; over the last {shown:.1} s")
+        format!(
+            "quintet: {state}up {uptime}, {}; over the last {shown:.1} s",
+            units::count(volumes as u64, "volume")
+        )
     }
 
     fn volumes(&self) -> usize {
@@ -137,8 +140,8 @@ impl Frame<'_> {
         let used = journal.used_bytes * 100 / journal.bytes_max.max(1);
         let per_second = |bytes: f64| sizes::display(bytes as u64);
         format!(
-            "journal: {used} % of {}; {:.0} records, {}, {:.0} flushes, {:.0} syncs a second; \
-             checkpoints: {}, {} a second",
+            "journal: {used} % of {}; per second {:.0} records, {}, {:.0} flushes, {:.0} syncs; \
+             checkpoints: {}, {} per second",
             sizes::display(journal.bytes_max),
             self.rate(|live| live.journal.records),
             per_second(self.rate(|live| live.journal.bytes_written)),
@@ -164,7 +167,7 @@ impl Frame<'_> {
         let [place, content, unwritten] = hits.map(|hits| hits as f64 * 100.0 / all);
         format!(
             "cache: {} in memory; hits {place:.0} % by place, {content:.0} % by content, \
-             {unwritten:.0} % not written yet; {misses} misses; sharing saves {}",
+             {unwritten:.0} % dirty; {misses} misses; sharing saves {}",
             sizes::display(cache.bytes_resident),
             sizes::display(cache.bytes_shared),
         )
@@ -172,8 +175,8 @@ impl Frame<'_> {
 
     fn nbd(&self) -> String {
         format!(
-            "nbd: {} connections; {:.0} requests, {} sent a second",
-            self.now.nbd.connections,
+            "nbd: {}; per second {:.0} requests, {} sent",
+            units::count(self.now.nbd.connections, "connection"),
             self.rate(|live| live.nbd.requests_total.iter().sum()),
             sizes::display(self.rate(|live| live.nbd.sent_bytes_total) as u64),
         )

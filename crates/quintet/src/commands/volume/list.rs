@@ -71,10 +71,7 @@ pub fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
         let lines = table.lines();
         lines.iter().try_for_each(|line| console.line(line))?;
     }
-    console.line(match volumes.len() {
-        1 => "1 volume".to_owned(),
-        count => format!("{count} volumes"),
-    })?;
+    console.line(units::count(volumes.len() as u64, "volume"))?;
     Ok(Exit::Done)
 }
 

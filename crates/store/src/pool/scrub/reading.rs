@@ -263,7 +263,7 @@ pub(super) fn verdict(
             let found = decoded.chunks.iter().map(|(f, _, len)| (f, len));
             let is_same = found.eq(region.chunks.iter().map(|(f, len)| (f, len)));
             containers.reuse(decoded);
-            let why = || format!("{place}: not the chunks that its directory names");
+            let why = || format!("{place}: its chunks differ from its directory");
             Ok((!is_same).then(why))
         }
         Err(e) if e.is_corruption() => Ok(Some(e.to_string())),
