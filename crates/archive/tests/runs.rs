@@ -11,14 +11,15 @@ use archive::restore::{RestoreOutcome, RestorePlan, restore_tree, verify_tree};
 use archive::selection::{BackupSelection, SnapshotSelection};
 use archive::{ArchiveError, Observer, Warning};
 use format::recipe::ObjectRoot;
+use parking_lot::Mutex;
 use sim::pool_histories::{
     MEMORY_BYTES, Source, What, init_options, lane_options, media, snapshot,
 };
 use sim::{Damage, Image, Seed, SimDisk};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use store::{OpenMode, Pool, StoreError, StoreErrorKind};
 
 #[derive(Default)]
@@ -44,7 +45,7 @@ impl Watcher {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.warnings.lock().unwrap().clone()
+        self.warnings.lock().clone()
     }
 }
 
@@ -72,7 +73,7 @@ impl Observer for Watcher {
     fn set_current(&self, _path: &[u8]) {}
 
     fn warning(&self, warning: &Warning<'_>) {
-        self.warnings.lock().unwrap().push(warning.to_string());
+        self.warnings.lock().push(warning.to_string());
     }
 }
 

@@ -96,8 +96,3 @@ pub use subscriber::{Members, Scope};
 pub use table::{Duet, ITEM_BYTES_MAX, Options, TooManySessions};
 pub use task::{Access, News, Processed, Task};
 pub use work::{PART_BITS_MAX, Work, WorkSet};
-
-/// Ignores poisoning: the guarded state is consistent between calls.
-fn unpoisoned<T>(locked: std::sync::LockResult<T>) -> T {
-    locked.unwrap_or_else(|e| e.into_inner())
-}

@@ -94,16 +94,9 @@ pub struct Mask {
 }
 
 /// A mask has a state and one of its two events.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a session cannot ask for a state and for an event of the same pair")]
 pub struct MixedMask;
-
-impl std::fmt::Display for MixedMask {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a session cannot ask for a state and for an event of the same pair")
-    }
-}
-
-impl std::error::Error for MixedMask {}
 
 impl Mask {
     /// [`Events::ADDED`].

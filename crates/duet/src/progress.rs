@@ -27,15 +27,19 @@ const VERSION: u16 = 1;
 const SEED: u64 = u32::from_be_bytes(*b"PRGR") as u64;
 
 /// Reason why bytes are not the progress of this task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProgressError {
     /// Fewer bytes than the layout needs.
+    #[error("progress of a task: truncated")]
     Truncated,
     /// An object of another kind.
+    #[error("progress of a task: not an object of this kind")]
     BadMagic,
     /// A version that this program does not know.
+    #[error("progress of a task: version {0} is not known to this program")]
     Version(u16),
     /// The checksum does not match the bytes.
+    #[error("progress of a task: checksum: expected {expected:016x}, found {found:016x}")]
     BadChecksum {
         /// The stored checksum.
         expected: u64,
@@ -43,6 +47,7 @@ pub enum ProgressError {
         found: u64,
     },
     /// The progress of another task.
+    #[error("progress of a task: of task {found:016x}, expected {expected:016x}")]
     OtherTask {
         /// The requested tag.
         expected: u64,
@@ -50,28 +55,9 @@ pub enum ProgressError {
         found: u64,
     },
     /// A field has a value that no writer writes.
+    #[error("progress of a task: invalid {0}")]
     Invalid(&'static str),
 }
-
-impl std::fmt::Display for ProgressError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("progress of a task: ")?;
-        match self {
-            Self::Truncated => f.write_str("truncated"),
-            Self::BadMagic => f.write_str("not an object of this kind"),
-            Self::Version(v) => write!(f, "version {v} is not known to this program"),
-            Self::BadChecksum { expected, found } => {
-                write!(f, "checksum: expected {expected:016x}, found {found:016x}")
-            }
-            Self::OtherTask { expected, found } => {
-                write!(f, "of task {found:016x}, expected {expected:016x}")
-            }
-            Self::Invalid(field) => write!(f, "invalid {field}"),
-        }
-    }
-}
-
-impl std::error::Error for ProgressError {}
 
 type Result<T> = std::result::Result<T, ProgressError>;
 

@@ -7,9 +7,9 @@
 use crate::page::{Events, Item, Mask, Page, Space};
 use crate::subscriber::{ENDS, Relevance, Scope, Subscriber};
 use crate::table::{Duet, SHARDS, TooManySessions};
-use crate::unpoisoned;
 use crate::work::{Work, WorkSet};
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// Records that a fetch looks at: for each requested item, and at least.
 const VISITS: (usize, usize) = (4, 4096);
@@ -122,7 +122,7 @@ impl Session {
     /// pending: ask again later. During the replay, up to `max` present pages are added to the
     /// table first.
     pub fn fetch(&self, present: &dyn Present, max: usize, items: &mut Vec<Item>) {
-        let mut walk = unpoisoned(self.walk.lock());
+        let mut walk = self.walk.lock();
         self.go_on_replaying(&mut walk, present, max);
         let mut fetched = Vec::new();
         let mut visits = max.saturating_mul(VISITS.0).max(VISITS.1);
@@ -185,7 +185,7 @@ impl Session {
     /// Drops pending items and replays the pages in memory. The caller must forget what it has
     /// learned.
     pub fn resync(&self) {
-        let mut walk = unpoisoned(self.walk.lock());
+        let mut walk = self.walk.lock();
         self.subscriber.set_replaying(true);
         self.subscriber.forgive_losses();
         for shard in 0..SHARDS {
@@ -196,7 +196,7 @@ impl Session {
 
     /// Returns true if the replay is complete.
     pub fn is_replayed(&self) -> bool {
-        matches!(unpoisoned(self.walk.lock()).replay, Replay::Done)
+        matches!(self.walk.lock().replay, Replay::Done)
     }
 
     /// Number of pending items, including those of irrelevant objects.

@@ -6,11 +6,10 @@
 
 use crate::page::{Events, Mask, Page, Space};
 use crate::sparse_set::SparseSet;
-use crate::unpoisoned;
 use crate::work::WorkSet;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, RwLock};
 
 /// The objects of a scope that is no range: the files of a tree.
 pub trait Members: Send + Sync {
@@ -110,7 +109,7 @@ impl Subscriber {
 
     /// Returns true if membership is unknown, or the lock is taken.
     fn may_be_relevant(&self, object: u64, events: Events) -> bool {
-        let Ok(objects) = self.objects.try_read() else {
+        let Some(objects) = self.objects.try_read() else {
             return true;
         };
         match objects.known(object) {
@@ -125,10 +124,10 @@ impl Subscriber {
         let Scope::Snapshot(members) = &self.scope else {
             return Relevance::Relevant;
         };
-        let known = unpoisoned(self.objects.read()).known(page.object);
+        let known = self.objects.read().known(page.object);
         known.unwrap_or_else(|| {
             let is_member = members.contains(page.object, page.generation);
-            let mut objects = unpoisoned(self.objects.write());
+            let mut objects = self.objects.write();
             // It may have been moved meanwhile.
             objects.known(page.object).unwrap_or_else(|| {
                 objects.seen.insert(u128::from(page.object));
@@ -146,7 +145,7 @@ impl Subscriber {
     /// nothing.
     pub fn moved(&self, object: u64, is_inside: bool) -> bool {
         let object = u128::from(object);
-        let mut objects = unpoisoned(self.objects.write());
+        let mut objects = self.objects.write();
         objects.seen.insert(object);
         if is_inside {
             objects.left.remove(object);
@@ -163,7 +162,7 @@ impl Subscriber {
     /// Forgets the object.
     pub fn deleted(&self, number: u64) {
         let object = u128::from(number);
-        let mut objects = unpoisoned(self.objects.write());
+        let mut objects = self.objects.write();
         let objects = &mut *objects;
         for set in [&mut objects.seen, &mut objects.relevant, &mut objects.left] {
             set.remove(object);
@@ -173,7 +172,7 @@ impl Subscriber {
 
     /// The done units.
     pub fn done(&self) -> MutexGuard<'_, WorkSet> {
-        unpoisoned(self.done.lock())
+        self.done.lock()
     }
 
     /// Returns true if the session's knowledge may differ from what its pending items assume.
@@ -200,7 +199,7 @@ impl Subscriber {
 
     /// Memory of the sets of objects and of work, bytes.
     pub fn memory_bytes(&self) -> usize {
-        let objects = unpoisoned(self.objects.read());
+        let objects = self.objects.read();
         let sets = [&objects.seen, &objects.relevant, &objects.left];
         let objects: usize = sets.iter().map(|set| set.memory_bytes()).sum();
         objects + self.done().memory_bytes()

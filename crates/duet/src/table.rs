@@ -9,9 +9,9 @@ use crate::page::{Events, Page, Space};
 use crate::records::SESSIONS_MAX;
 use crate::shard::Shard;
 use crate::subscriber::Subscriber;
-use crate::unpoisoned;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Shards of the table.
 pub(crate) const SHARDS: usize = 64;
@@ -30,16 +30,9 @@ pub struct Options {
 }
 
 /// All sessions are taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{SESSIONS_MAX} sessions are registered already")]
 pub struct TooManySessions;
-
-impl std::fmt::Display for TooManySessions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{SESSIONS_MAX} sessions are registered already")
-    }
-}
-
-impl std::error::Error for TooManySessions {}
 
 type Sessions = [Option<Arc<Subscriber>>; SESSIONS_MAX];
 
@@ -105,27 +98,27 @@ impl Duet {
 
     /// Registers the subscriber for events. Returns its number.
     pub(crate) fn enter(&self, subscriber: &Arc<Subscriber>) -> Result<usize, TooManySessions> {
-        let mut sessions = unpoisoned(self.sessions.lock());
+        let mut sessions = self.sessions.lock();
         let mut slots = (0..).zip(sessions.iter_mut());
         let Some((number, slot)) = slots.find(|(_, slot)| slot.is_none()) else {
             return Err(TooManySessions);
         };
         *slot = Some(Arc::clone(subscriber));
         for shard in &self.shards {
-            unpoisoned(shard.lock()).join(number, Arc::clone(subscriber));
+            shard.lock().join(number, Arc::clone(subscriber));
         }
         self.want(&sessions);
         Ok(number)
     }
 
     pub(crate) fn deregister(&self, number: usize) {
-        let mut sessions = unpoisoned(self.sessions.lock());
+        let mut sessions = self.sessions.lock();
         if let Some(slot) = sessions.get_mut(number) {
             *slot = None;
         }
         self.want(&sessions);
         for shard in &self.shards {
-            unpoisoned(shard.lock()).leave(number);
+            shard.lock().leave(number);
         }
     }
 
@@ -142,11 +135,7 @@ impl Duet {
 
     /// An object was deleted: all sessions of the space forget what they have seen and done of it.
     pub fn deleted(&self, space: Space, object: u64) {
-        let sessions: Vec<_> = unpoisoned(self.sessions.lock())
-            .iter()
-            .flatten()
-            .cloned()
-            .collect();
+        let sessions: Vec<_> = self.sessions.lock().iter().flatten().cloned().collect();
         for session in sessions.iter().filter(|s| s.space == space) {
             session.deleted(object);
         }
@@ -154,13 +143,13 @@ impl Duet {
 
     /// Number of pages with pending events.
     pub fn pending(&self) -> usize {
-        self.shards.iter().map(|s| unpoisoned(s.lock()).len()).sum()
+        self.shards.iter().map(|s| s.lock().len()).sum()
     }
 
     /// Memory of these pages, bytes: at most 64 for each, and 4 KiB a shard.
     pub fn memory_bytes(&self) -> usize {
         let shards = self.shards.iter();
-        shards.map(|s| unpoisoned(s.lock()).memory_bytes()).sum()
+        shards.map(|s| s.lock().memory_bytes()).sum()
     }
 
     fn shard_of(&self, hash: u64) -> MutexGuard<'_, Shard> {
@@ -168,6 +157,6 @@ impl Duet {
     }
 
     pub(crate) fn shard(&self, number: usize) -> MutexGuard<'_, Shard> {
-        unpoisoned(self.shards[number % SHARDS].lock())
+        self.shards[number % SHARDS].lock()
     }
 }

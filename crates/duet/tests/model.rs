@@ -5,8 +5,9 @@
 mod world;
 
 use duet::{Events, Item, Mask, Members, Page, Scope, Session, Space};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use world::{Numbers, Told, World, drain, page};
 
 const OBJECTS: u64 = 6;
@@ -23,9 +24,9 @@ struct Asked(Arc<Files>);
 
 impl Members for Asked {
     fn contains(&self, object: u64, _: u32) -> bool {
-        let is_new = self.0.asked.lock().expect("no panic").insert(object);
+        let is_new = self.0.asked.lock().insert(object);
         assert!(is_new, "asked twice for {object}");
-        self.0.inside.lock().expect("no panic").contains(&object)
+        self.0.inside.lock().contains(&object)
     }
 
     fn path(&self, object: u64) -> Option<String> {
@@ -71,7 +72,7 @@ impl Listener {
             _ => {
                 is_snapshot = true;
                 let inside = [object, (object + 1) % OBJECTS].into();
-                files.inside.lock().expect("no panic").clone_from(&inside);
+                files.inside.lock().clone_from(&inside);
                 (Scope::Snapshot(Box::new(Asked(Arc::clone(&files)))), inside)
             }
         };

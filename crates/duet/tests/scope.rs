@@ -3,8 +3,9 @@
 mod world;
 
 use duet::{Events, Mask, Members, Page, Position, Present, Scope, Space};
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use world::{Told, World, drain, page};
 
 struct Tree(Mutex<BTreeSet<u64>>);
@@ -13,7 +14,7 @@ struct InTree(Arc<Tree>);
 
 impl Members for InTree {
     fn contains(&self, object: u64, _: u32) -> bool {
-        self.0.0.lock().expect("no panic").contains(&object)
+        self.0.0.lock().contains(&object)
     }
 }
 
@@ -53,7 +54,7 @@ fn files_move_into_a_scope_and_out_of_it() {
     let done = duet::Work { object: 2, part: 0 };
     assert!(session.set_done(done) && session.check_done(done));
     // The number is reused for another file, which is outside.
-    tree.0.lock().expect("no panic").remove(&2);
+    tree.0.lock().remove(&2);
     (0..80).for_each(|n| world.remove(page(2, n)));
     assert_eq!(hear(), [1, 3].into());
     world.duet.deleted(Space::Pages, 2);

@@ -7,10 +7,11 @@ mod specimen;
 use duet::Duet;
 use maintenance::{MaintenanceTask, ScrubFindings, Scrubber, TaskStep};
 use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, Media, MediaError, ReadFrom};
+use parking_lot::Mutex;
 use sim::{Damage, SimDisk};
 use specimen::{MEMORY_BYTES, Specimen};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use store::{OpenMode, Pool};
 use units::UnixNanos;
 
@@ -32,7 +33,7 @@ impl Warm {
     }
 
     fn forget(&self, path: &str) {
-        self.cache.lock().unwrap().retain(|(of, _), _| of != path);
+        self.cache.lock().retain(|(of, _), _| of != path);
     }
 }
 
@@ -101,7 +102,7 @@ impl DiskFile for WarmFile {
         // The device is asked in any case, at the end of the file too.
         self.file.read_at(offset, into)?;
         let len = self.file.len()?;
-        let mut cache = self.cache.lock().unwrap();
+        let mut cache = self.cache.lock();
         let mut from = ReadFrom::Device;
         let end = offset + into.len() as u64;
         for page in offset / PAGE..end.div_ceil(PAGE) {

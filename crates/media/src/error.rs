@@ -2,7 +2,6 @@
 //!
 //! Invariant: a kind exists only where a caller acts differently.
 
-use std::fmt;
 use std::io;
 
 /// Kind of an error: it determines the caller's reaction.
@@ -33,7 +32,8 @@ pub enum MediaErrorKind {
 }
 
 /// A failed operation: the operation, the name, the reason.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}", self.text())]
 pub struct MediaError {
     /// Kind, which determines the caller's reaction.
     pub kind: MediaErrorKind,
@@ -43,6 +43,8 @@ pub struct MediaError {
     pub name: String,
     /// The system's error, if there is one.
     pub source: Option<io::Error>,
+    /// Why the object was not touched, if it was refused.
+    pub refusal: Option<String>,
 }
 
 impl MediaError {
@@ -53,6 +55,7 @@ impl MediaError {
             operation,
             name: name.to_owned(),
             source: Some(source),
+            refusal: None,
         }
     }
 
@@ -65,12 +68,23 @@ impl MediaError {
 
     /// Makes an error for an object that this program did not make and does not touch.
     pub fn refused(operation: &'static str, name: &str, why: &str) -> Self {
-        let source = io::Error::other(Refusal(why.to_owned()));
-        Self::from_io(operation, name, source)
+        Self {
+            refusal: Some(why.to_owned()),
+            ..Self::plain(MediaErrorKind::Io, operation, name)
+        }
     }
 
-    fn refusal(&self) -> Option<&Refusal> {
-        self.source.as_ref()?.get_ref()?.downcast_ref()
+    fn text(&self) -> String {
+        let (operation, name) = (self.operation, &self.name);
+        let reason = match (&self.refusal, &self.source, self.kind) {
+            (Some(refusal), _, _) => return format!("refused to {operation} {name}: {refusal}"),
+            (None, None, kind) => kind.to_string(),
+            (None, Some(source), MediaErrorKind::Poisoned) => {
+                format!("{} ({})", self.kind, units::reason(source))
+            }
+            (None, Some(source), _) => units::reason(source),
+        };
+        format!("cannot {operation} {name}: {reason}")
     }
 
     /// Makes an error without a system error behind it.
@@ -80,6 +94,7 @@ impl MediaError {
             operation,
             name: name.to_owned(),
             source: None,
+            refusal: None,
         }
     }
 }
@@ -96,35 +111,5 @@ fn kind_of(kind: io::ErrorKind) -> MediaErrorKind {
         }
         io::ErrorKind::WouldBlock => MediaErrorKind::Locked,
         _ => MediaErrorKind::Io,
-    }
-}
-
-/// Reason why an object was not touched.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Refusal(String);
-
-impl fmt::Display for MediaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(refusal) = self.refusal() {
-            return write!(f, "refused to {} {}: {refusal}", self.operation, self.name);
-        }
-        write!(f, "cannot {} {}: ", self.operation, self.name)?;
-        match (&self.source, self.kind) {
-            (None, kind) => write!(f, "{kind}"),
-            (Some(source), MediaErrorKind::Poisoned) => {
-                write!(f, "{} ({})", self.kind, units::reason(source))
-            }
-            (Some(source), _) => f.write_str(&units::reason(source)),
-        }
-    }
-}
-
-// Implemented by hand, because a refusal hides its source.
-impl std::error::Error for MediaError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // A refusal's text already contains its source.
-        let source = self.source.as_ref().filter(|_| self.refusal().is_none());
-        source.map(|e| e as _)
     }
 }

@@ -4,8 +4,9 @@
 //! Invariant: a request is counted as it begins, before it waits. Nothing waits once the gate is
 //! open.
 
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use volume::{MemoryVolume, Operation, Request, Slow, Volume};
 
@@ -75,23 +76,23 @@ impl Gated {
         if !self.stops.contains(&request.operation) {
             return;
         }
-        let mut gate = self.gate.lock().unwrap();
+        let mut gate = self.gate.lock();
         gate.waiting += 1;
         self.moved.notify_all();
-        let mut gate = self.moved.wait_while(gate, |gate| !gate.open).unwrap();
+        self.moved.wait_while(&mut gate, |gate| !gate.open);
         gate.waiting -= 1;
     }
 
     pub(crate) fn open(&self) {
-        self.gate.lock().unwrap().open = true;
+        self.gate.lock().open = true;
         self.moved.notify_all();
     }
 
     /// Returns when that many requests wait.
     pub(crate) fn wait_for(&self, waiting: usize) {
-        let gate = self.gate.lock().unwrap();
+        let mut gate = self.gate.lock();
         let fewer = |gate: &mut Gate| gate.waiting < waiting;
-        let (_gate, waited) = self.moved.wait_timeout_while(gate, SOON, fewer).unwrap();
+        let waited = self.moved.wait_while_for(&mut gate, fewer, SOON);
         assert!(!waited.timed_out(), "too few requests are under way");
     }
 }

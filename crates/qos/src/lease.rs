@@ -58,19 +58,12 @@ pub enum Answer {
 }
 
 /// The bytes are no valid message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what}")]
 pub struct Malformed {
     /// Why they are invalid.
     pub what: &'static str,
 }
-
-impl std::fmt::Display for Malformed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.what)
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 fn unless(wrong: bool, what: &'static str) -> Result<(), Malformed> {
     if wrong {

@@ -39,19 +39,12 @@ pub struct Request {
 }
 
 /// Too many requests of the flow wait. The caller delays or refuses this one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("too many requests wait: {flow:?}")]
 pub struct QueueFull {
     /// Flow of the request.
     pub flow: Flow,
 }
-
-impl std::fmt::Display for QueueFull {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "too many requests wait: {:?}", self.flow)
-    }
-}
-
-impl std::error::Error for QueueFull {}
 
 /// Why a request may go to the device now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

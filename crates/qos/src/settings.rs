@@ -130,19 +130,12 @@ impl Settings {
 }
 
 /// A setting is out of its range.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what}")]
 pub struct InvalidShares {
     /// The setting and its range.
     pub what: &'static str,
 }
-
-impl std::fmt::Display for InvalidShares {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.what)
-    }
-}
-
-impl std::error::Error for InvalidShares {}
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 //! Invariant: a fault counts down in the order of operations, so a run with the same faults fails
 //! at the same position.
 
-use media::{MediaError, MediaErrorKind};
+use media::MediaError;
 use std::io;
 
 /// A future fault.
@@ -189,10 +189,5 @@ impl Faults {
 
 /// The error of a failed device.
 pub(crate) fn failed(operation: &'static str, path: &str) -> MediaError {
-    MediaError {
-        kind: MediaErrorKind::Io,
-        operation,
-        name: path.to_owned(),
-        source: Some(io::Error::other("simulated failure")),
-    }
+    MediaError::from_io(operation, path, io::Error::other("simulated failure"))
 }

@@ -3,8 +3,9 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use duet::{Duet, Events, Item, Options, Page, Position, Present, Session, Space};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Numbers from a seed (splitmix64).
 pub struct Numbers(pub u64);
@@ -56,7 +57,7 @@ impl World {
     }
 
     pub fn add(&self, page: Page) {
-        let mut stripe = self.stripe_of(&page).lock().expect("no panic");
+        let mut stripe = self.stripe_of(&page).lock();
         if let std::collections::btree_map::Entry::Vacant(entry) = stripe.entry(page) {
             entry.insert(false);
             self.duet.record(&page, Events::ADDED);
@@ -65,7 +66,7 @@ impl World {
 
     /// A dirty page is flushed first.
     pub fn remove(&self, page: Page) {
-        let mut stripe = self.stripe_of(&page).lock().expect("no panic");
+        let mut stripe = self.stripe_of(&page).lock();
         match stripe.remove(&page) {
             Some(true) => self
                 .duet
@@ -76,7 +77,7 @@ impl World {
     }
 
     pub fn set_dirty(&self, page: Page, is_dirty: bool) {
-        let mut stripe = self.stripe_of(&page).lock().expect("no panic");
+        let mut stripe = self.stripe_of(&page).lock();
         if let Some(dirty) = stripe.get_mut(&page)
             && *dirty != is_dirty
         {
@@ -94,7 +95,7 @@ impl World {
     pub fn now(&self) -> (BTreeSet<Page>, BTreeSet<Page>) {
         let (mut cached, mut dirty) = (BTreeSet::new(), BTreeSet::new());
         for stripe in &self.stripes {
-            let stripe = stripe.lock().expect("no panic");
+            let stripe = stripe.lock();
             cached.extend(stripe.keys());
             dirty.extend(stripe.iter().filter(|(_, d)| **d).map(|(p, _)| p));
         }
@@ -119,7 +120,7 @@ impl Present for World {
         visit: &mut dyn FnMut(&Page, Events),
     ) -> Option<Position> {
         let [stripe, packed] = position.map_or([0, 0], |p| p.0);
-        let held = self.stripes.get(stripe as usize)?.lock().expect("no panic");
+        let held = self.stripes.get(stripe as usize)?.lock();
         let from = page(packed >> 32, packed & u64::from(u32::MAX));
         let mut visited = held.range(from..).filter(|(p, _)| p.space == space);
         for (page, is_dirty) in visited.by_ref().take(max) {
@@ -134,7 +135,7 @@ impl Present for World {
 
     fn replay_object(&self, space: Space, object: u64, visit: &mut dyn FnMut(&Page, Events)) {
         for stripe in &self.stripes {
-            let held = stripe.lock().expect("no panic");
+            let held = stripe.lock();
             let of = |p: &Page| p.space == space && p.object == object;
             for (page, is_dirty) in held.iter().filter(|(p, _)| of(p)) {
                 visit(page, events_of(*is_dirty));

@@ -9,7 +9,6 @@
 use super::table::{SUMS_PER_SECTOR, Table};
 use super::{PARITY_SECTOR_BYTES, ParityShape, append, coding, sector_at, sum_of};
 use crate::container::{ContainerHeader, HEADER_BYTES};
-use std::fmt;
 use units::{ContainerId, PoolId};
 
 /// Number of shapes to try: the header's, the footer's, and those in sectors of checksums.
@@ -25,11 +24,13 @@ pub struct Restored {
 }
 
 /// Reason why a container could not be restored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRestored {
     /// It has no parity, or none of it is left.
+    #[error("it has no parity")]
     NoParity,
     /// A group has more damaged sectors than intact parity sectors.
+    #[error("{damaged} sectors of one group are damaged, and its parity can restore {parity}")]
     TooMuch {
         /// Damaged data sectors of the group.
         damaged: u32,
@@ -37,20 +38,8 @@ pub enum NotRestored {
         parity: u32,
     },
     /// The result contradicts known data: the parity belongs to another container.
+    #[error("its parity does not match it")]
     Inconsistent,
-}
-
-impl fmt::Display for NotRestored {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoParity => f.write_str("it has no parity"),
-            Self::TooMuch { damaged, parity } => write!(
-                f,
-                "{damaged} sectors of one group are damaged, and its parity can restore {parity}"
-            ),
-            Self::Inconsistent => f.write_str("its parity does not match it"),
-        }
-    }
 }
 
 /// Restores a container from its remains. `blob` is the contents of the file, of any length.

@@ -56,10 +56,8 @@ impl State {
         }
         match &self.failed {
             Some((kind, why)) => Err(MediaError {
-                kind: MediaErrorKind::Poisoned,
-                operation,
-                name: name.to_owned(),
                 source: Some(io::Error::new(*kind, why.clone())),
+                ..MediaError::plain(MediaErrorKind::Poisoned, operation, name)
             }),
             None => Ok(()),
         }

@@ -116,20 +116,14 @@ impl SlotUse {
 }
 
 /// Why a record's data is not valid.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Unsound {
     /// The bytes are not those that were written.
+    #[error(transparent)]
     Checksum(format::bytes::FormatError),
     /// The bytes were written without the key.
+    #[error("the seal does not verify")]
     Seal,
-}
-
-impl std::fmt::Display for Unsound {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Checksum(e) => e.fmt(f),
-            Self::Seal => f.write_str("the seal does not verify"),
-        }
-    }
 }
 
 fn key_of(header: &SlotHeader, master: &MasterKey) -> Option<SealKey> {
