@@ -1,8 +1,9 @@
-//! The Linux host as a source of page events: which pages of which files are in memory and dirty.
+//! The Linux host as a source of page events (which pages of which files are in memory and dirty),
+//! and FragPicker on its file systems: where files lie, and moving ranges of them into one piece.
 //! The program calls this for `quintet host`; the events feed Duet's sessions.
 //!
-//! Invariant: nothing here changes what a file holds or which pages are cached. Only [`sys`] has
-//! unsafe code.
+//! Invariant: nothing here changes what a file holds, and only [`migrate`] changes where it lies.
+//! Watching changes nothing at all. Only [`sys`] has unsafe code.
 //!
 //! ```text
 //! kernel --eBPF, chunks of 64 pages--> Ebpf --drain--+
@@ -14,8 +15,11 @@
 //! cannot; it says which ([`Watch::polls_because`]). Either way a file is a [`FileId`].
 #![deny(unsafe_code)]
 
+mod defragment;
 mod ebpf;
+mod extents;
 mod identity;
+mod migrate;
 mod mirror;
 mod mounts;
 mod pages;
@@ -23,8 +27,11 @@ mod scan;
 mod sys;
 mod watch;
 
+pub use defragment::{FileDefrag, Limits, Report, STEP_BYTES, Skipped, defragment_file};
 pub use ebpf::{Ebpf, EbpfError, HOOKS, Hook};
+pub use extents::{Class, Extent, FileLayout, Histogram, extents, fragments};
 pub use identity::{FileId, Identities};
+pub use migrate::{Migrated, MigrationError, Target};
 pub use mirror::{Mirror, Moved};
 pub use mounts::Mount;
 pub use pages::{PAGE_BYTES, Pages, cached};

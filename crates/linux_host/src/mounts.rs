@@ -5,6 +5,7 @@
 //! one on btrfs, where each subvolume has its own.
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -53,7 +54,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let id = text(fields.next()?)?.parse().ok()?;
     let (major, minor) = text(fields.nth(1)?)?.split_once(':')?;
     let device = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
-    let point = unescaped(fields.nth(1)?);
+    let point = OsString::from_vec(unescaped(fields.nth(1)?)).into();
     fields.find(|field| *field == b"-")?;
     let kind = text(fields.next()?)?.to_owned();
     Some(Mount {
@@ -68,8 +69,8 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// Undoes the escapes of `mountinfo`: a backslash and three octal digits.
-fn unescaped(field: &[u8]) -> PathBuf {
+/// Undoes the escapes of `mountinfo` and `swaps`: a backslash and three octal digits.
+pub(crate) fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, after)) = rest.split_first() {
@@ -78,7 +79,7 @@ fn unescaped(field: &[u8]) -> PathBuf {
         bytes.push(value.unwrap_or(first));
         rest = after.get(value.map_or(0, |_| 3)..).unwrap_or_default();
     }
-    std::ffi::OsString::from_vec(bytes).into()
+    bytes
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! System calls that neither std nor rustix has: `bpf` on maps, `cachestat`, `membarrier`, and two
-//! ioctls that identify files. `ebpf`, `pages` and `identity` call this.
+//! ioctls that identify files. `ebpf`, `pages` and `identity` call this. [`extents`] has those that
+//! read and exchange extents.
 //!
 //! Invariant: the crate's only unsafe code. Each call passes memory that outlives it and has the
 //! layout that the system expects.
 
 #![allow(unsafe_code, reason = "system calls without a safe binding")]
+
+pub(crate) mod extents;
 
 use std::fs::File;
 use std::io;

@@ -1,0 +1,214 @@
+//! Defragments ranges of a file in bounded steps. The program calls this for `quintet host defrag`;
+//! a maintenance task can drive [`FileDefrag::step`].
+//!
+//! Invariant: a step moves at most [`STEP_BYTES`], and only a range that lies in more pieces than
+//! one when the step begins. What was done is counted, whatever happens next.
+
+use crate::extents::fragments;
+use crate::migrate::{Migrated, MigrationError, Target};
+use fragpicker::WINDOW_BYTES;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Bytes that a step moves at most.
+pub const STEP_BYTES: u64 = 8 << 20;
+
+/// Limits on a defragmentation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// Bytes to write at most; none: no limit. Copies that writers make useless come on top.
+    pub bytes_max: Option<u64>,
+    /// Move extents that other files or snapshots own too.
+    pub moves_shared: bool,
+}
+
+/// Outcome of a defragmentation.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// I/O, and bytes moved.
+    pub migrated: Migrated,
+    /// Ranges that were moved.
+    pub moved: u64,
+    /// Pieces of all ranges that were looked at, before.
+    pub fragments_before: u64,
+    /// The same, after.
+    pub fragments_after: u64,
+    /// Ranges left alone, by reason.
+    pub skipped: Vec<Skipped>,
+    /// The limit on bytes was reached.
+    pub is_cut: bool,
+    /// Reason for which the whole file was given up.
+    pub stopped_by: Option<MigrationError>,
+}
+
+/// Ranges left alone for one reason.
+#[derive(Debug)]
+pub struct Skipped {
+    /// The reason.
+    pub why: MigrationError,
+    /// Number of ranges.
+    pub ranges: u64,
+    /// Their written bytes.
+    pub bytes: u64,
+}
+
+impl Report {
+    fn skip(&mut self, why: MigrationError, bytes: u64) {
+        let known = self.skipped.iter_mut();
+        match known.into_iter().find(|s| s.why.name() == why.name()) {
+            Some(skipped) => {
+                skipped.ranges += 1;
+                skipped.bytes += bytes;
+            }
+            None => self.skipped.push(Skipped {
+                why,
+                ranges: 1,
+                bytes,
+            }),
+        }
+    }
+}
+
+/// A defragmentation of one file.
+pub struct FileDefrag<'a> {
+    target: &'a Target,
+    limits: Limits,
+    waiting: VecDeque<Range<u64>>,
+    report: Report,
+}
+
+impl<'a> FileDefrag<'a> {
+    /// Begins with ranges that are ascending and disjoint. Adjacent ones are moved together.
+    pub fn new(
+        target: &'a Target,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+        limits: Limits,
+    ) -> Self {
+        let mut waiting: VecDeque<Range<u64>> = VecDeque::new();
+        for range in ranges {
+            match waiting.back_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => waiting.push_back(range),
+            }
+        }
+        Self {
+            target,
+            limits,
+            waiting,
+            report: Report::default(),
+        }
+    }
+
+    /// Returns what was done so far.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Ends it, and returns what was done.
+    pub fn into_report(self) -> Report {
+        self.report
+    }
+
+    /// Moves the next range, or leaves it alone. Returns false when there is nothing more to do.
+    pub fn step(&mut self) -> bool {
+        let Some(mut range) = self.waiting.pop_front() else {
+            return false;
+        };
+        if range.end - range.start > STEP_BYTES {
+            let middle = range.start + STEP_BYTES;
+            self.waiting.push_front(middle..range.end);
+            range.end = middle;
+        }
+        if let Err(why) = self.take(range) {
+            self.report.stopped_by = Some(why);
+            self.waiting.clear();
+        }
+        !self.waiting.is_empty()
+    }
+
+    fn take(&mut self, range: Range<u64>) -> Result<(), MigrationError> {
+        let (before, bytes) = self.measure(&range)?;
+        if before <= 1 {
+            self.count(before, before);
+            self.report.skip(MigrationError::NothingToGain, bytes);
+            return Ok(());
+        }
+        let written = self.report.migrated.written_bytes;
+        let limit = self.limits.bytes_max;
+        if limit.is_some_and(|limit| limit.saturating_sub(written) < bytes) {
+            self.report.is_cut = true;
+            self.waiting.clear();
+            return Ok(());
+        }
+        let shared = self.limits.moves_shared;
+        let migrated = &mut self.report.migrated;
+        match self.target.relocate(range.clone(), shared, migrated) {
+            Ok(()) => {
+                self.report.moved += 1;
+                let (after, _) = self.measure(&range)?;
+                self.count(before, after);
+            }
+            // There may be room for shorter pieces.
+            Err(MigrationError::FreeSpaceFragmented | MigrationError::Shared)
+                if range.end - range.start > WINDOW_BYTES =>
+            {
+                let windows = (range.end - range.start).div_ceil(WINDOW_BYTES);
+                let middle = range.start + windows / 2 * WINDOW_BYTES;
+                self.waiting.push_front(middle..range.end);
+                self.waiting.push_front(range.start..middle);
+            }
+            Err(why) if why.is_of_range() => {
+                let (after, _) = self.measure(&range)?;
+                self.count(before, after);
+                self.report.skip(why, bytes);
+            }
+            Err(why) => {
+                self.count(before, before);
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, before: u64, after: u64) {
+        self.report.fragments_before += before;
+        self.report.fragments_after += after;
+    }
+
+    /// Returns the fragments of a range, and its written bytes.
+    fn measure(&self, range: &Range<u64>) -> Result<(u64, u64), MigrationError> {
+        let pieces = self.target.settled_pieces(range)?;
+        let within = pieces.iter().map(|piece| {
+            let end = piece.offset.saturating_add(piece.len).min(range.end);
+            end.saturating_sub(piece.offset.max(range.start))
+        });
+        Ok((fragments(&pieces), within.sum()))
+    }
+}
+
+/// Defragments ranges of a file, which are ascending and disjoint.
+pub fn defragment_file(
+    target: &Target,
+    ranges: impl IntoIterator<Item = Range<u64>>,
+    limits: Limits,
+) -> Report {
+    let mut defrag = FileDefrag::new(target, ranges, limits);
+    while defrag.step() {}
+    defrag.into_report()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skips_are_summed_up_by_reason() {
+        let mut report = Report::default();
+        report.skip(MigrationError::Shared, 4096);
+        report.skip(MigrationError::Changed, 1);
+        report.skip(MigrationError::Shared, 8192);
+        let sums = report.skipped.iter();
+        let sums: Vec<_> = sums.map(|s| (s.why.name(), s.ranges, s.bytes)).collect();
+        assert_eq!(sums, [("shared", 2, 12288), ("changed", 1, 1)]);
+    }
+}
