@@ -37,10 +37,14 @@ use walk::{Walk, Walked};
 /// Approximate stored size of header, directory and footer, bytes.
 const DESCRIPTION_BYTES: u64 = 3 * HEADER_BYTES as u64;
 
-/// What a disk reads in order while it seeks to a directory and back, bytes.
+/// Bytes that a disk reads in order in the time of a seek to a directory and back.
 const SEEKS_BYTES: u64 = 1 << 20;
 /// Typical stored size of a region, bytes.
 const REGION_BYTES: u64 = 64 << 10;
+/// Maximum size of one read, bytes.
+const RUN_BYTES_MAX: u64 = 1 << 20;
+/// Size from which a run goes to another thread, bytes.
+const LARGE_BYTES: usize = 128 << 10;
 
 /// Batches that another thread verifies while the next one is read.
 const BATCHES_BEHIND: usize = 1;
@@ -223,7 +227,7 @@ impl Pool {
             if let Some(restored) = self.put_back(whole, trouble.join("; "), 0)? {
                 v.damaged.push(restored);
                 v.read_bytes += blob_bytes;
-                // What was read is from before the restore.
+                // The walk read it before the restore.
                 walked = None;
                 trouble.clear();
                 regions = describe(&self.containers, &mut trouble)?;

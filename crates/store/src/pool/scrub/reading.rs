@@ -12,6 +12,7 @@
 //! runs stay with the caller, because passing them on takes as long as verifying them.
 
 use super::walk::Walked;
+use super::{LARGE_BYTES, RUN_BYTES_MAX};
 use crate::worker::Worker;
 use chunk_store::container::{Ahead, ContainerReader, Region, RegionPlace};
 use chunk_store::{Result, StoreError, StoreErrorKind};
@@ -20,12 +21,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use units::ContainerId;
-
-/// Maximum size of one read, bytes.
-pub(super) const RUN_BYTES_MAX: u64 = 1 << 20;
-
-/// Size from which a run goes to the thread, bytes.
-pub(super) const LARGE_BYTES: usize = 128 << 10;
 
 /// Adjacent regions.
 struct Run {

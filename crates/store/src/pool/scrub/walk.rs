@@ -13,7 +13,7 @@
 //! chunks that the directory names. Anything odd ends the walk: the rest is read as usual, and all
 //! damage is judged there.
 
-use super::reading::{LARGE_BYTES, RUN_BYTES_MAX};
+use super::{LARGE_BYTES, RUN_BYTES_MAX};
 use crate::worker::Worker;
 use chunk_store::container::{ContainerReader, InOrder, RegionPlace, WholeRegions};
 use format::container::DirectoryRegion;
