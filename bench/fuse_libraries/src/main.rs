@@ -4,8 +4,8 @@
 //! Run `fuse-libraries [--size BYTES] [--threads N] [--clone-fd] MOUNTPOINT`. It prints `ready` and
 //! runs until it is unmounted.
 //!
-//! Invariant: it asks the kernel for the same features as `crates/fuse/src/negotiation.rs`. Names and
-//! attributes expire at once, and opening drops the kernel's pages, as with `VolumeFiles`.
+//! Invariant: it asks the kernel for the same features as `crates/fuse/src/negotiation.rs`. Names
+//! and attributes expire at once, and opening drops the kernel's pages, as with `VolumeFiles`.
 
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
