@@ -160,7 +160,7 @@ start_server() {
 }
 
 is_serving() {
-    grep -qE '^(serving|holding)' "$dir/serve" || ! kill -0 "$server"
+    grep -qE '^serving' "$dir/serve" || ! kill -0 "$server"
 }
 
 # stop_server: SIGTERM, and how it must end.
