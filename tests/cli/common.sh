@@ -62,7 +62,7 @@ show() {
     server=$!
     wait_until test -d "$mount/snapshots" || true
     if ! kill -0 $server 2>/dev/null; then
-        ! grep -q 'Operation not permitted\|Permission denied\|fusermount3' "$dir/mount.err" || skip "$(cat "$dir/mount.err")"
+        ! grep -qi 'Operation not permitted\|Permission denied\|fusermount3' "$dir/mount.err" || skip "$(cat "$dir/mount.err")"
         fail "mount: $(cat "$dir/mount.err")"
     fi
 }
