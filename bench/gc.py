@@ -237,7 +237,7 @@ def serving(tool, log):
     with open(log, "wb") as out:
         server = subprocess.Popen([tool.program, "serve"], env=tool.env(), stdout=out, stderr=out, stdin=subprocess.DEVNULL)
     try:
-        while server.poll() is None and not re.search("^(serving|holding)", log.read_text(), re.MULTILINE):
+        while server.poll() is None and not re.search("^serving", log.read_text(), re.MULTILINE):
             time.sleep(0.02)
         yield server
     finally:

@@ -62,7 +62,7 @@ show() {
     server=$!
     wait_until test -d "$mount/snapshots" || true
     if ! kill -0 $server 2>/dev/null; then
-        ! grep -q 'Operation not permitted\|Permission denied\|fusermount3' "$dir/mount.err" || skip "$(cat "$dir/mount.err")"
+        ! grep -qi 'Operation not permitted\|Permission denied\|fusermount3' "$dir/mount.err" || skip "$(cat "$dir/mount.err")"
         fail "mount: $(cat "$dir/mount.err")"
     fi
 }
@@ -160,7 +160,7 @@ start_server() {
 }
 
 is_serving() {
-    grep -qE '^(serving|holding)' "$dir/serve" || ! kill -0 "$server"
+    grep -qE '^serving' "$dir/serve" || ! kill -0 "$server"
 }
 
 # stop_server: SIGTERM, and how it must end.

@@ -23,7 +23,7 @@ stop_receiver() {
     finish
 }
 trap stop_receiver EXIT
-wait_until grep -q holding "$dir/received"
+wait_until grep -q ^serving "$dir/received"
 there() {
     o snapshots --json | grep -c '"message_type":"snapshot"' || true
 }

@@ -30,7 +30,7 @@ exits 0 q snapshots --json
 says '"complete":false,"files_unread":0,"files_changed_while_read":1'
 says '"complete":true'
 exits 0 q stats
-says 'of them 1 incomplete'
+says '1 of them incomplete'
 # The next one is whole, and all is well.
 exits 0 q backup "$dir/src"
 exits 0 q status

@@ -63,7 +63,7 @@ wait_until grep -q 'affected' "$dir/serve"
 grep -q 'warning: damage:' "$dir/serve" || fail "$(cat "$dir/serve")"
 grep -q 'damage reaches' "$dir/serve" || fail "$(cat "$dir/serve")"
 exits 21 q status
-says '1 place damaged'
+says '1 damaged place'
 says 'state: DAMAGED'
 exits 0 q backup "$dir/src"
 exits 0 q import "$dir/image" disk

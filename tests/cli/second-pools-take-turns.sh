@@ -31,7 +31,7 @@ stop_server
 "$QUINTET" serve -r "$other" --password-command "echo $QUINTET_TO_PASSWORD" --metrics 127.0.0.1:0 >"$dir/replica" 2>&1 &
 replica=$!
 trap 'kill -9 $replica 2>/dev/null || true; finish' EXIT
-replica_serves() { grep -qE '^(serving|holding)' "$dir/replica" || ! kill -0 $replica; }
+replica_serves() { grep -qE '^serving' "$dir/replica" || ! kill -0 $replica; }
 wait_until replica_serves
 theirs=$(url_of "$dir/replica")
 leased() { metric "quintet_device_leased_bytes_total{flow=\"scrub\"}" "$theirs"; }

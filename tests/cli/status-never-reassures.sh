@@ -29,7 +29,7 @@ hours_ago() { date -d "$1 hours ago" '+%Y-%m-%d %H:%M:%S'; }
 for n in 8 7 6 5; do echo $n | q backup --stdin --stdin-filename hourly --time "$(hours_ago $n)" >/dev/null; done
 for n in 800 799; do echo $n | q backup --stdin --stdin-filename twice --time "$(hours_ago $n)" >/dev/null; done
 exits 3 q status
-says 'stream hourly: the newest snapshot is 5 hours old, usual are 60 minutes'
+says 'stream hourly: the newest snapshot is 5 hours old; the usual interval is 60 minutes'
 ! grep -q twice "$dir/out" || fail "$(cat "$dir/out")"
 exits 3 q status --json
 says '"kind":"snapshot_overdue","severity":"attention","object":"[^"]*stream hourly"'

@@ -13,7 +13,7 @@ spoil() {
 is_told() {
     exits 3 q status
     says 'state: DEGRADED'
-    says 'found: 1 container damaged; parity can restore all data'
+    says 'found: 1 damaged container; parity can restore all data'
     says 'action: run quintet scrub'
     exits 3 q status --json
     says '"kind":"data_restorable","severity":"attention"'

@@ -43,7 +43,7 @@ works() {
     strace -f -qq --seccomp-bpf -o "$dir/calls" "$QUINTET" serve --nbd-socket "$dir/nbd" --metrics 127.0.0.1:0 "$@" >"$dir/serve" 2>&1 &
     tracer=$!
     server=$tracer
-    wait_until grep -qE '^(serving|holding)' "$dir/serve"
+    wait_until grep -qE '^serving' "$dir/serve"
     exits 0 q volume create disk --size 8M
     exits 0 q gc
     exits 0 q scrub --quiet

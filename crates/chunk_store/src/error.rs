@@ -12,7 +12,7 @@ pub enum StoreErrorKind {
     #[error("there is no pool here; create one with quintet init")]
     NoPool,
     /// There is a pool already.
-    #[error("a pool exists here")]
+    #[error("a pool exists there")]
     PoolExists,
     /// Another live process writes to the pool.
     #[error("another process writes to the pool; wait for it, or stop it")]
@@ -73,10 +73,18 @@ impl StoreError {
 
     /// Creates a corruption error: the damaged object, its place, and how the damage shows.
     pub fn corruption(what: &str, at: impl fmt::Display, found: impl fmt::Display) -> Self {
-        Self::new(
-            StoreErrorKind::Corruption,
-            format!("{what} at {at}: {found}"),
-        )
+        let found = found.to_string();
+        // Errors of the format name the object too.
+        let found = found
+            .strip_prefix(what)
+            .and_then(|rest| rest.strip_prefix(": "))
+            .unwrap_or(&found);
+        let at = at.to_string();
+        let message = match at == what {
+            true => format!("{what}: {found}"),
+            false => format!("{what} at {at}: {found}"),
+        };
+        Self::new(StoreErrorKind::Corruption, message)
     }
 
     /// Creates an error of missing space that the disk itself did not report.
@@ -164,6 +172,10 @@ mod tests {
             "corruption: chunk"
         );
         assert_eq!(error(StoreErrorKind::Corruption, ""), "corruption");
+        let damaged = |at| StoreError::corruption("config", at, "config: it is truncated");
+        let damaged = ["config", "c1"].map(|at| damaged(at).to_string());
+        assert_eq!(damaged[0], "corruption: config: it is truncated");
+        assert_eq!(damaged[1], "corruption: config at c1: it is truncated");
         let full = MediaError::plain(MediaErrorKind::NoSpace, "write", "POOL/c1");
         let full = StoreError::from(full).to_string();
         assert_eq!(full, "cannot write POOL/c1: no space left");

@@ -101,7 +101,7 @@ fn read_twice<T>(
                 }
             },
             Err(e) if e.kind == MediaErrorKind::NotFound => {
-                absent.push(format!("{copy}: missing"));
+                absent.push(format!("{copy}: one of two copies is missing"));
             }
             Err(e) if e.kind == MediaErrorKind::Io => {
                 notes.push(format!("{copy}: {e}"));

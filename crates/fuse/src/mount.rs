@@ -31,7 +31,10 @@ pub struct MountOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// `/dev/fuse` cannot be opened.
-    #[error("cannot open /dev/fuse: {}; load the kernel module fuse (modprobe fuse)", units::reason(&(*.0).into()))]
+    #[error(
+        "cannot open /dev/fuse: {}; load the kernel module fuse (modprobe fuse)",
+        units::reason(&(*.0).into())
+    )]
     Device(Errno),
     /// mount(2) or umount(2) refused.
     #[error("{0}")]
@@ -40,7 +43,10 @@ pub enum MountError {
     #[error("files of the mount are in use")]
     Busy,
     /// `fusermount3` does not exist or cannot be run.
-    #[error("cannot run fusermount3: {}; install fuse3, or mount as root", units::reason(.0))]
+    #[error(
+        "cannot run fusermount3: {}; install fuse3, or mount as root",
+        units::reason(.0)
+    )]
     NoFusermount(io::Error),
     /// `fusermount3` refused with this message.
     #[error("fusermount3: {0}")]

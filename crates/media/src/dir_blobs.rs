@@ -437,5 +437,5 @@ fn named(e: MediaError, unnamed: &str, name: &str) -> MediaError {
 }
 
 fn no_space(name: &str) -> MediaError {
-    MediaError::from_io("store", name, std::io::ErrorKind::StorageFull.into())
+    MediaError::plain(MediaErrorKind::NoSpace, "store", name)
 }

@@ -66,6 +66,7 @@ use for_clients::Need;
 use invocation::Invocation;
 use server::command_context::CommandContext;
 use server::control::{self, Asked};
+use server::error::with_causes;
 use server::state::ServerState;
 use std::ffi::OsString;
 use std::io::Write;
@@ -77,7 +78,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let context = match CommandContext::of_process(Exit::Interrupted.code()) {
         Ok(context) => context,
         Err(e) => {
-            eprintln!("quintet: {e}");
+            eprintln!("quintet: {}", with_causes(&e));
             return Exit::Failed;
         }
     };
@@ -104,7 +105,7 @@ fn run_for(
         Ok(console) => Arc::new(console),
         Err(e) => {
             // The error output may fail too: nothing else is left to report to.
-            let _ = writeln!(&context.streams().error, "quintet: {e}");
+            let _ = writeln!(&context.streams().error, "quintet: {}", with_causes(&e));
             return Exit::Failed;
         }
     };

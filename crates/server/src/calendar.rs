@@ -73,7 +73,7 @@ pub struct CalendarError(String);
 pub fn parse_time(text: &str, zone: &TimeZone) -> Result<UnixNanos, CalendarError> {
     let refuse = || {
         CalendarError(format!(
-            "invalid time {text:?} (examples: 2026-11-20, \"2026-11-20 13:45:07\", \
+            "{text:?} is not a time (examples: 2026-11-20, \"2026-11-20 13:45:07\", \
              2026-11-20T13:45:07Z)"
         ))
     };
@@ -106,7 +106,7 @@ impl Within {
     pub fn parse(text: &str) -> Result<Self, CalendarError> {
         let refuse = |why: &str| {
             CalendarError(format!(
-                "invalid time span {text:?}: {why} (examples: 12h, 7d, 2w, 1y6m)"
+                "{text:?} is not a time span: {why} (examples: 12h, 7d, 2w, 1y6m)"
             ))
         };
         let mut numbers = [None; 5];

@@ -10,7 +10,7 @@ const FRACTION_DIGITS_MAX: usize = 18;
 
 /// A refused size and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid size {text:?}: {why} (examples: 4096, 64K, 1.5G, 2TiB)")]
+#[error("{text:?} is not a size: {why} (examples: 4096, 64K, 1.5G, 2TiB)")]
 pub struct SizeError {
     text: String,
     why: &'static str,

@@ -435,10 +435,13 @@ impl Checked<'_> {
         }
         needed.sort_unstable_by_key(|f| f.0);
         needed.dedup();
-        let reported = needed
-            .iter()
-            .map(|f| format!("chunk {f} is needed and missing"));
-        report.damage.extend(reported);
+        // A damaged region has many chunks: one line for all of them.
+        if let Some(first) = needed.first() {
+            let missing = needed.len();
+            report.damage.push(format!(
+                "missing chunks that snapshots or volumes need: {missing} (the first: {first})"
+            ));
+        }
         Ok(is_broken)
     }
 }

@@ -264,8 +264,8 @@ pub fn unlock(
             let found = format!("none of {m} can be read");
             return Err(StoreError::corruption("key slots", DIR, found));
         }
-        (n, 0) => format!("it opens none of the pool's keys (tried: {n})"),
-        (n, m) => format!("it opens none of the pool's keys (tried: {n}, unreadable: {m})"),
+        (n, 0) => format!("it matches none of the pool's keys (tried: {n})"),
+        (n, m) => format!("it matches none of the pool's keys (tried: {n}, unreadable: {m})"),
     };
     if passed_over > 0 {
         message += &format!(

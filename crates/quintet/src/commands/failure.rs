@@ -43,6 +43,12 @@ pub(super) fn of_pool(error: anyhow::Error, path: &Path) -> anyhow::Error {
     }
 }
 
+/// Names the place in an error of creating a pool there.
+pub(super) fn of_new_pool(error: StoreError, path: &Path) -> anyhow::Error {
+    let place = path.display();
+    anyhow::Error::from(error).context(format!("cannot create a pool in {place}"))
+}
+
 /// Returns true if the command ended because the pool's disk or a quota is full.
 pub(super) fn is_full(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {

@@ -12,8 +12,11 @@ use units::count;
 pub(super) fn explained(pool: &Pool, error: anyhow::Error) -> anyhow::Error {
     match failure::is_full(&error) {
         true => {
-            let full = format!("the pool's disk is full. To free space: {}", advice(pool));
-            error.context(full)
+            // The cause comes before the remedy.
+            let (cause, remedy) = (failure::text(&error), advice(pool));
+            error.context(format!(
+                "the pool's disk is full: {cause}. To free space: {remedy}"
+            ))
         }
         false => error,
     }

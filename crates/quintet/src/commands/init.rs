@@ -3,6 +3,7 @@
 //! Invariant: a recovery key is durable in its file before the pool exists that it opens. If the
 //! pool is not made, the file is removed.
 
+use super::failure;
 use super::invocation::Invocation;
 use super::unlocking::remember_new;
 use crate::cli::InitArgs;
@@ -61,7 +62,7 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
             // Without the pool, the key opens nothing.
             let _ = std::fs::remove_file(file);
         }
-        return Err(e.into());
+        return Err(failure::of_new_pool(e, invocation.settings.pool()?));
     }
     let memory = invocation.settings.memory_bytes;
     let pool = Pool::open(media, secret.as_ref(), OpenMode::Read, memory)?;

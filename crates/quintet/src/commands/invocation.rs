@@ -155,8 +155,7 @@ impl Invocation {
         let path = &std::path::absolute(path)?;
         let disk = LocalDisk::new(path);
         if create {
-            disk.create_top()
-                .context("cannot create the pool's directory")?;
+            disk.create_top()?;
         } else if !path.is_dir() {
             let why = format!(
                 "there is no pool in {}: it is not a directory (create a pool with quintet init)",

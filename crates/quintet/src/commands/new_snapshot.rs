@@ -125,10 +125,13 @@ pub(super) fn summary(
 ) -> anyhow::Result<()> {
     let seconds = snapshot.duration_ms as f64 / 1000.0;
     console.line(format!(
-        "files: {} ({} unchanged, {} changed, {} not read), directories: {}",
+        "files: {} ({} new, {} changed, {} unchanged, {} not read), directories: {}",
         outcome.files,
-        outcome.files_unchanged,
+        outcome
+            .files
+            .saturating_sub(outcome.files_unchanged + outcome.files_changed),
         outcome.files_changed,
+        outcome.files_unchanged,
         outcome.failures,
         outcome.directories,
     ))?;

@@ -70,7 +70,7 @@ pub(super) fn tell(console: &Console, pool: &Pool) -> anyhow::Result<()> {
         )?;
         let age = seconds.map_or("an unknown time".to_owned(), |s| format!("{s} s"));
         console.warn(format_args!(
-            "{} of {} and {} stay in the trash while a reader needs them: {}; it reads commit {} since {age}",
+            "{} of {} and {} stay in the trash while a reader needs them: {}; it has been reading commit {} for {age}",
             count(containers, "container"),
             server::sizes::display(bytes),
             count(snapshots, "forgotten snapshot"),

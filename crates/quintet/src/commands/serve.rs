@@ -65,7 +65,7 @@ fn announce<'n>(
             .texts("exports", names.clone()),
     )?;
     match places {
-        [] => console.line("holding the pool")?,
+        [] => console.line("serving the pool")?,
         places => console.line(format!(
             "serving {} at {}",
             units::count(count as u64, "export"),

@@ -160,8 +160,8 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         line(
             "quarantine",
             &format!(
-                "{} damaged (see quintet check)",
-                count(quarantined as u64, "place")
+                "{} (see quintet check)",
+                count(quarantined as u64, "damaged place")
             ),
         )?;
     }

@@ -86,7 +86,7 @@ fn take_snapshot(invocation: &Invocation, name: &str) -> anyhow::Result<Exit> {
             .text("snapshot_id", &snapshot.id.to_string())
             .integer("size_bytes", snapshot.root.len),
     )?;
-    console.line(format!("took {name}"))?;
+    console.line(format!("created snapshot {name}"))?;
     Ok(Exit::Done)
 }
 
@@ -240,7 +240,7 @@ fn would(
     console.line(format!("{name} ({size}) would be {done}"))?;
     if clients > 0 {
         console.line(format!(
-            "{} in use by {}",
+            "{} is in use by {}",
             name,
             units::count(clients, "connection")
         ))?;

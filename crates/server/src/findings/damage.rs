@@ -28,7 +28,8 @@ fn findings(known: KnownDamage) -> Vec<Finding> {
     let mut found = Vec::new();
     if lost_places > 0 {
         found.push(lost(format!(
-            "the only copy of some data was in {lost_places} of {} damaged: files that need it are lost", count(places, "place")
+            "damaged places: {places}; {lost_places} of them had the only copy of some data, and \
+             files that need it are lost"
         )));
     }
     if restorable > 0 {
@@ -37,8 +38,8 @@ fn findings(known: KnownDamage) -> Vec<Finding> {
             kind: "data_restorable",
             object: String::new(),
             text: format!(
-                "{} damaged; parity can restore all data",
-                count(restorable, "container")
+                "{}; parity can restore all data",
+                count(restorable, "damaged container")
             ),
             action: ACTION_RESTORABLE.to_owned(),
         });

@@ -7,7 +7,7 @@ const DAY_S: u64 = 86_400;
 
 /// Parses `0`, or a number with `s`, `h`, `d` or `w`. Returns seconds.
 pub fn period_s(text: &str) -> Result<u64, String> {
-    let refuse = || format!("invalid period {text:?} (examples: 0, 12h, 7d, 2w)");
+    let refuse = || format!("{text:?} is not a period (examples: 0, 12h, 7d, 2w)");
     let text = text.trim();
     if text == "0" {
         return Ok(0);

@@ -49,14 +49,16 @@ impl Pool {
             let mut minimum = self.trash_minimum_of(base.record.catalog)?;
             let may_lower = by.is_some_and(|by| minimum.guards.contains(&by.slot.id));
             if seconds < minimum.seconds && !may_lower {
-                let why = "only a recovery key from before the minimum trash period was set can shorten it: use --key-file";
+                let why = "only a recovery key from before the minimum trash period was set can \
+                           shorten it: use --key-file";
                 return Err(StoreError::new(StoreErrorKind::WrongKey, why));
             }
             if minimum.guards.is_empty() {
                 minimum.guards = self.recovery_slots()?;
             }
             if minimum.guards.is_empty() {
-                let why = "the pool has no recovery key, and only such a key can shorten the period again: create one first (quintet key recovery)";
+                let why = "the pool has no recovery key, and only such a key can shorten the period \
+                           again: create one first (quintet key recovery)";
                 return Err(StoreError::new(StoreErrorKind::Invalid, why));
             }
             minimum.seconds = seconds;

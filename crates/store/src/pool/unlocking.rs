@@ -84,6 +84,7 @@ impl Pool {
 }
 
 fn not_encrypted() -> StoreError {
-    let why = "a password or key was given, and the pool is not encrypted. Someone may have replaced the pool or its config";
+    let why = "a password or key was given, and the pool is not encrypted. Someone may have \
+               replaced the pool or its config";
     StoreError::new(StoreErrorKind::WrongKey, why)
 }

@@ -36,7 +36,7 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
         (
             "clients",
             format!(
-                "{}, to {}",
+                "{} to {}",
                 count(clients, "connection"),
                 count(used as u64, "export")
             ),
