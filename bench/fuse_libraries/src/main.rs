@@ -5,7 +5,8 @@
 //! runs until it is unmounted.
 //!
 //! Invariant: what the kernel is asked for equals what `crates/fuse/src/negotiation.rs` asks for.
-//! Names and attributes expire at once, and opening drops the kernel's pages, as with `VolumeFiles`.
+//! Names and attributes expire at once, and opening drops the kernel's pages, as with
+//! `VolumeFiles`.
 
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
