@@ -236,8 +236,7 @@ fn what_damage_takes_is_told_and_counted_once() {
     let world = World::new();
     let (root, _) = world.back_up(&["source"], &Watcher::default()).unwrap();
     let image: Image = world.disk.image();
-    let containers = image.files().into_iter();
-    let containers = containers.filter(|(path, _)| path.starts_with("containers/"));
+    let containers = image.files_below("containers").into_iter();
     let (mut lost, mut parts) = (0, 0);
     for (number, (path, len)) in containers.enumerate() {
         for partial in [false, true] {

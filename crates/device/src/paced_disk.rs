@@ -6,7 +6,7 @@
 
 use super::state::PIECE_BYTES;
 use super::{PieceKind, RequestQueue, flow_of, is_maintenance};
-use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, IoOrigin, MediaError, ReadFrom, Room};
+use media::{Barrier, Disk, DiskFile, DiskLayer, IoOrigin, MediaError, ReadFrom};
 use qos::Direction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +59,11 @@ impl PacedDisk {
     }
 }
 
-impl Disk for PacedDisk {
+impl DiskLayer for PacedDisk {
+    fn below(&self) -> &dyn Disk {
+        &*self.below
+    }
+
     fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
         Ok(self.paced(self.below.open(path, create)?))
     }
@@ -72,40 +76,8 @@ impl Disk for PacedDisk {
         Ok(self.paced(self.below.open_read(path)?))
     }
 
-    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        self.below.rename(from, to)
-    }
-
-    fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        self.below.rename_new(from, to)
-    }
-
-    fn remove(&self, path: &str) -> Result<(), MediaError> {
-        self.below.remove(path)
-    }
-
-    fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
-        self.below.list(dir)
-    }
-
-    fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
-        self.below.make_dir(dir)
-    }
-
-    fn sync_dir(&self, dir: &str, point: Barrier) -> Result<(), MediaError> {
-        self.below.sync_dir(dir, point)
-    }
-
-    fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
-        self.below.lock(path)
-    }
-
     fn is_paced(&self) -> bool {
         self.writes == Writes::WaitForGrants && is_maintenance()
-    }
-
-    fn room(&self) -> Option<Room> {
-        self.below.room()
     }
 }
 

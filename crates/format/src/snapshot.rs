@@ -114,6 +114,31 @@ pub fn snapshot_key(taken: UnixNanos, id: SnapshotId) -> Vec<u8> {
 }
 
 impl Snapshot {
+    /// Makes a record that is empty apart from these fields and the length of the root.
+    pub fn new(id: SnapshotId, taken: UnixNanos, kind: SnapshotKind, root: ObjectRoot) -> Self {
+        Self {
+            id,
+            taken,
+            kind,
+            root,
+            name: String::new(),
+            host: String::new(),
+            user: String::new(),
+            program: String::new(),
+            paths: Vec::new(),
+            tags: Vec::new(),
+            files: 0,
+            directories: 0,
+            logical_bytes: root.len,
+            added_bytes: 0,
+            duration_ms: 0,
+            parent: SnapshotId::default(),
+            signature: Vec::new(),
+            missed: Missed::default(),
+            previous: UnixNanos::default(),
+        }
+    }
+
     /// Returns the catalog key.
     pub fn key(&self) -> Vec<u8> {
         snapshot_key(self.taken, self.id)

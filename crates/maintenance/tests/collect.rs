@@ -10,34 +10,20 @@ use chunking::Compression;
 use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::SimDisk;
+use sim::pool_histories::{check_all, finish_gc, for_any_gain};
 use specimen::restore::Truth;
 use specimen::{Specimen, new_pool, noise, options, put_image, snapshot, store_image};
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool, StoreErrorKind};
+use store::{GcStep, NothingCached, OpenMode, Pool, StoreErrorKind};
 use units::UnixNanos;
-
-/// No waiting in the trash, and containers are collected for any gain.
-fn at_once() -> GcPolicy {
-    GcPolicy {
-        live_percent_max: 100,
-        unused_percent_max: 0,
-        ..GcPolicy::with_trash_period(0)
-    }
-}
 
 fn collector(pool: &Pool, policy: GcPolicy) -> Collector {
     Collector::new(pool, policy, options(Compression::Lz4)).expect("alone")
 }
 
 fn finish(pool: &Pool, collector: &mut Collector) -> GcCounts {
-    while collector
-        .step(pool, None, &NothingCached, 10_000)
-        .expect("step")
-        == GcStep::Working
-    {}
-    collector.counts()
+    finish_gc(pool, None, collector, 10_000).expect("step")
 }
 
 fn collect(pool: &Pool, policy: GcPolicy) -> GcCounts {
@@ -45,8 +31,8 @@ fn collect(pool: &Pool, policy: GcPolicy) -> GcCounts {
 }
 
 fn container_names(disk: &SimDisk) -> BTreeSet<String> {
-    let files = disk.image().files().into_iter().map(|(name, _)| name);
-    files.filter(|n| n.starts_with("containers/")).collect()
+    let files = disk.image().files_below("containers").into_iter();
+    files.map(|(name, _)| name).collect()
 }
 
 fn containers(disk: &SimDisk) -> u64 {
@@ -55,9 +41,7 @@ fn containers(disk: &SimDisk) -> u64 {
 
 /// Every snapshot restores, the pool checks as sound, and the counts are right.
 fn is_sound(disk: &SimDisk, pool: &Pool, truths: &[Truth]) {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
-    let report = report.expect("check");
+    let report = check_all(pool).expect("check");
     assert!(report.is_sound(), "{report:?}");
     assert_eq!(pool.snapshots().expect("snapshots").len(), truths.len());
     for truth in truths {
@@ -75,7 +59,7 @@ fn a_run_that_runs_out_of_room_keeps_what_it_has_done() {
     let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
     let forgotten = specimen.truths[..3].iter().map(|t| t.snapshot.clone());
     pool.forget(&forgotten.collect::<Vec<_>>()).expect("forget");
-    let mut first = collector(&pool, at_once());
+    let mut first = collector(&pool, for_any_gain());
     while first.counts().copied_bytes == 0 {
         let step = first.step(&pool, None, &NothingCached, 1).expect("step");
         assert_eq!(step, GcStep::Working);
@@ -92,10 +76,10 @@ fn a_run_that_runs_out_of_room_keeps_what_it_has_done() {
     assert_eq!(first.copied_bytes, copied);
     assert!(first.containers_discarded > 0, "{first:?}");
     is_sound(&disk, &pool, &specimen.truths[3..]);
-    let second = collect(&pool, at_once());
+    let second = collect(&pool, for_any_gain());
     assert!(second.containers_deleted >= first.containers_discarded);
     assert!(second.copied_bytes > 0, "the rest");
-    collect(&pool, at_once());
+    collect(&pool, for_any_gain());
     is_sound(&disk, &pool, &specimen.truths[3..]);
     assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
 }
@@ -111,7 +95,7 @@ fn what_is_forgotten_becomes_space() {
         .map(|t| t.snapshot.clone())
         .collect();
     pool.forget(&gone).expect("forget");
-    let first = collect(&pool, at_once());
+    let first = collect(&pool, for_any_gain());
     assert_eq!(first.snapshots_purged, 3);
     assert!(
         first.containers_discarded > 3 && first.chunks_copied > 0,
@@ -120,7 +104,7 @@ fn what_is_forgotten_becomes_space() {
     assert_eq!(first.containers_deleted, 0);
     assert!(pool.record().stored_bytes >= before, "nothing went yet");
     is_sound(&disk, &pool, &specimen.truths[3..]);
-    let second = collect(&pool, at_once());
+    let second = collect(&pool, for_any_gain());
     assert_eq!(second.containers_deleted, first.containers_discarded);
     assert!(pool.record().stored_bytes < before * 2 / 3);
     is_sound(&disk, &pool, &specimen.truths[3..]);
@@ -146,10 +130,10 @@ fn one_step_deletes_no_more_than_it_may() {
     let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
     let gone = specimen.truths[..3].iter().map(|t| t.snapshot.clone());
     pool.forget(&gone.collect::<Vec<_>>()).expect("forget");
-    let discarded = collect(&pool, at_once()).containers_discarded;
+    let discarded = collect(&pool, for_any_gain()).containers_discarded;
     assert!(discarded > 3);
     for is_last in [false, true] {
-        let mut run = collector(&pool, at_once());
+        let mut run = collector(&pool, for_any_gain());
         let mut deleted = 0;
         while run.stage() != GcStage::Choosing && (is_last || deleted < 2) {
             let before = container_names(&disk);
@@ -225,7 +209,7 @@ fn nodes_are_read_once_whatever_the_snapshots() {
         pool.commit(session, &snapshots, &[]).expect("commit");
         let dry = GcPolicy {
             dry_run: true,
-            ..at_once()
+            ..for_any_gain()
         };
         let counts = collect(&pool, dry);
         // 768 chunks in four nodes of at most 256, a fifth above them, each once.
@@ -254,7 +238,7 @@ fn bits_of_what_is_live_take_one_or_two_a_chunk() {
     let chunks = session.counts().chunks_new;
     let snapshot = snapshot(&pool, SnapshotKind::Image, "", root);
     pool.commit(session, &[snapshot], &[]).expect("commit");
-    let counts = collect(&pool, at_once());
+    let counts = collect(&pool, for_any_gain());
     let bits = counts.bit_bytes * 8;
     assert!(
         bits >= chunks && bits <= chunks + chunks / 10,
@@ -289,7 +273,7 @@ fn a_copy_that_is_gone_is_not_the_one_that_stays() {
     for forgotten in [first.snapshot, second.snapshot] {
         pool.forget(&[forgotten]).expect("forget");
         for _ in 0..3 {
-            collect(&pool, at_once());
+            collect(&pool, for_any_gain());
         }
     }
     // Stored again by a writer whose containers have smaller numbers, then needed again while in
@@ -300,13 +284,13 @@ fn a_copy_that_is_gone_is_not_the_one_that_stays() {
     pool.change_snapshots(&[], &[gone.snapshot])
         .expect("remove");
     for _ in 0..2 {
-        collect(&pool, at_once());
+        collect(&pool, for_any_gain());
     }
     pool.change_snapshots(std::slice::from_ref(&again), &[])
         .expect("by name");
     drop(hold);
     for _ in 0..3 {
-        collect(&pool, at_once());
+        collect(&pool, for_any_gain());
     }
     is_sound(&disk, &pool, &[kept, Truth::of_bytes(again, bytes)]);
 }
@@ -320,7 +304,7 @@ fn a_run_knows_when_another_one_would_give_back_more() {
     let hold = pool.hold();
     pool.forget(&[gone.snapshot]).expect("forget");
     let run = |hold: Option<store::Hold>| {
-        let mut run = collector(&pool, at_once());
+        let mut run = collector(&pool, for_any_gain());
         let counts = finish(&pool, &mut run);
         assert!(!run.is_worth_another(&pool), "nobody ended: {counts:?}");
         drop(hold);
@@ -359,14 +343,14 @@ fn pool_forget(
     // The commit ended the session's hold; a new hold protects what it saw.
     let hold = pool.hold();
     for _ in 0..4 {
-        let counts = collect(pool, at_once());
+        let counts = collect(pool, for_any_gain());
         assert_eq!(counts.containers_deleted, 0, "{counts:?}");
     }
     pool.change_snapshots(std::slice::from_ref(&again), &[])
         .expect("by name");
     drop(hold);
     for _ in 0..3 {
-        collect(pool, at_once());
+        collect(pool, for_any_gain());
     }
     let truths = [
         Truth::of_bytes(kept.snapshot.clone(), noise(2, 100_000)),
@@ -398,7 +382,7 @@ fn a_catalog_of_many_snapshots_is_marked_to_its_end() {
         pool.commit(session, some, &[]).expect("commit");
     }
     for _ in 0..2 {
-        collect(&pool, at_once());
+        collect(&pool, for_any_gain());
     }
     let end = Truth::of_bytes(end, noise(2, 4096));
     assert_eq!(end.restore(&pool).expect("as stored"), [].into());
@@ -408,7 +392,7 @@ fn a_catalog_of_many_snapshots_is_marked_to_its_end() {
 fn a_step_looks_up_no_more_than_it_is_for() {
     let (_, pool) = new_pool();
     store_image(&pool, "kept", &noise(2, 4_000_000), Compression::None);
-    let mut run = collector(&pool, at_once());
+    let mut run = collector(&pool, for_any_gain());
     let (mut marked, mut most) = (0, 0);
     while run.step(&pool, None, &NothingCached, 4096).expect("step") == GcStep::Working {
         let references = run.counts().marked.references;
@@ -437,7 +421,7 @@ fn what_is_stored_again_while_it_is_collected_stays() {
         )];
         let gone = store_image(&pool, "gone", &bytes, Compression::None);
         pool.forget(&[gone.snapshot]).expect("forget");
-        let mut run = collector(&pool, at_once());
+        let mut run = collector(&pool, for_any_gain());
         while run.stage() != stage {
             run.step(&pool, None, &NothingCached, 5000).expect("step");
         }
@@ -446,7 +430,7 @@ fn what_is_stored_again_while_it_is_collected_stays() {
         drop(run);
         is_sound(&disk, &pool, &truths);
         for _ in 0..3 {
-            collect(&pool, at_once());
+            collect(&pool, for_any_gain());
             is_sound(&disk, &pool, &truths);
         }
         assert_eq!(pool.space().expect("space").duplicate_bytes, 0, "{stage:?}");
@@ -482,7 +466,7 @@ fn forgotten_snapshots_come_back_until_they_are_purged() {
     assert_eq!(again.unwrap_err().kind, StoreErrorKind::NotFound);
     pool.forget(std::slice::from_ref(&truth.snapshot))
         .expect("forget");
-    assert_eq!(collect(&pool, at_once()).snapshots_purged, 1);
+    assert_eq!(collect(&pool, for_any_gain()).snapshots_purged, 1);
     let gone = pool.undelete(&[truth.snapshot.id]);
     assert_eq!(gone.unwrap_err().kind, StoreErrorKind::NotFound);
 }
@@ -494,10 +478,10 @@ fn a_dry_run_counts_the_trash_once() {
     store_image(&pool, "kept", &noise(1, 90_000), Compression::None);
     let gone = store_image(&pool, "gone", &noise(2, 90_000), Compression::None);
     pool.forget(&[gone.snapshot]).expect("forget");
-    let trashed = collect(&pool, at_once()).containers_discarded;
+    let trashed = collect(&pool, for_any_gain()).containers_discarded;
     let dry = GcPolicy {
         dry_run: true,
-        ..at_once()
+        ..for_any_gain()
     };
     let told = collect(&pool, dry);
     assert!(trashed > 2);
@@ -508,7 +492,7 @@ fn a_dry_run_counts_the_trash_once() {
         told.containers_in_trash, told.containers_discarded,
         "{told:?}"
     );
-    assert_eq!(collect(&pool, at_once()).containers_deleted, trashed);
+    assert_eq!(collect(&pool, for_any_gain()).containers_deleted, trashed);
 }
 
 #[test]
@@ -523,14 +507,14 @@ fn a_dry_run_changes_nothing_and_needs_no_lock() {
     let pool = specimen.open(&disk, 1, OpenMode::Read).expect("open");
     let dry = GcPolicy {
         dry_run: true,
-        ..at_once()
+        ..for_any_gain()
     };
     let counts = collect(&pool, dry);
     assert!(
         counts.containers_discarded > 0 && counts.snapshots_purged == 1,
         "{counts:?}"
     );
-    assert!(Collector::new(&pool, at_once(), options(Compression::None)).is_err());
+    assert!(Collector::new(&pool, for_any_gain(), options(Compression::None)).is_err());
     assert!(disk.image().files() == files);
 }
 
@@ -541,14 +525,11 @@ fn damage_stops_it_before_anything_goes() {
     let gone = store_image(&pool, "gone", &noise(1, 90_000), Compression::None);
     pool.forget(&[gone.snapshot]).expect("forget");
     drop(pool);
-    let files = disk.image().files();
-    let (name, _) = files
-        .iter()
-        .find(|(name, _)| name.starts_with("containers/"))
-        .expect("one");
+    let containers = disk.image().files_below("containers");
+    let (name, _) = containers.first().expect("one");
     media::Disk::remove(&*disk, name).expect("remove");
     let pool = specimen::open(&disk, 5, None, OpenMode::Write).expect("open");
-    let mut run = collector(&pool, at_once());
+    let mut run = collector(&pool, for_any_gain());
     let failed = loop {
         match run.step(&pool, None, &NothingCached, 10_000) {
             Ok(GcStep::Working) => {}
@@ -559,14 +540,14 @@ fn damage_stops_it_before_anything_goes() {
     assert!(failed.is_corruption(), "{failed}");
     let now = disk.image().files();
     let is_there = |wanted: &str| now.iter().any(|(name, _)| name == wanted);
-    let containers = files
+    let lost: Vec<_> = containers
         .iter()
-        .filter(|(name, _)| name.starts_with("containers/"));
-    let lost: Vec<_> = containers.filter(|(name, _)| !is_there(name)).collect();
+        .filter(|(name, _)| !is_there(name))
+        .collect();
     assert_eq!(lost.len(), 1, "{lost:?}");
     drop(run);
     // Forgetting the damaged snapshot lets gc continue.
     pool.forget(&[kept.snapshot]).expect("forget");
-    collect(&pool, at_once());
-    assert!(collect(&pool, at_once()).containers_deleted > 0);
+    collect(&pool, for_any_gain());
+    assert!(collect(&pool, for_any_gain()).containers_deleted > 0);
 }

@@ -8,12 +8,12 @@ mod specimen;
 use chunking::Compression;
 use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader};
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
+use sim::pool_histories::{check_all, finish_gc, for_any_gain};
 use sim::{Damage, SimDisk};
 use specimen::restore::Truth;
 use specimen::{new_pool, noise, options, store_image};
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool};
+use store::{GcStep, NothingCached, OpenMode, Pool};
 
 const CHUNK: usize = 4096;
 /// Two chunks fill a region of these tests.
@@ -22,17 +22,14 @@ const WITH: Compression = Compression::Zstd(1);
 
 fn collector(pool: &Pool, with: Compression) -> Collector {
     let policy = GcPolicy {
-        live_percent_max: 100,
-        unused_percent_max: 0,
         merge_ratio_min: 0,
-        ..GcPolicy::with_trash_period(0)
+        ..for_any_gain()
     };
     Collector::new(pool, policy, options(with)).expect("alone")
 }
 
 fn finish(pool: &Pool, run: &mut Collector) -> GcCounts {
-    while run.step(pool, None, &NothingCached, 10_000).expect("step") == GcStep::Working {}
-    run.counts()
+    finish_gc(pool, None, run, 10_000).expect("step")
 }
 
 fn collect(pool: &Pool, with: Compression) -> GcCounts {
@@ -40,9 +37,7 @@ fn collect(pool: &Pool, with: Compression) -> GcCounts {
 }
 
 fn check(pool: &Pool) -> bool {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
-    report.expect("check").is_sound()
+    check_all(pool).expect("check").is_sound()
 }
 
 fn is_sound(pool: &Pool, truths: &[Truth]) {
@@ -158,12 +153,8 @@ fn what_a_writer_has_stored_meanwhile_is_not_copied_with_its_region() {
 
 /// The first data container and its bytes.
 fn first_container(disk: &SimDisk) -> (String, Vec<u8>) {
-    let files = disk.image().files();
-    let name = files
-        .into_iter()
-        .map(|(name, _)| name)
-        .find(|name| name.starts_with("containers/"))
-        .expect("a container");
+    let containers = disk.image().files_below("containers");
+    let (name, _) = containers.into_iter().next().expect("a container");
     let bytes = disk.image().contents(&name).expect("bytes");
     (name, bytes)
 }

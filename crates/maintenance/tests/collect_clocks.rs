@@ -11,9 +11,10 @@ use chunking::Compression;
 use maintenance::{Collector, GcCounts, GcPolicy};
 use media::Media;
 use sim::SimDisk;
+use sim::pool_histories::finish_gc;
 use specimen::{new_pool, noise, options, store_image};
 use std::sync::Arc;
-use store::{Discarded, GcStep, NothingCached, OpenMode, Pool};
+use store::{Discarded, OpenMode, Pool};
 use units::UnixNanos;
 
 const DAY_NS: i64 = 86_400 * 1_000_000_000;
@@ -58,12 +59,7 @@ fn collect(
         ..policy
     };
     let mut collector = Collector::new(&pool, policy, options(Compression::Lz4)).expect("alone");
-    while collector
-        .step(&pool, None, &NothingCached, 1 << 20)
-        .expect("step")
-        != GcStep::Done
-    {}
-    let counts = collector.counts();
+    let counts = finish_gc(&pool, None, &mut collector, 1 << 20).expect("step");
     let at = UnixNanos(day * DAY_NS);
     *seen = match (counts.ahead_by, *seen) {
         (None, _) => None,

@@ -8,10 +8,10 @@ use maintenance::{
     CollectDecision, CollectMemory, CollectNote, Collector, GcPolicy, PoolSpace, Urgency,
 };
 use media::Room;
-use sim::pool_histories::{init_options, lane_options, media};
+use sim::pool_histories::{finish_gc, init_options, lane_options, media};
 use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
-use store::{GcStep, NothingCached, Pool};
+use store::Pool;
 
 const GIB: u64 = 1 << 30;
 const DAY_S: u64 = 86_400;
@@ -62,16 +62,12 @@ impl Scenario for Collections {
                 Collector::new(&pool, policy, lane_options()).map_err(|e| e.to_string())?;
             // One process dies here.
             let is_survived = life != 1;
-            while is_survived
-                && collector
-                    .step(&pool, None, &NothingCached, 1 << 20)
-                    .map_err(|e| e.to_string())?
-                    != GcStep::Done
-            {}
             if is_survived {
+                let counts = finish_gc(&pool, None, &mut collector, 1 << 20);
+                let counts = counts.map_err(|e| e.to_string())?;
                 let note = CollectNote {
                     is_complete: true,
-                    deleted_bytes: collector.counts().deleted_bytes,
+                    deleted_bytes: counts.deleted_bytes,
                     ..CollectNote::of(&pool, note.urgency, note.by_command)
                 };
                 write(&pool, &mut memory, note, true, history)?;
@@ -125,16 +121,6 @@ fn is_same(written: &CollectNote, found: &CollectNote) -> bool {
 
 #[test]
 fn a_power_loss_around_a_collection_costs_a_look_only() {
-    let mut states = 0;
-    for seed in [1, 2] {
-        let mut explorer = Explorer::new(seed, 400);
-        explorer.recovery_depth = 1;
-        explorer.recovery_every = 12;
-        explorer.recovery_states_max = 16;
-        explorer.threads = 2;
-        let report = explorer.explore(&Collections { seed });
-        report.expect_none();
-        states += report.states + report.recovery_states;
-    }
+    let states = Explorer::explore_seeds(&[1, 2], |seed| Collections { seed });
     assert!(states > 600, "{states}");
 }

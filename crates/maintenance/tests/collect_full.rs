@@ -11,12 +11,12 @@ mod specimen;
 use chunking::Compression;
 use maintenance::{Collector, GcCounts, GcPolicy};
 use media::{Disk, Need};
+use sim::pool_histories::{check_all, finish_gc, for_any_gain};
 use sim::{Damage, Fault, Image, SimDisk};
 use specimen::restore::Truth;
 use specimen::{noise, options, store_image};
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool, StoreError};
+use store::{OpenMode, Pool, StoreError};
 use volume::{Durability, Volume, VolumeErrorKind};
 use volumes::{Step, Volumes};
 
@@ -25,19 +25,16 @@ const CHUNKS: usize = 192;
 
 fn policy() -> GcPolicy {
     GcPolicy {
-        live_percent_max: 100,
-        unused_percent_max: 0,
         merge_ratio_min: 0,
         // Garbage of each run's own commits begins no other run.
         gain_bytes_min: 60_000,
-        ..GcPolicy::with_trash_period(0)
+        ..for_any_gain()
     }
 }
 
 fn collect(pool: &Pool, volumes: Option<&Volumes>) -> Result<GcCounts, StoreError> {
     let mut run = Collector::new(pool, policy(), options(Compression::None))?;
-    while run.step(pool, volumes, &NothingCached, 20_000)? == GcStep::Working {}
-    Ok(run.counts())
+    finish_gc(pool, volumes, &mut run, 20_000)
 }
 
 /// Runs gc while it frees something. Returns the number of runs.
@@ -52,9 +49,7 @@ fn collect_all(pool: &Pool, volumes: Option<&Volumes>) -> usize {
 }
 
 fn is_sound(pool: &Pool, truth: &Truth) {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
-    assert!(report.expect("check").is_sound());
+    assert!(check_all(pool).expect("check").is_sound());
     assert_eq!(truth.restore(pool).expect("as stored"), [].into());
 }
 

@@ -8,13 +8,13 @@ mod specimen;
 
 use chunking::Compression;
 use format::container::{HEADER_BYTES, REGION_HEADER_BYTES};
-use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
+use maintenance::{Collector, GcCounts, GcStage};
+use sim::pool_histories::{check_all, finish_gc, for_any_gain};
 use sim::{Damage, SimDisk};
 use specimen::restore::Truth;
 use specimen::{new_pool, noise, put_image, snapshot};
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, GcStep, LaneOptions, NothingCached, OpenMode, Pool};
+use store::{LaneOptions, NothingCached, OpenMode, Pool};
 
 const CHUNK: usize = 4096;
 const IN_REGION: usize = 64;
@@ -54,24 +54,15 @@ fn thinned() -> (Arc<SimDisk>, Pool, Truth) {
 }
 
 fn collector(pool: &Pool) -> Collector {
-    let policy = GcPolicy {
-        live_percent_max: 100,
-        unused_percent_max: 0,
-        ..GcPolicy::with_trash_period(0)
-    };
-    Collector::new(pool, policy, options()).expect("alone")
+    Collector::new(pool, for_any_gain(), options()).expect("alone")
 }
 
 fn finish(pool: &Pool, run: &mut Collector, budget_bytes: u64) -> GcCounts {
-    let mut step = || run.step(pool, None, &NothingCached, budget_bytes);
-    while step().expect("step") == GcStep::Working {}
-    run.counts()
+    finish_gc(pool, None, run, budget_bytes).expect("step")
 }
 
 fn check(pool: &Pool) -> bool {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
-    report.expect("check").is_sound()
+    check_all(pool).expect("check").is_sound()
 }
 
 #[test]
@@ -119,9 +110,8 @@ fn who_is_told_to_copy_no_more_packs_nothing_that_it_has_read() {
 #[test]
 fn damage_keeps_its_container_and_no_other() {
     let (disk, pool, _) = thinned();
-    let files = disk.image().files().into_iter().map(|(name, _)| name);
-    let is_container = |name: &String| name.starts_with("containers/");
-    let name = files.into_iter().find(is_container).expect("a container");
+    let containers = disk.image().files_below("containers");
+    let (name, _) = containers.into_iter().next().expect("a container");
     // The first region of the first container, which is copied last except for the regions after it
     // there.
     let damage = Damage::Overwrite {

@@ -5,38 +5,23 @@
 mod specimen;
 
 use chunking::Compression;
-use maintenance::{Collector, GcPolicy};
+use maintenance::Collector;
 use sim::SimDisk;
+use sim::pool_histories::{check_all, finish_gc, for_any_gain};
 use specimen::{Specimen, noise, options, put_image};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use store::{GcStep, NothingCached, OpenMode, Pool};
-
-fn at_once() -> GcPolicy {
-    GcPolicy {
-        live_percent_max: 100,
-        unused_percent_max: 0,
-        ..GcPolicy::with_trash_period(0)
-    }
-}
+use store::{OpenMode, Pool};
 
 /// As many runs as one `gc` makes.
 fn collect(pool: &Pool) {
     for _ in 0..3 {
-        let mut collector =
-            Collector::new(pool, at_once(), options(Compression::Lz4)).expect("alone");
-        while collector
-            .step(pool, None, &NothingCached, 10_000)
-            .expect("step")
-            == GcStep::Working
-        {}
+        let run = Collector::new(pool, for_any_gain(), options(Compression::Lz4));
+        finish_gc(pool, None, &mut run.expect("alone"), 10_000).expect("step");
     }
 }
 
 fn stored(disk: &SimDisk) -> u64 {
-    let files = disk.image().files();
-    let containers = files
-        .into_iter()
-        .filter(|(name, _)| name.starts_with("containers/"));
+    let containers = disk.image().files_below("containers").into_iter();
     containers.map(|(_, bytes)| bytes).sum()
 }
 
@@ -94,11 +79,7 @@ fn what_an_open_session_has_stored_stays() {
     pool.commit(session, std::slice::from_ref(&snapshot), &[])
         .expect("commit");
     collect(&pool);
-    let report = pool.check(
-        store::CheckDepth::Data { part: 1, parts: 1 },
-        &mut |_, _| std::ops::ControlFlow::Continue(()),
-    );
-    assert!(report.expect("check").is_sound());
+    assert!(check_all(&pool).expect("check").is_sound());
 }
 
 /// Entering leftovers takes sessions of its own: a writer waits for them and gets no error that

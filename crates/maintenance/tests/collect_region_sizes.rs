@@ -13,9 +13,10 @@ use format::container::{
 use format::snapshot::SnapshotKind;
 use maintenance::{Collector, GcPolicy};
 use sim::SimDisk;
+use sim::pool_histories::{finish_gc, for_any_gain};
 use specimen::restore::Truth;
 use specimen::{new_pool, noise, put_image, snapshot};
-use store::{GcStep, LaneOptions, NothingCached, Pool};
+use store::{LaneOptions, Pool};
 
 const CHUNK: usize = 4096;
 /// Region sizes of volumes and of backups.
@@ -54,21 +55,18 @@ fn store_and_thin(pool: &Pool, seed: u64, region_bytes: usize) -> Truth {
 
 fn collect(pool: &Pool) -> u64 {
     let policy = GcPolicy {
-        live_percent_max: 100,
-        unused_percent_max: 0,
         merge_ratio_min: 0,
-        ..GcPolicy::with_trash_period(0)
+        ..for_any_gain()
     };
     let mut run = Collector::new(pool, policy, lane(LARGE)).expect("alone");
-    while run.step(pool, None, &NothingCached, 300_000).expect("step") == GcStep::Working {}
-    run.counts().copied_bytes
+    let counts = finish_gc(pool, None, &mut run, 300_000).expect("step");
+    counts.copied_bytes
 }
 
 /// Sizes of the regions that have only data, container by container.
 fn regions(disk: &SimDisk) -> Vec<Vec<usize>> {
-    let files = disk.image().files();
+    let files = disk.image().files_below("containers");
     let names = files.iter().map(|(name, _)| name);
-    let names = names.filter(|name| name.starts_with("containers/"));
     let of_one = |name: &String| {
         let bytes = disk.image().contents(name).expect("bytes");
         let (mut at, mut found) = (HEADER_BYTES, Vec::new());

@@ -9,10 +9,10 @@ mod specimen;
 use chunking::Compression;
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::SimDisk;
+use sim::pool_histories::{check_all, finish_gc};
 use specimen::restore::Truth;
 use specimen::{new_pool, noise, options, store_image};
-use std::ops::ControlFlow;
-use store::{CheckDepth, GcStep, LaneOptions, NothingCached, OpenMode, Pool};
+use store::{LaneOptions, NothingCached, OpenMode, Pool};
 
 const PAGE: usize = 4096;
 /// A full container, bytes.
@@ -27,12 +27,7 @@ fn collector(pool: &Pool, policy: GcPolicy) -> Collector {
 }
 
 fn finish(pool: &Pool, collector: &mut Collector) -> GcCounts {
-    while collector
-        .step(pool, None, &NothingCached, 100_000)
-        .expect("step")
-        == GcStep::Working
-    {}
-    collector.counts()
+    finish_gc(pool, None, collector, 100_000).expect("step")
 }
 
 /// Copies for 64 KiB of garbage, or for many small containers.
@@ -57,20 +52,12 @@ fn small_commits(pool: &Pool, numbers: std::ops::Range<u64>) -> Vec<Truth> {
 }
 
 fn is_sound(disk: &SimDisk, pool: &Pool, truths: &[Truth]) {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
-    let report = report.expect("check");
+    let report = check_all(pool).expect("check");
     assert!(report.is_sound(), "{report:?}");
     for truth in truths {
         assert_eq!(truth.restore(pool).expect("as stored"), [].into());
     }
-    let files = disk.image().files();
-    let is_container = |name: &&String| name.starts_with("containers/");
-    let count = files
-        .iter()
-        .map(|(name, _)| name)
-        .filter(is_container)
-        .count();
+    let count = disk.image().files_below("containers").len();
     assert_eq!(pool.record().containers, count as u64);
 }
 

@@ -130,17 +130,7 @@ impl Scenario for Runs {
 
 #[test]
 fn a_power_loss_under_a_run_costs_work_only() {
-    let mut states = 0;
-    for seed in [200, 300] {
-        let mut explorer = Explorer::new(seed, 400);
-        explorer.recovery_depth = 1;
-        explorer.recovery_every = 12;
-        explorer.recovery_states_max = 16;
-        explorer.threads = 2;
-        let report = explorer.explore(&Runs { seed });
-        report.expect_none();
-        states += report.states + report.recovery_states;
-    }
+    let states = Explorer::explore_seeds(&[200, 300], |seed| Runs { seed });
     println!("{states} states");
     assert!(states > 600, "{states}");
 }

@@ -12,7 +12,7 @@ use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{Collector, GcCounts, GcStage};
 use media::Clock;
 use parking_lot::Mutex;
-use sim::pool_histories::at_once;
+use sim::pool_histories::{at_once, finish_gc, init_options};
 use sim::{Seed, SimDisk};
 use specimen::restore::Truth;
 use specimen::{MEMORY_BYTES, Specimen, media, noise, options, put_image, snapshot, store_image};
@@ -35,8 +35,7 @@ fn step(pool: &Pool, run: &mut Collector) -> GcStep {
 }
 
 fn finish(pool: &Pool, run: &mut Collector) -> GcCounts {
-    while step(pool, run) == GcStep::Working {}
-    run.counts()
+    finish_gc(pool, None, run, STEP_BYTES).expect("step")
 }
 
 /// Runs gc until all garbage is deleted.
@@ -60,10 +59,7 @@ fn lost(disk: &SimDisk, truth: &Truth) -> usize {
 }
 
 fn containers(disk: &SimDisk) -> usize {
-    let files = disk.image().files().into_iter();
-    files
-        .filter(|(name, _)| name.starts_with("containers/"))
-        .count()
+    disk.image().files_below("containers").len()
 }
 
 #[test]
@@ -168,12 +164,7 @@ enum Case {
 /// opened.
 fn comes_after(steps: usize, case: Case) -> (usize, bool) {
     let disk = SimDisk::unrecorded(sim::Image::new());
-    let init = store::InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-        parity_percent: 0,
-    };
-    Pool::init(&media(&disk, 1), &init).expect("init");
+    Pool::init(&media(&disk, 1), &init_options(&[])).expect("init");
     let pool = specimen::open(&disk, 2, None, OpenMode::Write).expect("open");
     let kept = store_image(&pool, "kept", &noise(1, 60_000), Compression::None);
     let truth = store_image(&pool, "wanted", &noise(2, 90_000), Compression::None);
@@ -348,8 +339,8 @@ fn clients_writers_and_collections_side_by_side() {
 fn damage_to_what_only_a_client_has_open_stops_nothing() {
     let (disk, pool) = specimen::new_pool();
     let names = |disk: &SimDisk| -> Vec<String> {
-        let files = disk.image().files().into_iter().map(|(name, _)| name);
-        files.filter(|n| n.starts_with("containers/")).collect()
+        let files = disk.image().files_below("containers").into_iter();
+        files.map(|(name, _)| name).collect()
     };
     let kept = store_image(&pool, "kept", &noise(1, 90_000), Compression::None);
     let before = names(&disk);
@@ -414,12 +405,7 @@ fn what_is_forgotten_under_a_hold_that_the_purge_has_not_seen_stays() {
     // Any later it would be in the middle of the commit.
     for asked in 1..=3 {
         let disk = SimDisk::unrecorded(sim::Image::new());
-        let init = store::InitOptions {
-            secrets: &[],
-            chunk_bytes_average: 4096,
-            parity_percent: 0,
-        };
-        Pool::init(&media(&disk, 1), &init).expect("init");
+        Pool::init(&media(&disk, 1), &init_options(&[])).expect("init");
         let clock = Arc::new(Interrupting {
             now: UnixNanos(1_000_000_000),
             left: AtomicU64::new(0),

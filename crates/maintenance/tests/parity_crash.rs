@@ -5,10 +5,10 @@ mod backed_up;
 
 use backed_up::{back_up, open};
 use maintenance::{MaintenanceTask, Scrubber, TaskStep};
-use sim::pool_histories::{init_options, media};
+use sim::pool_histories::{check_all, init_options, media};
 use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
-use store::{CheckDepth, InitOptions, Pool};
+use store::{InitOptions, Pool};
 
 struct PutsBack {
     seed: u64,
@@ -52,7 +52,7 @@ impl Scenario for PutsBack {
         back_up(&pool, self.seed)?;
         back_up(&pool, self.seed + 1)?;
         drop(pool);
-        let containers = containers(disk);
+        let containers = disk.image().files_below("containers");
         for (number, (path, len)) in containers.iter().enumerate() {
             let at = (number as u64 * 5077 + 600) % len;
             let file = media::Disk::open(&**disk, path, false).map_err(|e| e.to_string())?;
@@ -73,9 +73,7 @@ impl Scenario for PutsBack {
     fn check(&self, disk: &Arc<SimDisk>, _: &Expected<Self>) -> Result<(), String> {
         let pool = open(disk, 99)?;
         scrub(&pool)?;
-        let all = CheckDepth::Data { part: 1, parts: 1 };
-        let go_on = &mut |_, _| std::ops::ControlFlow::Continue(());
-        let report = pool.check(all, go_on).map_err(|e| e.to_string())?;
+        let report = check_all(&pool).map_err(|e| e.to_string())?;
         match report.is_sound() {
             true => Ok(()),
             false => Err(format!("{:?}", report.damage)),
@@ -83,24 +81,8 @@ impl Scenario for PutsBack {
     }
 }
 
-fn containers(disk: &Arc<SimDisk>) -> Vec<(String, u64)> {
-    let mut files = disk.image().files();
-    files.retain(|(path, _)| path.starts_with("containers/"));
-    files
-}
-
 #[test]
 fn a_power_loss_while_containers_are_put_back_loses_nothing() {
-    let mut states = 0;
-    for seed in [1, 2] {
-        let mut explorer = Explorer::new(seed, 400);
-        explorer.recovery_depth = 1;
-        explorer.recovery_every = 12;
-        explorer.recovery_states_max = 16;
-        explorer.threads = 2;
-        let report = explorer.explore(&PutsBack { seed });
-        report.expect_none();
-        states += report.states + report.recovery_states;
-    }
+    let states = Explorer::explore_seeds(&[1, 2], |seed| PutsBack { seed });
     assert!(states > 100, "{states}");
 }

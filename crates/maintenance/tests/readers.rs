@@ -7,25 +7,21 @@
 mod specimen;
 
 use chunking::Compression;
-use maintenance::{Collector, GcCounts, GcPolicy};
+use maintenance::{Collector, GcCounts};
 use sim::SimDisk;
+use sim::pool_histories::{check_all, finish_gc, for_any_gain};
 use specimen::{Specimen, options};
 use std::sync::Arc;
-use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool};
+use store::{OpenMode, Pool};
 
 const MEMORY_BYTES: usize = 8 << 20;
 
 fn collect(pool: &Pool) -> GcCounts {
-    let policy = GcPolicy {
-        live_percent_max: 100,
-        unused_percent_max: 0,
-        ..GcPolicy::with_trash_period(0)
-    };
     let mut counts = GcCounts::default();
     for _ in 0..4 {
-        let mut run = Collector::new(pool, policy, options(Compression::Lz4)).expect("alone");
-        while run.step(pool, None, &NothingCached, 10_000).expect("step") == GcStep::Working {}
-        counts = counts.followed_by(run.counts());
+        let run = Collector::new(pool, for_any_gain(), options(Compression::Lz4));
+        let done = finish_gc(pool, None, &mut run.expect("alone"), 10_000);
+        counts = counts.followed_by(done.expect("step"));
     }
     counts
 }
@@ -37,17 +33,11 @@ fn reads(disk: &Arc<SimDisk>, seed: u64) -> Pool {
 }
 
 fn files(disk: &SimDisk) -> usize {
-    let files = disk.image().files();
-    files
-        .iter()
-        .filter(|(n, _)| n.starts_with("readers/"))
-        .count()
+    disk.image().files_below("readers").len()
 }
 
 fn is_whole(pool: &Pool, specimen: &Specimen) {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool.check(depth, &mut |_, _| std::ops::ControlFlow::Continue(()));
-    assert!(report.expect("check").is_sound());
+    assert!(check_all(pool).expect("check").is_sound());
     for truth in &specimen.truths {
         assert_eq!(truth.restore(pool).expect("as stored"), [].into());
     }
@@ -96,8 +86,7 @@ fn who_holds_nothing_loses_what_it_reads() {
     let all: Vec<_> = specimen.truths.iter().map(|t| t.snapshot.clone()).collect();
     writer.forget(&all).expect("forget");
     assert!(collect(&writer).containers_deleted > 0);
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = reader.check(depth, &mut |_, _| std::ops::ControlFlow::Continue(()));
+    let report = check_all(&reader);
     assert!(report.is_err() || !report.unwrap().is_sound());
 }
 

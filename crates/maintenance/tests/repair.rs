@@ -18,7 +18,6 @@ use std::sync::Arc;
 use store::{Affected, CheckDepth, CheckReport, OpenMode, Pool, StoreErrorKind};
 
 const WITH: Compression = Compression::Zstd(1);
-const ALL: CheckDepth = CheckDepth::Data { part: 1, parts: 1 };
 
 /// A pool and a replica with other keys.
 struct World {
@@ -51,9 +50,7 @@ impl World {
 }
 
 fn containers(image: &Image) -> Vec<(String, u64)> {
-    let mut files = image.files();
-    files.retain(|(name, _)| name.starts_with("containers/"));
-    files
+    image.files_below("containers")
 }
 
 fn check(pool: &Pool, depth: CheckDepth) -> CheckReport {
@@ -63,8 +60,10 @@ fn check(pool: &Pool, depth: CheckDepth) -> CheckReport {
 
 /// Finds the damage and puts it into quarantine.
 fn put_in_quarantine(pool: &Pool) {
-    pool.repair(ALL, options(WITH), &mut |_, _| ControlFlow::Continue(()))
-        .unwrap();
+    pool.repair(CheckDepth::ALL, options(WITH), &mut |_, _| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
 }
 
 fn repair(pool: &Arc<Pool>, replica: &Arc<Pool>) -> ReplicaCounts {
@@ -117,7 +116,7 @@ fn what_is_lost_comes_back_whatever_it_was() {
         drop(pool);
         // Durable, and found without the state of the process.
         let pool = world.open(&disk);
-        let report = check(&pool, ALL);
+        let report = check(&pool, CheckDepth::ALL);
         assert!(report.affected.is_empty(), "{} {report:?}", case());
         assert_eq!(repair(&pool, &replica).chunks, 0, "{}", case());
     }
@@ -173,7 +172,7 @@ fn live_volumes_come_back_from_a_pool_with_the_same_keys() {
     put_in_quarantine(&pool);
     assert_eq!(check(&pool, CheckDepth::Structure).affected.len(), 1);
     assert!(repair(&pool, &replica).chunks > 0);
-    assert_eq!(check(&pool, ALL).affected, []);
+    assert_eq!(check(&pool, CheckDepth::ALL).affected, []);
 }
 
 /// Chunks that no snapshot of the replica has stay lost, and are named; the others are repaired.

@@ -14,6 +14,7 @@ use format::tree::{Entry, EntryKind};
 use maintenance::{
     CopyError, CopyLimits, CopyNews, CopyOptions, MaintenanceTask, Replication, TaskStep,
 };
+use sim::pool_histories::check_all;
 use sim::{Damage, SimDisk};
 use small_volumes::{small, write};
 use specimen::{Specimen, noise, options, store_image, store_stream};
@@ -93,9 +94,7 @@ fn assert_copied(from: &Pool, to: &Pool) {
 }
 
 fn assert_sound(pool: &Pool) {
-    let all = CheckDepth::Data { part: 1, parts: 1 };
-    let go_on = &mut |_, _| ControlFlow::Continue(());
-    let report = pool.check(all, go_on).unwrap();
+    let report = check_all(pool).unwrap();
     assert!(report.is_sound(), "{:?}", report.damage);
 }
 
@@ -220,8 +219,7 @@ fn what_was_sent_before_an_interruption_is_found() {
 
 /// Containers and their sizes, the largest last.
 fn containers(disk: &Arc<SimDisk>) -> Vec<(String, u64)> {
-    let mut containers = disk.image().files();
-    containers.retain(|(name, _)| name.starts_with("containers/"));
+    let mut containers = disk.image().files_below("containers");
     containers.sort_by_key(|(_, bytes)| *bytes);
     containers
 }
@@ -242,7 +240,7 @@ fn what_was_damaged_there_is_stored_anew() {
     let to = open_receiver(&disk, 112);
     // The damage is not known yet.
     assert!(copy_all(&from, &to).is_empty());
-    let all = CheckDepth::Data { part: 1, parts: 1 };
+    let all = CheckDepth::ALL;
     let go_on = &mut |_, _| ControlFlow::Continue(());
     to.repair(all, options(WITH), go_on).unwrap();
     let before = to.snapshots().unwrap();
@@ -278,7 +276,7 @@ fn newer_states_do_not_lean_on_what_is_damaged_there() {
         disk.damage(&name, &Damage::FlipBit(8 * (bytes / 3)))
             .unwrap();
         let to = open_receiver(&disk, 152);
-        let all = CheckDepth::Data { part: 1, parts: 1 };
+        let all = CheckDepth::ALL;
         let go_on = &mut |_, _| ControlFlow::Continue(());
         to.repair(all, options(WITH), go_on).unwrap();
         // For everything there is a newer state, and nothing else is copied again.

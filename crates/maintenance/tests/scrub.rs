@@ -8,6 +8,7 @@ use duet::Duet;
 use format::container::{ContainerHeader, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};
 use format::phase::TaskPhase;
 use maintenance::{MaintenanceTask, ScrubFindings, Scrubber, TaskStep};
+use sim::pool_histories::check_all;
 use sim::{Damage, SimDisk};
 use specimen::{Specimen, noise, options, store_image};
 use std::ops::ControlFlow;
@@ -60,9 +61,7 @@ fn run(scrubber: &mut Scrubber) -> ScrubFindings {
 }
 
 fn data_bytes(pool: &Pool) -> u64 {
-    let all = CheckDepth::Data { part: 1, parts: 1 };
-    let go_on = &mut |_, _| ControlFlow::Continue(());
-    pool.check(all, go_on).unwrap().data_bytes
+    check_all(pool).unwrap().data_bytes
 }
 
 #[test]
@@ -203,8 +202,8 @@ fn a_lost_or_torn_record_costs_work_only() {
 
 /// Files of new containers.
 fn new_containers(disk: &SimDisk, before: &[(String, u64)]) -> Vec<(String, u64)> {
-    let mut files = disk.image().files();
-    files.retain(|file| !before.contains(file) && file.0.starts_with("containers/"));
+    let mut files = disk.image().files_below("containers");
+    files.retain(|file| !before.contains(file));
     files.sort_by_key(|(_, len)| *len);
     files
 }

@@ -121,16 +121,6 @@ impl Scenario for Scrubs {
 
 #[test]
 fn a_power_loss_under_a_scrub_costs_work_only() {
-    let mut states = 0;
-    for seed in [1, 2] {
-        let mut explorer = Explorer::new(seed, 400);
-        explorer.recovery_depth = 1;
-        explorer.recovery_every = 12;
-        explorer.recovery_states_max = 16;
-        explorer.threads = 2;
-        let report = explorer.explore(&Scrubs { seed });
-        report.expect_none();
-        states += report.states + report.recovery_states;
-    }
+    let states = Explorer::explore_seeds(&[1, 2], |seed| Scrubs { seed });
     assert!(states > 600, "{states}");
 }

@@ -6,7 +6,7 @@ mod specimen;
 
 use duet::Duet;
 use maintenance::{MaintenanceTask, ScrubFindings, Scrubber, TaskStep};
-use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, Media, MediaError, ReadFrom};
+use media::{Barrier, Disk, DiskFile, DiskLayer, Media, MediaError, ReadFrom};
 use parking_lot::Mutex;
 use sim::{Damage, SimDisk};
 use specimen::{MEMORY_BYTES, Specimen};
@@ -37,12 +37,9 @@ impl Warm {
     }
 }
 
-impl Disk for Warm {
-    fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
-        self.below.open(path, create)
-    }
-    fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        self.below.create_new(path)
+impl DiskLayer for Warm {
+    fn below(&self) -> &dyn Disk {
+        &*self.below
     }
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
         let file = self.below.open_read(path)?;
@@ -55,24 +52,9 @@ impl Disk for Warm {
         self.forget(to);
         self.below.rename(from, to)
     }
-    fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        self.below.rename_new(from, to)
-    }
     fn remove(&self, path: &str) -> Result<(), MediaError> {
         self.forget(path);
         self.below.remove(path)
-    }
-    fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
-        self.below.list(dir)
-    }
-    fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
-        self.below.make_dir(dir)
-    }
-    fn sync_dir(&self, dir: &str, point: Barrier) -> Result<(), MediaError> {
-        self.below.sync_dir(dir, point)
-    }
-    fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
-        self.below.lock(path)
     }
 }
 
@@ -232,11 +214,7 @@ fn what_the_device_gave_to_readers_is_not_read_again() {
 fn a_scrub_puts_damaged_containers_back() {
     let of = Specimen::with_parity(4, true, 2);
     let disk = of.disk();
-    let files = of.image.files();
-    let containers: Vec<_> = files
-        .iter()
-        .filter(|(path, _)| path.starts_with("containers/"))
-        .collect();
+    let containers = of.image.files_below("containers");
     for (number, (path, len)) in containers.iter().enumerate() {
         // Headers, regions, directories, checksums, parity, footers.
         let at = (number as u64 * 4099 * 8 + 77) % (len * 8);

@@ -40,9 +40,8 @@ fn pool_of_one(parity_percent: u8) -> (Arc<SimDisk>, Arc<Pool>, String) {
     let kind = format::snapshot::SnapshotKind::Image;
     let snapshot = snapshot(&pool, kind, "disk", root);
     pool.commit(session, &[snapshot], &[]).unwrap();
-    let files = disk.image().files();
-    let containers = files.iter().filter(|(p, _)| p.starts_with("containers/"));
-    let (file, _) = containers.max_by_key(|(_, len)| *len).unwrap().clone();
+    let containers = disk.image().files_below("containers").into_iter();
+    let (file, _) = containers.max_by_key(|(_, len)| *len).unwrap();
     (disk, Arc::new(pool), file)
 }
 

@@ -12,6 +12,7 @@ mod blobs;
 mod clock;
 mod dir_blobs;
 mod disk;
+mod disk_layer;
 mod error;
 mod io_origin;
 mod local;
@@ -23,12 +24,14 @@ pub use blobs::{Blobs, Put};
 pub use clock::{Clock, FixedClock, SystemClock, SystemTicks, Ticks};
 pub use dir_blobs::{DirBlobs, Syncing};
 pub use disk::{Disk, DiskEntry, DiskFile, DiskLock, ReadFrom, Room};
+pub use disk_layer::DiskLayer;
 pub use error::{MediaError, MediaErrorKind};
 pub use io_origin::{IoOrigin, IoOriginScope};
 pub use local::LocalDisk;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use reserve::{Need, RESERVE_NAME, Reserve, Reserved};
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use units::UnixNanos;
 
@@ -46,6 +49,17 @@ pub struct Media {
 }
 
 impl Media {
+    /// Puts everything into one directory, with the system's clock and randomness.
+    pub fn local(top: impl Into<PathBuf>, syncing: Syncing) -> Self {
+        let disk: Arc<dyn Disk> = Arc::new(LocalDisk::new(top));
+        Self {
+            blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), syncing)),
+            disk,
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+        }
+    }
+
     /// Puts everything on one disk, with a clock that begins at `now` and random numbers from a
     /// seed. For simulations, tests and measurements that must not depend on the machine.
     pub fn seeded(disk: Arc<dyn Disk>, now: UnixNanos, seed: u64) -> Self {

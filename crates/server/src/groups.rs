@@ -147,25 +147,14 @@ mod tests {
 
     fn snapshot(number: u8) -> Snapshot {
         Snapshot {
-            id: SnapshotId([number; 16]),
-            taken: UnixNanos(number.into()),
-            kind: SnapshotKind::Tree,
-            root: ObjectRoot::EMPTY,
-            name: String::new(),
             host: "h".to_owned(),
-            user: String::new(),
-            program: String::new(),
             paths: vec![b"/home".to_vec()],
-            tags: Vec::new(),
-            files: 0,
-            directories: 0,
-            logical_bytes: 0,
-            added_bytes: 0,
-            duration_ms: 0,
-            parent: SnapshotId::default(),
-            signature: Vec::new(),
-            missed: Default::default(),
-            previous: Default::default(),
+            ..Snapshot::new(
+                SnapshotId([number; 16]),
+                UnixNanos(number.into()),
+                SnapshotKind::Tree,
+                ObjectRoot::EMPTY,
+            )
         }
     }
 

@@ -21,6 +21,24 @@ const BLOCKS: usize = 16;
 const STATES_PER_POINT: usize = 8;
 
 impl Explorer {
+    /// Explores a scenario of each seed, and power losses in some recoveries. Panics at a failure.
+    /// Returns the number of states.
+    pub fn explore_seeds<S: Scenario>(seeds: &[u64], scenario: impl Fn(u64) -> S) -> usize {
+        let states = seeds.iter().map(|seed| {
+            let explorer = Self {
+                recovery_depth: 1,
+                recovery_every: 12,
+                recovery_states_max: 16,
+                threads: 2,
+                ..Self::new(*seed, 400)
+            };
+            let report = explorer.explore(&scenario(*seed));
+            report.expect_none();
+            report.states + report.recovery_states
+        });
+        states.sum()
+    }
+
     /// Runs the scenario once and checks the states that a power loss could leave behind.
     pub fn explore<S: Scenario>(&self, scenario: &S) -> Report {
         let (recording, history) = match self.record(scenario) {

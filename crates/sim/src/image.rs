@@ -59,6 +59,13 @@ impl Image {
         files
     }
 
+    /// The same of the files below a directory.
+    pub fn files_below(&self, dir: &str) -> Vec<(String, u64)> {
+        let mut files = self.files();
+        files.retain(|(path, _)| path.strip_prefix(dir).is_some_and(|p| p.starts_with('/')));
+        files
+    }
+
     /// The bytes of a file.
     pub fn contents(&self, path: &str) -> Option<Vec<u8>> {
         match self.find(path)? {

@@ -15,6 +15,7 @@
 //! its volumes and its journal.
 #![forbid(unsafe_code)]
 
+mod bad_sectors;
 mod block;
 mod content;
 mod crash;
@@ -38,6 +39,7 @@ mod state;
 mod tree;
 pub mod volume_histories;
 
+pub use bad_sectors::BadSectors;
 pub use crash::CrashPoint;
 pub use damage::Damage;
 pub use disk::SimDisk;

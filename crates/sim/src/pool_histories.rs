@@ -25,7 +25,8 @@ pub use model::{Change, Model, Truth, secret};
 pub use ops::{Ending, PoolOp, What, random_ops, scripts};
 pub use process::Process;
 pub use setup::{
-    MEMORY_BYTES, at_once, init_options, init_options_of, lane_options, media, snapshot,
+    MEMORY_BYTES, at_once, check_all, finish_gc, for_any_gain, init_options, init_options_of,
+    lane_options, media, snapshot,
 };
 pub use source::Source;
 

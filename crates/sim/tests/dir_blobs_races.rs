@@ -2,9 +2,7 @@
 //!
 //! Invariant: a hook in the disk forces each race; nothing depends on luck.
 
-use media::{
-    Barrier, Blobs, DirBlobs, Disk, DiskEntry, DiskFile, DiskLock, MediaError, Put, Syncing,
-};
+use media::{Barrier, Blobs, DirBlobs, Disk, DiskFile, DiskLayer, MediaError, Put, Syncing};
 use parking_lot::{Condvar, Mutex};
 use sim::SimDisk;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,13 +30,9 @@ impl Hooked {
     }
 }
 
-impl Disk for Hooked {
-    fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
-        self.disk().open(path, create)
-    }
-
-    fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        self.disk().create_new(path)
+impl DiskLayer for Hooked {
+    fn below(&self) -> &dyn Disk {
+        self.disk()
     }
 
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
@@ -49,35 +43,11 @@ impl Disk for Hooked {
         Ok(file)
     }
 
-    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        self.disk().rename(from, to)
-    }
-
-    fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        self.disk().rename_new(from, to)
-    }
-
-    fn remove(&self, path: &str) -> Result<(), MediaError> {
-        self.disk().remove(path)
-    }
-
-    fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
-        self.disk().list(dir)
-    }
-
-    fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
-        self.disk().make_dir(dir)
-    }
-
     fn sync_dir(&self, dir: &str, point: Barrier) -> Result<(), MediaError> {
         if let Some(hook) = self.syncing.get() {
             hook();
         }
         self.disk().sync_dir(dir, point)
-    }
-
-    fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
-        self.disk().lock(path)
     }
 }
 

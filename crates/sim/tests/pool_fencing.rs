@@ -4,47 +4,21 @@
 //! damaged.
 
 use media::{
-    Barrier, Blobs, DirBlobs, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, Put,
-    Syncing,
+    Barrier, Blobs, DirBlobs, Disk, DiskLayer, DiskLock, MediaError, MediaErrorKind, Put, Syncing,
 };
 use sim::pool_histories::{
-    MEMORY_BYTES, Source, Truth, What, init_options, lane_options, media, snapshot,
+    MEMORY_BYTES, Source, Truth, What, check_all, init_options, lane_options, media, snapshot,
 };
 use sim::{Seed, SimDisk};
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, OpenMode, Pool, StoreErrorKind, WriteSession};
+use store::{OpenMode, Pool, StoreErrorKind, WriteSession};
 
 /// A disk whose locks have no effect: the worst network file system.
 struct Unlocked(Arc<SimDisk>);
 
-impl Disk for Unlocked {
-    fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
-        self.0.open(path, create)
-    }
-    fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        self.0.create_new(path)
-    }
-    fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        self.0.open_read(path)
-    }
-    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        self.0.rename(from, to)
-    }
-    fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        self.0.rename_new(from, to)
-    }
-    fn remove(&self, path: &str) -> Result<(), MediaError> {
-        self.0.remove(path)
-    }
-    fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
-        self.0.list(dir)
-    }
-    fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
-        self.0.make_dir(dir)
-    }
-    fn sync_dir(&self, dir: &str, point: Barrier) -> Result<(), MediaError> {
-        self.0.sync_dir(dir, point)
+impl DiskLayer for Unlocked {
+    fn below(&self) -> &dyn Disk {
+        &*self.0
     }
     fn lock(&self, _: &str) -> Result<DiskLock, MediaError> {
         Ok(Box::new(()))
@@ -133,9 +107,7 @@ fn verify(disk: &Arc<SimDisk>, acked: &[&Truth]) -> Result<(), String> {
         }
         truth.source.compare(&pool, &truth.snapshot.root)?;
     }
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
-    let report = report.map_err(|e| e.to_string())?;
+    let report = check_all(&pool).map_err(|e| e.to_string())?;
     match report.is_sound() {
         true => Ok(()),
         false => Err(format!("{:?}", report.damage)),

@@ -43,6 +43,11 @@ pub enum CheckDepth {
     },
 }
 
+impl CheckDepth {
+    /// Everything.
+    pub const ALL: Self = Self::Data { part: 1, parts: 1 };
+}
+
 /// A name that damage affects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Affected {

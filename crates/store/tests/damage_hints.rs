@@ -4,62 +4,23 @@
 #[allow(dead_code)]
 #[path = "damage/places.rs"]
 mod places;
+#[path = "damage/rotten.rs"]
+mod rotten;
 mod specimen;
 
 use chunking::Compression;
 use format::damage_hints::DamageHintsRecord;
 use media::Disk;
-use places::{Part, Place, Which};
-use sim::{Damage, SimDisk};
-use specimen::{Specimen, store_image};
-use std::ops::ControlFlow;
-use std::sync::Arc;
-use store::{CheckDepth, OpenMode, Pool};
+use places::Part;
+use rotten::Rotten;
+use sim::pool_histories::check_all;
+use specimen::store_image;
+use store::{OpenMode, Pool};
 use units::ContainerId;
 
-const ALL: CheckDepth = CheckDepth::Data { part: 1, parts: 1 };
 const WITH: Compression = Compression::Zstd(1);
 
-struct Rotten {
-    of: Specimen,
-    disk: Arc<SimDisk>,
-    file: String,
-    bit: u64,
-}
-
 impl Rotten {
-    fn new() -> Self {
-        let of = Specimen::new(1, true);
-        let target = Place::Container(Which::Data, Part::RegionPayload)
-            .target(&of)
-            .unwrap();
-        let rotten = Self {
-            disk: of.disk(),
-            of,
-            file: target.files[0].clone(),
-            bit: 8 * (target.range.start + 20),
-        };
-        rotten.flip();
-        rotten
-    }
-
-    fn flip(&self) {
-        self.disk
-            .damage(&self.file, &Damage::FlipBit(self.bit))
-            .unwrap();
-    }
-
-    fn open(&self, mode: OpenMode) -> Pool {
-        self.of.open(&self.disk, 7, mode).unwrap()
-    }
-
-    fn image(&self) -> Vec<u8> {
-        match &self.of.truths[0].objects[&Vec::new()] {
-            specimen::restore::Content::Bytes(bytes) => bytes.clone(),
-            other => panic!("{other:?}"),
-        }
-    }
-
     fn hints(&self) -> Vec<(ContainerId, u32)> {
         let pool = self.open(OpenMode::Read);
         let id = pool.config().pool;
@@ -77,8 +38,7 @@ impl Rotten {
 }
 
 fn check(pool: &Pool) -> store::CheckReport {
-    pool.check(ALL, &mut |_, _| ControlFlow::Continue(()))
-        .unwrap()
+    check_all(pool).unwrap()
 }
 
 /// Backs up the same bytes. Returns what was stored and if the pool is sound afterwards.
@@ -94,7 +54,7 @@ fn back_up_again(rotten: &Rotten) -> (u64, bool) {
 
 #[test]
 fn what_check_found_a_plain_backup_stores_anew() {
-    let rotten = Rotten::new();
+    let rotten = Rotten::new(Part::RegionPayload);
     let reader = rotten.open(OpenMode::Read);
     assert!(!check(&reader).is_sound());
     drop(reader);
@@ -117,7 +77,7 @@ fn what_check_found_a_plain_backup_stores_anew() {
 
 #[test]
 fn what_a_restore_met_is_noted_too() {
-    let rotten = Rotten::new();
+    let rotten = Rotten::new(Part::RegionPayload);
     let reader = rotten.open(OpenMode::Read);
     let failed = rotten.of.truths[0].restore(&reader).unwrap_or_default();
     assert!(!failed.is_empty(), "the damage is met");
@@ -128,7 +88,7 @@ fn what_a_restore_met_is_noted_too() {
 
 #[test]
 fn a_hint_alone_decides_nothing() {
-    let rotten = Rotten::new();
+    let rotten = Rotten::new(Part::RegionPayload);
     let reader = rotten.open(OpenMode::Read);
     assert!(!check(&reader).is_sound());
     drop(reader);
@@ -155,7 +115,7 @@ fn a_hint_alone_decides_nothing() {
 
 #[test]
 fn a_writer_that_ends_without_a_commit_leaves_a_hint() {
-    let rotten = Rotten::new();
+    let rotten = Rotten::new(Part::RegionPayload);
     let writer = rotten.open(OpenMode::Write);
     assert!(!check(&writer).is_sound());
     drop(writer);
@@ -165,7 +125,7 @@ fn a_writer_that_ends_without_a_commit_leaves_a_hint() {
 
 #[test]
 fn a_writer_that_is_open_hears_of_what_a_reader_finds_beside_it() {
-    let rotten = Rotten::new();
+    let rotten = Rotten::new(Part::RegionPayload);
     let writer = rotten.open(OpenMode::Write);
     let reader = rotten.open(OpenMode::Read);
     assert!(!check(&reader).is_sound());

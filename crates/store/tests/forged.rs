@@ -9,11 +9,11 @@ use format::container::{ContainerHeader, HEADER_BYTES};
 use format::key_slot::{KeyDerivation, KeySlot};
 use format::root::{RootRecord, StoredRoot};
 use sim::SimDisk;
+use sim::pool_histories::check_all;
 use specimen::{Specimen, open};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{CheckDepth, OpenMode, Pool, SecretKey, StoreErrorKind};
+use store::{OpenMode, Pool, SecretKey, StoreErrorKind};
 use units::{Generation, PoolId};
 
 fn pool_of(of: &Specimen) -> PoolId {
@@ -43,9 +43,7 @@ fn names_of_root(generation: u64) -> [String; 2] {
 }
 
 fn damage_of(pool: &Pool) -> Vec<String> {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
-    report.expect("check runs").damage
+    check_all(pool).expect("check runs").damage
 }
 
 fn newest_of(of: &Specimen) -> u64 {
@@ -119,10 +117,9 @@ fn with_header(bytes: &[u8], change: impl Fn(&mut ContainerHeader)) -> Vec<u8> {
 }
 
 fn containers_of(of: &Specimen) -> Vec<(String, Vec<u8>)> {
-    let files = of.image.files().into_iter().map(|(name, _)| name);
-    let containers = files.filter(|name| name.starts_with("containers/"));
+    let files = of.image.files_below("containers").into_iter();
     let read = |name: String| (name.clone(), of.image.contents(&name).unwrap());
-    containers.map(read).collect()
+    files.map(|(name, _)| read(name)).collect()
 }
 
 #[test]

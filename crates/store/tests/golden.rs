@@ -10,13 +10,13 @@ mod specimen;
 use contents::{PASSWORD, RECOVERY};
 use format::container::RegionHeader;
 use manifest::{files_below, manifest_of};
+use sim::pool_histories::check_all;
 use sim::{Damage, Image, SimDisk};
 use specimen::{MEMORY_BYTES, media, noise, store_image};
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use store::{CheckDepth, OpenMode, Pool, SecretKey};
+use store::{OpenMode, Pool, SecretKey};
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -41,10 +41,7 @@ fn disk(name: &str) -> Arc<SimDisk> {
 }
 
 fn sound(pool: &Pool) {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool
-        .check(depth, &mut |_, _| ControlFlow::Continue(()))
-        .unwrap();
+    let report = check_all(pool).unwrap();
     assert!(report.is_sound() && report.notes.is_empty(), "{report:#?}");
     assert!(pool.notes().is_empty(), "{:?}", pool.notes());
 }
@@ -176,10 +173,7 @@ fn canary_one_changed_byte_is_not_as_it_was() {
         disk.damage(&name, &Damage::FlipBit(len * 4)).unwrap();
     }
     let pool = Pool::open(media(&disk, 1), None, OpenMode::Read, MEMORY_BYTES).unwrap();
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool
-        .check(depth, &mut |_, _| ControlFlow::Continue(()))
-        .unwrap();
+    let report = check_all(&pool).unwrap();
     assert!(!report.is_sound());
 }
 

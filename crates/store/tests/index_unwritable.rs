@@ -9,11 +9,11 @@ use format::recipe::{Layout, ObjectRoot};
 use format::snapshot::SnapshotKind;
 use media::{DirBlobs, Disk, Media, Syncing};
 use no_cache::NoCache;
+use sim::pool_histories::check_all;
 use sim::{Image, SimDisk};
 use std::io::ErrorKind;
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, InitOptions, ObjectBuilder, OpenMode, Pool, WriteSession};
+use store::{InitOptions, ObjectBuilder, OpenMode, Pool, WriteSession};
 
 /// So little that the index merges several times while the chunks are stored.
 const MEMORY_BYTES: usize = 2 << 20;
@@ -77,9 +77,7 @@ fn back_up(disk: &NoCache, salt: u64) -> (u64, Option<String>) {
 fn is_whole(disk: &Arc<SimDisk>, snapshots: usize) {
     let disk = NoCache::new(Arc::clone(disk) as _, i64::MAX, ErrorKind::Other);
     let pool = open(&disk, 90, OpenMode::Read);
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
-    let report = report.expect("checks");
+    let report = check_all(&pool).expect("checks");
     assert!(report.is_sound(), "{report:?}");
     let found = pool.snapshots().expect("lists");
     assert_eq!(found.len(), snapshots);

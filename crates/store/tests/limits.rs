@@ -7,10 +7,10 @@ use chunking::Compression;
 use format::recipe::{Layout, ObjectRoot};
 use format::snapshot::SnapshotKind;
 use format::tree::{Entry, EntryKind};
+use sim::pool_histories::check_all;
 use sim::{Damage, Image, SimDisk};
 use specimen::{Specimen, media, noise, open, snapshot};
-use std::ops::ControlFlow;
-use store::{CheckDepth, InitOptions, LaneOptions, ObjectBuilder, OpenMode, Pool, StoreErrorKind};
+use store::{InitOptions, LaneOptions, ObjectBuilder, OpenMode, Pool, StoreErrorKind};
 use units::{Fingerprint, UnixNanos};
 
 #[test]
@@ -110,10 +110,7 @@ fn a_tree_of_2_to_the_40_names_is_checked_in_no_time() {
         disk.damage(&damaged.unwrap().0, &Damage::Delete).unwrap();
         drop(pool);
         let pool = of.open(&disk, 2, OpenMode::Read).unwrap();
-        let depth = CheckDepth::Data { part: 1, parts: 1 };
-        let report = pool
-            .check(depth, &mut |_, _| ControlFlow::Continue(()))
-            .unwrap();
+        let report = check_all(&pool).unwrap();
         let names = report.affected.len();
         assert_eq!(
             names >= 100_000,

@@ -1,7 +1,5 @@
 //! Damage beyond the matrix: files of other pools, unknown files, bad sectors, two losses at once.
 
-#[path = "lost_and_foreign/bad_sectors.rs"]
-mod bad_sectors;
 #[path = "damage/examine.rs"]
 #[allow(dead_code)]
 mod examine;
@@ -10,12 +8,11 @@ mod examine;
 mod places;
 mod specimen;
 
-use bad_sectors::BadSectors;
 use chunking::Compression;
 use examine::{examine, look};
 use media::{DirBlobs, Disk, Media, Syncing};
 use places::{Copies, Part, Place, Which};
-use sim::{Damage, Image, SimDisk};
+use sim::{BadSectors, Damage, Image, SimDisk};
 use specimen::{Specimen, media, noise, open, put_image, store_image};
 use std::sync::Arc;
 use store::{InitOptions, NewSecret, OpenMode, Pool, SecretKey, StoreErrorKind};

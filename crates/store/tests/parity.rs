@@ -1,13 +1,11 @@
 //! Parity: one lost sector anywhere in any container loses nothing, for readers and after a repair.
 
-#[path = "lost_and_foreign/bad_sectors.rs"]
-#[allow(dead_code)]
-mod bad_sectors;
 mod specimen;
 
 use format::container::{ContainerHeader, HEADER_BYTES};
 use media::Media;
-use sim::{Damage, SimDisk};
+use sim::pool_histories::check_all;
+use sim::{BadSectors, Damage, SimDisk};
 use specimen::{MEMORY_BYTES, Specimen};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,7 +13,6 @@ use store::{CheckDepth, CheckReport, LaneOptions, OpenMode, Pool};
 use units::UnixNanos;
 
 const SECTOR: u64 = 4096;
-const ALL: CheckDepth = CheckDepth::Data { part: 1, parts: 1 };
 
 fn specimen() -> Specimen {
     Specimen::with_parity(3, true, 2)
@@ -23,15 +20,13 @@ fn specimen() -> Specimen {
 
 /// Returns the containers and their lengths.
 fn containers(of: &Specimen) -> Vec<(String, u64)> {
-    let mut files = of.image.files();
-    files.retain(|(path, _)| path.starts_with("containers/"));
+    let files = of.image.files_below("containers");
     assert!(files.len() > 5, "{files:?}");
     files
 }
 
 fn check(pool: &Pool) -> CheckReport {
-    let go_on = &mut |_, _| ControlFlow::Continue(());
-    pool.check(ALL, go_on).expect("check")
+    check_all(pool).expect("check")
 }
 
 fn restores_all(of: &Specimen, pool: &Pool, at: &str) {
@@ -85,7 +80,9 @@ fn any_lost_sector_of_any_container_is_restored() {
             assert!(report.bad.is_empty(), "{at}: {report:?}");
             let pool = of.open(&disk, cells + 1, OpenMode::Write).expect(&at);
             let go_on = &mut |_, _| ControlFlow::Continue(());
-            let repair = pool.repair(ALL, LaneOptions::metadata(), go_on).expect(&at);
+            let repair = pool
+                .repair(CheckDepth::ALL, LaneOptions::metadata(), go_on)
+                .expect(&at);
             assert!(repair.remaining.is_sound(), "{at}: {repair:?}");
             assert_eq!(repair.quarantined, 0, "{at}");
             if is_found {
@@ -128,7 +125,7 @@ fn a_cut_tail_comes_back_and_a_lost_container_does_not() {
         let pool = of.open(&disk, 5, OpenMode::Write).expect("open");
         restores_all(&of, &pool, &path);
         let go_on = &mut |_, _| ControlFlow::Continue(());
-        let repair = pool.repair(ALL, LaneOptions::metadata(), go_on);
+        let repair = pool.repair(CheckDepth::ALL, LaneOptions::metadata(), go_on);
         let repair = repair.expect("repair");
         assert!(repair.remaining.is_sound(), "{path}: {repair:?}");
         let now = disk.image().contents(&path);
@@ -168,7 +165,7 @@ fn sectors_that_cannot_be_read_are_restored() {
         for sector in [0, len / SECTOR / 2, len / SECTOR - 1] {
             let disk = of.disk();
             let bad = sector * SECTOR..(sector + 1) * SECTOR;
-            let bad = bad_sectors::BadSectors::new(disk, &path, bad);
+            let bad = BadSectors::new(disk, &path, bad);
             let media = Media::seeded(Arc::new(bad), UnixNanos(1_000_000_000), 77);
             let secret = of.secret.as_ref();
             let pool = Pool::open(media, secret, OpenMode::Read, MEMORY_BYTES).expect("open");

@@ -3,10 +3,9 @@
 use chunking::Compression;
 use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
-use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
-use std::sync::Arc;
+use media::{LocalDisk, Media, Syncing};
+use sim::pool_histories::check_all;
 use store::*;
-use units::SnapshotId;
 
 struct Place(std::path::PathBuf);
 
@@ -18,21 +17,12 @@ impl Place {
     }
 
     fn media(&self) -> Media {
-        let disk = LocalDisk::new(&self.0);
-        disk.create_top().unwrap();
-        let disk: Arc<dyn media::Disk> = Arc::new(disk);
-        Media {
-            blobs: Arc::new(DirBlobs::new(
-                Arc::clone(&disk),
-                Syncing::Threads {
-                    threads: 2,
-                    queue: 4,
-                },
-            )),
-            disk,
-            clock: Arc::new(SystemClock),
-            random: Arc::new(SystemRandom),
-        }
+        LocalDisk::new(&self.0).create_top().unwrap();
+        let syncing = Syncing::Threads {
+            threads: 2,
+            queue: 4,
+        };
+        Media::local(&self.0, syncing)
     }
 
     fn pool(&self, secret: Option<&SecretKey>, mode: OpenMode) -> Result<Pool> {
@@ -75,25 +65,15 @@ fn image(pool: &Pool, name: &str, bytes: &[u8]) -> Snapshot {
     let lane = session.main();
     let root = builder.finish(&mut |n| lane.store_node(n)).unwrap();
     let snapshot = Snapshot {
-        id: pool.new_snapshot_id(),
-        taken: pool.now(),
-        kind: SnapshotKind::Image,
-        root,
         name: name.to_owned(),
         host: "host".to_owned(),
-        user: String::new(),
-        program: String::new(),
-        paths: vec![],
-        tags: vec![],
-        files: 0,
-        directories: 0,
         logical_bytes: bytes.len() as u64,
-        added_bytes: 0,
-        duration_ms: 0,
-        parent: SnapshotId::default(),
-        signature: vec![],
-        missed: Default::default(),
-        previous: Default::default(),
+        ..Snapshot::new(
+            pool.new_snapshot_id(),
+            pool.now(),
+            SnapshotKind::Image,
+            root,
+        )
     };
     pool.commit(session, std::slice::from_ref(&snapshot), &[])
         .unwrap();
@@ -105,9 +85,7 @@ fn read(pool: &Pool, snapshot: &Snapshot) -> Vec<u8> {
 }
 
 fn sound(pool: &Pool) {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let mut progress = |_, _| std::ops::ControlFlow::Continue(());
-    let report = pool.check(depth, &mut progress).unwrap();
+    let report = check_all(pool).unwrap();
     assert!(report.is_sound(), "{report:#?}");
 }
 

@@ -5,10 +5,11 @@
 mod specimen;
 
 use chunking::Compression;
+use sim::pool_histories::check_all;
 use sim::{Fault, Image, SimDisk};
 use specimen::{noise, options, put_image, snapshot};
 use std::sync::Arc;
-use store::{CheckDepth, InitOptions, OpenMode, Pool, StoreErrorKind, WriteSession};
+use store::{InitOptions, OpenMode, Pool, StoreErrorKind, WriteSession};
 
 fn pool(disk: &Arc<SimDisk>) -> Pool {
     let init = InitOptions {
@@ -38,10 +39,7 @@ fn commit(pool: &Pool, mut session: WriteSession, bytes: &[u8]) -> u64 {
 fn is_sound(disk: &Arc<SimDisk>, pool: Pool, images: &[&[u8]]) {
     drop(pool);
     let pool = specimen::open(disk, 3, None, OpenMode::Read).expect("open");
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool
-        .check(depth, &mut |_, _| std::ops::ControlFlow::Continue(()))
-        .expect("check");
+    let report = check_all(&pool).expect("check");
     assert!(report.is_sound(), "{report:?}");
     let snapshots = pool.snapshots().expect("snapshots");
     assert_eq!(snapshots.len(), images.len());

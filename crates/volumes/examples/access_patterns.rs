@@ -12,7 +12,7 @@
 //! Invariant: both variants of a decision make the same requests.
 
 use chunking::Compression;
-use media::{DirBlobs, Disk, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use media::{Media, Syncing, SystemRandom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -42,17 +42,13 @@ struct Setup {
 
 impl Setup {
     fn media(&self) -> Media {
-        let disk: Arc<dyn Disk> = Arc::new(LocalDisk::new(&self.dir));
-        let syncing = Syncing::Threads {
-            threads: 2,
-            queue: 4,
-        };
-        Media {
-            blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), syncing)),
-            disk,
-            clock: Arc::new(SystemClock),
-            random: Arc::new(SystemRandom),
-        }
+        Media::local(
+            &self.dir,
+            Syncing::Threads {
+                threads: 2,
+                queue: 4,
+            },
+        )
     }
 
     fn open(&self, access: AccessOptions) -> Result<Volumes> {

@@ -5,9 +5,8 @@
 //! number of a row is per second of processor time, which other work on the machine disturbs less.
 
 use format::config::Seal;
-use media::{DirBlobs, Disk, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use media::{LocalDisk, Media, Syncing};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 use store::MasterKey;
 use units::{JournalPosition, PoolId, VolumeId};
@@ -21,13 +20,7 @@ const OPTIONS: JournalOptions = JournalOptions {
 const RECORD_BYTES: usize = 4096;
 
 fn open(dir: &Path, seal: Seal, from: JournalPosition, records: &mut u64) -> Journal {
-    let disk: Arc<dyn Disk> = Arc::new(LocalDisk::new(dir));
-    let media = Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(SystemClock),
-        random: Arc::new(SystemRandom),
-    };
+    let media = Media::local(dir, Syncing::Inline);
     let (pool, master) = (PoolId([1; 16]), MasterKey::new([2; 32]));
     let mut take = |_, _: Record<'_>| {
         *records += 1;

@@ -3,7 +3,7 @@
 //! `cargo run --release -p volumes --example volume_speed -- DIR [plain]`
 
 use chunking::Compression;
-use media::{DirBlobs, Disk, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use media::{Media, Syncing, SystemRandom};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{InitOptions, LaneOptions, NewSecret, OpenMode, Pool, SecretKey};
@@ -16,19 +16,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let dir = arguments.first().ok_or("which directory?")?;
     let plain = arguments.get(1).is_some_and(|a| a == "plain");
-    let disk: Arc<dyn Disk> = Arc::new(LocalDisk::new(dir));
-    let media = Media {
-        blobs: Arc::new(DirBlobs::new(
-            Arc::clone(&disk),
-            Syncing::Threads {
-                threads: 2,
-                queue: 4,
-            },
-        )),
-        disk,
-        clock: Arc::new(SystemClock),
-        random: Arc::new(SystemRandom),
-    };
+    let media = Media::local(
+        dir,
+        Syncing::Threads {
+            threads: 2,
+            queue: 4,
+        },
+    );
     let secret = SecretKey::Recovery([1; 32]);
     let secrets = [NewSecret {
         secret: &secret,

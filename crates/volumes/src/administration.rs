@@ -186,25 +186,16 @@ impl Volumes {
                 return (Vec::new(), 0);
             };
             let snapshot = Snapshot {
-                id: engine.backing.pool.new_snapshot_id(),
-                taken: engine.backing.pool.now(),
-                kind: SnapshotKind::Volume,
-                root: record.root,
                 name: full.clone(),
-                host: String::new(),
-                user: String::new(),
                 program: concat!("quintet ", env!("CARGO_PKG_VERSION")).to_owned(),
-                paths: Vec::new(),
-                tags: Vec::new(),
-                files: 0,
-                directories: 0,
-                logical_bytes: record.root.len,
-                added_bytes: 0,
                 duration_ms: engine.backing.pool.now().0.abs_diff(started.0) / 1_000_000,
                 parent: record.origin,
-                signature: Vec::new(),
-                missed: Default::default(),
-                previous: Default::default(),
+                ..Snapshot::new(
+                    engine.backing.pool.new_snapshot_id(),
+                    engine.backing.pool.now(),
+                    SnapshotKind::Volume,
+                    record.root,
+                )
             };
             record.origin = snapshot.id;
             record.changes += 1;

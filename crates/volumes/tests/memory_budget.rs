@@ -9,13 +9,14 @@ mod specimen;
 
 use chunking::Compression;
 use media::{DirBlobs, LocalDisk, Media, SeededRandom, Syncing, SystemClock};
+use sim::pool_histories::init_options;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-use store::{CheckDepth, InitOptions, LaneOptions, OpenMode, Pool};
+use store::{CheckDepth, LaneOptions, OpenMode, Pool};
 use volume::{Durability, Volume};
 use volumes::{
     AccessOptions, DirectLimits, JournalOptions, Step, Thresholds, Volumes, VolumesOptions,
@@ -106,12 +107,7 @@ impl Drop for Place {
 }
 
 fn opened(place: &Place) -> Volumes {
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-        parity_percent: 0,
-    };
-    Pool::init(&place.media(), &init).expect("init");
+    Pool::init(&place.media(), &init_options(&[])).expect("init");
     let pool = Pool::open(place.media(), None, OpenMode::Write, POOL_BYTES).expect("open");
     let options = VolumesOptions {
         journal: JournalOptions {

@@ -21,10 +21,8 @@ const CHUNK: usize = 4096;
 const SIZE: u64 = 8 << 20;
 
 fn containers(disk: &SimDisk) -> BTreeSet<String> {
-    let files = disk.image().files().into_iter().map(|(name, _)| name);
-    files
-        .filter(|name| name.starts_with("containers/"))
-        .collect()
+    let files = disk.image().files_below("containers").into_iter();
+    files.map(|(name, _)| name).collect()
 }
 
 /// Returns the containers that `work` adds.
@@ -208,12 +206,8 @@ fn the_other_goes_on(class: ContainerClass, per_round: usize) {
     }
     let bytes = read(&two);
     drop((one, two, volumes));
-    let slots = disk
-        .image()
-        .files()
-        .into_iter()
-        .filter(|(name, _)| name.starts_with("journal/"));
-    assert!(slots.count() <= 32, "at most four times the ring");
+    let slots = disk.image().files_below("journal").len();
+    assert!(slots <= 32, "at most four times the ring");
     let volumes = open(&disk, 5);
     assert_eq!(volumes.damage(), []);
     let one = volumes.volume("one").expect("one");

@@ -17,7 +17,7 @@ use sim::{Image, SimDisk};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use store::{GcStep, InitOptions, LaneOptions, NothingCached, OpenMode, Pool, Result};
-use units::{SnapshotId, UnixNanos};
+use units::UnixNanos;
 
 /// Memory of the store during a restore, bytes: far less than a generation.
 const MEMORY_BYTES: usize = 16 << 20;
@@ -159,25 +159,16 @@ fn store(pool: &Pool, bytes: &[u8]) -> Result<Snapshot> {
     let mut session = pool.begin(LANE)?;
     let root = session.main().store_object(bytes, false)?;
     let snapshot = Snapshot {
-        id: pool.new_snapshot_id(),
-        taken: pool.now(),
-        kind: SnapshotKind::Stream,
-        root,
         name: "generation".to_owned(),
         host: "host".to_owned(),
         user: "user".to_owned(),
         program: "evaluation".to_owned(),
-        paths: Vec::new(),
-        tags: Vec::new(),
-        files: 0,
-        directories: 0,
-        logical_bytes: root.len,
-        added_bytes: 0,
-        duration_ms: 0,
-        parent: SnapshotId::default(),
-        signature: Vec::new(),
-        missed: Default::default(),
-        previous: Default::default(),
+        ..Snapshot::new(
+            pool.new_snapshot_id(),
+            pool.now(),
+            SnapshotKind::Stream,
+            root,
+        )
     };
     pool.commit(session, std::slice::from_ref(&snapshot), &[])?;
     Ok(snapshot)

@@ -9,9 +9,10 @@ use maintenance::{
     CopiedSnapshot, CopyError, CopyLimits, CopyNews, CopyOptions, MaintenanceTask, Replication,
     TaskStep,
 };
+use sim::pool_histories::init_options;
 use sim::{Image, SimDisk};
 use std::sync::Arc;
-use store::{InitOptions, OpenMode, Pool};
+use store::{OpenMode, Pool};
 
 pub fn copy_options() -> CopyOptions {
     CopyOptions {
@@ -25,12 +26,7 @@ pub fn copy_options() -> CopyOptions {
 /// An empty pool with its own keys.
 pub fn receiver(seed: u64) -> Arc<SimDisk> {
     let disk = SimDisk::unrecorded(Image::new());
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-        parity_percent: 0,
-    };
-    Pool::init(&specimen::media(&disk, seed), &init).unwrap();
+    Pool::init(&specimen::media(&disk, seed), &init_options(&[])).unwrap();
     disk
 }
 

@@ -10,10 +10,10 @@ use maintenance::{
     DefragOptions, DefragReport, DefragSource, Defragmenter, Heat, MaintenanceTask, TaskStep,
 };
 use media::{Media, SeededRandom};
+use sim::pool_histories::{check_all, init_options};
 use sim::{Image, SimDisk};
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, InitOptions, LaneOptions, OpenMode, Pool};
+use store::{LaneOptions, OpenMode, Pool};
 use units::UnixNanos;
 use volume::{Durability, RequestContext, Volume};
 use volumes::{
@@ -100,12 +100,7 @@ pub fn made(blocks: u64) -> (Arc<SimDisk>, Vec<u8>) {
 
 /// The same on a disk of the caller; returns the contents of the volume `disk`.
 pub fn make(disk: &Arc<SimDisk>, blocks: u64) -> Vec<u8> {
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-        parity_percent: 0,
-    };
-    Pool::init(&media(disk, 1), &init).expect("init");
+    Pool::init(&media(disk, 1), &init_options(&[])).expect("init");
     let volumes = open(disk, 2);
     let bytes = noise(3, blocks * BLOCK);
     let volume = volumes.create("disk", blocks * BLOCK, 12).expect("create");
@@ -170,9 +165,7 @@ pub fn defragment(
 
 /// Returns a description of missing or wrong data.
 pub fn damage(volumes: &Volumes) -> Option<String> {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let go_on = &mut |_, _| ControlFlow::Continue(());
-    match volumes.pool().check(depth, go_on) {
+    match check_all(volumes.pool()) {
         Ok(report) if report.is_sound() => None,
         Ok(report) => Some(format!("{report:?}")),
         Err(e) => Some(e.to_string()),

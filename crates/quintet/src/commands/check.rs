@@ -66,7 +66,7 @@ fn journal_damage(invocation: &Invocation, mut pool: OpenPool) -> anyhow::Result
 pub(super) fn depth(args: &CheckArgs) -> CheckDepth {
     match (args.read_data, args.subset) {
         (false, _) => CheckDepth::Structure,
-        (true, None) => CheckDepth::Data { part: 1, parts: 1 },
+        (true, None) => CheckDepth::ALL,
         (true, Some(subset)) => CheckDepth::Data {
             part: subset.part,
             parts: subset.parts,

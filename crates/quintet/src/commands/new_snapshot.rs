@@ -49,25 +49,11 @@ impl Identity {
     /// Makes a snapshot record without the fields that depend on the kind of source.
     pub fn snapshot(&self, pool: &Pool, kind: SnapshotKind, root: ObjectRoot) -> Snapshot {
         Snapshot {
-            id: pool.new_snapshot_id(),
-            taken: self.taken,
-            kind,
-            root,
-            name: String::new(),
             host: self.host.clone(),
             user: self.user.clone(),
             program: program(),
-            paths: Vec::new(),
             tags: self.tags.clone(),
-            files: 0,
-            directories: 0,
-            logical_bytes: root.len,
-            added_bytes: 0,
-            duration_ms: 0,
-            parent: Default::default(),
-            signature: Vec::new(),
-            missed: Default::default(),
-            previous: Default::default(),
+            ..Snapshot::new(pool.new_snapshot_id(), self.taken, kind, root)
         }
     }
 }

@@ -221,19 +221,13 @@ pub(super) fn remember_new(
 mod tests {
     use super::*;
     use format::key_slot::{KeyDerivation, KeySlot};
-    use media::{DirBlobs, Disk, LocalDisk, Syncing, SystemClock, SystemRandom};
+    use media::Syncing;
     use server::settings::Environment;
     use std::time::Instant;
     use store::{InitOptions, NewSecret, OpenMode};
 
     fn media_at(path: &Path) -> Media {
-        let disk: Arc<dyn Disk> = Arc::new(LocalDisk::new(path));
-        Media {
-            blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-            disk,
-            clock: Arc::new(SystemClock),
-            random: Arc::new(SystemRandom),
-        }
+        Media::local(path, Syncing::Inline)
     }
 
     /// Adds a slot with the highest accepted cost of derivation: an attacker can do that without a

@@ -7,25 +7,14 @@ use units::SnapshotId;
 
 fn snapshot(number: u8, time: &str) -> Snapshot {
     Snapshot {
-        id: SnapshotId([number; 16]),
-        taken: calendar::parse_time(time, &TimeZone::UTC).unwrap(),
-        kind: SnapshotKind::Tree,
-        root: ObjectRoot::EMPTY,
-        name: String::new(),
         host: "h".to_owned(),
-        user: String::new(),
-        program: String::new(),
         paths: vec![b"/home".to_vec()],
-        tags: Vec::new(),
-        files: 0,
-        directories: 0,
-        logical_bytes: 0,
-        added_bytes: 0,
-        duration_ms: 0,
-        parent: SnapshotId::default(),
-        signature: Vec::new(),
-        missed: Default::default(),
-        previous: Default::default(),
+        ..Snapshot::new(
+            SnapshotId([number; 16]),
+            calendar::parse_time(time, &TimeZone::UTC).unwrap(),
+            SnapshotKind::Tree,
+            ObjectRoot::EMPTY,
+        )
     }
 }
 

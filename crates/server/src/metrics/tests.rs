@@ -1,6 +1,6 @@
 use super::*;
 use crate::meters::Metered;
-use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use media::{Media, Syncing};
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -9,13 +9,7 @@ use volume::{Durability, RequestContext, Volume};
 
 /// Makes the server state of a pool in this directory.
 pub(crate) fn server_state(top: &std::path::Path) -> ServerState {
-    let disk: Arc<dyn media::Disk> = Arc::new(LocalDisk::new(top));
-    let media = Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(SystemClock),
-        random: Arc::new(SystemRandom),
-    };
+    let media = Media::local(top, Syncing::Inline);
     let options = InitOptions {
         secrets: &[],
         chunk_bytes_average: 32 << 10,

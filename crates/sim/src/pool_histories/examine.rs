@@ -7,7 +7,9 @@
 
 use super::model::{Model, Truth, is_password, secret};
 use super::ops::What;
-use super::setup::{MEMORY_BYTES, at_once, init_options, lane_options, media, snapshot};
+use super::setup::{
+    MEMORY_BYTES, at_once, check_all, finish_gc, init_options, lane_options, media, snapshot,
+};
 use super::source::Source;
 use crate::{Seed, SimDisk};
 use format::snapshot::Snapshot;
@@ -17,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool, StoreErrorKind, TrashedContainer};
+use store::{CheckDepth, OpenMode, Pool, StoreErrorKind, TrashedContainer};
 use units::{SnapshotId, UnixNanos};
 
 /// Name of the snapshots that examining creates: they may exist when recovery is explored.
@@ -192,10 +194,8 @@ pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Re
     }
     check(pool, is_rotten).map_err(|e| format!("found by check after a backup: {e}"))?;
     let files = disk.image().files();
-    let stored = files
-        .iter()
-        .filter(|(name, _)| name.starts_with("containers/"));
-    let (stored, entered) = (stored.count() as u64, pool.record().containers);
+    let stored = disk.image().files_below("containers").len();
+    let (stored, entered) = (stored as u64, pool.record().containers);
     let space = pool.space().map_err(|e| format!("space: {e}"))?;
     if stored + deleted_later(pool, collected_at, &files)? != entered {
         return Err(format!("{stored} containers, the inventory has {entered}"));
@@ -271,10 +271,7 @@ fn restore(pool: &Pool, model: &Model, later: &[Snapshot]) -> Result<(), String>
 
 /// Damage that is not in quarantine yet is damage, but affects no name.
 fn check(pool: &Pool, is_rotten: bool) -> Result<(), String> {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = pool
-        .check(depth, &mut |_, _| ControlFlow::Continue(()))
-        .map_err(|e| e.to_string())?;
+    let report = check_all(pool).map_err(|e| e.to_string())?;
     match report.is_sound() || is_rotten && report.affected.is_empty() {
         true => Ok(()),
         false => Err(format!("{:?} {:?}", report.damage, report.affected)),
@@ -313,12 +310,8 @@ fn go_on(pool: &Pool, model: &Model, is_collected: bool, seed: u64) -> Result<Tr
 fn collect(pool: &Pool) -> Result<(), String> {
     let collector = Collector::new(pool, at_once(), lane_options());
     let mut collector = collector.map_err(|e| format!("no collector: {e}"))?;
-    loop {
-        let step = collector.step(pool, None, &NothingCached, 1 << 20);
-        if step.map_err(|e| format!("collecting: {e}"))? == GcStep::Done {
-            return Ok(());
-        }
-    }
+    let done = finish_gc(pool, None, &mut collector, 1 << 20);
+    done.map(drop).map_err(|e| format!("collecting: {e}"))
 }
 
 /// Counts containers that were deleted by a run whose clock was ahead of this one's, and whose last

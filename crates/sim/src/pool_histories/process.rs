@@ -341,11 +341,8 @@ impl<'h> Process<'h> {
         self.collector = None;
         self.pool = None;
         let ticket = self.history.begin(Change::Rot);
-        for (name, _) in self.disk.image().files() {
-            let file = match name.starts_with("containers/") {
-                true => self.disk.open(&name, false)?,
-                false => continue,
-            };
+        for (name, _) in self.disk.image().files_below("containers") {
+            let file = self.disk.open(&name, false)?;
             let mut head = [0; HEADER_BYTES];
             file.read_at(0, &mut head)?;
             let container = ContainerHeader::decode(&head, false)?;
@@ -373,7 +370,7 @@ impl<'h> Process<'h> {
     fn repair(&mut self) -> Outcome<()> {
         let before = self.pool()?.generation();
         let ticket = self.history.begin(Change::Repair);
-        let depth = CheckDepth::Data { part: 1, parts: 1 };
+        let depth = CheckDepth::ALL;
         let go_on = &mut |_, _| ControlFlow::Continue(());
         match self.pool()?.repair(depth, lane_options(), go_on) {
             Err(e) => {

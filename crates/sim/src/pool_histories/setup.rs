@@ -9,11 +9,15 @@ use crate::Seed;
 use chunking::Compression;
 use format::recipe::ObjectRoot;
 use format::snapshot::Snapshot;
-use maintenance::GcPolicy;
+use maintenance::{Collector, GcCounts, GcPolicy};
 use media::{Disk, Media};
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{InitOptions, LaneOptions, NewSecret, Pool};
-use units::{SnapshotId, UnixNanos};
+use store::{
+    CheckDepth, CheckReport, GcStep, InitOptions, LaneOptions, NewSecret, NothingCached, Pool,
+};
+use units::UnixNanos;
+use volumes::Volumes;
 
 /// Budget of an open pool: the minimum for the index.
 pub const MEMORY_BYTES: usize = 2 << 20;
@@ -51,38 +55,47 @@ pub fn init_options_of<'a>(seed: u64, secrets: &'a [NewSecret<'a>]) -> InitOptio
     }
 }
 
-/// Collects everything possible, merges everything that is not full, and waits for nothing.
-pub fn at_once() -> GcPolicy {
+/// Collects for any gain, and waits for nothing.
+pub fn for_any_gain() -> GcPolicy {
     GcPolicy {
         live_percent_max: 100,
         unused_percent_max: 0,
-        small_percent_max: 100,
-        merge_ratio_min: 3,
         ..GcPolicy::with_trash_period(0)
     }
+}
+
+/// Runs gc to its end, in steps of `step_bytes`.
+pub fn finish_gc(
+    pool: &Pool,
+    volumes: Option<&Volumes>,
+    run: &mut Collector,
+    step_bytes: u64,
+) -> store::Result<GcCounts> {
+    while run.step(pool, volumes, &NothingCached, step_bytes)? == GcStep::Working {}
+    Ok(run.counts())
+}
+
+/// Collects everything possible, merges everything that is not full, and waits for nothing.
+pub fn at_once() -> GcPolicy {
+    GcPolicy {
+        small_percent_max: 100,
+        merge_ratio_min: 3,
+        ..for_any_gain()
+    }
+}
+
+/// Checks everything that a pool stores.
+pub fn check_all(pool: &Pool) -> store::Result<CheckReport> {
+    pool.check(CheckDepth::ALL, &mut |_, _| ControlFlow::Continue(()))
 }
 
 /// Creates a snapshot's record.
 pub fn snapshot(pool: &Pool, what: What, source: &Source, root: ObjectRoot) -> Snapshot {
     Snapshot {
-        id: pool.new_snapshot_id(),
-        taken: pool.now(),
-        kind: source.kind(),
-        root,
         name: format!("{what:?}").to_lowercase(),
         host: "host".to_owned(),
-        user: String::new(),
         program: "sim".to_owned(),
         paths: vec![b"/source".to_vec()],
-        tags: Vec::new(),
-        files: 0,
-        directories: 0,
-        logical_bytes: root.len,
-        added_bytes: 0,
-        duration_ms: 0,
-        parent: SnapshotId::default(),
-        signature: Vec::new(),
-        missed: Default::default(),
-        previous: Default::default(),
+        ..Snapshot::new(pool.new_snapshot_id(), pool.now(), source.kind(), root)
     }
 }

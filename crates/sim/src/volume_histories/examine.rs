@@ -7,13 +7,11 @@
 use super::model::{Contents, VolumeModel};
 use super::setup::{CONTEXT, contents_of, open, read_volume};
 use crate::SimDisk;
-use crate::pool_histories::{at_once, lane_options};
+use crate::pool_histories::{at_once, check_all, finish_gc, lane_options};
 use format::snapshot::SnapshotKind;
 use maintenance::Collector;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, GcStep, NothingCached};
 use volume::{Durability, Volume};
 use volumes::Volumes;
 
@@ -69,12 +67,8 @@ pub fn examine(disk: &Arc<SimDisk>, seed: u64, models: &[VolumeModel]) -> Result
 fn collect(volumes: &Volumes) -> Result<(), String> {
     let pool = volumes.pool();
     let mut collector = Collector::new(pool, at_once(), lane_options()).map_err(words)?;
-    loop {
-        let step = collector.step(pool, Some(volumes), &NothingCached, 1 << 20);
-        if step.map_err(words)? == GcStep::Done {
-            return Ok(());
-        }
-    }
+    let done = finish_gc(pool, Some(volumes), &mut collector, 1 << 20);
+    done.map(drop).map_err(words)
 }
 
 fn is_still(when: &str, before: &Found, now: &Found) -> Result<(), String> {
@@ -109,11 +103,7 @@ fn snapshots_of(volumes: &Volumes) -> Result<Found, String> {
 }
 
 fn is_sound(volumes: &Volumes) -> Result<(), String> {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = volumes
-        .pool()
-        .check(depth, &mut |_, _| ControlFlow::Continue(()))
-        .map_err(words)?;
+    let report = check_all(volumes.pool()).map_err(words)?;
     match report.is_sound() {
         true => Ok(()),
         false => Err(format!("check: {report:?}")),

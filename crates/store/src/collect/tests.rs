@@ -11,7 +11,6 @@ use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
 use media::{Random, SeededRandom};
 use sim::SimDisk;
-use units::SnapshotId;
 
 const CHUNK: usize = 4096;
 
@@ -30,25 +29,13 @@ fn image(pool: &Pool, with: Compression, bytes: &[u8]) -> Snapshot {
     }
     let root = builder.finish(&mut |n| lane.store_node(n)).expect("finish");
     let snapshot = Snapshot {
-        id: pool.new_snapshot_id(),
-        taken: pool.now(),
-        kind: SnapshotKind::Image,
-        root,
         name: "image".to_owned(),
-        host: String::new(),
-        user: String::new(),
-        program: String::new(),
-        paths: Vec::new(),
-        tags: Vec::new(),
-        files: 0,
-        directories: 0,
-        logical_bytes: root.len,
-        added_bytes: 0,
-        duration_ms: 0,
-        parent: SnapshotId::default(),
-        signature: Vec::new(),
-        missed: Default::default(),
-        previous: Default::default(),
+        ..Snapshot::new(
+            pool.new_snapshot_id(),
+            pool.now(),
+            SnapshotKind::Image,
+            root,
+        )
     };
     let committed = pool.commit(session, std::slice::from_ref(&snapshot), &[]);
     committed.expect("commit");

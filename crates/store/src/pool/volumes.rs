@@ -36,25 +36,14 @@ impl Pool {
     /// live. Writes in the journal that are not yet applied are not included.
     pub(super) fn volumes_as_snapshots(&self) -> Result<Vec<Snapshot>> {
         let as_snapshot = |volume: VolumeRecord| Snapshot {
-            id: SnapshotId(volume.id.0),
-            taken: volume.made,
-            kind: SnapshotKind::Volume,
-            root: volume.root,
-            logical_bytes: volume.root.len,
             name: volume.name,
-            host: String::new(),
-            user: String::new(),
-            program: String::new(),
-            paths: Vec::new(),
-            tags: Vec::new(),
-            files: 0,
-            directories: 0,
-            added_bytes: 0,
-            duration_ms: 0,
             parent: volume.origin,
-            signature: Vec::new(),
-            missed: Default::default(),
-            previous: Default::default(),
+            ..Snapshot::new(
+                SnapshotId(volume.id.0),
+                volume.made,
+                SnapshotKind::Volume,
+                volume.root,
+            )
         };
         Ok(self.volumes()?.into_iter().map(as_snapshot).collect())
     }

@@ -76,10 +76,7 @@ pub fn exercise(disk: &Arc<SimDisk>, mode: OpenMode) -> usize {
     let Ok(pool) = Pool::open(media(disk, 3), None, mode, MEMORY_BYTES) else {
         return 0;
     };
-    for depth in [
-        CheckDepth::Structure,
-        CheckDepth::Data { part: 1, parts: 1 },
-    ] {
+    for depth in [CheckDepth::Structure, CheckDepth::ALL] {
         let _ = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
     }
     let _ = pool.space();
@@ -206,25 +203,5 @@ pub fn craft(disk: &Arc<SimDisk>, steps: &[u8]) -> store::Result<()> {
 }
 
 fn snapshot(number: u8, root: ObjectRoot, kind: SnapshotKind) -> Snapshot {
-    Snapshot {
-        id: SnapshotId([number; 16]),
-        taken: UnixNanos(0),
-        kind,
-        root,
-        name: String::new(),
-        host: String::new(),
-        user: String::new(),
-        program: String::new(),
-        paths: vec![],
-        tags: vec![],
-        files: 0,
-        directories: 0,
-        logical_bytes: root.len,
-        added_bytes: 0,
-        duration_ms: 0,
-        parent: SnapshotId::default(),
-        signature: vec![],
-        missed: Default::default(),
-        previous: Default::default(),
-    }
+    Snapshot::new(SnapshotId([number; 16]), UnixNanos(0), kind, root)
 }

@@ -57,7 +57,7 @@ pub fn look(pool: &Pool, truths: &[Truth]) -> Seen {
             .unwrap_or_default()
     };
     let structure = check(CheckDepth::Structure);
-    let report = check(CheckDepth::Data { part: 1, parts: 1 });
+    let report = check(CheckDepth::ALL);
     let names = |report: &CheckReport| -> BTreeSet<Name> {
         let names = report.affected.iter();
         names.map(|a| (a.snapshot, a.path.clone())).collect()

@@ -3,11 +3,10 @@
 use crate::places::Place;
 use crate::specimen::Specimen;
 use sim::SimDisk;
+use sim::pool_histories::check_all;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, OpenMode, Pool};
-
-const ALL: CheckDepth = CheckDepth::Data { part: 1, parts: 1 };
 
 /// Repairs the damaged pool, backs up all sources of the specimen, and returns complaints unless
 /// every listed snapshot is then complete.
@@ -23,7 +22,7 @@ fn try_heal(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Resu
     let pool = open(0, OpenMode::Write)?;
     let repair = pool
         .repair(
-            ALL,
+            CheckDepth::ALL,
             crate::specimen::options(chunking::Compression::Zstd(1)),
             &mut |_, _| ControlFlow::Continue(()),
         )
@@ -75,6 +74,5 @@ fn try_heal(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Resu
 }
 
 fn check(pool: &Pool) -> Result<store::CheckReport, String> {
-    pool.check(ALL, &mut |_, _| ControlFlow::Continue(()))
-        .map_err(|e| format!("check fails: {e}"))
+    check_all(pool).map_err(|e| format!("check fails: {e}"))
 }

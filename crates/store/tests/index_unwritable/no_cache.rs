@@ -1,6 +1,6 @@
 //! A disk that refuses changes below `cache/` from a given moment on.
 
-use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError};
+use media::{Barrier, Disk, DiskFile, DiskLayer, MediaError};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
@@ -34,7 +34,10 @@ impl NoCache {
     }
 }
 
-impl Disk for NoCache {
+impl DiskLayer for NoCache {
+    fn below(&self) -> &dyn Disk {
+        &*self.disk
+    }
     fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
         if create {
             self.change(path)?;
@@ -47,9 +50,6 @@ impl Disk for NoCache {
         self.change(path)?;
         self.disk.create_new(path)
     }
-    fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        self.disk.open_read(path)
-    }
     fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
         self.change(to)?;
         self.disk.rename(from, to)
@@ -58,12 +58,6 @@ impl Disk for NoCache {
         self.change(to)?;
         self.disk.rename_new(from, to)
     }
-    fn remove(&self, path: &str) -> Result<(), MediaError> {
-        self.disk.remove(path)
-    }
-    fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
-        self.disk.list(dir)
-    }
     fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
         self.change(dir)?;
         self.disk.make_dir(dir)
@@ -71,9 +65,6 @@ impl Disk for NoCache {
     fn sync_dir(&self, dir: &str, point: Barrier) -> Result<(), MediaError> {
         self.change(dir)?;
         self.disk.sync_dir(dir, point)
-    }
-    fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
-        self.disk.lock(path)
     }
 }
 

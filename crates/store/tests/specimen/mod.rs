@@ -18,7 +18,7 @@ pub use source::entry;
 use std::sync::Arc;
 use store::{InitOptions, LaneOptions, NewSecret, ObjectBuilder, OpenMode, Pool, Result};
 use store::{SecretKey, WriteSession};
-use units::{SnapshotId, UnixNanos};
+use units::UnixNanos;
 
 /// Memory of every pool in these tests, bytes.
 pub const MEMORY_BYTES: usize = 16 << 20;
@@ -174,25 +174,13 @@ impl Specimen {
 /// Returns a snapshot's record.
 pub fn snapshot(pool: &Pool, kind: SnapshotKind, name: &str, root: ObjectRoot) -> Snapshot {
     Snapshot {
-        id: pool.new_snapshot_id(),
-        taken: pool.now(),
-        kind,
-        root,
         name: name.to_owned(),
         host: "host".to_owned(),
         user: "user".to_owned(),
         program: "specimen".to_owned(),
         paths: vec![b"/source".to_vec()],
         tags: vec!["daily".to_owned()],
-        files: 0,
-        directories: 0,
-        logical_bytes: root.len,
-        added_bytes: 0,
-        duration_ms: 0,
-        parent: SnapshotId::default(),
-        signature: vec![],
-        missed: Default::default(),
-        previous: Default::default(),
+        ..Snapshot::new(pool.new_snapshot_id(), pool.now(), kind, root)
     }
 }
 

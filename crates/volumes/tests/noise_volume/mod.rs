@@ -7,9 +7,10 @@
 use super::small_volumes::CONTEXT;
 use super::specimen::{self, noise};
 use chunking::Compression;
+use sim::pool_histories::init_options;
 use sim::{Image, Seed, SimDisk};
 use std::sync::Arc;
-use store::{InitOptions, LaneOptions, OpenMode, Pool};
+use store::{LaneOptions, OpenMode, Pool};
 use volume::{Durability, Volume};
 use volumes::{
     AccessOptions, DirectLimits, JournalOptions, Switches, Thresholds, Volumes, VolumesOptions,
@@ -61,12 +62,7 @@ pub fn open(disk: &Arc<SimDisk>, switches: Switches) -> Volumes {
 /// Returns a disk with an empty pool.
 pub fn disk_with_a_pool() -> Arc<SimDisk> {
     let disk = SimDisk::unrecorded(Image::new());
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-        parity_percent: 0,
-    };
-    Pool::init(&specimen::media(&disk, 1), &init).expect("init");
+    Pool::init(&specimen::media(&disk, 1), &init_options(&[])).expect("init");
     disk
 }
 

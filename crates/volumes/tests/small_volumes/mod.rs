@@ -4,9 +4,10 @@
 
 use super::specimen::{self, options};
 use chunking::Compression;
+use sim::pool_histories::{check_all, init_options};
 use sim::{Image, SimDisk};
 use std::sync::Arc;
-use store::{CheckDepth, InitOptions, OpenMode, Pool};
+use store::{OpenMode, Pool};
 use volume::{Durability, RequestContext, Volume};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
 
@@ -38,12 +39,7 @@ pub fn small() -> VolumesOptions {
 /// Returns a disk with an empty pool.
 pub fn made() -> Arc<SimDisk> {
     let disk = SimDisk::unrecorded(Image::new());
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-        parity_percent: 0,
-    };
-    Pool::init(&specimen::media(&disk, 1), &init).expect("init");
+    Pool::init(&specimen::media(&disk, 1), &init_options(&[])).expect("init");
     disk
 }
 
@@ -69,10 +65,6 @@ pub fn write(volume: &dyn Volume, offset: u64, data: &[u8]) {
 
 /// Checks that every byte of the pool is right.
 pub fn is_sound(volumes: &Volumes) {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = volumes
-        .pool()
-        .check(depth, &mut |_, _| std::ops::ControlFlow::Continue(()))
-        .expect("check");
+    let report = check_all(volumes.pool()).expect("check");
     assert!(report.is_sound(), "{report:?}");
 }

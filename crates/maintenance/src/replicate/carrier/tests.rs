@@ -4,7 +4,8 @@ use super::*;
 use chunking::Compression;
 use media::Media;
 use sim::SimDisk;
-use store::{InitOptions, LaneOptions, OpenMode};
+use sim::pool_histories::init_options;
+use store::{LaneOptions, OpenMode};
 use units::UnixNanos;
 
 const LANE: LaneOptions = LaneOptions {
@@ -30,12 +31,7 @@ impl CachedChunks for Failing {
 fn pool(seed: u64) -> Arc<Pool> {
     let media = || Media::seeded(SimDisk::new(), UnixNanos::default(), seed);
     let media = media();
-    let init = InitOptions {
-        parity_percent: 0,
-        secrets: &[],
-        chunk_bytes_average: 4096,
-    };
-    Pool::init(&media, &init).expect("init");
+    Pool::init(&media, &init_options(&[])).expect("init");
     Arc::new(Pool::open(media, None, OpenMode::Write, 32 << 20).expect("open"))
 }
 

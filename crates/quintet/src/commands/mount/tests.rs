@@ -4,7 +4,7 @@ use crate::commands;
 use crate::exit::Exit;
 use fuse::{Errno, FileSystem, FixedVolumes, Handle, Node, NodeId, SeekTarget};
 use jiff::tz::TimeZone;
-use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use media::{Media, Syncing};
 use server::mount::{Directories, Disks, PoolFiles, SnapshotList, Source, Which};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -21,13 +21,7 @@ fn quintet(pool: &Path, arguments: &[&str]) {
 }
 
 fn opened(path: &Path) -> Arc<Pool> {
-    let disk: Arc<dyn media::Disk> = Arc::new(LocalDisk::new(path));
-    let media = Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(SystemClock),
-        random: Arc::new(SystemRandom),
-    };
+    let media = Media::local(path, Syncing::Inline);
     Arc::new(Pool::open(media, None, OpenMode::Read, 64 << 20).unwrap())
 }
 

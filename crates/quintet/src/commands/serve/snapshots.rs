@@ -175,25 +175,14 @@ mod tests {
 
     fn image(number: u8, name: &str) -> Snapshot {
         Snapshot {
-            id: SnapshotId([number; 16]),
-            taken: UnixNanos(number.into()),
-            kind: SnapshotKind::Image,
-            root: ObjectRoot::EMPTY,
             name: name.to_owned(),
-            host: String::new(),
-            user: String::new(),
-            program: String::new(),
-            paths: Vec::new(),
-            tags: Vec::new(),
             files: 1,
-            directories: 0,
-            logical_bytes: 0,
-            added_bytes: 0,
-            duration_ms: 0,
-            parent: SnapshotId::default(),
-            signature: Vec::new(),
-            missed: Default::default(),
-            previous: Default::default(),
+            ..Snapshot::new(
+                SnapshotId([number; 16]),
+                UnixNanos(number.into()),
+                SnapshotKind::Image,
+                ObjectRoot::EMPTY,
+            )
         }
     }
 

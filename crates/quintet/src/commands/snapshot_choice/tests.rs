@@ -4,25 +4,16 @@ use units::{SnapshotId, UnixNanos};
 
 fn snapshot(number: u8, kind: SnapshotKind, name: &str) -> Snapshot {
     Snapshot {
-        id: SnapshotId([number; 16]),
-        taken: UnixNanos(number.into()),
-        kind,
-        root: ObjectRoot::EMPTY,
         name: name.to_owned(),
         host: format!("host{}", number % 2),
-        user: String::new(),
-        program: String::new(),
         paths: vec![b"/home".to_vec()],
         tags: vec!["a".to_owned(), format!("t{number}")],
-        files: 0,
-        directories: 0,
-        logical_bytes: 0,
-        added_bytes: 0,
-        duration_ms: 0,
-        parent: SnapshotId::default(),
-        signature: Vec::new(),
-        missed: Default::default(),
-        previous: Default::default(),
+        ..Snapshot::new(
+            SnapshotId([number; 16]),
+            UnixNanos(number.into()),
+            kind,
+            ObjectRoot::EMPTY,
+        )
     }
 }
 

@@ -2,25 +2,15 @@ use super::*;
 
 fn snapshot(id: u8, second: i64, host: &str, tags: &[&str]) -> Snapshot {
     Snapshot {
-        id: SnapshotId([id; 16]),
-        taken: UnixNanos(second * 1_000_000_000 + 5),
-        kind: SnapshotKind::Image,
-        root: ObjectRoot::EMPTY,
         name: "a/b".to_owned(),
         host: host.to_owned(),
-        user: String::new(),
-        program: String::new(),
-        paths: Vec::new(),
         tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
-        files: 0,
-        directories: 0,
-        logical_bytes: 0,
-        added_bytes: 0,
-        duration_ms: 0,
-        parent: SnapshotId::default(),
-        signature: Vec::new(),
-        missed: Default::default(),
-        previous: Default::default(),
+        ..Snapshot::new(
+            SnapshotId([id; 16]),
+            UnixNanos(second * 1_000_000_000 + 5),
+            SnapshotKind::Image,
+            ObjectRoot::EMPTY,
+        )
     }
 }
 

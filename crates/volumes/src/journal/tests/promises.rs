@@ -234,8 +234,5 @@ fn positions_rise_above_what_the_caller_knows() {
 
 /// Returns the number of slot files.
 fn slots(disk: &SimDisk) -> usize {
-    let files = disk.image().files().into_iter();
-    files
-        .filter(|(name, _)| name.starts_with("journal/"))
-        .count()
+    disk.image().files_below("journal").len()
 }

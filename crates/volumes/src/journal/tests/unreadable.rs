@@ -2,78 +2,11 @@
 
 use super::{Owned, Reopened, START, open, open_over};
 use format::config::Seal;
-use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError};
-use sim::SimDisk;
-use std::io;
+use sim::{BadSectors, SimDisk};
 use std::ops::Range;
 use std::sync::Arc;
 
 const SLOT: &str = "journal/00";
-
-/// A disk that fails to read a range of [`SLOT`] and works otherwise.
-struct BadSectors {
-    disk: Arc<SimDisk>,
-    bad: Range<u64>,
-}
-
-struct BadFile(Arc<dyn DiskFile>, Range<u64>);
-
-impl Disk for BadSectors {
-    fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let file = self.disk.open(path, create)?;
-        let bad = if path == SLOT { self.bad.clone() } else { 0..0 };
-        Ok(Arc::new(BadFile(file, bad)))
-    }
-    fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        self.disk.create_new(path)
-    }
-    fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        self.disk.open_read(path)
-    }
-    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        self.disk.rename(from, to)
-    }
-    fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        self.disk.rename_new(from, to)
-    }
-    fn remove(&self, path: &str) -> Result<(), MediaError> {
-        self.disk.remove(path)
-    }
-    fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
-        self.disk.list(dir)
-    }
-    fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
-        self.disk.make_dir(dir)
-    }
-    fn sync_dir(&self, dir: &str, point: Barrier) -> Result<(), MediaError> {
-        self.disk.sync_dir(dir, point)
-    }
-    fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
-        self.disk.lock(path)
-    }
-}
-
-impl DiskFile for BadFile {
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
-        let end = offset + into.len() as u64;
-        if offset < self.1.end && self.1.start < end {
-            return Err(MediaError::from_io("read", SLOT, io::Error::other("bad")));
-        }
-        self.0.read_at(offset, into)
-    }
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
-        self.0.write_at(offset, data)
-    }
-    fn len(&self) -> Result<u64, MediaError> {
-        self.0.len()
-    }
-    fn set_len(&self, len: u64) -> Result<(), MediaError> {
-        self.0.set_len(len)
-    }
-    fn sync(&self, point: Barrier) -> Result<(), MediaError> {
-        self.0.sync(point)
-    }
-}
 
 /// Returns a disk with six records of two blocks each, all flushed.
 fn written() -> Arc<SimDisk> {
@@ -88,7 +21,7 @@ fn written() -> Arc<SimDisk> {
 
 fn reopen(bad: Range<u64>) -> Reopened {
     let disk = written();
-    let media = Arc::new(BadSectors { disk, bad });
+    let media = Arc::new(BadSectors::new(disk, SLOT, bad));
     open_over(media, 99, Seal::Aes256Gcm, START).unwrap()
 }
 

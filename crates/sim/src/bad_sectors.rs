@@ -1,6 +1,9 @@
-//! A disk with files that it cannot read, as with latent sector errors.
+//! Implements a disk that cannot read a part of one file, as with latent sector errors. Tests of
+//! the store and of the journal use it.
+//!
+//! Invariant: writes and all other reads work.
 
-use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError};
+use media::{Barrier, Disk, DiskFile, DiskLayer, MediaError};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,36 +32,17 @@ impl BadSectors {
     }
 }
 
-impl Disk for BadSectors {
+impl DiskLayer for BadSectors {
+    fn below(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
     fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
         Ok(self.wrap(path, self.disk.open(path, create)?))
     }
-    fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        self.disk.create_new(path)
-    }
+
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
         Ok(self.wrap(path, self.disk.open_read(path)?))
-    }
-    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        self.disk.rename(from, to)
-    }
-    fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        self.disk.rename_new(from, to)
-    }
-    fn remove(&self, path: &str) -> Result<(), MediaError> {
-        self.disk.remove(path)
-    }
-    fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
-        self.disk.list(dir)
-    }
-    fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
-        self.disk.make_dir(dir)
-    }
-    fn sync_dir(&self, dir: &str, point: Barrier) -> Result<(), MediaError> {
-        self.disk.sync_dir(dir, point)
-    }
-    fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
-        self.disk.lock(path)
     }
 }
 
