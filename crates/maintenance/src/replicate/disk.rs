@@ -90,18 +90,24 @@ impl DiskCopy {
     }
 
     /// Returns the next part that differs from the base.
+    ///
+    /// Looks at one part first, then at more and more: a range of differences is reported as a
+    /// whole, which loads the nodes of all of it, and most copies differ everywhere.
     pub fn next(&self, after: Option<u64>, from: &Reader) -> Result<Option<u64>, CopyError> {
-        let first = after.map_or(0, |part| part + 1);
-        if first >= self.parts() {
-            return Ok(None);
-        }
+        let mut first = after.map_or(0, |part| part + 1);
+        let mut count = 1u64;
         let mut found = None;
-        let within = first * self.part_bytes()..self.root.len;
-        let visited = from.visit_differences(&self.before, &self.root, within, &mut |range| {
-            found = Some(range.start / self.part_bytes());
-            Ok(ControlFlow::Break(()))
-        });
-        visited.map_err(CopyError::Source)?;
+        while found.is_none() && first < self.parts() {
+            let end = first.saturating_add(count).min(self.parts());
+            let within =
+                first * self.part_bytes()..self.root.len.min(end.saturating_mul(self.part_bytes()));
+            let visited = from.visit_differences(&self.before, &self.root, within, &mut |range| {
+                found = Some(range.start / self.part_bytes());
+                Ok(ControlFlow::Break(()))
+            });
+            visited.map_err(CopyError::Source)?;
+            (first, count) = (end, count.saturating_mul(2));
+        }
         Ok(found)
     }
 
