@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 
 /// Minimum speed of later generations, relative to the first.
 const BAR: f64 = 0.8;
-const UPKEEP_WAYS: [(Upkeep, &str, &str); 4] = [
+const UPKEEP_WAYS: [(Upkeep, &str, &str); 6] = [
     (Upkeep::None, "none, all kept", "#64748b"),
-    (Upkeep::Collected, "gc", "#0d9488"),
+    (Upkeep::Collected, "gc in its planned order", "#0d9488"),
+    (Upkeep::ByOwner, "gc by owner", "#2563eb"),
+    (Upkeep::ByOwnerLarge, "gc by owner, 64 MiB for gc", "#93c5fd"),
     (Upkeep::Defragmented, "defrag and gc", "#c2410c"),
     (Upkeep::Rewritten, "every seventh rewritten, gc", "#7c3aed"),
 ];
@@ -71,6 +73,7 @@ fn ends(histories: &Histories) -> String {
         "stored, MB",
         "copied by defrag, MB a generation",
         "by gc",
+        "read by gc",
         "",
     ];
     let mut table = Table::new(columns);
@@ -96,6 +99,7 @@ fn ends(histories: &Histories) -> String {
             format!("{:.1}", last.stored_bytes as f64 / 1e6),
             a_generation(|g| g.copied.defragmented),
             a_generation(|g| g.copied.collected),
+            a_generation(|g| g.copied.read_to_collect),
             verdict(least >= BAR).to_owned(),
         ]);
     }

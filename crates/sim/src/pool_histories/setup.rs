@@ -58,6 +58,7 @@ pub fn at_once() -> GcPolicy {
         unused_percent_max: 0,
         small_percent_max: 100,
         merge_ratio_min: 3,
+        by_owner_percent_min: Some(0),
         ..GcPolicy::with_trash_period(0)
     }
 }
