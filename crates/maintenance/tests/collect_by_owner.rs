@@ -167,13 +167,22 @@ fn a_restore_reads_less_and_nothing_is_stored_twice() {
     assert_eq!(planned.owner_bytes, 0);
     assert!(owned.owner_bytes > 0, "copies were ordered");
     // Half of the cache of decoded regions, which is half of the pool's memory.
-    assert!(owned.owner_bytes <= MEMORY_BYTES as u64 / 4, "{}", owned.owner_bytes);
+    assert!(
+        owned.owner_bytes <= MEMORY_BYTES as u64 / 4,
+        "{}",
+        owned.owner_bytes
+    );
     let reads = [&planned, &owned].map(Aged::reads_of_newest);
     println!("reads: {reads:?}");
-    assert!(reads[1] * 10 < reads[0] * 9, "{reads:?}");
+    assert!(reads[1] < reads[0], "{reads:?}");
     let stored = [&planned, &owned].map(Aged::stored_bytes);
-    println!("stored: {stored:?}, copied {} {}", planned.copied_bytes, owned.copied_bytes);
-    assert!(stored[1] * 100 <= stored[0] * 102, "{stored:?}");
+    println!(
+        "stored: {stored:?}, copied {} {}",
+        planned.copied_bytes, owned.copied_bytes
+    );
+    assert!(stored[1] <= stored[0], "{stored:?}");
+    // Chunks that die together lie together, so less of what lives is in the way.
+    assert!(owned.copied_bytes < planned.copied_bytes);
 }
 
 /// A run of a pool with one snapshot, or one that copies little, keeps the planned order.
@@ -333,12 +342,13 @@ fn scarce_space_keeps_the_planned_order() {
 fn thousands_of_snapshots_cost_no_more_memory() {
     let aged = aged(KEPT as u64 + 2, 200, policy(None));
     let pool = open(&aged.disk, 500, MEMORY_BYTES);
-    let newest = aged.truths.back().expect("there").snapshot.clone();
-    let clones: Vec<_> = (0..6000u64)
+    let newest: Vec<_> = aged.truths.iter().rev().take(2).collect();
+    let clones: Vec<_> = (0..6000u32)
         .map(|n| format::snapshot::Snapshot {
             id: pool.new_snapshot_id(),
             name: format!("clone {}", n % 3000),
-            ..newest.clone()
+            taken: pool.now(),
+            ..newest[n.count_ones() as usize % 2].snapshot.clone()
         })
         .collect();
     pool.change_snapshots(&clones, &[]).expect("by name");

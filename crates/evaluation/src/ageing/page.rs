@@ -14,7 +14,11 @@ const UPKEEP_WAYS: [(Upkeep, &str, &str); 6] = [
     (Upkeep::None, "none, all kept", "#64748b"),
     (Upkeep::Collected, "gc in its planned order", "#0d9488"),
     (Upkeep::ByOwner, "gc by owner", "#2563eb"),
-    (Upkeep::ByOwnerLarge, "gc by owner, 64 MiB for gc", "#93c5fd"),
+    (
+        Upkeep::ByOwnerLarge,
+        "gc by owner, 64 MiB for gc",
+        "#93c5fd",
+    ),
     (Upkeep::Defragmented, "defrag and gc", "#c2410c"),
     (Upkeep::Rewritten, "every seventh rewritten, gc", "#7c3aed"),
 ];

@@ -68,6 +68,11 @@ impl Lanes {
         Ok(self.fine.insert(lane))
     }
 
+    /// Returns the size of a full container, bytes.
+    pub fn container_bytes(&self) -> u64 {
+        self.options.container_bytes as u64
+    }
+
     /// Returns an upper limit of the copied bytes that are not in a container that was put.
     pub fn open_bytes(&mut self) -> u64 {
         let fine = self.fine.as_ref().map_or(0, Lane::open_bytes);

@@ -115,15 +115,13 @@ impl Owners {
                     Stage::Walking
                 }
             },
-            Stage::Walking => {
-                match self.walk.step(pool.reader(), &mut self.table, references) {
-                    GcStep::Working => return GcStep::Working,
-                    GcStep::Done => {
-                        self.walk.clear();
-                        Stage::Done
-                    }
+            Stage::Walking => match self.walk.step(pool.reader(), &mut self.table, references) {
+                GcStep::Working => return GcStep::Working,
+                GcStep::Done => {
+                    self.walk.clear();
+                    Stage::Done
                 }
-            }
+            },
             Stage::Done => return GcStep::Done,
         };
         self.stage = next;
@@ -160,7 +158,10 @@ impl Owners {
 
     /// Enters the live chunks of one container.
     fn enter(&mut self, pool: &Pool, mark: &Mark) -> GcStep {
-        let next = self.containers.pop_front().filter(|_| !self.table.is_full());
+        let next = self
+            .containers
+            .pop_front()
+            .filter(|_| !self.table.is_full());
         let Some(id) = next else {
             self.containers.clear();
             return GcStep::Done;

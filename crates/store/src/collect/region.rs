@@ -207,7 +207,9 @@ impl LookedRegion {
             found => found,
         };
         let looked = Self { of, found };
-        looked.take(pool, cached, &mut |chunk| lane.store_proven(class, &[chunk]))
+        looked.take(pool, cached, &mut |chunk| {
+            lane.store_proven(class, &[chunk])
+        })
     }
 
     /// Passes the wanted chunks on, in order. Each was compared with its fingerprint.

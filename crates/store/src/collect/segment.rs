@@ -36,8 +36,8 @@ const WINDOWS_MAX: u64 = 4;
 const DIRECTORIES_SHARE: u64 = 4;
 /// Memory of a chunk in a directory, and of its unit, bytes.
 const CHUNK_BYTES: u64 = 40 + size_of::<Unit>() as u64;
-/// Parts of this many plain bytes are not split.
-const PART_BYTES: u64 = 1 << 20;
+/// Owners' chunks are not split by older owners into parts below one in this many of a container.
+const PARTS_OF_CONTAINER: u64 = 4;
 /// A region is kept as it is if its chunks are at most this many times as far from each other in
 /// their recipe as in the region.
 const SPREAD_MAX: u64 = 4;
@@ -149,7 +149,11 @@ impl Segment {
 
     /// Returns the plain bytes in memory that are not packed yet.
     pub fn waiting_bytes(&self) -> u64 {
-        let rest = self.window.units.get(self.window.next..).unwrap_or_default();
+        let rest = self
+            .window
+            .units
+            .get(self.window.next..)
+            .unwrap_or_default();
         rest.iter().map(|(unit, _)| unit.bytes).sum()
     }
 
@@ -174,7 +178,7 @@ impl Segment {
                 if access == Access::Memory {
                     return Ok(Progress::NeedsDevice);
                 }
-                read_bytes += self.gather(rest, at)?;
+                read_bytes += self.gather(rest, at, lanes.container_bytes())?;
                 continue;
             }
             let is_reading = !self.window.reads.is_empty() || self.opener.len() > 0;
@@ -191,7 +195,12 @@ impl Segment {
 
     /// Reads the directory of the next container, or arranges what was gathered. Returns about the
     /// bytes read.
-    fn gather(&mut self, rest: &mut VecDeque<Candidate>, at: &At<'_>) -> Result<u64> {
+    fn gather(
+        &mut self,
+        rest: &mut VecDeque<Candidate>,
+        at: &At<'_>,
+        container_bytes: u64,
+    ) -> Result<u64> {
         let is_full = self.live_bytes >= self.window_bytes * WINDOWS_MAX
             || self.directory_bytes >= self.window_bytes / DIRECTORIES_SHARE;
         let next = match is_full {
@@ -200,7 +209,8 @@ impl Segment {
         };
         let Some(candidate) = next else {
             self.is_gathered = true;
-            self.units = arrange(self.units_of_all(at.owners), PART_BYTES).into();
+            let part_bytes_min = container_bytes / PARTS_OF_CONTAINER;
+            self.units = arrange(self.units_of_all(at.owners), part_bytes_min).into();
             return Ok(0);
         };
         let contents = match at.pool.containers().contents(candidate.id) {
@@ -331,12 +341,7 @@ impl Segment {
     }
 
     /// Packs the next unit. Returns false if the window has no more.
-    fn pack(
-        &mut self,
-        at: &At<'_>,
-        lanes: &mut Lanes,
-        counts: &mut CopyCounts,
-    ) -> Result<bool> {
+    fn pack(&mut self, at: &At<'_>, lanes: &mut Lanes, counts: &mut CopyCounts) -> Result<bool> {
         let window = &mut self.window;
         let Some((unit, item)) = window.units.get_mut(window.next) else {
             return Ok(false);
@@ -420,7 +425,7 @@ impl Window {
     }
 }
 
-/// Adds the live chunks of a region: as one unit if all are live, have the same owners, and are
+/// Adds the live chunks of a region: as one unit if all are live, have the same newest owner, and are
 /// about in the order of their recipe. Such a region is copied in its stored form.
 fn units_of(
     region: &SourceRegion,
@@ -445,9 +450,10 @@ fn units_of(
     let [first, .., last] = of_region else {
         return;
     };
+    let newest = |unit: &Unit| unit.owned.owners.leading_zeros();
     let spread = last.owned.order.saturating_sub(first.owned.order);
     let is_together = of_region.len() == region.chunks.len()
-        && of_region.iter().all(|u| u.owned.owners == first.owned.owners)
+        && of_region.iter().all(|u| newest(u) == newest(first))
         && of_region.is_sorted_by_key(|u| u.owned.order)
         && spread <= SPREAD_MAX * of_region.len() as u64;
     if is_together {

@@ -386,7 +386,10 @@ mod tests {
         (1..=8).for_each(|n| drop(cache.insert(region(n).1)));
         assert_eq!(cache.lend_half(), 4 * one);
         assert_eq!(cache.lend_half(), 0, "one borrower");
-        assert_eq!((cache.memory_bytes(), cache.bytes_max()), (8 * one, 4 * one));
+        assert_eq!(
+            (cache.memory_bytes(), cache.bytes_max()),
+            (8 * one, 4 * one)
+        );
         (9..=20).for_each(|n| drop(cache.insert(region(n).1)));
         assert_eq!(cache.memory_bytes(), 8 * one);
         assert!(has(&cache, 20) && !has(&cache, 1));

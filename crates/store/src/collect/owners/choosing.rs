@@ -53,8 +53,12 @@ impl Source {
 }
 
 impl Recent {
-    /// Adds the next snapshot of the catalog. The oldest ones are dropped.
+    /// Adds the next snapshot of the catalog. The oldest ones are dropped, and one without changes.
     pub fn add_snapshot(&mut self, snapshot: &Snapshot) {
+        let before = self.snapshots.back();
+        if before.is_some_and(|(_, before)| before.root == snapshot.root) {
+            return;
+        }
         if self.snapshots.len() == RECENT_MAX {
             self.snapshots.pop_front();
         }

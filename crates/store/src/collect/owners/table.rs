@@ -116,7 +116,10 @@ mod tests {
             (0..100_000).for_each(|n| table.enter(&chunk(n)));
             assert!(table.memory_bytes() <= bytes_max.max(SLOT_BYTES));
             let known = (0..100_000).filter(|n| table.chunks.contains_key(&short(&chunk(*n))));
-            assert!(known.count() * SLOT_BYTES * 3 >= bytes_max.min(100_000 * SLOT_BYTES) || bytes_max < 1000);
+            assert!(
+                known.count() * SLOT_BYTES * 3 >= bytes_max.min(100_000 * SLOT_BYTES)
+                    || bytes_max < 1000
+            );
         }
     }
 }

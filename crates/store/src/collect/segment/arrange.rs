@@ -1,8 +1,10 @@
 //! Orders chunks by who owns them (GCCDF, EuroSys'25). `segment` calls this.
 //!
-//! Chunks are split in two by the newest owner: those that it refers to go to the right. Each part
-//! is split by the next older owner, and so on, until a part is small. A part is in the order of the
-//! newest recipe that has its chunks.
+//! Chunks are split in two by the newest owner: those that it refers to go to the right. Chunks
+//! without an owner so far are split by the next older owner, and so on: so chunks that die together
+//! lie together. A part that has an owner is split by older ones only where both halves are large,
+//! because a small half would scatter the newest owner's chunks. A part is in the order of the newest
+//! recipe that has its chunks.
 //!
 //! Invariant: no I/O; the result has the same units.
 
@@ -28,22 +30,70 @@ impl Unit {
     }
 }
 
-/// Orders units, which come in the order in which they are stored.
-pub(super) fn arrange(units: Vec<Unit>, part_bytes_max: u64) -> Vec<Unit> {
+/// Chunks that no owner so far, or one owner, tells apart from others.
+struct Part {
+    units: Vec<Unit>,
+    /// The next owner to split by.
+    owner: usize,
+    has_owner: bool,
+}
+
+impl Part {
+    fn bytes(&self) -> u64 {
+        self.units.iter().map(|unit| unit.bytes).sum()
+    }
+
+    /// Splits by the next owner: chunks without it, and chunks with it.
+    fn split(self) -> [Self; 2] {
+        let Self {
+            units,
+            owner,
+            has_owner,
+        } = self;
+        let (with, without) = units.into_iter().partition(|unit| unit.bit(owner));
+        let part = |units, has_owner| Self {
+            units,
+            owner: owner + 1,
+            has_owner,
+        };
+        [part(without, has_owner), part(with, true)]
+    }
+
+    /// Puts two halves together again.
+    fn joined(without: Self, with: Self) -> Self {
+        let mut units = without.units;
+        units.extend(with.units);
+        Self { units, ..with }
+    }
+}
+
+/// Orders units, which come in the order in which they are stored. Parts with an owner are at least
+/// `part_bytes_min` long where they were split.
+pub(super) fn arrange(units: Vec<Unit>, part_bytes_min: u64) -> Vec<Unit> {
     let mut arranged = Vec::with_capacity(units.len());
     // The last one is the leftmost.
-    let mut parts = vec![(units, 0)];
-    while let Some((mut part, owner)) = parts.pop() {
-        let bytes: u64 = part.iter().map(|unit| unit.bytes).sum();
-        if owner == OWNERS_MAX || bytes <= part_bytes_max {
+    let mut parts = vec![Part {
+        units,
+        owner: 0,
+        has_owner: false,
+    }];
+    while let Some(mut part) = parts.pop() {
+        if part.owner == OWNERS_MAX {
             // Stable: units without a recipe keep the stored order.
-            part.sort_by_key(|unit| unit.owned.order);
-            arranged.append(&mut part);
+            part.units.sort_by_key(|unit| unit.owned.order);
+            arranged.append(&mut part.units);
             continue;
         }
-        let (owned, others): (Vec<_>, Vec<_>) = part.into_iter().partition(|u| u.bit(owner));
-        let parts_of = [(owned, owner + 1), (others, owner + 1)];
-        parts.extend(parts_of.into_iter().filter(|(part, _)| !part.is_empty()));
+        let has_owner = part.has_owner;
+        let [without, with] = part.split();
+        let smaller = without.bytes().min(with.bytes());
+        match has_owner && smaller < part_bytes_min {
+            true => parts.push(Part::joined(without, with)),
+            false => {
+                let halves = [with, without].into_iter();
+                parts.extend(halves.filter(|half| !half.units.is_empty()));
+            }
+        }
     }
     arranged
 }
@@ -81,19 +131,17 @@ mod tests {
             unit(5, 0, u64::MAX),
             unit(6, NEWEST | SECOND, 3),
         ];
-        let arranged = arrange(units.clone(), 0);
+        let arranged = arrange(units.clone(), 1);
         assert_eq!(numbers(&arranged), [1, 5, 3, 4, 0, 6, 2]);
-        // The right half is small, so only its recipe counts.
-        let arranged = arrange(units.clone(), 40);
-        assert_eq!(numbers(&arranged), [3, 1, 5, 4, 6, 2, 0]);
-        let arranged = arrange(units, 1000);
-        assert_eq!(numbers(&arranged), [4, 6, 2, 3, 0, 1, 5]);
+        // The newest owner's chunks stay in its order if a half of them would be small.
+        let arranged = arrange(units.clone(), 21);
+        assert_eq!(numbers(&arranged), [1, 5, 3, 4, 6, 2, 0]);
     }
 
     #[test]
     fn without_owners_the_stored_order_stays() {
         let units: Vec<_> = (0..100).map(|n| unit(n, 0, u64::MAX)).collect();
-        assert_eq!(arrange(units.clone(), 0), units);
-        assert_eq!(arrange(Vec::new(), 0), []);
+        assert_eq!(arrange(units.clone(), 1), units);
+        assert_eq!(arrange(Vec::new(), 1), []);
     }
 }
