@@ -337,7 +337,7 @@ fn scarce_space_keeps_the_planned_order() {
     assert_eq!(orders, [true, true]);
 }
 
-/// Far more snapshots than owners are told apart.
+/// There are far more snapshots than owners with a bit.
 #[test]
 fn thousands_of_snapshots_cost_no_more_memory() {
     let aged = aged(KEPT as u64 + 2, 200, policy(None));

@@ -33,11 +33,12 @@ mod purge;
 mod region;
 mod retire;
 mod segment;
+mod source;
 mod unapplied;
 
 pub use cached::{CachedChunks, NothingCached};
 pub use containers::{ContainerUsage, MarkedContainer};
-pub use copy::{CopyCounts, CopyRound, RoundResult};
+pub use copy::{CopyRound, RoundResult};
 pub use delete::{Deletable, Deletion};
 pub use expiry::{Expiry, SnapshotExpiry};
 pub use held::HeldCounts;
@@ -46,6 +47,7 @@ pub use owners::Owners;
 pub use permit::GcPermit;
 pub use purge::Purged;
 pub use retire::Retired;
+pub use source::CopyCounts;
 pub use unapplied::{Needed, OpenVolumes};
 
 use chunk_store::{StoreError, StoreErrorKind};

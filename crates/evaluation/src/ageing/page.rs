@@ -117,7 +117,8 @@ pub fn text(settings: &Settings, histories: &Histories) -> String {
          Command: `cargo run --release -p evaluation -- ageing`. The real store, its collector and its defragmentation, over a simulated disk; every read of a\n\
          container by a restore is timed on the disk of [Duet's page](duet.md), one after another; containers lie in the order in which they were written, what is\n\
          deleted leaves a hole. A stream of {} MB; from one generation to the next 1 % of its pieces of {} KiB go, 1 % move, as many are new, anywhere. Regions of 128\n\
-         KiB, containers of 4 MiB, 16 MiB of memory, nothing compressed. With gc the last {} generations are kept, and nothing waits in the trash; defrag is the one\n\
+         KiB, containers of 4 MiB, 16 MiB of memory, nothing compressed. With gc the last {} generations are kept, and nothing waits in the trash; it orders copies by\n\
+         owner ([decision 34](../decisions/0034-collections-by-owner.md)) except in the row that says otherwise; defrag is the one\n\
          without a trace, of the newest generation, and may move what others share; rewritten is `defrag --whole` of it, in every seventh generation. Every restore was compared with what was backed up.\n\n\
          MB/s by generation:\n\n{}\n![Restore speed by generation](ageing.svg)\n\n\
          At the end (bar: >= {BAR} of the first generation's speed in every later one):\n\n{}",

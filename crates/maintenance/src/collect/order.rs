@@ -1,4 +1,4 @@
-//! Orders copies by owner: when, and from what (GCCDF, EuroSys'25; decision 34). The collector calls
+//! Decides when copies are ordered by owner (GCCDF, EuroSys'25; decision 34). The collector calls
 //! this.
 //!
 //! Invariant: only the order of copies depends on it. Damage ends no run here.

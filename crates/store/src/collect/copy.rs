@@ -21,13 +21,13 @@ use super::owners::Owners;
 use super::region::SourceRegion;
 use super::retire::Retired;
 use super::segment::{self, Progress, Segment};
+use super::source::{Candidate, CopyCounts, live_regions};
 use super::{CachedChunks, GcStep};
 use crate::pool::{Pool, Purpose};
 use crate::space::LiveMap;
 use crate::write_path::LaneOptions;
 use chunk_store::Result;
 use chunk_store::catalog::{Discarded, Edit, InventoryEntry, TrashedContainer, inventory_key};
-use chunk_store::container::{Contents, RegionPlace};
 use duet::Access;
 use format::container::ContainerClass;
 use std::collections::VecDeque;
@@ -39,21 +39,6 @@ use units::ContainerId;
 const REGIONS_AHEAD: usize = 2;
 /// Error of the free space that is reported, bytes: a region in flight, and directories.
 const UNSEEN_BYTES: u64 = 1 << 20;
-
-/// Counts of a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CopyCounts {
-    /// Chunks copied.
-    pub chunks: u64,
-    /// Their length, bytes.
-    pub bytes: u64,
-    /// Part of `bytes` that was in memory.
-    pub cached_bytes: u64,
-    /// Part of `bytes` that was copied in the stored form, without compressing again.
-    pub as_stored_bytes: u64,
-    /// Containers that stay because they cannot be read completely.
-    pub containers_kept_back: u64,
-}
 
 /// Result of a round: what went into the trash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,13 +80,6 @@ enum Next {
     NeedsDevice,
     /// All regions are read.
     Nothing,
-}
-
-/// A container that will be copied.
-pub(super) struct Candidate {
-    pub id: ContainerId,
-    /// Length of its live chunks, bytes.
-    pub live_bytes: u64,
 }
 
 impl CopyRound {
@@ -489,38 +467,6 @@ impl Source {
         let live = live.of(self.candidate.id);
         live.is_none_or(|live| !self.is_lost && self.bytes == live.live_bytes)
     }
-}
-
-/// Returns the regions of a container that have live chunks.
-pub(super) fn live_regions(
-    live: &LiveMap,
-    id: ContainerId,
-    contents: Contents,
-) -> Vec<SourceRegion> {
-    let mut first = 0;
-    let mut found = Vec::new();
-    for region in contents.directory.regions {
-        let number_of_first = first;
-        first += region.chunks.len() as u32;
-        let is_live = |n: &usize| {
-            let number = number_of_first + *n as u32;
-            live.of(id).is_some_and(|live| live.holds(number))
-        };
-        let wanted: Vec<_> = (0..region.chunks.len()).filter(is_live).collect();
-        if !wanted.is_empty() {
-            found.push(SourceRegion {
-                place: RegionPlace {
-                    container: id,
-                    sector: region.sector,
-                },
-                class: contents.class,
-                stored_bytes: region.stored_bytes,
-                chunks: region.chunks,
-                wanted,
-            });
-        }
-    }
-    found
 }
 
 /// Returns the trash entry of a container. The length is 0 if no commit has counted it.

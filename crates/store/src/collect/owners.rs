@@ -31,8 +31,12 @@ use table::OwnerTable;
 use units::{ContainerId, Fingerprint};
 use walk::Walk;
 
-/// Number of owners that are told apart.
+/// Number of owners that have a bit.
 pub(super) const OWNERS_MAX: usize = 32;
+/// Windows of a segment. More would order more chunks together, and read more regions again.
+const WINDOWS_MAX: u64 = 4;
+/// Part of the memory of copies that directories of their containers get.
+const DIRECTORIES_SHARE: u64 = 4;
 /// Number of catalog entries that one step reads.
 const ENTRIES_A_STEP: usize = 4096;
 /// Bytes of budget that one reference, or one directory entry, costs.
@@ -141,14 +145,26 @@ impl Owners {
         self.table.memory_bytes() + self.walk.memory_bytes()
     }
 
-    /// Returns the memory that copies may use, bytes.
-    pub(super) fn copy_bytes_max(&self) -> u64 {
-        (self.memory.bytes() - self.table.memory_bytes()) as u64
-    }
-
     /// Returns the live plain bytes of containers that are ordered together.
     pub fn segment_bytes(&self) -> u64 {
-        super::segment::bytes_max(self)
+        self.window_bytes() * WINDOWS_MAX
+    }
+
+    /// Returns the plain bytes that copies may have in memory.
+    pub(super) fn window_bytes(&self) -> u64 {
+        self.copy_bytes_max() - self.directory_bytes()
+    }
+
+    /// Returns the memory for directories of containers in a segment, bytes.
+    pub(super) fn directory_bytes(&self) -> u64 {
+        self.copy_bytes_max() / DIRECTORIES_SHARE
+    }
+
+    fn copy_bytes_max(&self) -> u64 {
+        (self
+            .memory
+            .bytes()
+            .saturating_sub(self.table.memory_bytes())) as u64
     }
 
     /// Returns the owners of a chunk: none if no chosen owner refers to it, or if it is unknown.

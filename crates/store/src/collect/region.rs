@@ -67,6 +67,9 @@ enum Found {
     Failed(StoreError),
 }
 
+/// Receives chunks, each compared with its fingerprint.
+pub(super) type Sink<'s> = dyn FnMut((Fingerprint, &[u8])) -> Result<()> + 's;
+
 /// Length of copied chunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CopiedBytes {
@@ -217,7 +220,7 @@ impl LookedRegion {
         self,
         pool: &Pool,
         cached: &dyn CachedChunks,
-        show: &mut dyn FnMut((Fingerprint, &[u8])) -> Result<()>,
+        show: &mut Sink<'_>,
     ) -> Result<CopiedBytes> {
         let Self { of, found } = self;
         let mut copied = CopiedBytes {
@@ -271,7 +274,7 @@ fn take_cached(
     pool: &Pool,
     cached: &dyn CachedChunks,
     of: &SourceRegion,
-    show: &mut dyn FnMut((Fingerprint, &[u8])) -> Result<()>,
+    show: &mut Sink<'_>,
 ) -> Result<u64> {
     let (mut bytes, mut in_memory) = (Vec::new(), 0);
     for (name, len) in of.wanted_chunks() {
@@ -287,11 +290,7 @@ fn take_cached(
 
 /// Passes one chunk on from wherever it is. The reader verified it when it was cached, perhaps long
 /// ago, so this compares it again.
-fn take_found(
-    pool: &Pool,
-    name: &Fingerprint,
-    show: &mut dyn FnMut((Fingerprint, &[u8])) -> Result<()>,
-) -> Result<()> {
+fn take_found(pool: &Pool, name: &Fingerprint, show: &mut Sink<'_>) -> Result<()> {
     let chunk = pool.reader().chunk(name)?;
     if !pool.containers().is_called(&[(*name, &chunk)]) {
         let found = "changed in memory since it was read";

@@ -9,18 +9,18 @@
 //! each of them. In a window the regions in memory are read first; that needs no I/O grant.
 //!
 //! Invariant: chunks wait in memory only between their check and their packing. A container is
-//! complete when all of its live chunks are packed; what cannot be read keeps only its own container
-//! back.
+//! complete when all of its live chunks are packed. A container that cannot be read in full stays,
+//! and no other.
 
 mod arrange;
 
 use super::CachedChunks;
-use super::copy::{Candidate, CopyCounts, live_regions};
 use super::lanes::{LaneKind, Lanes};
 use super::mark::Mark;
 use super::opener::Opener;
 use super::owners::Owners;
 use super::region::{LookedRegion, SourceRegion};
+use super::source::{Candidate, CopyCounts, live_regions};
 use crate::pool::Pool;
 use arrange::{Unit, arrange};
 use chunk_store::Result;
@@ -30,10 +30,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use units::{ContainerId, Fingerprint};
 
-/// Windows of a segment. More would order more chunks together, and read more regions again.
-const WINDOWS_MAX: u64 = 4;
-/// Part of the memory for regions' directories, at most.
-const DIRECTORIES_SHARE: u64 = 4;
 /// Memory of a chunk in a directory, and of its unit, bytes.
 const CHUNK_BYTES: u64 = 40 + size_of::<Unit>() as u64;
 /// Owners' chunks are not split by older owners into parts below one in this many of a container.
@@ -43,16 +39,6 @@ const PARTS_OF_CONTAINER: u64 = 4;
 const SPREAD_MAX: u64 = 4;
 /// Number of regions that are read before the one that is taken.
 const REGIONS_AHEAD: usize = 2;
-
-/// Returns the plain bytes of live chunks that a segment has.
-pub(super) fn bytes_max(owners: &Owners) -> u64 {
-    window_bytes(owners) * WINDOWS_MAX
-}
-
-fn window_bytes(owners: &Owners) -> u64 {
-    let memory = owners.copy_bytes_max();
-    memory - memory / DIRECTORIES_SHARE
-}
 
 /// A container of the segment.
 struct Source {
@@ -89,7 +75,7 @@ struct Read {
     units: Vec<usize>,
 }
 
-/// What was read for a unit.
+/// Chunks that were read for a unit.
 enum Item {
     /// It was not read, or cannot be.
     Nothing,
@@ -103,7 +89,7 @@ enum Item {
 #[derive(Default)]
 struct Window {
     reads: VecDeque<Read>,
-    /// What is at the opener.
+    /// Source and units of each region at the opener.
     opening: VecDeque<(usize, Vec<usize>)>,
     units: Vec<(Unit, Item)>,
     bytes: Vec<u8>,
@@ -114,11 +100,13 @@ struct Window {
 /// See the module's head.
 pub(super) struct Segment {
     window_bytes: u64,
+    segment_bytes: u64,
     sources: Vec<Source>,
     /// All directories were read.
     is_gathered: bool,
     live_bytes: u64,
     directory_bytes: u64,
+    directory_bytes_max: u64,
     /// Units that are in no window yet.
     units: VecDeque<Unit>,
     opener: Opener,
@@ -128,11 +116,13 @@ pub(super) struct Segment {
 impl Segment {
     pub fn new(pool: &Pool, owners: &Owners) -> Self {
         Self {
-            window_bytes: window_bytes(owners),
+            window_bytes: owners.window_bytes(),
+            segment_bytes: owners.segment_bytes(),
             sources: Vec::new(),
             is_gathered: false,
             live_bytes: 0,
             directory_bytes: 0,
+            directory_bytes_max: owners.directory_bytes(),
             units: VecDeque::new(),
             opener: Opener::new(pool.containers()),
             window: Window::default(),
@@ -201,8 +191,8 @@ impl Segment {
         at: &At<'_>,
         container_bytes: u64,
     ) -> Result<u64> {
-        let is_full = self.live_bytes >= self.window_bytes * WINDOWS_MAX
-            || self.directory_bytes >= self.window_bytes / DIRECTORIES_SHARE;
+        let is_full = self.live_bytes >= self.segment_bytes
+            || self.directory_bytes >= self.directory_bytes_max;
         let next = match is_full {
             true => None,
             false => rest.pop_front(),
@@ -388,7 +378,7 @@ impl Segment {
     }
 }
 
-/// What a step works with.
+/// Inputs of a step.
 pub(super) struct At<'a> {
     pub pool: &'a Pool,
     pub mark: &'a Mark,
@@ -425,8 +415,8 @@ impl Window {
     }
 }
 
-/// Adds the live chunks of a region: as one unit if all are live, have the same newest owner, and are
-/// about in the order of their recipe. Such a region is copied in its stored form.
+/// Adds the live chunks of a region: as one unit if all are live, have the same newest owner, and
+/// are about in the order of their recipe. Such a region is copied in its stored form.
 fn units_of(
     region: &SourceRegion,
     owners: &Owners,

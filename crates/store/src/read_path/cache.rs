@@ -5,7 +5,8 @@
 //! quarter of the budget. So maintenance does not evict what clients have used recently.
 //!
 //! Invariant: only verified regions are inserted. The regions, and what garbage collection borrows,
-//! stay within the budget (one region more while it is in use). Eviction is CLOCK over regions, with a separate ring for maintenance.
+//! stay within the budget (one region more while it is in use). Eviction is CLOCK over regions,
+//! with a separate ring for maintenance.
 
 use chunk_store::chunk_map::{FingerprintMap, PASSING_SHARE};
 use chunk_store::container::Region;

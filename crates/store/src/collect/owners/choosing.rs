@@ -1,4 +1,4 @@
-//! Chooses the owners that are told apart: volumes and the newest snapshots. `owners` calls this.
+//! Chooses the owners that get a bit: volumes and the newest snapshots. `owners` calls this.
 //!
 //! Invariant: no I/O. At most [`RECENT_MAX`] snapshots are remembered.
 
@@ -28,7 +28,7 @@ pub(super) struct Recent {
     volumes: Vec<Owner>,
 }
 
-/// What a snapshot was taken of.
+/// Identity of a snapshot's source.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Source {
     kind: SnapshotKind,

@@ -1,10 +1,10 @@
 //! Orders chunks by who owns them (GCCDF, EuroSys'25). `segment` calls this.
 //!
 //! Chunks are split in two by the newest owner: those that it refers to go to the right. Chunks
-//! without an owner so far are split by the next older owner, and so on: so chunks that die together
-//! lie together. A part that has an owner is split by older ones only where both halves are large,
-//! because a small half would scatter the newest owner's chunks. A part is in the order of the newest
-//! recipe that has its chunks.
+//! without an owner so far are split by the next older owner, and so on: so chunks that die
+//! together lie together. A part that has an owner is split by older ones only where both halves
+//! are large, because a small half would scatter the newest owner's chunks. A part is in the order
+//! of the newest recipe that has its chunks.
 //!
 //! Invariant: no I/O; the result has the same units.
 
