@@ -31,3 +31,24 @@ fn maintenance_slows_ageing_down() {
     let collected = of(Upkeep::Collected);
     assert_eq!(of(Upkeep::Collected), collected);
 }
+
+/// The same chunks are copied and stored; only their order differs (GCCDF).
+#[test]
+fn collections_by_owner_make_restores_jump_less() {
+    let of = |upkeep| {
+        let all = run(&Settings::SHORT, upkeep).expect("a history");
+        let collected: u64 = all.iter().map(|g| g.copied.collected).sum();
+        (*all.last().expect("generations"), collected)
+    };
+    let (planned, copied_planned) = of(Upkeep::Collected);
+    let (owned, copied) = of(Upkeep::ByOwner);
+    let jumps = (owned.restore.jumps, planned.restore.jumps);
+    assert!(jumps.0 * 10 < jumps.1 * 8, "{jumps:?}");
+    assert!(owned.restore.reads < planned.restore.reads);
+    assert!(owned.restore.bytes < planned.restore.bytes);
+    assert!(owned.stored_bytes * 1000 <= planned.stored_bytes * 1005);
+    assert!(
+        copied * 100 <= copied_planned * 105,
+        "{copied}, {copied_planned}"
+    );
+}

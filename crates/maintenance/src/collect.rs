@@ -2,15 +2,17 @@
 //! driver, a command or a test calls them while others write.
 //!
 //! ```text
-//! Purging -> Marking -> Deleting -> Choosing -> Copying -> Done
-//!                                                |   ^
-//!                                                +---+ one commit for each round
+//! Purging -> Marking -> Deleting -> Choosing -> Ordering -> Copying -> Done
+//!                                                            |   ^
+//!                                                            +---+ one commit for each round
 //! ```
 //!
 //! A run purges forgotten snapshots whose trash period is over, marks live chunks, and deletes
 //! unneeded containers from the trash. It copies live chunks out of sparse containers, and out of
 //! small ones if there are many, and moves those containers to the trash. From the mark on it
-//! listens to what clients read (Duet, SOSP'15), and copies what is in memory first.
+//! listens to what clients read (Duet, SOSP'15), and copies what is in memory first. If it copies
+//! much and space suffices, it orders copies by the snapshots that refer to them (GCCDF,
+//! EuroSys'25; decision 34).
 //!
 //! Invariant: the run decides only which containers are collected, in which order. The store's
 //! primitives prove that a deletion is safe. Times decide only how long to wait. Copies take no
@@ -19,6 +21,7 @@
 
 mod choose;
 mod merge;
+mod order;
 mod plan;
 mod policy;
 mod task;
@@ -31,9 +34,10 @@ use choose::Candidate;
 use duet::{Access, Duet, NothingPresent, Present, Session};
 use plan::{Plan, listen};
 use std::collections::HashSet;
+use std::sync::Arc;
 use store::{
     CachedChunks, CopyRound, Deletion, Expiry, GcPermit, GcStep, LaneOptions, Mark, OpenVolumes,
-    Pool, Result, Retired, SnapshotExpiry,
+    Owners, Pool, Result, Retired, SnapshotExpiry,
 };
 use units::{ContainerId, Generation};
 use volumes::Volumes;
@@ -45,7 +49,7 @@ const ROUND_CONTAINERS_MAX: usize = 4096;
 const ROUND_BYTES_MAX: u64 = 1 << 30;
 
 /// Stage of a run, for displays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GcStage {
     /// Purging forgotten snapshots.
     Purging,
@@ -55,6 +59,8 @@ pub enum GcStage {
     Deleting,
     /// Choosing containers.
     Choosing,
+    /// Finding out which snapshots refer to the live chunks in them.
+    Ordering,
     /// Copying live chunks out of them.
     Copying,
     /// Ended.
@@ -117,11 +123,15 @@ pub struct Collector {
     session: Option<Session>,
     /// Chosen containers.
     plan: Option<Plan>,
+    /// Owners of the chunks to copy, if copies are ordered by them.
+    owners: Option<Arc<Owners>>,
     /// The containers of the plan, until a commit moves them to the trash.
     retired: Option<Retired>,
     round: Option<Round>,
     /// Free space does not suffice for all copies that are worthwhile.
     is_tight: bool,
+    /// It hardly suffices.
+    is_scarce: bool,
     counts: GcCounts,
     /// Oldest commit whose trash this run could not delete, because a hold on an older commit
     /// blocked it.
@@ -148,9 +158,11 @@ impl Collector {
             deletion: None,
             session: None,
             plan: None,
+            owners: None,
             retired: None,
             round: None,
             is_tight: false,
+            is_scarce: false,
             counts: GcCounts::default(),
             awaited: None,
             permit,
@@ -224,6 +236,7 @@ impl Collector {
             GcStage::Marking => self.mark(pool, volumes, budget_bytes)?,
             GcStage::Deleting => self.delete(pool, budget_bytes)?,
             GcStage::Choosing => self.choose(pool, cached)?,
+            GcStage::Ordering => self.order(pool, budget_bytes),
             GcStage::Copying => drop(self.copy(pool, cached, (budget_bytes, Access::Device))?),
             GcStage::Done => return Ok(GcStep::Done),
         }
@@ -318,6 +331,7 @@ impl Collector {
                 Some(session) => session,
                 None => listen(&Duet::silent())?,
             };
+            self.owners = self.owners_of(pool, &plan);
             self.plan = Some(Plan::new(plan, session));
         } else {
             for candidate in plan.iter().filter(|candidate| !candidate.in_trash) {
@@ -327,7 +341,10 @@ impl Collector {
                 self.counts.copied_bytes += candidate.live_bytes;
             }
         }
-        self.stage = GcStage::Copying;
+        self.stage = match self.owners.is_some() {
+            true => GcStage::Ordering,
+            false => GcStage::Copying,
+        };
         Ok(())
     }
 
@@ -344,18 +361,25 @@ impl Collector {
         else {
             self.counts.containers_in_trash += self.counts.containers_discarded;
             self.counts.trash_bytes += self.counts.discarded_bytes;
+            // Returns their memory.
+            self.owners = None;
             self.stage = GcStage::Done;
             return Ok(true);
         };
         let Some(mut round) = self.round.take() else {
-            self.round = Some(Round::new(CopyRound::begin(pool, self.lane, mark, &[])?));
+            let copies = CopyRound::begin(pool, self.lane, mark, &[])?;
+            self.round = Some(Round::new(match &self.owners {
+                Some(owners) => copies.by_owner(Arc::clone(owners)),
+                None => copies,
+            }));
             return Ok(true);
         };
         let present: &dyn Present = match self.is_tight || cached.is_empty() {
             true => &NothingPresent,
             false => pool.reader().recent_regions(),
         };
-        while round.copies.unbegun_bytes() < budget_bytes.max(1)
+        let segment_bytes = self.owners.as_ref().map_or(1, |o| o.segment_bytes());
+        while round.copies.unbegun_bytes() < budget_bytes.max(segment_bytes)
             && round.has_room(plan, self.is_tight)
             && let Some(candidate) = plan.take(present, access)
         {

@@ -158,7 +158,7 @@ fn choosing_reads_nothing_to_learn_what_is_in_memory() {
         }
         let before = disk.counts().reads;
         step(&mut collector, &volumes);
-        assert_eq!(collector.stage(), GcStage::Copying);
+        assert!(collector.stage() > GcStage::Choosing);
         *reads = disk.counts().reads - before;
     }
     assert!(reads[1] <= reads[0], "{reads:?}");

@@ -10,6 +10,7 @@
 //! - [`Mark`]: finds what is live.
 //! - [`Deletion`]: deletes containers from the trash.
 //! - [`Mark::visit_containers`]: reports how much of each container is live.
+//! - [`Owners`]: finds who refers to the chunks that will be copied.
 //! - [`Retired`], [`CopyRound`]: copy live chunks out of containers and trash these.
 //!
 //! Invariant: a container is deleted only if no hold is older than the commit that trashed it
@@ -26,22 +27,27 @@ mod held;
 mod lanes;
 mod mark;
 mod opener;
+mod owners;
 mod permit;
 mod purge;
 mod region;
 mod retire;
+mod segment;
+mod source;
 mod unapplied;
 
 pub use cached::{CachedChunks, NothingCached};
 pub use containers::{ContainerUsage, MarkedContainer};
-pub use copy::{CopyCounts, CopyRound, RoundResult};
+pub use copy::{CopyRound, RoundResult};
 pub use delete::{Deletable, Deletion};
 pub use expiry::{Expiry, SnapshotExpiry};
 pub use held::HeldCounts;
 pub use mark::{Mark, MarkSummary};
+pub use owners::Owners;
 pub use permit::GcPermit;
 pub use purge::Purged;
 pub use retire::Retired;
+pub use source::CopyCounts;
 pub use unapplied::{Needed, OpenVolumes};
 
 use chunk_store::{StoreError, StoreErrorKind};

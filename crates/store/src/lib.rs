@@ -34,7 +34,7 @@ pub use chunk_store::{Result, StoreError, StoreErrorKind};
 pub use collect::{
     CachedChunks, ContainerUsage, CopyCounts, CopyRound, Deletable, Deletion, Expiry, GcPermit,
     GcStep, HeldCounts, Mark, MarkSummary, MarkedContainer, Needed, NothingCached, OpenVolumes,
-    Purged, Retired, RoundResult, SnapshotExpiry,
+    Owners, Purged, Retired, RoundResult, SnapshotExpiry,
 };
 pub use defragment::{
     Copying, Cost, Fragmentable, Move, MoveCounts, Mover, Moves, Places, read_at_once,

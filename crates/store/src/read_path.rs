@@ -81,6 +81,25 @@ pub struct Reader {
     recent: RecentRegions,
 }
 
+/// Memory for decoded regions that something else uses, until this is dropped.
+pub(crate) struct BorrowedMemory {
+    reader: Arc<Reader>,
+    bytes: usize,
+}
+
+impl BorrowedMemory {
+    /// Returns its size, bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for BorrowedMemory {
+    fn drop(&mut self) {
+        self.reader.cache.take_back();
+    }
+}
+
 impl Reader {
     pub(crate) fn new(
         chunks: Arc<ChunkMap>,
@@ -117,6 +136,13 @@ impl Reader {
     /// Returns the memory of decoded regions, bytes.
     pub(crate) fn cached_bytes(&self) -> usize {
         self.cache.memory_bytes()
+    }
+
+    /// Borrows half of the memory for decoded regions; `None` while it is lent already.
+    pub(crate) fn borrow_memory(self: &Arc<Self>) -> Option<BorrowedMemory> {
+        let bytes = self.cache.lend_half();
+        let reader = Arc::clone(self);
+        (bytes > 0).then_some(BorrowedMemory { reader, bytes })
     }
 
     /// Returns the counts of reads.

@@ -10,9 +10,15 @@ use std::collections::BTreeMap;
 
 /// Minimum speed of later generations, relative to the first.
 const BAR: f64 = 0.8;
-const UPKEEP_WAYS: [(Upkeep, &str, &str); 4] = [
+const UPKEEP_WAYS: [(Upkeep, &str, &str); 6] = [
     (Upkeep::None, "none, all kept", "#64748b"),
-    (Upkeep::Collected, "gc", "#0d9488"),
+    (Upkeep::Collected, "gc in its planned order", "#0d9488"),
+    (Upkeep::ByOwner, "gc by owner", "#2563eb"),
+    (
+        Upkeep::ByOwnerLarge,
+        "gc by owner, 64 MiB for gc",
+        "#93c5fd",
+    ),
     (Upkeep::Defragmented, "defrag and gc", "#c2410c"),
     (Upkeep::Rewritten, "every seventh rewritten, gc", "#7c3aed"),
 ];
@@ -71,6 +77,7 @@ fn ends(histories: &Histories) -> String {
         "stored, MB",
         "copied by defrag, MB a generation",
         "by gc",
+        "read by gc",
         "",
     ];
     let mut table = Table::new(columns);
@@ -96,6 +103,7 @@ fn ends(histories: &Histories) -> String {
             format!("{:.1}", last.stored_bytes as f64 / 1e6),
             a_generation(|g| g.copied.defragmented),
             a_generation(|g| g.copied.collected),
+            a_generation(|g| g.copied.read_to_collect),
             verdict(least >= BAR).to_owned(),
         ]);
     }
@@ -109,7 +117,8 @@ pub fn text(settings: &Settings, histories: &Histories) -> String {
          Command: `cargo run --release -p evaluation -- ageing`. The real store, its collector and its defragmentation, over a simulated disk; every read of a\n\
          container by a restore is timed on the disk of [Duet's page](duet.md), one after another; containers lie in the order in which they were written, what is\n\
          deleted leaves a hole. A stream of {} MB; from one generation to the next 1 % of its pieces of {} KiB go, 1 % move, as many are new, anywhere. Regions of 128\n\
-         KiB, containers of 4 MiB, 16 MiB of memory, nothing compressed. With gc the last {} generations are kept, and nothing waits in the trash; defrag is the one\n\
+         KiB, containers of 4 MiB, 16 MiB of memory, nothing compressed. With gc the last {} generations are kept, and nothing waits in the trash; it orders copies by\n\
+         owner ([decision 34](../decisions/0034-collections-by-owner.md)) except in the row that says otherwise; defrag is the one\n\
          without a trace, of the newest generation, and may move what others share; rewritten is `defrag --whole` of it, in every seventh generation. Every restore was compared with what was backed up.\n\n\
          MB/s by generation:\n\n{}\n![Restore speed by generation](ageing.svg)\n\n\
          At the end (bar: >= {BAR} of the first generation's speed in every later one):\n\n{}",

@@ -21,6 +21,8 @@ use units::UnixNanos;
 
 /// Memory of the store during a restore, bytes: far less than a generation.
 const MEMORY_BYTES: usize = 16 << 20;
+/// Memory of the store during maintenance that may use more, bytes.
+const MEMORY_BYTES_LARGE: usize = 64 << 20;
 /// Interval of complete rewrites, generations.
 const REWRITTEN_EVERY: u64 = 7;
 const LANE: LaneOptions = LaneOptions {
@@ -34,11 +36,16 @@ const LANE: LaneOptions = LaneOptions {
 pub enum Upkeep {
     /// None; every generation is kept.
     None,
-    /// The last seven generations are kept. Older ones are forgotten, and garbage collection runs.
+    /// The last seven generations are kept. Older ones are forgotten, and garbage collection runs,
+    /// in its planned order.
     Collected,
-    /// The same, after the newest generation is defragmented where it is fragmented.
+    /// The same, but garbage collection orders copies by owner, as the product does.
+    ByOwner,
+    /// The same with four times the memory for garbage collection.
+    ByOwnerLarge,
+    /// The same as `ByOwner`, after the newest generation is defragmented where it is fragmented.
     Defragmented,
-    /// The same as `Collected`, after every seventh generation is rewritten as a whole.
+    /// The same as `ByOwner`, after every seventh generation is rewritten as a whole.
     Rewritten,
 }
 
@@ -93,6 +100,8 @@ pub struct Copied {
     pub defragmented: u64,
     /// Bytes copied by garbage collection.
     pub collected: u64,
+    /// Stored bytes that garbage collection has read from containers.
+    pub read_to_collect: u64,
 }
 
 impl Generation {
@@ -125,15 +134,28 @@ pub fn run(settings: &Settings, upkeep: Upkeep) -> Result<Vec<Generation>> {
     let mut generations = Vec::new();
     for nth in 1..=settings.generations {
         let bytes = history.bytes();
-        let open = |part: u64| {
-            let pool = Pool::open(media(nth * 10 + part), None, OpenMode::Write, MEMORY_BYTES);
+        let open_with = |part: u64, memory_bytes: usize| {
+            let pool = Pool::open(media(nth * 10 + part), None, OpenMode::Write, memory_bytes);
             pool.map(Arc::new)
         };
+        let open = |part: u64| open_with(part, MEMORY_BYTES);
         let snapshot = store(&*open(1)?, &bytes)?;
         let root = snapshot.root;
         kept.push_back(snapshot);
-        let pool = open(2)?;
-        let copied = maintain(&pool, (upkeep, nth), settings, &mut kept, &root)?;
+        let pool = match upkeep {
+            Upkeep::ByOwnerLarge => open_with(2, MEMORY_BYTES_LARGE)?,
+            _ => open(2)?,
+        };
+        let mut copied = Copied {
+            defragmented: defragmented(&pool, (upkeep, nth), &root)?,
+            ..Copied::default()
+        };
+        if upkeep != Upkeep::None {
+            forget_old(&pool, settings, &mut kept)?;
+            blobs.take_toll();
+            copied.collected = collect(&pool, upkeep)?;
+            copied.read_to_collect = blobs.take_toll().bytes;
+        }
         drop(pool);
         // Each restore begins with an empty memory.
         let pool = open(3)?;
@@ -174,32 +196,37 @@ fn store(pool: &Pool, bytes: &[u8]) -> Result<Snapshot> {
     Ok(snapshot)
 }
 
-fn maintain(
+/// Defragments the newest generation if this maintenance does. Returns the bytes copied.
+fn defragmented(
     pool: &Arc<Pool>,
     (upkeep, nth): (Upkeep, u64),
-    settings: &Settings,
-    kept: &mut VecDeque<Snapshot>,
     newest: &ObjectRoot,
-) -> Result<Copied> {
-    if upkeep == Upkeep::None {
-        return Ok(Copied::default());
+) -> Result<u64> {
+    match upkeep {
+        Upkeep::Defragmented => defragment(pool, newest, false),
+        Upkeep::Rewritten if nth % REWRITTEN_EVERY == 0 => defragment(pool, newest, true),
+        _ => Ok(0),
     }
-    let defragmented = match upkeep {
-        Upkeep::Defragmented => defragment(pool, newest, false)?,
-        Upkeep::Rewritten if nth % REWRITTEN_EVERY == 0 => defragment(pool, newest, true)?,
-        _ => 0,
-    };
+}
+
+fn forget_old(pool: &Pool, settings: &Settings, kept: &mut VecDeque<Snapshot>) -> Result<()> {
     while kept.len() > settings.kept
         && let Some(oldest) = kept.pop_front()
     {
         pool.forget(&[oldest])?;
     }
-    let mut collector = Collector::new(pool, GcPolicy::with_trash_period(0), LANE)?;
+    Ok(())
+}
+
+/// Collects garbage. Returns the bytes copied.
+fn collect(pool: &Pool, upkeep: Upkeep) -> Result<u64> {
+    let mut policy = GcPolicy::with_trash_period(0);
+    if upkeep == Upkeep::Collected {
+        policy.by_owner_percent_min = None;
+    }
+    let mut collector = Collector::new(pool, policy, LANE)?;
     while collector.step(pool, None, &NothingCached, 64 << 20)? == GcStep::Working {}
-    Ok(Copied {
-        defragmented,
-        collected: collector.counts().copied_bytes,
-    })
+    Ok(collector.counts().copied_bytes)
 }
 
 fn defragment(pool: &Arc<Pool>, newest: &ObjectRoot, rewrites_all: bool) -> Result<u64> {

@@ -10,11 +10,16 @@ use std::collections::HashSet;
 use store::{CachedChunks, ContainerUsage, Mark, Pool, Result};
 use units::ContainerId;
 
+/// Space is scarce if less than one part in this many of the copies is left beside them.
+const SCARCE_SHARE: u64 = 4;
+
 /// A container worth collecting.
 pub(super) struct Candidate {
     pub id: ContainerId,
     /// Plain bytes to copy.
     pub live_bytes: u64,
+    /// Kind of its contents, if anything in it is live.
+    pub class: Option<ContainerClass>,
     /// Approximate space of the copies on the disk, and space of the container itself; 0 if it
     /// needs no space.
     copy_bytes: u64,
@@ -38,6 +43,7 @@ impl From<Small> for Candidate {
         Self {
             id: small.id,
             live_bytes: small.live_bytes,
+            class: Some(small.class),
             copy_bytes: 0,
             stored_bytes: 0,
             in_trash: false,
@@ -124,6 +130,7 @@ impl Collector {
         let mut room = reserved.for_copies();
         let needed: u64 = found.iter().map(|c| c.copy_bytes).sum();
         self.is_tight = needed > room;
+        self.is_scarce = needed.saturating_add(needed / SCARCE_SHARE) > room;
         if !self.is_tight {
             return;
         }
@@ -200,6 +207,7 @@ impl Collector {
         Ok(Some(Candidate {
             id,
             live_bytes: bytes,
+            class: Some(usage.class),
             copy_bytes: 0,
             stored_bytes: 0,
             in_trash: false,
@@ -217,6 +225,7 @@ fn needed_again(id: ContainerId, usage: ContainerUsage) -> Candidate {
     Candidate {
         id,
         live_bytes: usage.live_bytes,
+        class: Some(usage.class),
         copy_bytes: 0,
         stored_bytes: 0,
         in_trash: true,
@@ -233,6 +242,7 @@ fn unneeded(pool: &Pool, id: ContainerId) -> Candidate {
     Candidate {
         id,
         live_bytes: 0,
+        class: None,
         copy_bytes: 0,
         stored_bytes: 0,
         in_trash: false,

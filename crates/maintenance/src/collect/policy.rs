@@ -29,6 +29,9 @@ pub struct GcPolicy {
     /// Small containers are merged once they together have this many times the bytes of the largest
     /// of them. Less than 2: never.
     pub merge_ratio_min: u64,
+    /// Copies are ordered by owner if a run copies at least this percentage of a full container.
+    /// `None`: never.
+    pub by_owner_percent_min: Option<u64>,
     /// Trash entries with future times that an earlier run has seen: when, and up to which commit.
     /// Their trash period counts from then.
     pub ahead: Option<Discarded>,
@@ -47,6 +50,7 @@ impl Default for GcPolicy {
             gain_bytes_min: 0,
             small_percent_max: 12,
             merge_ratio_min: 16,
+            by_owner_percent_min: Some(100),
             ahead: None,
             dry_run: false,
         }
@@ -95,6 +99,8 @@ pub struct GcCounts {
     pub copied_bytes: u64,
     /// Copied bytes that were in memory.
     pub cached_bytes: u64,
+    /// Memory for the owners of chunks to copy, bytes; 0: copies were not ordered by owner.
+    pub owner_bytes: u64,
     /// Copied bytes of regions that were packed as stored, without decompression or fingerprinting.
     pub as_stored_bytes: u64,
     /// Containers deleted from the trash.

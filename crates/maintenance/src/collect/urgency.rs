@@ -36,6 +36,11 @@ impl GcPolicy {
                 Urgency::WhenIdle => usual.merge_ratio_min,
                 Urgency::Low | Urgency::Full => 0,
             },
+            // An order by owner frees nothing sooner.
+            by_owner_percent_min: match urgency {
+                Urgency::WhenIdle => usual.by_owner_percent_min,
+                Urgency::Low | Urgency::Full => None,
+            },
             ahead,
             ..usual
         }
@@ -69,6 +74,7 @@ mod tests {
         let idle = of(Urgency::WhenIdle);
         assert_eq!(idle.unused_percent_max, usual.unused_percent_max);
         assert_eq!(idle.merge_ratio_min, usual.merge_ratio_min);
+        assert_eq!(idle.by_owner_percent_min, usual.by_owner_percent_min);
         for urgency in [Urgency::WhenIdle, Urgency::Low, Urgency::Full] {
             let policy = of(urgency);
             assert_eq!(policy.trash_period_ns, usual.trash_period_ns);
@@ -77,6 +83,7 @@ mod tests {
         }
         let full = of(Urgency::Full);
         assert_eq!((full.reader_period_ns, full.merge_ratio_min), (0, 0));
+        assert_eq!(full.by_owner_percent_min, None);
         assert!(full.unused_percent_max < usual.unused_percent_max);
         let unknown = GcPolicy::of_server(Urgency::Low, None, None);
         assert_eq!(unknown.copy_bytes_max, u64::MAX);

@@ -293,6 +293,7 @@ fn tell(progress: &Progress, stage: GcStage, collector: &Collector) {
         GcStage::Marking => b"marking what is needed",
         GcStage::Deleting => b"deleting from the trash",
         GcStage::Choosing => b"choosing containers",
+        GcStage::Ordering => b"ordering what is copied",
         GcStage::Copying => b"copying what is needed",
         GcStage::Done => b"",
     };

@@ -94,7 +94,7 @@ impl ServerState {
         }
         let work = status.left?;
         let bytes = match stage {
-            GcStage::Copying | GcStage::Done => work.bytes,
+            GcStage::Ordering | GcStage::Copying | GcStage::Done => work.bytes,
             _ => self.pool.record().stored_bytes / UNKNOWN_GC_PART,
         };
         // Each byte is read and written.

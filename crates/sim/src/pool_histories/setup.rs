@@ -60,6 +60,7 @@ pub fn for_any_gain() -> GcPolicy {
     GcPolicy {
         live_percent_max: 100,
         unused_percent_max: 0,
+        by_owner_percent_min: Some(0),
         ..GcPolicy::with_trash_period(0)
     }
 }

@@ -6,25 +6,32 @@
 //!                                                         copies enter, old containers to trash
 //! ```
 //!
+//! A round that knows the owners of chunks ([`CopyRound::by_owner`]) copies data in segments of
+//! several containers, ordered by owner (`segment`). Recipes, and everything in other rounds, are
+//! copied container by container.
+//!
 //! Invariant: containers are retired before the first chunk is copied, so no new reference to them
 //! is made meanwhile. The commit that enters the copies puts them into the trash. A container whose
 //! live chunks cannot all be read stays. A round that does not commit removes its copies.
 
-use super::lanes::Lanes;
+use super::lanes::{LaneKind, Lanes};
 use super::mark::Mark;
 use super::opener::Opener;
+use super::owners::Owners;
 use super::region::SourceRegion;
 use super::retire::Retired;
+use super::segment::{self, Progress, Segment};
+use super::source::{Candidate, CopyCounts, live_regions};
 use super::{CachedChunks, GcStep};
 use crate::pool::{Pool, Purpose};
 use crate::space::LiveMap;
 use crate::write_path::LaneOptions;
 use chunk_store::Result;
 use chunk_store::catalog::{Discarded, Edit, InventoryEntry, TrashedContainer, inventory_key};
-use chunk_store::container::{Contents, RegionPlace};
 use duet::Access;
 use format::container::ContainerClass;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use units::ContainerId;
 
 /// Number of regions that are read before the one that is packed. Another thread checks them
@@ -32,21 +39,6 @@ use units::ContainerId;
 const REGIONS_AHEAD: usize = 2;
 /// Error of the free space that is reported, bytes: a region in flight, and directories.
 const UNSEEN_BYTES: u64 = 1 << 20;
-
-/// Counts of a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CopyCounts {
-    /// Chunks copied.
-    pub chunks: u64,
-    /// Their length, bytes.
-    pub bytes: u64,
-    /// Part of `bytes` that was in memory.
-    pub cached_bytes: u64,
-    /// Part of `bytes` that was copied in the stored form, without compressing again.
-    pub as_stored_bytes: u64,
-    /// Containers that stay because they cannot be read completely.
-    pub containers_kept_back: u64,
-}
 
 /// Result of a round: what went into the trash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +63,10 @@ pub struct CopyRound {
     under_way: VecDeque<Source>,
     /// Containers that are not begun, in the order of copying.
     rest: VecDeque<Candidate>,
+    /// Containers that are copied by owner and not begun, and the segment in progress.
+    owned: VecDeque<Candidate>,
+    segment: Option<Segment>,
+    owners: Option<Arc<Owners>>,
     /// Containers that are copied and will go into the trash.
     done: Vec<ContainerId>,
     counts: CopyCounts,
@@ -84,13 +80,6 @@ enum Next {
     NeedsDevice,
     /// All regions are read.
     Nothing,
-}
-
-/// A container that will be copied.
-struct Candidate {
-    id: ContainerId,
-    /// Length of its live chunks, bytes.
-    live_bytes: u64,
 }
 
 impl CopyRound {
@@ -111,6 +100,9 @@ impl CopyRound {
             opener: Opener::new(pool.containers()),
             under_way: VecDeque::new(),
             rest: VecDeque::new(),
+            owned: VecDeque::new(),
+            segment: None,
+            owners: None,
             done: Vec::new(),
             counts: CopyCounts::default(),
         };
@@ -118,20 +110,48 @@ impl CopyRound {
         Ok(round)
     }
 
+    /// Orders the data that is added from now on by its owners.
+    pub fn by_owner(mut self, owners: Arc<Owners>) -> Self {
+        self.owners = Some(owners);
+        self
+    }
+
     /// Adds a container, to be copied after the others.
     pub fn add(&mut self, mark: &Mark, id: ContainerId) {
-        let live_bytes = mark.usage(id).map_or(0, |usage| usage.live_bytes);
-        self.rest.push_back(Candidate { id, live_bytes });
+        let usage = mark.usage(id);
+        let live_bytes = usage.map_or(0, |usage| usage.live_bytes);
+        let is_data = usage.is_some_and(|usage| usage.class == ContainerClass::Data);
+        let rest = match self.owners.is_some() && is_data {
+            true => &mut self.owned,
+            false => &mut self.rest,
+        };
+        rest.push_back(Candidate { id, live_bytes });
     }
 
     /// Returns the length of the live chunks of containers that are not begun, bytes.
     pub fn unbegun_bytes(&self) -> u64 {
-        self.rest.iter().map(|candidate| candidate.live_bytes).sum()
+        let rest = self.rest.iter().chain(&self.owned);
+        rest.map(|candidate| candidate.live_bytes).sum()
     }
 
     /// Copies about `budget_bytes`. `Done`: everything that was added is copied. `None`: the rest
     /// needs the device, and `access` was memory. After an error the round can only be discarded.
     pub fn step(
+        &mut self,
+        pool: &Pool,
+        mark: &Mark,
+        retired: &mut Retired,
+        cached: &dyn CachedChunks,
+        budget: (u64, Access),
+    ) -> Result<Option<GcStep>> {
+        match self.step_in_order(pool, mark, retired, cached, budget)? {
+            Some(GcStep::Done) => self.step_by_owner(pool, mark, retired, cached, budget),
+            step => Ok(step),
+        }
+    }
+
+    /// Copies container by container.
+    fn step_in_order(
         &mut self,
         pool: &Pool,
         mark: &Mark,
@@ -165,6 +185,45 @@ impl CopyRound {
         }
     }
 
+    /// Copies in segments.
+    fn step_by_owner(
+        &mut self,
+        pool: &Pool,
+        mark: &Mark,
+        retired: &mut Retired,
+        cached: &dyn CachedChunks,
+        budget: (u64, Access),
+    ) -> Result<Option<GcStep>> {
+        let Some(owners) = self.owners.clone() else {
+            return Ok(Some(GcStep::Done));
+        };
+        let at = segment::At {
+            pool,
+            mark,
+            owners: &owners,
+            cached,
+        };
+        let segment = match &mut self.segment {
+            Some(segment) => segment,
+            None if self.owned.is_empty() => return Ok(Some(GcStep::Done)),
+            None => self.segment.insert(Segment::new(pool, &owners)),
+        };
+        let (rest, lanes, counts) = (&mut self.owned, &mut self.lanes, &mut self.counts);
+        let ended = match segment.step(rest, &at, lanes, counts, budget)? {
+            Progress::Working => return Ok(Some(GcStep::Working)),
+            Progress::NeedsDevice => return Ok(None),
+            Progress::Done(ended) => ended,
+        };
+        self.segment = None;
+        for source in ended {
+            self.end(source.id, source.is_copied, retired);
+        }
+        Ok(Some(match self.owned.is_empty() {
+            true => GcStep::Done,
+            false => GcStep::Working,
+        }))
+    }
+
     /// Returns the counts so far.
     pub fn counts(&self) -> CopyCounts {
         self.counts
@@ -172,10 +231,10 @@ impl CopyRound {
 
     /// Returns the length of the chunks still to be copied, bytes.
     pub fn bytes_left(&self) -> u64 {
-        let rest = self.rest.iter().map(|candidate| candidate.live_bytes);
         let under_way = self.under_way.iter();
         let left = under_way.map(|s| s.candidate.live_bytes.saturating_sub(s.bytes));
-        rest.chain(left).sum()
+        let in_segment = self.segment.as_ref().map_or(0, Segment::bytes_left);
+        self.unbegun_bytes() + left.sum::<u64>() + in_segment
     }
 
     /// Returns true if the copies that are not written yet need about all the space that is left.
@@ -184,16 +243,19 @@ impl CopyRound {
             return false;
         };
         let unseen = UNSEEN_BYTES.min(reserved.wanted_bytes / 8);
-        let open = self.lanes.open_bytes();
+        let waiting = self.segment.as_ref().map_or(0, Segment::waiting_bytes);
+        let open = self.lanes.open_bytes().saturating_add(waiting);
         reserved.for_copies() < open.saturating_add(unseen)
     }
 
     /// Stops copying: containers that are not copied yet stay. Returns how many were not begun.
     pub fn give_up_rest(&mut self) -> u64 {
-        let unbegun = self.rest.len() as u64;
+        let unbegun = (self.rest.len() + self.owned.len()) as u64;
         self.opener.clear();
         self.under_way.clear();
         self.rest.clear();
+        self.owned.clear();
+        self.segment = None;
         unbegun
     }
 
@@ -271,7 +333,7 @@ impl CopyRound {
                 continue;
             };
             let has_live = live.of(source.candidate.id).is_some();
-            if source.contents.is_none() && has_live && !source.is_lost {
+            if source.kind.is_none() && has_live && !source.is_lost {
                 if access == Access::Memory {
                     return Ok(Next::NeedsDevice);
                 }
@@ -309,20 +371,21 @@ impl CopyRound {
         };
         if source.waiting == 0 {
             if let Some(source) = self.under_way.pop_front() {
-                self.end(source, mark, retired);
+                let is_copied = source.is_copied(mark.live());
+                self.end(source.candidate.id, is_copied, retired);
             }
             return Ok(true);
         }
         source.waiting -= 1;
         let looked = self.opener.pop()?;
-        let (Some(looked), Some(contents)) = (looked, &source.contents) else {
+        let (Some(looked), Some(kind)) = (looked, source.kind) else {
             return Ok(true);
         };
         if source.is_lost {
             return Ok(true);
         }
         let chunks = looked.chunks_wanted() as u64;
-        match looked.pack(pool, cached, self.lanes.of(contents)?) {
+        match looked.pack(pool, cached, self.lanes.of(kind)?) {
             Err(e) if e.is_corruption() => source.is_lost = true,
             copied => {
                 let copied = copied?;
@@ -336,10 +399,9 @@ impl CopyRound {
         Ok(true)
     }
 
-    /// Ends a container: all of its regions are packed.
-    fn end(&mut self, source: Source, mark: &Mark, retired: &mut Retired) {
-        let id = source.candidate.id;
-        if !source.is_copied(mark.live()) {
+    /// Ends a container: all of its regions are packed, or cannot be.
+    fn end(&mut self, id: ContainerId, is_copied: bool, retired: &mut Retired) {
+        if !is_copied {
             self.counts.containers_kept_back += 1;
             retired.take_back(id);
         } else if retired.holds(id) {
@@ -351,8 +413,8 @@ impl CopyRound {
 /// A container that is being copied, and its progress.
 struct Source {
     candidate: Candidate,
-    /// Its directory, once it was read.
-    contents: Option<Contents>,
+    /// Lane for its contents, once its directory was read.
+    kind: Option<LaneKind>,
     /// Regions with live chunks that are not read, those in memory first.
     regions: VecDeque<SourceRegion>,
     /// Regions that were read and are not packed.
@@ -369,7 +431,7 @@ impl From<Candidate> for Source {
     fn from(candidate: Candidate) -> Self {
         Self {
             candidate,
-            contents: None,
+            kind: None,
             regions: VecDeque::new(),
             waiting: 0,
             is_read: false,
@@ -390,36 +452,12 @@ impl Source {
             }
             contents => contents?,
         };
-        let mut first = 0;
-        let mut others = Vec::new();
-        for region in &contents.directory.regions {
-            let number_of_first = first;
-            first += region.chunks.len() as u32;
-            let is_live = |n: &usize| {
-                let number = number_of_first + *n as u32;
-                live.of(id).is_some_and(|live| live.holds(number))
-            };
-            let wanted: Vec<_> = (0..region.chunks.len()).filter(is_live).collect();
-            if wanted.is_empty() {
-                continue;
-            }
-            let region = SourceRegion {
-                place: RegionPlace {
-                    container: id,
-                    sector: region.sector,
-                },
-                class: contents.class,
-                stored_bytes: region.stored_bytes,
-                chunks: region.chunks.clone(),
-                wanted,
-            };
-            match region.is_cached(cached) {
-                true => self.regions.push_back(region),
-                false => others.push(region),
-            }
-        }
-        self.regions.extend(others);
-        self.contents = Some(contents);
+        self.kind = Some(LaneKind::of(&contents));
+        let regions = live_regions(live, id, contents);
+        let (in_memory, others): (Vec<_>, Vec<_>) = regions
+            .into_iter()
+            .partition(|region| region.is_cached(cached));
+        self.regions.extend(in_memory.into_iter().chain(others));
         Ok(())
     }
 

@@ -15,6 +15,28 @@ const FINE_BYTES_MAX: u64 = 128 << 10;
 /// pages.
 pub(super) const FINE_REGION_BYTES: usize = 16 << 10;
 
+/// Size of the regions into which the contents of a container are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LaneKind {
+    /// As the options of the round say.
+    Large,
+    /// Small: data that is read randomly.
+    Fine,
+}
+
+impl LaneKind {
+    /// Returns the kind for the contents of this container.
+    pub fn of(contents: &Contents) -> Self {
+        let regions = &contents.directory.regions;
+        let bytes: u64 = regions.iter().map(raw_bytes).sum();
+        let is_fine = bytes < FINE_BYTES_MAX.saturating_mul(regions.len() as u64);
+        match contents.class == ContainerClass::Data && is_fine {
+            true => Self::Fine,
+            false => Self::Large,
+        }
+    }
+}
+
 /// A session with its own lane for large regions, and a lane for small ones once there are any.
 pub(super) struct Lanes {
     session: WriteSession,
@@ -31,12 +53,9 @@ impl Lanes {
         })
     }
 
-    /// Returns the lane for the contents of this container.
-    pub fn of(&mut self, contents: &Contents) -> Result<&mut Lane> {
-        let regions = &contents.directory.regions;
-        let bytes: u64 = regions.iter().map(raw_bytes).sum();
-        let is_fine = bytes < FINE_BYTES_MAX.saturating_mul(regions.len() as u64);
-        if contents.class != ContainerClass::Data || !is_fine {
+    /// Returns the lane for contents of this kind.
+    pub fn of(&mut self, kind: LaneKind) -> Result<&mut Lane> {
+        if kind == LaneKind::Large {
             return Ok(self.session.main());
         }
         let lane = match self.fine.take() {
@@ -47,6 +66,11 @@ impl Lanes {
             })?,
         };
         Ok(self.fine.insert(lane))
+    }
+
+    /// Returns the size of a full container, bytes.
+    pub fn container_bytes(&self) -> u64 {
+        self.options.container_bytes as u64
     }
 
     /// Returns an upper limit of the copied bytes that are not in a container that was put.

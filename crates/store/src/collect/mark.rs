@@ -184,6 +184,10 @@ impl Mark {
         self.held_oldest.is_some_and(|held| held < since.by)
     }
 
+    pub(super) fn catalog(&self) -> Option<Fingerprint> {
+        self.record.catalog
+    }
+
     pub(super) fn live(&self) -> &LiveMap {
         &self.marking.live
     }

@@ -67,6 +67,9 @@ enum Found {
     Failed(StoreError),
 }
 
+/// Receives chunks, each compared with its fingerprint.
+pub(super) type Sink<'s> = dyn FnMut((Fingerprint, &[u8])) -> Result<()> + 's;
+
 /// Length of copied chunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CopiedBytes {
@@ -99,6 +102,10 @@ impl SourceRegion {
     /// Returns true if all wanted chunks are in memory.
     pub fn is_cached(&self, cached: &dyn CachedChunks) -> bool {
         !cached.is_empty() && self.wanted_chunks().all(|(name, _)| cached.holds(&name))
+    }
+
+    fn wanted_bytes(&self) -> u64 {
+        self.wanted_chunks().map(|(_, len)| u64::from(len)).sum()
     }
 
     fn wanted_chunks(&self) -> impl Iterator<Item = (Fingerprint, u32)> {
@@ -176,6 +183,11 @@ impl LookedRegion {
         self.of.wanted.len()
     }
 
+    /// Returns true if it may be packed in its stored form.
+    pub fn is_proven(&self) -> bool {
+        matches!(self.found, Found::Proven(_))
+    }
+
     /// Packs the wanted chunks.
     pub fn pack(
         self,
@@ -184,31 +196,53 @@ impl LookedRegion {
         lane: &mut Lane,
     ) -> Result<CopiedBytes> {
         let Self { of, found } = self;
+        let class = of.class;
+        let found = match found {
+            Found::Proven(proven) if may_stay_packed(lane, &of, proven.opened())? => {
+                lane.store_region(class, &proven, &of.chunks)?;
+                pool.containers().reuse_opened(proven.into_opened());
+                return Ok(CopiedBytes {
+                    bytes: of.wanted_bytes(),
+                    as_stored_bytes: of.wanted_bytes(),
+                    ..CopiedBytes::default()
+                });
+            }
+            found => found,
+        };
+        let looked = Self { of, found };
+        looked.take(pool, cached, &mut |chunk| {
+            lane.store_proven(class, &[chunk])
+        })
+    }
+
+    /// Passes the wanted chunks on, in order. Each was compared with its fingerprint.
+    pub fn take(
+        self,
+        pool: &Pool,
+        cached: &dyn CachedChunks,
+        show: &mut Sink<'_>,
+    ) -> Result<CopiedBytes> {
+        let Self { of, found } = self;
         let mut copied = CopiedBytes {
-            bytes: of.wanted_chunks().map(|(_, len)| u64::from(len)).sum(),
+            bytes: of.wanted_bytes(),
             ..CopiedBytes::default()
         };
         let found = match found {
-            Found::Proven(proven) if may_stay_packed(lane, &of, proven.opened())? => {
-                lane.store_region(of.class, &proven, &of.chunks)?;
-                pool.containers().reuse_opened(proven.into_opened());
-                copied.as_stored_bytes = copied.bytes;
-                return Ok(copied);
-            }
             Found::Proven(proven) => of.unpack(pool.containers(), proven.into_opened()),
             found => found,
         };
         match found {
-            Found::Cached => copied.cached_bytes = copy_cached(pool, cached, lane, &of)?,
+            Found::Cached => copied.cached_bytes = take_cached(pool, cached, &of, show)?,
             Found::Chunks(raw) => {
-                lane.store_proven(of.class, &of.wanted_spans(&raw))?;
+                let spans = of.wanted_spans(&raw);
+                spans.into_iter().try_for_each(&mut *show)?;
                 pool.containers().reuse_bytes(raw);
             }
             // Another copy may be sound, although it was not the one to keep.
             Found::Failed(e) if e.is_corruption() => {
                 pool.chunks().put_in_quarantine(of.place);
                 for (name, _) in of.wanted_chunks() {
-                    copy_found(pool, lane, &of, &name)?;
+                    take_found(pool, &name, show)?;
                 }
             }
             Found::Failed(e) => return Err(e),
@@ -235,32 +269,32 @@ fn may_stay_packed(lane: &mut Lane, of: &SourceRegion, opened: &OpenedRegion) ->
     Ok(true)
 }
 
-/// Copies chunks from memory, or else from wherever they are. Returns the bytes from memory.
-fn copy_cached(
+/// Passes chunks on from memory, or else from wherever they are. Returns the bytes from memory.
+fn take_cached(
     pool: &Pool,
     cached: &dyn CachedChunks,
-    lane: &mut Lane,
     of: &SourceRegion,
+    show: &mut Sink<'_>,
 ) -> Result<u64> {
     let (mut bytes, mut in_memory) = (Vec::new(), 0);
     for (name, len) in of.wanted_chunks() {
         if cached.copy(&name, &mut bytes) && pool.containers().is_called(&[(name, &bytes)]) {
             in_memory += u64::from(len);
-            lane.store_proven(of.class, &[(name, &bytes)])?;
+            show((name, &bytes))?;
         } else {
-            copy_found(pool, lane, of, &name)?;
+            take_found(pool, &name, show)?;
         }
     }
     Ok(in_memory)
 }
 
-/// Copies one chunk from wherever it is. The reader verified it when it was cached, perhaps long
+/// Passes one chunk on from wherever it is. The reader verified it when it was cached, perhaps long
 /// ago, so this compares it again.
-fn copy_found(pool: &Pool, lane: &mut Lane, of: &SourceRegion, name: &Fingerprint) -> Result<()> {
+fn take_found(pool: &Pool, name: &Fingerprint, show: &mut Sink<'_>) -> Result<()> {
     let chunk = pool.reader().chunk(name)?;
     if !pool.containers().is_called(&[(*name, &chunk)]) {
         let found = "it changed in memory after it was read";
         return Err(StoreError::corruption("chunk", name, found));
     }
-    lane.store_proven(of.class, &[(*name, &chunk)])
+    show((*name, &chunk))
 }

@@ -4,8 +4,9 @@
 //! Regions that only maintenance uses may fill the memory that clients do not need, and always a
 //! quarter of the budget. So maintenance does not evict what clients have used recently.
 //!
-//! Invariant: only verified regions are inserted. The regions stay within the budget (one more
-//! while it is in use). Eviction is CLOCK over regions, with a separate ring for maintenance.
+//! Invariant: only verified regions are inserted. The regions, and what garbage collection borrows,
+//! stay within the budget (one region more while it is in use). Eviction is CLOCK over regions,
+//! with a separate ring for maintenance.
 
 use chunk_store::chunk_map::{FingerprintMap, PASSING_SHARE};
 use chunk_store::container::Region;
@@ -14,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use units::Fingerprint;
 
 const SHARDS: usize = 32;
@@ -180,6 +181,8 @@ pub(super) struct ReadCache {
     shards: Vec<Mutex<FingerprintMap<ChunkRef>>>,
     rings: Mutex<Rings>,
     bytes_max: usize,
+    /// Part of `bytes_max` that is lent.
+    lent_bytes: AtomicUsize,
 }
 
 impl ReadCache {
@@ -188,12 +191,34 @@ impl ReadCache {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             rings: Mutex::default(),
             bytes_max,
+            lent_bytes: AtomicUsize::new(0),
         }
     }
 
-    /// Returns the budget, bytes.
+    /// Returns the budget without what is lent, bytes.
     pub fn bytes_max(&self) -> usize {
-        self.bytes_max
+        let lent = self.lent_bytes.load(Ordering::Relaxed);
+        self.bytes_max.saturating_sub(lent)
+    }
+
+    /// Lends half of the budget and evicts what no longer fits. Returns the bytes lent: 0 while
+    /// they are lent already.
+    pub fn lend_half(&self) -> usize {
+        let half = self.bytes_max / 2;
+        let is_lent =
+            self.lent_bytes
+                .compare_exchange(0, half, Ordering::Relaxed, Ordering::Relaxed);
+        if is_lent.is_err() {
+            return 0;
+        }
+        let victims = self.victims(&mut self.rings.lock(), 0, self.bytes_max / PASSING_SHARE);
+        drop(self.forgotten(victims));
+        half
+    }
+
+    /// Takes back what is lent.
+    pub fn take_back(&self) {
+        self.lent_bytes.store(0, Ordering::Relaxed);
     }
 
     fn shard(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, FingerprintMap<ChunkRef>> {
@@ -225,7 +250,6 @@ impl ReadCache {
             self.shard(fingerprint).insert(*fingerprint, chunk);
         }
         let mut rings = self.rings.lock();
-        let mut victims = Vec::new();
         // Evict before inserting: if all other regions are in use, the new one would be evicted
         // first.
         let bytes = cached.bytes();
@@ -234,16 +258,33 @@ impl ReadCache {
             true => (self.bytes_max / PASSING_SHARE).saturating_sub(bytes),
             false => self.bytes_max / PASSING_SHARE,
         };
-        while rings.bytes() + bytes > self.bytes_max
-            && let Some(victim) = rings.evict(passing_max)
-        {
-            victims.extend(victim);
-        }
+        let victims = self.victims(&mut rings, bytes, passing_max);
         match is_passing {
             true => rings.passes.push(cached),
             false => rings.stays.push(cached),
         }
         drop(rings);
+        self.forgotten(victims)
+    }
+
+    /// Evicts regions until `bytes` more fit.
+    fn victims(
+        &self,
+        rings: &mut Rings,
+        bytes: usize,
+        passing_max: usize,
+    ) -> Vec<Arc<DecodedRegion>> {
+        let mut victims = Vec::new();
+        while rings.bytes() + bytes > self.bytes_max()
+            && let Some(victim) = rings.evict(passing_max)
+        {
+            victims.extend(victim);
+        }
+        victims
+    }
+
+    /// Removes evicted regions from the table. Returns those that no thread uses.
+    fn forgotten(&self, victims: Vec<Arc<DecodedRegion>>) -> Vec<Region> {
         let evicted = victims.into_iter().filter_map(|victim| {
             self.forget(&victim);
             Arc::into_inner(victim).map(|cached| cached.region)
@@ -251,9 +292,9 @@ impl ReadCache {
         evicted.collect()
     }
 
-    /// Returns the memory of all regions, bytes.
+    /// Returns the memory of all regions and what is lent, bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.rings.lock().bytes()
+        self.rings.lock().bytes() + self.lent_bytes.load(Ordering::Relaxed)
     }
 
     fn forget(&self, victim: &Arc<DecodedRegion>) {
@@ -336,6 +377,26 @@ mod tests {
         let _task = IoOrigin::of(Origin::Collect).begin();
         (FIRST_OF_TASKS..FIRST_OF_TASKS + 20).for_each(|n| drop(cache.insert(region(n).1)));
         assert!(has(&cache, u8::MAX) && has(&cache, FIRST_OF_TASKS + 19));
+    }
+
+    /// Garbage collection borrows memory: regions and the loan stay within the budget together.
+    #[test]
+    fn half_of_the_budget_can_be_lent_once() {
+        let one = 1000 + CHUNK_OVERHEAD;
+        let cache = ReadCache::new(8 * one);
+        (1..=8).for_each(|n| drop(cache.insert(region(n).1)));
+        assert_eq!(cache.lend_half(), 4 * one);
+        assert_eq!(cache.lend_half(), 0, "one borrower");
+        assert_eq!(
+            (cache.memory_bytes(), cache.bytes_max()),
+            (8 * one, 4 * one)
+        );
+        (9..=20).for_each(|n| drop(cache.insert(region(n).1)));
+        assert_eq!(cache.memory_bytes(), 8 * one);
+        assert!(has(&cache, 20) && !has(&cache, 1));
+        cache.take_back();
+        (21..=24).for_each(|n| drop(cache.insert(region(n).1)));
+        assert!(has(&cache, 17) && cache.memory_bytes() == 8 * one);
     }
 
     #[test]

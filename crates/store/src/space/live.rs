@@ -67,6 +67,12 @@ impl LiveContainer {
         }
     }
 
+    /// Returns the number of its live chunks.
+    pub fn chunk_count(&self) -> usize {
+        let words = self.live.0.iter();
+        words.map(|word| word.count_ones() as usize).sum()
+    }
+
     /// Returns true if the chunk with this number is live here.
     pub fn holds(&self, number: u32) -> bool {
         self.live.get(number)
