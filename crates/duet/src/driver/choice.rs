@@ -1,8 +1,8 @@
 //! Chooses the next unit. [`Driver::step`] calls this.
 //!
 //! Invariant: a unit that is neither done nor failed is in the own order after `reached`, in
-//! `ahead`, in `again`, in `left`, or is the current one. A choice asks the task for a bounded number of
-//! units.
+//! `ahead`, in `again`, in `left`, or is the current one. A choice asks the task for a bounded
+//! number of units.
 
 use super::{Ahead, Driver};
 use crate::task::Task;
@@ -21,7 +21,7 @@ impl Driver {
         }
         let lookahead = self.options.lookahead.unwrap_or(0);
         self.look_ahead(task, lookahead)?;
-        // What comes next may be in memory: fill the look-ahead before anything is read.
+        // Later units may be in memory: fill the look-ahead before anything is read.
         if self.options.asks_max < lookahead && self.ahead.len() < lookahead && !self.reached.1 {
             return Ok(None);
         }

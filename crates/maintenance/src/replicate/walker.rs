@@ -24,7 +24,7 @@ struct Level {
     base: Option<Listing>,
 }
 
-/// The stream, or the file that is gone through.
+/// The stream or file at the current position.
 struct Open {
     root: ObjectRoot,
     at: u64,
