@@ -20,6 +20,10 @@ use queue::Queue;
 pub use status::{Status, Step};
 use std::collections::VecDeque;
 
+/// Fetches of events for one choice from memory. A table that overflows again and again would have
+/// more events for ever.
+const LOOKS_MAX: usize = 32;
+
 /// Limits of a driver.
 #[derive(Clone, Copy, Debug)]
 pub struct DriverOptions {
@@ -30,6 +34,12 @@ pub struct DriverOptions {
     /// Units of the own order that may be done, counted from the first one that is not done. At
     /// most one less is out of order. `None`: any unit.
     pub lookahead: Option<usize>,
+    /// Maximum number of units that a step asks the own order for to fill the look-ahead. For tasks
+    /// whose next unit costs reads: the look-ahead is then filled in several steps.
+    pub asks_max: usize,
+    /// Units may be left and continued later, so that one that needs the device delays none that is
+    /// in memory. For tasks that report no undone units.
+    pub interleaves: bool,
     /// Maximum rate of bytes read and written.
     pub bytes_per_s: Option<u64>,
 }
@@ -40,6 +50,8 @@ impl Default for DriverOptions {
             items_max: 1024,
             works_max: 1 << 16,
             lookahead: None,
+            asks_max: usize::MAX,
+            interleaves: false,
             bytes_per_s: None,
         }
     }
@@ -80,6 +92,10 @@ pub struct Driver {
     /// Position up to which the own order was asked; true at its end.
     reached: (Option<Work>, bool),
     current: Option<Work>,
+    /// Fetches since the last choice from memory, or the last step that needed the device.
+    looks: usize,
+    /// Units that were left for some in memory.
+    left: Vec<Work>,
     /// All pages of the current unit were in memory when it was chosen.
     is_resident: bool,
     /// Parts of the current unit may have to be done again.
@@ -109,6 +125,8 @@ impl Driver {
             ahead: VecDeque::new(),
             reached: (progress.position, false),
             current: None,
+            looks: 0,
+            left: Vec::new(),
             is_resident: false,
             is_stale: false,
             failed: WorkSet::new(part_bits),
@@ -139,6 +157,15 @@ impl Driver {
         if let Some(until_ns) = self.pace.waits_until(now_ns) {
             return Ok(Step::Waiting { until_ns });
         }
+        if access == Access::Memory
+            && self.options.interleaves
+            && !self.is_resident
+            && let Some(begun) = self.current
+            && let Some(work) = self.choose_resident(task)
+        {
+            self.left.push(begun);
+            (self.current, self.is_resident, self.is_stale) = (Some(work), true, false);
+        }
         if self.current.is_none() {
             self.current = match access {
                 Access::Memory => self.choose_resident(task),
@@ -152,10 +179,18 @@ impl Driver {
             return Ok(match access {
                 _ if self.is_over() && self.current.is_none() => Step::Finished,
                 // More events may be pending.
-                Access::Memory if heard == 0 => Step::NeedsDevice,
-                Access::Memory | Access::Device => Step::Looked,
+                Access::Memory if heard == 0 || self.looks >= LOOKS_MAX => {
+                    self.looks = 0;
+                    Step::NeedsDevice
+                }
+                Access::Memory => {
+                    self.looks += 1;
+                    Step::Looked
+                }
+                Access::Device => Step::Looked,
             });
         };
+        self.looks = 0;
         let processed = match task.process(work, budget_bytes) {
             Ok(processed) => processed,
             Err(error) => {
@@ -169,6 +204,13 @@ impl Driver {
         self.counts.bytes_written += processed.bytes_written;
         self.pace
             .spend(processed.bytes_read + processed.bytes_written);
+        if processed.needs_device && access == Access::Memory {
+            self.is_resident = false;
+            let is_idle = processed.bytes_read + processed.bytes_cached == 0;
+            if is_idle && !processed.is_done {
+                return Ok(Step::NeedsDevice);
+            }
+        }
         if processed.is_done {
             self.current = None;
             self.is_done(task, work);
@@ -204,18 +246,23 @@ impl Driver {
     }
 
     fn count<T: Task>(&mut self, task: &T, item: &Item) {
-        let Some(work) = task.work_of(&item.page) else {
-            return;
-        };
-        let score = |cached_pages| task.score(work, cached_pages);
-        if item.events.has(Events::REMOVED) {
-            self.queue.removed(&item.page, work, score);
-        }
-        if item.events.has(Events::ADDED) && !self.is_settled(work) && self.current != Some(work) {
+        let Item { page, events } = item;
+        task.visit_works(page, &mut |work| {
+            let score = |cached_pages| task.score(work, cached_pages);
+            if events.has(Events::REMOVED) {
+                self.queue.removed(page, work, score);
+            }
+            let is_open = !self.is_settled(work) && self.current != Some(work);
+            if !is_open || !events.has(Events::ADDED) {
+                return;
+            }
             let is_ready = self.options.lookahead.is_none()
                 || self.ahead.iter().any(|ahead| ahead.work == work);
-            self.queue.added(&item.page, work, is_ready, score);
-        }
+            match task.resident_pages(work) {
+                Some(pages) => self.queue.set(work, pages, is_ready, score),
+                None => self.queue.added(page, work, is_ready, score),
+            }
+        });
     }
 
     fn is_done<T: Task>(&mut self, task: &T, work: Work) {
@@ -239,7 +286,7 @@ impl Driver {
     }
 
     fn is_over(&self) -> bool {
-        self.reached.1 && self.ahead.is_empty() && self.again.is_empty()
+        self.reached.1 && self.ahead.is_empty() && self.again.is_empty() && self.left.is_empty()
     }
 
     /// Returns true if the unit is done or has failed, so it must not be chosen.

@@ -24,6 +24,18 @@ pub trait Task {
     /// Fast.
     fn work_of(&self, page: &Page) -> Option<Work>;
 
+    /// Visits the units that a page belongs to, for tasks in which several may share a page. Fast.
+    fn visit_works(&self, page: &Page, visit: &mut dyn FnMut(Work)) {
+        self.work_of(page).into_iter().for_each(visit);
+    }
+
+    /// Returns the number of the unit's pages that are in memory now, if the task can tell; then
+    /// events only say when to ask. Asked when a page of the unit is reported, when the look-ahead
+    /// reaches the unit, and before it is done without the device.
+    fn resident_pages(&self, _work: Work) -> Option<u64> {
+        None
+    }
+
     /// Returns the number of pages of a unit. Fast.
     fn pages(&self, work: Work) -> u64;
 
@@ -55,7 +67,7 @@ pub trait Task {
     }
 
     /// Does about `budget_bytes` of I/O for the unit, then returns. It is called with the same unit
-    /// until that is done or has failed.
+    /// until that is done or has failed, unless the task interleaves units.
     fn process(&mut self, work: Work, budget_bytes: u64) -> Result<Processed, Self::Error>;
 }
 
@@ -81,4 +93,7 @@ pub struct Processed {
     pub bytes_written: u64,
     /// The unit is complete.
     pub is_done: bool,
+    /// The unit was chosen because it was in memory, but the rest of it is not: that needs the
+    /// device.
+    pub needs_device: bool,
 }

@@ -16,6 +16,7 @@
 mod collect;
 mod controller;
 mod defrag;
+mod listening;
 mod repair;
 mod replicate;
 mod schedule;

@@ -2,10 +2,16 @@
 //! program calls this: a command, or the server that runs it.
 //!
 //! ```text
-//! Replication -> task -> disk | object | tree -> carrier -> receiver -> other pool
-//!                                                   ^
-//!                                 page cache, or reads of this pool
+//! Replication -> task -> disk ------------------> carrier -> receiver -> other pool
+//!                   \-> ordered --> walker           ^          ^
+//!                         |  \----> piece           |          |
+//!                         \-------> assembly -------|----------+
+//!                                                    |
+//!                                  memory, or reads of this pool
 //! ```
+//!
+//! A disk is copied in parts, a stream or a tree in pieces: those first that clients have brought
+//! into memory (Duet, SOSP'15). Any order gives the same objects.
 //!
 //! A copy of a snapshot keeps its identifier (sixteen bytes), so snapshots that both pools have
 //! show what both sides know. A new snapshot is compared with such a base, and unchanged parts are
@@ -15,32 +21,73 @@
 //! snapshot appears in the receiving pool with the commit that makes all of it durable, or not at
 //! all. Data sent before an interruption is found, not sent again.
 
+mod assembly;
 mod carrier;
 mod disk;
-mod object;
+mod listing;
+mod ordered;
 mod pairs;
+mod piece;
 mod receiver;
 mod replication;
 mod task;
-mod tree;
+mod walker;
 mod window;
 
 pub use carrier::CopyCounts;
-pub use disk::CopyLimits;
+pub(crate) use listing::Listing;
 pub(crate) use pairs::{Pair, Pairs};
-pub(crate) use tree::Listing;
 
 pub use replication::{CopiedSnapshot, CopyNews, CopyOptions, Replication};
 
 use store::StoreError;
 
+/// Memory limits of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyLimits {
+    /// Disks: maximum number of chunks and runs of holes that wait for the recipe, 48 bytes each.
+    pub runs_max: usize,
+    /// Disks: maximum number of upper recipe nodes in memory, 8 KiB each. At the limit the copies
+    /// are committed without the snapshot; the nodes can then be read again.
+    pub nodes_max: usize,
+    /// Streams and trees: bytes of a piece. A larger one leaves more of the stream's order in the
+    /// receiving pool.
+    pub piece_bytes: u64,
+    /// Streams and trees: number of pieces that may be copied out of order, at most 128. Each has
+    /// up to 512 chunks of 80 bytes and 128 entries of directories.
+    pub pieces_ahead: usize,
+}
+
+impl Default for CopyLimits {
+    /// Disks: 256 parts of new data, 32 MiB of nodes. Streams and trees: 512 MiB of them ahead.
+    fn default() -> Self {
+        Self {
+            runs_max: 1 << 16,
+            nodes_max: 4096,
+            piece_bytes: 4 << 20,
+            pieces_ahead: 128,
+        }
+    }
+}
+
+/// State of a part or piece after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copying {
+    Begun,
+    /// The rest is not in memory, and the step has no I/O grant.
+    NeedsDevice,
+    Done,
+}
+
 /// Reason why a snapshot could not be copied.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// The source pool cannot be read.
-    Source(StoreError),
+    #[error("the source pool")]
+    Source(#[source] StoreError),
     /// The receiving pool cannot store it.
-    Receiver(StoreError),
+    #[error("the receiving pool")]
+    Receiver(#[source] StoreError),
 }
 
 impl CopyError {
@@ -48,23 +95,6 @@ impl CopyError {
     pub fn into_cause(self) -> StoreError {
         match self {
             Self::Source(e) | Self::Receiver(e) => e,
-        }
-    }
-}
-
-impl std::fmt::Display for CopyError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Source(_) => "the source pool",
-            Self::Receiver(_) => "the receiving pool",
-        })
-    }
-}
-
-impl std::error::Error for CopyError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Source(e) | Self::Receiver(e) => Some(e),
         }
     }
 }

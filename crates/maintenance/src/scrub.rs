@@ -163,8 +163,8 @@ impl Task for Scrub {
         let processed = Processed {
             bytes_read: verification.read_bytes - before.0,
             bytes_cached: verification.cached_bytes - before.1,
-            bytes_written: 0,
             is_done: verification.is_done(),
+            ..Processed::default()
         };
         if gone_on.is_err() || processed.is_done {
             self.read_by_others.forget(id);

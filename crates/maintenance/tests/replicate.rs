@@ -417,6 +417,7 @@ fn a_disk_that_is_put_together_piece_by_piece_is_the_same() {
             limits: CopyLimits {
                 runs_max,
                 nodes_max,
+                ..CopyLimits::default()
             },
             ..copy_options()
         };

@@ -27,7 +27,7 @@ pub use recent::RecentRegions;
 
 use cache::ReadCache;
 use chunk_store::chunk_map::{ChunkMap, Near};
-use chunk_store::container::ContainerReader;
+use chunk_store::container::{ContainerReader, RegionPlace};
 use chunk_store::recipe::{
     Leaf, Repairing, VisitPiece, repair_object, visit_differences, visit_leaves, visit_nodes,
     visit_past_damage,
@@ -162,6 +162,12 @@ impl Reader {
         self.cache.get(fingerprint)
     }
 
+    /// Visits the chunks of a region that the cache of decoded regions has: to understand events
+    /// about regions. Reads nothing.
+    pub fn visit_decoded(&self, place: RegionPlace, visit: &mut dyn FnMut(&Fingerprint)) {
+        self.cache.visit_region(place, visit);
+    }
+
     /// Returns a chunk's verified bytes. Fails with `Corruption` if no sound copy exists.
     pub fn chunk(&self, fingerprint: &Fingerprint) -> Result<ChunkRef> {
         self.node(fingerprint, Approach::default())
@@ -232,6 +238,20 @@ impl Reader {
     pub(crate) fn map_node(&self, fingerprint: &Fingerprint) -> Result<MapNode> {
         let chunk = self.chunk(fingerprint)?;
         MapNode::decode(&chunk).map_err(|e| node_error(fingerprint, e))
+    }
+
+    /// Returns true if the recipe nodes on the way to byte `offset` of an object are in memory.
+    pub fn is_recipe_cached(&self, root: &ObjectRoot, offset: u64) -> bool {
+        let mut load = |f: &Fingerprint| {
+            let absent = || StoreError::corruption("recipe node", f, "not in memory");
+            let chunk = self.cache.get(f).ok_or_else(absent)?;
+            RecipeNode::decode(&chunk).map_err(|e| node_error(f, e))
+        };
+        let end = offset.saturating_add(1);
+        let visited = visit_leaves(root, offset, end, &mut load, &mut |_| {
+            Ok(ControlFlow::Break(()))
+        });
+        visited.is_ok()
     }
 
     /// Visits the pieces of an object that overlap `[from, to)`: offset, length, and the chunk's

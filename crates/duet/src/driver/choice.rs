@@ -1,8 +1,8 @@
 //! Chooses the next unit. [`Driver::step`] calls this.
 //!
 //! Invariant: a unit that is neither done nor failed is in the own order after `reached`, in
-//! `ahead`, in `again`, or is the current one. A choice asks the task for a bounded number of
-//! units.
+//! `ahead`, in `again`, in `left`, or is the current one. A choice asks the task for a bounded
+//! number of units.
 
 use super::{Ahead, Driver};
 use crate::task::Task;
@@ -14,7 +14,17 @@ const PASSED_MAX: usize = 256;
 impl Driver {
     /// Returns `None` if this step found no unit, or if none is left.
     pub(super) fn choose<T: Task>(&mut self, task: &mut T) -> Result<Option<Work>, T::Error> {
-        self.look_ahead(task, self.options.lookahead.unwrap_or(0))?;
+        while let Some(work) = self.left.pop() {
+            if !self.is_settled(work) {
+                return Ok(Some(work));
+            }
+        }
+        let lookahead = self.options.lookahead.unwrap_or(0);
+        self.look_ahead(task, lookahead)?;
+        // Later units may be in memory: fill the look-ahead before anything is read.
+        if self.options.asks_max < lookahead && self.ahead.len() < lookahead && !self.reached.1 {
+            return Ok(None);
+        }
         while let Some(work) = self.queue.pop() {
             // If it is in `ahead` too, it is settled when its turn comes.
             if !self.is_settled(work) {
@@ -43,14 +53,21 @@ impl Driver {
     pub(super) fn choose_resident<T: Task>(&mut self, task: &T) -> Option<Work> {
         loop {
             let (work, cached_pages) = self.queue.first()?;
-            let is_settled = self.is_settled(work);
-            if !is_settled && cached_pages < task.pages(work) {
+            if self.is_settled(work) {
+                self.queue.forget(work);
+                continue;
+            }
+            if cached_pages < task.pages(work) {
                 return None;
             }
-            self.queue.pop();
-            if !is_settled {
+            // Some of them may have left memory unreported.
+            let pages = task.resident_pages(work).unwrap_or(cached_pages);
+            if pages >= task.pages(work) {
+                self.queue.forget(work);
                 return Some(work);
             }
+            let score = |cached_pages| task.score(work, cached_pages);
+            self.queue.set(work, pages, true, score);
         }
     }
 
@@ -63,8 +80,13 @@ impl Driver {
         {
             self.ahead.pop_front();
         }
-        let mut passed = 0;
-        while self.ahead.len() < works && !self.reached.1 && passed < PASSED_MAX {
+        let (mut passed, mut asked) = (0, 0);
+        while self.ahead.len() < works
+            && !self.reached.1
+            && passed < PASSED_MAX
+            && asked < self.options.asks_max
+        {
+            asked += 1;
             let after = self.reached.0;
             let Some(work) = task.next(after)? else {
                 self.reached.1 = true;
@@ -81,7 +103,13 @@ impl Driver {
                 continue;
             }
             self.ahead.push_back(Ahead { work, after });
-            self.queue.admit(work);
+            match task.resident_pages(work) {
+                Some(pages) => {
+                    let score = |cached_pages| task.score(work, cached_pages);
+                    self.queue.set(work, pages, true, score);
+                }
+                None => self.queue.admit(work),
+            }
         }
         Ok(())
     }

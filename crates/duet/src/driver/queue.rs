@@ -65,23 +65,9 @@ impl Queue {
         is_ready: bool,
         score: impl FnOnce(u64) -> u64,
     ) {
-        if !self.works.contains_key(&work) && self.works.len() >= self.works_max {
-            self.overlooked += 1;
-            return;
-        }
-        if !self.cached.insert(number(page)) {
-            return;
-        }
-        let entry = self.works.entry(work).or_insert(Entry {
-            cached_pages: 0,
-            score: 0,
-            is_ready,
-        });
-        entry.cached_pages += 1;
-        self.ready.remove(&(Reverse(entry.score), work));
-        entry.score = score(entry.cached_pages);
-        if entry.is_ready && entry.score > 0 {
-            self.ready.insert((Reverse(entry.score), work));
+        if self.has_room_for(work) && self.cached.insert(number(page)) {
+            let cached_pages = self.works.get(&work).map_or(0, |entry| entry.cached_pages);
+            self.put(work, cached_pages + 1, is_ready, score);
         }
     }
 
@@ -90,16 +76,49 @@ impl Queue {
         if !self.cached.remove(number(page)) {
             return;
         }
-        let Some(entry) = self.works.get_mut(&work) else {
-            return;
-        };
-        self.ready.remove(&(Reverse(entry.score), work));
-        entry.cached_pages = entry.cached_pages.saturating_sub(1);
-        if entry.cached_pages == 0 {
-            self.works.remove(&work);
-            return;
+        if let Some(entry) = self.works.get(&work) {
+            let left = entry.cached_pages.saturating_sub(1);
+            self.set(work, left, false, score);
         }
-        entry.score = score(entry.cached_pages);
+    }
+
+    /// So many of the unit's pages are in memory. For tasks that know this themselves.
+    pub fn set(
+        &mut self,
+        work: Work,
+        cached_pages: u64,
+        is_ready: bool,
+        score: impl FnOnce(u64) -> u64,
+    ) {
+        if cached_pages == 0 {
+            self.forget(work);
+        } else if self.has_room_for(work) {
+            self.put(work, cached_pages, is_ready, score);
+        }
+    }
+
+    fn has_room_for(&mut self, work: Work) -> bool {
+        let has_room = self.works.len() < self.works_max || self.works.contains_key(&work);
+        self.overlooked += u64::from(!has_room);
+        has_room
+    }
+
+    fn put(
+        &mut self,
+        work: Work,
+        cached_pages: u64,
+        is_ready: bool,
+        score: impl FnOnce(u64) -> u64,
+    ) {
+        let entry = self.works.entry(work).or_insert(Entry {
+            cached_pages: 0,
+            score: 0,
+            is_ready,
+        });
+        self.ready.remove(&(Reverse(entry.score), work));
+        entry.is_ready |= is_ready;
+        entry.cached_pages = cached_pages;
+        entry.score = score(cached_pages);
         if entry.is_ready && entry.score > 0 {
             self.ready.insert((Reverse(entry.score), work));
         }

@@ -76,7 +76,9 @@ impl Driver {
     pub fn progress(&self) -> Progress {
         let first = self.ahead.front();
         let mut again = self.again.clone();
-        self.current.map(|work| again.insert(work));
+        for work in self.current.iter().chain(&self.left) {
+            again.insert(*work);
+        }
         Progress {
             position: first.map_or(self.reached.0, |ahead| ahead.after),
             done: self.session.all_done(),

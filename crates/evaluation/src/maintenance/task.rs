@@ -214,8 +214,8 @@ impl Task for FileTask {
         let mut processed = Processed {
             bytes_read: missing.len() as u64 * CHUNK_BYTES,
             bytes_cached: (CHUNKS - missing.len() as u64) * CHUNK_BYTES,
-            bytes_written: 0,
             is_done: true,
+            ..Processed::default()
         };
         let written_bytes = self.written_bytes();
         if written_bytes > 0 {

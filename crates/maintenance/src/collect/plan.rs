@@ -5,12 +5,13 @@
 //! Invariant: each container is taken once. Events affect only the order.
 
 use super::choose::Candidate;
-use duet::{Access, Driver, DriverOptions, Duet, Mask, Page, Present, Processed, Progress};
+use crate::listening;
+use duet::{Access, Driver, DriverOptions, Duet, Page, Present, Processed, Progress};
 use duet::{Scope, Session, Space, Step, Task, Work};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use store::{Result, StoreError, StoreErrorKind};
+use store::Result;
 use units::ContainerId;
 
 /// Fetches of events for one choice from memory. A table that overflows again and again would have
@@ -39,8 +40,7 @@ struct Ranked {
 
 /// Begins to listen to what clients read from containers.
 pub(super) fn listen(duet: &Arc<Duet>) -> Result<Session> {
-    let session = duet.register(Space::Containers, Scope::Everything, Mask::EXISTS, 0);
-    session.map_err(|e| StoreError::new(StoreErrorKind::Invalid, e.to_string()))
+    listening::listen(duet, Space::Containers, Scope::Everything, 0)
 }
 
 impl Plan {

@@ -10,13 +10,14 @@ use super::load::{Load, Subject};
 use super::moving::Moving;
 use super::outlook::Outlook;
 use super::{DefragOptions, DefragReport, DefragSource, DefragStage, Heat};
+use crate::listening::listen;
 use crate::task::{Access, MaintenanceTask, TaskStep};
-use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, Progress, Scope, Space, Step};
+use duet::{Driver, DriverOptions, Duet, NothingPresent, Progress, Scope, Space, Step};
 use format::defrag::{DefragRecord, DefragWish};
 use qos::Flow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Fragmentable, Move, MoveCounts, Result, StoreError, StoreErrorKind, read_at_once};
+use store::{Fragmentable, Move, MoveCounts, Result, StoreError, read_at_once};
 
 /// Bits of a unit's number. The number is the move's rank by heat in its round.
 const RANK_BITS: u32 = 32;
@@ -272,11 +273,7 @@ impl Defragmenter {
 
     /// `is_resumed`: an earlier process may have copied some of them.
     fn copying(&self, moves: Vec<Move>, is_resumed: bool) -> Result<Stage> {
-        let session = self
-            .duet
-            .register(Space::Chunks, Scope::Everything, Mask::EXISTS, RANK_BITS);
-        let session =
-            session.map_err(|e| StoreError::new(StoreErrorKind::Invalid, e.to_string()))?;
+        let session = listen(&self.duet, Space::Chunks, Scope::Everything, RANK_BITS)?;
         let options = DriverOptions {
             bytes_per_s: self.options.bytes_per_s,
             ..DriverOptions::default()

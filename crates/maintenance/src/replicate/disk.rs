@@ -4,9 +4,10 @@
 //! Invariant: a part is the range of one recipe node over chunks. The task's own order skips parts
 //! that equal the base, and their nodes are not loaded.
 
-use super::CopyError;
 use super::carrier::Carrier;
 use super::pairs::Pair;
+use super::{CopyError, CopyLimits, Copying};
+use duet::Access;
 use format::recipe::{FIXED_FANOUT, ObjectRoot};
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
@@ -15,26 +16,6 @@ use units::Fingerprint;
 
 /// log2 of the chunks of a part.
 pub(super) const PART_LOG2: u32 = FIXED_FANOUT.trailing_zeros();
-/// Memory limits of copying a disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CopyLimits {
-    /// Maximum number of chunks and runs of holes that wait for the recipe, 48 bytes each.
-    pub runs_max: usize,
-    /// Maximum number of upper recipe nodes in memory, 8 KiB each. At the limit the copies are
-    /// committed without the snapshot; the nodes can then be read again.
-    pub nodes_max: usize,
-}
-
-impl Default for CopyLimits {
-    /// 256 parts of new data; 32 MiB of nodes.
-    fn default() -> Self {
-        Self {
-            runs_max: 1 << 16,
-            nodes_max: 4096,
-        }
-    }
-}
-
 /// See the module's head.
 pub(super) struct DiskCopy {
     root: ObjectRoot,
@@ -111,33 +92,45 @@ impl DiskCopy {
         Ok(found)
     }
 
-    /// Copies about `budget_bytes` of the differences in a part. Returns true if it is complete;
-    /// otherwise the next call must be for the same part.
+    /// Copies about `budget_bytes` of the differences in a part. If it is not complete, the next
+    /// call must be for the same part.
     pub fn copy_part(
         &mut self,
         part: u64,
         carrier: &mut Carrier,
-        budget_bytes: u64,
-    ) -> Result<bool, CopyError> {
-        let mut changes = match self.begun.take() {
-            Some((begun, changes)) if begun == part => changes,
-            _ => self.changes(part, carrier.source())?,
+        (budget_bytes, access): (u64, Access),
+    ) -> Result<Copying, CopyError> {
+        let begun = self.begun.take().filter(|(begun, _)| *begun == part);
+        let mut changes = match begun {
+            Some((_, changes)) => changes,
+            None if access == Access::Memory && !self.is_recipe_cached(part, carrier.source()) => {
+                return Ok(Copying::NeedsDevice);
+            }
+            None => self.changes(part, carrier.source())?,
         };
-        let mut copied = 0;
+        let (mut copied, mut needs_device) = (0, false);
         while copied < budget_bytes
-            && let Some(change) = changes.pop_front()
+            && let Some(change) = changes.front()
         {
-            let fingerprint = carrier.carry(&self.root, &change.fingerprint, change.len)?;
+            let how = (self.root.layout, access);
+            let Some(fingerprint) = carrier.carry(how, &change.fingerprint, change.len)? else {
+                needs_device = true;
+                break;
+            };
             copied += change.len;
             self.runs.push(ChunkRun {
                 first: change.first,
                 count: change.count,
                 fingerprint,
             });
+            changes.pop_front();
         }
         if !changes.is_empty() {
             self.begun = Some((part, changes));
-            return Ok(false);
+            return Ok(match needs_device {
+                true => Copying::NeedsDevice,
+                false => Copying::Begun,
+            });
         }
         if self.runs.len() >= self.limits.runs_max {
             carrier.to.grow(&mut self.growing, &mut self.runs)?;
@@ -147,7 +140,13 @@ impl DiskCopy {
             carrier.to.commit(&[])?;
             self.growing.committed();
         }
-        Ok(true)
+        Ok(Copying::Done)
+    }
+
+    fn is_recipe_cached(&self, part: u64, from: &Reader) -> bool {
+        let start = part.saturating_mul(self.part_bytes());
+        let mut roots = [&self.before, &self.root].into_iter();
+        roots.all(|root| from.is_recipe_cached(root, start))
     }
 
     /// Returns the differences in a part.

@@ -3,19 +3,21 @@
 //! Invariant: snapshots are copied one after the other, each in bounded steps and with its own
 //! commit. A failure leaves the others as they are.
 
-use super::CopyError;
 use super::carrier::{Carrier, CopyCounts};
-use super::disk::CopyLimits;
 use super::pairs::Pairs;
 use super::receiver::Receiver;
-use super::task::{Copied, Copying};
+use super::task::{Copied, CopyTask};
+use super::{CopyError, CopyLimits};
+use crate::listening::{listen, silent};
 use crate::task::{Access, MaintenanceTask, TaskStep};
-use duet::{Driver, DriverOptions, Duet, Mask, Members, NothingPresent, Present};
+use duet::{Driver, DriverOptions, Members, NothingPresent, Present};
 use duet::{Progress, Scope, Session, Space, Step};
 use format::snapshot::Snapshot;
+use media::IoOrigin;
 use qos::Flow;
 use std::sync::Arc;
 use store::{LaneOptions, Pool, StoreError, StoreErrorKind, WriteCounts};
+use units::Origin;
 use volumes::Volumes;
 
 /// Bits of the part numbers of a disk: 2^64 bytes in parts of a MiB.
@@ -30,13 +32,14 @@ pub struct CopyOptions {
     pub bytes_per_s: Option<u64>,
     /// Memory limits.
     pub limits: CopyLimits,
-    /// Volumes of the server that runs the copy: chunks in their page cache are copied first.
+    /// Volumes of the server that runs the copy: what its clients have brought into memory is
+    /// copied first.
     pub volumes: Option<Arc<Volumes>>,
 }
 
 /// See the module's head.
 pub struct Replication {
-    task: Copying,
+    task: CopyTask,
     pairs: Pairs,
     options: CopyOptions,
     run: Option<Run>,
@@ -46,8 +49,8 @@ pub struct Replication {
 struct Run {
     snapshot: Snapshot,
     driver: Driver,
-    /// The session gets events of a page cache.
-    listens: bool,
+    /// The page cache replays what it has to the session.
+    replays: bool,
     /// All of it is sent: the snapshot to commit.
     sent: Option<Snapshot>,
     before: (CopyCounts, WriteCounts),
@@ -98,6 +101,8 @@ impl MaintenanceTask for Replication {
         budget_bytes: u64,
         access: Access,
     ) -> Result<TaskStep<CopyNews>, CopyError> {
+        // Regions that are read for copies are known by this.
+        let _origin = IoOrigin::of(Origin::Replication).begin();
         let Some(run) = &mut self.run else {
             return Ok(TaskStep::Idle);
         };
@@ -108,9 +113,10 @@ impl MaintenanceTask for Replication {
             let copied = Box::new(self.commit()?);
             return Ok(TaskStep::News(CopyNews::Copied(copied)));
         }
-        let volumes = self.options.volumes.as_ref().filter(|_| run.listens);
+        let volumes = self.options.volumes.as_ref().filter(|_| run.replays);
         let present = volumes.map_or(&NothingPresent as &dyn Present, |v| v.present());
         let budget = (budget_bytes, access);
+        self.task.access = access;
         Ok(
             match run.driver.step(&mut self.task, present, now_ns, budget)? {
                 Step::Worked { processed, .. } => TaskStep::Worked {
@@ -148,9 +154,10 @@ impl Replication {
             counts: CopyCounts::default(),
         };
         Ok(Self {
-            task: Copying {
+            task: CopyTask {
                 carrier,
                 copied: None,
+                access: Access::Device,
             },
             pairs: Pairs::new(snapshots, there),
             options,
@@ -174,48 +181,56 @@ impl Replication {
         self.give_up()?;
         let before = (self.task.carrier.counts, self.task.carrier.to.counts());
         let base = self.pairs.base(snapshot);
-        self.task.copied = Some(Copied::new(
-            snapshot,
-            base,
-            &mut self.task.carrier,
-            self.options.limits,
-        )?);
-        let options = DriverOptions {
+        let carrier = &self.task.carrier;
+        let mut copied = Copied::new(snapshot, base, carrier, self.options.limits);
+        let part_bits = match &copied {
+            Copied::Disk(_) => PART_BITS,
+            Copied::Ordered(_) => 0,
+        };
+        let heard = self.session(snapshot, &copied, part_bits);
+        let mut options = DriverOptions {
             bytes_per_s: self.options.bytes_per_s,
             ..DriverOptions::default()
         };
-        let (session, listens) = self.session(snapshot)?;
+        let replays = heard.is_some() && matches!(copied, Copied::Disk(_));
+        if let Copied::Ordered(ordered) = &mut copied {
+            if heard.is_some() {
+                ordered.listen();
+            }
+            // The next piece costs reads of recipes and directories.
+            options.lookahead = Some(ordered.lookahead());
+            options.asks_max = 1;
+            options.interleaves = true;
+        }
+        let session = match heard {
+            Some(session) => session,
+            None => silent(Space::Chunks, part_bits).map_err(CopyError::Source)?,
+        };
+        self.task.copied = Some(copied);
         self.run = Some(Run {
             snapshot: snapshot.clone(),
-            listens,
+            replays,
             sent: None,
-            driver: Driver::new(session, options, Progress::new(PART_BITS)),
+            driver: Driver::new(session, options, Progress::new(part_bits)),
             before,
         });
         Ok(())
     }
 
-    /// Returns a session for events of the page cache; without a page cache, one that gets none.
-    fn session(&self, snapshot: &Snapshot) -> Result<(Session, bool), CopyError> {
-        let volumes = self.options.volumes.as_ref();
-        let like = volumes.map(|v| v.objects_like(snapshot));
-        if let (Some(volumes), Some(like)) = (volumes, like.filter(|like| !like.is_empty())) {
-            let scope = Scope::Snapshot(Box::new(Like(like)));
-            let mask = Mask::EXISTS;
-            if let Ok(session) = volumes
-                .duet()
-                .register(Space::Chunks, scope, mask, PART_BITS)
-            {
-                return Ok((session, true));
+    /// Returns a session for events of what clients bring into memory, if there can be any.
+    fn session(&self, snapshot: &Snapshot, copied: &Copied, part_bits: u32) -> Option<Session> {
+        let volumes = self.options.volumes.as_ref()?;
+        let (space, scope) = match copied {
+            Copied::Disk(_) => {
+                let like = volumes.objects_like(snapshot);
+                if like.is_empty() {
+                    return None;
+                }
+                (Space::Chunks, Scope::Snapshot(Box::new(Like(like))))
             }
-        }
-        let silent =
-            Duet::silent().register(Space::Chunks, Scope::Everything, Mask::EXISTS, PART_BITS);
-        let silent = silent.map_err(|e| {
-            let kind = StoreErrorKind::Invalid;
-            CopyError::Source(StoreError::new(kind, e.to_string()))
-        })?;
-        Ok((silent, false))
+            Copied::Ordered(_) => (Space::Containers, Scope::Everything),
+        };
+        listen(volumes.duet(), space, scope, part_bits).ok()
     }
 
     fn finish(&mut self) -> Result<Snapshot, CopyError> {

@@ -1,108 +1,143 @@
-//! The task of copying: the units of a disk are its parts; any other object is one unit. Duet's
-//! driver calls this.
+//! The task of copying: the units of a disk are its parts, those of a stream or a tree its pieces.
+//! Duet's driver calls this.
 //!
 //! Invariant: the result does not depend on the order.
 
-use super::CopyError;
 use super::carrier::Carrier;
-use super::disk::{CopyLimits, DiskCopy, PART_LOG2};
-use super::object::ObjectCopy;
+use super::disk::{DiskCopy, PART_LOG2};
+use super::ordered::OrderedCopy;
 use super::pairs::Pair;
-use super::tree::TreeCopy;
-use duet::{Page, Processed, Space, Task, Work};
+use super::{CopyError, CopyLimits, Copying};
+use duet::{Access, Page, Processed, Space, Task, Work};
 use format::recipe::{Layout, ObjectRoot};
 use format::snapshot::{Snapshot, SnapshotKind};
 
 /// The object in progress.
 pub(super) enum Copied {
     Disk(DiskCopy),
-    Object(ObjectCopy),
-    Tree(Box<TreeCopy>),
+    Ordered(Box<OrderedCopy>),
 }
 
 impl Copied {
     pub fn new(
         snapshot: &Snapshot,
         base: Option<Pair>,
-        carrier: &mut Carrier,
+        carrier: &Carrier,
         limits: CopyLimits,
-    ) -> Result<Self, CopyError> {
+    ) -> Self {
         let root = snapshot.root;
-        Ok(match (snapshot.kind, root.layout) {
-            (SnapshotKind::Tree, _) => Self::Tree(Box::new(TreeCopy::new(root, base, carrier)?)),
+        match (snapshot.kind, root.layout) {
+            (SnapshotKind::Tree, _) => {
+                let tree = OrderedCopy::of_tree(root, base, carrier, limits);
+                Self::Ordered(Box::new(tree))
+            }
             (_, Layout::Fixed(log2)) => {
                 // A disk takes parts of its base over without looking them up.
                 let reader = carrier.to.reader();
                 let base = base.filter(|pair| reader.is_believed_whole(&pair.there));
                 Self::Disk(DiskCopy::new(root, log2, base, limits))
             }
-            (_, Layout::Variable) => Self::Object(ObjectCopy::new(root, base, carrier)),
-        })
+            (_, Layout::Variable) => {
+                let stream = OrderedCopy::of_stream(root, base, carrier, limits);
+                Self::Ordered(Box::new(stream))
+            }
+        }
     }
 
     pub fn finish(self, carrier: &mut Carrier) -> Result<Option<ObjectRoot>, CopyError> {
         match self {
             Self::Disk(mut disk) => disk.finish(carrier).map(Some),
-            Self::Object(object) => object.finish(carrier).map(Some),
-            Self::Tree(tree) => Ok(tree.root()),
+            Self::Ordered(ordered) => Ok(ordered.root()),
         }
     }
 }
 
 /// See the module's head.
-pub(super) struct Copying {
+pub(super) struct CopyTask {
     pub carrier: Carrier,
     pub copied: Option<Copied>,
+    /// Of the current step.
+    pub access: Access,
 }
 
-/// The only unit of an object without parts.
-const WHOLE: Work = Work { object: 0, part: 0 };
+/// Numbers of units: the part of a disk; the object is the piece of a stream or a tree.
+fn part(part: u64) -> Work {
+    Work { object: 0, part }
+}
 
-impl Task for Copying {
+fn piece(object: u64) -> Work {
+    Work { object, part: 0 }
+}
+
+impl Task for CopyTask {
     type Error = CopyError;
 
     fn work_of(&self, page: &Page) -> Option<Work> {
         let Some(Copied::Disk(disk)) = &self.copied else {
             return None;
         };
-        let part = page.index >> PART_LOG2;
-        let is_one = page.space == Space::Chunks && part < disk.parts();
-        is_one.then_some(Work { object: 0, part })
+        let number = page.index >> PART_LOG2;
+        let is_one = page.space == Space::Chunks && number < disk.parts();
+        is_one.then_some(part(number))
     }
 
-    fn pages(&self, _: Work) -> u64 {
+    fn visit_works(&self, page: &Page, visit: &mut dyn FnMut(Work)) {
+        match &self.copied {
+            Some(Copied::Ordered(ordered)) => {
+                let visit = &mut |number| visit(piece(number));
+                ordered.visit_pieces(page, &self.carrier, visit);
+            }
+            _ => self.work_of(page).into_iter().for_each(visit),
+        }
+    }
+
+    fn resident_pages(&self, work: Work) -> Option<u64> {
+        match &self.copied {
+            Some(Copied::Ordered(ordered)) => {
+                Some(ordered.chunks_resident(work.object, &self.carrier))
+            }
+            _ => None,
+        }
+    }
+
+    fn pages(&self, work: Work) -> u64 {
         match &self.copied {
             Some(Copied::Disk(_)) => 1 << PART_LOG2,
-            _ => 1,
+            Some(Copied::Ordered(ordered)) => ordered.chunks_left(work.object),
+            None => 1,
         }
     }
 
     fn next(&mut self, after: Option<Work>) -> Result<Option<Work>, CopyError> {
-        match &self.copied {
+        match &mut self.copied {
             Some(Copied::Disk(disk)) => {
                 let next = disk.next(after.map(|work| work.part), self.carrier.source())?;
-                Ok(next.map(|part| Work { object: 0, part }))
+                Ok(next.map(part))
             }
-            _ => Ok(after.is_none().then_some(WHOLE)),
+            Some(Copied::Ordered(ordered)) => {
+                let number = after.map_or(0, |work| work.object + 1);
+                let is_there = ordered.fill(number, &mut self.carrier)?;
+                Ok(is_there.then_some(piece(number)))
+            }
+            None => Ok(None),
         }
     }
 
     fn process(&mut self, work: Work, budget_bytes: u64) -> Result<Processed, CopyError> {
         let before = (self.carrier.counts, self.carrier.to.counts().new_bytes);
-        let is_done = match &mut self.copied {
-            Some(Copied::Disk(disk)) => {
-                disk.copy_part(work.part, &mut self.carrier, budget_bytes)?
-            }
-            Some(Copied::Object(object)) => object.step(&mut self.carrier, budget_bytes)?,
-            Some(Copied::Tree(tree)) => tree.step(&mut self.carrier, budget_bytes)?,
-            None => true,
+        let (carrier, budget) = (&mut self.carrier, (budget_bytes, self.access));
+        let copied = match &mut self.copied {
+            Some(Copied::Disk(disk)) => disk.copy_part(work.part, carrier, budget)?,
+            Some(Copied::Ordered(ordered)) => ordered.copy_piece(work.object, carrier, budget)?,
+            None => Copying::Done,
         };
         let counts = self.carrier.counts;
         Ok(Processed {
             bytes_read: counts.read_bytes - before.0.read_bytes,
             bytes_cached: counts.cached_bytes - before.0.cached_bytes,
             bytes_written: self.carrier.to.counts().new_bytes - before.1,
-            is_done,
+            is_done: copied == Copying::Done,
+            needs_device: copied == Copying::NeedsDevice,
         })
     }
 }

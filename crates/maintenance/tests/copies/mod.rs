@@ -18,7 +18,12 @@ pub fn copy_options() -> CopyOptions {
     CopyOptions {
         lane: options(Compression::Zstd(1)),
         bytes_per_s: None,
-        limits: CopyLimits::default(),
+        limits: CopyLimits {
+            // So small that a test has many of them.
+            piece_bytes: 20_000,
+            pieces_ahead: 6,
+            ..CopyLimits::default()
+        },
         volumes: None,
     }
 }

@@ -58,10 +58,13 @@ pub fn copy_options() -> CopyOptions {
     CopyOptions {
         lane: lane_options(),
         bytes_per_s: None,
-        // Each part is put into the recipe, and committed, by itself.
+        // Each part is put into the recipe, and committed, by itself; streams and trees have many
+        // pieces.
         limits: CopyLimits {
             runs_max: 1,
             nodes_max: 0,
+            piece_bytes: 10_000,
+            ..CopyLimits::default()
         },
         volumes: None,
     }

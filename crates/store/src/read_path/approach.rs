@@ -276,14 +276,9 @@ impl Reader {
             Belief::Hint => containers.region_by(place, sectors, &mut by, only)?,
             Belief::Proof => containers.region_restored_by(place, sectors, &mut by, only)?,
         };
-        let region = Arc::new(DecodedRegion::new(region));
+        let region = Arc::new(DecodedRegion::new(region, place));
         let chunk = ChunkRef::within(&region, fingerprint);
         if let Some(chunk) = &chunk {
-            // All stored bytes were verified, and the region has the expected chunk. Bytes from the
-            // system's page cache prove nothing about the device.
-            if let Some(duet) = reported.filter(|_| by.is_from_device) {
-                duet.record(&page_of(place), Events::ADDED);
-            }
             // Decoding a long region again for its next chunk would cost more than its memory.
             let is_long = region.raw_bytes() > PART_BYTES_MAX;
             let is_kept = errand.keep.keep(fingerprint, chunk);
@@ -295,6 +290,11 @@ impl Reader {
                 evicted
                     .into_iter()
                     .for_each(|region| self.containers.reuse(region));
+            }
+            // All stored bytes were verified, and the region has the expected chunk. Bytes from the
+            // system's page cache prove nothing about the device.
+            if let Some(duet) = reported.filter(|_| by.is_from_device) {
+                duet.record(&page_of(place), Events::ADDED);
             }
         }
         if let Some(leader) = leader {

@@ -9,14 +9,14 @@
 //! with a separate ring for maintenance.
 
 use chunk_store::chunk_map::{FingerprintMap, PASSING_SHARE};
-use chunk_store::container::Region;
+use chunk_store::container::{Region, RegionPlace};
 use media::IoOrigin;
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use units::Fingerprint;
+use units::{Fingerprint, Origin};
 
 const SHARDS: usize = 32;
 /// Memory of a cached chunk besides its bytes: table slots and its place in the region, bytes.
@@ -25,13 +25,18 @@ const CHUNK_OVERHEAD: usize = 160;
 /// A verified region, inside or outside of the cache.
 pub(super) struct DecodedRegion {
     region: Region,
+    place: RegionPlace,
+    /// Origin of the read that brought it into memory.
+    read_for: Origin,
     used: AtomicBool,
 }
 
 impl DecodedRegion {
-    pub fn new(region: Region) -> Self {
+    pub fn new(region: Region, place: RegionPlace) -> Self {
         Self {
             region,
+            place,
+            read_for: IoOrigin::current().origin,
             used: AtomicBool::new(false),
         }
     }
@@ -80,6 +85,11 @@ impl ChunkRef {
             }),
             _ => Self::within(&self.region, fingerprint),
         }
+    }
+
+    /// Returns the origin of the read that brought the chunk's region into memory.
+    pub fn read_for(&self) -> Origin {
+        self.region.read_for
     }
 
     /// Returns the memory of the region, bytes.
@@ -145,9 +155,18 @@ struct Rings {
     stays: Ring,
     /// Regions that maintenance has read.
     passes: Ring,
+    /// All of them.
+    by_place: HashMap<RegionPlace, Arc<DecodedRegion>>,
 }
 
 impl Rings {
+    fn forget(&mut self, victim: &Arc<DecodedRegion>) {
+        let found = self.by_place.get(&victim.place);
+        if found.is_some_and(|found| Arc::ptr_eq(found, victim)) {
+            self.by_place.remove(&victim.place);
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.stays.bytes + self.passes.bytes
     }
@@ -235,6 +254,13 @@ impl ReadCache {
         Some(chunk)
     }
 
+    /// Visits the chunks of a region.
+    pub fn visit_region(&self, place: RegionPlace, visit: &mut dyn FnMut(&Fingerprint)) {
+        let found = self.rings.lock().by_place.get(&place).cloned();
+        let chunks = found.iter().flat_map(|found| &found.region.chunks);
+        chunks.for_each(|(fingerprint, _, _)| visit(fingerprint));
+    }
+
     /// Inserts the region of a chunk again.
     pub(super) fn keep(&self, chunk: &ChunkRef) {
         drop(self.insert(Arc::clone(&chunk.region)));
@@ -259,6 +285,7 @@ impl ReadCache {
             false => self.bytes_max / PASSING_SHARE,
         };
         let victims = self.victims(&mut rings, bytes, passing_max);
+        rings.by_place.insert(cached.place, Arc::clone(&cached));
         match is_passing {
             true => rings.passes.push(cached),
             false => rings.stays.push(cached),
@@ -279,6 +306,9 @@ impl ReadCache {
             && let Some(victim) = rings.evict(passing_max)
         {
             victims.extend(victim);
+        }
+        for victim in &victims {
+            rings.forget(victim);
         }
         victims
     }
@@ -313,8 +343,6 @@ impl ReadCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use media::IoOrigin;
-    use units::Origin;
 
     fn region(n: u8) -> (Fingerprint, Arc<DecodedRegion>) {
         let fingerprint = Fingerprint([n; 32]);
@@ -323,7 +351,11 @@ mod tests {
             chunks: vec![(fingerprint, 0, 1000)],
             is_whole: true,
         };
-        (fingerprint, Arc::new(DecodedRegion::new(region)))
+        let place = RegionPlace {
+            container: units::ContainerId(9),
+            sector: n.into(),
+        };
+        (fingerprint, Arc::new(DecodedRegion::new(region, place)))
     }
 
     /// If all other regions are in use, the new one must not be evicted first: a reader needs it.
@@ -339,8 +371,22 @@ mod tests {
             }
             let gone = n.checked_sub(3).map(|gone| Fingerprint([gone; 32]));
             assert!(gone.is_none_or(|gone| cache.get(&gone).is_none()));
+            for place in 1..=n {
+                assert_eq!(
+                    at_place(&cache, place),
+                    cache.get(&Fingerprint([place; 32])).is_some()
+                );
+            }
         }
         assert_eq!(cache.memory_bytes(), 3 * (1000 + CHUNK_OVERHEAD));
+    }
+
+    /// Returns true if the region is found by its place.
+    fn at_place(cache: &ReadCache, n: u8) -> bool {
+        let (mut found, (name, region)) = (Vec::new(), region(n));
+        cache.visit_region(region.place, &mut |name| found.push(*name));
+        assert!(found.is_empty() || found == [name]);
+        !found.is_empty()
     }
 
     /// Returns true if the region is still cached, for the current I/O origin.

@@ -106,7 +106,7 @@ mod tests {
             chunks: Vec::new(),
             is_whole: true,
         };
-        Arc::new(DecodedRegion::new(region))
+        Arc::new(DecodedRegion::new(region, at(1)))
     }
 
     #[test]

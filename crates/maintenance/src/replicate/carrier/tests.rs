@@ -53,12 +53,9 @@ fn what_failed_in_the_page_cache_is_read_from_the_device() {
             is_one_domain: false,
             counts: CopyCounts::default(),
         };
-        let root = ObjectRoot {
-            len: 4096,
-            layout: Layout::Fixed(12),
-            ..ObjectRoot::EMPTY
-        };
-        let sent = carrier.carry(&root, &name, 4096).expect("sent");
+        let how = (Layout::Fixed(12), Access::Device);
+        let sent = carrier.carry(how, &name, 4096).expect("sent");
+        let sent = sent.expect("with the device");
         assert!(to.is_called(&sent, &chunk), "{flipped:?}");
         let counts = carrier.counts;
         assert_eq!(
