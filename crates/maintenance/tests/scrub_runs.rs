@@ -6,12 +6,13 @@
 mod specimen;
 
 use chunking::Compression;
-use maintenance::{MaintenanceTask, ScrubFindings, Scrubber, TaskStep};
+use maintenance::{Alone, RunEnd, ScrubFindings, Scrubber, StepSizes, run_task};
 use media::Media;
 use sim::{Damage, Image, SimDisk};
 use specimen::{MEMORY_BYTES, media, noise, put_image, snapshot};
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{InitOptions, LaneOptions, OpenMode, Pool};
+use store::{InitOptions, LaneOptions, OpenMode, Pool, StoreError};
 
 const REGION_BYTES: usize = 64 << 10;
 const REGIONS: usize = 40;
@@ -58,11 +59,14 @@ fn scrub(pool: &Arc<Pool>, step_bytes: u64) -> (ScrubFindings, u64) {
     let mut scrubber = Scrubber::alone(Arc::clone(pool));
     scrubber.start(None).unwrap();
     let mut found = ScrubFindings::default();
-    while !matches!(scrubber.step(0, step_bytes).unwrap(), TaskStep::Finished) {
-        let more = scrubber.take_findings();
+    let sizes = StepSizes::new(step_bytes);
+    let end = run_task(&mut scrubber, &Alone, sizes, |_, news| {
+        let more = news.unwrap_or_default().found;
         found.damaged.extend(more.damaged);
         found.taken_back.extend(more.taken_back);
-    }
+        Ok::<_, StoreError>(ControlFlow::Continue(()))
+    });
+    assert_eq!(end.unwrap(), RunEnd::Finished);
     (found, scrubber.status().last.read_bytes)
 }
 

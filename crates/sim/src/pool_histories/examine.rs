@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool, StoreErrorKind, TrashedContainer};
+use store::{CheckDepth, OpenMode, Pool, StoreErrorKind, TrashedContainer};
 use units::{SnapshotId, UnixNanos};
 
 /// Name of the snapshots that examining creates: they may exist when recovery is explored.
@@ -312,13 +312,8 @@ fn go_on(pool: &Pool, model: &Model, is_collected: bool, seed: u64) -> Result<Tr
 /// Runs gc once, completely.
 fn collect(pool: &Pool) -> Result<(), String> {
     let collector = Collector::new(pool, at_once(), lane_options());
-    let mut collector = collector.map_err(|e| format!("no collector: {e}"))?;
-    loop {
-        let step = collector.step(pool, None, &NothingCached, 1 << 20);
-        if step.map_err(|e| format!("collecting: {e}"))? == GcStep::Done {
-            return Ok(());
-        }
-    }
+    let collector = collector.map_err(|e| format!("no collector: {e}"))?;
+    crate::gc::finish(collector, pool, None).map_err(|e| format!("collecting: {e}"))
 }
 
 /// Counts containers that were deleted by a run whose clock was ahead of this one's, and whose last

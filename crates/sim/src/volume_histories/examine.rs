@@ -13,7 +13,7 @@ use maintenance::Collector;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, GcStep, NothingCached};
+use store::CheckDepth;
 use volume::{Durability, Volume};
 use volumes::Volumes;
 
@@ -68,13 +68,8 @@ pub fn examine(disk: &Arc<SimDisk>, seed: u64, models: &[VolumeModel]) -> Result
 /// Runs gc once, completely.
 fn collect(volumes: &Volumes) -> Result<(), String> {
     let pool = volumes.pool();
-    let mut collector = Collector::new(pool, at_once(), lane_options()).map_err(words)?;
-    loop {
-        let step = collector.step(pool, Some(volumes), &NothingCached, 1 << 20);
-        if step.map_err(words)? == GcStep::Done {
-            return Ok(());
-        }
-    }
+    let collector = Collector::new(pool, at_once(), lane_options()).map_err(words)?;
+    crate::gc::finish(collector, pool, Some(volumes)).map_err(words)
 }
 
 fn is_still(when: &str, before: &Found, now: &Found) -> Result<(), String> {
