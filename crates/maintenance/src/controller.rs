@@ -1,21 +1,22 @@
 //! Runs maintenance tasks: one loop for all of them, in a server, in a command without a server,
-//! and in tests. The program's threads and commands call [`advance`].
+//! in the simulator and in tests. They call [`run_task`].
 //!
 //! ```text
 //! steps with Access::Memory --> I/O grant --> steps with Access::Device, while the grant lasts
-//!                                                                                 |
-//!                                  the caller records, reports, checks for a stop <+
+//!   ^                                                                             |
+//!   +------ `watch`: the caller records, reports, and may end the run <-----------+
 //! ```
 //!
 //! Steps in memory need no I/O grant. A grant is for [`StepSizes::grant_bytes`]; in idle time it
-//! lasts until a client's request comes. Then the caller records progress, reports news and checks
-//! whether to stop.
+//! lasts until a client's request comes. Then the caller records progress and reports news.
 //!
-//! Invariant: this loop waits only for a grant, and a request to stop ends that wait.
+//! Invariant: this loop waits only for a grant and for the task's rate limit, and a request to stop
+//! ends both.
 
 use crate::task::{Access, MaintenanceTask, TaskStep};
 use device::StepGrant;
 use qos::Flow;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Time that a task works before the caller regains control.
@@ -34,6 +35,28 @@ pub trait Host {
 
     /// Waits for an I/O grant for a step of this many bytes; `None` if the device is not shared.
     fn grant(&self, flow: Flow, bytes: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped>;
+
+    /// Waits until this time, when the task's rate limit allows more, or for a shorter time. A
+    /// request to stop ends the wait. Default: a host without a clock of its own does not wait.
+    fn wait_until(&self, _until_ns: u64) {}
+}
+
+/// The environment of a task that has the device for itself and is not asked to stop: for the
+/// simulator and for tests, which have no clock.
+pub struct Alone;
+
+impl Host for Alone {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    fn is_to_stop(&self) -> bool {
+        false
+    }
+
+    fn grant(&self, _: Flow, _: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped> {
+        Ok(None)
+    }
 }
 
 /// An I/O grant; dropping it ends it.
@@ -86,6 +109,51 @@ impl StepSizes {
     }
 }
 
+/// Why [`run_task`] has returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RunEnd {
+    /// The task is complete.
+    Finished,
+    /// Nothing is in progress: the task is paused, or was not started.
+    Idle,
+    /// The host asked for a stop, or `watch` did.
+    Stopped,
+}
+
+/// Runs a task until it is complete or idle, or is to stop. Calls `watch` with the task and its
+/// news whenever it has worked for a while, before this checks for a stop. [`ControlFlow::Break`]
+/// ends the run.
+pub fn run_task<T: MaintenanceTask, E: From<T::Error>>(
+    task: &mut T,
+    host: &dyn Host,
+    sizes: StepSizes,
+    mut watch: impl FnMut(&mut T, Option<T::News>) -> Result<ControlFlow<()>, E>,
+) -> Result<RunEnd, E> {
+    loop {
+        let step = match advance(task, host, sizes)? {
+            Advance::Stopped => return Ok(RunEnd::Stopped),
+            Advance::Step(step) => step,
+        };
+        let (news, end) = match step {
+            TaskStep::Worked { .. } | TaskStep::NeedsDevice => (None, None),
+            TaskStep::News(news) => (Some(news), None),
+            TaskStep::Waiting { until_ns } => {
+                host.wait_until(until_ns);
+                (None, None)
+            }
+            TaskStep::Idle => (None, Some(RunEnd::Idle)),
+            TaskStep::Finished => (None, Some(RunEnd::Finished)),
+        };
+        let goes_on = watch(task, news)?.is_continue() && !host.is_to_stop();
+        if let Some(end) = end {
+            return Ok(end);
+        }
+        if !goes_on {
+            return Ok(RunEnd::Stopped);
+        }
+    }
+}
+
 /// Result of [`advance`].
 #[derive(Debug)]
 pub enum Advance<N> {
@@ -95,7 +163,8 @@ pub enum Advance<N> {
     Step(TaskStep<N>),
 }
 
-/// Runs a task for a while, until it has news or nothing to do.
+/// Runs a task for a while, until it has news or nothing to do: for callers that run several tasks
+/// in turns, in a time of their own.
 pub fn advance<T: MaintenanceTask>(
     task: &mut T,
     host: &dyn Host,
@@ -187,6 +256,10 @@ mod tests {
             }
             self.grants.set(self.grants.get() + 1);
             Ok(self.is_shared.then(|| Box::new(Given(self)) as _))
+        }
+
+        fn wait_until(&self, until_ns: u64) {
+            self.now_ns.set(until_ns);
         }
     }
 

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! program --> `controller` (I/O grants) --> `MaintenanceTask` --> scrub, replication, gc,
-//!                                                                 defragmentation
+//!    |                                                            defragmentation
+//!    +------> `ControlledTask`: pause, resume, cancel, record --> `TaskReport`: what is shown
 //! program --> `schedule`: when a server starts gc or a scrub
 //! program --> `repair`: repair from a replica
 //! ```
@@ -19,13 +20,16 @@ mod defrag;
 mod listening;
 mod repair;
 mod replicate;
+mod report;
 mod schedule;
 mod scrub;
 mod slots;
 mod task;
 
 pub use collect::{Collecting, Collector, GcCounts, GcPolicy, GcStage};
-pub use controller::{Advance, Host, IoGrant, StepSizes, Stopped, advance};
+pub use controller::{
+    Advance, Alone, Host, IoGrant, RunEnd, StepSizes, Stopped, advance, run_task,
+};
 pub use defrag::{
     DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, Defragmenter, Heat,
     RecordedDefrag, Toll,
@@ -34,9 +38,10 @@ pub use repair::{ReplicaCounts, ReplicaRepair};
 pub use replicate::{
     CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
 };
+pub use report::{TaskBytes, TaskReport, TaskTotals, WorkLeft};
 pub use schedule::{
     CollectDecision, CollectLimits, CollectMemory, CollectNote, CollectRun, CollectSchedule,
     NextCollect, PoolSpace, Urgency, scrub_due_s,
 };
-pub use scrub::{ScrubFindings, ScrubStatus, ScrubTotals, Scrubber, Unread};
-pub use task::{Access, MaintenanceTask, TaskStep};
+pub use scrub::{ScrubFindings, ScrubNews, ScrubStatus, Scrubber, Unread};
+pub use task::{Access, ControlledTask, MaintenanceTask, TaskStep};

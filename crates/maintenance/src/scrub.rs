@@ -17,7 +17,7 @@
 mod read_by_others;
 mod scrubber;
 
-pub use scrubber::{ScrubStatus, ScrubTotals, Scrubber, Unread};
+pub use scrubber::{ScrubNews, ScrubStatus, Scrubber, Unread};
 
 use duet::{Events, Item, News, Page, Present, Processed, Progress, Space, Task, Work, WorkSet};
 use read_by_others::ReadByOthers;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use store::{Damaged, Pool, RegionPlace, Result, Verification};
 use units::ContainerId;
 
-/// Findings since the last query.
+/// Findings of a step.
 #[derive(Clone, Debug, Default)]
 pub struct ScrubFindings {
     /// Damage.

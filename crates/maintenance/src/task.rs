@@ -4,8 +4,11 @@
 //! Invariant: every step is bounded, and the interface is the same for all tasks. A task that is
 //! stopped after any step loses little work and no data.
 
+use crate::report::TaskReport;
 pub use duet::Access;
+use format::phase::TaskPhase;
 use qos::Flow;
+use store::{Pool, StoreError};
 
 /// Result of a step.
 #[derive(Debug)]
@@ -57,6 +60,44 @@ pub trait MaintenanceTask {
     ) -> Result<TaskStep<Self::News>, Self::Error> {
         self.step_with(now_ns, budget_bytes, Access::Device)
     }
+}
+
+/// A task that is paused, resumed and cancelled, and whose progress outlives its process. A value
+/// is one run.
+pub trait ControlledTask: MaintenanceTask<Error = StoreError> + Send {
+    /// State that is shown.
+    type Report: TaskReport;
+
+    /// Returns the state of the run in this phase.
+    fn report(&self, phase: TaskPhase) -> Self::Report;
+
+    /// Changes the rate limit.
+    fn limit(&mut self, bytes_per_s: Option<u64>);
+
+    /// Returns true if enough was done since the last record.
+    fn wants_record(&self) -> bool;
+
+    /// A record is due by time: soon reaches a state that a record can describe.
+    fn settle_soon(&mut self) {}
+
+    /// Records the progress, or that the run is complete.
+    fn record(&mut self) -> Result<(), StoreError>;
+
+    /// Records that this process ends its work on the run: it is paused, cancelled (`AtRest`), or
+    /// left to the next process (`UnderWay`).
+    fn stop(&mut self, phase: TaskPhase) -> Result<(), StoreError>;
+
+    /// Returns true if the run is over after this error. False: the step may be tried again.
+    fn is_over_after(&self, _error: &StoreError) -> bool {
+        true
+    }
+
+    /// Returns the last recorded run. `None` if there was none.
+    fn last_recorded(pool: &Pool) -> Option<Self::Report>;
+
+    /// Records that a run that no process works on is paused or cancelled. `None` if there is none
+    /// that has not ended.
+    fn stop_recorded(pool: &Pool, phase: TaskPhase) -> Result<Option<Self::Report>, StoreError>;
 }
 
 impl<N> TaskStep<N> {

@@ -20,15 +20,16 @@ fn scrub(pool: &Arc<Pool>) -> Result<usize, String> {
     scrubber.start(None).map_err(|e| e.to_string())?;
     let mut restored = 0;
     loop {
-        let step = scrubber.step(0, 1 << 20).map_err(|e| e.to_string())?;
-        for damaged in scrubber.take_findings().damaged {
-            if !damaged.is_restored() {
-                return Err(format!("{damaged:?}"));
-            }
-            restored += 1;
-        }
-        match step {
+        match scrubber.step(0, 1 << 20).map_err(|e| e.to_string())? {
             TaskStep::Worked { .. } => {}
+            TaskStep::News(news) if news.unread.is_none() => {
+                for damaged in news.found.damaged {
+                    if !damaged.is_restored() {
+                        return Err(format!("{damaged:?}"));
+                    }
+                    restored += 1;
+                }
+            }
             TaskStep::Finished => return Ok(restored),
             other => return Err(format!("{other:?}")),
         }

@@ -7,7 +7,7 @@ use chunking::Compression;
 use duet::Duet;
 use format::container::{ContainerHeader, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};
 use format::phase::TaskPhase;
-use maintenance::{MaintenanceTask, ScrubFindings, Scrubber, TaskStep};
+use maintenance::{MaintenanceTask, ScrubFindings, ScrubNews, Scrubber, TaskStep};
 use sim::pool_histories::check_all;
 use sim::{Damage, SimDisk};
 use specimen::{Specimen, noise, options, store_image};
@@ -48,10 +48,14 @@ fn run(scrubber: &mut Scrubber) -> ScrubFindings {
     let mut found = ScrubFindings::default();
     for _ in 0..1_000_000 {
         let step = scrubber.step(0, 10_000).unwrap();
-        let more = scrubber.take_findings();
-        found.damaged.extend(more.damaged);
-        found.taken_back.extend(more.taken_back);
         match step {
+            TaskStep::News(ScrubNews {
+                found: more,
+                unread: None,
+            }) => {
+                found.damaged.extend(more.damaged);
+                found.taken_back.extend(more.taken_back);
+            }
             TaskStep::Worked { .. } => {}
             TaskStep::Finished => return found,
             other => panic!("{other:?}"),

@@ -105,11 +105,11 @@ impl Scenario for Scrubs {
             match scrubber.step(0, 1 << 20).map_err(|e| e.to_string())? {
                 TaskStep::Worked { .. } => {}
                 TaskStep::Finished => {
-                    let (status, findings) = (scrubber.status(), scrubber.take_findings());
+                    let status = scrubber.status();
                     let all = status.last.containers == status.containers;
-                    return match all && findings.is_empty() && status.verified().is_some() {
+                    return match all && status.verified().is_some() {
                         true => Ok(()),
-                        false => Err(format!("{status:?}, {findings:?}")),
+                        false => Err(format!("{status:?}")),
                     };
                 }
                 other => return Err(format!("{other:?}")),

@@ -5,7 +5,7 @@
 mod specimen;
 
 use duet::Duet;
-use maintenance::{MaintenanceTask, ScrubFindings, Scrubber, TaskStep};
+use maintenance::{MaintenanceTask, ScrubFindings, ScrubNews, Scrubber, TaskStep};
 use media::{Barrier, Disk, DiskFile, DiskLayer, Media, MediaError, ReadFrom};
 use parking_lot::Mutex;
 use sim::{Damage, SimDisk};
@@ -136,10 +136,14 @@ fn run(scrubber: &mut Scrubber) -> ScrubFindings {
     let mut found = ScrubFindings::default();
     loop {
         let step = scrubber.step(0, 10_000).unwrap();
-        let more = scrubber.take_findings();
-        found.damaged.extend(more.damaged);
-        found.taken_back.extend(more.taken_back);
         match step {
+            TaskStep::News(ScrubNews {
+                found: more,
+                unread: None,
+            }) => {
+                found.damaged.extend(more.damaged);
+                found.taken_back.extend(more.taken_back);
+            }
             TaskStep::Worked { .. } => {}
             TaskStep::Finished => return found,
             other => panic!("{other:?}"),

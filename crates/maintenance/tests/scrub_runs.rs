@@ -7,12 +7,13 @@ mod specimen;
 
 use chunking::Compression;
 use duet::Duet;
-use maintenance::{MaintenanceTask, ScrubFindings, Scrubber, TaskStep};
+use maintenance::{Alone, RunEnd, ScrubFindings, Scrubber, StepSizes, run_task};
 use media::Media;
 use sim::{Damage, Image, SimDisk};
 use specimen::{MEMORY_BYTES, media, noise, put_image, snapshot};
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{InitOptions, LaneOptions, OpenMode, Pool};
+use store::{InitOptions, LaneOptions, OpenMode, Pool, StoreError};
 
 const REGION_BYTES: usize = 64 << 10;
 const REGIONS: usize = 40;
@@ -57,12 +58,19 @@ fn damage(disk: &SimDisk, file: &str) {
 fn scrub(pool: &Arc<Pool>, step_bytes: u64) -> (ScrubFindings, u64) {
     let mut scrubber = Scrubber::alone(Arc::clone(pool));
     scrubber.start(None).unwrap();
+    finish(scrubber, step_bytes)
+}
+
+fn finish(mut scrubber: Scrubber, step_bytes: u64) -> (ScrubFindings, u64) {
     let mut found = ScrubFindings::default();
-    while !matches!(scrubber.step(0, step_bytes).unwrap(), TaskStep::Finished) {
-        let more = scrubber.take_findings();
+    let sizes = StepSizes::new(step_bytes);
+    let end = run_task(&mut scrubber, &Alone, sizes, |_, news| {
+        let more = news.unwrap_or_default().found;
         found.damaged.extend(more.damaged);
         found.taken_back.extend(more.taken_back);
-    }
+        Ok::<_, StoreError>(ControlFlow::Continue(()))
+    });
+    assert_eq!(end.unwrap(), RunEnd::Finished);
     (found, scrubber.status().last.read_bytes)
 }
 
@@ -131,10 +139,8 @@ fn few_regions_that_readers_have_verified_are_read_again_in_order() {
         scrubber.start(None).unwrap();
         let mut read = vec![0; regions * REGION_BYTES];
         pool.reader().read_object(&root, 0, &mut read).unwrap();
-        while !matches!(scrubber.step(0, 1 << 20).unwrap(), TaskStep::Finished) {}
-        let last = scrubber.status().last;
-        assert_eq!(last.cached_bytes > 0, saves, "{regions} regions");
-        assert_eq!(last.read_bytes < all_bytes, saves, "{regions} regions");
+        let (_, read_bytes) = finish(scrubber, 1 << 20);
+        assert_eq!(read_bytes < all_bytes, saves, "{regions} regions");
     }
 }
 

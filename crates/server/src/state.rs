@@ -16,19 +16,17 @@
 mod collecting;
 mod copies;
 mod deadlines;
-mod defragging;
 mod error;
 mod findings;
 mod live;
 mod open_files;
 mod replica;
 mod scrubbing;
-mod task_bytes;
 mod task_host;
+mod task_slot;
 mod tasks;
 mod trouble;
 mod volumes;
-mod work_left;
 mod writer_lock;
 
 pub use collecting::{
@@ -37,18 +35,18 @@ pub use collecting::{
 };
 pub use copies::{Copies, CopyEntry, CopyState};
 pub use deadlines::TaskDue;
-pub use defragging::{DefragStatus, Defragmenting, Outcome};
 pub use error::TaskError;
 pub use findings::Found;
 pub use live::{ExportReading, Live};
-pub use task_bytes::TaskBytes;
 pub use task_host::TaskHost;
+pub use task_slot::{Outcome, TaskSlot, TaskStatus};
 pub use tasks::TaskReading;
 pub use volumes::{
     JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, lost_writes, named, open_volumes,
     recorded_losses, unacknowledged_losses,
 };
-pub use work_left::WorkLeft;
+/// State of defragmentation for `status`, `top` and the metrics.
+pub type DefragStatus = TaskStatus<DefragRun>;
 
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::memory_plan::MemoryPlan;
@@ -57,6 +55,7 @@ use crate::mount::Directories;
 use crate::settings::Shares;
 use ::volumes::Volumes;
 use device::{DeviceQueue, StepGrant};
+use maintenance::{DefragRun, Defragmenter};
 use nbd::ServerHandle;
 use open_files::OpenFile;
 pub use open_files::OpenFiles;
@@ -93,7 +92,7 @@ pub struct ServerState {
     /// State of garbage collection.
     pub collecting: Collecting,
     /// State of defragmentation.
-    pub defrag: Defragmenting,
+    pub defrag: Arc<TaskSlot<Defragmenter>>,
     /// Grants I/O to every user of the pool's device.
     pub device: Arc<DeviceQueue>,
     shares: Mutex<Shares>,
@@ -135,7 +134,7 @@ impl ServerState {
             directories: Arc::new(Directories::new(reader, memory.mounts)),
             scrub: Scrubbing::of(&volumes),
             collecting: Collecting::of(&pool),
-            defrag: Defragmenting::of(&volumes),
+            defrag: Arc::new(TaskSlot::of(&pool)),
             device,
             shares: Mutex::new(shares),
             told: deadlines::LastTold::default(),
@@ -165,7 +164,7 @@ impl ServerState {
         *before = shares;
         drop(before);
         // The shares say how soon a scrub is due: let its thread look again.
-        self.scrub.wake();
+        self.scrub.task.wake();
         Ok(())
     }
 

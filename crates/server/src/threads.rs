@@ -5,6 +5,7 @@
 //! through [`crate::program::Program`].
 //!
 //! ```text
+//! task      - the loop of a maintenance task's thread, for verifier and defragger
 //! destager  - checkpoints: journal and overlays --> containers
 //! verifier  - scrub, repair
 //! defragger - defragmentation
@@ -15,13 +16,13 @@
 
 mod background;
 pub mod defragger;
-mod destager;
+pub mod destager;
 pub mod reclaimer;
 mod settling;
+pub(crate) mod task;
 pub mod verifier;
 mod watchdog;
 
 pub use background::Background;
-pub use destager::Destager;
 pub use settling::{SettleError, settle};
 pub use watchdog::Watchdog;

@@ -25,6 +25,7 @@ mod exploration;
 mod explore;
 mod fault;
 mod file;
+mod gc;
 mod history;
 mod image;
 pub mod journal_histories;

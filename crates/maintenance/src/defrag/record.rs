@@ -5,10 +5,12 @@
 //! record costs work, never more.
 
 use super::{DefragReport, DefragStage};
+use crate::report::{TaskBytes, TaskReport, TaskTotals, share};
 use crate::slots;
 use format::defrag::{DefragMove, DefragRecord, DefragWish};
 use format::phase::TaskPhase;
 use media::MediaError;
+use qos::Flow;
 use store::{Move, Pool};
 use units::UnixNanos;
 
@@ -38,6 +40,11 @@ impl RecordedDefrag {
     pub fn read(pool: &Pool) -> Option<Self> {
         let record: DefragRecord = slots::read(pool);
         (record.began != UnixNanos::default()).then_some(Self { record })
+    }
+
+    /// Reads the last run, if it has not ended.
+    pub fn unfinished(pool: &Pool) -> Option<Self> {
+        Self::read(pool).filter(|recorded| recorded.record.phase != TaskPhase::AtRest)
     }
 
     /// Returns the state of the run.
@@ -84,6 +91,52 @@ impl RecordedDefrag {
     }
 }
 
+impl TaskReport for DefragRun {
+    const NAME: &'static str = "defrag";
+    const DOING: &'static str = "defragmenting";
+    const FLOW: Flow = Flow::Defragment;
+
+    fn phase(&self) -> TaskPhase {
+        self.phase
+    }
+
+    fn began(&self) -> UnixNanos {
+        self.began
+    }
+
+    fn progress(&self) -> f64 {
+        match (self.phase, self.report.stage) {
+            (TaskPhase::AtRest, _) | (_, DefragStage::Sizing) => 0.0,
+            (_, DefragStage::Measuring | DefragStage::Done) => 1.0,
+            _ => share(self.report.ranges_done, self.report.ranges),
+        }
+    }
+
+    fn totals(&self) -> TaskTotals {
+        let moved = &self.report.moved;
+        TaskTotals {
+            bytes: TaskBytes::of(moved.bytes, moved.cached_bytes),
+            damaged: self.report.failed,
+        }
+    }
+
+    /// Each byte is read and written. Assumes the same fraction for unexamined ranges as for
+    /// examined ones.
+    fn left_bytes(&self) -> u64 {
+        let report = &self.report;
+        let wanted = match report.stage {
+            DefragStage::Measuring | DefragStage::Done => return 0,
+            _ if report.ranges_done == 0 => report.mapped_bytes,
+            _ => {
+                let all = u128::from(report.wanted_bytes) * u128::from(report.ranges);
+                let all = all / u128::from(report.ranges_done);
+                u64::try_from(all).unwrap_or(u64::MAX)
+            }
+        };
+        wanted.saturating_sub(report.moved.bytes).saturating_mul(2)
+    }
+}
+
 /// Ends a record and drops the fields that are no longer needed.
 pub fn end(record: &mut DefragRecord, now: UnixNanos) {
     record.phase = TaskPhase::AtRest;
@@ -115,5 +168,35 @@ pub fn taken_up(one: DefragMove, is_asked: bool) -> Move {
         weight: one.weight,
         runs: one.runs,
         hurts: if is_asked { one.hurts } else { 0 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_expects_of_the_rest_what_it_found_so_far() {
+        let mut run = DefragRun {
+            phase: TaskPhase::UnderWay,
+            wish: DefragWish::default(),
+            began: UnixNanos(7),
+            ended: UnixNanos(0),
+            report: DefragReport {
+                stage: DefragStage::Moving,
+                mapped_bytes: 1000,
+                ranges: 100,
+                ..DefragReport::default()
+            },
+        };
+        assert_eq!(run.left_bytes(), 2000, "nothing is known");
+        (run.report.ranges_done, run.report.wanted_bytes) = (50, 100);
+        assert_eq!(run.left_bytes(), 400);
+        run.report.moved.bytes = 60;
+        assert_eq!(run.left().map(|left| left.bytes), Some(280));
+        run.report.stage = DefragStage::Measuring;
+        assert_eq!(run.left_bytes(), 0);
+        run.phase = TaskPhase::Paused;
+        assert_eq!(run.left(), None);
     }
 }

@@ -5,8 +5,9 @@
 //! last complete pass stays recorded until the next one is complete.
 
 use super::{Scrub, ScrubFindings};
+use crate::report::{TaskBytes, TaskReport, TaskTotals, share};
 use crate::slots;
-use crate::task::{Access, MaintenanceTask, TaskStep};
+use crate::task::{Access, ControlledTask, MaintenanceTask, TaskStep};
 use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, Progress};
 use duet::{Scope, Space, Step, TooManySessions};
 use format::phase::TaskPhase;
@@ -28,21 +29,8 @@ pub struct Scrubber {
     duet: Arc<Duet>,
     record: ScrubRecord,
     run: Option<Run>,
-    findings: ScrubFindings,
     /// Bytes of the pass at the last record.
     recorded_bytes: u64,
-    totals: ScrubTotals,
-}
-
-/// Totals since the process began, over all passes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScrubTotals {
-    /// Stored bytes read from the device.
-    pub read_bytes: u64,
-    /// Stored bytes that readers had verified.
-    pub cached_bytes: u64,
-    /// Damaged places that were found.
-    pub damaged: u64,
 }
 
 /// A pass that this process runs.
@@ -75,8 +63,17 @@ pub struct Unread {
     pub error: StoreError,
 }
 
+/// News of a step.
+#[derive(Debug, Default)]
+pub struct ScrubNews {
+    /// Findings, to be noted in the pool and reported.
+    pub found: ScrubFindings,
+    /// A container that was not verified.
+    pub unread: Option<Unread>,
+}
+
 impl MaintenanceTask for Scrubber {
-    type News = Unread;
+    type News = ScrubNews;
     type Error = StoreError;
 
     fn flow(&self) -> Flow {
@@ -88,21 +85,29 @@ impl MaintenanceTask for Scrubber {
         now_ns: u64,
         budget_bytes: u64,
         access: Access,
-    ) -> Result<TaskStep<Unread>, StoreError> {
+    ) -> Result<TaskStep<ScrubNews>, StoreError> {
         let Some(Run { driver, task }) = &mut self.run else {
             return Ok(TaskStep::Idle);
         };
         // Regions read before the session began are not reported: those reads may be old.
         let step = driver.step(task, &NothingPresent, now_ns, (budget_bytes, access))?;
-        Ok(match self.count(step) {
+        let (step, found) = self.count(step);
+        Ok(match step {
+            Step::Worked { .. } if !found.is_empty() => TaskStep::News(ScrubNews {
+                found,
+                unread: None,
+            }),
             Step::Worked { processed, .. } => TaskStep::Worked {
                 bytes: processed.bytes_read,
             },
             Step::Looked => TaskStep::Worked { bytes: 0 },
             Step::NeedsDevice => TaskStep::NeedsDevice,
-            Step::Failed { work, error } => TaskStep::News(Unread {
-                container: ContainerId(work.object),
-                error,
+            Step::Failed { work, error } => TaskStep::News(ScrubNews {
+                found,
+                unread: Some(Unread {
+                    container: ContainerId(work.object),
+                    error,
+                }),
             }),
             Step::Waiting { until_ns } => TaskStep::Waiting { until_ns },
             Step::Paused | Step::Cancelled => TaskStep::Idle,
@@ -124,8 +129,6 @@ impl Scrubber {
             duet,
             record,
             run: None,
-            findings: ScrubFindings::default(),
-            totals: ScrubTotals::default(),
         }
     }
 
@@ -140,14 +143,9 @@ impl Scrubber {
         status_of(pool, &record)
     }
 
-    /// Returns the progress.
+    /// Returns the state.
     pub fn status(&self) -> ScrubStatus {
         status_of(&self.pool, &self.record)
-    }
-
-    /// Returns the totals of this process.
-    pub fn totals(&self) -> ScrubTotals {
-        self.totals
     }
 
     /// Begins a pass, or continues a paused one. Changes the rate limit of a running one.
@@ -192,26 +190,20 @@ impl Scrubber {
         }
     }
 
-    /// Adds the findings and counts of a step.
-    fn count(&mut self, step: Step<StoreError>) -> Step<StoreError> {
+    /// Counts a step, and returns its findings.
+    fn count(&mut self, step: Step<StoreError>) -> (Step<StoreError>, ScrubFindings) {
         let Some(Run { driver, task }) = &mut self.run else {
-            return step;
+            return (step, ScrubFindings::default());
         };
         let counts = driver.status(0).counts;
         let found = std::mem::take(&mut task.findings);
         let failed = u64::from(matches!(step, Step::Failed { .. }));
-        let damaged = found.damaged.len() as u64 + failed;
-        let (pass, totals) = (&mut self.record.pass, &mut self.totals);
-        pass.damaged += damaged;
-        totals.damaged += damaged;
-        totals.read_bytes += counts.bytes_read.saturating_sub(pass.read_bytes);
-        totals.cached_bytes += counts.bytes_cached.saturating_sub(pass.cached_bytes);
-        self.findings.damaged.extend(found.damaged);
-        self.findings.taken_back.extend(found.taken_back);
+        let pass = &mut self.record.pass;
+        pass.damaged += found.damaged.len() as u64 + failed;
         pass.containers = counts.pages_done;
         pass.read_bytes = counts.bytes_read;
         pass.cached_bytes = counts.bytes_cached;
-        step
+        (step, found)
     }
 
     fn finish(&mut self) {
@@ -222,12 +214,6 @@ impl Scrubber {
             ended: self.pool.now(),
             ..std::mem::take(&mut self.record.pass)
         };
-    }
-
-    /// Returns the findings since the last call. The caller notes them in the pool and reports
-    /// them.
-    pub fn take_findings(&mut self) -> ScrubFindings {
-        std::mem::take(&mut self.findings)
     }
 
     /// Returns true if enough was done since the last record.
@@ -254,15 +240,96 @@ impl Scrubber {
         self.run = None;
         recorded
     }
+}
 
-    /// Returns true if steps do something.
-    pub fn is_running(&self) -> bool {
-        self.run.is_some()
+impl ControlledTask for Scrubber {
+    type Report = ScrubStatus;
+
+    /// The record has the phase.
+    fn report(&self, _: TaskPhase) -> ScrubStatus {
+        self.status()
     }
 
-    /// Returns true if a pass is in progress, or was when the last process ended.
-    pub fn is_under_way(&self) -> bool {
-        self.record.phase == TaskPhase::UnderWay
+    fn limit(&mut self, bytes_per_s: Option<u64>) {
+        if let Some(run) = &mut self.run {
+            run.driver.limit(bytes_per_s);
+        }
+    }
+
+    fn wants_record(&self) -> bool {
+        Self::wants_record(self)
+    }
+
+    fn record(&mut self) -> Result<(), StoreError> {
+        Ok(Self::record(self)?)
+    }
+
+    fn stop(&mut self, phase: TaskPhase) -> Result<(), StoreError> {
+        match phase {
+            TaskPhase::UnderWay => {}
+            TaskPhase::Paused => return Ok(self.pause()?),
+            TaskPhase::AtRest => {
+                self.run = None;
+                self.record.phase = TaskPhase::AtRest;
+                self.record.pass = Pass::default();
+                self.record.progress = Vec::new();
+            }
+        }
+        Ok(Self::record(self)?)
+    }
+
+    /// The catalog may be readable again.
+    fn is_over_after(&self, _: &StoreError) -> bool {
+        false
+    }
+
+    fn last_recorded(pool: &Pool) -> Option<ScrubStatus> {
+        Some(Self::recorded(pool))
+    }
+
+    fn stop_recorded(pool: &Pool, phase: TaskPhase) -> Result<Option<ScrubStatus>, StoreError> {
+        let mut record: ScrubRecord = slots::read(pool);
+        if record.phase == TaskPhase::AtRest {
+            return Ok(None);
+        }
+        record.phase = phase;
+        slots::write(pool, &mut record)?;
+        Ok(Some(status_of(pool, &record)))
+    }
+}
+
+impl TaskReport for ScrubStatus {
+    const NAME: &'static str = "scrub";
+    const DOING: &'static str = "scrubbing";
+    const FLOW: Flow = Flow::Scrub;
+
+    fn phase(&self) -> TaskPhase {
+        self.phase
+    }
+
+    fn began(&self) -> UnixNanos {
+        self.pass.began
+    }
+
+    fn progress(&self) -> f64 {
+        match self.phase {
+            TaskPhase::AtRest => 0.0,
+            _ => share(self.pass.containers, self.containers),
+        }
+    }
+
+    fn totals(&self) -> TaskTotals {
+        TaskTotals {
+            bytes: TaskBytes {
+                disk: self.pass.read_bytes,
+                cache: self.pass.cached_bytes,
+            },
+            damaged: self.pass.damaged,
+        }
+    }
+
+    fn left_bytes(&self) -> u64 {
+        self.stored_bytes.saturating_sub(bytes_of(&self.pass))
     }
 }
 
@@ -271,17 +338,26 @@ fn bytes_of(pass: &Pass) -> u64 {
 }
 
 fn status_of(pool: &Pool, record: &ScrubRecord) -> ScrubStatus {
-    let root = pool.record();
-    ScrubStatus {
+    let status = ScrubStatus {
         phase: record.phase,
         pass: record.pass,
         last: record.last,
-        containers: root.containers,
-        stored_bytes: root.stored_bytes,
-    }
+        ..ScrubStatus::default()
+    };
+    status.in_pool(pool)
 }
 
 impl ScrubStatus {
+    /// Returns the same with the present size of the pool.
+    pub fn in_pool(self, pool: &Pool) -> Self {
+        let root = pool.record();
+        Self {
+            containers: root.containers,
+            stored_bytes: root.stored_bytes,
+            ..self
+        }
+    }
+
     /// Returns the end of the last complete pass; `None` if there was none.
     pub fn verified(&self) -> Option<UnixNanos> {
         (self.last.ended != UnixNanos::default()).then_some(self.last.ended)

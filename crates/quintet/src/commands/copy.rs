@@ -19,12 +19,13 @@ use crate::settings::receiving_pool;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{
-    Advance, CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
-    StepSizes, TaskStep, advance,
+    CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication, RunEnd,
+    StepSizes, run_task,
 };
 use server::names::short_id;
 use server::sizes;
 use server::state::{CopyEntry, CopyState, OpenPool, TaskHost};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -254,39 +255,33 @@ impl Copying<'_> {
                 interrupt.wait(Duration::from_millis(200));
                 continue;
             }
-            let before = passed(&self.replication.counts().0);
-            let advanced = advance(&mut self.replication, &host, SIZES)?;
-            let now = passed(&self.replication.counts().0);
-            let left = limit.saturating_sub(progress.bytes_done());
-            progress.add_bytes((now - before).min(left));
-            let Advance::Step(step) = advanced else {
-                continue;
-            };
-            match step {
-                TaskStep::News(CopyNews::Copied(copied)) => return Ok(copied),
-                TaskStep::News(CopyNews::Sent(_))
-                | TaskStep::Worked { .. }
-                | TaskStep::NeedsDevice => {}
-                TaskStep::Waiting { until_ns } => host.wait_until(until_ns),
-                TaskStep::Idle | TaskStep::Finished => {
-                    interrupt.wait(Duration::from_millis(100));
+            let mut before = passed(&self.replication.counts().0);
+            let (entry, mut copied) = (&self.entry, None);
+            let ended = run_task(&mut self.replication, &host, SIZES, |replication, news| {
+                let now = passed(&replication.counts().0);
+                let left = limit.saturating_sub(progress.bytes_done());
+                progress.add_bytes((now - before).min(left));
+                before = now;
+                if let Some(CopyNews::Copied(news)) = news {
+                    copied = Some(news);
+                    return Ok(ControlFlow::Break(()));
                 }
+                Ok::<_, CopyError>(match is_paused(entry, replication, snapshot, progress) {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                })
+            })?;
+            if let Some(copied) = copied {
+                return Ok(copied);
+            }
+            if ended == RunEnd::Idle {
+                interrupt.wait(Duration::from_millis(100));
             }
         }
     }
 
-    /// Reports the progress to the server. Returns true if the copy is paused.
     fn is_paused(&self, snapshot: &Snapshot, progress: &Progress) -> bool {
-        let Some(entry) = &self.entry else {
-            return false;
-        };
-        let (counts, stored) = self.replication.counts();
-        entry.update(|state| {
-            state.snapshot = words(snapshot);
-            state.done_bytes = progress.bytes_done();
-            state.counts = counts;
-            state.sent_bytes = stored.new_bytes;
-        })
+        is_paused(&self.entry, &self.replication, snapshot, progress)
     }
 
     fn tell(&self, copied: &CopiedSnapshot) -> anyhow::Result<()> {
@@ -362,6 +357,25 @@ impl Copying<'_> {
         ))?;
         Ok(())
     }
+}
+
+/// Reports the progress to the server. Returns true if the copy is paused.
+fn is_paused(
+    entry: &Option<CopyEntry>,
+    replication: &Replication,
+    snapshot: &Snapshot,
+    progress: &Progress,
+) -> bool {
+    let Some(entry) = entry else {
+        return false;
+    };
+    let (counts, stored) = replication.counts();
+    entry.update(|state| {
+        state.snapshot = words(snapshot);
+        state.done_bytes = progress.bytes_done();
+        state.counts = counts;
+        state.sent_bytes = stored.new_bytes;
+    })
 }
 
 fn numbers(message: Object, counts: &CopyCounts, stored: &WriteCounts) -> Object {

@@ -16,9 +16,9 @@ use crate::cli::{DefragArgs, DefragCommand, DefragRunArgs};
 use crate::exit::Exit;
 use crate::json::Object;
 use anyhow::bail;
-pub(super) use choice::taken_up;
+pub(super) use choice::unfinished;
 use format::phase::TaskPhase;
-use maintenance::{DefragReport, DefragSource, DefragStage, Defragmenter, RecordedDefrag};
+use maintenance::{ControlledTask, DefragReport, DefragSource, DefragStage, Defragmenter};
 use server::state::{DefragStatus, Outcome, ServerState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,8 +83,7 @@ fn in_server(
         DefragCommand::Resume { limit } => {
             let source = DefragSource::Volumes(Arc::clone(&server.volumes));
             let lane = choice::lane(invocation)?;
-            let take_up = |recorded| taken_up(source, recorded, lane);
-            server.defrag.resume(*limit, take_up)?
+            server.defrag.resume(*limit, || unfinished(&source, lane))?
         }
         DefragCommand::Status => true,
     };
@@ -106,7 +105,7 @@ fn without_server(invocation: &Invocation, command: &DefragCommand) -> anyhow::R
         }
         DefragCommand::Resume { limit } => {
             let source = source(invocation, false)?;
-            let Some(mut run) = choice::unfinished(invocation, &source)? else {
+            let Some(mut run) = unfinished(&source, choice::lane(invocation)?)? else {
                 bail!("there is no unfinished defragmentation")
             };
             if limit.is_some() {
@@ -119,18 +118,16 @@ fn without_server(invocation: &Invocation, command: &DefragCommand) -> anyhow::R
         DefragCommand::Cancel => TaskPhase::AtRest,
     };
     let pool = invocation.open(OpenMode::Write)?;
-    let recorded = RecordedDefrag::read(&pool);
-    let Some(mut recorded) = recorded.filter(|r| r.run().phase != TaskPhase::AtRest) else {
+    if Defragmenter::stop_recorded(&pool, phase)?.is_none() {
         bail!("no defragmentation is running, and none is unfinished")
-    };
-    recorded.stop(&pool, phase)?;
+    }
     show_status(invocation, recorded_status(&pool).as_ref())
 }
 
 /// Returns the recorded state of the last run.
 pub(super) fn recorded_status(pool: &Pool) -> Option<DefragStatus> {
-    RecordedDefrag::read(pool).map(|recorded| DefragStatus {
-        run: recorded.run(),
+    Defragmenter::last_recorded(pool).map(|run| DefragStatus {
+        run,
         outcome: Outcome::Stopped,
     })
 }

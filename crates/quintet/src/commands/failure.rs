@@ -123,10 +123,9 @@ fn of_task(e: &TaskError) -> Option<Exit> {
         TaskError::Pool(e) => Some(of_store(e)),
         TaskError::Interrupted(_) => Some(Exit::Interrupted),
         TaskError::Collecting
-        | TaskError::Defragmenting
+        | TaskError::Running { .. }
         | TaskError::Ending
-        | TaskError::Sessions(_)
-        | TaskError::Record(_) => None,
+        | TaskError::Sessions(_) => None,
     }
 }
 

@@ -14,11 +14,13 @@ use crate::exit::Exit;
 use crate::json::Object;
 use crate::progress::Progress;
 use maintenance::{
-    Advance, CollectMemory, CollectNote, Collecting, Collector, GcCounts, GcPolicy, GcStage,
-    StepSizes, TaskStep, Urgency, advance,
+    CollectMemory, CollectNote, Collecting, Collector, GcCounts, GcPolicy, GcStage, RunEnd,
+    StepSizes, Urgency, run_task,
 };
+use server::interrupt::Interrupted;
 use server::sizes;
 use server::state::{ServerState, TaskHost, checkpoint_all};
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use store::{Discarded, LaneOptions, OpenMode, Pool};
 use units::count;
@@ -235,55 +237,48 @@ impl Run<'_> {
         collector: &mut Collector,
     ) -> anyhow::Result<()> {
         let progress = self.invocation.progress("collecting");
-        let interrupt = &self.invocation.interrupt;
-        let host = TaskHost::new(
-            self.invocation.server_state().map(|server| &**server),
-            interrupt,
-        );
+        let server = self.invocation.server_state();
+        let host = TaskHost::new(server.map(|server| &**server), &self.invocation.interrupt);
         let started = Instant::now();
-        let mut shown = GcStage::Done;
-        loop {
-            interrupt.check()?;
-            let before = collector.counts().copied_bytes;
-            let mut task = Collecting {
-                collector,
-                pool,
-                volumes,
-            };
-            let advanced = advance(&mut task, &host, SIZES)?;
+        let (mut shown, mut before) = (GcStage::Done, 0);
+        let mut task = Collecting {
+            collector,
+            pool,
+            volumes,
+        };
+        let ended = run_task(&mut task, &host, SIZES, |task, _| {
+            let collector = &*task.collector;
             let counts = collector.counts();
             if collector.stage() != shown {
                 shown = collector.stage();
                 tell(&progress, shown, collector);
             }
             progress.add_bytes(counts.copied_bytes - before);
-            if let Some(server) = self
-                .invocation
-                .server_state()
-                .filter(|_| !self.policy.dry_run)
-            {
+            before = counts.copied_bytes;
+            if let Some(server) = server.filter(|_| !self.policy.dry_run) {
                 let left_bytes = collector.bytes_to_copy();
                 server
                     .collecting
                     .tell(collector.stage(), counts, left_bytes);
             }
-            if let Advance::Step(TaskStep::Finished) = advanced {
-                return Ok(());
-            }
-            self.hold_back(started, counts.copied_bytes)?;
+            self.hold_back(started, counts.copied_bytes);
+            Ok::<_, anyhow::Error>(ControlFlow::Continue(()))
+        })?;
+        match ended {
+            RunEnd::Finished => Ok(()),
+            RunEnd::Stopped | RunEnd::Idle => Err(Interrupted.into()),
         }
     }
 
-    /// Waits until the copies are below the rate limit.
-    fn hold_back(&self, started: Instant, copied_bytes: u64) -> anyhow::Result<()> {
+    /// Waits until the copies are below the rate limit, or the user interrupts.
+    fn hold_back(&self, started: Instant, copied_bytes: u64) {
         let Some(rate) = self.rate.filter(|rate| *rate > 0) else {
-            return Ok(());
+            return;
         };
         let due = Duration::from_secs_f64(copied_bytes as f64 / rate as f64);
         if let Some(early) = due.checked_sub(started.elapsed()) {
             self.invocation.interrupt.wait(early);
         }
-        Ok(self.invocation.interrupt.check()?)
     }
 }
 

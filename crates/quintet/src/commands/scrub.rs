@@ -19,7 +19,8 @@ use crate::exit::Exit;
 use crate::json::Object;
 use crate::progress::Progress;
 use format::scrub::Pass;
-use maintenance::{Advance, ScrubStatus, Scrubber, StepSizes, TaskStep, advance};
+use maintenance::{RunEnd, ScrubStatus, Scrubber, StepSizes, run_task};
+use server::interrupt::Interrupted;
 use server::scrub_notes::{ScrubNotes, unread_words};
 use server::state::{OpenPool, TaskHost};
 use std::ops::ControlFlow;
@@ -122,21 +123,13 @@ fn pass(
 ) -> anyhow::Result<()> {
     let host = TaskHost::new(None, &invocation.interrupt);
     let mut before = Pass::default();
-    loop {
-        let advanced = advance(scrubber, &host, SIZES)?;
-        // Take all findings before printing, because output may fail.
-        let found = scrubber.take_findings();
-        findings.add(&found);
-        tell(&invocation.console, &found)?;
-        match advanced {
-            Advance::Step(TaskStep::Worked { .. } | TaskStep::NeedsDevice) => {}
-            Advance::Step(TaskStep::News(unread)) => {
-                findings.failures += 1;
-                invocation.console.warn(unread_words(&unread));
-            }
-            Advance::Step(TaskStep::Waiting { until_ns }) => host.wait_until(until_ns),
-            Advance::Step(TaskStep::Finished | TaskStep::Idle) => return Ok(()),
-            Advance::Stopped => {}
+    let ended = run_task(scrubber, &host, SIZES, |scrubber, news| {
+        let news = news.unwrap_or_default();
+        findings.add(&news.found);
+        tell(&invocation.console, &news.found)?;
+        if let Some(unread) = &news.unread {
+            findings.failures += 1;
+            invocation.console.warn(unread_words(unread));
         }
         let now = scrubber.status().pass;
         progress.add_files(now.containers.saturating_sub(before.containers));
@@ -146,7 +139,11 @@ fn pass(
         if scrubber.wants_record() {
             let _ = scrubber.record();
         }
-        invocation.interrupt.check()?;
+        Ok::<_, anyhow::Error>(ControlFlow::Continue(()))
+    })?;
+    match ended {
+        RunEnd::Stopped => Err(Interrupted.into()),
+        RunEnd::Finished | RunEnd::Idle => Ok(()),
     }
 }
 

@@ -5,13 +5,12 @@
 //! command wants to run gc. The begin and the end of each run are recorded with no lock held. A
 //! failed record is ignored: the next server then examines the pool again.
 
-use super::work_left::WorkLeft;
-use super::{TaskBytes, TaskError};
+use super::TaskError;
 use crate::interrupt::Interrupt;
 use format::collect::CollectRecord;
 use maintenance::{
     CollectLimits, CollectMemory, CollectNote, CollectSchedule, GcCounts, GcStage, NextCollect,
-    Urgency,
+    TaskBytes, Urgency, WorkLeft,
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;

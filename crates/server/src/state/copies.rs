@@ -4,9 +4,7 @@
 //! Invariant: an entry exists as long as its command runs. The bytes that it read stay in the
 //! totals.
 
-use super::TaskBytes;
-use super::work_left::WorkLeft;
-use maintenance::CopyCounts;
+use maintenance::{CopyCounts, TaskBytes, WorkLeft};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

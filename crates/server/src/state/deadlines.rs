@@ -4,10 +4,8 @@
 //! Invariant: what a task found in memory counts as done, so the device is asked only for the rest
 //! (DINGO, OSDI'26). A task looks at its own state only, so that none waits for a step of another.
 
-use super::work_left::WorkLeft;
 use super::{Initiator, ServerState};
-use format::phase::TaskPhase;
-use maintenance::{DefragReport, DefragStage, GcStage, ScrubStatus, Urgency};
+use maintenance::{GcStage, TaskReport, Urgency, WorkLeft};
 use parking_lot::Mutex;
 use qos::Flow;
 use std::collections::BTreeMap;
@@ -70,17 +68,10 @@ impl ServerState {
 
     fn work_left(&self, flow: Flow) -> Option<WorkLeft> {
         match flow {
-            Flow::Scrub => scrub_left(&self.scrub.status()),
+            Flow::Scrub => self.scrub.status().left(),
             Flow::Replication => self.copies.left(),
             Flow::Collect => self.collect_left(),
-            Flow::Defragment => {
-                let status = self.defrag.status()?;
-                let is_under_way = status.run.phase == TaskPhase::UnderWay;
-                is_under_way.then(|| WorkLeft {
-                    began: status.run.began,
-                    bytes: defrag_left(&status.run.report),
-                })
-            }
+            Flow::Defragment => self.defrag.status()?.run.left(),
             _ => None,
         }
     }
@@ -101,32 +92,6 @@ impl ServerState {
         let bytes = bytes.saturating_mul(2);
         Some(WorkLeft { bytes, ..work })
     }
-}
-
-fn scrub_left(status: &ScrubStatus) -> Option<WorkLeft> {
-    let done = status
-        .pass
-        .read_bytes
-        .saturating_add(status.pass.cached_bytes);
-    (status.phase == TaskPhase::UnderWay).then(|| WorkLeft {
-        began: status.pass.began,
-        bytes: status.stored_bytes.saturating_sub(done),
-    })
-}
-
-/// Each byte is read and written. Assumes the same fraction for unexamined ranges as for examined
-/// ones.
-fn defrag_left(report: &DefragReport) -> u64 {
-    let wanted = match report.stage {
-        DefragStage::Measuring | DefragStage::Done => return 0,
-        _ if report.ranges_done == 0 => report.mapped_bytes,
-        _ => {
-            let all = u128::from(report.wanted_bytes) * u128::from(report.ranges);
-            let all = all / u128::from(report.ranges_done);
-            u64::try_from(all).unwrap_or(u64::MAX)
-        }
-    };
-    wanted.saturating_sub(report.moved.bytes).saturating_mul(2)
 }
 
 /// Returns the time until `at`, at least one second.
@@ -204,26 +169,5 @@ mod tests {
             .unwrap();
         gc.tell(GcStage::Copying, GcCounts::default(), 1 << 30);
         assert!(server.due(Flow::Collect).is_some());
-    }
-
-    #[test]
-    fn a_defragmentation_expects_of_the_rest_what_it_found_so_far() {
-        let report = DefragReport {
-            stage: DefragStage::Moving,
-            mapped_bytes: 1000,
-            ranges: 100,
-            ..DefragReport::default()
-        };
-        assert_eq!(defrag_left(&report), 2000, "nothing is known");
-        let mut report = DefragReport {
-            ranges_done: 50,
-            wanted_bytes: 100,
-            ..report
-        };
-        assert_eq!(defrag_left(&report), 400);
-        report.moved.bytes = 60;
-        assert_eq!(defrag_left(&report), 280);
-        report.stage = DefragStage::Measuring;
-        assert_eq!(defrag_left(&report), 0);
     }
 }

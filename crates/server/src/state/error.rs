@@ -6,7 +6,6 @@
 
 use crate::interrupt::Interrupted;
 use duet::TooManySessions;
-use media::MediaError;
 use store::StoreError;
 
 /// Error of a request to a maintenance task.
@@ -15,9 +14,14 @@ pub enum TaskError {
     /// Another command runs gc.
     #[error("a gc is running already (see quintet status)")]
     Collecting,
-    /// Another defragmentation run is in progress.
-    #[error("a defragmentation is running already (see quintet defrag status)")]
-    Defragmenting,
+    /// Another run of the task is in progress.
+    #[error("the server is {doing} already (see quintet {task} status)")]
+    Running {
+        /// Command of the task.
+        task: &'static str,
+        /// The activity.
+        doing: &'static str,
+    },
     /// The server is ending and begins no task.
     #[error("the server is stopping; try again after its restart")]
     Ending,
@@ -27,9 +31,6 @@ pub enum TaskError {
     /// The page cache has no session left.
     #[error(transparent)]
     Sessions(#[from] TooManySessions),
-    /// The progress of the task could not be recorded.
-    #[error(transparent)]
-    Record(#[from] MediaError),
     /// The pool failed.
     #[error(transparent)]
     Pool(#[from] StoreError),

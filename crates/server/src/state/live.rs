@@ -5,7 +5,7 @@
 use super::{CollectStatus, DefragStatus, ServerState, TaskReading, tasks};
 use crate::meters::Reading;
 use device::FlowCounts;
-use maintenance::{ScrubStatus, ScrubTotals};
+use maintenance::{ScrubStatus, TaskTotals};
 use media::Room;
 use nbd::Stats;
 use qos::Flow;
@@ -55,7 +55,7 @@ pub struct Live {
     /// Progress of the scrub.
     pub scrub: ScrubStatus,
     /// Scrub totals of this server.
-    pub scrub_totals: ScrubTotals,
+    pub scrub_totals: TaskTotals,
     /// The defragmentation run in progress, or else the last one.
     pub defrag: Option<DefragStatus>,
     /// Readings of all maintenance tasks.
@@ -99,12 +99,7 @@ impl Live {
         drop(servers);
         let (scrub, scrub_totals) = (server.scrub.status(), server.scrub.totals());
         let (collecting, defrag) = (server.collecting.status(), server.defrag.status());
-        let tasks = tasks::tasks(
-            server,
-            (&scrub, &scrub_totals),
-            &collecting,
-            defrag.as_ref(),
-        );
+        let tasks = tasks::tasks(server, &scrub, &collecting, defrag.as_ref());
         Self {
             at: Instant::now(),
             exports,

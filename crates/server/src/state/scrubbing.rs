@@ -1,25 +1,25 @@
-//! State of the scrub in a server: one scrubber that a thread works on and that commands control.
-//! The scrub thread, `scrub`, `status` and the metrics call this.
+//! The scrub of a server: when it begins, and from where it repairs. The scrub thread, `scrub`,
+//! `status` and the metrics call this.
 //!
-//! Invariant: the lock is held for at most one step.
+//! Invariant: the run itself is in the [`TaskSlot`].
 
-use super::{Replica, TaskError, seconds};
+use super::{Replica, TaskError, TaskSlot, seconds};
 use format::phase::TaskPhase;
-use maintenance::{ScrubStatus, ScrubTotals, Scrubber, scrub_due_s};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use maintenance::{ControlledTask, ScrubStatus, Scrubber, TaskTotals, scrub_due_s};
+use parking_lot::{Mutex, MutexGuard};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 use units::UnixNanos;
 use volumes::Volumes;
 
 /// State of the scrub. See the module's head.
 pub struct Scrubbing {
-    scrubber: Mutex<Scrubber>,
+    volumes: Arc<Volumes>,
+    /// The pass in progress.
+    pub task: Arc<TaskSlot<Scrubber>>,
     /// True if the server, not a command, began the last pass.
     by_itself: AtomicBool,
-    changed: Condvar,
     /// Replica for the repair at the end of the current pass.
     replica: Mutex<Option<Arc<Replica>>>,
     /// Replica for passes that were given none.
@@ -28,12 +28,11 @@ pub struct Scrubbing {
 
 impl Scrubbing {
     /// Reads the state that the last server recorded.
-    pub fn of(volumes: &Volumes) -> Self {
-        let scrubber = Scrubber::new(volumes.pool().clone(), volumes.duet().clone());
+    pub fn of(volumes: &Arc<Volumes>) -> Self {
         Self {
-            scrubber: Mutex::new(scrubber),
+            volumes: Arc::clone(volumes),
+            task: Arc::new(TaskSlot::of(volumes.pool())),
             by_itself: AtomicBool::new(false),
-            changed: Condvar::new(),
             replica: Mutex::default(),
             standing: OnceLock::new(),
         }
@@ -50,30 +49,31 @@ impl Scrubbing {
         self.standing.get().map(|replica| replica.path.as_path())
     }
 
-    /// Locks the scrubber for a step.
-    pub fn scrubber(&self) -> MutexGuard<'_, Scrubber> {
-        self.scrubber.lock()
-    }
-
     /// Returns the progress of the scrub.
     pub fn status(&self) -> ScrubStatus {
-        self.scrubber().status()
+        let pool = self.volumes.pool();
+        let status = self.task.status().map(|status| status.run);
+        // The pool may have changed since the last pass.
+        status.unwrap_or_default().in_pool(pool)
     }
 
     /// Returns the scrub totals of this server.
-    pub fn totals(&self) -> ScrubTotals {
-        self.scrubber().totals()
+    pub fn totals(&self) -> TaskTotals {
+        self.task.totals()
     }
 
     /// Begins a pass, or resumes the current one. `bytes_per_s` limits its rate.
     pub fn start(&self, bytes_per_s: Option<u64>) -> Result<(), TaskError> {
-        let mut scrubber = self.scrubber();
-        if scrubber.status().phase == TaskPhase::AtRest {
+        if self.task.change(|scrubber| scrubber.limit(bytes_per_s)) {
+            return Ok(());
+        }
+        if self.status().phase == TaskPhase::AtRest {
             self.by_itself.store(false, Relaxed);
         }
+        let (pool, duet) = (self.volumes.pool(), self.volumes.duet());
+        let mut scrubber = Scrubber::new(Arc::clone(pool), Arc::clone(duet));
         scrubber.start(bytes_per_s)?;
-        scrubber.record()?;
-        self.changed.notify_all();
+        self.task.begin(scrubber)?;
         Ok(())
     }
 
@@ -121,21 +121,6 @@ impl Scrubbing {
 
     /// Pauses the pass until the next start.
     pub fn pause(&self) -> Result<(), TaskError> {
-        Ok(self.scrubber().pause()?)
-    }
-
-    /// Waits for a change, at most `at_most`. Returns at once if `unless()` is true.
-    pub fn wait(&self, at_most: Duration, unless: impl FnOnce() -> bool) {
-        let mut scrubber = self.scrubber();
-        if unless() {
-            return;
-        }
-        self.changed.wait_for(&mut scrubber, at_most);
-    }
-
-    /// Ends a wait.
-    pub fn wake(&self) {
-        let _scrubber = self.scrubber();
-        self.changed.notify_all();
+        self.task.stop(TaskPhase::Paused).map(drop)
     }
 }

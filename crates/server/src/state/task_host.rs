@@ -29,12 +29,6 @@ impl<'a> TaskHost<'a> {
             started: Instant::now(),
         }
     }
-
-    /// Waits until `until_ns`, when the task's rate limit allows more, but at most `WAIT_MAX`.
-    pub fn wait_until(&self, until_ns: u64) {
-        let wait = Duration::from_nanos(until_ns.saturating_sub(self.now_ns()));
-        self.interrupt.wait(wait.min(WAIT_MAX));
-    }
 }
 
 impl Host for TaskHost<'_> {
@@ -57,5 +51,11 @@ impl Host for TaskHost<'_> {
             Ok(grant) => Ok(Some(Box::new(grant))),
             Err(_) => Err(Stopped),
         }
+    }
+
+    /// Waits at most `WAIT_MAX`.
+    fn wait_until(&self, until_ns: u64) {
+        let wait = Duration::from_nanos(until_ns.saturating_sub(self.now_ns()));
+        self.interrupt.wait(wait.min(WAIT_MAX));
     }
 }

@@ -3,10 +3,9 @@
 //!
 //! Invariant: bytes are counted since the server began and never decrease.
 
-use super::task_bytes::TaskBytes;
 use super::{CollectStatus, CopyState, DefragStatus, ServerState, TaskDue};
 use format::phase::TaskPhase;
-use maintenance::{DefragStage, GcCounts, ScrubStatus, ScrubTotals};
+use maintenance::{GcCounts, ScrubStatus, TaskBytes, TaskReport, TaskTotals};
 use qos::Flow;
 
 /// Reading of one task.
@@ -27,30 +26,18 @@ pub struct TaskReading {
 /// Returns the readings of all tasks.
 pub fn tasks(
     server: &ServerState,
-    (scrub, totals): (&ScrubStatus, &ScrubTotals),
+    scrub: &ScrubStatus,
     collect: &CollectStatus,
     defrag: Option<&DefragStatus>,
 ) -> [TaskReading; 4] {
-    let scrubbed = match scrub.phase {
-        TaskPhase::AtRest => 0.0,
-        _ => share(scrub.pass.containers, scrub.containers),
-    };
     let copies = server.copies.states();
     let sum = |of: fn(&CopyState) -> u64| copies.iter().map(of).sum();
     let running = collect
         .running
         .map_or(GcCounts::default(), |(_, _, counts)| counts);
+    let defrag = defrag.map(|status| &status.run);
     [
-        TaskReading {
-            name: "scrub",
-            is_under_way: scrub.phase == TaskPhase::UnderWay,
-            progress: Some(scrubbed),
-            bytes: TaskBytes {
-                disk: totals.read_bytes,
-                cache: totals.cached_bytes,
-            },
-            due: server.due(Flow::Scrub),
-        },
+        reading(server, Some(scrub), server.scrub.totals()),
         TaskReading {
             name: "collect",
             is_under_way: collect.running.is_some(),
@@ -66,22 +53,22 @@ pub fn tasks(
             bytes: server.copies.totals(),
             due: server.due(Flow::Replication),
         },
-        TaskReading {
-            name: "defrag",
-            is_under_way: defrag.is_some_and(|d| d.run.phase == TaskPhase::UnderWay),
-            progress: Some(defrag.map_or(0.0, defragmented)),
-            bytes: server.defrag.totals(),
-            due: server.due(Flow::Defragment),
-        },
+        reading(server, defrag, server.defrag.totals()),
     ]
 }
 
-fn defragmented(status: &DefragStatus) -> f64 {
-    let report = &status.run.report;
-    match (status.run.phase, report.stage) {
-        (TaskPhase::AtRest, _) | (_, DefragStage::Sizing) => 0.0,
-        (_, DefragStage::Measuring | DefragStage::Done) => 1.0,
-        _ => share(report.ranges_done, report.ranges),
+/// Returns the reading of any task with a [`super::TaskSlot`].
+pub(super) fn reading<R: TaskReport>(
+    server: &ServerState,
+    run: Option<&R>,
+    totals: TaskTotals,
+) -> TaskReading {
+    TaskReading {
+        name: R::NAME,
+        is_under_way: run.is_some_and(|run| run.phase() == TaskPhase::UnderWay),
+        progress: Some(run.map_or(0.0, TaskReport::progress)),
+        bytes: totals.bytes,
+        due: server.due(R::FLOW),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Handle of a background thread, which ends when the handle is dropped. The verifier, the
-//! defragger and the reclaimer call this.
+//! Handle of a background thread, which ends when the handle is dropped. The threads of maintenance
+//! tasks and of checkpoints call this.
 //!
 //! Invariant: dropping the handle waits until the thread has ended.
 

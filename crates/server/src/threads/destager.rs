@@ -7,13 +7,13 @@
 
 mod pace;
 
+use super::background::Background;
+use crate::interrupt::Interrupt;
 use crate::program::Program;
 use crate::state::ServerState;
 use pace::Pace;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use volumes::{Step, Volumes};
 
@@ -26,53 +26,31 @@ const HELD_BACK: Duration = Duration::from_millis(100);
 /// Pause after a failure.
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
 
-/// Handle of the thread. Dropping it stops the thread.
-pub struct Destager {
-    volumes: Arc<Volumes>,
-    stopping: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Destager {
-    /// Starts the thread.
-    pub fn start(server: &Arc<ServerState>, program: &Arc<dyn Program>) -> io::Result<Self> {
-        let volumes = Arc::clone(&server.volumes);
-        let stopping = Arc::new(AtomicBool::new(false));
-        let work = Work {
-            server: Arc::clone(server),
-            volumes: Arc::clone(&volumes),
-            program: Arc::clone(program),
-            stopping: Arc::clone(&stopping),
-            said: None,
-            kept: Vec::new(),
-        };
-        let thread = std::thread::Builder::new()
-            .name("destage".to_owned())
-            .spawn(move || work.run())?;
-        Ok(Self {
-            volumes,
-            stopping,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Destager {
-    fn drop(&mut self) {
-        self.stopping.store(true, Relaxed);
-        self.volumes.wake();
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            let _ = thread.join();
-        }
-    }
+/// Starts the thread.
+pub fn start(server: &Arc<ServerState>, program: &Arc<dyn Program>) -> io::Result<Background> {
+    let interrupt = Interrupt::of_command()?;
+    let volumes = Arc::clone(&server.volumes);
+    let work = Work {
+        server: Arc::clone(server),
+        volumes: Arc::clone(&volumes),
+        program: Arc::clone(program),
+        interrupt: interrupt.clone(),
+        said: None,
+        kept: Vec::new(),
+    };
+    Background::start(
+        "destage",
+        interrupt,
+        move || work.run(),
+        move || volumes.wake(),
+    )
 }
 
 struct Work {
     server: Arc<ServerState>,
     volumes: Arc<Volumes>,
     program: Arc<dyn Program>,
-    stopping: Arc<AtomicBool>,
+    interrupt: Interrupt,
     /// The failure that was reported last.
     said: Option<String>,
     /// The writes that cannot be destaged, as they were reported last.
@@ -83,7 +61,7 @@ impl Work {
     fn run(mut self) {
         let mut records = self.records();
         let mut traced = Instant::now();
-        while !self.stopping.load(Relaxed) {
+        while !self.interrupt.requested() {
             let reads = self.server.reads_asked();
             if traced.elapsed() >= TRACE_EVERY {
                 traced = Instant::now();
@@ -99,7 +77,7 @@ impl Work {
             }
             // A checkpoint may have become due between two waits without a wake-up.
             let due = idle || self.volumes.wants_checkpoint(false);
-            if due && !self.stopping.load(Relaxed) {
+            if due && !self.interrupt.requested() {
                 self.checkpoint(Pace::new(idle, reads));
             }
         }
@@ -109,7 +87,7 @@ impl Work {
     /// nothing is left or a client writes.
     fn checkpoint(&mut self, mut pace: Pace) {
         let records = self.records();
-        while !self.stopping.load(Relaxed) && !self.volumes.wait_while_held_back(Duration::ZERO) {
+        while !self.interrupt.requested() && !self.volumes.wait_while_held_back(Duration::ZERO) {
             let bytes = pace.step_bytes(self.server.reads_asked());
             let began = Instant::now();
             match self.volumes.step(bytes) {
@@ -138,7 +116,8 @@ impl Work {
                 }
                 Err(e) => {
                     self.say(&e.to_string());
-                    self.pause();
+                    // Even if writers need space: the next try would fail again.
+                    self.interrupt.wait(FAILED_PAUSE);
                     return;
                 }
             }
@@ -162,18 +141,6 @@ impl Work {
                 "the writes of volumes stay in the journal: {failure}"
             ));
             self.said = Some(failure.to_owned());
-        }
-    }
-
-    /// Waits after a failure, even if writers need space: the next try would fail again.
-    fn pause(&self) {
-        let until = std::time::Instant::now() + FAILED_PAUSE;
-        while !self.stopping.load(Relaxed) {
-            let left = until.saturating_duration_since(std::time::Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            std::thread::park_timeout(left);
         }
     }
 

@@ -11,12 +11,13 @@ use crate::interrupt::Interrupt;
 use crate::program::Program;
 use crate::state::{Collection, ServerState, TaskHost, checkpoint_all, seconds};
 use maintenance::{
-    Advance, CollectDecision, Collecting, Collector, GcPolicy, GcStage, Host, IoGrant, PoolSpace,
-    StepSizes, Stopped, TaskStep, Urgency, advance,
+    CollectDecision, Collecting, Collector, GcPolicy, GcStage, Host, IoGrant, PoolSpace, RunEnd,
+    StepSizes, Stopped, Urgency, run_task,
 };
 use media::IoOrigin;
 use qos::Flow;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Discarded, LaneOptions, StoreError};
@@ -197,35 +198,35 @@ impl Work {
             urgency,
             clock: TaskHost::new(None, &self.interrupt),
         };
-        loop {
-            if urgency > Urgency::WhenIdle {
-                // Asks for the largest share that maintenance may have.
-                let stored = self.server.pool.record().stored_bytes.max(1 << 30);
-                let soon = Duration::from_millis(1);
-                self.server
-                    .device
-                    .finish_within(Flow::Collect, stored, soon);
-            }
-            // Writers may have used the space since the run was planned.
-            if collector.stage() == GcStage::Copying && self.copy_room(urgency) == Some(0) {
-                collector.copy_no_more();
-            }
-            let mut task = Collecting {
-                collector,
-                pool: &self.server.pool,
-                volumes: Some(&self.server.volumes),
-            };
-            let advanced = advance(&mut task, &host, sizes)?;
-            collection.tell(
-                collector.stage(),
-                collector.counts(),
-                collector.bytes_to_copy(),
-            );
-            match advanced {
-                Advance::Stopped => return Ok(false),
-                Advance::Step(TaskStep::Finished) => return Ok(true),
-                Advance::Step(_) => {}
-            }
+        self.press(urgency, collector);
+        let mut task = Collecting {
+            collector,
+            pool: &self.server.pool,
+            volumes: Some(&self.server.volumes),
+        };
+        let ended = run_task(&mut task, &host, sizes, |task, _| {
+            let collector = &mut *task.collector;
+            let (stage, left_bytes) = (collector.stage(), collector.bytes_to_copy());
+            collection.tell(stage, collector.counts(), left_bytes);
+            self.press(urgency, collector);
+            Ok::<_, StoreError>(ControlFlow::Continue(()))
+        })?;
+        Ok(ended == RunEnd::Finished)
+    }
+
+    /// Before each step: hurries an urgent run, and stops its copies once there is no space.
+    fn press(&self, urgency: Urgency, collector: &mut Collector) {
+        if urgency > Urgency::WhenIdle {
+            // Asks for the largest share that maintenance may have.
+            let stored = self.server.pool.record().stored_bytes.max(1 << 30);
+            let soon = Duration::from_millis(1);
+            self.server
+                .device
+                .finish_within(Flow::Collect, stored, soon);
+        }
+        // Writers may have used the space since the run was planned.
+        if collector.stage() == GcStage::Copying && self.copy_room(urgency) == Some(0) {
+            collector.copy_no_more();
         }
     }
 
@@ -272,6 +273,10 @@ impl Host for Beside<'_> {
 
     fn is_to_stop(&self) -> bool {
         self.work.is_to_stop(self.collection, self.urgency)
+    }
+
+    fn wait_until(&self, until_ns: u64) {
+        self.clock.wait_until(until_ns);
     }
 
     fn grant(&self, flow: Flow, bytes: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped> {

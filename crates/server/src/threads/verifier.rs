@@ -12,13 +12,13 @@
 //! ```
 
 use super::background::Background;
+use super::task::{self, Duties, ThreadOptions};
 use crate::interrupt::Interrupt;
 use crate::program::Program;
 use crate::scrub_notes::{ScrubNotes, unread_words};
-use crate::state::{ServerState, TaskHost, seconds};
+use crate::state::{ServerState, seconds};
 use device::StepGrant;
-use maintenance::{Access, Advance, MaintenanceTask, StepSizes, TaskStep, Unread, advance};
-use media::IoOrigin;
+use maintenance::{ScrubNews, Scrubber, StepSizes};
 use qos::Flow;
 use std::io;
 use std::ops::ControlFlow;
@@ -27,15 +27,16 @@ use std::time::{Duration, Instant};
 use store::{CheckDepth, LaneOptions, StoreError};
 use units::Origin;
 
-/// Step sizes. The thread always shares the device with clients.
-const SIZES: StepSizes = StepSizes::new(4 << 20);
+const OPTIONS: ThreadOptions = ThreadOptions {
+    name: "scrub",
+    origin: Origin::Scrub,
+    sizes: StepSizes::new(4 << 20),
+};
 /// Maximum wait while there is nothing to do. A start ends it.
 const AT_REST: Duration = Duration::from_secs(60);
 /// Maximum time between finding damage and recording it in the pool. The end of a pass records it
 /// too.
 const NOTE_AFTER: Duration = Duration::from_secs(30);
-/// Time between two records of the progress.
-const RECORD_EVERY: Duration = Duration::from_secs(60);
 /// Maximum time that a repair keeps an I/O grant.
 const TURN_MAX: Duration = Duration::from_millis(20);
 /// Pause after a failure.
@@ -50,21 +51,21 @@ pub fn start(
     lane: LaneOptions,
 ) -> io::Result<Background> {
     let interrupt = Interrupt::of_command()?;
-    let work = Work {
+    let mut work = Work {
         server: Arc::clone(server),
         program: Arc::clone(program),
         interrupt: interrupt.clone(),
         lane,
         findings: ScrubNotes::default(),
-        is_finished: false,
         unnoted_since: None,
-        recorded: Instant::now(),
         said: None,
         put_back: 0,
     };
-    let server = Arc::clone(server);
-    let wake = move || server.scrub.wake();
-    Background::start("scrub", interrupt, move || work.run(), wake)
+    let slot = &server.scrub.task;
+    if slot.is_left_under_way() {
+        work.say_failure(server.scrub.start(None).err().map(|e| e.to_string()));
+    }
+    task::start(OPTIONS, server, slot, interrupt, work)
 }
 
 struct Work {
@@ -73,78 +74,63 @@ struct Work {
     interrupt: Interrupt,
     lane: LaneOptions,
     findings: ScrubNotes,
-    /// A pass has just ended.
-    is_finished: bool,
     /// Time when the first unrecorded damage was found.
     unnoted_since: Option<Instant>,
-    recorded: Instant,
     /// The failure that was reported last.
     said: Option<String>,
     /// Number of containers put back for readers that was reported last.
     put_back: u64,
 }
 
-impl MaintenanceTask for Work {
-    type News = Unread;
-    type Error = StoreError;
+impl Duties for Work {
+    type Task = Scrubber;
 
-    fn flow(&self) -> Flow {
-        Flow::Scrub
+    fn rest(&mut self) {
+        self.put_back();
+        self.settle(true);
+        self.begin_if_due();
     }
 
-    /// Holds the scrub's lock for one step, so that commands can control the scrub in between.
-    fn step_with(
-        &mut self,
-        now_ns: u64,
-        budget_bytes: u64,
-        access: Access,
-    ) -> Result<TaskStep<Unread>, StoreError> {
-        let (step, found) = {
-            let mut scrubber = self.server.scrub.scrubber();
-            let step = scrubber.step_with(now_ns, budget_bytes, access);
-            (step, scrubber.take_findings())
-        };
-        self.findings.add(&found);
-        self.program.found(&found);
+    fn worked(&mut self) {
+        self.said = None;
+        self.put_back();
+        self.settle(false);
+    }
+
+    fn news(&mut self, news: ScrubNews) {
+        self.findings.add(&news.found);
+        self.program.found(&news.found);
         if self.findings.is_unnoted() {
             self.unnoted_since.get_or_insert_with(Instant::now);
         }
-        step
+        if let Some(unread) = news.unread {
+            self.findings.failures += 1;
+            self.program.warn(format_args!("{}", unread_words(&unread)));
+        }
+    }
+
+    /// Records damage, repairs, and reports the affected files and images.
+    fn finished(&mut self) {
+        self.settle(true);
+        self.repair();
+        self.report();
+    }
+
+    fn failed(&mut self, error: &StoreError) {
+        self.say_failure(Some(error.to_string()));
+        self.interrupt.wait(FAILED_PAUSE);
+    }
+
+    fn unrecorded(&mut self, error: &StoreError) {
+        self.say_failure(Some(error.to_string()));
+    }
+
+    fn end(&mut self) {
+        self.settle(true);
     }
 }
 
 impl Work {
-    fn run(mut self) {
-        let _io_origin = IoOrigin::of(Origin::Scrub).begin();
-        let (server, interrupt) = (Arc::clone(&self.server), self.interrupt.clone());
-        let host = TaskHost::new(Some(&server), &interrupt);
-        if self.server.scrub.scrubber().is_under_way() {
-            self.say_failure(self.server.scrub.start(None).err().map(|e| e.to_string()));
-        }
-        while !self.interrupt.requested() {
-            self.put_back();
-            if !self.server.scrub.scrubber().is_running() {
-                self.settle(true);
-                self.begin_if_due();
-                continue;
-            }
-            match advance(&mut self, &host, SIZES) {
-                Ok(Advance::Stopped) => break,
-                Ok(Advance::Step(step)) => self.judge(step, &host),
-                Err(e) => {
-                    self.say_failure(Some(e.to_string()));
-                    self.interrupt.wait(FAILED_PAUSE);
-                }
-            }
-            if std::mem::take(&mut self.is_finished) {
-                self.finish();
-            }
-            self.settle(false);
-        }
-        self.settle(true);
-        self.record();
-    }
-
     /// Writes containers back that parity restored for readers, and reports their number.
     fn put_back(&mut self) {
         let pool = &self.server.pool;
@@ -168,7 +154,7 @@ impl Work {
         let left_s = due_s.saturating_sub(seconds(pool.now()));
         if left_s > 0 {
             let rest = AT_REST.min(Duration::from_secs(left_s));
-            scrub.wait(rest, || self.interrupt.requested());
+            scrub.task.wait(rest, || self.interrupt.requested());
             return;
         }
         match scrub.start_by_itself() {
@@ -180,34 +166,6 @@ impl Work {
                 self.interrupt.wait(AT_REST);
             }
         }
-    }
-
-    /// Acts on the result of a step.
-    fn judge(&mut self, step: TaskStep<Unread>, host: &TaskHost<'_>) {
-        match step {
-            TaskStep::Worked { .. } => {
-                self.said = None;
-                if self.recorded.elapsed() >= RECORD_EVERY {
-                    self.record();
-                }
-            }
-            TaskStep::News(unread) => {
-                self.findings.failures += 1;
-                self.program.warn(format_args!("{}", unread_words(&unread)));
-            }
-            TaskStep::Waiting { until_ns } => host.wait_until(until_ns),
-            TaskStep::NeedsDevice | TaskStep::Idle => {}
-            TaskStep::Finished => {
-                self.record();
-                self.is_finished = true;
-            }
-        }
-    }
-
-    fn record(&mut self) {
-        self.recorded = Instant::now();
-        let recorded = self.server.scrub.scrubber().record();
-        self.say_failure(recorded.err().map(|e| e.to_string()));
     }
 
     fn say_failure(&mut self, failure: Option<String>) {
@@ -257,7 +215,7 @@ impl Work {
                 return;
             }
             at_device = None;
-            let grant = server.grant(Flow::Scrub, SIZES.grant_bytes, interrupt);
+            let grant = server.grant(Flow::Scrub, OPTIONS.sizes.grant_bytes, interrupt);
             at_device = grant.ok().map(|grant| (grant, Instant::now()));
         };
         let repaired = self
@@ -269,10 +227,8 @@ impl Work {
         }
     }
 
-    /// Ends a pass: records damage, repairs, and reports the affected files and images.
-    fn finish(&mut self) {
-        self.settle(true);
-        self.repair();
+    /// Reports the files and images that damage found in this pass reaches.
+    fn report(&mut self) {
         let findings = std::mem::take(&mut self.findings);
         self.unnoted_since = None;
         if findings.damaged == 0 {

@@ -12,14 +12,14 @@ use super::origin::{COPY_STEP_BYTES, Origin, copy_options};
 use super::setup::{at_once, init_options_of, lane_options, media, snapshot};
 use super::source::Source;
 use crate::history::Ticket;
-use crate::{History, Seed, SimDisk};
+use crate::{History, Seed, SimDisk, gc};
 use format::container::{ContainerClass, ContainerHeader, RegionHeader};
 use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};
 use maintenance::{Collector, CopyNews, MaintenanceTask, Replication, TaskStep};
 use media::{Barrier, Disk, Media};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, GcStep, NewSecret, NothingCached, OpenMode, Pool, SecretKey, StoreError};
+use store::{CheckDepth, NewSecret, OpenMode, Pool, SecretKey, StoreError};
 
 /// Result of an operation: a store's error, or a text for a violation.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -322,15 +322,12 @@ impl<'h> Process<'h> {
             self.model.apply(&Change::Collect);
         }
         let pool = self.pool.as_ref().ok_or("not open")?;
-        for _ in 0..steps {
-            let collector = match &mut self.collector {
-                Some(collector) => collector,
-                none => none.insert(Collector::new(pool, at_once(), lane_options())?),
-            };
-            if collector.step(pool, None, &NothingCached, 3000)? == GcStep::Done {
-                self.collector = None;
-                break;
-            }
+        let collector = match &mut self.collector {
+            Some(collector) => collector,
+            none => none.insert(Collector::new(pool, at_once(), lane_options())?),
+        };
+        if gc::steps(collector, pool, None, (steps, 3000))? {
+            self.collector = None;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use maintenance::Collector;
 use media::Disk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{GcStep, Mover, NothingCached};
+use store::Mover;
 use volume::{Durability, Volume};
 use volumes::{Step, VolumeHandle, Volumes};
 
@@ -257,18 +257,12 @@ impl<'h> VolumeProcess<'h> {
     fn collect(&mut self, steps: usize) -> Result<(), String> {
         let volumes = self.volumes.as_ref().ok_or("not open")?;
         let pool = volumes.pool();
-        for _ in 0..steps {
-            let collector = match &mut self.collector {
-                Some(collector) => collector,
-                none => {
-                    none.insert(Collector::new(pool, at_once(), lane_options()).map_err(words)?)
-                }
-            };
-            let step = collector.step(pool, Some(volumes), &NothingCached, 3000);
-            if step.map_err(words)? == GcStep::Done {
-                self.collector = None;
-                break;
-            }
+        let collector = match &mut self.collector {
+            Some(collector) => collector,
+            none => none.insert(Collector::new(pool, at_once(), lane_options()).map_err(words)?),
+        };
+        if crate::gc::steps(collector, pool, Some(volumes), (steps, 3000)).map_err(words)? {
+            self.collector = None;
         }
         Ok(())
     }

@@ -8,9 +8,10 @@ use crate::defrag::load::Load;
 use crate::defrag::record::{DefragRun, RecordedDefrag, end, stored, taken_up};
 use crate::defrag::{DefragOptions, DefragReport, DefragSource, DefragStage};
 use crate::slots;
+use crate::task::ControlledTask;
 use format::defrag::DefragRecord;
 use format::phase::TaskPhase;
-use store::{LaneOptions, Move, Result};
+use store::{LaneOptions, Move, Pool, Result};
 
 /// Maximum number of steps between two records. Each commit of copies is recorded too.
 const RECORD_EVERY_STEPS: u64 = 4096;
@@ -152,5 +153,52 @@ impl Defragmenter {
         record.moves = Vec::new();
         self.record = record;
         Ok(written?)
+    }
+}
+
+impl ControlledTask for Defragmenter {
+    type Report = DefragRun;
+
+    fn report(&self, phase: TaskPhase) -> DefragRun {
+        self.run(phase)
+    }
+
+    fn limit(&mut self, bytes_per_s: Option<u64>) {
+        Self::limit(self, bytes_per_s);
+    }
+
+    fn wants_record(&self) -> bool {
+        Self::wants_record(self)
+    }
+
+    fn settle_soon(&mut self) {
+        Self::settle_soon(self);
+    }
+
+    fn record(&mut self) -> Result<()> {
+        Self::record(self)
+    }
+
+    fn stop(&mut self, phase: TaskPhase) -> Result<()> {
+        match phase {
+            TaskPhase::AtRest => self.cancel(),
+            TaskPhase::Paused => self.pause(),
+            TaskPhase::UnderWay => {
+                self.settle()?;
+                Self::record(self)
+            }
+        }
+    }
+
+    fn last_recorded(pool: &Pool) -> Option<DefragRun> {
+        RecordedDefrag::read(pool).map(|recorded| recorded.run())
+    }
+
+    fn stop_recorded(pool: &Pool, phase: TaskPhase) -> Result<Option<DefragRun>> {
+        let Some(mut recorded) = RecordedDefrag::unfinished(pool) else {
+            return Ok(None);
+        };
+        recorded.stop(pool, phase)?;
+        Ok(Some(recorded.run()))
     }
 }

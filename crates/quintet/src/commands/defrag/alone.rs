@@ -5,8 +5,10 @@
 
 use crate::commands::invocation::Invocation;
 use crate::progress::Progress;
-use maintenance::{Advance, DefragReport, DefragStage, Defragmenter, StepSizes, TaskStep, advance};
+use maintenance::{DefragReport, DefragStage, Defragmenter, RunEnd, StepSizes, run_task};
+use server::interrupt::Interrupted;
 use server::state::TaskHost;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// Step sizes. The user who interrupts waits for one step at most.
@@ -29,43 +31,33 @@ pub fn finish(
     if !dry_run {
         run.record()?;
     }
-    loop {
-        if let Err(e) = invocation.interrupt.check() {
-            if !dry_run {
-                run.pause()?;
-                invocation.console.note(GO_ON);
-            }
-            return Err(e.into());
-        }
-        let Advance::Step(step) = advance(&mut run, &host, SIZES)? else {
-            continue;
-        };
-        let is_over = matches!(step, TaskStep::Finished);
-        match step {
-            TaskStep::News(error) => {
-                let console = &invocation.console;
-                console.warn(format_args!("a range was not moved: {error}"));
-            }
-            TaskStep::Waiting { until_ns } => host.wait_until(until_ns),
-            TaskStep::Worked { .. }
-            | TaskStep::NeedsDevice
-            | TaskStep::Idle
-            | TaskStep::Finished => {}
+    let ended = run_task(&mut run, &host, SIZES, |run, news| {
+        if let Some(error) = news {
+            let console = &invocation.console;
+            console.warn(format_args!("a range was not moved: {error}"));
         }
         let is_time = recorded.elapsed() >= RECORD_EVERY;
         if is_time {
             run.settle_soon();
         }
-        if !dry_run && (is_over || is_time || run.wants_record()) {
+        if !dry_run && (is_time || run.wants_record()) {
             recorded = Instant::now();
             run.record()?;
         }
-        let report = run.report();
-        shown.show(&progress, &report);
-        if is_over {
-            return Ok(report);
+        shown.show(&progress, &run.report());
+        Ok::<_, anyhow::Error>(ControlFlow::Continue(()))
+    })?;
+    if ended != RunEnd::Finished {
+        if !dry_run {
+            run.pause()?;
+            invocation.console.note(GO_ON);
         }
+        return Err(Interrupted.into());
     }
+    if !dry_run {
+        run.record()?;
+    }
+    Ok(run.report())
 }
 
 /// Progress that was shown last.

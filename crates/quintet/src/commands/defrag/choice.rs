@@ -66,8 +66,7 @@ pub fn or_recorded(
     run: Defragmenter,
     limit: Option<u64>,
 ) -> anyhow::Result<Defragmenter> {
-    let recorded = RecordedDefrag::read(source.pool());
-    let Some(recorded) = recorded.filter(|r| r.run().phase != TaskPhase::AtRest) else {
+    let Some(recorded) = RecordedDefrag::unfinished(source.pool()) else {
         return Ok(run);
     };
     let wish = run.run(TaskPhase::UnderWay).wish;
@@ -88,19 +87,14 @@ pub fn or_recorded(
 }
 
 /// Returns the unfinished run, if there is one.
-pub fn unfinished(
-    invocation: &Invocation,
-    source: &DefragSource,
-) -> anyhow::Result<Option<Defragmenter>> {
-    let recorded = RecordedDefrag::read(source.pool());
-    let recorded = recorded.filter(|r| r.run().phase != TaskPhase::AtRest);
-    let lane = lane(invocation)?;
+pub fn unfinished(source: &DefragSource, lane: LaneOptions) -> store::Result<Option<Defragmenter>> {
+    let recorded = RecordedDefrag::unfinished(source.pool());
     let take_up = |recorded| taken_up(source.clone(), recorded, lane);
-    Ok(recorded.map(take_up).transpose()?)
+    recorded.map(take_up).transpose()
 }
 
 /// Restores a run from its record.
-pub fn taken_up(
+fn taken_up(
     source: DefragSource,
     recorded: RecordedDefrag,
     lane: LaneOptions,

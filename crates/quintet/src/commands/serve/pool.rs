@@ -14,7 +14,7 @@
 use super::{announce, signals, wait};
 use crate::cli::{ReplicaArgs, ServePoolArgs};
 use crate::commands::backup::REGION_BYTES;
-use crate::commands::defrag::taken_up;
+use crate::commands::defrag::unfinished;
 use crate::commands::for_clients::ClientCommands;
 use crate::commands::invocation::Invocation;
 use crate::commands::mount::{self, Settings};
@@ -37,7 +37,7 @@ use server::sockets::{NbdSockets, start_nbd};
 use server::state::{JOURNAL_BYTES_DEFAULT, Live, ServerState};
 use server::systemd::{Notifier, watchdog_interval};
 use server::threads::settle;
-use server::threads::{Destager, Watchdog, defragger, reclaimer, verifier};
+use server::threads::{Watchdog, defragger, destager, reclaimer, verifier};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,11 +134,11 @@ fn hold(
         ));
     }
     let program: Arc<dyn Program> = console.clone();
-    let destager = Destager::start(&server, &program)?;
+    let destager = destager::start(&server, &program)?;
     let lane = invocation.lane(None, REGION_BYTES)?;
     let verifier = verifier::start(&server, &program, lane)?;
     let source = DefragSource::Volumes(Arc::clone(&server.volumes));
-    let take_up = |recorded| taken_up(source, recorded, lane);
+    let take_up = || unfinished(&source, lane);
     let defragger = defragger::start(&server, &program, &invocation.zone, take_up)?;
     let reclaimer = reclaimer::start(&server, &program, lane)?;
     let commands = ClientCommands {
