@@ -24,6 +24,17 @@ pub const SHORT: Marks = Marks {
     end: "<!-- evaluation, short run: to here -->",
 };
 
+/// Around the results of the tasks that ship: the full run, and the short one.
+pub const TASKS: Marks = Marks {
+    begin: "<!-- evaluation, tasks that ship: from here -->",
+    end: "<!-- evaluation, tasks that ship: to here -->",
+};
+/// See [`TASKS`].
+pub const SHORT_TASKS: Marks = Marks {
+    begin: "<!-- evaluation, tasks that ship, short run: from here -->",
+    end: "<!-- evaluation, tasks that ship, short run: to here -->",
+};
+
 /// A table with a heading row.
 pub struct Table {
     text: String,

@@ -12,4 +12,5 @@ pub mod figures;
 pub mod flash;
 pub mod fragments;
 pub mod maintenance;
+pub mod shipped;
 pub mod slow_disk;

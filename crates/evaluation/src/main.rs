@@ -4,20 +4,21 @@
 //! Invariant: it reads neither clock nor machine; two runs write the same bytes.
 #![forbid(unsafe_code)]
 
-use evaluation::figures::{FULL, SHORT, plot, write_page};
+use evaluation::figures::{FULL, SHORT, SHORT_TASKS, TASKS, plot, write_page};
 use evaluation::maintenance::grid::{self, Tasks, Variant};
 use evaluation::maintenance::page;
 use evaluation::maintenance::settings::{Order, Picks, Settings};
-use evaluation::{ageing, fragments};
+use evaluation::{ageing, fragments, shipped};
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: evaluation [duet] [fragpicker] [ageing] [short]
+const USAGE: &str = "usage: evaluation [duet] [tasks] [fragpicker] [ageing] [short]
 
 Writes docs/evaluation/PAGE.md and PAGE.svg, all pages unless some are named. Takes minutes.
+tasks: the part of Duet's page with the tasks that ship.
 short: only the short runs on these pages, which a test compares. Takes seconds.";
 
-const PAGES: [&str; 4] = ["duet", "fragpicker", "ageing", "short"];
+const PAGES: [&str; 5] = ["duet", "tasks", "fragpicker", "ageing", "short"];
 
 fn main() -> ExitCode {
     let named: Vec<String> = std::env::args().skip(1).collect();
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
 fn write(page: &str, pages: &Path) -> std::io::Result<()> {
     match page {
         "duet" => duet(pages),
+        "tasks" => tasks(pages),
         "fragpicker" => fragpicker(pages),
         "ageing" => ageing(pages),
         "short" => short(pages),
@@ -79,6 +81,13 @@ fn duet(pages: &Path) -> std::io::Result<()> {
     std::fs::write(pages.join("duet.svg"), plot(&page::panels(&in_rotation)))
 }
 
+fn tasks(pages: &Path) -> std::io::Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let text = shipped::page::text(&shipped::settings::Settings::FULL, threads);
+    let text = text.map_err(std::io::Error::other)?;
+    write_page(&pages.join("duet.md"), "Duet", TASKS, &text)
+}
+
 fn fragpicker(pages: &Path) -> std::io::Result<()> {
     let text = fragments::page::text(1 << 30);
     write_page(&pages.join("fragpicker.md"), "FragPicker", FULL, &text)?;
@@ -102,6 +111,8 @@ fn ageing(pages: &Path) -> std::io::Result<()> {
 fn short(pages: &Path) -> std::io::Result<()> {
     let duet = page::short_text();
     write_page(&pages.join("duet.md"), "Duet", SHORT, &duet)?;
+    let tasks = shipped::page::short_text().map_err(std::io::Error::other)?;
+    write_page(&pages.join("duet.md"), "Duet", SHORT_TASKS, &tasks)?;
     let ageing = ageing::page::short_text().map_err(std::io::Error::other)?;
     write_page(&pages.join("ageing.md"), "Ageing", SHORT, &ageing)
 }

@@ -180,7 +180,7 @@ pub fn run_due(settings: &Settings, threads: usize) -> DueGrid {
     map(&cells, threads, one).into_iter().collect()
 }
 
-fn map<T: Copy + Ord + Send + Sync, R: Send>(
+pub(crate) fn map<T: Copy + Ord + Send + Sync, R: Send>(
     jobs: &[T],
     threads: usize,
     act: impl Fn(&T) -> R + Sync,

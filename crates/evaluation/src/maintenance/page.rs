@@ -41,12 +41,13 @@ pub const IDLE_RATES: [(u64, f64, f64); 5] = [
 /// Share of I/O that three tasks save, percent: on an idle disk, on a busy one.
 const SAVED_PERCENT: (f64, f64) = (48.0, 80.0);
 
-fn said(utilisation: Option<u64>) -> String {
+/// Returns the words of a cell.
+pub(crate) fn said(utilisation: Option<u64>) -> String {
     utilisation.map_or("never".to_owned(), |percent| format!("{percent} %"))
 }
 
 /// The bar: at most one step of ten points below the published cell.
-fn is_within_a_step(ours: Option<u64>, published: Option<u64>) -> bool {
+pub(crate) fn is_within_a_step(ours: Option<u64>, published: Option<u64>) -> bool {
     published.is_none_or(|published| ours.is_some_and(|ours| ours + 10 >= published))
 }
 

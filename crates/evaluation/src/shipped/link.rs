@@ -1,0 +1,180 @@
+//! Connects a task's thread with the world: the task runs only while the world waits for it.
+//!
+//! The controller of `maintenance` calls [`VirtualHost`] in the task's thread; the world calls
+//! [`Link`].
+//! Invariant: at most one thread of a world runs at any time, so a run depends on nothing but its
+//! arguments. Time passes only while the task waits here. It holds no lock of the store then.
+
+use super::medium::{Charge, Medium};
+use crate::disk::Ns;
+use maintenance::{Host, IoGrant, Stopped};
+use qos::Flow;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// What a task needs from the world.
+pub enum Ask {
+    /// An I/O grant for this many bytes.
+    Grant { bytes: u64 },
+    /// The time of these requests, which its code has made.
+    Requests(Vec<Charge>),
+    /// Whether its grant goes on.
+    GoesOn,
+    /// Its grant ends.
+    Leave,
+    /// It has nothing to do before this time.
+    Sleep { until: Ns },
+    /// It has ended: all is done, or it was stopped.
+    Ended(super::tasks::Done),
+}
+
+/// The world's answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Answer {
+    /// The time now.
+    pub now: Ns,
+    /// The grant goes on.
+    pub goes_on: bool,
+    /// The task should stop.
+    pub stops: bool,
+}
+
+/// The world's end.
+pub struct Link {
+    answers: Sender<Answer>,
+    asks: Receiver<Ask>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The task's end, in its thread.
+pub struct VirtualHost {
+    medium: Arc<Medium>,
+    asks: Sender<Ask>,
+    answers: Receiver<Answer>,
+    last: Cell<Answer>,
+}
+
+impl Link {
+    /// Starts a thread that runs a task. It begins with the first [`Link::resume`].
+    pub fn start(
+        medium: &Arc<Medium>,
+        run: impl FnOnce(&VirtualHost) -> super::tasks::Done + Send + 'static,
+    ) -> Self {
+        let (answers, from_world) = channel();
+        let (to_world, asks) = channel();
+        let medium = Arc::clone(medium);
+        let thread = std::thread::spawn(move || {
+            let host = VirtualHost {
+                medium,
+                asks: to_world,
+                answers: from_world,
+                last: Cell::default(),
+            };
+            host.last.set(host.answers.recv().unwrap_or(STOP));
+            let done = run(&host);
+            host.settle();
+            // The world may have ended.
+            let _ = host.asks.send(Ask::Ended(done));
+        });
+        Self {
+            answers,
+            asks,
+            thread: Some(thread),
+        }
+    }
+
+    /// Lets the task run until it needs something. `None`: its thread has ended.
+    pub fn resume(&self, answer: Answer) -> Option<Ask> {
+        self.answers.send(answer).ok()?;
+        self.asks.recv().ok()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // A task that is still there gets no answer any more, which stops it.
+        let (nobody, _) = channel();
+        self.answers = nobody;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The answer of a world that has ended.
+const STOP: Answer = Answer {
+    now: 0,
+    goes_on: false,
+    stops: true,
+};
+
+impl VirtualHost {
+    fn ask(&self, ask: Ask) -> Answer {
+        let before = self.last.get();
+        let stop = Answer {
+            now: before.now,
+            ..STOP
+        };
+        let answer = match before.stops || self.asks.send(ask).is_err() {
+            true => stop,
+            false => self.answers.recv().unwrap_or(stop),
+        };
+        self.last.set(answer);
+        answer
+    }
+
+    /// Lets the time of the last requests pass.
+    fn settle(&self) {
+        if self.last.get().stops {
+            return;
+        }
+        let charges = self.medium.take();
+        if !charges.is_empty() {
+            self.ask(Ask::Requests(charges));
+        }
+    }
+
+    /// Waits until a time.
+    pub fn sleep(&self, until: Ns) {
+        self.settle();
+        self.ask(Ask::Sleep { until });
+    }
+}
+
+impl Host for VirtualHost {
+    fn now_ns(&self) -> u64 {
+        self.settle();
+        self.last.get().now
+    }
+
+    fn is_to_stop(&self) -> bool {
+        self.settle();
+        self.last.get().stops
+    }
+
+    fn grant(&self, _: Flow, bytes: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped> {
+        self.settle();
+        match self.ask(Ask::Grant { bytes }).stops {
+            true => Err(Stopped),
+            false => Ok(Some(Box::new(VirtualGrant(self)))),
+        }
+    }
+}
+
+struct VirtualGrant<'a>(&'a VirtualHost);
+
+impl IoGrant for VirtualGrant<'_> {
+    fn goes_on(&self) -> bool {
+        self.0.settle();
+        self.0.ask(Ask::GoesOn).goes_on
+    }
+}
+
+impl Drop for VirtualGrant<'_> {
+    fn drop(&mut self) {
+        self.0.settle();
+        self.0.ask(Ask::Leave);
+    }
+}
