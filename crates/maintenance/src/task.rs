@@ -62,8 +62,8 @@ pub trait MaintenanceTask {
     }
 }
 
-/// A task that is paused, resumed and cancelled, and whose progress outlives its process. A value is
-/// one run.
+/// A task that is paused, resumed and cancelled, and whose progress outlives its process. A value
+/// is one run.
 pub trait ControlledTask: MaintenanceTask<Error = StoreError> + Send {
     /// State that is shown.
     type Report: TaskReport;

@@ -19,7 +19,7 @@ pub enum TaskError {
     Running {
         /// Command of the task.
         task: &'static str,
-        /// What the run does.
+        /// The run's activity, for the message.
         doing: &'static str,
     },
     /// The server is ending and begins no task.

@@ -35,7 +35,7 @@ pub struct ThreadOptions {
     pub sizes: StepSizes,
 }
 
-/// What a task's thread does besides its steps.
+/// Work of a task's thread besides its steps.
 pub trait Duties: Send + 'static {
     /// The task.
     type Task: ControlledTask + 'static;

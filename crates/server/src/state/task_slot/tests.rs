@@ -145,7 +145,7 @@ impl TaskReport for Counted {
     }
 }
 
-/// The thread's duties: they remember what they were told.
+/// The thread's duties: they remember their calls.
 struct Noting {
     slot: Arc<TaskSlot<Counter>>,
     interrupt: Interrupt,
