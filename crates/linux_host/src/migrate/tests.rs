@@ -24,7 +24,10 @@ fn runs_are_whole_units_of_written_bytes() {
         runs(&pieces, &(0..1 << 20), 4096),
         [4096..12288, 20480..24576]
     );
-    assert_eq!(runs(&pieces, &(8192..28672), 4096), [8192..12288, 20480..24576]);
+    assert_eq!(
+        runs(&pieces, &(8192..28672), 4096),
+        [8192..12288, 20480..24576]
+    );
     assert!(runs(&pieces, &(12288..20480), 4096).is_empty());
 }
 
