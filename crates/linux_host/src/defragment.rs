@@ -54,17 +54,20 @@ pub struct Skipped {
 
 impl Report {
     fn skip(&mut self, why: MigrationError, bytes: u64) {
-        let known = self.skipped.iter_mut();
-        match known.into_iter().find(|s| s.why.name() == why.name()) {
-            Some(skipped) => {
-                skipped.ranges += 1;
-                skipped.bytes += bytes;
+        let ranges = 1;
+        Skipped { why, ranges, bytes }.sum_into(&mut self.skipped);
+    }
+}
+
+impl Skipped {
+    /// Adds this to a list that has each reason once.
+    pub fn sum_into(self, list: &mut Vec<Self>) {
+        match list.iter_mut().find(|s| s.why.name() == self.why.name()) {
+            Some(known) => {
+                known.ranges += self.ranges;
+                known.bytes += self.bytes;
             }
-            None => self.skipped.push(Skipped {
-                why,
-                ranges: 1,
-                bytes,
-            }),
+            None => list.push(self),
         }
     }
 }

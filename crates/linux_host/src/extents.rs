@@ -94,6 +94,28 @@ impl From<RawExtent> for Extent {
 
 /// Visits the extents of a range in ascending order; the first and the last may extend beyond it.
 pub fn extents(file: &File, range: Range<u64>, visit: &mut dyn FnMut(Extent)) -> io::Result<()> {
+    extents_while(file, range, &mut |extent| {
+        visit(extent);
+        true
+    })
+}
+
+/// Returns the first byte of a range that is written and has a place.
+pub(crate) fn first_data(file: &File, range: Range<u64>) -> io::Result<Option<u64>> {
+    let (mut found, end) = (None, range.end);
+    extents_while(file, range.clone(), &mut |extent| {
+        let offset = extent.piece().map(|piece| piece.offset.max(range.start));
+        found = offset.filter(|offset| *offset < end);
+        offset.is_none()
+    })?;
+    Ok(found)
+}
+
+fn extents_while(
+    file: &File,
+    range: Range<u64>,
+    visit: &mut dyn FnMut(Extent) -> bool,
+) -> io::Result<()> {
     const LAST: u32 = 1;
     let mut rest = range;
     while !rest.is_empty() {
@@ -103,7 +125,9 @@ pub fn extents(file: &File, range: Range<u64>, visit: &mut dyn FnMut(Extent)) ->
         for raw in found {
             rest.start = raw.logical.saturating_add(raw.bytes).max(rest.start);
             is_last |= raw.flags & LAST != 0;
-            visit(raw.into());
+            if !visit(raw.into()) {
+                return Ok(());
+            }
         }
         if is_last {
             break;

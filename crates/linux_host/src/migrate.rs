@@ -76,8 +76,9 @@ impl Target {
         };
         if method.needs_writing() {
             let again = format!("/proc/self/fd/{}", file.as_raw_fd());
-            let flags = OFlags::RDWR | OFlags::NOATIME | OFlags::CLOEXEC;
-            file = openat(CWD, again, flags, Mode::empty())
+            let flags = OFlags::RDWR | OFlags::CLOEXEC;
+            file = openat(CWD, &again, flags | OFlags::NOATIME, Mode::empty())
+                .or_else(|_| openat(CWD, &again, flags, Mode::empty()))
                 .map_err(failed)?
                 .into();
         }

@@ -30,7 +30,10 @@ pub use backup::BackupArgs;
 pub use collect::{GcArgs, PeriodArg, UndeleteArgs};
 pub use copy::{CopyArgs, ToArgs, ToPasswordArgs};
 pub use defrag::{DefragArgs, DefragCommand, DefragRunArgs, PercentArg};
-pub use host::{HostCachedArgs, HostCommand, HostDoctorArgs, HostEventsArgs};
+pub use host::{
+    HostAnalyseArgs, HostCachedArgs, HostCommand, HostDefragCommand, HostDefragRunArgs,
+    HostDoctorArgs, HostEventsArgs,
+};
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
 pub use keys::{KeyCommand, NewKeyArgs};

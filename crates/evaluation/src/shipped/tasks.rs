@@ -117,11 +117,12 @@ fn scrub(host: &VirtualHost, volumes: &Arc<Volumes>, has_events: bool) -> Result
     scrubber.start(None).map_err(other)?;
     let is_last = |step: &TaskStep<_>| matches!(step, TaskStep::Finished);
     let is_complete = run(host, &mut scrubber, SIZES, is_last)?;
-    let totals = scrubber.totals();
+    let status = scrubber.status();
+    let pass = if is_complete { status.last } else { status.pass };
     Ok(Done {
-        is_complete: is_complete && totals.damaged == 0,
-        has_failed: totals.damaged > 0,
-        work_bytes: totals.read_bytes + totals.cached_bytes,
+        is_complete: is_complete && pass.damaged == 0,
+        has_failed: pass.damaged > 0,
+        work_bytes: pass.read_bytes + pass.cached_bytes,
     })
 }
 

@@ -4,6 +4,7 @@
 
 use super::top::seconds;
 use clap::{Args, Subcommand};
+use server::sizes;
 use std::path::PathBuf;
 
 /// Subcommands of `host`.
@@ -15,6 +16,9 @@ pub enum HostCommand {
     Events(HostEventsArgs),
     /// Say what works on this machine, what is done instead, and why
     Doctor(HostDoctorArgs),
+    /// Move fragmented ranges of files into one piece each
+    #[command(subcommand)]
+    Defrag(HostDefragCommand),
 }
 
 /// Show how much of a tree is in memory.
@@ -74,4 +78,55 @@ pub struct HostDoctorArgs {
     /// Path on the file system in question
     #[arg(default_value = ".")]
     pub path: PathBuf,
+}
+
+/// Subcommands of `host defrag`.
+#[derive(Debug, Subcommand)]
+pub enum HostDefragCommand {
+    /// Show in how many pieces files lie, and how large the pieces are
+    Analyse(HostAnalyseArgs),
+    /// Move fragmented ranges of files into one piece each
+    Run(HostDefragRunArgs),
+}
+
+/// Show in how many pieces files lie.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet host defrag analyse /var/lib/postgresql
+  quintet host defrag analyse disk.img --json
+
+Writes nothing and reads no data.")]
+pub struct HostAnalyseArgs {
+    /// Directory or file
+    pub path: PathBuf,
+}
+
+/// Move fragmented ranges of files into one piece each.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet host defrag run /var/lib/postgresql --dry-run
+  quintet host defrag run /srv --limit-bytes 10G
+  quintet host defrag run /srv/images --shared
+
+Works on ext4, xfs and btrfs, while the files are in use. Only windows of 128 KiB that lie in more than
+one piece are moved. Left alone, with the reason: what reflinks or snapshots share, compressed,
+encrypted, immutable and swap files, programs (on ext4), and what finds no free space in one piece.
+Ctrl-C ends it between two steps of at most 8 MiB; nothing has to be undone. There is no undo.")]
+pub struct HostDefragRunArgs {
+    /// Directory or file; only files on its mount
+    pub path: PathBuf,
+    /// Move each window of 128 KiB that contains a break, whether it is read or not (the default)
+    #[arg(long)]
+    pub bypass: bool,
+    /// Show what would be moved, and change nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Also move what reflinks or snapshots share; the moved parts then take their space twice
+    #[arg(long)]
+    pub shared: bool,
+    /// Maximum bytes written
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    pub limit_bytes: Option<u64>,
 }

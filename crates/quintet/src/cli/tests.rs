@@ -83,6 +83,8 @@ fn lines_that_must_parse() {
         "host cached /home --depth 2 --json",
         "host events /home --interval 0.5 --count 3 --poll",
         "host doctor",
+        "host defrag analyse /srv --json",
+        "host defrag run /srv --bypass -n --shared --limit-bytes 1G",
     ] {
         assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
     }
@@ -117,6 +119,8 @@ fn lines_that_must_not_parse() {
         "host",
         "host events",
         "host events / --interval 0",
+        "host defrag",
+        "host defrag run /srv --limit-bytes 1GB",
         "serve --nbd-socket s nbd --read-only --socket s",
         "serve nbd --read-only",
         "serve nbd --read-only --socket s --listen 127.0.0.1:1",

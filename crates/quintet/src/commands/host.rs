@@ -1,8 +1,10 @@
-//! `host`: the page cache of this machine. [`super::run`] calls this.
+//! `host`: the page cache and the file systems of this machine. [`super::run`] calls this.
 //!
-//! Invariant: no pool is opened, and no file is read or changed.
+//! Invariant: no pool is opened, and no file is changed. `defrag run` alone reads files, and
+//! changes where they lie.
 
 mod cached;
+mod defrag;
 mod doctor;
 mod events;
 
@@ -18,14 +20,19 @@ pub(super) fn run(invocation: &Invocation, command: &HostCommand) -> anyhow::Res
         HostCommand::Cached(args) => cached::run(invocation, args),
         HostCommand::Events(args) => events::run(invocation, args),
         HostCommand::Doctor(args) => doctor::run(invocation, args),
+        HostCommand::Defrag(command) => defrag::run(invocation, command),
     }
 }
 
 /// Warns of each path that could not be asked about.
 fn warn(invocation: &Invocation, failed: Vec<(PathBuf, io::Error)>) {
+    warn_of(invocation, "ask what is in memory of it", failed);
+}
+
+fn warn_of(invocation: &Invocation, operation: &'static str, failed: Vec<(PathBuf, io::Error)>) {
     for (path, source) in failed {
         invocation.console.warn_path(&PathError {
-            operation: "ask what is in memory of it",
+            operation,
             path,
             source,
         });

@@ -114,7 +114,7 @@ fn directories(top: &Path, file: &Path, depth: usize) -> Vec<PathBuf> {
 }
 
 /// Draws a share in twenty cells.
-fn bar(share: f64) -> String {
+pub(super) fn bar(share: f64) -> String {
     const CELLS: usize = 20;
     // Something that is not nothing is seen.
     let full = (share * CELLS as f64).round() as usize;
