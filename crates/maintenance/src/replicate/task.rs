@@ -14,7 +14,7 @@ use format::snapshot::{Snapshot, SnapshotKind};
 
 /// The object in progress.
 pub(super) enum Copied {
-    Disk(DiskCopy),
+    Disk(Box<DiskCopy>),
     Ordered(Box<OrderedCopy>),
 }
 
@@ -35,7 +35,7 @@ impl Copied {
                 // A disk takes parts of its base over without looking them up.
                 let reader = carrier.to.reader();
                 let base = base.filter(|pair| reader.is_believed_whole(&pair.there));
-                Self::Disk(DiskCopy::new(root, log2, base, limits))
+                Self::Disk(Box::new(DiskCopy::new(root, log2, base, limits)))
             }
             (_, Layout::Variable) => {
                 let stream = OrderedCopy::of_stream(root, base, carrier, limits);
