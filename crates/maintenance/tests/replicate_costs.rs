@@ -1,4 +1,4 @@
-//! What a copy costs: nodes of recipes that it loads. Counts, not times.
+//! Costs of a copy: the nodes of recipes that it loads. Counts, not times.
 
 mod copies;
 #[path = "../../volumes/tests/small_volumes/mod.rs"]
