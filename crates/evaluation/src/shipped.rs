@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Invariant: pool, volumes, page cache, tasks, controller and scheduler are the real ones. The
-//! disk, the web server and time are models. Code runs in no time; its requests then take their time.
+//! disk, the web server and time are models. Code runs in no time; its requests then take
+//! their time.
 
 mod charging;
 mod link;
