@@ -9,8 +9,9 @@
 //!    └─ advance(): grant, goes_on ──> World: virtual time <── qos::Scheduler, Disk <──┘
 //! ```
 //!
-//! Invariant: pool, volumes, page cache, tasks, controller and scheduler are the real ones. The disk,
-//! the web server and time are models. Code runs in no time; its requests then take their time.
+//! Invariant: pool, volumes, page cache, tasks, controller and scheduler are the real ones. The
+//! disk, the web server and time are models. Code runs in no time; its requests then take
+//! their time.
 
 mod charging;
 mod link;

@@ -22,7 +22,7 @@ fn the_same_run_gives_the_same_result() {
     assert_eq!(experiment.run(cell).expect("tasks"), first);
 }
 
-/// What a task reads costs time: on an idle disk it ends later the more there is to do.
+/// Reads cost time: on an idle disk it ends later the more there is to do.
 #[test]
 fn an_idle_disk_takes_its_time() {
     let settings = Settings {

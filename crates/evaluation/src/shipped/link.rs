@@ -14,7 +14,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// What a task needs from the world.
+/// Result of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Done {
+    /// It has done all.
+    pub is_complete: bool,
+    /// It failed, which no run should.
+    pub has_failed: bool,
+    /// Bytes that it would have read and written with nothing in memory.
+    pub work_bytes: u64,
+}
+
+/// A need of a task that the world serves.
 pub enum Ask {
     /// An I/O grant for this many bytes.
     Grant { bytes: u64 },
@@ -27,7 +38,7 @@ pub enum Ask {
     /// It has nothing to do before this time.
     Sleep { until: Ns },
     /// It has ended: all is done, or it was stopped.
-    Ended(super::tasks::Done),
+    Ended(Done),
 }
 
 /// The world's answer.
@@ -60,7 +71,7 @@ impl Link {
     /// Starts a thread that runs a task. It begins with the first [`Link::resume`].
     pub fn start(
         medium: &Arc<Medium>,
-        run: impl FnOnce(&VirtualHost) -> super::tasks::Done + Send + 'static,
+        run: impl FnOnce(&VirtualHost) -> Done + Send + 'static,
     ) -> Self {
         let (answers, from_world) = channel();
         let (to_world, asks) = channel();

@@ -36,7 +36,7 @@ struct Waiting {
     until: Option<Ns>,
 }
 
-/// What a grant is for.
+/// Purpose of a grant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Granted {
     /// A new step.

@@ -4,7 +4,7 @@
 //! Invariant: without events a task is the one of a command that has no server beside it: it does
 //! not learn what is in memory. Everything else is the same.
 
-use super::link::{Link, VirtualHost};
+use super::link::{Done, Link, VirtualHost};
 use super::pool::{FILES, Machine, receiver};
 use super::settings::LANE;
 use duet::Duet;
@@ -33,17 +33,6 @@ pub enum Kind {
     Defragmentation,
     /// Garbage collection.
     Collection,
-}
-
-/// Result of a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Done {
-    /// It has done all.
-    pub is_complete: bool,
-    /// It failed, which no run should.
-    pub has_failed: bool,
-    /// Bytes that it would have read and written with nothing in memory.
-    pub work_bytes: u64,
 }
 
 /// Sizes of the server's threads and commands.

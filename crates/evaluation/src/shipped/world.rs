@@ -5,12 +5,12 @@
 //! then wait for the scheduler and the disk, and its caller goes on when they are done.
 
 use super::charging::{Device, Whose};
-use super::link::{Answer, Ask, Link};
+use super::link::{Answer, Ask, Done, Link};
 use super::medium::Charge;
 use super::pieces::{AtDevice, Granted};
 use super::pool::{Base, CONTEXT, FILES, LOG, LOG_RING_BYTES, Machine, failed};
 use super::settings::{FILE_BYTES, LOG_BYTES, Settings};
-use super::tasks::{Done, Kind};
+use super::tasks::Kind;
 use crate::disk::{Ns, SECOND};
 use crate::maintenance::settings::{Load, Settings as Model};
 use crate::maintenance::web::WebServer;
@@ -28,7 +28,7 @@ const READ_AHEAD_GAP_BYTES: u64 = 4096;
 /// Bytes of a step of a checkpoint.
 const CHECKPOINT_BYTES: u64 = 4 << 20;
 
-/// What a task does.
+/// Activity of a task.
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// It waits for a grant, or its requests are at the device.
@@ -43,7 +43,7 @@ struct Task {
     state: State,
 }
 
-/// What the web server's machine does.
+/// Kind of an operation of the web server's machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum OpKind {
     /// A file is read. `is_judged`: it is in one piece, so that its time is a latency that counts.
@@ -75,8 +75,8 @@ pub struct Outcome {
     pub web_busy: Ns,
     /// Its requests.
     pub web_served: u64,
-    /// Of its reads of files in one piece that needed the disk: when they came, from the beginning of maintenance, and
-    /// how long they took.
+    /// Of its reads of files in one piece that needed the disk: when they came, from the beginning
+    /// of maintenance, and how long they took.
     pub latencies: Vec<(Ns, Ns)>,
 }
 
@@ -234,7 +234,7 @@ impl<'a> World<'a> {
             self.web.next,
             Some(self.next_write_back),
         ];
-        // What is due and could not happen yet waits for something else.
+        // An event that is due and could not happen yet waits for something else.
         let times = tasks.chain(others).flatten().filter(|at| *at > self.now);
         times.min().unwrap_or(Ns::MAX)
     }
