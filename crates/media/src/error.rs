@@ -44,7 +44,7 @@ pub struct MediaError {
     /// The system's error, if there is one.
     pub source: Option<io::Error>,
     /// Why the object was not touched, if it was refused.
-    pub refusal: Option<String>,
+    pub refusal: Option<Box<str>>,
 }
 
 impl MediaError {
@@ -69,7 +69,7 @@ impl MediaError {
     /// Makes an error for an object that this program did not make and does not touch.
     pub fn refused(operation: &'static str, name: &str, why: &str) -> Self {
         Self {
-            refusal: Some(why.to_owned()),
+            refusal: Some(why.into()),
             ..Self::plain(MediaErrorKind::Io, operation, name)
         }
     }
