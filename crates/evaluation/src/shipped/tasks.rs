@@ -107,7 +107,11 @@ fn scrub(host: &VirtualHost, volumes: &Arc<Volumes>, has_events: bool) -> Result
     let is_last = |step: &TaskStep<_>| matches!(step, TaskStep::Finished);
     let is_complete = run(host, &mut scrubber, SIZES, is_last)?;
     let status = scrubber.status();
-    let pass = if is_complete { status.last } else { status.pass };
+    let pass = if is_complete {
+        status.last
+    } else {
+        status.pass
+    };
     Ok(Done {
         is_complete: is_complete && pass.damaged == 0,
         has_failed: pass.damaged > 0,

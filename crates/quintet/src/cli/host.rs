@@ -17,7 +17,13 @@ pub enum HostCommand {
     /// Say what works on this machine, what is done instead, and why
     Doctor(HostDoctorArgs),
     /// Move fragmented ranges of files into one piece each
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  quintet host defrag analyse /srv
+  quintet host defrag run /srv --dry-run"
+    )]
     Defrag(HostDefragCommand),
 }
 
