@@ -1,8 +1,8 @@
 //! The committed pages of `docs/evaluation` say what the code of this checkout gives: FragPicker's
 //! page as a whole, of the others the short run.
 
-use evaluation::figures::{FULL, Marks, SHORT, measured, plot};
-use evaluation::{ageing, fragments, maintenance};
+use evaluation::figures::{FULL, Marks, SHORT, SHORT_TASKS, measured, plot};
+use evaluation::{ageing, fragments, maintenance, shipped};
 use std::path::PathBuf;
 
 fn committed(name: &str) -> String {
@@ -32,6 +32,12 @@ fn fragpicker() {
 #[test]
 fn duet() {
     says("duet.md", SHORT, &maintenance::page::short_text());
+}
+
+#[test]
+fn duet_by_the_tasks_that_ship() {
+    let now = shipped::page::short_text().expect("cells");
+    says("duet.md", SHORT_TASKS, &now);
 }
 
 #[test]
