@@ -62,7 +62,10 @@ fn a_full_disk_is_told_and_leaves_nothing() {
                 let again = again.unwrap_err();
                 assert_eq!(again.kind, Kind::Poisoned);
                 let told = again.to_string();
-                assert!(told.contains("no space left"), "the reason is lost: {told}");
+                assert!(
+                    told.contains("no storage space"),
+                    "the reason is lost: {told}"
+                );
             }
         }
     }

@@ -198,7 +198,7 @@ fn a_disk_that_cannot_be_written_is_read() {
     let history = History::new(Arc::clone(&disk));
     let refused = Process::on(&disk, &history, SEED, model.clone());
     let why = refused.err().map(|e| e.to_string()).unwrap_or_default();
-    assert!(why.contains("writing is not permitted"), "{why}");
+    assert!(why.contains("read-only filesystem"), "{why}");
     let open = |mode| sim::pool_histories::Found::open(&disk, 9, mode, &[&model]);
     let found = open(store::OpenMode::Read).expect("opens to read");
     assert!(found.is(&model));

@@ -89,7 +89,11 @@ mod tests {
 
     fn chunk(n: u32) -> Fingerprint {
         let mut bytes = [7; 32];
-        bytes[..8].copy_from_slice(&(u64::from(n) * 0x9e37_79b9_7f4a_7c15).to_le_bytes());
+        bytes[..8].copy_from_slice(
+            &u64::from(n)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .to_le_bytes(),
+        );
         Fingerprint(bytes)
     }
 

@@ -72,5 +72,5 @@ fn the_end_may_not_hide_in_a_bad_sector() {
 fn an_unreadable_header_is_told() {
     let again = reopen(0..512);
     assert_eq!(numbers(&again), []);
-    assert_eq!(again.damage[0].found, "header cannot be read");
+    assert_eq!(again.damage[0].found, "the header cannot be read");
 }
