@@ -33,7 +33,7 @@ options=()
 "$QUINTET" mount ${options[@]+"${options[@]}"} "$1" >"$dir/log" &
 program=$!
 trap 'kill $program' TERM INT
-until grep -q snapshots "$dir/log"; do
+until grep -q snapshot "$dir/log"; do
     kill -0 $program 2>/dev/null || { wait $program; exit 1; }
     sleep 0.05
 done

@@ -23,7 +23,7 @@ use chunk_store::catalog::{
     InventoryEntry, inventory_key, parse_inventory, quarantine_key, visit_readable,
 };
 use chunk_store::chunk_map::Near;
-use chunk_store::container::{ContainerReader, Copies, RegionPlace};
+use chunk_store::container::{ContainerReader, Copies, RegionPlace, Shape};
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use duet::Duet;
 use format::container::{DirectoryRegion, HEADER_BYTES, region_sectors};
@@ -39,8 +39,6 @@ const DESCRIPTION_BYTES: u64 = 3 * HEADER_BYTES as u64;
 
 /// Bytes that a disk reads in order in the time of a seek to a directory and back.
 const SEEKS_BYTES: u64 = 1 << 20;
-/// Typical stored size of a region, bytes.
-const REGION_BYTES: u64 = 64 << 10;
 /// Maximum size of one read, bytes.
 const RUN_BYTES_MAX: u64 = 1 << 20;
 /// Size from which a run goes to another thread, bytes.
@@ -175,17 +173,33 @@ impl Pool {
             return Ok(verification);
         };
         verification.blob_bytes = entry.blob_bytes;
+        let worth_bytes = SEEKS_BYTES.min(entry.blob_bytes / 2);
+        let in_order = verified == 0 || self.stored_bytes_of(id, verified) < worth_bytes;
         // Forget earlier findings: the device may have other bytes now.
         self.containers.forget_damage(id);
-        let skipped_bytes = (verified as u64).saturating_mul(REGION_BYTES);
-        let is_worth_seeks = skipped_bytes >= SEEKS_BYTES.min(entry.blob_bytes / 2);
-        if verified == 0 || !is_worth_seeks {
+        if in_order {
             verification.walk = Walk::new(&self.containers, id);
         }
         if verification.walk.is_none() {
             self.describe_verified(&mut verification, None)?;
         }
         Ok(verification)
+    }
+
+    /// Estimates the stored bytes of this many regions of a container. Readers that have verified
+    /// some have its header in memory. Without one they count as everything.
+    fn stored_bytes_of(&self, id: ContainerId, regions: usize) -> u64 {
+        let all = |shape: &Shape| {
+            (
+                u64::from(shape.header.blob_bytes),
+                shape.header.region_count,
+            )
+        };
+        let shape = self.containers.shape(id);
+        let Ok((bytes, of)) = shape.map(|shape| all(&shape)) else {
+            return u64::MAX;
+        };
+        bytes.saturating_mul(regions as u64) / u64::from(of.max(1))
     }
 
     /// Learns from header, directory and footer what is to be verified, and checks the parity.
