@@ -35,6 +35,7 @@ WORKLOADS = {
 
 def main():
     args = parse_args()
+    measure.own_mounts()
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers = {}

@@ -26,6 +26,15 @@ def bench_dir():
     return Path(os.environ.get("QUINTET_BENCH_DIR") or Path(cache) / "quintet-bench")
 
 
+def own_mounts():
+    """Runs this program again in a mount namespace of its own, as root: what it has mounted goes away with it, killed or not."""
+    words = ["unshare", "--mount", "--propagation", "private"]
+    if os.environ.get("QUINTET_OWN_MOUNTS") or subprocess.run([*words, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+        return
+    os.environ["QUINTET_OWN_MOUNTS"] = "1"
+    os.execvp(words[0], [*words, sys.executable, *sys.argv])
+
+
 def find_program(name):
     """Our own builds come before the distribution's."""
     built = bench_dir() / "peers" / "bin" / name

@@ -24,6 +24,7 @@ START_SECONDS_MAX = 60
 
 def main():
     args = parse_args()
+    measure.own_mounts()
     image, work = measure.bench_dir() / "corpus" / "disk.img", measure.bench_dir() / "work-serve"
     if not image.exists():
         sys.exit(f"serve_ro: no {image}: run bench/corpus.sh first")

@@ -35,6 +35,8 @@ class Disk:
         subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.loop], check=True)
         self.point.mkdir()
         subprocess.run(["mount", self.loop, self.point], check=True)
+        # From here on the mount keeps it: it goes away with it.
+        subprocess.run(["losetup", "-d", self.loop], check=True)
         device = os.stat(self.loop).st_rdev
         self.number = f"{os.major(device)}:{os.minor(device)}"
         return self
@@ -57,7 +59,6 @@ class Disk:
     def __exit__(self, *_):
         self.throttle(0)
         subprocess.run(["umount", self.point])
-        subprocess.run(["losetup", "-d", self.loop])
 
 
 class DiskWithArms(Disk):
@@ -89,6 +90,7 @@ def room(name, mib, kind=Disk):
     """A folder of this benchmark, and a disk for so many mebibytes, until the end. Ends the program where there can be none."""
     if os.geteuid() or (kind is Disk and not IOPS.exists()):
         sys.exit(f"{name}: needs root and cgroup v1 blkio throttling: skipped")
+    measure.own_mounts()
     work = measure.bench_dir() / f"work-{name.replace('_', '-')}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)

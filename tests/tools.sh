@@ -9,6 +9,25 @@ can_be_root() {
     [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null
 }
 
+# own_mounts COMMAND...: runs the command again, in a mount namespace of its own, where that is allowed. What a killed
+# test leaves mounted goes away with the namespace. FUSE mounts whose process is dead are detached there, and nowhere else:
+# with one of them mounted, mkfs.btrfs refuses every file.
+own_mounts() {
+    local point
+    if [ -z "${QUINTET_OWN_MOUNTS:-}" ] && unshare --mount true 2>/dev/null; then
+        QUINTET_OWN_MOUNTS=1 exec unshare --mount --propagation private "$@"
+    fi
+    while read -r point; do
+        if LC_ALL=C timeout 5 stat "$point" 2>&1 | grep -q 'endpoint is not connected'; then
+            if [ -n "${QUINTET_OWN_MOUNTS:-}" ] && umount -l "$point"; then
+                echo "detached for these tests: $point, a mount whose process is dead"
+            else
+                echo "warning: the process behind the mount $point is dead; mkfs.btrfs fails until it is unmounted"
+            fi
+        fi
+    done < <(cut -d ' ' -f 5 /proc/self/mountinfo)
+}
+
 # need_packages COMMAND:PACKAGE...: installs the packages of commands that are missing. What cannot
 # be installed is only said: whoever needs it skips or stops.
 need_packages() {
