@@ -7,7 +7,7 @@ mod specimen;
 use chunking::Compression;
 use duet::Access;
 use sim::SimDisk;
-use specimen::{Specimen, new_pool, noise, options, store_image};
+use specimen::{Specimen, media, new_pool, noise, options, store_image};
 use std::sync::Arc;
 use store::{
     CopyRound, Deletion, Expiry, GcPermit, GcStep, Mark, NothingCached, OpenMode, Pool, Retired,
@@ -154,4 +154,32 @@ fn what_is_not_retired_stays() {
     let trashed = round.commit(&pool, &mut none).expect("commit");
     assert!(trashed.containers.is_empty());
     assert!(pool.trash().expect("trash").1.is_empty());
+}
+
+/// Chunks come to a mark in the order of their fingerprints, which is random. With memory for a few
+/// directories, it reads the directory of a container about once all the same.
+#[test]
+fn a_mark_reads_directories_once_for_each_container_not_for_each_chunk() {
+    let (disk, pool) = new_pool();
+    for seed in 0..60 {
+        let image = noise(seed, 90_000);
+        store_image(&pool, &seed.to_string(), &image, Compression::None);
+    }
+    drop(pool);
+    let pool = Pool::open(media(&disk, 3), None, OpenMode::Write, 128 << 10).expect("open");
+    let before = pool.lookup_counts().directory_reads;
+    let mark = finished(&pool, Mark::begin(&pool, None).expect("begin"));
+    let reads = pool.lookup_counts().directory_reads - before;
+    let mut containers = 0;
+    mark.visit_containers(&pool, &mut |_| {
+        containers += 1;
+        Ok(())
+    })
+    .expect("visit");
+    let chunks = mark.summary().live_chunks;
+    assert!(containers > 150 && chunks > 5 * containers, "{containers}");
+    assert!(
+        reads <= 2 * containers,
+        "{reads} reads of directories for {containers} containers, {chunks} chunks"
+    );
 }

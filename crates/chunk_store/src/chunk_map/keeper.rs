@@ -32,6 +32,36 @@ pub enum Indexed {
 }
 
 impl ChunkMap {
+    /// Returns the container that [`Self::keeper`] chooses if the index is right. Reads no
+    /// directory: callers with many chunks put them in the order of these containers, so that
+    /// each directory is read once.
+    pub fn expected_keeper(
+        &self,
+        fingerprint: &Fingerprint,
+        settled: &dyn Fn(ContainerId) -> bool,
+    ) -> Result<Option<ContainerId>> {
+        let (containers, _) = self.candidates(fingerprint)?;
+        Ok(containers.into_iter().find(|id| settled(*id)))
+    }
+
+    /// Returns the result of [`Self::keeper`], without the index where `expected` of
+    /// [`Self::expected_keeper`] still holds.
+    pub fn keeper_expected(
+        &self,
+        fingerprint: &Fingerprint,
+        expected: Option<ContainerId>,
+        settled: &dyn Fn(ContainerId) -> bool,
+    ) -> Result<Option<Kept>> {
+        if let Some(id) = expected
+            && !self.quarantine.retired.holds(id)
+            && let Some(kept) = self.kept_in(fingerprint, id)?
+            && !self.quarantine.is_damaged(kept.place.region)
+        {
+            return Ok(Some(kept));
+        }
+        self.keeper(fingerprint, settled)
+    }
+
     /// Returns the copy to keep: sound before damaged, in use before retired, then the newest.
     /// Copies in containers that are not `settled` (their session may still fail) count only if
     /// there is no other. Returns `None` if the chunk is nowhere.
@@ -68,12 +98,7 @@ impl ChunkMap {
         fingerprint: &Fingerprint,
         settled: &dyn Fn(ContainerId) -> bool,
     ) -> Result<Indexed> {
-        let mut candidates = Vec::new();
-        self.index.lookup(fingerprint, &mut candidates)?;
-        let is_all = self.index.knows_all(&candidates);
-        let mut containers: Vec<_> = candidates.into_iter().map(|c| c.container).collect();
-        containers.sort_by_key(|id| (self.quarantine.retired.holds(*id), Reverse(*id)));
-        containers.dedup();
+        let (containers, is_all) = self.candidates(fingerprint)?;
         let mut best: Option<Kept> = None;
         for id in containers.into_iter().filter(|id| settled(*id)) {
             match self.kept_in(fingerprint, id)? {
@@ -88,6 +113,18 @@ impl ChunkMap {
             Some(damaged) => Indexed::Kept(damaged),
             None => Indexed::Nowhere,
         })
+    }
+
+    /// Returns the containers that the index names, the one to keep first, and whether it knows
+    /// all of them.
+    fn candidates(&self, fingerprint: &Fingerprint) -> Result<(Vec<ContainerId>, bool)> {
+        let mut candidates = Vec::new();
+        self.index.lookup(fingerprint, &mut candidates)?;
+        let is_all = self.index.knows_all(&candidates);
+        let mut containers: Vec<_> = candidates.into_iter().map(|c| c.container).collect();
+        containers.sort_by_key(|id| (self.quarantine.retired.holds(*id), Reverse(*id)));
+        containers.dedup();
+        Ok((containers, is_all))
     }
 
     pub(super) fn kept_in(

@@ -3,13 +3,14 @@
 //! check and `stats` call this.
 //!
 //! ```text
-//! snapshots -> directories -> queue of each level -> batch by place -> read nodes -> level below
-//!                              level 0: mark chunks
+//! snapshots -> directories -> queue of each level
+//!   -> batch, by fingerprint: look up containers in the index
+//!   -> by container: mark, each container's directory is read once a batch
+//!   -> level 0: done; above: read the nodes, by place -> level below
 //! ```
 //!
 //! There is one queue for each level. The lowest queue that is full is processed first, otherwise
 //! the highest that is not empty. So marking proceeds level by level and the queues stay bounded.
-//! The nodes of a batch are read in the order of their places.
 //!
 //! Invariant: when [`Marking::is_done`], everything that the pushed objects reach is marked. An
 //! object that cannot be found or read ends the marking with its error, because its children are
@@ -28,8 +29,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::mem::take;
 use units::{ContainerId, Fingerprint};
 
-/// Length from which a queue counts as full and is processed before it grows.
+/// Length from which a queue of nodes counts as full and is processed before it grows.
 const BATCH: usize = 16 << 10;
+/// The same for chunks. The longer it is, the fewer directories are read: at most one for each
+/// container and batch. 56 bytes each.
+const CHUNKS_BATCH: usize = 64 << 10;
 const LEVELS: usize = LEVEL_MAX as usize + 1;
 
 #[derive(Clone, Copy)]
@@ -38,13 +42,35 @@ struct Waiting {
     layout: Layout,
 }
 
-/// The queue of one level.
+/// The queue of one level, and its batch in processing. The first item of each list is last.
 #[derive(Default)]
 struct Level {
     waiting: Vec<Waiting>,
-    /// The batch in processing, the first item last. Nodes in it are marked already and must be
-    /// read.
-    batch: Vec<Waiting>,
+    /// To look up in the index, in the order of its buckets.
+    unplaced: Vec<Waiting>,
+    /// To mark, in the order of the containers.
+    placed: Vec<(Option<ContainerId>, Waiting)>,
+    /// Nodes that are marked and must be read, in the order of their places.
+    marked: Vec<(RegionPlace, Waiting)>,
+}
+
+impl Level {
+    fn is_in_batch(&self) -> bool {
+        !(self.unplaced.is_empty() && self.placed.is_empty() && self.marked.is_empty())
+    }
+
+    fn is_full(&self, number: usize) -> bool {
+        let full = if number == 0 { CHUNKS_BATCH } else { BATCH };
+        self.waiting.len() >= full
+    }
+
+    /// Takes what waits as the next batch, each item once.
+    fn begin_batch(&mut self) {
+        self.unplaced = take(&mut self.waiting);
+        self.unplaced
+            .sort_unstable_by_key(|w| Reverse(w.fingerprint.0));
+        self.unplaced.dedup_by_key(|w| w.fingerprint.0);
+    }
 }
 
 /// Counts of marking.
@@ -162,24 +188,26 @@ impl Marking {
 
     /// Returns true if the queues are empty.
     pub fn is_done(&self) -> bool {
-        let idle = |level: &Level| level.waiting.is_empty() && level.batch.is_empty();
+        let idle = |level: &Level| level.waiting.is_empty() && !level.is_in_batch();
         let none = self.directories.is_empty() && self.strays.is_empty();
         none && self.levels.iter().all(idle)
     }
 
     /// Returns true if a queue is full, so that the caller should not push more.
     pub fn is_full(&self) -> bool {
-        self.levels.iter().any(|level| level.waiting.len() >= BATCH)
+        let mut levels = self.levels.iter().enumerate();
+        levels.any(|(number, level)| level.is_full(number))
     }
 
-    /// Marks about `budget` references.
+    /// Looks up, marks or reads about `budget` references. A reference takes two or three of these.
     pub fn step(&mut self, sources: &Sources<'_>, budget: u64) -> Result<()> {
         self.mark_strays(sources)?;
-        let until = self.counts.references.saturating_add(budget);
-        while self.counts.references < until && !self.is_done() {
+        for _ in 0..budget {
+            if self.is_done() {
+                break;
+            }
             match self.next_level() {
-                Some(0) => self.mark_chunk(sources)?,
-                Some(level) => self.expand(sources, level)?,
+                Some(level) => self.process(sources, level)?,
                 None => self.list(sources)?,
             }
         }
@@ -211,8 +239,8 @@ impl Marking {
     /// Returns the lowest level that is full or has a batch, otherwise the highest non-empty one
     /// above 0, otherwise `None` for a directory, otherwise 0.
     fn next_level(&self) -> Option<usize> {
-        let is_due = |level: &Level| level.waiting.len() >= BATCH || !level.batch.is_empty();
-        let due = self.levels.iter().position(is_due);
+        let mut levels = self.levels.iter().enumerate();
+        let due = levels.position(|(number, level)| level.is_full(number) || level.is_in_batch());
         let waits = |level: &Level| !level.waiting.is_empty();
         let highest = || {
             self.levels
@@ -231,10 +259,14 @@ impl Marking {
         &mut self,
         sources: &Sources<'_>,
         fingerprint: &Fingerprint,
+        expected: Option<ContainerId>,
         seen: Seen,
     ) -> Result<Option<RegionPlace>> {
         self.counts.references += 1;
-        let Some(kept) = sources.chunks.keeper(fingerprint, sources.settled)? else {
+        let Sources {
+            chunks, settled, ..
+        } = sources;
+        let Some(kept) = chunks.keeper_expected(fingerprint, expected, settled)? else {
             let found = "needed, and in no readable container";
             let why = StoreError::corruption("chunk", fingerprint, found);
             let what = match seen {
@@ -252,48 +284,34 @@ impl Marking {
         Ok(new.then_some(kept.place.region))
     }
 
-    /// Marks one chunk of the batch.
-    fn mark_chunk(&mut self, sources: &Sources<'_>) -> Result<()> {
-        let Some(level) = self.levels.first_mut() else {
-            return Ok(());
-        };
-        if level.batch.is_empty() {
-            // Descending order, popped from the end: the order of the index's buckets, each chunk
-            // once.
-            level.batch = take(&mut level.waiting);
-            level
-                .batch
-                .sort_unstable_by_key(|w| Reverse(w.fingerprint.0));
-            level.batch.dedup_by_key(|w| w.fingerprint.0);
-        }
-        match level.batch.pop() {
-            Some(chunk) => self
-                .mark(sources, &chunk.fingerprint, Seen::Chunk)
-                .map(drop),
-            None => Ok(()),
-        }
-    }
-
-    /// Marks the queued nodes as a new batch, or reads one node of the current batch.
-    fn expand(&mut self, sources: &Sources<'_>, number: usize) -> Result<()> {
+    /// Looks up, marks or reads one item of a level's batch, or begins the next batch.
+    fn process(&mut self, sources: &Sources<'_>, number: usize) -> Result<()> {
         let Some(level) = self.levels.get_mut(number) else {
             return Ok(());
         };
-        if let Some(node) = level.batch.pop() {
-            return self.read_node(sources, number as u8, &node);
-        }
-        let mut waiting = take(&mut level.waiting);
-        waiting.sort_unstable_by_key(|w| w.fingerprint.0);
-        waiting.dedup_by_key(|w| w.fingerprint.0);
-        let mut batch = Vec::new();
-        for node in waiting {
-            if let Some(place) = self.mark(sources, &node.fingerprint, Seen::Node)? {
-                batch.push((place, node));
+        if let Some(item) = level.unplaced.pop() {
+            let expected = sources
+                .chunks
+                .expected_keeper(&item.fingerprint, sources.settled)?;
+            level.placed.push((expected, item));
+            if level.unplaced.is_empty() {
+                level
+                    .placed
+                    .sort_unstable_by_key(|(at, item)| Reverse((*at, item.fingerprint.0)));
             }
-        }
-        batch.sort_by(|(a, _), (b, _)| b.cmp(a));
-        if let Some(level) = self.levels.get_mut(number) {
-            level.batch = batch.into_iter().map(|(_, node)| node).collect();
+        } else if let Some((expected, item)) = level.placed.pop() {
+            let seen = if number == 0 { Seen::Chunk } else { Seen::Node };
+            let new = self.mark(sources, &item.fingerprint, expected, seen)?;
+            if let Some(level) = self.levels.get_mut(number).filter(|_| number > 0) {
+                level.marked.extend(new.map(|place| (place, item)));
+                if level.placed.is_empty() {
+                    level.marked.sort_by(|(a, _), (b, _)| b.cmp(a));
+                }
+            }
+        } else if let Some((_, node)) = level.marked.pop() {
+            self.read_node(sources, number as u8, &node)?;
+        } else {
+            level.begin_batch();
         }
         Ok(())
     }
@@ -323,7 +341,7 @@ impl Marking {
         let Some(root) = self.directories.pop() else {
             return Ok(());
         };
-        let new = self.mark(sources, &root.fingerprint, Seen::Directory)?;
+        let new = self.mark(sources, &root.fingerprint, None, Seen::Directory)?;
         if new.is_none() {
             return Ok(());
         }
