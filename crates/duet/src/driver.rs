@@ -221,9 +221,10 @@ impl Driver {
         Ok(Step::Worked { work, processed })
     }
 
-    /// Fetches events. Returns the number of items.
+    /// Fetches events. Returns the number of items. Lost ones are replayed only if they are states.
     fn hear<T: Task>(&mut self, task: &mut T, present: &dyn Present) -> usize {
-        if self.session.lost() > 0 {
+        // Starting again drops the items that were not lost.
+        if self.counts_presence && self.session.lost() > 0 {
             self.queue.clear();
             self.session.resync();
         }

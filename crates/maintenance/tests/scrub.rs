@@ -142,6 +142,30 @@ fn what_a_reader_has_verified_is_not_read_again() {
     assert_eq!(scrubber.status().last.read_bytes, all_bytes);
 }
 
+/// While a pass waits for the device, clients read more regions than the table of events holds. The
+/// events that found no space are lost, and no others.
+#[test]
+fn an_overflow_of_events_takes_no_more_than_it_must() {
+    let world = World::new(2);
+    let pool = world.open();
+    let duet = Duet::new(duet::Options {
+        items_max: 1,
+        seed: 1,
+    });
+    pool.tell_of_reads(&duet);
+    let mut scrubber = Scrubber::new(Arc::clone(&pool), duet);
+    scrubber.start(None).unwrap();
+    let before = pool.read_counts().region_reads;
+    for truth in &world.of.truths {
+        assert!(truth.restore(&pool).unwrap().is_empty());
+    }
+    // The table has space for one in each of 64 shards: some of so many share one.
+    let read = pool.read_counts().region_reads - before;
+    assert!(read > 20, "{read} regions");
+    assert!(run(&mut scrubber).is_empty());
+    assert!(scrubber.status().last.cached_bytes > 0);
+}
+
 #[test]
 fn a_pause_and_a_restart_go_on_where_it_was() {
     let world = World::new(3);

@@ -67,7 +67,8 @@ impl Settings {
     /// Settings for disks.
     pub const DISK: Self = Self {
         non_sequential_percent: 20,
-        weights: [1, 4, 2, 2, 4, 3, 2, 1],
+        // A scrub gets least: what other tasks read from the device verifies data for it.
+        weights: [1, 8, 4, 4, 8, 6, 1, 2],
         floors_permille: [0, 0, 0, 0, 10, 20, 20, 10],
         floors_percent_max: 50,
         grace: GraceLimits {

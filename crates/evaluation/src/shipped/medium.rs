@@ -47,6 +47,23 @@ struct State {
     written: u64,
 }
 
+impl Charge {
+    /// Reads with at most this between them are one request at the disk: the system reads ahead.
+    const READ_AHEAD_GAP_BYTES: u64 = 4096;
+
+    /// Extends a read by the next one, if the system's read-ahead makes one request of both.
+    /// Returns false if it does not.
+    pub fn extend(&mut self, next: &Self) -> bool {
+        let end = self.request.address + self.request.bytes;
+        let is_read = !self.request.is_write && !next.request.is_write;
+        let follows = (end..=end + Self::READ_AHEAD_GAP_BYTES).contains(&next.request.address);
+        if is_read && follows {
+            self.request.bytes = next.request.address + next.request.bytes - self.request.address;
+        }
+        is_read && follows
+    }
+}
+
 /// Places and requests. See the module's head.
 pub struct Medium(Mutex<State>);
 

@@ -122,7 +122,15 @@ impl AtDevice {
 
     /// Adds the requests of a step.
     pub fn add(&mut self, charges: Vec<Charge>) {
-        self.charges.extend(charges);
+        for charge in charges {
+            if !self
+                .charges
+                .back_mut()
+                .is_some_and(|last| last.extend(&charge))
+            {
+                self.charges.push_back(charge);
+            }
+        }
     }
 
     /// Begins the next piece, or asks for a grant for it. Returns false if nothing is left.

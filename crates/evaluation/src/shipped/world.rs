@@ -23,8 +23,6 @@ use volumes::{Step, VolumeHandle};
 
 /// Maximum size of a write of the web server's, bytes.
 const WRITE_BYTES_MAX: u64 = 1 << 20;
-/// A client's reads with at most this between them are one request at the disk.
-const READ_AHEAD_GAP_BYTES: u64 = 4096;
 /// Bytes of a step of a checkpoint.
 const CHECKPOINT_BYTES: u64 = 4 << 20;
 
@@ -377,15 +375,7 @@ impl<'a> World<'a> {
     fn begin_op(&mut self, since: Ns, kind: OpKind) -> bool {
         let mut charges: VecDeque<Charge> = VecDeque::new();
         for mut charge in self.machine.medium.take() {
-            // The system reads ahead of a client that reads in order.
-            if let Some(last) = charges.back_mut()
-                && !charge.request.is_write
-                && !last.request.is_write
-                && let end = last.request.address + last.request.bytes
-                && (end..=end + READ_AHEAD_GAP_BYTES).contains(&charge.request.address)
-            {
-                let charge_end = charge.request.address + charge.request.bytes;
-                last.request.bytes = charge_end - last.request.address;
+            if charges.back_mut().is_some_and(|last| last.extend(&charge)) {
                 continue;
             }
             let mut left = charge.request.bytes;

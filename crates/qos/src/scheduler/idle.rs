@@ -12,7 +12,7 @@ use super::{FRACTION, Moment, Scheduler};
 use crate::flow::Flow;
 
 /// How much more idle time, divided by weight, one task may have than the others before it yields.
-const GOES_ON_NS: u64 = 500_000_000;
+const GOES_ON_NS: u64 = 250_000_000;
 /// A user that made no request for this long is not expected at any moment.
 const ABSENT_NS: u64 = 1_000_000_000;
 

@@ -190,8 +190,8 @@ fn maintenance_has_its_floor_on_a_busy_device_and_all_of_an_idle_one() {
     device.run(61 * S);
     device.clear();
     device.run(161 * S);
-    for (flow, weight) in maintenance.iter().zip([3.0, 2.0, 1.0]) {
-        assert_near(device.percent(*flow, 100 * S), 100.0 * weight / 6.0);
+    for (flow, weight) in maintenance.iter().zip([6.0, 1.0, 2.0]) {
+        assert_near(device.percent(*flow, 100 * S), 100.0 * weight / 9.0);
     }
 }
 
