@@ -6,7 +6,7 @@
 //! ```text
 //! web server ──────────────> Volumes ──> Pool ──┐                 requests, in order
 //! tasks (threads, one at a time) ──> Pool ──────┴─> Medium ──────────────────────────┐
-//!    └─ advance(): grant, goes_on ──> World: virtual time <── qos::Scheduler, Disk <──┘
+//!    └─ run_task(): grant, goes_on ──> World: virtual time <── qos::Scheduler, Disk <─┘
 //! ```
 //!
 //! Invariant: pool, volumes, page cache, tasks, controller and scheduler are the real ones. The

@@ -55,6 +55,40 @@ const BY_COMMAND: u8 = 2;
 /// Number of kinds of urgency.
 pub const URGENCIES: usize = 3;
 
+/// Urgency of a run, the lowest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(u8)]
+pub enum Urgency {
+    /// Runs in idle time, and at its I/O floor.
+    #[default]
+    WhenIdle = 0,
+    /// Free space is low: the run gets as much of the device as maintenance may have.
+    Low = 1,
+    /// Writers are about to wait.
+    Full = 2,
+}
+
+/// Cause and result of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CollectNote {
+    /// End of the run, or its start if it has not ended; 0: there was none.
+    pub at: UnixNanos,
+    /// Urgency at its start.
+    pub urgency: Urgency,
+    /// A command started it.
+    pub by_command: bool,
+    /// It completed.
+    pub is_complete: bool,
+    /// Bytes of containers that it deleted.
+    pub deleted_bytes: u64,
+    /// Bytes of containers that it put into the trash.
+    pub discarded_bytes: u64,
+    /// Bytes of all containers at that time; in a record, after the last completed run.
+    pub stored_bytes: u64,
+    /// Newest commit that put something into the trash at a future time. Stored as 0: none.
+    pub ahead_by: Option<Generation>,
+}
+
 /// The record of garbage collections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CollectRecord {
@@ -62,25 +96,11 @@ pub struct CollectRecord {
     pub sequence: u64,
     /// Time since which the pool is maintained.
     pub since: UnixNanos,
-    /// End of the last run, or its start if it did not end; 0: there was none.
-    pub ended: UnixNanos,
-    /// Urgency of that run, less than [`URGENCIES`].
-    pub urgency: u8,
-    /// The run completed.
-    pub is_complete: bool,
-    /// A command started the run.
-    pub by_command: bool,
+    /// The last run.
+    pub last: CollectNote,
     /// Runs since one freed something, for each urgency.
     pub without_effect: [u32; URGENCIES],
-    /// Bytes of containers that the run deleted.
-    pub deleted_bytes: u64,
-    /// Bytes of containers that the run put into the trash.
-    pub discarded_bytes: u64,
-    /// Bytes of all containers after the last completed run.
-    pub stored_bytes: u64,
-    /// Newest commit that put something into the trash at a future time; 0: none.
-    pub ahead_by: Generation,
-    /// Time when a run first saw that.
+    /// Time when a run first saw `ahead_by` of the last run.
     pub ahead_seen: UnixNanos,
     /// Samples, about one a day, oldest first; unused ones at the end are zero.
     pub samples: [SizeSample; SAMPLES],
@@ -90,21 +110,22 @@ impl CollectRecord {
     /// Encodes this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
         let bit = |is_set, bit| if is_set { bit } else { 0 };
-        let bits = bit(self.is_complete, IS_COMPLETE) | bit(self.by_command, BY_COMMAND);
+        let last = &self.last;
+        let bits = bit(last.is_complete, IS_COMPLETE) | bit(last.by_command, BY_COMMAND);
         FRAME.seal(pool, |w| {
             w.u64(self.sequence)
                 .u64(self.since.0 as u64)
-                .u64(self.ended.0 as u64)
-                .u8(self.urgency)
+                .u64(last.at.0 as u64)
+                .u8(last.urgency as u8)
                 .u8(bits)
                 .bytes(&[0; 2]);
             for count in self.without_effect {
                 w.u32(count);
             }
-            w.u64(self.deleted_bytes)
-                .u64(self.discarded_bytes)
-                .u64(self.stored_bytes)
-                .u64(self.ahead_by.0)
+            w.u64(last.deleted_bytes)
+                .u64(last.discarded_bytes)
+                .u64(last.stored_bytes)
+                .u64(last.ahead_by.unwrap_or_default().0)
                 .u64(self.ahead_seen.0 as u64);
             for sample in &self.samples {
                 w.u64(sample.at.0 as u64).u64(sample.stored_bytes);
@@ -115,26 +136,36 @@ impl CollectRecord {
     /// Verifies and decodes a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let mut r = FRAME.open(bytes, pool)?;
-        let (sequence, since, ended) = (r.u64()?, r.i64()?, r.i64()?);
+        let (sequence, since, at) = (r.u64()?, r.i64()?, r.i64()?);
         let (urgency, bits) = (r.u8()?, r.u8()?);
-        if usize::from(urgency) >= URGENCIES || bits & !(IS_COMPLETE | BY_COMMAND) != 0 {
-            return r.invalid("urgency or bits");
+        let urgency = match urgency {
+            0 => Urgency::WhenIdle,
+            1 => Urgency::Low,
+            2 => Urgency::Full,
+            _ => return r.invalid("urgency"),
+        };
+        if bits & !(IS_COMPLETE | BY_COMMAND) != 0 {
+            return r.invalid("bits");
         }
         if r.array::<2>()? != [0; 2] {
             return r.invalid("field");
         }
-        let mut record = Self {
-            sequence,
-            since: UnixNanos(since),
-            ended: UnixNanos(ended),
+        let without_effect = [r.u32()?, r.u32()?, r.u32()?];
+        let last = CollectNote {
+            at: UnixNanos(at),
             urgency,
-            is_complete: bits & IS_COMPLETE != 0,
             by_command: bits & BY_COMMAND != 0,
-            without_effect: [r.u32()?, r.u32()?, r.u32()?],
+            is_complete: bits & IS_COMPLETE != 0,
             deleted_bytes: r.u64()?,
             discarded_bytes: r.u64()?,
             stored_bytes: r.u64()?,
-            ahead_by: Generation(r.u64()?),
+            ahead_by: Some(Generation(r.u64()?)).filter(|by| *by != Generation::default()),
+        };
+        let mut record = Self {
+            sequence,
+            since: UnixNanos(since),
+            last,
+            without_effect,
             ahead_seen: UnixNanos(r.i64()?),
             samples: Default::default(),
         };
@@ -180,17 +211,19 @@ mod tests {
         let record = CollectRecord {
             sequence: 9,
             since: UnixNanos(5),
-            ended: UnixNanos(1 << 60),
-            urgency: 2,
-            is_complete: true,
+            last: CollectNote {
+                at: UnixNanos(1 << 60),
+                urgency: Urgency::Full,
+                by_command: false,
+                is_complete: true,
+                deleted_bytes: 1 << 40,
+                discarded_bytes: 7,
+                stored_bytes: u64::MAX,
+                ahead_by: Some(Generation(3)),
+            },
             without_effect: [0, 1, u32::MAX],
-            deleted_bytes: 1 << 40,
-            discarded_bytes: 7,
-            stored_bytes: u64::MAX,
-            ahead_by: Generation(3),
             ahead_seen: UnixNanos(77),
             samples: samples(&[1, 5]),
-            ..CollectRecord::default()
         };
         let bytes = record.encode(pool);
         assert_eq!(bytes.len() as u64, COLLECT_BYTES);

@@ -12,7 +12,7 @@
 //! | 44 | 4 | zero |
 //! | 48 | 8 | limit, bytes a second; 0: none |
 //! | 56 | 16 | start, and end; 0: it has not ended |
-//! | 72 | 16 | progress of the stage: [`DefragRecord::cursor`], [`DefragRecord::at`] |
+//! | 72 | 16 | progress of the stage: [`DefragReport::cursor`], [`DefragReport::at`] |
 //! | 88 | 8 | number of examined ranges |
 //! | 96 | 104 | thirteen counts: [`DefragCounts`] |
 //! | 200 | 56 each | cost of the load before, and after: [`DefragToll`] |
@@ -27,7 +27,9 @@
 
 mod fields;
 
-pub use fields::{DefragCounts, DefragMove, DefragObject, DefragRange, DefragStage, DefragToll};
+pub use fields::{
+    DefragCounts, DefragMove, DefragObject, DefragRange, DefragStage, DefragToll, MoveCounts,
+};
 
 use crate::bytes::{Reader, Result, Writer};
 use crate::phase::TaskPhase;
@@ -71,11 +73,9 @@ pub struct DefragWish {
     pub bytes_per_s: u64,
 }
 
-/// The record of a defragmentation.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct DefragRecord {
-    /// Grows by one with each record.
-    pub sequence: u64,
+/// State of a run: what is shown of it, and a fixed part of its record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DefragReport {
     /// Phase of the run.
     pub phase: TaskPhase,
     /// Stage of the current round.
@@ -99,6 +99,15 @@ pub struct DefragRecord {
     pub before: DefragToll,
     /// Cost of the load after the run, as far as it was measured.
     pub after: DefragToll,
+}
+
+/// The record of a defragmentation.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DefragRecord {
+    /// Grows by one with each record.
+    pub sequence: u64,
+    /// State of the run.
+    pub report: DefragReport,
     /// Objects of the run, in its order.
     pub objects: Vec<DefragObject>,
     /// Ranges that are read according to the trace, in the order of the run; none without a trace.
@@ -140,22 +149,51 @@ impl DefragWish {
     }
 }
 
+impl DefragReport {
+    /// Returns the number of ranges that the stage has done.
+    pub fn ranges_done(&self) -> u64 {
+        match self.stage {
+            DefragStage::Measuring => self.cursor,
+            _ => self.examined,
+        }
+    }
+
+    fn encode(&self, w: &mut Writer) {
+        w.u8(self.phase as u8).u8(self.stage as u8);
+        self.wish.encode(w);
+        w.u64(self.began.0 as u64)
+            .u64(self.ended.0 as u64)
+            .u64(self.cursor)
+            .u64(self.at)
+            .u64(self.examined);
+        self.counts.encode(w);
+        self.before.encode(w);
+        self.after.encode(w);
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            phase: TaskPhase::decode(r)?,
+            stage: DefragStage::decode(r)?,
+            wish: DefragWish::decode(r)?,
+            began: UnixNanos(r.i64()?),
+            ended: UnixNanos(r.i64()?),
+            cursor: r.u64()?,
+            at: r.u64()?,
+            examined: r.u64()?,
+            counts: DefragCounts::decode(r)?,
+            before: DefragToll::decode(r)?,
+            after: DefragToll::decode(r)?,
+        })
+    }
+}
+
 impl DefragRecord {
     /// Encodes this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
         FRAME.seal(pool, |w| {
-            w.u64(self.sequence)
-                .u8(self.phase as u8)
-                .u8(self.stage as u8);
-            self.wish.encode(w);
-            w.u64(self.began.0 as u64)
-                .u64(self.ended.0 as u64)
-                .u64(self.cursor)
-                .u64(self.at)
-                .u64(self.examined);
-            self.counts.encode(w);
-            self.before.encode(w);
-            self.after.encode(w);
+            w.u64(self.sequence);
+            self.report.encode(w);
             let parts: usize = self.moves.iter().map(|one| one.parts.len()).sum();
             for count in [
                 self.objects.len(),
@@ -180,17 +218,7 @@ impl DefragRecord {
         let r = &mut r;
         let mut record = Self {
             sequence: r.u64()?,
-            phase: TaskPhase::decode(r)?,
-            stage: DefragStage::decode(r)?,
-            wish: DefragWish::decode(r)?,
-            began: UnixNanos(r.i64()?),
-            ended: UnixNanos(r.i64()?),
-            cursor: r.u64()?,
-            at: r.u64()?,
-            examined: r.u64()?,
-            counts: DefragCounts::decode(r)?,
-            before: DefragToll::decode(r)?,
-            after: DefragToll::decode(r)?,
+            report: DefragReport::decode(r)?,
             ..Self::default()
         };
         let (objects, ranges, moves, parts) = (r.u64()?, r.u64()?, r.u64()?, r.u64()?);
@@ -244,21 +272,24 @@ mod tests {
     fn record() -> DefragRecord {
         DefragRecord {
             sequence: 9,
-            phase: TaskPhase::Paused,
-            stage: DefragStage::Moving,
-            wish: DefragWish {
-                rewrites_all: true,
-                hot_percent: 50,
-                bytes_per_s: 1 << 20,
-                ..DefragWish::default()
-            },
-            began: UnixNanos(5),
-            cursor: 1,
-            examined: 2,
-            before: DefragToll {
-                weight: 1 << 90,
-                runs: 3,
-                ..DefragToll::default()
+            report: DefragReport {
+                phase: TaskPhase::Paused,
+                stage: DefragStage::Moving,
+                wish: DefragWish {
+                    rewrites_all: true,
+                    hot_percent: 50,
+                    bytes_per_s: 1 << 20,
+                    ..DefragWish::default()
+                },
+                began: UnixNanos(5),
+                cursor: 1,
+                examined: 2,
+                before: DefragToll {
+                    weight: 1 << 90,
+                    runs: 3,
+                    ..DefragToll::default()
+                },
+                ..DefragReport::default()
             },
             objects: vec![DefragObject::default(); 2],
             ranges: vec![DefragRange {
@@ -278,7 +309,6 @@ mod tests {
                 },
                 DefragMove::default(),
             ],
-            ..DefragRecord::default()
         }
     }
 

@@ -24,10 +24,12 @@ mod merge;
 mod order;
 mod plan;
 mod policy;
+mod run;
 mod task;
 mod urgency;
 
 pub use policy::{GcCounts, GcPolicy};
+pub use run::GcRun;
 pub use task::Collecting;
 
 use choose::Candidate;
@@ -335,8 +337,8 @@ impl Collector {
             self.plan = Some(Plan::new(plan, session));
         } else {
             for candidate in plan.iter().filter(|candidate| !candidate.in_trash) {
-                self.counts.containers_discarded += 1;
-                self.counts.containers_merged += u64::from(candidate.is_small);
+                self.counts.discarded_containers += 1;
+                self.counts.merged_containers += u64::from(candidate.is_small);
                 self.counts.discarded_bytes += pool.container_bytes(candidate.id);
                 self.counts.copied_bytes += candidate.live_bytes;
             }
@@ -359,7 +361,7 @@ impl Collector {
         let (Some(mark), Some(retired), Some(plan), false) =
             (&self.mark, &mut self.retired, &mut self.plan, is_over)
         else {
-            self.counts.containers_in_trash += self.counts.containers_discarded;
+            self.counts.trash_containers += self.counts.discarded_containers;
             self.counts.trash_bytes += self.counts.discarded_bytes;
             // Returns their memory.
             self.owners = None;
@@ -406,8 +408,8 @@ impl Collector {
         let discarded = round.copies.commit(pool, retired)?;
         let merged = discarded.containers.iter();
         let merged = merged.filter(|id| round.small.contains(id));
-        self.counts.containers_merged += merged.count() as u64;
-        self.counts.containers_discarded += discarded.containers.len() as u64;
+        self.counts.merged_containers += merged.count() as u64;
+        self.counts.discarded_containers += discarded.containers.len() as u64;
         self.counts.discarded_bytes += discarded.stored_bytes;
         Ok(true)
     }

@@ -156,16 +156,15 @@ pub fn run_task<T: MaintenanceTask, E: From<T::Error>>(
 
 /// Result of [`advance`].
 #[derive(Debug)]
-pub enum Advance<N> {
+enum Advance<N> {
     /// The task should stop.
     Stopped,
     /// The last step.
     Step(TaskStep<N>),
 }
 
-/// Runs a task for a while, until it has news or nothing to do: for callers that run several tasks
-/// in turns, in a time of their own.
-pub fn advance<T: MaintenanceTask>(
+/// Runs a task for a while, until it has news or nothing to do.
+fn advance<T: MaintenanceTask>(
     task: &mut T,
     host: &dyn Host,
     sizes: StepSizes,

@@ -27,10 +27,10 @@ mod record;
 mod report;
 
 pub use defragmenter::Defragmenter;
-pub use format::defrag::DefragStage;
+pub use format::defrag::{DefragReport, DefragStage};
 pub use load::Heat;
 pub use record::{DefragRun, RecordedDefrag};
-pub use report::{DefragReport, Toll};
+pub use report::Toll;
 
 use std::sync::Arc;
 use store::{CachedChunks, Fragmentable, LaneOptions, NothingCached, Pool, Result};

@@ -26,10 +26,8 @@ mod scrub;
 mod slots;
 mod task;
 
-pub use collect::{Collecting, Collector, GcCounts, GcPolicy, GcStage};
-pub use controller::{
-    Advance, Alone, Host, IoGrant, RunEnd, StepSizes, Stopped, advance, run_task,
-};
+pub use collect::{Collecting, Collector, GcCounts, GcPolicy, GcRun, GcStage};
+pub use controller::{Alone, Host, IoGrant, RunEnd, StepSizes, Stopped, run_task};
 pub use defrag::{
     DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, Defragmenter, Heat,
     RecordedDefrag, Toll,
@@ -38,7 +36,7 @@ pub use repair::{ReplicaCounts, ReplicaRepair};
 pub use replicate::{
     CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
 };
-pub use report::{TaskBytes, TaskReport, TaskTotals, WorkLeft};
+pub use report::{TaskBytes, TaskReport, TaskTotals, WorkLeft, share};
 pub use schedule::{
     CollectDecision, CollectLimits, CollectMemory, CollectNote, CollectRun, CollectSchedule,
     NextCollect, PoolSpace, Urgency, scrub_due_s,

@@ -7,6 +7,33 @@ use format::phase::TaskPhase;
 use qos::Flow;
 use units::UnixNanos;
 
+/// Defines a struct of numbers, and lists those that users see: the field names are the names in
+/// the JSON. Numbers that users do not see come last, after `hidden:`.
+macro_rules! counts {
+    (
+        $(#[$of:meta])*
+        pub struct $report:ident {
+            $($(#[$doc:meta])* pub $field:ident: u64,)*
+            $(hidden: $($(#[$hidden_doc:meta])* pub $hidden:ident: $type:ty,)*)?
+        }
+    ) => {
+        $(#[$of])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $report {
+            $($(#[$doc])* pub $field: u64,)*
+            $($($(#[$hidden_doc])* pub $hidden: $type,)*)?
+        }
+
+        impl $report {
+            /// Returns the numbers that users see, with their names, in the order of the JSON.
+            pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+        }
+    };
+}
+pub(crate) use counts;
+
 /// Bytes by where they were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskBytes {
@@ -75,8 +102,11 @@ pub trait TaskReport: Clone + Send {
     /// Returns when the run began, which identifies it.
     fn began(&self) -> UnixNanos;
 
-    /// Returns the share of a run in progress or paused that is done, 0 to 1; 0 at rest.
-    fn progress(&self) -> f64;
+    /// Returns the share of a run in progress or paused that is done, 0 to 1; 0 at rest, and if the
+    /// total is unknown.
+    fn progress(&self) -> f64 {
+        0.0
+    }
 
     /// Returns what the run has processed and found so far. 0 at rest.
     fn totals(&self) -> TaskTotals;

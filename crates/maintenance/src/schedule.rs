@@ -15,7 +15,8 @@
 mod growth;
 mod remembered;
 
-pub use remembered::{CollectMemory, CollectNote};
+pub use format::collect::{CollectNote, Urgency};
+pub use remembered::CollectMemory;
 
 use media::Room;
 
@@ -72,29 +73,6 @@ impl CollectLimits {
         // It must begin before writers have to wait.
         let reserve = self.reserve_bytes(room, journal_bytes);
         set.max(reserve + reserve / 2)
-    }
-}
-
-/// Urgency of a run, the lowest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Urgency {
-    /// Runs in idle time, and at its I/O floor.
-    WhenIdle,
-    /// Free space is low: the run gets as much of the device as maintenance may have.
-    Low,
-    /// Writers are about to wait.
-    Full,
-}
-
-impl Urgency {
-    /// Returns the seconds for which containers stay in the trash for processes that read the pool
-    /// by themselves.
-    pub fn reader_period_s(self) -> u64 {
-        match self {
-            Self::WhenIdle => DAY_S,
-            Self::Low => HOUR_S,
-            Self::Full => 0,
-        }
     }
 }
 

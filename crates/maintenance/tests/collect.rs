@@ -74,10 +74,10 @@ fn a_run_that_runs_out_of_room_keeps_what_it_has_done() {
         counts
     };
     assert_eq!(first.copied_bytes, copied);
-    assert!(first.containers_discarded > 0, "{first:?}");
+    assert!(first.discarded_containers > 0, "{first:?}");
     is_sound(&disk, &pool, &specimen.truths[3..]);
     let second = collect(&pool, for_any_gain());
-    assert!(second.containers_deleted >= first.containers_discarded);
+    assert!(second.deleted_containers >= first.discarded_containers);
     assert!(second.copied_bytes > 0, "the rest");
     collect(&pool, for_any_gain());
     is_sound(&disk, &pool, &specimen.truths[3..]);
@@ -98,14 +98,14 @@ fn what_is_forgotten_becomes_space() {
     let first = collect(&pool, for_any_gain());
     assert_eq!(first.snapshots_purged, 3);
     assert!(
-        first.containers_discarded > 3 && first.chunks_copied > 0,
+        first.discarded_containers > 3 && first.copied_chunks > 0,
         "{first:?}"
     );
-    assert_eq!(first.containers_deleted, 0);
+    assert_eq!(first.deleted_containers, 0);
     assert!(pool.record().stored_bytes >= before, "nothing went yet");
     is_sound(&disk, &pool, &specimen.truths[3..]);
     let second = collect(&pool, for_any_gain());
-    assert_eq!(second.containers_deleted, first.containers_discarded);
+    assert_eq!(second.deleted_containers, first.discarded_containers);
     assert!(pool.record().stored_bytes < before * 2 / 3);
     is_sound(&disk, &pool, &specimen.truths[3..]);
     assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
@@ -130,7 +130,7 @@ fn one_step_deletes_no_more_than_it_may() {
     let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
     let gone = specimen.truths[..3].iter().map(|t| t.snapshot.clone());
     pool.forget(&gone.collect::<Vec<_>>()).expect("forget");
-    let discarded = collect(&pool, for_any_gain()).containers_discarded;
+    let discarded = collect(&pool, for_any_gain()).discarded_containers;
     assert!(discarded > 3);
     for is_last in [false, true] {
         let mut run = collector(&pool, for_any_gain());
@@ -213,13 +213,13 @@ fn nodes_are_read_once_whatever_the_snapshots() {
         };
         let counts = collect(&pool, dry);
         // 768 chunks in four nodes of at most 256, a fifth above them, each once.
-        assert_eq!(counts.marked.nodes, 4, "{counts:?}");
+        assert_eq!(counts.nodes_read, 4, "{counts:?}");
         assert!(
-            counts.bit_bytes * 8 <= 2 * (chunks + 64 * counts.containers),
+            counts.mark_memory_bytes * 8 <= 2 * (chunks + 64 * counts.containers),
             "{counts:?}"
         );
         assert!(counts.live_chunks >= chunks);
-        marked.push(counts.marked.nodes);
+        marked.push(counts.nodes_read);
     }
     assert_eq!(marked[0], marked[1]);
 }
@@ -239,7 +239,7 @@ fn bits_of_what_is_live_take_one_or_two_a_chunk() {
     let snapshot = snapshot(&pool, SnapshotKind::Image, "", root);
     pool.commit(session, &[snapshot], &[]).expect("commit");
     let counts = collect(&pool, for_any_gain());
-    let bits = counts.bit_bytes * 8;
+    let bits = counts.mark_memory_bytes * 8;
     assert!(
         bits >= chunks && bits <= chunks + chunks / 10,
         "{bits} bits, {chunks} chunks"
@@ -315,12 +315,12 @@ fn a_run_knows_when_another_one_would_give_back_more() {
     assert_eq!((counts.snapshots_purged, is_worth_another), (0, true));
     let hold = pool.hold();
     let (counts, is_worth_another) = run(None);
-    assert!(counts.snapshots_purged == 1 && counts.containers_discarded > 0);
+    assert!(counts.snapshots_purged == 1 && counts.discarded_containers > 0);
     assert!(!is_worth_another, "{counts:?}");
     let (counts, is_worth_another) = run(Some(hold));
-    assert_eq!((counts.containers_deleted, is_worth_another), (0, true));
+    assert_eq!((counts.deleted_containers, is_worth_another), (0, true));
     let (counts, is_worth_another) = run(None);
-    assert!(counts.containers_deleted > 0 && !is_worth_another);
+    assert!(counts.deleted_containers > 0 && !is_worth_another);
     is_sound(&disk, &pool, &[kept]);
 }
 
@@ -344,7 +344,7 @@ fn pool_forget(
     let hold = pool.hold();
     for _ in 0..4 {
         let counts = collect(pool, for_any_gain());
-        assert_eq!(counts.containers_deleted, 0, "{counts:?}");
+        assert_eq!(counts.deleted_containers, 0, "{counts:?}");
     }
     pool.change_snapshots(std::slice::from_ref(&again), &[])
         .expect("by name");
@@ -395,7 +395,7 @@ fn a_step_looks_up_no_more_than_it_is_for() {
     let mut run = collector(&pool, for_any_gain());
     let (mut marked, mut most) = (0, 0);
     while run.step(&pool, None, &NothingCached, 4096).expect("step") == GcStep::Working {
-        let references = run.counts().marked.references;
+        let references = run.counts().references_followed;
         most = most.max(references - marked);
         marked = references;
     }
@@ -478,21 +478,18 @@ fn a_dry_run_counts_the_trash_once() {
     store_image(&pool, "kept", &noise(1, 90_000), Compression::None);
     let gone = store_image(&pool, "gone", &noise(2, 90_000), Compression::None);
     pool.forget(&[gone.snapshot]).expect("forget");
-    let trashed = collect(&pool, for_any_gain()).containers_discarded;
+    let trashed = collect(&pool, for_any_gain()).discarded_containers;
     let dry = GcPolicy {
         dry_run: true,
         ..for_any_gain()
     };
     let told = collect(&pool, dry);
     assert!(trashed > 2);
-    assert_eq!(told.containers_deleted, trashed);
+    assert_eq!(told.deleted_containers, trashed);
     // Commits leave old catalog nodes.
-    assert!(told.containers_discarded < 2, "{told:?}");
-    assert_eq!(
-        told.containers_in_trash, told.containers_discarded,
-        "{told:?}"
-    );
-    assert_eq!(collect(&pool, for_any_gain()).containers_deleted, trashed);
+    assert!(told.discarded_containers < 2, "{told:?}");
+    assert_eq!(told.trash_containers, told.discarded_containers, "{told:?}");
+    assert_eq!(collect(&pool, for_any_gain()).deleted_containers, trashed);
 }
 
 #[test]
@@ -511,7 +508,7 @@ fn a_dry_run_changes_nothing_and_needs_no_lock() {
     };
     let counts = collect(&pool, dry);
     assert!(
-        counts.containers_discarded > 0 && counts.snapshots_purged == 1,
+        counts.discarded_containers > 0 && counts.snapshots_purged == 1,
         "{counts:?}"
     );
     assert!(Collector::new(&pool, for_any_gain(), options(Compression::None)).is_err());
@@ -549,5 +546,5 @@ fn damage_stops_it_before_anything_goes() {
     // Forgetting the damaged snapshot lets gc continue.
     pool.forget(&[kept.snapshot]).expect("forget");
     collect(&pool, for_any_gain());
-    assert!(collect(&pool, for_any_gain()).containers_deleted > 0);
+    assert!(collect(&pool, for_any_gain()).deleted_containers > 0);
 }

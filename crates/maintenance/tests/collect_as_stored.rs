@@ -85,7 +85,7 @@ fn a_region_that_is_live_as_a_whole_is_copied_as_it_is_stored() {
     assert!(counts.copied_bytes >= kept_bytes, "{counts:?}");
     assert!(counts.as_stored_bytes >= kept_bytes, "{counts:?}");
     let deleted = collect(&pool, Compression::None);
-    assert_eq!(deleted.containers_deleted, counts.containers_discarded);
+    assert_eq!(deleted.deleted_containers, counts.discarded_containers);
     let stored = pool.record().stored_bytes;
     assert!(stored < kept_bytes * 2 / 3, "{stored} of {kept_bytes}");
     let truths = [kept];
@@ -146,7 +146,7 @@ fn what_a_writer_has_stored_meanwhile_is_not_copied_with_its_region() {
     drop(run);
     assert!(counts.as_stored_bytes < CHUNK as u64, "{counts:?}");
     let counts = collect(&pool, WITH);
-    assert!(counts.containers_deleted > 0, "{counts:?}");
+    assert!(counts.deleted_containers > 0, "{counts:?}");
     assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
     is_sound(&pool, &[kept, again]);
 }
@@ -185,7 +185,7 @@ fn a_chunk_that_is_not_what_it_is_called_is_not_packed_anew() {
     let (disk, pool, _) = thinned(&bytes, |number| number.is_multiple_of(IN_REGION));
     forge(&disk);
     let counts = collect(&pool, WITH);
-    assert_eq!(counts.containers_kept_back, 1, "{counts:?}");
+    assert_eq!(counts.kept_back_containers, 1, "{counts:?}");
     assert!(!check(&pool));
 }
 
@@ -199,7 +199,7 @@ fn what_is_not_what_it_is_called_is_not_copied_as_it_is_stored() {
         forge(&disk);
         assert!(!is_known || !check(&pool));
         let counts = collect(&pool, WITH);
-        assert_eq!(counts.containers_kept_back, 1, "{counts:?}");
+        assert_eq!(counts.kept_back_containers, 1, "{counts:?}");
         collect(&pool, WITH);
         assert!(!check(&pool), "it is not forgotten");
     }

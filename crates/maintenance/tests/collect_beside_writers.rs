@@ -124,9 +124,9 @@ fn collect(pool: &Pool, volumes: &Volumes, shared: &Shared) {
     while shared.goes_on() {
         let counts = run(pool, volumes);
         let mut all = shared.counts.lock();
-        all.containers_deleted += counts.containers_deleted;
-        all.chunks_copied += counts.chunks_copied;
-        all.containers_merged += counts.containers_merged;
+        all.deleted_containers += counts.deleted_containers;
+        all.copied_chunks += counts.copied_chunks;
+        all.merged_containers += counts.merged_containers;
         all.snapshots_purged += counts.snapshots_purged;
     }
 }
@@ -225,10 +225,10 @@ fn nothing_that_is_needed_goes() {
     let counts = *shared.counts.lock();
     println!("{counts:?}, {} reads", shared.reads.load(Ordering::Relaxed));
     assert!(
-        counts.containers_deleted > 20 && counts.chunks_copied > 100,
+        counts.deleted_containers > 20 && counts.copied_chunks > 100,
         "{counts:?}"
     );
-    assert!(counts.containers_merged > 20, "{counts:?}");
+    assert!(counts.merged_containers > 20, "{counts:?}");
     for _ in 0..3 {
         run(pool, &volumes);
     }

@@ -218,7 +218,7 @@ fn owners_that_cannot_be_read_end_no_run() {
         run_until(&pool, &mut run, GcStage::Copying);
         aged.disk.heal();
         let counts = finish(&pool, &mut run);
-        assert!(counts.copied_bytes > 0 && counts.containers_kept_back == 0);
+        assert!(counts.copied_bytes > 0 && counts.kept_back_containers == 0);
         is_sound(&pool, &aged.truths);
     }
 }
@@ -329,7 +329,7 @@ fn scarce_space_keeps_the_planned_order() {
             let counts = finish(&pool, &mut begin(&pool, by_owner()));
             orders[usize::from(counts.owner_bytes > 0)] = true;
             is_sound(&pool, &aged.truths);
-            if counts.containers_discarded == 0 {
+            if counts.discarded_containers == 0 {
                 break;
             }
         }

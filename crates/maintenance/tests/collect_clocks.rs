@@ -87,7 +87,7 @@ fn a_clock_that_was_ahead_keeps_nothing_for_years() {
     assert_eq!(purged(&disk, TODAY + 8, &mut seen), 1);
     // Its containers came into the trash while the clock was right.
     let one_day = collect(&disk, TODAY + 10, GcPolicy::default(), &mut seen);
-    assert!(one_day.containers_deleted > 0, "{one_day:?}");
+    assert!(one_day.deleted_containers > 0, "{one_day:?}");
     assert_eq!(seen, None);
 }
 
@@ -98,11 +98,11 @@ fn containers_do_not_stay_for_years_either() {
     let disk = forgotten_on(TODAY + YEARS);
     let mut seen = None;
     let first = collect(&disk, TODAY + YEARS + 8, GcPolicy::default(), &mut seen);
-    assert!(first.snapshots_purged == 1 && first.containers_discarded > 0);
+    assert!(first.snapshots_purged == 1 && first.discarded_containers > 0);
     let then = collect(&disk, TODAY, GcPolicy::default(), &mut seen);
-    assert!(then.containers_deleted == 0 && then.containers_in_trash > 0);
+    assert!(then.deleted_containers == 0 && then.trash_containers > 0);
     let next_day = collect(&disk, TODAY + 2, GcPolicy::default(), &mut seen);
-    assert!(next_day.containers_deleted >= first.containers_discarded);
+    assert!(next_day.deleted_containers >= first.discarded_containers);
 }
 
 /// A machine that boots with the clock of 1970 before it has set the time.

@@ -55,7 +55,7 @@ impl Scenario for Collections {
         for life in 0..4 {
             let pool = open(disk, self.seed + 2 + life)?;
             let mut memory = CollectMemory::of(&pool);
-            let note = CollectNote::of(&pool, Urgency::WhenIdle, life == 3);
+            let note = CollectMemory::note(&pool, Urgency::WhenIdle, life == 3);
             write(&pool, &mut memory, note, false, history)?;
             let policy = GcPolicy::with_trash_period(0);
             let mut collector =
@@ -68,7 +68,7 @@ impl Scenario for Collections {
                 let note = CollectNote {
                     is_complete: true,
                     deleted_bytes: counts.deleted_bytes,
-                    ..CollectNote::of(&pool, note.urgency, note.by_command)
+                    ..CollectMemory::note(&pool, note.urgency, note.by_command)
                 };
                 write(&pool, &mut memory, note, true, history)?;
             }

@@ -41,7 +41,7 @@ fn collect(pool: &Pool, volumes: Option<&Volumes>) -> Result<GcCounts, StoreErro
 fn collect_all(pool: &Pool, volumes: Option<&Volumes>) -> usize {
     for run in 1..100 {
         let counts = collect(pool, volumes).expect("a collection of a full disk");
-        if counts.containers_discarded == 0 {
+        if counts.discarded_containers == 0 {
             return run;
         }
     }

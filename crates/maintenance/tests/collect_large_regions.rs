@@ -73,9 +73,9 @@ fn large_regions_are_copied_whatever_a_step_may_do() {
         let whole = (REGIONS / 2 * IN_REGION * CHUNK) as u64;
         assert!(first.as_stored_bytes >= whole, "{first:?}");
         assert!(first.copied_bytes >= whole * 4 / 3 - (CHUNK as u64 * 12));
-        assert_eq!(first.containers_kept_back, 0, "{first:?}");
+        assert_eq!(first.kept_back_containers, 0, "{first:?}");
         let second = finish(&pool, &mut collector(&pool), budget_bytes);
-        assert_eq!(second.containers_deleted, first.containers_discarded);
+        assert_eq!(second.deleted_containers, first.discarded_containers);
         assert!(check(&pool));
         assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
         drop(pool);
@@ -120,8 +120,8 @@ fn damage_keeps_its_container_and_no_other() {
     };
     disk.damage(&name, &damage).expect("damage");
     let counts = finish(&pool, &mut collector(&pool), 100 << 10);
-    assert_eq!(counts.containers_kept_back, 1, "{counts:?}");
-    assert!(counts.containers_discarded > 1, "{counts:?}");
+    assert_eq!(counts.kept_back_containers, 1, "{counts:?}");
+    assert!(counts.discarded_containers > 1, "{counts:?}");
     finish(&pool, &mut collector(&pool), 100 << 10);
     assert!(disk.image().contents(&name).is_some(), "it stays");
     assert!(!check(&pool));

@@ -73,22 +73,25 @@ fn they_become_few_and_the_next_run_copies_nothing() {
     };
     let would = collect(&pool, dry);
     let first = collect(&pool, usual());
-    assert!(first.containers_merged >= 300, "{first:?}");
-    assert_eq!(would.containers_merged, first.containers_merged);
+    assert!(first.merged_containers >= 300, "{first:?}");
+    assert_eq!(would.merged_containers, first.merged_containers);
     assert_eq!(would.copied_bytes, first.copied_bytes);
     // Each chunk once.
-    assert!(first.chunks_copied <= first.live_chunks, "{first:?}");
+    assert!(first.copied_chunks <= first.live_chunks, "{first:?}");
     let second = collect(&pool, usual());
-    assert_eq!(second.containers_deleted, first.containers_discarded);
+    assert_eq!(second.deleted_containers, first.discarded_containers);
     assert_eq!(second.copied_bytes, 0, "{second:?}");
-    assert_eq!(second.containers_discarded, 0, "{second:?}");
+    assert_eq!(second.discarded_containers, 0, "{second:?}");
     let after = pool.record();
     assert!(after.containers <= 20, "{} containers", after.containers);
     assert!(after.stored_bytes < before.stored_bytes);
     let third = collect(&pool, usual());
-    assert_eq!((third.copied_bytes, third.containers_discarded), (0, 0));
+    assert_eq!((third.copied_bytes, third.discarded_containers), (0, 0));
     // Mark bits are for chunks again, not for containers.
-    assert!(third.bit_bytes * 8 <= 2 * third.live_chunks, "{third:?}");
+    assert!(
+        third.mark_memory_bytes * 8 <= 2 * third.live_chunks,
+        "{third:?}"
+    );
     is_sound(&disk, &pool, &truths);
     assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
     drop(pool);
@@ -121,14 +124,14 @@ fn a_few_stay_and_a_limit_is_kept_to() {
     let (disk, pool) = new_pool();
     let mut truths = small_commits(&pool, 0..8);
     let counts = collect(&pool, usual());
-    assert_eq!((counts.copied_bytes, counts.containers_merged), (0, 0));
+    assert_eq!((counts.copied_bytes, counts.merged_containers), (0, 0));
     truths.extend(small_commits(&pool, 8..200));
     let never = GcPolicy {
         merge_ratio_min: 0,
         ..usual()
     };
     let counts = collect(&pool, never);
-    assert_eq!(counts.containers_merged, 0, "{counts:?}");
+    assert_eq!(counts.merged_containers, 0, "{counts:?}");
     let mut merged = Vec::new();
     for _ in 0..30 {
         let limited = GcPolicy {
@@ -137,7 +140,7 @@ fn a_few_stay_and_a_limit_is_kept_to() {
         };
         let counts = collect(&pool, limited);
         assert!(counts.copied_bytes <= 300_000, "{counts:?}");
-        merged.push(counts.containers_merged);
+        merged.push(counts.merged_containers);
     }
     assert!(merged[0] > 16 && merged[1] > 0, "{merged:?}");
     assert_eq!(merged[25..], [0; 5], "{merged:?}");
@@ -157,7 +160,7 @@ fn writers_beside_a_merge_lose_nothing() {
         }
         let again: Vec<u8> = (0..60).flat_map(|n| noise(1000 + n, PAGE)).collect();
         truths.push(store_image(&pool, "again", &again, Compression::None));
-        let merged = finish(&pool, &mut run).containers_merged;
+        let merged = finish(&pool, &mut run).merged_containers;
         assert!(merged >= 60, "{merged}");
         drop(run);
         for _ in 0..3 {

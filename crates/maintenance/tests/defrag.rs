@@ -6,7 +6,7 @@ mod fragmented;
 
 use fragmented::*;
 use maintenance::{
-    DefragOptions, DefragReport, DefragSource, Defragmenter, Heat, MaintenanceTask, TaskStep,
+    DefragOptions, DefragReport, DefragSource, Defragmenter, Heat, MaintenanceTask, TaskStep, Toll,
 };
 use sim::SimDisk;
 use std::sync::Arc;
@@ -23,15 +23,19 @@ fn bypass_moves_the_windows_that_lie_in_pieces() {
     let report = defragment(&volumes, None, options());
     println!("{report:?}");
     assert_eq!(
-        (report.wanted, report.failed, report.unfair),
+        (
+            report.counts.wanted,
+            report.counts.failed,
+            report.counts.unfair
+        ),
         (BLOCKS, 0, 0)
     );
-    assert_eq!(report.moved.bytes, BLOCKS * BLOCK / 2);
+    assert_eq!(report.counts.moved.bytes, BLOCKS * BLOCK / 2);
     assert!(report.before.runs > 20 * BLOCKS && report.after.runs == 2 * BLOCKS);
     is_sound(&volumes);
     // Nothing is left to do.
     let again = defragment(&volumes, None, options());
-    assert_eq!((again.wanted, again.moved.bytes), (0, 0));
+    assert_eq!((again.counts.wanted, again.counts.moved.bytes), (0, 0));
     drop(volumes);
     let after = read_cost(&disk, &bytes, &sequential(BLOCKS));
 
@@ -42,16 +46,16 @@ fn bypass_moves_the_windows_that_lie_in_pieces() {
     };
     let full = defragment(&volumes, None, all);
     drop(volumes);
-    assert_eq!(full.moved.bytes, BLOCKS * BLOCK);
+    assert_eq!(full.counts.moved.bytes, BLOCKS * BLOCK);
     let best = read_cost(&whole, &bytes, &sequential(BLOCKS));
     println!("regions: before {before}, after {after}, whole {best}");
     println!(
         "stored: {} of {}",
-        report.moved.stored_bytes, full.moved.stored_bytes
+        report.counts.moved.stored_bytes, full.counts.moved.stored_bytes
     );
     assert!(after * 97 <= best * 100, "{after} regions, {best} at best");
     assert!(before * 10 > after * 15);
-    assert!(report.moved.stored_bytes * 2 <= full.moved.stored_bytes + (64 << 10));
+    assert!(report.counts.moved.stored_bytes * 2 <= full.counts.moved.stored_bytes + (64 << 10));
 }
 
 /// Reads through the engine, so that the trace sees it, with a cold cache for each pass.
@@ -107,7 +111,7 @@ fn against_rewriting(reads: &[(u64, u64)], hot_percent: u8, blocks: u64) -> Agai
         ..options()
     };
     let report = defragment(&volumes, Some(heat), options);
-    assert!(report.is_traced && report.failed == 0);
+    assert!(report.wish.is_traced && report.counts.failed == 0);
     is_sound(&volumes);
     drop(volumes);
     let after = read_cost(&disk, &bytes, reads);
@@ -121,8 +125,8 @@ fn against_rewriting(reads: &[(u64, u64)], hot_percent: u8, blocks: u64) -> Agai
     let best = read_cost(&whole, &bytes, reads);
     println!(
         "regions read: before {before}, after {after}, rewritten {best}; copied {} of {}; device reads {:.0} to {:.0}",
-        report.moved.bytes,
-        full.moved.bytes,
+        report.counts.moved.bytes,
+        full.counts.moved.bytes,
         report.before.reads(),
         report.after.reads()
     );
@@ -130,8 +134,8 @@ fn against_rewriting(reads: &[(u64, u64)], hot_percent: u8, blocks: u64) -> Agai
         report,
         after,
         best,
-        copied: report.moved.bytes,
-        rewritten: full.moved.bytes,
+        copied: report.counts.moved.bytes,
+        rewritten: full.counts.moved.bytes,
     }
 }
 
@@ -222,15 +226,19 @@ fn who_is_hurt_keeps_the_place_unless_nobody_reads_there() {
     };
     let alone = run(read(&[("old", 256)]), false);
     assert_eq!(
-        (alone.fragmented, alone.unfair, alone.wanted),
+        (
+            alone.counts.fragmented,
+            alone.counts.unfair,
+            alone.counts.wanted
+        ),
         (8, 0, 8),
         "nobody reads the clone"
     );
     // A request for the clone lies in one run, and would lie in two or more.
     let busy = run(read(&[("old", 256), ("clone", 256 * 256)]), false);
-    assert_eq!((busy.unfair, busy.wanted), (8, 0), "{busy:?}");
+    assert_eq!((busy.counts.unfair, busy.counts.wanted), (8, 0), "{busy:?}");
     let asked = run(read(&[("old", 256), ("clone", 256 * 256)]), true);
-    assert_eq!((asked.unfair, asked.wanted), (0, 8));
+    assert_eq!((asked.counts.unfair, asked.counts.wanted), (0, 8));
     assert_eq!(
         volumes
             .pool()
@@ -259,14 +267,14 @@ fn what_is_cached_goes_first_and_costs_no_read() {
     let objects = [key(&volumes, "disk")];
     let mut run = Defragmenter::new(source, &objects, None, options()).expect("begin");
     // After the first four moves everything that is moved was in memory.
-    while run.report().moved.bytes < 4 * 128 * KIB {
+    while run.report().counts.moved.bytes < 4 * 128 * KIB {
         run.step(0, 1).expect("step");
     }
-    let moved = run.report().moved;
+    let moved = run.report().counts.moved;
     assert_eq!(moved.cached_bytes, moved.bytes, "{moved:?}");
     run.settle().expect("commit");
     let report = finish(run);
-    assert_eq!(report.wanted, BLOCKS);
+    assert_eq!(report.counts.wanted, BLOCKS);
     is_sound(&volumes);
 }
 
@@ -287,7 +295,10 @@ fn lost_and_torn_caches_cost_heat_and_time_only() {
     let volumes = open(&disk, 6);
     assert!(volumes.heat().is_empty());
     let again = defragment(&volumes, None, options());
-    assert_eq!((again.before.runs, again.wanted), (report.after.runs, 0));
+    assert_eq!(
+        (again.before.runs, again.counts.wanted),
+        (report.after.runs, 0)
+    );
     drop(volumes);
     assert_eq!(read_cost(&disk, &bytes, &sequential(8)), best);
 }

@@ -7,7 +7,8 @@ mod fragmented;
 use format::phase::TaskPhase;
 use fragmented::*;
 use maintenance::{
-    DefragRun, DefragSource, DefragStage, Defragmenter, MaintenanceTask, RecordedDefrag, TaskStep,
+    ControlledTask, DefragReport, DefragSource, DefragStage, Defragmenter, MaintenanceTask,
+    RecordedDefrag, TaskStep,
 };
 use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
@@ -25,8 +26,8 @@ struct Runs {
     seed: u64,
 }
 
-fn said(run: &DefragRun) -> Said {
-    (run.phase, run.report.stage as u8, run.report.ranges_done)
+fn said(report: &DefragReport) -> Said {
+    (report.phase, report.stage as u8, report.ranges_done())
 }
 
 fn begin(volumes: &Arc<Volumes>) -> Result<Defragmenter, String> {
@@ -45,7 +46,7 @@ fn record(run: &mut Defragmenter, history: &History<Said>) -> Result<(), String>
         DefragStage::Done => TaskPhase::AtRest,
         _ => TaskPhase::UnderWay,
     };
-    let ticket = history.begin(said(&run.run(phase)));
+    let ticket = history.begin(said(&ControlledTask::report(run, phase).report));
     run.record().map_err(|e| e.to_string())?;
     history.ack(ticket);
     Ok(())
@@ -83,7 +84,9 @@ impl Scenario for Runs {
                 return Ok(());
             }
             if life % 2 == 1 {
-                let ticket = history.begin(said(&run.run(TaskPhase::Paused)));
+                let ticket = history.begin(said(
+                    &ControlledTask::report(&run, TaskPhase::Paused).report,
+                ));
                 run.pause().map_err(|e| e.to_string())?;
                 history.ack(ticket);
             }
@@ -96,12 +99,12 @@ impl Scenario for Runs {
         let mut run = match RecordedDefrag::read(volumes.pool()) {
             None => begin(&volumes)?,
             Some(recorded) => {
-                let found = said(&recorded.run());
+                let found = said(&recorded.report());
                 let mut written = expected.acked.iter().chain(&expected.in_flight);
                 if !written.any(|record| *record == found) {
                     return Err(format!("a record that nobody wrote: {found:?}"));
                 }
-                if recorded.run().phase == TaskPhase::AtRest {
+                if recorded.report().phase == TaskPhase::AtRest {
                     // It was over: the next one has nothing to do.
                     begin(&volumes)?
                 } else {
@@ -114,7 +117,7 @@ impl Scenario for Runs {
                 TaskStep::Worked { .. } => {}
                 TaskStep::Finished => {
                     let report = run.report();
-                    let is_all = report.after.runs == 2 * BLOCKS && report.failed == 0;
+                    let is_all = report.after.runs == 2 * BLOCKS && report.counts.failed == 0;
                     return match damage(&volumes) {
                         Some(damage) => Err(damage),
                         None if is_all => Ok(()),

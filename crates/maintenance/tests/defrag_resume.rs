@@ -5,6 +5,7 @@
 
 mod fragmented;
 
+use format::defrag::{DefragCounts, DefragToll, MoveCounts};
 use format::phase::TaskPhase;
 use fragmented::*;
 use maintenance::{
@@ -34,26 +35,12 @@ fn taken_up(volumes: &Arc<Volumes>) -> Defragmenter {
 }
 
 /// Results that do not depend on the processes.
-fn found(
-    report: &DefragReport,
-) -> (
-    u64,
-    u64,
-    u64,
-    u64,
-    u64,
-    maintenance::Toll,
-    maintenance::Toll,
-) {
-    (
-        report.mapped_bytes,
-        report.fragmented,
-        report.unfair,
-        report.wanted,
-        report.failed,
-        report.before,
-        report.after,
-    )
+fn found(report: &DefragReport) -> (DefragCounts, DefragToll, DefragToll) {
+    let counts = DefragCounts {
+        moved: MoveCounts::default(),
+        ..report.counts
+    };
+    (counts, report.before, report.after)
 }
 
 /// Lifetimes of processes: number and bytes of the steps; one in `settle_every` is followed by a
@@ -90,7 +77,7 @@ fn killed_again_and_again(
         if process == 0 {
             run.record().expect("record");
         }
-        let before = run.report().moved.bytes;
+        let before = run.report().counts.moved.bytes;
         for step in 1..=lives.steps {
             if lives.settle_every == 1 {
                 run.settle_soon();
@@ -109,12 +96,12 @@ fn killed_again_and_again(
             }
             if is_over {
                 let report = run.report();
-                copied += report.moved.bytes - before;
+                copied += report.counts.moved.bytes - before;
                 let recorded = RecordedDefrag::read(volumes.pool())
                     .expect("a record")
-                    .run();
+                    .report();
                 assert_eq!(recorded.phase, TaskPhase::AtRest);
-                assert_eq!(found(&recorded.report), found(&report));
+                assert_eq!(found(&recorded), found(&report));
                 is_sound(&volumes);
                 return Ended {
                     report,
@@ -124,7 +111,7 @@ fn killed_again_and_again(
                 };
             }
         }
-        copied += run.report().moved.bytes - before;
+        copied += run.report().counts.moved.bytes - before;
         stages.insert(run.report().stage as u8);
     }
     panic!("it does not end");
@@ -135,7 +122,7 @@ fn a_run_that_is_killed_after_any_step_does_nothing_twice() {
     let (disk, bytes) = made(BLOCKS);
     let whole = SimDisk::unrecorded(disk.image());
     let one = defragment(&open(&whole, 5), None, options());
-    assert!(one.wanted == BLOCKS && one.unfair == 0);
+    assert!(one.counts.wanted == BLOCKS && one.counts.unfair == 0);
     let best = read_cost(&whole, &bytes, &sequential(BLOCKS));
     for steps in [1, 3] {
         let disk = SimDisk::unrecorded(disk.image());
@@ -148,8 +135,8 @@ fn a_run_that_is_killed_after_any_step_does_nothing_twice() {
         let ended = killed_again_and_again(&disk, |volumes| begin(volumes, &["disk"], None), lives);
         println!("{lives:?}: {} processes", ended.processes);
         assert_eq!(found(&ended.report), found(&one));
-        assert_eq!(ended.copied, one.moved.bytes, "copied twice");
-        assert_eq!(ended.report.moved.bytes, one.moved.bytes);
+        assert_eq!(ended.copied, one.counts.moved.bytes, "copied twice");
+        assert_eq!(ended.report.counts.moved.bytes, one.counts.moved.bytes);
         let cost = read_cost(&disk, &bytes, &sequential(BLOCKS));
         // A container for each process may end a run of regions.
         assert!(cost <= best + ended.processes, "{cost} and {best} regions");
@@ -182,10 +169,10 @@ fn what_was_done_since_the_last_record_is_all_that_is_done_again() {
     let again = ended.processes * (interval + 128 * KIB);
     println!(
         "{} of {} bytes, {} processes",
-        ended.copied, one.moved.bytes, ended.processes
+        ended.copied, one.counts.moved.bytes, ended.processes
     );
-    assert!(ended.processes > 3 && ended.copied > one.moved.bytes);
-    assert!(ended.copied <= one.moved.bytes + again);
+    assert!(ended.processes > 3 && ended.copied > one.counts.moved.bytes);
+    assert!(ended.copied <= one.counts.moved.bytes + again);
 }
 
 /// A clone of a volume shares leaves of its recipe. An owner that two processes judge counts once.
@@ -212,7 +199,10 @@ fn owners_are_asked_once_whoever_asks_them() {
     let whole = SimDisk::unrecorded(disk.image());
     let volumes = open(&whole, 5);
     let one = finish(begin(&volumes, &["old"], None));
-    assert!(one.unfair > 0 && one.fragmented > one.unfair, "{one:?}");
+    assert!(
+        one.counts.unfair > 0 && one.counts.fragmented > one.counts.unfair,
+        "{one:?}"
+    );
     // Moves are larger than such steps: only the judging is compared.
     let mut unfair = None;
     for process in 0..10_000 {
@@ -229,13 +219,13 @@ fn owners_are_asked_once_whoever_asks_them() {
         }
         run.record().expect("record");
         if run.report().stage == DefragStage::Moving {
-            unfair = Some((run.report().unfair, run.report().wanted));
+            unfair = Some((run.report().counts.unfair, run.report().counts.wanted));
             println!("{process} processes");
             assert!(process > 3);
             break;
         }
     }
-    assert_eq!(unfair, Some((one.unfair, one.wanted)));
+    assert_eq!(unfair, Some((one.counts.unfair, one.counts.wanted)));
 }
 
 #[test]
@@ -243,19 +233,19 @@ fn a_pause_is_a_pause_and_an_end_is_an_end_whoever_comes_next() {
     let (disk, _) = made(BLOCKS);
     let volumes = open(&disk, 5);
     let mut run = begin(&volumes, &["disk"], None);
-    while run.report().moved.bytes == 0 {
+    while run.report().counts.moved.bytes == 0 {
         // In the middle of a move.
         run.step(0, 16 * KIB).expect("step");
     }
     run.pause().expect("pause");
-    let moved = run.report().moved;
+    let moved = run.report().counts.moved;
     drop((run, volumes));
     let volumes = open(&disk, 6);
     let recorded = RecordedDefrag::read(volumes.pool()).expect("a record");
-    assert_eq!(recorded.run().phase, TaskPhase::Paused);
-    assert_eq!(recorded.run().report.moved.bytes, moved.bytes);
+    assert_eq!(recorded.report().phase, TaskPhase::Paused);
+    assert_eq!(recorded.report().counts.moved.bytes, moved.bytes);
     let keys = [key(&volumes, "disk")];
-    let wish = recorded.run().wish;
+    let wish = recorded.report().wish;
     assert!(recorded.is_unfinished_of(&wish, &keys));
     let other = format::defrag::DefragWish {
         moves_shared: true,
@@ -264,25 +254,25 @@ fn a_pause_is_a_pause_and_an_end_is_an_end_whoever_comes_next() {
     assert!(!recorded.is_unfinished_of(&other, &keys));
     assert_eq!(moved.bytes, 128 * KIB, "a pause is after a move");
     let mut run = taken_up(&volumes);
-    while run.report().moved.bytes == moved.bytes {
+    while run.report().counts.moved.bytes == moved.bytes {
         run.step(0, 16 * KIB).expect("step");
     }
     // A run that continues after that copies nothing twice either.
     run.settle().expect("commit");
-    while run.report().moved.bytes < 3 * 128 * KIB {
+    while run.report().counts.moved.bytes < 3 * 128 * KIB {
         run.step(0, 16 << 20).expect("step");
     }
-    assert_eq!(run.report().moved.bytes, 3 * 128 * KIB);
-    let moved = run.report().moved;
+    assert_eq!(run.report().counts.moved.bytes, 3 * 128 * KIB);
+    let moved = run.report().counts.moved;
     run.cancel().expect("cancel");
     let ended = RecordedDefrag::read(volumes.pool())
         .expect("a record")
-        .run();
+        .report();
     assert_eq!(ended.phase, TaskPhase::AtRest);
-    assert!(ended.ended.0 >= ended.began.0 && ended.report.stage != DefragStage::Done);
+    assert!(ended.ended.0 >= ended.began.0 && ended.stage != DefragStage::Done);
     // The next run finds the rest.
     let next = defragment(&volumes, None, options());
-    assert_eq!(next.wanted + moved.bytes / (128 * KIB), BLOCKS);
+    assert_eq!(next.counts.wanted + moved.bytes / (128 * KIB), BLOCKS);
     is_sound(&volumes);
 }
 
@@ -317,7 +307,7 @@ fn a_record_of_objects_that_have_changed_costs_work_only() {
         drop(volumes);
         let volumes = open(&disk, 6);
         let report = finish(taken_up(&volumes));
-        assert_eq!(report.failed, 0, "{stage:?}: {report:?}");
+        assert_eq!(report.counts.failed, 0, "{stage:?}: {report:?}");
         is_sound(&volumes);
         let volume = volumes.volume("disk").expect("there");
         let mut into = vec![0; bytes.len()];
@@ -343,7 +333,7 @@ fn a_lost_or_torn_record_costs_work_only() {
         run.step(0, 1 << 20).expect("step");
         run.record().expect("record");
     }
-    let newest = run.report().ranges_done;
+    let newest = run.report().ranges_done();
     drop((run, volumes));
     let tear = |path: &str| {
         let file = media::Disk::open(&*disk, path, false).expect("there");
@@ -351,7 +341,7 @@ fn a_lost_or_torn_record_costs_work_only() {
     };
     let recorded = |seed| {
         let volumes = open(&disk, seed);
-        RecordedDefrag::read(volumes.pool()).map(|r| r.run().report.ranges_done)
+        RecordedDefrag::read(volumes.pool()).map(|r| r.report().ranges_done())
     };
     assert_eq!(recorded(6), Some(newest));
     tear("cache/defrag.1");
@@ -363,5 +353,5 @@ fn a_lost_or_torn_record_costs_work_only() {
     assert_eq!(recorded(8), None);
     let volumes = open(&disk, 9);
     let report = defragment(&volumes, None, options());
-    assert_eq!((report.wanted, report.failed), (BLOCKS, 0));
+    assert_eq!((report.counts.wanted, report.counts.failed), (BLOCKS, 0));
 }

@@ -91,13 +91,17 @@ fn short_runs_are_put_together_once_and_long_ones_stay() {
     let pool = open(&disk, 50);
     let report = defragment(&pool, &snapshot, false);
     println!("{report:?}");
-    assert_eq!((report.ranges, report.wanted), (2, 2));
-    let few = report.moved.bytes * 100 / BYTES as u64;
+    assert_eq!((report.counts.ranges, report.counts.wanted), (2, 2));
+    let few = report.counts.moved.bytes * 100 / BYTES as u64;
     assert!((5..50).contains(&few), "{few} % were copied");
     assert!(report.after.runs < report.before.runs);
     is_the_same(&pool, &snapshot, &bytes);
     let again = defragment(&pool, &snapshot, false);
-    assert_eq!((again.wanted, again.moved.bytes), (0, 0), "{again:?}");
+    assert_eq!(
+        (again.counts.wanted, again.counts.moved.bytes),
+        (0, 0),
+        "{again:?}"
+    );
     drop(pool);
     is_the_same(&open(&disk, 51), &snapshot, &bytes);
 }
@@ -106,13 +110,16 @@ fn short_runs_are_put_together_once_and_long_ones_stay() {
 fn what_lies_in_order_is_left_alone() {
     let (disk, snapshot, _) = aged(0);
     let report = defragment(&open(&disk, 50), &snapshot, false);
-    assert_eq!((report.fragmented, report.moved.bytes), (0, 0));
+    assert_eq!(
+        (report.counts.fragmented, report.counts.moved.bytes),
+        (0, 0)
+    );
     let (disk, snapshot, bytes) = aged(3);
     let pool = open(&disk, 50);
     let whole = defragment(&pool, &snapshot, true);
-    assert_eq!(whole.moved.bytes, BYTES as u64);
+    assert_eq!(whole.counts.moved.bytes, BYTES as u64);
     let after = defragment(&pool, &snapshot, false);
-    assert_eq!((after.wanted, after.moved.bytes), (0, 0));
+    assert_eq!((after.counts.wanted, after.counts.moved.bytes), (0, 0));
     is_the_same(&pool, &snapshot, &bytes);
 }
 

@@ -95,7 +95,7 @@ fn what_clients_have_open_stays_until_the_last_of_them_lets_go() {
     let bytes = counts.held_bytes;
     let counts = collect(&pool);
     assert_eq!(counts.held_snapshots, all.len() as u64 - 2);
-    assert!(counts.held_bytes < bytes && counts.containers_deleted > 0);
+    assert!(counts.held_bytes < bytes && counts.deleted_containers > 0);
     for number in [0, 2, 4] {
         let truth = &specimen.truths[number];
         assert_eq!(lost(&disk, truth), 0, "{}", truth.name());
@@ -310,7 +310,7 @@ fn clients_writers_and_collections_side_by_side() {
         let collects = threads.spawn(move || {
             while shared.goes_on() {
                 let counts = finish(pool, &mut collector(pool));
-                let deleted = counts.containers_deleted;
+                let deleted = counts.deleted_containers;
                 shared.deleted.fetch_add(deleted, Ordering::Relaxed);
             }
         });

@@ -53,7 +53,7 @@ fn a_reader_outlives_trash_and_collection() {
     let all: Vec<_> = specimen.truths.iter().map(|t| t.snapshot.clone()).collect();
     writer.forget(&all).expect("forget");
     let counts = collect(&writer);
-    assert_eq!((counts.snapshots_purged, counts.containers_deleted), (0, 0));
+    assert_eq!((counts.snapshots_purged, counts.deleted_containers), (0, 0));
     let held = writer.held_back_by_readers().expect("trash");
     assert_eq!(held.len(), 1);
     assert_eq!(held[0].reader.label, "a test");
@@ -71,7 +71,7 @@ fn a_reader_outlives_trash_and_collection() {
             .all(|h| h.reader.generation == late.generation())
     );
     drop(late);
-    assert!(collect(&writer).containers_deleted > 0);
+    assert!(collect(&writer).deleted_containers > 0);
     assert_eq!((writer.readers(), files(&disk)), (Vec::new(), 0));
 }
 
@@ -85,7 +85,7 @@ fn who_holds_nothing_loses_what_it_reads() {
     let writer = specimen.open(&disk, 1, OpenMode::Write).expect("open");
     let all: Vec<_> = specimen.truths.iter().map(|t| t.snapshot.clone()).collect();
     writer.forget(&all).expect("forget");
-    assert!(collect(&writer).containers_deleted > 0);
+    assert!(collect(&writer).deleted_containers > 0);
     let report = check_all(&reader);
     assert!(report.is_err() || !report.unwrap().is_sound());
 }

@@ -90,6 +90,12 @@ impl Object {
         self.with(name, values.into_iter().map(text).collect::<Value>())
     }
 
+    /// Adds the numbers of a report, which names them.
+    pub fn integers(self, fields: impl IntoIterator<Item = (&'static str, u64)>) -> Self {
+        let add = |object: Self, (name, value)| object.integer(name, value);
+        fields.into_iter().fold(self, add)
+    }
+
     /// Returns the whole object, without a line end.
     pub fn finish(self) -> String {
         print::line(&self.0)

@@ -30,8 +30,7 @@ mod volumes;
 mod writer_lock;
 
 pub use collecting::{
-    CollectStatus, CollectTotals, Collected, Collecting, Collection, Initiator, checkpoint_all,
-    seconds,
+    CollectStatus, CollectTotals, Collecting, Collection, checkpoint_all, seconds,
 };
 pub use copies::{Copies, CopyEntry, CopyState};
 pub use deadlines::TaskDue;

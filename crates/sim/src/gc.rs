@@ -30,13 +30,3 @@ pub(crate) fn steps(
     })?;
     Ok(ended == RunEnd::Finished)
 }
-
-/// Runs to the end.
-pub(crate) fn finish(
-    mut collector: Collector,
-    pool: &Pool,
-    volumes: Option<&Volumes>,
-) -> Result<(), StoreError> {
-    while !steps(&mut collector, pool, volumes, (usize::MAX, 1 << 20))? {}
-    Ok(())
-}

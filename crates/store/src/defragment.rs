@@ -13,7 +13,8 @@ mod mover;
 mod owners;
 mod places;
 
-pub use mover::{Copying, MoveCounts, Mover};
+pub use format::defrag::MoveCounts;
+pub use mover::{Copying, Mover};
 pub use owners::{Move, Moves, read_at_once};
 pub use places::{Cost, Places};
 

@@ -247,5 +247,5 @@ fn defragment(pool: &Arc<Pool>, newest: &ObjectRoot, rewrites_all: bool) -> Resu
     };
     let mut run = Defragmenter::new(source, &objects, None, options)?;
     while !matches!(run.step(0, 64 << 20)?, TaskStep::Finished) {}
-    Ok(run.report().moved.bytes)
+    Ok(run.report().counts.moved.bytes)
 }

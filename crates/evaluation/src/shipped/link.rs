@@ -146,12 +146,6 @@ impl VirtualHost {
             self.ask(Ask::Requests(charges));
         }
     }
-
-    /// Waits until a time.
-    pub fn sleep(&self, until: Ns) {
-        self.settle();
-        self.ask(Ask::Sleep { until });
-    }
 }
 
 impl Host for VirtualHost {
@@ -171,6 +165,11 @@ impl Host for VirtualHost {
             true => Err(Stopped),
             false => Ok(Some(Box::new(VirtualGrant(self)))),
         }
+    }
+
+    fn wait_until(&self, until: Ns) {
+        self.settle();
+        self.ask(Ask::Sleep { until });
     }
 }
 

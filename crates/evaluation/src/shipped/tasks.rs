@@ -10,13 +10,14 @@ use super::settings::LANE;
 use duet::Duet;
 use format::snapshot::Snapshot;
 use maintenance::{
-    Access, Advance, Collecting, Collector, CopyLimits, CopyNews, CopyOptions, DefragOptions,
-    DefragSource, Defragmenter, GcPolicy, MaintenanceTask, Replication, Scrubber, StepSizes,
-    TaskStep, advance,
+    Access, Collecting, Collector, CopyLimits, CopyNews, CopyOptions, DefragOptions, DefragSource,
+    Defragmenter, GcPolicy, MaintenanceTask, Replication, RunEnd, Scrubber, StepSizes, TaskStep,
+    run_task,
 };
 use media::IoOrigin;
 use qos::Flow;
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{GcStep, NothingCached, Pool, Result, StoreError};
 use units::Origin;
@@ -79,22 +80,22 @@ impl Kind {
     }
 }
 
-/// Runs a task until it is complete or stopped.
+/// Runs a task until it is complete, says that it is, or is stopped.
 fn run<T: MaintenanceTask>(
     host: &VirtualHost,
     task: &mut T,
     sizes: StepSizes,
-    is_last: impl Fn(&TaskStep<T::News>) -> bool,
+    is_last: impl Fn(&T::News) -> bool,
 ) -> std::result::Result<bool, T::Error> {
-    loop {
-        match advance(task, host, sizes)? {
-            Advance::Stopped => return Ok(false),
-            Advance::Step(step) if is_last(&step) => return Ok(true),
-            Advance::Step(TaskStep::Waiting { until_ns }) => host.sleep(until_ns),
-            Advance::Step(_) if maintenance::Host::is_to_stop(host) => return Ok(false),
-            Advance::Step(_) => {}
-        }
-    }
+    let mut is_complete = false;
+    let ended = run_task(task, host, sizes, |_, news| {
+        is_complete = news.is_some_and(|news| is_last(&news));
+        Ok::<_, T::Error>(match is_complete {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
+    })?;
+    Ok(is_complete || ended == RunEnd::Finished)
 }
 
 fn scrub(host: &VirtualHost, volumes: &Arc<Volumes>, has_events: bool) -> Result<Done> {
@@ -104,8 +105,7 @@ fn scrub(host: &VirtualHost, volumes: &Arc<Volumes>, has_events: bool) -> Result
     };
     let mut scrubber = Scrubber::new(Arc::clone(volumes.pool()), duet);
     scrubber.start(None).map_err(other)?;
-    let is_last = |step: &TaskStep<_>| matches!(step, TaskStep::Finished);
-    let is_complete = run(host, &mut scrubber, SIZES, is_last)?;
+    let is_complete = run(host, &mut scrubber, SIZES, |_| false)?;
     let status = scrubber.status();
     let pass = if is_complete {
         status.last
@@ -137,7 +137,7 @@ fn replicate(
         .map_err(maintenance::CopyError::into_cause)?;
     let begun = copy.begin(snapshot);
     begun.map_err(maintenance::CopyError::into_cause)?;
-    let is_last = |step: &TaskStep<_>| matches!(step, TaskStep::News(CopyNews::Copied(_)));
+    let is_last = |news: &CopyNews| matches!(news, CopyNews::Copied(_));
     let is_complete = run(host, &mut copy, SIZES, is_last);
     let is_complete = is_complete.map_err(maintenance::CopyError::into_cause)?;
     let (counts, _) = copy.counts();
@@ -173,9 +173,8 @@ fn defragment(host: &VirtualHost, volumes: &Arc<Volumes>, has_events: bool) -> R
         lane: LANE,
     };
     let mut defragmenter = Defragmenter::new(source, &chosen, None, options)?;
-    let is_last = |step: &TaskStep<_>| matches!(step, TaskStep::Finished);
-    let is_complete = run(host, &mut defragmenter, SIZES, is_last)?;
-    let moved = defragmenter.report().moved;
+    let is_complete = run(host, &mut defragmenter, SIZES, |_| false)?;
+    let moved = defragmenter.report().counts.moved;
     Ok(Done {
         is_complete,
         has_failed: false,
@@ -216,7 +215,6 @@ impl MaintenanceTask for Unheard<'_> {
 fn collect(host: &VirtualHost, volumes: &Arc<Volumes>, has_events: bool) -> Result<Done> {
     let pool = volumes.pool();
     let mut collector = Collector::new(pool, GcPolicy::with_trash_period(0), LANE)?;
-    let is_last = |step: &TaskStep<Infallible>| matches!(step, TaskStep::Finished);
     let is_complete = match has_events {
         true => {
             let mut task = Collecting {
@@ -224,7 +222,7 @@ fn collect(host: &VirtualHost, volumes: &Arc<Volumes>, has_events: bool) -> Resu
                 pool,
                 volumes: Some(volumes),
             };
-            run(host, &mut task, GC_SIZES, is_last)?
+            run(host, &mut task, GC_SIZES, |_| false)?
         }
         false => {
             let mut task = Unheard {
@@ -232,7 +230,7 @@ fn collect(host: &VirtualHost, volumes: &Arc<Volumes>, has_events: bool) -> Resu
                 pool,
                 volumes,
             };
-            run(host, &mut task, GC_SIZES, is_last)?
+            run(host, &mut task, GC_SIZES, |_| false)?
         }
     };
     let counts = collector.counts();

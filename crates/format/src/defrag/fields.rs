@@ -39,6 +39,19 @@ impl DefragStage {
     }
 }
 
+/// Counts of copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MoveCounts {
+    /// Chunks copied.
+    pub chunks: u64,
+    /// Their length, bytes.
+    pub bytes: u64,
+    /// Part of `bytes` that was in memory.
+    pub cached_bytes: u64,
+    /// Size of the containers that the commit added, bytes.
+    pub stored_bytes: u64,
+}
+
 /// Counts of found and moved ranges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DefragCounts {
@@ -60,14 +73,8 @@ pub struct DefragCounts {
     pub failed: u64,
     /// Bytes of all moves that were found fair.
     pub wanted_bytes: u64,
-    /// Chunks that were copied and committed.
-    pub chunks: u64,
-    /// Plain bytes of these chunks.
-    pub bytes: u64,
-    /// Plain bytes of those that were in memory.
-    pub cached_bytes: u64,
-    /// Bytes that they take when stored.
-    pub stored_bytes: u64,
+    /// Copies; in a record, those that were committed.
+    pub moved: MoveCounts,
 }
 
 impl DefragCounts {
@@ -81,10 +88,10 @@ impl DefragCounts {
             .u64(self.wanted)
             .u64(self.failed)
             .u64(self.wanted_bytes)
-            .u64(self.chunks)
-            .u64(self.bytes)
-            .u64(self.cached_bytes)
-            .u64(self.stored_bytes);
+            .u64(self.moved.chunks)
+            .u64(self.moved.bytes)
+            .u64(self.moved.cached_bytes)
+            .u64(self.moved.stored_bytes);
     }
 
     pub(super) fn decode(r: &mut Reader<'_>) -> Result<Self> {
@@ -98,10 +105,12 @@ impl DefragCounts {
             wanted: r.u64()?,
             failed: r.u64()?,
             wanted_bytes: r.u64()?,
-            chunks: r.u64()?,
-            bytes: r.u64()?,
-            cached_bytes: r.u64()?,
-            stored_bytes: r.u64()?,
+            moved: MoveCounts {
+                chunks: r.u64()?,
+                bytes: r.u64()?,
+                cached_bytes: r.u64()?,
+                stored_bytes: r.u64()?,
+            },
         })
     }
 }

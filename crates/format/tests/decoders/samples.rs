@@ -8,14 +8,15 @@ pub use journal::{JOURNAL_AT, JOURNAL_SLOT};
 
 use super::POOL;
 use format::bytes::Writer;
-use format::collect::{CollectRecord, SizeSample};
+use format::collect::{CollectNote, CollectRecord, SizeSample, Urgency};
 use format::config::{BoundConfig, Codec, Config, Seal};
 use format::container::{
     ContainerClass, ContainerHeader, Directory, DirectoryRegion, RegionHeader,
 };
 use format::damage_hints::DamageHintsRecord;
 use format::defrag::{
-    DefragMove, DefragObject, DefragRange, DefragRecord, DefragStage, DefragToll, DefragWish,
+    DefragMove, DefragObject, DefragRange, DefragRecord, DefragReport, DefragStage, DefragToll,
+    DefragWish,
 };
 use format::key_slot::{KeyDerivation, KeySlot};
 use format::known::KnownPool;
@@ -149,15 +150,17 @@ fn collect() -> CollectRecord {
     CollectRecord {
         sequence: 6,
         since: UnixNanos(1_790_000_000_000_000_000),
-        ended: UnixNanos(1_790_000_600_000_000_000),
-        urgency: 1,
-        is_complete: true,
-        by_command: true,
+        last: CollectNote {
+            at: UnixNanos(1_790_000_600_000_000_000),
+            urgency: Urgency::Low,
+            by_command: true,
+            is_complete: true,
+            deleted_bytes: 1 << 30,
+            discarded_bytes: 1 << 20,
+            stored_bytes: 1 << 40,
+            ahead_by: Some(Generation(12)),
+        },
         without_effect: [3, 0, 1],
-        deleted_bytes: 1 << 30,
-        discarded_bytes: 1 << 20,
-        stored_bytes: 1 << 40,
-        ahead_by: Generation(12),
         ahead_seen: UnixNanos(1_790_000_300_000_000_000),
         samples: std::array::from_fn(|n| SizeSample {
             at: UnixNanos(1_780_000_000_000_000_000 + n as i64),
@@ -176,23 +179,25 @@ fn defrag() -> DefragRecord {
     };
     DefragRecord {
         sequence: 5,
-        phase: TaskPhase::UnderWay,
-        stage: DefragStage::Judging,
-        wish: DefragWish {
-            is_traced: true,
-            hot_percent: 50,
-            ..DefragWish::default()
-        },
-        began: UnixNanos(1_790_000_000_000_000_000),
-        cursor: 77,
-        before: DefragToll {
-            weight: 1 << 70,
-            ..DefragToll::default()
+        report: DefragReport {
+            phase: TaskPhase::UnderWay,
+            stage: DefragStage::Judging,
+            wish: DefragWish {
+                is_traced: true,
+                hot_percent: 50,
+                ..DefragWish::default()
+            },
+            began: UnixNanos(1_790_000_000_000_000_000),
+            cursor: 77,
+            before: DefragToll {
+                weight: 1 << 70,
+                ..DefragToll::default()
+            },
+            ..DefragReport::default()
         },
         objects: vec![DefragObject::default(); 3],
         ranges: vec![DefragRange::default(); 2],
         moves: (0..3).map(one).collect(),
-        ..DefragRecord::default()
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Invariant: no I/O.
 
-use store::{CopyCounts, Discarded, MarkCounts, MarkSummary, TrashedContainer};
+use crate::report::counts;
+use store::{CopyCounts, Discarded, MarkSummary, TrashedContainer};
 use units::Generation;
 
 /// Nanoseconds of a day.
@@ -68,58 +69,66 @@ impl GcPolicy {
     }
 }
 
-/// Totals of a run, or of a dry run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GcCounts {
-    /// Forgotten snapshots that were purged.
-    pub snapshots_purged: u64,
-    /// Reads of the mark.
-    pub marked: MarkCounts,
-    /// Live chunks and nodes.
-    pub live_chunks: u64,
-    /// Plain bytes of live chunks and nodes.
-    pub live_bytes: u64,
-    /// Memory of the mark bits, bytes.
-    pub bit_bytes: u64,
-    /// Containers that were examined.
-    pub containers: u64,
-    /// Containers that were moved to the trash.
-    pub containers_discarded: u64,
-    /// Stored bytes of the containers that were moved to the trash.
-    pub discarded_bytes: u64,
-    /// Containers moved to the trash only because they were small.
-    pub containers_merged: u64,
-    /// Chosen containers that stay, because they cannot be read in full.
-    pub containers_kept_back: u64,
-    /// Chosen containers that stay, because their copies do not fit into free space.
-    pub containers_without_room: u64,
-    /// Chunks copied out of chosen containers, and out of the trash.
-    pub chunks_copied: u64,
-    /// Plain bytes of the copied chunks.
-    pub copied_bytes: u64,
-    /// Copied bytes that were in memory.
-    pub cached_bytes: u64,
-    /// Memory for the owners of chunks to copy, bytes; 0: copies were not ordered by owner.
-    pub owner_bytes: u64,
-    /// Copied bytes of regions that were packed as stored, without decompression or fingerprinting.
-    pub as_stored_bytes: u64,
-    /// Containers deleted from the trash.
-    pub containers_deleted: u64,
-    /// Stored bytes of the deleted containers.
-    pub deleted_bytes: u64,
-    /// Containers that stay in the trash for now.
-    pub containers_in_trash: u64,
-    /// Stored bytes of the containers in the trash.
-    pub trash_bytes: u64,
-    /// Purged snapshots whose roots were marked, because clients of this process have them open.
-    pub held_snapshots: u64,
-    /// Containers that only these snapshots need.
-    pub held_containers: u64,
-    /// Plain bytes of chunks that only these snapshots need.
-    pub held_bytes: u64,
-    /// Newest commit that moved something to the trash at a time that is in the future now: for the
-    /// policy of the next run.
-    pub ahead_by: Option<Generation>,
+counts! {
+    /// Totals of a run, or of a dry run. The names are those of the JSON that users see.
+    pub struct GcCounts {
+        /// Forgotten snapshots that were purged.
+        pub snapshots_purged: u64,
+        /// Containers that were examined.
+        pub containers: u64,
+        /// Recipe nodes that the mark read, each once.
+        pub nodes_read: u64,
+        /// Directories that the mark read, each once.
+        pub directories_read: u64,
+        /// Live chunks and nodes.
+        pub live_chunks: u64,
+        /// Plain bytes of live chunks and nodes.
+        pub live_bytes: u64,
+        /// Memory of the mark bits, bytes.
+        pub mark_memory_bytes: u64,
+        /// Plain bytes of the copied chunks.
+        pub copied_bytes: u64,
+        /// Copied bytes that were in memory.
+        pub cached_bytes: u64,
+        /// Copied bytes of regions that were packed as stored, without decompression or
+        /// fingerprinting.
+        pub as_stored_bytes: u64,
+        /// Chunks copied out of chosen containers, and out of the trash.
+        pub copied_chunks: u64,
+        /// Containers that were moved to the trash.
+        pub discarded_containers: u64,
+        /// Stored bytes of the containers that were moved to the trash.
+        pub discarded_bytes: u64,
+        /// Containers moved to the trash only because they were small.
+        pub merged_containers: u64,
+        /// Containers deleted from the trash.
+        pub deleted_containers: u64,
+        /// Stored bytes of the deleted containers.
+        pub deleted_bytes: u64,
+        /// Chosen containers that stay, because they cannot be read in full.
+        pub kept_back_containers: u64,
+        /// Chosen containers that stay, because their copies do not fit into free space.
+        pub containers_without_room: u64,
+        /// Containers that stay in the trash for now.
+        pub trash_containers: u64,
+        /// Stored bytes of the containers in the trash.
+        pub trash_bytes: u64,
+        /// Purged snapshots whose roots were marked, because clients of this process have them
+        /// open.
+        pub held_snapshots: u64,
+        /// Containers that only these snapshots need.
+        pub held_containers: u64,
+        /// Plain bytes of chunks that only these snapshots need.
+        pub held_bytes: u64,
+        hidden:
+        /// References that the mark followed.
+        pub references_followed: u64,
+        /// Memory for the owners of chunks to copy, bytes; 0: copies were not ordered by owner.
+        pub owner_bytes: u64,
+        /// Newest commit that moved something to the trash at a time that is in the future now: for
+        /// the policy of the next run.
+        pub ahead_by: Option<Generation>,
+    }
 }
 
 impl GcCounts {
@@ -127,12 +136,12 @@ impl GcCounts {
     pub fn followed_by(self, next: Self) -> Self {
         Self {
             snapshots_purged: self.snapshots_purged + next.snapshots_purged,
-            containers_discarded: self.containers_discarded + next.containers_discarded,
+            discarded_containers: self.discarded_containers + next.discarded_containers,
             discarded_bytes: self.discarded_bytes + next.discarded_bytes,
-            containers_merged: self.containers_merged + next.containers_merged,
-            containers_deleted: self.containers_deleted + next.containers_deleted,
+            merged_containers: self.merged_containers + next.merged_containers,
+            deleted_containers: self.deleted_containers + next.deleted_containers,
             deleted_bytes: self.deleted_bytes + next.deleted_bytes,
-            chunks_copied: self.chunks_copied + next.chunks_copied,
+            copied_chunks: self.copied_chunks + next.copied_chunks,
             copied_bytes: self.copied_bytes + next.copied_bytes,
             cached_bytes: self.cached_bytes + next.cached_bytes,
             as_stored_bytes: self.as_stored_bytes + next.as_stored_bytes,
@@ -143,10 +152,12 @@ impl GcCounts {
     /// Adds the results of the mark.
     pub(super) fn with_mark(self, mark: &MarkSummary) -> Self {
         Self {
-            marked: mark.read,
+            nodes_read: mark.read.nodes,
+            directories_read: mark.read.directories,
+            references_followed: mark.read.references,
             live_chunks: mark.live_chunks,
             live_bytes: mark.live_bytes,
-            bit_bytes: mark.bit_bytes,
+            mark_memory_bytes: mark.bit_bytes,
             held_snapshots: mark.held.snapshots,
             held_containers: mark.held.containers,
             held_bytes: mark.held.bytes,
@@ -157,24 +168,24 @@ impl GcCounts {
     /// Adds the copies of a round.
     pub(super) fn plus_copied(self, copied: &CopyCounts) -> Self {
         Self {
-            chunks_copied: self.chunks_copied + copied.chunks,
+            copied_chunks: self.copied_chunks + copied.chunks,
             copied_bytes: self.copied_bytes + copied.bytes,
             cached_bytes: self.cached_bytes + copied.cached_bytes,
             as_stored_bytes: self.as_stored_bytes + copied.as_stored_bytes,
-            containers_kept_back: self.containers_kept_back + copied.containers_kept_back,
+            kept_back_containers: self.kept_back_containers + copied.containers_kept_back,
             ..self
         }
     }
 
     /// Counts deleted containers.
     pub(super) fn count_deleted(&mut self, deleted: &[TrashedContainer]) {
-        self.containers_deleted += deleted.len() as u64;
+        self.deleted_containers += deleted.len() as u64;
         self.deleted_bytes += bytes_of(deleted);
     }
 
     /// Counts the containers in the trash, without those that a dry run would delete.
     pub(super) fn count_trash(&mut self, trash: &[TrashedContainer], without: &[TrashedContainer]) {
-        self.containers_in_trash = (trash.len() - without.len()) as u64;
+        self.trash_containers = (trash.len() - without.len()) as u64;
         self.trash_bytes = bytes_of(trash) - bytes_of(without);
     }
 }

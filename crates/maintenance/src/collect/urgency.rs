@@ -12,7 +12,7 @@ use volumes::Volumes;
 const GAIN_BYTES_MIN: u64 = 64 << 10;
 /// Garbage that may stay if space is short, percent of all live bytes.
 const UNUSED_PERCENT_URGENT: u64 = 1;
-const SECOND_NS: i64 = 1_000_000_000;
+const HOUR_NS: i64 = 3600 * 1_000_000_000;
 
 impl GcPolicy {
     /// Returns the policy of a run that a server begins by itself. Containers stay in the trash,
@@ -21,9 +21,13 @@ impl GcPolicy {
     /// has seen.
     pub fn of_server(urgency: Urgency, copy_room: Option<u64>, ahead: Option<Discarded>) -> Self {
         let usual = Self::default();
-        let reader_s = i64::try_from(urgency.reader_period_s()).unwrap_or(i64::MAX);
         Self {
-            reader_period_ns: reader_s.saturating_mul(SECOND_NS),
+            // For processes that read the pool by themselves.
+            reader_period_ns: match urgency {
+                Urgency::WhenIdle => usual.reader_period_ns,
+                Urgency::Low => HOUR_NS,
+                Urgency::Full => 0,
+            },
             copy_bytes_max: copy_room.unwrap_or(u64::MAX),
             gain_bytes_min: GAIN_BYTES_MIN,
             // If space is short, collect almost all garbage.
@@ -79,9 +83,10 @@ mod tests {
             let policy = of(urgency);
             assert_eq!(policy.trash_period_ns, usual.trash_period_ns);
             assert_eq!(policy.copy_bytes_max, 5);
-            assert!(policy.reader_period_ns <= idle.reader_period_ns);
         }
-        let full = of(Urgency::Full);
+        let (low, full) = (of(Urgency::Low), of(Urgency::Full));
+        assert_eq!(idle.reader_period_ns, usual.reader_period_ns);
+        assert!((1..idle.reader_period_ns).contains(&low.reader_period_ns));
         assert_eq!((full.reader_period_ns, full.merge_ratio_min), (0, 0));
         assert_eq!(full.by_owner_percent_min, None);
         assert!(full.unused_percent_max < usual.unused_percent_max);

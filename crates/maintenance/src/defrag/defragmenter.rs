@@ -9,11 +9,12 @@ use super::judging::Judging;
 use super::load::{Load, Subject};
 use super::moving::Moving;
 use super::outlook::Outlook;
+use super::report::moved;
 use super::{DefragOptions, DefragReport, DefragSource, DefragStage, Heat};
 use crate::listening::listen;
 use crate::task::{Access, MaintenanceTask, TaskStep};
 use duet::{Driver, DriverOptions, Duet, NothingPresent, Progress, Scope, Space, Step};
-use format::defrag::{DefragRecord, DefragWish};
+use format::defrag::{DefragCounts, DefragWish};
 use qos::Flow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,10 +53,13 @@ pub struct Defragmenter {
     /// Chunks of the next range's object before this offset, bytes, were looked up.
     prepared: u64,
     stage: Stage,
+    /// Options and numbers. Stage and progress are those of `stage`.
     report: DefragReport,
     outlook: Outlook,
-    /// The last record; its constant fields describe this run.
-    record: DefragRecord,
+    /// Number of the last record; 0: there is none.
+    sequence: u64,
+    /// Bytes of the copies that the last record counts.
+    recorded_bytes: u64,
     /// Steps since the last record.
     unrecorded_steps: u64,
 }
@@ -115,26 +119,23 @@ impl Defragmenter {
         let objects: Vec<_> = objects.iter().filter_map(chosen).collect();
         let load = Load::new(&objects, heat, options.hot_percent);
         let report = DefragReport {
-            objects: load.objects().len() as u64,
-            is_traced: load.is_traced(),
-            ranges: load.len() as u64,
-            ..DefragReport::default()
-        };
-        let record = DefragRecord {
             wish: DefragWish {
                 moves_shared: options.moves_shared,
                 rewrites_all: options.rewrites_all,
-                is_traced: report.is_traced,
+                is_traced: load.is_traced(),
                 is_named: false,
                 hot_percent: options.hot_percent,
                 bytes_per_s: options.bytes_per_s.unwrap_or(0),
             },
             began: source.pool().now(),
-            ..DefragRecord::default()
+            counts: DefragCounts {
+                objects: load.objects().len() as u64,
+                ranges: load.len() as u64,
+                ..DefragCounts::default()
+            },
+            ..DefragReport::default()
         };
-        let mut run = Self::at_begin(source, owners, load, options, record);
-        run.report = report;
-        Ok(run)
+        Ok(Self::at_begin(source, owners, load, options, report))
     }
 
     fn at_begin(
@@ -142,7 +143,7 @@ impl Defragmenter {
         owners: Vec<Fragmentable>,
         load: Load,
         options: DefragOptions,
-        record: DefragRecord,
+        report: DefragReport,
     ) -> Self {
         let duet = match &source {
             DefragSource::Volumes(volumes) => Arc::clone(volumes.duet()),
@@ -158,9 +159,10 @@ impl Defragmenter {
             examined: 0,
             prepared: 0,
             stage: Stage::Sizing { object: 0, at: 0 },
-            report: DefragReport::default(),
+            recorded_bytes: report.counts.moved.bytes,
+            report,
             outlook: Outlook::default(),
-            record,
+            sequence: 0,
             unrecorded_steps: 0,
         }
     }
@@ -176,24 +178,32 @@ impl Defragmenter {
         }
     }
 
-    /// Returns the results so far.
+    /// Returns the state of the run. The phase is that of the last record.
     pub fn report(&self) -> DefragReport {
-        let ranges_done = match &self.stage {
-            Stage::Measuring { cursor } => *cursor as u64,
-            Stage::Done => self.report.ranges,
-            _ => self.examined as u64,
+        let (cursor, at) = match &self.stage {
+            Stage::Sizing { object, at } => (*object as u64, *at),
+            Stage::Judging(judging) => {
+                let (owner, at) = judging.asked();
+                (self.owners.get(owner).map_or(0, |one| one.key), at)
+            }
+            Stage::Measuring { cursor } => (*cursor as u64, 0),
+            Stage::Examining { .. } | Stage::Moving(_) | Stage::Done => (0, 0),
         };
         DefragReport {
             stage: self.stage(),
-            ranges_done,
-            eta_s: self.outlook.seconds_for(&self.left()),
+            cursor,
+            at,
+            examined: match self.stage {
+                Stage::Done => self.report.counts.ranges,
+                _ => self.examined as u64,
+            },
             ..self.report
         }
     }
 
     /// Returns the approximate amount of work left in each stage.
     fn left(&self) -> super::outlook::Amounts {
-        let report = &self.report;
+        let counts = &self.report.counts;
         let sizes = |object: usize, at: u64| {
             let objects = self.load.objects().iter().skip(object);
             let bytes: u64 = objects.map(|one| one.bytes).sum();
@@ -207,14 +217,14 @@ impl Defragmenter {
             Stage::Judging(judging) => self.owners.len().saturating_sub(judging.owner()),
             _ => 0,
         };
-        let (ranges, examined) = (report.ranges as f64, self.examined as f64);
+        let (ranges, examined) = (counts.ranges as f64, self.examined as f64);
         let unexamined = (ranges - examined).max(0.0);
         // Assume the same fraction for unexamined ranges as for examined ones.
-        let wanted = report.wanted_bytes as f64;
+        let wanted = counts.wanted_bytes as f64;
         let to_come = wanted * unexamined / examined.max(1.0);
         let moving = match &self.stage {
             Stage::Measuring { .. } | Stage::Done => 0.0,
-            _ => (wanted - report.moved.bytes as f64).max(0.0) + to_come,
+            _ => (wanted - counts.moved.bytes as f64).max(0.0) + to_come,
         };
         let measuring = match &self.stage {
             Stage::Measuring { cursor } => ranges - *cursor as f64,
@@ -227,7 +237,7 @@ impl Defragmenter {
     /// Changes the rate limit.
     pub fn limit(&mut self, bytes_per_s: Option<u64>) {
         self.options.bytes_per_s = bytes_per_s;
-        self.record.wish.bytes_per_s = bytes_per_s.unwrap_or(0);
+        self.report.wish.bytes_per_s = bytes_per_s.unwrap_or(0);
         if let Stage::Moving(run) = &mut self.stage {
             run.0.limit(bytes_per_s);
         }
@@ -237,7 +247,7 @@ impl Defragmenter {
     pub fn settle(&mut self) -> Result<()> {
         self.outlook.stop();
         if let Stage::Moving(run) = &mut self.stage {
-            self.report.moved = run.1.settle()?;
+            self.report.counts.moved = run.1.settle()?;
         }
         Ok(())
     }
@@ -258,11 +268,13 @@ impl Defragmenter {
     fn begin_moving(&mut self, mut moves: Vec<Move>) -> Result<()> {
         let all = moves.len();
         moves.retain(Move::is_fair);
-        self.report.unfair += (all - moves.len()) as u64;
-        self.report.wanted += moves.len() as u64;
-        self.report.wanted_bytes += moves.iter().map(Move::bytes).sum::<u64>();
+        self.report.counts.unfair += (all - moves.len()) as u64;
+        self.report.counts.wanted += moves.len() as u64;
+        self.report.counts.wanted_bytes += moves.iter().map(Move::bytes).sum::<u64>();
         if self.options.dry_run {
-            moves.iter().for_each(|one| self.report.after.moved(one));
+            moves
+                .iter()
+                .for_each(|one| moved(&mut self.report.after, one));
         }
         self.stage = match self.options.dry_run || moves.is_empty() {
             true => self.after_round(),
@@ -284,7 +296,7 @@ impl Defragmenter {
             self.options.lane,
             moves,
             &self.owners,
-            self.report.moved,
+            self.report.counts.moved,
             is_resumed && !self.options.rewrites_all,
         );
         Ok(Stage::Moving(Box::new((driver, task))))
@@ -314,7 +326,7 @@ impl Defragmenter {
             }
             DefragSource::Pool(_) => driver.step(task, &NothingPresent, now_ns, budget)?,
         };
-        self.report.moved = task.counts();
+        self.report.counts.moved = task.counts();
         let step = match step {
             Step::Worked { processed, .. } => {
                 let bytes = processed.bytes_read + processed.bytes_cached;
@@ -325,12 +337,12 @@ impl Defragmenter {
             Step::NeedsDevice => TaskStep::NeedsDevice,
             Step::Failed { error, .. } if !error.is_corruption() => return Err(error),
             Step::Failed { error, .. } => {
-                self.report.failed += 1;
+                self.report.counts.failed += 1;
                 TaskStep::News(error)
             }
             Step::Waiting { until_ns } => TaskStep::Waiting { until_ns },
             Step::Finished | Step::Paused | Step::Cancelled => {
-                self.report.moved = task.commit()?;
+                self.report.counts.moved = task.commit()?;
                 self.stage = self.after_round();
                 return Ok(TaskStep::Worked { bytes: 0 });
             }
@@ -343,7 +355,7 @@ impl Defragmenter {
     fn settled(&self) -> MoveCounts {
         match &self.stage {
             Stage::Moving(run) => run.1.settled(),
-            _ => self.report.moved,
+            _ => self.report.counts.moved,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: nothing is changed; the effect on other owners is judged later.
 
 use super::load::Item;
+use super::report::add;
 use super::{DefragOptions, DefragReport};
 use fragpicker::{HotRange, PlanOptions, SPARSE_BYTES, plan, sparse};
 use std::ops::Range;
@@ -36,12 +37,12 @@ pub fn examine(
         let cost = places.cost_of_last();
         (planned.ranges, cost.runs, cost)
     };
-    report.before.add(item.range.weight, &cost);
+    add(&mut report.before, item.range.weight, &cost);
     if options.dry_run {
-        report.after.add(item.range.weight, &cost);
+        add(&mut report.after, item.range.weight, &cost);
     }
-    report.fragmented += u64::from(!parts.is_empty());
-    report.hot += u64::from(item.is_hot);
+    report.counts.fragmented += u64::from(!parts.is_empty());
+    report.counts.hot += u64::from(item.is_hot);
     let parts = match options.rewrites_all {
         true if cost.bytes > 0 => vec![range.clone()],
         false if item.is_hot => parts,

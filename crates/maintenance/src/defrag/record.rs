@@ -23,39 +23,27 @@ pub struct RecordedDefrag {
 /// State of a run, in progress or not.
 #[derive(Clone, Copy, Debug)]
 pub struct DefragRun {
-    /// Phase of the run.
-    pub phase: TaskPhase,
-    /// Options of the run.
-    pub wish: DefragWish,
-    /// Time of its begin.
-    pub began: UnixNanos,
-    /// Time of its end; 0 before.
-    pub ended: UnixNanos,
-    /// Results.
+    /// Options, progress and results.
     pub report: DefragReport,
+    /// Seconds to the end at the present pace; `None` while unknown.
+    pub eta_s: Option<f64>,
 }
 
 impl RecordedDefrag {
     /// Reads the last run; `None` if there was none or its record is lost.
     pub fn read(pool: &Pool) -> Option<Self> {
         let record: DefragRecord = slots::read(pool);
-        (record.began != UnixNanos::default()).then_some(Self { record })
+        (record.report.began != UnixNanos::default()).then_some(Self { record })
     }
 
     /// Reads the last run, if it has not ended.
     pub fn unfinished(pool: &Pool) -> Option<Self> {
-        Self::read(pool).filter(|recorded| recorded.record.phase != TaskPhase::AtRest)
+        Self::read(pool).filter(|recorded| recorded.report().phase != TaskPhase::AtRest)
     }
 
     /// Returns the state of the run.
-    pub fn run(&self) -> DefragRun {
-        DefragRun {
-            phase: self.record.phase,
-            wish: self.record.wish,
-            began: self.record.began,
-            ended: self.record.ended,
-            report: DefragReport::of(&self.record),
-        }
+    pub fn report(&self) -> DefragReport {
+        self.record.report
     }
 
     /// Returns the keys of its objects.
@@ -71,23 +59,32 @@ impl RecordedDefrag {
             ..*wish
         };
         let are_they = || self.objects().eq(objects.iter().copied());
-        self.record.phase != TaskPhase::AtRest
-            && of(&self.record.wish) == of(wish)
+        self.record.report.phase != TaskPhase::AtRest
+            && of(&self.record.report.wish) == of(wish)
             && (!wish.is_named || are_they())
     }
 
     /// Changes the rate limit.
     pub fn limit(&mut self, bytes_per_s: Option<u64>) {
-        self.record.wish.bytes_per_s = bytes_per_s.unwrap_or(0);
+        self.record.report.wish.bytes_per_s = bytes_per_s.unwrap_or(0);
     }
 
     /// Records that no process works on the run: paused, or ended for good.
     pub fn stop(&mut self, pool: &Pool, phase: TaskPhase) -> Result<(), MediaError> {
-        self.record.phase = phase;
+        self.record.report.phase = phase;
         if phase == TaskPhase::AtRest {
             end(&mut self.record, pool.now());
         }
         slots::write(pool, &mut self.record)
+    }
+}
+
+impl From<DefragReport> for DefragRun {
+    fn from(report: DefragReport) -> Self {
+        Self {
+            report,
+            eta_s: None,
+        }
     }
 }
 
@@ -97,53 +94,51 @@ impl TaskReport for DefragRun {
     const FLOW: Flow = Flow::Defragment;
 
     fn phase(&self) -> TaskPhase {
-        self.phase
+        self.report.phase
     }
 
     fn began(&self) -> UnixNanos {
-        self.began
+        self.report.began
     }
 
     fn progress(&self) -> f64 {
-        match (self.phase, self.report.stage) {
+        let report = &self.report;
+        match (report.phase, report.stage) {
             (TaskPhase::AtRest, _) | (_, DefragStage::Sizing) => 0.0,
             (_, DefragStage::Measuring | DefragStage::Done) => 1.0,
-            _ => share(self.report.ranges_done, self.report.ranges),
+            _ => share(report.ranges_done(), report.counts.ranges),
         }
     }
 
     fn totals(&self) -> TaskTotals {
-        let moved = &self.report.moved;
+        let counts = &self.report.counts;
         TaskTotals {
-            bytes: TaskBytes::of(moved.bytes, moved.cached_bytes),
-            damaged: self.report.failed,
+            bytes: TaskBytes::of(counts.moved.bytes, counts.moved.cached_bytes),
+            damaged: counts.failed,
         }
     }
 
     /// Each byte is read and written. Assumes the same fraction for unexamined ranges as for
     /// examined ones.
     fn left_bytes(&self) -> u64 {
-        let report = &self.report;
-        let wanted = match report.stage {
-            DefragStage::Measuring | DefragStage::Done => return 0,
-            _ if report.ranges_done == 0 => report.mapped_bytes,
-            _ => {
-                let all = u128::from(report.wanted_bytes) * u128::from(report.ranges);
-                let all = all / u128::from(report.ranges_done);
+        let counts = &self.report.counts;
+        let wanted = match (self.report.stage, self.report.ranges_done()) {
+            (DefragStage::Measuring | DefragStage::Done, _) => return 0,
+            (_, 0) => counts.mapped_bytes,
+            (_, ranges_done) => {
+                let all = u128::from(counts.wanted_bytes) * u128::from(counts.ranges);
+                let all = all / u128::from(ranges_done);
                 u64::try_from(all).unwrap_or(u64::MAX)
             }
         };
-        wanted.saturating_sub(report.moved.bytes).saturating_mul(2)
+        wanted.saturating_sub(counts.moved.bytes).saturating_mul(2)
     }
 }
 
 /// Ends a record and drops the fields that are no longer needed.
 pub fn end(record: &mut DefragRecord, now: UnixNanos) {
-    record.phase = TaskPhase::AtRest;
-    record.ended = now;
-    if record.stage == DefragStage::Done {
-        record.examined = record.counts.ranges;
-    }
+    record.report.phase = TaskPhase::AtRest;
+    record.report.ended = now;
     record.objects = Vec::new();
     record.ranges = Vec::new();
     record.moves = Vec::new();
@@ -174,29 +169,29 @@ pub fn taken_up(one: DefragMove, is_asked: bool) -> Move {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use format::defrag::DefragCounts;
 
     #[test]
     fn a_run_expects_of_the_rest_what_it_found_so_far() {
-        let mut run = DefragRun {
+        let mut run = DefragRun::from(DefragReport {
             phase: TaskPhase::UnderWay,
-            wish: DefragWish::default(),
             began: UnixNanos(7),
-            ended: UnixNanos(0),
-            report: DefragReport {
-                stage: DefragStage::Moving,
+            stage: DefragStage::Moving,
+            counts: DefragCounts {
                 mapped_bytes: 1000,
                 ranges: 100,
-                ..DefragReport::default()
+                ..DefragCounts::default()
             },
-        };
+            ..DefragReport::default()
+        });
         assert_eq!(run.left_bytes(), 2000, "nothing is known");
-        (run.report.ranges_done, run.report.wanted_bytes) = (50, 100);
+        (run.report.examined, run.report.counts.wanted_bytes) = (50, 100);
         assert_eq!(run.left_bytes(), 400);
-        run.report.moved.bytes = 60;
+        run.report.counts.moved.bytes = 60;
         assert_eq!(run.left().map(|left| left.bytes), Some(280));
         run.report.stage = DefragStage::Measuring;
         assert_eq!(run.left_bytes(), 0);
-        run.phase = TaskPhase::Paused;
+        run.report.phase = TaskPhase::Paused;
         assert_eq!(run.left(), None);
     }
 }

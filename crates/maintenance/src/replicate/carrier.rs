@@ -7,21 +7,23 @@
 
 use super::CopyError;
 use super::receiver::Receiver;
+use crate::report::counts;
 use duet::Access;
 use format::recipe::{Layout, ObjectRoot};
 use std::sync::Arc;
 use store::{CachedChunks, ChunkRef, Pool, Reader, StoreError};
 use units::{Fingerprint, Origin};
 
-/// Cost of copying, in plain bytes of chunks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CopyCounts {
-    /// Read from the pool.
-    pub read_bytes: u64,
-    /// Taken from memory, where others have brought it.
-    pub cached_bytes: u64,
-    /// Not read, because the receiving pool has them.
-    pub known_bytes: u64,
+counts! {
+    /// Cost of copying, in plain bytes of chunks. The names are those of the JSON that users see.
+    pub struct CopyCounts {
+        /// Read from the pool.
+        pub read_bytes: u64,
+        /// Taken from memory, where others have brought it.
+        pub cached_bytes: u64,
+        /// Not read, because the receiving pool has them.
+        pub known_bytes: u64,
+    }
 }
 
 type Memory = Arc<dyn CachedChunks + Send + Sync>;

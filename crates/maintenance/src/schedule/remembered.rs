@@ -5,49 +5,12 @@
 //! run does not begin the next one at once. A lost record costs one extra run.
 
 use super::growth;
-use super::{CollectLimits, CollectRun, CollectSchedule, Urgency};
+use super::{CollectLimits, CollectNote, CollectRun, CollectSchedule, Urgency};
 use crate::slots;
 use format::collect::CollectRecord;
 use media::MediaError;
 use store::{Discarded, Pool};
 use units::{Generation, UnixNanos};
-
-/// Cause and result of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CollectNote {
-    /// End of the run; of a run that begins, the present time.
-    pub at: UnixNanos,
-    /// Urgency at its begin.
-    pub urgency: Urgency,
-    /// A command began it.
-    pub by_command: bool,
-    /// It was not interrupted.
-    pub is_complete: bool,
-    /// Bytes of the containers that it deleted.
-    pub deleted_bytes: u64,
-    /// Bytes of the containers that it moved to the trash.
-    pub discarded_bytes: u64,
-    /// Bytes of all containers at that time.
-    pub stored_bytes: u64,
-    /// Newest commit that moved something to the trash at a time that was in the future.
-    pub ahead_by: Option<Generation>,
-}
-
-impl CollectNote {
-    /// Creates the note of a run that begins now.
-    pub fn of(pool: &Pool, urgency: Urgency, by_command: bool) -> Self {
-        Self {
-            at: pool.now(),
-            urgency,
-            by_command,
-            is_complete: false,
-            deleted_bytes: 0,
-            discarded_bytes: 0,
-            stored_bytes: pool.record().stored_bytes,
-            ahead_by: None,
-        }
-    }
-}
 
 /// See the module's head.
 #[derive(Clone, Debug)]
@@ -57,6 +20,17 @@ pub struct CollectMemory {
 }
 
 impl CollectMemory {
+    /// Creates the note of a run that begins now.
+    pub fn note(pool: &Pool, urgency: Urgency, by_command: bool) -> CollectNote {
+        CollectNote {
+            at: pool.now(),
+            urgency,
+            by_command,
+            stored_bytes: pool.record().stored_bytes,
+            ..CollectNote::default()
+        }
+    }
+
     /// Reads the pool's memory. For a new pool, management begins now.
     pub fn of(pool: &Pool) -> Self {
         let mut record: CollectRecord = slots::read(pool);
@@ -73,35 +47,27 @@ impl CollectMemory {
 
     /// Returns the last run, if any.
     pub fn last(&self) -> Option<CollectNote> {
-        let record = &self.record;
-        (record.ended != UnixNanos(0)).then(|| CollectNote {
-            at: record.ended,
-            urgency: urgency(record.urgency),
-            by_command: record.by_command,
-            is_complete: record.is_complete,
-            deleted_bytes: record.deleted_bytes,
-            discarded_bytes: record.discarded_bytes,
-            stored_bytes: record.stored_bytes,
-            ahead_by: Some(record.ahead_by).filter(|by| *by != Generation::default()),
-        })
+        Some(self.record.last).filter(|last| last.at != UnixNanos(0))
     }
 
     /// Returns the trash entries with future times that a run has seen: for the policy of the next
     /// run.
     pub fn ahead(&self) -> Option<Discarded> {
-        let (by, at) = (self.record.ahead_by, self.record.ahead_seen);
-        (by != Generation::default()).then_some(Discarded { by, at })
+        let at = self.record.ahead_seen;
+        self.record.last.ahead_by.map(|by| Discarded { by, at })
     }
 
     /// Updates that after a run that saw all of the trash.
-    fn see_ahead(&mut self, note: &CollectNote) -> (Generation, UnixNanos) {
+    fn see_ahead(&mut self, note: &CollectNote) -> (Option<Generation>, UnixNanos) {
         match (note.ahead_by, self.ahead()) {
-            _ if !note.is_complete => (self.record.ahead_by, self.record.ahead_seen),
-            (None, _) => (Generation::default(), UnixNanos(0)),
+            _ if !note.is_complete => (self.record.last.ahead_by, self.record.ahead_seen),
+            (None, _) => (None, UnixNanos(0)),
             // Nothing newer, and the clock has advanced since.
-            (Some(by), Some(seen)) if by <= seen.by && seen.at <= note.at => (seen.by, seen.at),
+            (Some(by), Some(seen)) if by <= seen.by && seen.at <= note.at => {
+                (Some(seen.by), seen.at)
+            }
             // Everything waits anew, so that nothing is deleted too early.
-            (Some(by), _) => (by, note.at),
+            (by, _) => (by, note.at),
         }
     }
 
@@ -116,27 +82,17 @@ impl CollectMemory {
     /// A run has ended. Returns the record to write.
     pub fn end(&mut self, note: CollectNote) -> CollectRecord {
         let (ahead_by, ahead_seen) = self.see_ahead(&note);
-        self.schedule.ended(CollectRun {
-            ended_s: seconds(note.at),
-            urgency: note.urgency,
-            is_complete: note.is_complete,
-            gained_bytes: note.deleted_bytes.saturating_add(note.discarded_bytes),
-            stored_bytes: note.stored_bytes,
-        });
+        self.schedule.ended(CollectRun::from(&note));
         self.record = CollectRecord {
             sequence: self.record.sequence.saturating_add(1),
-            since: self.record.since,
-            ended: note.at,
-            urgency: note.urgency as u8,
-            is_complete: note.is_complete,
-            by_command: note.by_command,
+            last: CollectNote {
+                stored_bytes: self.schedule.last.map_or(0, |last| last.stored_bytes),
+                ahead_by,
+                ..note
+            },
             without_effect: self.schedule.without_effect,
-            deleted_bytes: note.deleted_bytes,
-            discarded_bytes: note.discarded_bytes,
-            stored_bytes: self.schedule.last.map_or(0, |last| last.stored_bytes),
-            ahead_by,
             ahead_seen,
-            samples: self.record.samples,
+            ..self.record
         };
         growth::sample(&mut self.record.samples, note.at, note.stored_bytes);
         self.record
@@ -179,25 +135,23 @@ impl From<CollectRecord> for CollectMemory {
     fn from(record: CollectRecord) -> Self {
         let mut schedule =
             CollectSchedule::new(CollectLimits::default(), seconds(record.since), None);
-        if record.ended != UnixNanos(0) {
-            schedule.last = Some(CollectRun {
-                ended_s: seconds(record.ended),
-                urgency: urgency(record.urgency),
-                is_complete: record.is_complete,
-                gained_bytes: record.deleted_bytes.saturating_add(record.discarded_bytes),
-                stored_bytes: record.stored_bytes,
-            });
+        if record.last.at != UnixNanos(0) {
+            schedule.last = Some(CollectRun::from(&record.last));
             schedule.without_effect = record.without_effect;
         }
         Self { schedule, record }
     }
 }
 
-fn urgency(stored: u8) -> Urgency {
-    match stored {
-        0 => Urgency::WhenIdle,
-        1 => Urgency::Low,
-        _ => Urgency::Full,
+impl From<&CollectNote> for CollectRun {
+    fn from(note: &CollectNote) -> Self {
+        Self {
+            ended_s: seconds(note.at),
+            urgency: note.urgency,
+            is_complete: note.is_complete,
+            gained_bytes: note.deleted_bytes.saturating_add(note.discarded_bytes),
+            stored_bytes: note.stored_bytes,
+        }
     }
 }
 
@@ -232,13 +186,10 @@ mod tests {
     fn note(now_s: u64, is_complete: bool, deleted_bytes: u64) -> CollectNote {
         CollectNote {
             at: UnixNanos(now_s as i64 * 1_000_000_000),
-            urgency: Urgency::WhenIdle,
-            by_command: false,
             is_complete,
             deleted_bytes,
-            discarded_bytes: 0,
             stored_bytes: 100 * GIB,
-            ahead_by: None,
+            ..CollectNote::default()
         }
     }
 
@@ -327,7 +278,7 @@ mod tests {
             format!("{:?}", memory.schedule)
         );
         assert_eq!(
-            stored.stored_bytes,
+            stored.last.stored_bytes,
             100 * GIB,
             "of the run that came to its end"
         );

@@ -86,8 +86,6 @@ fn a_disk_that_fills_is_urgent_and_a_roomy_one_is_not() {
     };
     assert_eq!(begins(&known, &nobody_knows), None);
     assert_eq!(known.keep_free_bytes(&nobody_knows), 0);
-    assert!(Urgency::Full.reader_period_s() < Urgency::Low.reader_period_s());
-    assert!(Urgency::Low.reader_period_s() < Urgency::WhenIdle.reader_period_s());
 }
 
 /// A full disk without garbage: runs become rare, and no writer has to wait.

@@ -380,9 +380,7 @@ fn is_paused(
 
 fn numbers(message: Object, counts: &CopyCounts, stored: &WriteCounts) -> Object {
     message
-        .integer("read_bytes", counts.read_bytes)
-        .integer("cached_bytes", counts.cached_bytes)
-        .integer("known_bytes", counts.known_bytes)
+        .integers(counts.fields())
         .integer("data_added", stored.new_bytes)
         .integer("data_added_packed", stored.stored_bytes)
         .integer("chunks_new", stored.chunks_new)

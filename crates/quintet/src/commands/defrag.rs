@@ -62,7 +62,7 @@ fn source(invocation: &Invocation, dry_run: bool) -> anyhow::Result<DefragSource
 
 fn shown(invocation: &Invocation, dry_run: bool, report: &DefragReport) -> anyhow::Result<Exit> {
     words::show(invocation, dry_run, report)?;
-    Ok(match report.failed {
+    Ok(match report.counts.failed {
         0 => Exit::Done,
         _ => Exit::Damaged,
     })
@@ -169,11 +169,11 @@ fn wait_for(
     let mut shown_before = alone::Shown::default();
     loop {
         let status = server.defrag.status();
-        let Some(status) = status.filter(|status| status.run.began == began) else {
+        let Some(status) = status.filter(|status| status.run.report.began == began) else {
             bail!("another run has replaced this one")
         };
         shown_before.show(&progress, &status.run.report);
-        match (&status.outcome, status.run.phase) {
+        match (&status.outcome, status.run.report.phase) {
             (Outcome::Failed(why), _) => bail!("{why}; continue with quintet defrag resume"),
             (Outcome::LeftBehind, _) => {
                 bail!("the server is stopping; the next server continues the run")

@@ -14,8 +14,8 @@ use crate::exit::Exit;
 use crate::json::Object;
 use crate::progress::Progress;
 use maintenance::{
-    CollectMemory, CollectNote, Collecting, Collector, GcCounts, GcPolicy, GcStage, RunEnd,
-    StepSizes, Urgency, run_task,
+    CollectMemory, Collecting, Collector, GcCounts, GcPolicy, GcRun, GcStage, RunEnd, StepSizes,
+    Urgency, run_task,
 };
 use server::interrupt::Interrupted;
 use server::sizes;
@@ -95,7 +95,7 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
         let (mut counts, _) = run.once(&pool, None)?;
         if run.policy.reader_period_ns == 0 {
             // As in `Run::all`: containers that no hold keeps are deleted by the second run.
-            counts.containers_deleted += std::mem::take(&mut counts.containers_in_trash);
+            counts.deleted_containers += std::mem::take(&mut counts.trash_containers);
             counts.deleted_bytes += std::mem::take(&mut counts.trash_bytes);
         }
         return show(invocation, args, &counts);
@@ -161,18 +161,12 @@ impl Run<'_> {
     /// Runs gc in this process and records the run for the next server.
     fn alone(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
         let mut memory = CollectMemory::of(pool);
-        let note = || CollectNote::of(pool, Urgency::WhenIdle, true);
+        let mut recorded = GcRun::new(pool, Urgency::WhenIdle, true);
         // If the record cannot be written, the next server examines the pool again.
-        let _ = CollectMemory::write(pool, memory.begin(note()));
+        let _ = CollectMemory::write(pool, memory.begin(recorded.begun));
         let ran = self.knowing(memory.ahead()).all(pool, volumes);
-        let counts = ran.as_ref().copied().unwrap_or_default();
-        let ended = memory.end(CollectNote {
-            is_complete: ran.is_ok(),
-            deleted_bytes: counts.deleted_bytes,
-            discarded_bytes: counts.discarded_bytes,
-            ahead_by: counts.ahead_by,
-            ..note()
-        });
+        recorded.counts = ran.as_ref().copied().unwrap_or_default();
+        let ended = memory.end(recorded.ended(pool, ran.is_ok()));
         let _ = CollectMemory::write(pool, ended);
         ran
     }
@@ -198,7 +192,7 @@ impl Run<'_> {
             };
             counts = counts.followed_by(ran);
             let is_over_at_once = run == 0 && self.policy.reader_period_ns == 0;
-            let goes_next = (is_over_at_once || was_full) && ran.containers_discarded > 0;
+            let goes_next = (is_over_at_once || was_full) && ran.discarded_containers > 0;
             others += usize::from(is_worth_another);
             if !goes_next && (!is_worth_another || others >= RUNS_MAX) {
                 break;
@@ -303,29 +297,7 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
     console.message(
         Object::message("summary")
             .boolean("dry_run", args.dry_run)
-            .integer("snapshots_purged", counts.snapshots_purged)
-            .integer("containers", counts.containers)
-            .integer("nodes_read", counts.marked.nodes)
-            .integer("directories_read", counts.marked.directories)
-            .integer("live_chunks", counts.live_chunks)
-            .integer("live_bytes", counts.live_bytes)
-            .integer("mark_memory_bytes", counts.bit_bytes)
-            .integer("copied_bytes", counts.copied_bytes)
-            .integer("cached_bytes", counts.cached_bytes)
-            .integer("as_stored_bytes", counts.as_stored_bytes)
-            .integer("copied_chunks", counts.chunks_copied)
-            .integer("discarded_containers", counts.containers_discarded)
-            .integer("discarded_bytes", counts.discarded_bytes)
-            .integer("merged_containers", counts.containers_merged)
-            .integer("deleted_containers", counts.containers_deleted)
-            .integer("deleted_bytes", counts.deleted_bytes)
-            .integer("kept_back_containers", counts.containers_kept_back)
-            .integer("containers_without_room", counts.containers_without_room)
-            .integer("trash_containers", counts.containers_in_trash)
-            .integer("trash_bytes", counts.trash_bytes)
-            .integer("held_snapshots", counts.held_snapshots)
-            .integer("held_containers", counts.held_containers)
-            .integer("held_bytes", counts.held_bytes),
+            .integers(counts.fields()),
     )?;
     let would = if args.dry_run { "would be " } else { "" };
     let size = sizes::display;
@@ -340,24 +312,24 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
     ))?;
     console.line(format!(
         "{} of {} {would}put into the trash; {} {would}copied out of them, {} of it from memory",
-        count(counts.containers_discarded, "container"),
+        count(counts.discarded_containers, "container"),
         size(counts.discarded_bytes),
         size(counts.copied_bytes),
         size(counts.cached_bytes)
     ))?;
-    if counts.containers_merged > 0 {
-        let merged = counts.containers_merged;
+    if counts.merged_containers > 0 {
+        let merged = counts.merged_containers;
         console.line(format!("{merged} of these because they are small"))?;
     }
     console.line(format!(
         "{} of {} {would}deleted from the trash",
-        count(counts.containers_deleted, "container"),
+        count(counts.deleted_containers, "container"),
         size(counts.deleted_bytes)
     ))?;
-    if counts.containers_in_trash > 0 {
+    if counts.trash_containers > 0 {
         console.line(format!(
             "{} of {} in the trash; later runs delete them",
-            count(counts.containers_in_trash, "container"),
+            count(counts.trash_containers, "container"),
             size(counts.trash_bytes)
         ))?;
     }
@@ -376,10 +348,10 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
             count(counts.containers_without_room, "container")
         ))?;
     }
-    if counts.containers_kept_back > 0 {
+    if counts.kept_back_containers > 0 {
         console.warn(format_args!(
             "{} kept, because they cannot be read in part: run quintet repair",
-            count(counts.containers_kept_back, "container")
+            count(counts.kept_back_containers, "container")
         ));
         return Ok(Exit::Damaged);
     }

@@ -23,7 +23,7 @@ use server::calendar;
 use server::findings::{Finding, Limits, Look, Severity, worst};
 use server::names::short_id;
 use server::sizes;
-use server::state::{Collected, Live};
+use server::state::Live;
 use store::OpenMode;
 use units::count;
 
@@ -90,9 +90,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     }
     let collected = match invocation.server_state() {
         Some(server) => server.collecting.status().last,
-        None => CollectMemory::of(&pool)
-            .last()
-            .map(|note| Collected::of(&note)),
+        None => CollectMemory::of(&pool).last(),
     };
     if let Some(last) = &collected {
         message = message.object("gc", schedule::last(Object::new(), "", last));

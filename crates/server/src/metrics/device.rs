@@ -49,7 +49,7 @@ fn collect(text: &mut Text, live: &Live) {
     text.sample(COLLECT_RUNS, &[("by", "command")], totals.runs_by_commands);
     text.sample(COLLECT_RUNS, &[("by", "server")], totals.runs_by_server);
     text.sample(COLLECT_DELETED, &[], totals.deleted_bytes);
-    let ended = status.last.as_ref().map_or(0, |last| last.ended.0);
+    let ended = status.last.as_ref().map_or(0, |last| last.at.0);
     text.sample(COLLECT_ENDED, &[], ended as f64 / 1e9);
 }
 
@@ -80,8 +80,8 @@ fn tasks(text: &mut Text, live: &Live) {
 fn defrag(text: &mut Text, live: &Live) {
     let run = live.defrag.as_ref().map(|status| &status.run);
     let done = run.filter(|run| run.report.stage == DefragStage::Done);
-    let ended = done.map_or(0, |run| run.ended.0);
+    let ended = done.map_or(0, |run| run.report.ended.0);
     text.sample(DEFRAG_ENDED, &[], ended as f64 / 1e9);
-    let failed = run.map_or(0, |run| run.report.failed);
+    let failed = run.map_or(0, |run| run.report.counts.failed);
     text.sample(DEFRAG_FAILED, &[], failed);
 }

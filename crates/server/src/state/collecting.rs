@@ -9,8 +9,8 @@ use super::TaskError;
 use crate::interrupt::Interrupt;
 use format::collect::CollectRecord;
 use maintenance::{
-    CollectLimits, CollectMemory, CollectNote, CollectSchedule, GcCounts, GcStage, NextCollect,
-    TaskBytes, Urgency, WorkLeft,
+    CollectLimits, CollectMemory, CollectNote, CollectSchedule, GcCounts, GcRun, GcStage,
+    NextCollect, TaskBytes, TaskReport, Urgency,
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
@@ -39,40 +39,6 @@ pub fn checkpoint_all(volumes: &Volumes, interrupt: &Interrupt) {
     }
 }
 
-/// Origin of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Initiator {
-    /// The command `gc`.
-    Command,
-    /// The server's own schedule.
-    Server(Urgency),
-}
-
-impl Initiator {
-    /// Returns the note for a run that begins now.
-    fn note(self, pool: &Pool) -> CollectNote {
-        match self {
-            Self::Command => CollectNote::of(pool, Urgency::WhenIdle, true),
-            Self::Server(urgency) => CollectNote::of(pool, urgency, false),
-        }
-    }
-}
-
-/// A run that has ended.
-#[derive(Clone, Debug)]
-pub struct Collected {
-    /// Origin of the run.
-    pub by: Initiator,
-    /// Time of its end.
-    pub ended: UnixNanos,
-    /// The run was not stopped early.
-    pub is_complete: bool,
-    /// Bytes of containers that the run deleted from the disk.
-    pub deleted_bytes: u64,
-    /// Bytes of containers that the run moved to the trash.
-    pub discarded_bytes: u64,
-}
-
 /// Totals since the server began.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CollectTotals {
@@ -90,11 +56,9 @@ pub struct CollectTotals {
 #[derive(Clone, Debug)]
 pub struct CollectStatus {
     /// The run in progress.
-    pub running: Option<(Initiator, GcStage, GcCounts)>,
-    /// Copies that it still has to make, once that is known.
-    pub left: Option<WorkLeft>,
+    pub running: Option<GcRun>,
     /// The last run that ended.
-    pub last: Option<Collected>,
+    pub last: Option<CollectNote>,
     /// When the server begins its next run. `None`: it begins none.
     pub next: Option<NextCollect>,
     /// Totals of all runs.
@@ -102,11 +66,10 @@ pub struct CollectStatus {
 }
 
 struct State {
-    running: Option<(Initiator, GcStage, GcCounts)>,
-    left: Option<WorkLeft>,
+    running: Option<GcRun>,
     commands_waiting: usize,
     memory: CollectMemory,
-    last: Option<Collected>,
+    last: Option<CollectNote>,
     next: Option<NextCollect>,
     totals: CollectTotals,
 }
@@ -121,7 +84,6 @@ pub struct Collecting {
 /// A run in progress. The next run may begin when this is dropped.
 pub struct Collection<'a> {
     of: &'a Collecting,
-    by: Initiator,
 }
 
 /// Returns whole seconds since 1970, as schedules count them. 0 for earlier times.
@@ -129,27 +91,11 @@ pub fn seconds(time: UnixNanos) -> u64 {
     u64::try_from(time.0 / 1_000_000_000).unwrap_or(0)
 }
 
-impl Collected {
-    /// Converts the pool's record of a run.
-    pub fn of(note: &CollectNote) -> Self {
-        Self {
-            by: match note.by_command {
-                true => Initiator::Command,
-                false => Initiator::Server(note.urgency),
-            },
-            ended: note.at,
-            is_complete: note.is_complete,
-            deleted_bytes: note.deleted_bytes,
-            discarded_bytes: note.discarded_bytes,
-        }
-    }
-}
-
 impl Collecting {
     /// Reads the state that the last server recorded.
     pub fn of(pool: &Arc<Pool>) -> Self {
         let mut memory = CollectMemory::of(pool);
-        let last = memory.last().map(|note| Collected::of(&note));
+        let last = memory.last();
         if last.is_none() {
             // Without a record, the next server would wait its full interval again after a restart.
             let _ = CollectMemory::write(pool, memory.record());
@@ -158,7 +104,6 @@ impl Collecting {
             pool: Arc::clone(pool),
             state: Mutex::new(State {
                 running: None,
-                left: None,
                 commands_waiting: 0,
                 memory,
                 last,
@@ -178,10 +123,10 @@ impl Collecting {
         let mut state = self.state();
         state.commands_waiting += 1;
         let begun = loop {
-            match state.running {
+            match &state.running {
                 None => break Ok(()),
-                Some((Initiator::Command, ..)) => break Err(TaskError::Collecting),
-                Some((Initiator::Server(_), ..)) => {}
+                Some(run) if run.begun.by_command => break Err(TaskError::Collecting),
+                Some(_) => {}
             }
             if let Err(e) = interrupt.check() {
                 break Err(e.into());
@@ -189,26 +134,27 @@ impl Collecting {
             self.changed.wait_for(&mut state, LOOK_EVERY);
         };
         state.commands_waiting -= 1;
-        begun.map(|()| self.begin_with(state, Initiator::Command))
+        begun.map(|()| self.begin_with(state, Urgency::WhenIdle, true))
     }
 
     /// Begins a run of the server. `None` if a run is in progress or a command waits for one.
     pub fn begin_by_itself(&self, urgency: Urgency) -> Option<Collection<'_>> {
         let state = self.state();
         let is_free = state.running.is_none() && state.commands_waiting == 0;
-        is_free.then(|| self.begin_with(state, Initiator::Server(urgency)))
+        is_free.then(|| self.begin_with(state, urgency, false))
     }
 
-    fn begin_with(&self, mut state: MutexGuard<'_, State>, by: Initiator) -> Collection<'_> {
-        let begun = by.note(&self.pool);
-        state.running = Some((by, GcStage::Purging, GcCounts::default()));
-        state.left = Some(WorkLeft {
-            began: self.pool.now(),
-            bytes: 0,
-        });
-        let record = state.memory.begin(begun);
+    fn begin_with(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        urgency: Urgency,
+        by_command: bool,
+    ) -> Collection<'_> {
+        let run = GcRun::new(&self.pool, urgency, by_command);
+        state.running = Some(run);
+        let record = state.memory.begin(run.begun);
         drop(state);
-        let collection = Collection { of: self, by };
+        let collection = Collection { of: self };
         collection.write(record);
         collection
     }
@@ -231,14 +177,11 @@ impl Collecting {
         ask(schedule)
     }
 
-    /// Reports the progress of the run in progress, if there is one.
-    pub fn tell(&self, stage: GcStage, counts: GcCounts, left_bytes: u64) {
-        let mut state = self.state();
-        if let Some(running) = &mut state.running {
-            (running.1, running.2) = (stage, counts);
-        }
-        if let Some(left) = &mut state.left {
-            left.bytes = left_bytes;
+    /// Reports the progress of the run in progress, if there is one, and the bytes that it has left
+    /// to copy.
+    pub fn tell(&self, stage: GcStage, counts: GcCounts, to_copy_bytes: u64) {
+        if let Some(run) = &mut self.state().running {
+            (run.stage, run.counts, run.to_copy_bytes) = (stage, counts, to_copy_bytes);
         }
     }
 
@@ -258,8 +201,7 @@ impl Collecting {
         let state = self.state();
         CollectStatus {
             running: state.running,
-            left: state.left,
-            last: state.last.clone(),
+            last: state.last,
             next: state.next,
             totals: state.totals,
         }
@@ -268,8 +210,8 @@ impl Collecting {
 
 impl Collection<'_> {
     /// Reports the progress of this run, and the bytes that it has left to copy.
-    pub fn tell(&self, stage: GcStage, counts: GcCounts, left_bytes: u64) {
-        self.of.tell(stage, counts, left_bytes);
+    pub fn tell(&self, stage: GcStage, counts: GcCounts, to_copy_bytes: u64) {
+        self.of.tell(stage, counts, to_copy_bytes);
     }
 
     /// Returns true if a command waits to run gc.
@@ -279,31 +221,25 @@ impl Collection<'_> {
 
     /// Records that the run has ended.
     pub fn end(self, is_complete: bool) {
-        let begun = self.by.note(&self.of.pool);
         let mut state = self.of.state();
-        let (_, _, counts) = state
-            .running
-            .unwrap_or((self.by, GcStage::Done, GcCounts::default()));
-        let totals = &mut state.totals;
-        match self.by {
-            Initiator::Command => totals.runs_by_commands += 1,
-            Initiator::Server(_) => totals.runs_by_server += 1,
-        }
-        totals.deleted_bytes += counts.deleted_bytes;
-        totals.copied = totals
-            .copied
-            .plus(TaskBytes::of(counts.copied_bytes, counts.cached_bytes));
-        // The counts are in the totals now: reset them, or `status` would add them twice.
-        state.running = Some((self.by, GcStage::Done, GcCounts::default()));
-        let note = CollectNote {
-            is_complete,
-            deleted_bytes: counts.deleted_bytes,
-            discarded_bytes: counts.discarded_bytes,
-            ahead_by: counts.ahead_by,
-            ..begun
+        let State {
+            running, totals, ..
+        } = &mut *state;
+        // Only the drop of this value removes the run.
+        let Some(run) = running else {
+            return;
         };
+        let note = run.ended(&self.of.pool, is_complete);
+        match note.by_command {
+            true => totals.runs_by_commands += 1,
+            false => totals.runs_by_server += 1,
+        }
+        totals.deleted_bytes += note.deleted_bytes;
+        totals.copied = totals.copied.plus(run.totals().bytes);
+        // The counts are in the totals now: reset them, or `status` would add them twice.
+        (run.stage, run.counts) = (GcStage::Done, GcCounts::default());
         let record = state.memory.end(note);
-        state.last = Some(Collected::of(&note));
+        state.last = Some(note);
         drop(state);
         self.write(record);
     }
@@ -315,9 +251,7 @@ impl Collection<'_> {
 
 impl Drop for Collection<'_> {
     fn drop(&mut self) {
-        let mut state = self.of.state();
-        (state.running, state.left) = (None, None);
-        drop(state);
+        self.of.state().running = None;
         self.of.changed.notify_all();
     }
 }
@@ -363,11 +297,11 @@ mod tests {
         assert_eq!(status.totals.deleted_bytes, 7);
         assert_eq!(status.totals.copied, TaskBytes { disk: 2, cache: 3 });
         let last = status.last.unwrap();
-        assert_eq!((last.by, last.is_complete), (Initiator::Command, true));
+        assert!(last.by_command && last.is_complete);
         // The next server reads the record.
         let next = Collecting::of(&server.pool).status();
         let known = next.last.unwrap();
-        assert_eq!((known.by, known.ended), (last.by, last.ended));
+        assert_eq!((known.by_command, known.at), (true, last.at));
         assert_eq!((known.deleted_bytes, known.is_complete), (7, true));
         assert_eq!(next.totals.deleted_bytes, 0, "its own");
         // A caller that stops waiting leaves no trace.
@@ -377,7 +311,7 @@ mod tests {
         assert!(!own.is_to_end());
         // A server that dies now leaves the record of an incomplete run.
         let last = Collecting::of(&server.pool).status().last.unwrap();
-        assert_eq!(last.by, Initiator::Server(Urgency::Low));
+        assert_eq!((last.by_command, last.urgency), (false, Urgency::Low));
         assert!(!last.is_complete);
     }
 }

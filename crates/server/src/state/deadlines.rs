@@ -4,8 +4,8 @@
 //! Invariant: what a task found in memory counts as done, so the device is asked only for the rest
 //! (DINGO, OSDI'26). A task looks at its own state only, so that none waits for a step of another.
 
-use super::{Initiator, ServerState};
-use maintenance::{GcStage, TaskReport, Urgency, WorkLeft};
+use super::ServerState;
+use maintenance::{TaskReport, WorkLeft};
 use parking_lot::Mutex;
 use qos::Flow;
 use std::collections::BTreeMap;
@@ -14,8 +14,6 @@ use units::UnixNanos;
 
 /// Time between two updates of the work that is left.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// Until gc has chosen its containers, one in this many bytes of the pool counts as left to copy.
-const UNKNOWN_GC_PART: u64 = 10;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A deadline of a run in progress.
@@ -70,27 +68,10 @@ impl ServerState {
         match flow {
             Flow::Scrub => self.scrub.status().left(),
             Flow::Replication => self.copies.left(),
-            Flow::Collect => self.collect_left(),
+            Flow::Collect => self.collecting.status().running?.left(),
             Flow::Defragment => self.defrag.status()?.run.left(),
             _ => None,
         }
-    }
-
-    /// An urgent run needs no deadline: it asks for the largest share anyway.
-    fn collect_left(&self) -> Option<WorkLeft> {
-        let status = self.collecting.status();
-        let (by, stage, _) = status.running?;
-        if matches!(by, Initiator::Server(urgency) if urgency > Urgency::WhenIdle) {
-            return None;
-        }
-        let work = status.left?;
-        let bytes = match stage {
-            GcStage::Ordering | GcStage::Copying | GcStage::Done => work.bytes,
-            _ => self.pool.record().stored_bytes / UNKNOWN_GC_PART,
-        };
-        // Each byte is read and written.
-        let bytes = bytes.saturating_mul(2);
-        Some(WorkLeft { bytes, ..work })
     }
 }
 
@@ -105,7 +86,7 @@ mod tests {
     use super::*;
     use crate::interrupt::Interrupt;
     use crate::state::CopyState;
-    use maintenance::GcCounts;
+    use maintenance::{GcCounts, GcStage, Urgency};
 
     #[test]
     fn every_task_has_a_deadline_while_it_runs() {

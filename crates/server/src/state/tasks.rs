@@ -5,7 +5,7 @@
 
 use super::{CollectStatus, CopyState, DefragStatus, ServerState, TaskDue};
 use format::phase::TaskPhase;
-use maintenance::{GcCounts, ScrubStatus, TaskBytes, TaskReport, TaskTotals};
+use maintenance::{ScrubStatus, TaskBytes, TaskReport, share};
 use qos::Flow;
 
 /// Reading of one task.
@@ -32,19 +32,14 @@ pub fn tasks(
 ) -> [TaskReading; 4] {
     let copies = server.copies.states();
     let sum = |of: fn(&CopyState) -> u64| copies.iter().map(of).sum();
-    let running = collect
-        .running
-        .map_or(GcCounts::default(), |(_, _, counts)| counts);
+    let collected = collect.running.map(|run| run.totals().bytes);
+    let collected = collect.totals.copied.plus(collected.unwrap_or_default());
     let defrag = defrag.map(|status| &status.run);
     [
-        reading(server, Some(scrub), server.scrub.totals()),
+        reading(server, Some(scrub), server.scrub.totals().bytes),
         TaskReading {
-            name: "collect",
-            is_under_way: collect.running.is_some(),
             progress: None,
-            bytes: (collect.totals.copied)
-                .plus(TaskBytes::of(running.copied_bytes, running.cached_bytes)),
-            due: server.due(Flow::Collect),
+            ..reading(server, collect.running.as_ref(), collected)
         },
         TaskReading {
             name: "copy",
@@ -53,25 +48,21 @@ pub fn tasks(
             bytes: server.copies.totals(),
             due: server.due(Flow::Replication),
         },
-        reading(server, defrag, server.defrag.totals()),
+        reading(server, defrag, server.defrag.totals().bytes),
     ]
 }
 
-/// Returns the reading of any task with a [`super::TaskSlot`].
+/// Returns the reading of a task: of its run in progress, or else the last one, if known.
 pub(super) fn reading<R: TaskReport>(
     server: &ServerState,
     run: Option<&R>,
-    totals: TaskTotals,
+    bytes: TaskBytes,
 ) -> TaskReading {
     TaskReading {
         name: R::NAME,
         is_under_way: run.is_some_and(|run| run.phase() == TaskPhase::UnderWay),
         progress: Some(run.map_or(0.0, TaskReport::progress)),
-        bytes: totals.bytes,
+        bytes,
         due: server.due(R::FLOW),
     }
-}
-
-fn share(done: u64, all: u64) -> f64 {
-    (done as f64 / all.max(1) as f64).min(1.0)
 }

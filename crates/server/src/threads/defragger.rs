@@ -58,7 +58,7 @@ fn resume(
 ) {
     match slot.resume(None, take_up) {
         Ok(true) => {
-            let began = slot.status().map(|status| status.run.began);
+            let began = slot.status().map(|status| status.run.report.began);
             let began = calendar::local(began.unwrap_or_default(), zone);
             program.note(format_args!("defrag: resumes the run of {began}"));
         }

@@ -7,7 +7,9 @@
 
 use super::model::{Model, Truth, is_password, secret};
 use super::ops::What;
-use super::setup::{MEMORY_BYTES, at_once, check_all, init_options, lane_options, media, snapshot};
+use super::setup::{
+    MEMORY_BYTES, at_once, check_all, finish_gc, init_options, lane_options, media, snapshot,
+};
 use super::source::Source;
 use crate::{Seed, SimDisk};
 use format::snapshot::Snapshot;
@@ -307,8 +309,9 @@ fn go_on(pool: &Pool, model: &Model, is_collected: bool, seed: u64) -> Result<Tr
 /// Runs gc once, completely.
 fn collect(pool: &Pool) -> Result<(), String> {
     let collector = Collector::new(pool, at_once(), lane_options());
-    let collector = collector.map_err(|e| format!("no collector: {e}"))?;
-    crate::gc::finish(collector, pool, None).map_err(|e| format!("collecting: {e}"))
+    let mut collector = collector.map_err(|e| format!("no collector: {e}"))?;
+    let counts = finish_gc(pool, None, &mut collector, 1 << 20);
+    counts.map(drop).map_err(|e| format!("collecting: {e}"))
 }
 
 /// Counts containers that were deleted by a run whose clock was ahead of this one's, and whose last

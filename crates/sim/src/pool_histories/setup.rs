@@ -13,9 +13,7 @@ use maintenance::{Collector, GcCounts, GcPolicy};
 use media::{Disk, Media};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{
-    CheckDepth, CheckReport, GcStep, InitOptions, LaneOptions, NewSecret, NothingCached, Pool,
-};
+use store::{CheckDepth, CheckReport, InitOptions, LaneOptions, NewSecret, Pool};
 use units::UnixNanos;
 use volumes::Volumes;
 
@@ -72,7 +70,7 @@ pub fn finish_gc(
     run: &mut Collector,
     step_bytes: u64,
 ) -> store::Result<GcCounts> {
-    while run.step(pool, volumes, &NothingCached, step_bytes)? == GcStep::Working {}
+    while !crate::gc::steps(run, pool, volumes, (usize::MAX, step_bytes))? {}
     Ok(run.counts())
 }
 

@@ -7,7 +7,7 @@
 use super::model::{Contents, VolumeModel};
 use super::setup::{CONTEXT, contents_of, open, read_volume};
 use crate::SimDisk;
-use crate::pool_histories::{at_once, check_all, lane_options};
+use crate::pool_histories::{at_once, check_all, finish_gc, lane_options};
 use format::snapshot::SnapshotKind;
 use maintenance::Collector;
 use std::collections::BTreeMap;
@@ -66,8 +66,9 @@ pub fn examine(disk: &Arc<SimDisk>, seed: u64, models: &[VolumeModel]) -> Result
 /// Runs gc once, completely.
 fn collect(volumes: &Volumes) -> Result<(), String> {
     let pool = volumes.pool();
-    let collector = Collector::new(pool, at_once(), lane_options()).map_err(words)?;
-    crate::gc::finish(collector, pool, Some(volumes)).map_err(words)
+    let mut collector = Collector::new(pool, at_once(), lane_options()).map_err(words)?;
+    let counts = finish_gc(pool, Some(volumes), &mut collector, 1 << 20);
+    counts.map(drop).map_err(words)
 }
 
 fn is_still(when: &str, before: &Found, now: &Found) -> Result<(), String> {

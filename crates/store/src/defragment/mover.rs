@@ -9,22 +9,10 @@ use crate::pool::{Pool, Purpose};
 use crate::write_path::{LaneOptions, WriteSession};
 use chunk_store::chunk_map::FingerprintSet;
 use chunk_store::{Result, StoreError};
+use format::defrag::MoveCounts;
 use format::recipe::ObjectRoot;
 use std::ops::{ControlFlow, Range};
 use units::Fingerprint;
-
-/// Counts of copies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MoveCounts {
-    /// Chunks copied.
-    pub chunks: u64,
-    /// Their length, bytes.
-    pub bytes: u64,
-    /// Part of `bytes` that was in memory.
-    pub cached_bytes: u64,
-    /// Size of the containers that the commit added, bytes.
-    pub stored_bytes: u64,
-}
 
 /// See the module's head. Without a commit it leaves containers that the next session adopts.
 pub struct Mover {

@@ -24,8 +24,8 @@ impl Defragmenter {
         recorded: RecordedDefrag,
         lane: LaneOptions,
     ) -> Result<Self> {
-        let mut record = recorded.record;
-        let (wish, report) = (record.wish, DefragReport::of(&record));
+        let record = recorded.record;
+        let (wish, report) = (record.report.wish, record.report);
         let options = DefragOptions {
             hot_percent: wish.hot_percent,
             moves_shared: wish.moves_shared,
@@ -37,24 +37,22 @@ impl Defragmenter {
         let owners = source.fragmentables()?;
         let heat = wish.is_traced.then(|| source.heat());
         let load = Load::stored(&record.objects, &record.ranges, heat);
-        let moves = std::mem::take(&mut record.moves);
-        let mut run = Self::at_begin(source, owners, load, options, record);
-        run.report = report;
-        run.examined = usize::try_from(run.record.examined).unwrap_or(usize::MAX);
-        let cursor = usize::try_from(run.record.cursor).unwrap_or(usize::MAX);
+        let mut run = Self::at_begin(source, owners, load, options, report);
+        run.sequence = record.sequence;
+        run.examined = usize::try_from(report.examined).unwrap_or(usize::MAX);
+        let cursor = usize::try_from(report.cursor).unwrap_or(usize::MAX);
         // If the owner in progress was deleted, its place in the order is unknown: judge all owners
         // again.
-        let owner = run
-            .owners
-            .iter()
-            .position(|one| one.key == run.record.cursor);
-        let asked = owner.map(|owner| (owner, run.record.at));
-        let is_asked = run.record.stage != DefragStage::Judging || asked.is_some();
-        let moves: Vec<Move> = moves.into_iter().map(|m| taken_up(m, is_asked)).collect();
-        run.stage = match run.record.stage {
+        let mut keys = run.owners.iter().map(|one| one.key);
+        let owner = keys.position(|key| key == report.cursor);
+        let asked = owner.map(|owner| (owner, report.at));
+        let is_asked = report.stage != DefragStage::Judging || asked.is_some();
+        let moves = record.moves.into_iter().map(|m| taken_up(m, is_asked));
+        let moves: Vec<Move> = moves.collect();
+        run.stage = match report.stage {
             DefragStage::Sizing => Stage::Sizing {
                 object: cursor,
-                at: run.record.at,
+                at: report.at,
             },
             DefragStage::Examining => Stage::Examining {
                 bytes: moves.iter().map(Move::bytes).sum(),
@@ -70,7 +68,7 @@ impl Defragmenter {
 
     /// The run was requested for named objects.
     pub fn set_named(&mut self) {
-        self.record.wish.is_named = true;
+        self.report.wish.is_named = true;
     }
 
     /// Returns the keys of its objects.
@@ -80,8 +78,7 @@ impl Defragmenter {
 
     /// Returns true if a record is due.
     pub fn wants_record(&self) -> bool {
-        self.unrecorded_steps >= RECORD_EVERY_STEPS
-            || self.settled().bytes != self.record.counts.bytes
+        self.unrecorded_steps >= RECORD_EVERY_STEPS || self.settled().bytes != self.recorded_bytes
     }
 
     /// Records the progress, or that the run has ended.
@@ -104,54 +101,37 @@ impl Defragmenter {
         self.write(TaskPhase::AtRest)
     }
 
-    /// Returns the run as a record would show it.
-    pub fn run(&self, phase: TaskPhase) -> DefragRun {
-        DefragRun {
-            phase,
-            wish: self.record.wish,
-            began: self.record.began,
-            ended: self.record.ended,
-            report: self.report(),
-        }
-    }
-
     fn write(&mut self, phase: TaskPhase) -> Result<()> {
         self.unrecorded_steps = 0;
-        let mut record = DefragRecord {
-            phase,
-            stage: self.stage(),
-            cursor: 0,
-            at: 0,
-            examined: self.examined as u64,
-            counts: self.report.counts(self.settled()),
-            before: self.report.before.stored(),
-            after: self.report.after.stored(),
-            ..std::mem::take(&mut self.record)
-        };
+        let pool = self.source.pool();
         // Another process may have written a record of an earlier run meanwhile.
-        if record.sequence == 0 {
-            record.sequence = slots::read::<DefragRecord>(self.source.pool()).sequence;
+        if self.sequence == 0 {
+            self.sequence = slots::read::<DefragRecord>(pool).sequence;
         }
-        (record.objects, record.ranges) = self.load.to_store();
-        match &self.stage {
-            Stage::Sizing { object, at } => (record.cursor, record.at) = (*object as u64, *at),
-            Stage::Examining { moves, .. } => record.moves = moves.iter().map(stored).collect(),
-            Stage::Judging(judging) => {
-                let (owner, at) = judging.asked();
-                let owner = self.owners.get(owner);
-                (record.cursor, record.at) = (owner.map_or(0, |one| one.key), at);
-                record.moves = judging.moves().map(stored).collect();
-            }
-            Stage::Moving(run) => record.moves = run.1.unsettled().map(stored).collect(),
-            Stage::Measuring { cursor } => record.cursor = *cursor as u64,
-            Stage::Done => {}
-        }
+        let (objects, ranges) = self.load.to_store();
+        let mut record = DefragRecord {
+            sequence: self.sequence,
+            report: DefragReport {
+                phase,
+                ..self.report()
+            },
+            objects,
+            ranges,
+            moves: match &self.stage {
+                Stage::Examining { moves, .. } => moves.iter().map(stored).collect(),
+                Stage::Judging(judging) => judging.moves().map(stored).collect(),
+                Stage::Moving(run) => run.1.unsettled().map(stored).collect(),
+                Stage::Sizing { .. } | Stage::Measuring { .. } | Stage::Done => Vec::new(),
+            },
+        };
+        record.report.counts.moved = self.settled();
         if phase == TaskPhase::AtRest {
-            end(&mut record, self.source.pool().now());
+            end(&mut record, pool.now());
         }
-        let written = slots::write(self.source.pool(), &mut record);
-        record.moves = Vec::new();
-        self.record = record;
+        let written = slots::write(pool, &mut record);
+        self.sequence = record.sequence;
+        self.recorded_bytes = record.report.counts.moved.bytes;
+        (self.report.phase, self.report.ended) = (phase, record.report.ended);
         Ok(written?)
     }
 }
@@ -160,7 +140,13 @@ impl ControlledTask for Defragmenter {
     type Report = DefragRun;
 
     fn report(&self, phase: TaskPhase) -> DefragRun {
-        self.run(phase)
+        DefragRun {
+            report: DefragReport {
+                phase,
+                ..self.report()
+            },
+            eta_s: self.outlook.seconds_for(&self.left()),
+        }
     }
 
     fn limit(&mut self, bytes_per_s: Option<u64>) {
@@ -191,7 +177,7 @@ impl ControlledTask for Defragmenter {
     }
 
     fn last_recorded(pool: &Pool) -> Option<DefragRun> {
-        RecordedDefrag::read(pool).map(|recorded| recorded.run())
+        RecordedDefrag::read(pool).map(|recorded| recorded.report().into())
     }
 
     fn stop_recorded(pool: &Pool, phase: TaskPhase) -> Result<Option<DefragRun>> {
@@ -199,6 +185,6 @@ impl ControlledTask for Defragmenter {
             return Ok(None);
         };
         recorded.stop(pool, phase)?;
-        Ok(Some(recorded.run()))
+        Ok(Some(recorded.report().into()))
     }
 }

@@ -9,6 +9,7 @@ use crate::defrag::effort::Effort;
 use crate::defrag::examining::{around, examine};
 use crate::defrag::judging::Judging;
 use crate::defrag::load::Item;
+use crate::defrag::report::add;
 use fragpicker::HotRange;
 use std::sync::Arc;
 use store::{Move, Places, Result};
@@ -109,7 +110,7 @@ impl Defragmenter {
             at = end;
         }
         drop(places);
-        self.report.mapped_bytes += mapped;
+        self.report.counts.mapped_bytes += mapped;
         self.outlook
             .did(DefragStage::Sizing, at.saturating_sub(begin) as f64);
         self.stage = match at >= len {
@@ -142,7 +143,7 @@ impl Defragmenter {
                 }
                 Ok(None) => {}
                 // Readers of the damaged range get an error, and check names it.
-                Err(e) if e.is_corruption() => report.failed += 1,
+                Err(e) if e.is_corruption() => report.counts.failed += 1,
                 Err(e) => return Err(e),
             }
             is_full = bytes >= ROUND_BYTES || parts >= ROUND_PARTS;
@@ -167,7 +168,7 @@ impl Defragmenter {
         let pool = Arc::clone(self.source.pool());
         let effort = Effort::begin(&pool, budget_bytes);
         let before = judging.owner();
-        let failed = &mut self.report.failed;
+        let failed = &mut self.report.counts.failed;
         let is_over = judging.step(&self.owners, &self.roots, &self.load, &effort, failed)?;
         let owners = judging.owner().saturating_sub(before);
         self.outlook.did(DefragStage::Judging, owners as f64);
@@ -188,7 +189,7 @@ impl Defragmenter {
         let is_over = self.look(from, budget_bytes, &mut |places, item| {
             let HotRange { start, end, weight } = item.range;
             match places.cost(item.object, start..end) {
-                Ok(cost) => after.add(weight, &cost),
+                Ok(cost) => add(&mut after, weight, &cost),
                 Err(e) if e.is_corruption() => {}
                 Err(e) => return Err(e),
             }

@@ -69,7 +69,11 @@ pub struct Shown {
 impl Shown {
     /// Shows the difference to the last report.
     pub fn show(&mut self, progress: &Progress, report: &DefragReport) {
-        let now = (report.stage, report.ranges_done, report.moved.bytes);
+        let now = (
+            report.stage,
+            report.ranges_done(),
+            report.counts.moved.bytes,
+        );
         // A resumed run begins with the counts of an earlier command: do not show them.
         let (stage, ranges, bytes) =
             self.last
@@ -78,8 +82,8 @@ impl Shown {
         if stage != report.stage {
             tell(progress, report.stage);
         }
-        progress.add_files(report.ranges_done.saturating_sub(ranges));
-        progress.add_bytes(report.moved.bytes.saturating_sub(bytes));
+        progress.add_files(report.ranges_done().saturating_sub(ranges));
+        progress.add_bytes(report.counts.moved.bytes.saturating_sub(bytes));
     }
 }
 

@@ -8,7 +8,6 @@ use crate::cli::DefragRunArgs;
 use crate::commands::backup::REGION_BYTES as STREAM_REGION_BYTES;
 use crate::commands::invocation::Invocation;
 use anyhow::bail;
-use format::phase::TaskPhase;
 use format::recipe::Layout;
 use maintenance::{DefragOptions, DefragSource, Defragmenter, Heat, RecordedDefrag};
 use server::calendar;
@@ -69,9 +68,9 @@ pub fn or_recorded(
     let Some(recorded) = RecordedDefrag::unfinished(source.pool()) else {
         return Ok(run);
     };
-    let wish = run.run(TaskPhase::UnderWay).wish;
+    let wish = run.report().wish;
     let keys: Vec<u64> = run.objects().collect();
-    let began = calendar::local(recorded.run().began, &invocation.zone);
+    let began = calendar::local(recorded.report().began, &invocation.zone);
     if !recorded.is_unfinished_of(&wish, &keys) {
         invocation.console.note(format_args!(
             "the unfinished run of {began} has other settings; it is abandoned, and its copies stay"

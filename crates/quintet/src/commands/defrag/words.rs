@@ -5,6 +5,7 @@
 
 use crate::commands::invocation::Invocation;
 use crate::json::Object;
+use format::defrag::DefragToll;
 use format::phase::TaskPhase;
 use maintenance::{DefragReport, DefragStage, Toll};
 use server::sizes;
@@ -27,29 +28,29 @@ pub fn show(invocation: &Invocation, dry_run: bool, report: &DefragReport) -> st
 /// Returns the bytes that were copied, or would be.
 fn copied(dry_run: bool, report: &DefragReport) -> u64 {
     match dry_run {
-        true => report.wanted_bytes,
-        false => report.moved.bytes,
+        true => report.counts.wanted_bytes,
+        false => report.counts.moved.bytes,
     }
 }
 
 fn percent(dry_run: bool, report: &DefragReport) -> f64 {
-    copied(dry_run, report) as f64 * 100.0 / report.mapped_bytes.max(1) as f64
+    copied(dry_run, report) as f64 * 100.0 / report.counts.mapped_bytes.max(1) as f64
 }
 
 /// Formats the report as text.
 pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
-    let what = if report.is_traced {
+    let what = if report.wish.is_traced {
         "ranges that were read"
     } else {
         "windows of 128 KiB"
     };
     let mut lines = vec![format!(
         "{} {what} of {}: {} fragmented",
-        report.ranges,
-        count(report.objects, "object"),
-        report.fragmented
+        report.counts.ranges,
+        count(report.counts.objects, "object"),
+        report.counts.fragmented
     )];
-    let toll = |when: &str, toll: &Toll| {
+    let toll = |when: &str, toll: &DefragToll| {
         let requests = toll.requests().max(1.0);
         format!(
             "{when}: {:.0} device reads for {:.0} requests ({:.1} each), {:.1} places per MiB",
@@ -72,16 +73,16 @@ pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
         if dry_run { "would be copied" } else { "copied" },
         percent(dry_run, report)
     ));
-    if report.unfair > 0 {
+    if report.counts.unfair > 0 {
         lines.push(format!(
             "{} more fragmented, not moved: other objects share them and would suffer (see --move-shared)",
-            report.unfair
+            report.counts.unfair
         ));
     }
-    if report.failed > 0 {
+    if report.counts.failed > 0 {
         lines.push(format!(
             "{} cannot be read; see quintet check",
-            report.failed
+            report.counts.failed
         ));
     }
     lines
@@ -89,7 +90,7 @@ pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
 
 /// Adds the fields of a report.
 fn numbers(message: Object, dry_run: bool, report: &DefragReport) -> Object {
-    let toll = |toll: &Toll| {
+    let toll = |toll: &DefragToll| {
         Object::new()
             .number("requests", toll.requests())
             .number("device_reads", toll.reads())
@@ -99,18 +100,18 @@ fn numbers(message: Object, dry_run: bool, report: &DefragReport) -> Object {
             .number("places_per_mib", toll.runs_per_mib())
     };
     message
-        .boolean("traced", report.is_traced)
-        .integer("objects", report.objects)
-        .integer("object_bytes", report.mapped_bytes)
-        .integer("ranges", report.ranges)
-        .integer("ranges_hot", report.hot)
-        .integer("ranges_in_pieces", report.fragmented)
-        .integer("ranges_moved", report.wanted)
-        .integer("ranges_left_to_others", report.unfair)
-        .integer("ranges_failed", report.failed)
+        .boolean("traced", report.wish.is_traced)
+        .integer("objects", report.counts.objects)
+        .integer("object_bytes", report.counts.mapped_bytes)
+        .integer("ranges", report.counts.ranges)
+        .integer("ranges_hot", report.counts.hot)
+        .integer("ranges_in_pieces", report.counts.fragmented)
+        .integer("ranges_moved", report.counts.wanted)
+        .integer("ranges_left_to_others", report.counts.unfair)
+        .integer("ranges_failed", report.counts.failed)
         .integer("copied_bytes", copied(dry_run, report))
-        .integer("cached_bytes", report.moved.cached_bytes)
-        .integer("stored_bytes", report.moved.stored_bytes)
+        .integer("cached_bytes", report.counts.moved.cached_bytes)
+        .integer("stored_bytes", report.counts.moved.stored_bytes)
         .number("percent_of_rewriting", percent(dry_run, report))
         .object("before", toll(&report.before))
         .object("after", toll(&report.after))
@@ -119,9 +120,13 @@ fn numbers(message: Object, dry_run: bool, report: &DefragReport) -> Object {
 /// Formats the progress of a run as one line.
 pub(in crate::commands) fn line(status: &DefragStatus) -> String {
     let report = &status.run.report;
-    let at = format!("{} of {} ranges", report.ranges_done, report.ranges);
-    let copied = sizes::display(report.moved.bytes);
-    let eta = match report.eta_s.map(Duration::try_from_secs_f64) {
+    let at = format!(
+        "{} of {} ranges",
+        report.ranges_done(),
+        report.counts.ranges
+    );
+    let copied = sizes::display(report.counts.moved.bytes);
+    let eta = match status.run.eta_s.map(Duration::try_from_secs_f64) {
         Some(Ok(left)) => format!(", about {} left", crate::progress::clock(left)),
         _ => String::new(),
     };
@@ -133,14 +138,14 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
         DefragStage::Measuring => format!("measuring, {at}"),
         DefragStage::Done => "done".to_owned(),
     };
-    let copied = match report.wanted_bytes {
+    let copied = match report.counts.wanted_bytes {
         0 => format!("{copied} copied"),
         wanted => format!("{copied} of {} copied", sizes::display(wanted)),
     };
-    match (&status.outcome, status.run.phase, report.stage) {
+    match (&status.outcome, status.run.report.phase, report.stage) {
         (_, TaskPhase::AtRest, DefragStage::Done) => format!(
             "last run copied {}: {:.1} device reads per request before, {:.1} after",
-            sizes::display(report.moved.bytes),
+            sizes::display(report.counts.moved.bytes),
             report.before.reads() / report.before.requests().max(1.0),
             report.after.reads() / report.after.requests().max(1.0)
         ),
@@ -157,8 +162,8 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
 
 /// Adds the fields of a run's progress.
 pub(in crate::commands) fn object(message: Object, status: &DefragStatus) -> Object {
-    let run = &status.run;
-    let stage = match run.report.stage {
+    let report = &status.run.report;
+    let stage = match report.stage {
         DefragStage::Sizing => "sizing",
         DefragStage::Examining => "examining",
         DefragStage::Judging => "judging",
@@ -167,20 +172,20 @@ pub(in crate::commands) fn object(message: Object, status: &DefragStatus) -> Obj
         DefragStage::Done => "done",
     };
     let mut message = message
-        .boolean("running", run.phase == TaskPhase::UnderWay)
-        .boolean("paused", run.phase == TaskPhase::Paused)
+        .boolean("running", report.phase == TaskPhase::UnderWay)
+        .boolean("paused", report.phase == TaskPhase::Paused)
         .text("stage", stage)
-        .time("began", run.began)
-        .integer("ranges_done", run.report.ranges_done)
-        .integer("wanted_bytes", run.report.wanted_bytes);
-    if run.ended != UnixNanos::default() {
-        message = message.time("ended", run.ended);
+        .time("began", report.began)
+        .integer("ranges_done", report.ranges_done())
+        .integer("wanted_bytes", report.counts.wanted_bytes);
+    if report.ended != UnixNanos::default() {
+        message = message.time("ended", report.ended);
     }
-    if let Some(eta_s) = run.report.eta_s {
+    if let Some(eta_s) = status.run.eta_s {
         message = message.number("seconds_remaining", eta_s.round());
     }
     if let Outcome::Failed(why) = &status.outcome {
         message = message.text("failure", why);
     }
-    numbers(message, false, &run.report)
+    numbers(message, false, report)
 }

@@ -4,21 +4,21 @@
 
 use crate::json::Object;
 use jiff::tz::TimeZone;
-use maintenance::{NextCollect, Urgency};
+use maintenance::{CollectNote, NextCollect, Urgency};
 use server::calendar;
 use server::sizes;
-use server::state::{Collected, Initiator, Live, ServerState};
+use server::state::{Live, ServerState};
 use units::UnixNanos;
 
 /// Formats the state of gc as text.
 pub fn collecting(server: &ServerState, live: &Live, zone: &TimeZone) -> String {
     let status = &live.collecting;
     let mut words = Vec::new();
-    if let Some((by, _, counts)) = &status.running {
-        let (deleted, discarded) = (counts.deleted_bytes, counts.discarded_bytes);
+    if let Some(run) = &status.running {
+        let (deleted, discarded) = (run.counts.deleted_bytes, run.counts.discarded_bytes);
         words.push(format!(
             "under way, started by {}: {}",
-            name(*by),
+            name(&run.begun),
             given(deleted, discarded)
         ));
     }
@@ -35,15 +35,15 @@ pub fn collecting(server: &ServerState, live: &Live, zone: &TimeZone) -> String 
 }
 
 /// Formats the last gc run as text.
-pub fn ended(last: &Collected, zone: &TimeZone) -> String {
+pub fn ended(last: &CollectNote, zone: &TimeZone) -> String {
     let how = match last.is_complete {
         true => "",
         false => ", unfinished",
     };
     format!(
         "last run {} by {}{how}: {}",
-        calendar::local(last.ended, zone),
-        name(last.by),
+        calendar::local(last.at, zone),
+        name(last),
         given(last.deleted_bytes, last.discarded_bytes)
     )
 }
@@ -102,12 +102,12 @@ fn local(at_s: u64, zone: &TimeZone) -> String {
 }
 
 /// Returns the name of the run's origin.
-fn name(by: Initiator) -> &'static str {
-    match by {
-        Initiator::Command => "a command",
-        Initiator::Server(Urgency::WhenIdle) => "the server itself",
-        Initiator::Server(Urgency::Low) => "the server itself, because little space was free",
-        Initiator::Server(Urgency::Full) => "the server itself, because the disk was nearly full",
+fn name(run: &CollectNote) -> &'static str {
+    match (run.by_command, run.urgency) {
+        (true, _) => "a command",
+        (false, Urgency::WhenIdle) => "the server itself",
+        (false, Urgency::Low) => "the server itself, because little space was free",
+        (false, Urgency::Full) => "the server itself, because the disk was nearly full",
     }
 }
 
@@ -139,14 +139,14 @@ pub fn object(server: &ServerState, live: &Live) -> Object {
 }
 
 /// Adds the fields of the last gc run.
-pub fn last(object: Object, prefix: &str, run: &Collected) -> Object {
-    let by = match run.by {
-        Initiator::Command => "command",
-        Initiator::Server(_) => "server",
+pub fn last(object: Object, prefix: &str, run: &CollectNote) -> Object {
+    let by = match run.by_command {
+        true => "command",
+        false => "server",
     };
     object
         .text(&format!("{prefix}by"), by)
-        .time(&format!("{prefix}ended"), run.ended)
+        .time(&format!("{prefix}ended"), run.at)
         .boolean(&format!("{prefix}complete"), run.is_complete)
         .integer(&format!("{prefix}deleted_bytes"), run.deleted_bytes)
         .integer(&format!("{prefix}discarded_bytes"), run.discarded_bytes)

@@ -160,9 +160,7 @@ pub fn object(server: &ServerState, live: &Live) -> Object {
             .boolean("paused", copy.is_paused)
             .integer("total_bytes", copy.total_bytes)
             .integer("bytes_done", copy.done_bytes)
-            .integer("read_bytes", copy.counts.read_bytes)
-            .integer("cached_bytes", copy.counts.cached_bytes)
-            .integer("known_bytes", copy.counts.known_bytes)
+            .integers(copy.counts.fields())
             .integer("data_added", copy.sent_bytes)
     });
     let tasks = live.tasks.iter().map(|task| {

@@ -210,7 +210,7 @@ impl World {
 
     fn shown(&self) -> (bool, Option<f64>, u64) {
         let run = self.run().run;
-        let reading = reading(&self.server, Some(&run), self.slot.totals());
+        let reading = reading(&self.server, Some(&run), self.slot.totals().bytes);
         assert_eq!(reading.name, "toy");
         (reading.is_under_way, reading.progress, reading.bytes.disk)
     }
