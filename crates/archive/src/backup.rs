@@ -16,6 +16,7 @@ mod count;
 mod file_work;
 mod frozen;
 mod handing;
+mod kept_open;
 mod level;
 mod reading;
 mod scan;

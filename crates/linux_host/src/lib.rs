@@ -40,7 +40,7 @@ pub use idle::{Activity, IdlePriority, Requests};
 pub use migrate::{Migrated, MigrationError, Target};
 pub use mirror::{Mirror, Moved};
 pub use mounts::Mount;
-pub use pages::{PAGE_BYTES, Pages, Run, cached, release, runs, tells};
+pub use pages::{PAGE_BYTES, Pages, Run, cached, fetch, release, runs, tells};
 pub use planning::{SpanPlan, plan_span};
 pub use scan::{Found, Walked, walk};
 pub use snapshot::{SubvolumeSnapshot, is_backup_snapshot};

@@ -2,7 +2,7 @@
 //! `scan`, backups and the program call this.
 //!
 //! Invariant: asking starts no I/O and brings no page into memory. Only [`release`] takes pages out
-//! of it, and never from a range with a dirty page.
+//! of it, and never from a range with a dirty page; only [`fetch`] brings some in.
 
 use crate::sys;
 use rustix::fs::Advice;
@@ -41,6 +41,17 @@ pub struct Run {
     pub end: u64,
     /// In memory.
     pub cached: bool,
+}
+
+impl Run {
+    /// Pages of a range, none of which is in memory.
+    pub fn missing(range: &Range<u64>) -> Self {
+        Self {
+            start: range.start / PAGE_BYTES * PAGE_BYTES,
+            end: range.end.next_multiple_of(PAGE_BYTES),
+            cached: false,
+        }
+    }
 }
 
 /// Divides a range of bytes, whose start is a multiple of [`PAGE_BYTES`], into runs. It halves
@@ -85,6 +96,12 @@ pub fn release(file: &File, start: u64, end: Option<u64>) -> io::Result<u64> {
     }
     rustix::fs::fadvise(file, start, NonZeroU64::new(bytes), Advice::DontNeed)?;
     Ok(counts.cached)
+}
+
+/// Has the system read a range into memory, without waiting for it.
+pub fn fetch(file: &File, start: u64, end: u64) -> io::Result<()> {
+    let bytes = NonZeroU64::new(end.saturating_sub(start));
+    Ok(rustix::fs::fadvise(file, start, bytes, Advice::WillNeed)?)
 }
 
 /// Returns true if the pages of an open file say which of its bytes need no device: not on file

@@ -9,6 +9,7 @@
 
 use super::assemble::Slot;
 use super::frozen::Frozen;
+use super::kept_open::KeptOpen;
 use super::reading::Reading;
 use crate::filesystem::PathError;
 use crate::filesystem::capture::{Captured, Directory};
@@ -30,6 +31,9 @@ const GROUP_BYTES: u64 = BATCH_BYTES as u64;
 
 /// A file that is written while it is frozen is frozen again, so often.
 const FREEZING_ATTEMPTS: usize = 3;
+
+/// Pages of a file.
+type Runs = Vec<linux_host::Run>;
 
 /// Files that one lane reads completely, one after another.
 pub(super) struct FileGroup<'a> {
@@ -88,39 +92,24 @@ pub(super) struct FileWork {
     pub kept_open: Option<KeptOpen>,
 }
 
-/// An open file, and a share in the count of files that are kept open.
-pub(super) struct KeptOpen {
-    file: OpenFile,
-    _counted: Arc<()>,
-}
-
-impl KeptOpen {
-    pub fn new(file: OpenFile, counted: Arc<()>) -> Self {
-        Self {
-            file,
-            _counted: counted,
-        }
-    }
-
-    pub fn file(&self) -> &OpenFile {
-        &self.file
-    }
-}
-
 impl FileWork {
     /// Opens the file in its directory.
     pub fn open(&self) -> Result<OpenFile, PathError> {
         self.directory.open_file(&self.name)
     }
 
-    /// Returns the open file, frozen where that is wanted and possible.
-    pub fn opened(&mut self, frozen: Option<&Frozen>) -> Result<OpenFile, PathError> {
-        let mut opened = match self.kept_open.take() {
-            Some(kept) => kept.file,
-            None => self.open()?,
+    /// Returns the open file, frozen where that is wanted and possible, and its pages before the
+    /// kernel read it ahead.
+    pub fn opened(
+        &mut self,
+        frozen: Option<&Frozen>,
+    ) -> Result<(OpenFile, Option<Runs>), PathError> {
+        let (mut opened, runs) = match self.kept_open.take() {
+            Some(kept) => kept.into_parts(),
+            None => (self.open()?, None),
         };
         let Some(frozen) = frozen.filter(|_| !self.directory.is_frozen()) else {
-            return Ok(opened);
+            return Ok((opened, runs));
         };
         for _ in 0..FREEZING_ATTEMPTS {
             let device = self.captured.entry.device;
@@ -137,7 +126,7 @@ impl FileWork {
         if opened.is_frozen() {
             frozen.add_reflink();
         }
-        Ok(opened)
+        Ok((opened, runs))
     }
 
     /// Enters the file with its content, after the last byte was read.
@@ -183,12 +172,12 @@ impl FileWork {
     ) -> Result<(), StoreError> {
         let opened = self.opened(reading.frozen);
         let room = self.room();
-        let read = opened.and_then(|opened| {
+        let read = opened.and_then(|(opened, runs)| {
             if buffer.len() < room {
                 buffer.resize(room, 0);
             }
             let into = buffer.get_mut(..room).unwrap_or_default();
-            let mut source = reading.source(&opened, &self.captured, self.in_memory);
+            let mut source = reading.source(&opened, &self.captured, self.in_memory, runs);
             let mut count = source.read(0, into)?;
             source.finish();
             // The file has grown since it was listed: read to its new end.

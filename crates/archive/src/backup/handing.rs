@@ -2,11 +2,13 @@
 //! walker calls this.
 //!
 //! Invariant: the order changes what is read when, and nothing that is stored: entries have their
-//! places before they come here. At most [`KEPT_OPEN_MAX`] files are open because of the order.
+//! places before they come here.
 
-use super::file_work::{FileGroup, FileWork, KeptOpen};
+use super::file_work::{FileGroup, FileWork};
+use super::kept_open::{KeptOpen, Limits};
 use super::reading::Reading;
 use super::window::Window;
+use crate::filesystem::capture::Captured;
 use crate::ingest::{BATCH_BYTES, Context, Cutting, StreamRun};
 use std::sync::Arc;
 use store::{Lane, StoreError};
@@ -17,9 +19,6 @@ const LARGE_FILE_BYTES: u64 = 2 * BATCH_BYTES as u64;
 /// Maximum number of files by which a file is read before or after its place in the tree, as in
 /// Duet's rsync.
 const WINDOW_FILES: usize = 100;
-/// Maximum number of files that stay open from the question how much of them is in memory until
-/// they are read. The others are opened twice.
-const KEPT_OPEN_MAX: usize = 256;
 
 /// Order in which a backup reads files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,8 +36,7 @@ pub(super) struct Handing<'h, 'a> {
     reading: Reading<'a>,
     window: Window<Box<FileWork>>,
     group: FileGroup<'a>,
-    /// Each file that is kept open has a clone.
-    kept: Arc<()>,
+    limits: Arc<Limits>,
 }
 
 impl<'h, 'a> Handing<'h, 'a> {
@@ -51,7 +49,7 @@ impl<'h, 'a> Handing<'h, 'a> {
                 Order::Tree => 0,
             }),
             group: FileGroup::new(reading),
-            kept: Arc::new(()),
+            limits: Arc::default(),
         }
     }
 
@@ -94,20 +92,25 @@ impl<'h, 'a> Handing<'h, 'a> {
         // A file that cannot be opened is reported by the thread that reads it.
         let Ok(opened) = file.open() else { return };
         file.in_memory = self.reading.memory.ask(&opened, file.captured.entry.device);
-        if Arc::strong_count(&self.kept) <= KEPT_OPEN_MAX {
-            file.kept_open = Some(KeptOpen::new(opened, Arc::clone(&self.kept)));
+        file.kept_open = KeptOpen::new(opened, &self.limits);
+        // A backup in the background asks for no more than it is about to use.
+        if let Some(kept) = &mut file.kept_open
+            && self.reading.pacer.is_none()
+            && !is_read_here(&file.captured)
+        {
+            kept.read_ahead(file.in_memory);
         }
     }
 
     fn hand(&mut self, file: FileWork, lane: &mut Lane) -> Result<(), StoreError> {
-        if file.captured.len > LARGE_FILE_BYTES || file.captured.may_have_holes() {
+        if is_read_here(&file.captured) {
             // This thread will be busy with it for a while.
             self.hand_out();
             self.large_file(file, lane)?;
             let memory = self.reading.memory;
             self.window.score(|file| {
-                if let Some(opened) = &file.kept_open {
-                    file.in_memory = memory.ask_again(opened.file(), file.in_memory);
+                if let Some(kept) = file.kept_open.as_ref().filter(|kept| !kept.is_read_ahead()) {
+                    file.in_memory = memory.ask_again(kept.file(), file.in_memory);
                 }
                 file.in_memory.share()
             });
@@ -138,7 +141,7 @@ impl<'h, 'a> Handing<'h, 'a> {
         );
         let (opened, segments) = match file
             .opened(self.reading.frozen)
-            .and_then(|o| Ok((o.data_map()?, o)))
+            .and_then(|(opened, _)| Ok((opened.data_map()?, opened)))
         {
             Ok((segments, opened)) => (Arc::new(opened), segments),
             Err(e) => {
@@ -166,4 +169,9 @@ impl<'h, 'a> Handing<'h, 'a> {
             }
         }
     }
+}
+
+/// Returns true for a long or sparse file, which the walker's thread reads.
+fn is_read_here(captured: &Captured) -> bool {
+    captured.len > LARGE_FILE_BYTES || captured.may_have_holes()
 }

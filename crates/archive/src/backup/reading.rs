@@ -10,6 +10,7 @@ use crate::filesystem::capture::Captured;
 use crate::filesystem::in_memory::{InMemory, SourceMemory};
 use crate::filesystem::open_file::OpenFile;
 use crate::ingest::Source;
+use linux_host::Run;
 
 /// Delays reads so that others have the device first. `backup --background` implements it.
 pub trait Pacer: Sync {
@@ -29,18 +30,25 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Returns the bytes of an open file.
+    /// Returns the bytes of an open file. `runs`: its pages before the kernel read it ahead.
     pub fn source<'f>(
         &self,
         opened: &'f OpenFile,
         captured: &Captured,
         in_memory: InMemory,
+        runs: Option<Vec<Run>>,
     ) -> FileSource<'f>
     where
         'a: 'f,
     {
         let careful = match in_memory {
-            InMemory::Part(_) => Some(self.careful(opened, captured)),
+            InMemory::Part(_) => {
+                let careful = self.careful(opened, captured);
+                Some(match runs {
+                    Some(runs) => careful.knowing(runs),
+                    None => careful,
+                })
+            }
             InMemory::All | InMemory::Unknown => None,
         };
         let needs_no_device = in_memory == InMemory::All;

@@ -44,6 +44,20 @@ impl<'f> CachedFirst<'f> {
         }
     }
 
+    /// Takes over what another look at the whole file has found.
+    pub fn knowing(mut self, runs: Vec<Run>) -> Self {
+        self.looked_to = self.file.len().next_multiple_of(PAGE_BYTES);
+        self.add(runs);
+        self
+    }
+
+    fn add(&mut self, runs: Vec<Run>) {
+        let cached = runs.iter().filter(|run| run.cached);
+        let found = cached.map(|run| run.end.min(self.file.len()) - run.start);
+        self.memory.add_found(found.sum());
+        self.runs.extend(runs);
+    }
+
     /// Fills `into` from `offset`, which never goes back. Returns fewer bytes only at the end of
     /// the file.
     pub fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
@@ -74,12 +88,7 @@ impl<'f> CachedFirst<'f> {
             let from = self.looked_to;
             let to = (from + 1).next_multiple_of(STRETCH_BYTES).min(len);
             match linux_host::runs(self.file.file(), &(from..to)) {
-                Ok(runs) => {
-                    let cached = runs.iter().filter(|run| run.cached);
-                    let found = cached.map(|run| run.end.min(self.file.len()) - run.start);
-                    self.memory.add_found(found.sum());
-                    self.runs.extend(runs);
-                }
+                Ok(runs) => self.add(runs),
                 Err(_) => self.looks = false,
             }
             self.looked_to = to;
