@@ -24,6 +24,9 @@ restored() {
 }
 snapshots_left() { find "$dir/inner" -maxdepth 2 -name '.quintet-snapshot-*' | wc -l; }
 
+# What is not in memory has no order there.
+exits 1 q backup --snapshot --order=cached "$dir"
+
 tested=
 if can_make ext4; then
     truncate -s 100M "$dir/disk"

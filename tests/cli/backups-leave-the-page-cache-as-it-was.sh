@@ -14,6 +14,28 @@ exits 0 q backup "$dir/shm"
 exits 0 q backup --force --order=cached "$dir/shm"
 says 'read in the order of the tree, because'
 
+# Nor are files of other users asked about.
+if command -v setpriv >/dev/null; then
+    cp "$QUINTET" "$dir/quintet"
+    chmod 755 "$dir" "$dir/quintet"
+    mkdir -m 777 "$dir/theirs" "$dir/known-to-them"
+    mkdir "$dir/two"
+    echo root >"$dir/two/of-root"
+    echo own >"$dir/two/own"
+    chown 65534 "$dir/two/own"
+    as_another() {
+        QUINTET_REPOSITORY=$dir/theirs/pool QUINTET_CACHE_DIR=$dir/known-to-them \
+            setpriv --reuid 65534 --regid 65534 --clear-groups "$dir/quintet" "$@"
+    }
+    exits 0 as_another init
+    exits 0 as_another backup --order=cached "$dir/two"
+    says '1 file read in the order of the tree, because .* only root and the owner of a file may ask'
+    exits 0 as_another backup --force "$dir/two"
+    ! grep -q 'in memory' "$dir/out" "$dir/err" || fail "a backup talks of memory unasked: $(cat "$dir/err")"
+else
+    echo "SKIPPED: no setpriv: files of other users"
+fi
+
 requires_loop
 can_make ext4 || skip "there is no ext4 here"
 truncate -s 400M "$dir/disk"

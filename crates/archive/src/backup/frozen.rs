@@ -97,17 +97,26 @@ impl Frozen {
         Some(live.frozen(opened, (snapshot.device(), device)))
     }
 
+    /// Returns false for a file system that has refused reflinks.
+    pub fn may_reflink(&self, device: u64) -> bool {
+        !self.cannot.lock().contains(&device)
+    }
+
     /// Makes an open file read from a reflink of itself, or counts why not. `device`: its device
     /// number.
     pub fn freeze(&self, file: &mut OpenFile, directory: &Directory, device: u64) {
-        let why = match self.cannot.lock().contains(&device) {
-            true => NotFrozen::FileSystem,
-            false => match file.freeze(directory.as_fd()) {
+        let why = match self.may_reflink(device) {
+            false => NotFrozen::FileSystem,
+            true => match file.freeze(directory.as_fd()) {
                 Ok(true) => return,
                 Ok(false) => NotFrozen::Writers,
                 Err(e) => NotFrozen::of(&e),
             },
         };
+        if file.is_frozen() {
+            // An earlier attempt has succeeded.
+            return;
+        }
         if why == NotFrozen::FileSystem {
             self.cannot.lock().insert(device);
         }

@@ -86,12 +86,14 @@ impl<'h, 'a> Handing<'h, 'a> {
     /// Asks how much of the file is in memory.
     fn look(&self, file: &mut FileWork) {
         // A reflink has other pages than its file.
-        if self.reading.frozen.is_some() && !file.directory.is_frozen() {
+        let device = file.captured.entry.device;
+        let frozen = self.reading.frozen.filter(|_| !file.directory.is_frozen());
+        if frozen.is_some_and(|frozen| frozen.may_reflink(device)) {
             return;
         }
         // A file that cannot be opened is reported by the thread that reads it.
         let Ok(opened) = file.open() else { return };
-        file.in_memory = self.reading.memory.ask(&opened, file.captured.entry.device);
+        file.in_memory = self.reading.memory.ask(&opened, device);
         file.kept_open = KeptOpen::new(opened, &self.limits);
         // A backup in the background asks for no more than it is about to use.
         if let Some(kept) = &mut file.kept_open

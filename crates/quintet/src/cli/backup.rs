@@ -59,7 +59,7 @@ pub struct BackupArgs {
     pub background: bool,
     /// Read a state that does not change meanwhile: a snapshot of each btrfs subvolume (needs
     /// root), else a reflink of each file on btrfs and xfs. Says how many files have neither
-    #[arg(long)]
+    #[arg(long, conflicts_with = "order")]
     pub snapshot: bool,
 
     /// Exclude matching files; repeatable
