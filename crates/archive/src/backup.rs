@@ -2,9 +2,9 @@
 //! this.
 //!
 //! ```text
-//! walk (lists, compares with the parent) --files--> lanes (read, store)
-//!                                                      |
-//! root <-- assemble (directories, from the leaves up) <+
+//! walk (lists, compares with the parent) --files--> handing (order) --> lanes (read, store)
+//!                                                                        |
+//! root <------------ assemble (directories, from the leaves up) <--------+
 //! ```
 //!
 //! Invariant: a file whose metadata equals the parent snapshot's is not opened. Unreadable files
@@ -14,9 +14,18 @@
 mod assemble;
 mod count;
 mod file_work;
+mod frozen;
+mod handing;
+mod kept_open;
+mod level;
+mod reading;
 mod scan;
 mod walk;
+mod window;
 
 pub use count::count_trees;
+pub use frozen::{FrozenOutcome, NotFrozen};
+pub use handing::Order;
+pub use reading::Pacer;
 pub use scan::scan_trees;
 pub use walk::{TreeOutcome, TreePlan, back_up_trees};

@@ -5,9 +5,11 @@
 //! stops only that file.
 
 pub mod apply;
+pub mod cached_first;
 pub mod capture;
 mod captured;
 pub mod data_map;
+pub mod in_memory;
 mod listing;
 pub mod metadata;
 pub mod open_file;

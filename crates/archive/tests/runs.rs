@@ -2,7 +2,7 @@
 //!
 //! Invariant: every warning is reported once, and the outcome has the number of each kind.
 
-use archive::backup::{TreeOutcome, TreePlan, back_up_trees};
+use archive::backup::{Order, TreeOutcome, TreePlan, back_up_trees};
 use archive::filesystem::PathError;
 use archive::filesystem::apply::TargetDirectory;
 use archive::filesystem::metadata::Privileges;
@@ -110,13 +110,26 @@ impl World {
         names: &[&str],
         watcher: &Watcher,
     ) -> Result<(ObjectRoot, TreeOutcome), StoreError> {
+        self.back_up_in(Order::Cached, None, names, watcher)
+    }
+
+    fn back_up_in(
+        &self,
+        order: Order,
+        parent: Option<ObjectRoot>,
+        names: &[&str],
+        watcher: &Watcher,
+    ) -> Result<(ObjectRoot, TreeOutcome), StoreError> {
         let paths: Vec<PathBuf> = names.iter().map(|name| self.path(name)).collect();
         let plan = TreePlan {
             paths: &paths,
             selection: &BackupSelection::default(),
-            parent: None,
+            parent,
             workers: 2,
             lane: lane_options(),
+            order,
+            pacer: None,
+            snapshot: false,
         };
         let mut session = self.pool.begin(lane_options()).unwrap();
         let stored = back_up_trees(&self.pool, &mut session, &plan, watcher)?;
@@ -212,6 +225,56 @@ fn a_tree_comes_back_and_the_watcher_hears_of_it() {
         restored.display()
     );
     assert_eq!(watcher.warnings(), [differs]);
+}
+
+#[test]
+fn the_order_of_reading_does_not_show_in_what_is_stored() {
+    let mut world = World::new();
+    // A checkout may be on a disk, where /tmp is memory.
+    world.place = tempfile::tempdir_in(".").unwrap();
+    let mut seed = Seed::new(9);
+    for number in 0..400 {
+        let directory = world.path("source").join(format!("{}", number / 7));
+        fs::create_dir_all(&directory).unwrap();
+        let len = 1 + seed.draw() % 60_000 * u64::from(number % 5 != 0);
+        let bytes: Vec<u8> = (0..len).map(|_| seed.draw() as u8).collect();
+        let path = directory.join(format!("{number}"));
+        fs::write(&path, bytes).unwrap();
+        let file = fs::File::open(&path).unwrap();
+        if number % 3 != 0 {
+            file.sync_all().unwrap();
+            linux_host::release(&file, 0, None).unwrap();
+        }
+    }
+    let long: Vec<u8> = (0..20_000_000).map(|_| seed.draw() as u8).collect();
+    fs::write(world.path("source/3/long"), long).unwrap();
+    let back_up = |order, parent| {
+        let watcher = Watcher::default();
+        let (root, outcome) = world
+            .back_up_in(order, parent, &["source"], &watcher)
+            .unwrap();
+        assert_eq!(watcher.warnings(), [""; 0]);
+        assert_eq!(watcher.counted(), (401, outcome.bytes));
+        (root, outcome)
+    };
+    let (root, outcome) = back_up(Order::Cached, None);
+    let memory = outcome.memory;
+    match memory.unknown {
+        // The file system of the checkout.
+        Some(why) => println!("SKIPPED: {why}"),
+        None => {
+            assert!(memory.files_ahead > 50, "{memory:?}");
+            assert!(memory.bytes_found > 20_000_000, "{memory:?}");
+            assert!(memory.bytes_dropped > 2_000_000, "{memory:?}");
+        }
+    }
+    let (in_tree_order, outcome) = back_up(Order::Tree, None);
+    assert_eq!(outcome.memory.files_ahead, 0);
+    assert_eq!(root, in_tree_order);
+    // Unchanged files are not asked about.
+    let (unchanged, outcome) = back_up(Order::Cached, Some(root));
+    assert_eq!((unchanged, outcome.files_unchanged), (root, 401));
+    assert_eq!(outcome.memory.files_asked, 0);
 }
 
 #[test]

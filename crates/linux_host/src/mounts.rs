@@ -22,18 +22,25 @@ pub struct Mount {
     pub point: PathBuf,
     /// Its file system: `ext4`, `fuse.sshfs`.
     pub kind: String,
+    /// The mounted device or name: `/dev/sda1`, `tmpfs`.
+    pub source: PathBuf,
 }
 
 impl Mount {
     /// Finds the mount of a path.
     pub fn of(path: &Path) -> io::Result<Self> {
         let id = mount_id(path)?;
-        let table = fs::read("/proc/self/mountinfo")?;
-        let lines = table.split(|byte| *byte == b'\n');
-        lines
-            .filter_map(parse)
+        Self::all()?
+            .into_iter()
             .find(|mount| mount.id == id)
             .ok_or_else(|| io::Error::other("the mount is not in /proc/self/mountinfo"))
+    }
+
+    /// Returns all mounts that this process sees.
+    pub(crate) fn all() -> io::Result<Vec<Self>> {
+        let table = fs::read("/proc/self/mountinfo")?;
+        let lines = table.split(|byte| *byte == b'\n');
+        Ok(lines.filter_map(parse).collect())
     }
 
     /// Returns true for FUSE, whatever serves it.
@@ -57,11 +64,13 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let point = OsString::from_vec(unescaped(fields.nth(1)?)).into();
     fields.find(|field| *field == b"-")?;
     let kind = text(fields.next()?)?.to_owned();
+    let source = OsString::from_vec(unescaped(fields.next()?)).into();
     Some(Mount {
         id,
         device,
         point,
         kind,
+        source,
     })
 }
 
@@ -95,6 +104,7 @@ mod tests {
         assert_eq!(mount.device, 8 << 20 | 17);
         assert_eq!(mount.point, Path::new("/mnt/a b"));
         assert_eq!(mount.kind, "btrfs");
+        assert_eq!(mount.source, Path::new("/dev/sdb1"));
         assert_eq!(parse(b"36 35 8:17 /sub"), None);
     }
 

@@ -1,11 +1,15 @@
 //! Which pages of an open file are in memory, and which of them are dirty, by `cachestat`.
-//! `scan` and the program call this.
+//! `scan`, backups and the program call this.
 //!
-//! Invariant: asking starts no I/O and brings no page into memory.
+//! Invariant: asking starts no I/O and brings no page into memory. Only [`release`] takes pages out
+//! of it, and never from a range with a dirty page; only [`fetch`] brings some in.
 
 use crate::sys;
+use rustix::fs::Advice;
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
+use std::ops::Range;
 
 /// Bytes of a page of the page cache.
 pub const PAGE_BYTES: u64 = 4096;
@@ -26,6 +30,90 @@ pub fn cached(file: &File, offset: u64, bytes: u64) -> io::Result<Pages> {
         cached: counts.cached,
         dirty: counts.dirty,
     })
+}
+
+/// Neighbouring pages that are all in memory, or all not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// First byte, a multiple of [`PAGE_BYTES`].
+    pub start: u64,
+    /// The byte behind the last, a multiple of [`PAGE_BYTES`].
+    pub end: u64,
+    /// In memory.
+    pub cached: bool,
+}
+
+impl Run {
+    /// Pages of a range, none of which is in memory.
+    pub fn missing(range: &Range<u64>) -> Self {
+        Self {
+            start: range.start / PAGE_BYTES * PAGE_BYTES,
+            end: range.end.next_multiple_of(PAGE_BYTES),
+            cached: false,
+        }
+    }
+}
+
+/// Divides a range of bytes, whose start is a multiple of [`PAGE_BYTES`], into runs. It halves
+/// parts that are neither all in memory nor all not: one call for a range with a single run.
+pub fn runs(file: &File, range: &Range<u64>) -> io::Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    let first = range.start / PAGE_BYTES;
+    let pages = range.end.div_ceil(PAGE_BYTES).saturating_sub(first);
+    if pages > 0 {
+        divide(file, first, pages, &mut runs)?;
+    }
+    Ok(runs)
+}
+
+fn divide(file: &File, first: u64, pages: u64, runs: &mut Vec<Run>) -> io::Result<()> {
+    let start = first * PAGE_BYTES;
+    let count = cached(file, start, pages * PAGE_BYTES)?.cached;
+    if count > 0 && count < pages {
+        let half = pages.next_power_of_two() / 2;
+        divide(file, first, half, runs)?;
+        return divide(file, first + half, pages - half, runs);
+    }
+    let (end, cached) = (start + pages * PAGE_BYTES, count > 0);
+    match runs.last_mut() {
+        Some(last) if last.cached == cached => last.end = end,
+        _ => runs.push(Run { start, end, cached }),
+    }
+    Ok(())
+}
+
+/// Takes the pages of a range out of memory. `end` of `None`: to the end of the file. Does nothing
+/// if one of them is dirty or being written. Pages that a process has mapped stay. Returns the
+/// number of pages that the range had in memory.
+///
+/// It asks first: where the system shows no pages (overlay file systems, whose pages belong to the
+/// file below), it drops none.
+pub fn release(file: &File, start: u64, end: Option<u64>) -> io::Result<u64> {
+    let bytes = end.map_or(0, |end| end.saturating_sub(start));
+    let counts = sys::cachestat(file, start, bytes)?;
+    if counts.cached == 0 || counts.dirty > 0 || counts.written_back > 0 {
+        return Ok(0);
+    }
+    rustix::fs::fadvise(file, start, NonZeroU64::new(bytes), Advice::DontNeed)?;
+    Ok(counts.cached)
+}
+
+/// Has the system read a range into memory, without waiting for it.
+pub fn fetch(file: &File, start: u64, end: u64) -> io::Result<()> {
+    let bytes = NonZeroU64::new(end.saturating_sub(start));
+    Ok(rustix::fs::fadvise(file, start, bytes, Advice::WillNeed)?)
+}
+
+/// Returns true if the pages of an open file say which of its bytes need no device: not on file
+/// systems that are memory themselves (tmpfs, ramfs), nor on overlays, whose pages belong to the
+/// file below.
+pub fn tells(file: &File) -> io::Result<bool> {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58F6;
+    const OVERLAY: u64 = 0x794C_7630;
+    // The field's width depends on the architecture; the numbers have 32 bits.
+    let kind = rustix::fs::fstatfs(file)?.f_type as u64 & 0xFFFF_FFFF;
+    Ok(![TMPFS, RAMFS, OVERLAY].contains(&kind))
 }
 
 /// Present and dirty pages of a chunk of 64 pages, a bit each.
@@ -95,6 +183,59 @@ fn part(file: &File, first: u64, pages: u64) -> io::Result<ChunkState> {
 mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
+
+    /// A file of so many pages, none of them in memory; `None`, aloud, where pages cannot be
+    /// dropped.
+    fn cold(pages: u64) -> Option<File> {
+        let file = tempfile::tempfile_in(".").unwrap();
+        file.write_all_at(&vec![7; (pages * PAGE_BYTES) as usize], 0)
+            .unwrap();
+        file.sync_all().unwrap();
+        if !tells(&file).unwrap() || release(&file, 0, None).unwrap() != pages {
+            println!("SKIPPED: pages of this file system cannot be dropped");
+            return None;
+        }
+        // A hint at random reads: the system reads no page ahead.
+        rustix::fs::fadvise(&file, 0, None, Advice::Random).unwrap();
+        Some(file)
+    }
+
+    #[test]
+    fn runs_are_found_and_released_to_the_page() {
+        let Some(file) = cold(100) else { return };
+        let page = |n: u64| n * PAGE_BYTES;
+        let run = |start, end, cached| Run {
+            start: page(start),
+            end: page(end),
+            cached,
+        };
+        assert_eq!(runs(&file, &(0..page(100))).unwrap(), [run(0, 100, false)]);
+        let mut byte = [0];
+        for n in [3, 4, 70] {
+            file.read_exact_at(&mut byte, page(n) + 5).unwrap();
+        }
+        let found = [
+            run(0, 3, false),
+            run(3, 5, true),
+            run(5, 70, false),
+            run(70, 71, true),
+            run(71, 100, false),
+        ];
+        assert_eq!(runs(&file, &(0..page(100) - 9)).unwrap(), found);
+        assert_eq!(runs(&file, &(page(4)..page(70))).unwrap().len(), 2);
+        assert_eq!(release(&file, page(4), Some(page(70))).unwrap(), 1);
+        assert_eq!(cached(&file, 0, 0).unwrap().cached, 2);
+        // A dirty page keeps its neighbours in memory.
+        file.write_all_at(&[8], page(4)).unwrap();
+        assert_eq!(release(&file, 0, None).unwrap(), 0);
+        assert_eq!(cached(&file, 0, 0).unwrap().cached, 3);
+    }
+
+    #[test]
+    fn memory_itself_tells_nothing() {
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        assert!(!tells(&file).unwrap());
+    }
 
     #[test]
     fn written_pages_are_found_and_holes_are_not() {

@@ -1,6 +1,6 @@
-//! System calls that neither std nor rustix has: `bpf` on maps, `cachestat`, `membarrier`, and two
-//! ioctls that identify files. `ebpf`, `pages` and `identity` call this. [`extents`] has those that
-//! read and exchange extents.
+//! System calls that neither std nor rustix has: `bpf` on maps, `cachestat`, `membarrier`, I/O
+//! priorities, and two ioctls that identify files. `ebpf`, `pages`, `idle` and `identity` call
+//! this. [`extents`] has those that read and exchange extents, [`snapshots`] those of btrfs.
 //!
 //! Invariant: the crate's only unsafe code. Each call passes memory that outlives it and has the
 //! layout that the system expects.
@@ -8,6 +8,7 @@
 #![allow(unsafe_code, reason = "system calls without a safe binding")]
 
 pub(crate) mod extents;
+pub(crate) mod snapshots;
 
 use std::fs::File;
 use std::io;
@@ -223,6 +224,28 @@ pub(crate) fn generation(file: &File) -> u32 {
         u32::from_ne_bytes([a, b, c, d])
     } else {
         0
+    }
+}
+
+/// The call concerns one thread; the number of this one is 0.
+const THREAD: libc::c_int = 1;
+
+/// Returns the I/O priority of this thread, as the kernel encodes it.
+pub(crate) fn io_priority() -> io::Result<i32> {
+    // SAFETY: the call takes no memory.
+    let priority = unsafe { libc::syscall(libc::SYS_ioprio_get, THREAD, 0) };
+    match i32::try_from(priority) {
+        Ok(priority) if priority >= 0 => Ok(priority),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Sets the I/O priority of this thread. Threads that it starts inherit it.
+pub(crate) fn set_io_priority(priority: i32) -> io::Result<()> {
+    // SAFETY: the call takes no memory.
+    match unsafe { libc::syscall(libc::SYS_ioprio_set, THREAD, 0, priority) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

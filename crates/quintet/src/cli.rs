@@ -26,7 +26,7 @@ mod status;
 mod top;
 mod volume;
 
-pub use backup::BackupArgs;
+pub use backup::{BackupArgs, ReadOrder};
 pub use collect::{GcArgs, PeriodArg, UndeleteArgs};
 pub use copy::{CopyArgs, ToArgs, ToPasswordArgs};
 pub use defrag::{DefragArgs, DefragCommand, DefragRunArgs, PercentArg};

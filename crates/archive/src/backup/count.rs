@@ -8,6 +8,7 @@ use crate::observer::{Observer, WarningCounter};
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
+use linux_host::is_backup_snapshot;
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -136,7 +137,9 @@ impl Count<'_> {
                 let is_directory = matches!(captured.entry.kind, EntryKind::Directory { .. });
                 let path = directory.path_of(&name);
                 let path = path.as_os_str().as_encoded_bytes();
-                if self.selection.excludes_path(path, is_directory) {
+                if self.selection.excludes_path(path, is_directory)
+                    || (is_directory && is_backup_snapshot(name.to_bytes(), captured.entry.inode))
+                {
                     continue;
                 }
                 if !is_directory {

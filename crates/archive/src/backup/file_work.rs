@@ -8,10 +8,14 @@
 //! again.
 
 use super::assemble::Slot;
+use super::frozen::Frozen;
+use super::kept_open::KeptOpen;
+use super::reading::Reading;
 use crate::filesystem::PathError;
 use crate::filesystem::capture::{Captured, Directory};
+use crate::filesystem::in_memory::InMemory;
 use crate::filesystem::open_file::OpenFile;
-use crate::ingest::{BATCH_BYTES, Context, Work};
+use crate::ingest::{BATCH_BYTES, Context, Source, Work};
 use crate::observer::Warning;
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
@@ -25,14 +29,29 @@ const GROUP_FILES: usize = 32;
 /// or this many bytes.
 const GROUP_BYTES: u64 = BATCH_BYTES as u64;
 
+/// A file that is written while it is frozen is frozen again, so often.
+const FREEZING_ATTEMPTS: usize = 3;
+
+/// Pages of a file.
+type Runs = Vec<linux_host::Run>;
+
 /// Files that one lane reads completely, one after another.
-#[derive(Default)]
-pub(super) struct FileGroup {
+pub(super) struct FileGroup<'a> {
     files: Vec<FileWork>,
     bytes: u64,
+    reading: Reading<'a>,
 }
 
-impl FileGroup {
+impl<'a> FileGroup<'a> {
+    /// Creates an empty group.
+    pub fn new(reading: Reading<'a>) -> Self {
+        Self {
+            files: Vec::new(),
+            bytes: 0,
+            reading,
+        }
+    }
+
     /// Adds a file. Returns true if the group is full.
     pub fn add(&mut self, file: FileWork) -> bool {
         self.bytes += file.captured.len;
@@ -46,7 +65,7 @@ impl FileGroup {
     }
 }
 
-impl Work for FileGroup {
+impl Work for FileGroup<'_> {
     fn run(self: Box<Self>, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError> {
         // One buffer for all files stays in this processor's cache.
         let longest = self.files.iter().map(FileWork::room).max().unwrap_or(0);
@@ -55,7 +74,7 @@ impl Work for FileGroup {
             if context.stopped() {
                 break;
             }
-            file.run(&mut buffer, lane, context)?;
+            file.run(&mut buffer, self.reading, lane, context)?;
         }
         context.recycle(buffer);
         Ok(())
@@ -68,12 +87,46 @@ pub(super) struct FileWork {
     pub name: CString,
     pub captured: Captured,
     pub slot: Slot,
+    pub in_memory: InMemory,
+    /// The file, if it was opened before its turn came and is still open.
+    pub kept_open: Option<KeptOpen>,
 }
 
 impl FileWork {
     /// Opens the file in its directory.
     pub fn open(&self) -> Result<OpenFile, PathError> {
         self.directory.open_file(&self.name)
+    }
+
+    /// Returns the open file, frozen where that is wanted and possible, and its pages before the
+    /// kernel read it ahead.
+    pub fn opened(
+        &mut self,
+        frozen: Option<&Frozen>,
+    ) -> Result<(OpenFile, Option<Runs>), PathError> {
+        let (mut opened, runs) = match self.kept_open.take() {
+            Some(kept) => kept.into_parts(),
+            None => (self.open()?, None),
+        };
+        let Some(frozen) = frozen.filter(|_| !self.directory.is_frozen()) else {
+            return Ok((opened, runs));
+        };
+        for _ in 0..FREEZING_ATTEMPTS {
+            let device = self.captured.entry.device;
+            frozen.freeze(&mut opened, &self.directory, device);
+            if !opened.is_frozen() || !opened.changed_since(&self.captured)? {
+                break;
+            }
+            // It was written after it was listed: its metadata must be of the reflink's moment.
+            self.captured = self.directory.stat(&self.name)?;
+            if !opened.changed_since(&self.captured)? {
+                break;
+            }
+        }
+        if opened.is_frozen() {
+            frozen.add_reflink();
+        }
+        Ok((opened, runs))
     }
 
     /// Enters the file with its content, after the last byte was read.
@@ -111,18 +164,22 @@ impl FileWork {
 
     /// Reads the file completely, stores it and enters it.
     fn run(
-        self,
+        mut self,
         buffer: &mut Vec<u8>,
+        reading: Reading<'_>,
         lane: &mut Lane,
         context: &Context<'_>,
     ) -> Result<(), StoreError> {
+        let opened = self.opened(reading.frozen);
         let room = self.room();
-        let read = self.open().and_then(|opened| {
+        let read = opened.and_then(|(opened, runs)| {
             if buffer.len() < room {
                 buffer.resize(room, 0);
             }
             let into = buffer.get_mut(..room).unwrap_or_default();
-            let mut count = opened.read_at(0, into)?;
+            let mut source = reading.source(&opened, &self.captured, self.in_memory, runs);
+            let mut count = source.read(0, into)?;
+            source.finish();
             // The file has grown since it was listed: read to its new end.
             while count >= room {
                 buffer.truncate(count);

@@ -7,6 +7,7 @@ use crate::filesystem::capture::Directory;
 use crate::observer::Observer;
 use crate::selection::BackupSelection;
 use format::tree::EntryKind;
+use linux_host::is_backup_snapshot;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,7 +51,9 @@ pub fn scan_trees(
             };
             let is_directory = matches!(captured.entry.kind, EntryKind::Directory { .. });
             let path = directory.path_of(&name);
-            if selection.excludes_path(path.as_os_str().as_encoded_bytes(), is_directory) {
+            if selection.excludes_path(path.as_os_str().as_encoded_bytes(), is_directory)
+                || (is_directory && is_backup_snapshot(name.to_bytes(), captured.entry.inode))
+            {
                 continue;
             }
             if is_directory {

@@ -5,25 +5,26 @@
 //! in ascending order, as in the parent's directories.
 
 use super::assemble::Pending;
-use super::file_work::{FileGroup, FileWork};
+use super::file_work::FileWork;
+use super::frozen::{Frozen, FrozenOutcome};
+use super::handing::{Handing, Order};
+use super::level::{Level, View, take_old};
+use super::reading::{Pacer, Reading};
 use crate::filesystem::PathError;
 use crate::filesystem::capture::{Captured, Directory};
-use crate::filesystem::open_file::OpenFile;
-use crate::ingest::{self, BATCH_BYTES, Context, Cutting, Source, StreamRun};
+use crate::filesystem::in_memory::{InMemory, MemoryOutcome, SourceMemory};
+use crate::ingest::{self, Context};
 use crate::observer::{Observer, WarningCounter};
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::snapshot::Missed;
 use format::tree::{Entry, EntryKind};
+use linux_host::is_backup_snapshot;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use store::{Lane, LaneOptions, Pool, Reader, StoreError, StoreErrorKind, WriteSession};
-
-/// The walker itself reads longer files and cuts them into pieces for all lanes. One lane reads a
-/// shorter file completely.
-const LARGE_FILE_BYTES: u64 = 2 * BATCH_BYTES as u64;
 
 /// Parameters of a backup.
 pub struct TreePlan<'a> {
@@ -37,6 +38,12 @@ pub struct TreePlan<'a> {
     pub workers: usize,
     /// Packing of the lanes.
     pub lane: LaneOptions,
+    /// Order in which files are read.
+    pub order: Order,
+    /// Delays reads of the source; `None` reads at once.
+    pub pacer: Option<&'a dyn Pacer>,
+    /// Read from snapshots of the source: of its btrfs subvolumes, else a reflink of each file.
+    pub snapshot: bool,
 }
 
 /// Result of a backup.
@@ -56,6 +63,10 @@ pub struct TreeOutcome {
     pub failures: u64,
     /// Files that changed while they were read.
     pub changed_while_read: u64,
+    /// Pages that were in memory.
+    pub memory: MemoryOutcome,
+    /// From what files were read, if the plan says snapshots.
+    pub frozen: FrozenOutcome,
 }
 
 impl TreeOutcome {
@@ -78,6 +89,13 @@ pub fn back_up_trees(
     let top = Pending::new(None);
     let observer = WarningCounter::new(observer);
     let reader = pool.reader();
+    let memory = SourceMemory::default();
+    let frozen = plan.snapshot.then(Frozen::default);
+    let reading = Reading {
+        memory: &memory,
+        pacer: plan.pacer,
+        frozen: frozen.as_ref(),
+    };
     let mut outcome = ingest::run(
         session,
         plan.workers,
@@ -90,7 +108,8 @@ pub fn back_up_trees(
                 context,
                 lane,
                 outcome: TreeOutcome::default(),
-                group: FileGroup::default(),
+                frozen: frozen.as_ref(),
+                files: Handing::new(context, reading, plan.order),
             };
             let tops = Tops::of(plan.paths);
             let root = Path::new("/");
@@ -99,12 +118,15 @@ pub fn back_up_trees(
                 .map(|root| walker.old_entries(&root))
                 .unwrap_or_default();
             walker.virtual_directory(&tops, root, &top, parent)?;
-            walker.hand_out();
+            walker.files.end(walker.lane)?;
             walker.finish(&top)?;
             observer.totals_known();
+            walker.outcome.memory.files_ahead = walker.files.ahead();
             Ok(walker.outcome)
         },
     )?;
+    outcome.memory = memory.outcome(outcome.memory.files_ahead);
+    outcome.frozen = frozen.map_or_else(FrozenOutcome::default, |frozen| frozen.outcome());
     outcome.changed_while_read = observer.changed();
     outcome.failures = observer.others();
     let root = top
@@ -140,25 +162,14 @@ impl Tops {
     }
 }
 
-/// Entries of a directory in the parent snapshot, by name.
-type OldEntries = std::iter::Peekable<std::vec::IntoIter<Entry>>;
-
 struct Walker<'w, 'a> {
     reader: &'w Reader,
     plan: &'w TreePlan<'w>,
     context: &'w Context<'a>,
     lane: &'w mut Lane,
     outcome: TreeOutcome,
-    group: FileGroup,
-}
-
-/// A directory on the walked path.
-struct Level {
-    directory: Arc<Directory>,
-    names: std::vec::IntoIter<CString>,
-    pending: Arc<Pending>,
-    old: OldEntries,
-    device: u64,
+    frozen: Option<&'w Frozen>,
+    files: Handing<'w, 'a>,
 }
 
 impl Walker<'_, '_> {
@@ -196,8 +207,15 @@ impl Walker<'_, '_> {
             }
         };
         for (name, below) in &tops.below {
-            let captured = match directory.stat(name) {
-                Ok(captured) => captured,
+            let found = directory.stat(name).and_then(|captured| {
+                let frozen = self.frozen_beside(&directory, &captured, below);
+                let frozen = frozen
+                    .map(Arc::new)
+                    .map(|frozen| Ok((frozen.stat(name)?, frozen)));
+                frozen.unwrap_or_else(|| Ok((captured, Arc::clone(&directory))))
+            });
+            let (captured, directory) = match found {
+                Ok(found) => found,
                 Err(e) => {
                     self.context.observer.path_failed(&e);
                     continue;
@@ -222,6 +240,20 @@ impl Walker<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the directory of a path of the command line as it is in a snapshot, if that has the
+    /// path too.
+    fn frozen_beside(
+        &self,
+        directory: &Directory,
+        captured: &Captured,
+        tops: &Tops,
+    ) -> Option<Directory> {
+        let frozen = self.frozen.filter(|_| tops.whole)?;
+        let own = directory.capture_self(b"", &mut Vec::new()).ok()?;
+        let device = own.entry.device;
+        (device == captured.entry.device).then(|| frozen.directory(directory, device))?
     }
 
     /// Returns the entry of a directory with its attributes, and its old entries.
@@ -285,6 +317,7 @@ impl Walker<'_, '_> {
             }
         };
         let mut levels = Vec::new();
+        let top = self.view(top, device);
         // The caller closes the top; this loop closes each level below.
         if let Some(level) = self.level(top, pending, old, device) {
             levels.push(level);
@@ -300,8 +333,8 @@ impl Walker<'_, '_> {
                 }
                 continue;
             };
-            let captured = match level.directory.stat(&name) {
-                Ok(captured) => captured,
+            let (captured, mounted) = match level.stat(&name) {
+                Ok(found) => found,
                 Err(e) => {
                     // A file deleted between listing and stat is no failure.
                     if !e.is_gone() {
@@ -315,6 +348,7 @@ impl Walker<'_, '_> {
             let selection = self.plan.selection;
             if selection.excludes_path(path.as_os_str().as_encoded_bytes(), is_directory)
                 || (!is_directory && selection.excludes_len(captured.len))
+                || (is_directory && is_backup_snapshot(name.to_bytes(), captured.entry.inode))
             {
                 continue;
             }
@@ -327,24 +361,28 @@ impl Walker<'_, '_> {
             }
             let device = level.device;
             let other = selection.stops_at_device(device, captured.entry.device);
-            let opened = level.directory.open_child(&name);
-            let (directory, slot) = (Arc::clone(&level.directory), level.pending.slot());
-            let Some((entry, below_old)) = self.directory_entry(&directory, &name, captured, old)
+            let opened = (!other).then(|| match mounted {
+                true => self.mounted(level, &name, captured.entry.device),
+                false => level.open_child(&name),
+            });
+            let slot = level.pending.slot();
+            let directory = match mounted {
+                true => level.outside(),
+                false => &level.directory,
+            };
+            let Some((entry, below_old)) = self.directory_entry(directory, &name, captured, old)
             else {
                 continue;
             };
             self.outcome.directories += 1;
             let child = Pending::new(Some((slot, entry)));
-            if other {
-                self.finish(&child)?;
-                continue;
-            }
             let level = match opened {
-                Ok(opened) => self.level(opened, Arc::clone(&child), below_old, device),
-                Err(e) => {
+                Some(Ok(opened)) => self.level(opened, Arc::clone(&child), below_old, device),
+                Some(Err(e)) => {
                     self.context.observer.path_failed(&e);
                     None
                 }
+                None => None,
             };
             match level {
                 Some(level) => levels.push(level),
@@ -354,13 +392,40 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
+    /// Returns a directory as it is read: in a snapshot, with the one outside, or as it is.
+    fn view(&self, live: Directory, device: u64) -> View {
+        let frozen = self
+            .frozen
+            .and_then(|frozen| frozen.directory(&live, device));
+        let (directory, live) = match frozen {
+            Some(frozen) => (frozen, Some(live)),
+            None => (live, None),
+        };
+        View {
+            directory,
+            live,
+            device,
+        }
+    }
+
+    /// Opens the top of another file system or subvolume.
+    fn mounted(&self, above: &Level, name: &CStr, device: u64) -> Result<View, PathError> {
+        let live = above.outside().open_child(name)?;
+        Ok(self.view(live, device))
+    }
+
     fn level(
         &mut self,
-        directory: Directory,
+        view: View,
         pending: Arc<Pending>,
         old: Vec<Entry>,
         device: u64,
     ) -> Option<Level> {
+        let View {
+            directory,
+            live,
+            device: own_device,
+        } = view;
         match directory.names() {
             Ok(mut names) => Some(Level {
                 names: {
@@ -372,6 +437,8 @@ impl Walker<'_, '_> {
                     names.into_iter()
                 },
                 directory: Arc::new(directory),
+                live,
+                own_device,
                 pending,
                 old: old.into_iter().peekable(),
                 device,
@@ -423,70 +490,9 @@ impl Walker<'_, '_> {
             name: name.to_owned(),
             captured,
             slot,
+            in_memory: InMemory::Unknown,
+            kept_open: None,
         };
-        if len > LARGE_FILE_BYTES || file.captured.may_have_holes() {
-            // This thread will be busy with it for a while.
-            self.hand_out();
-            return self.large_file(file);
-        }
-        if self.group.add(file) {
-            self.hand_out();
-        }
-        Ok(())
-    }
-
-    /// Submits the collected small files.
-    fn hand_out(&mut self) {
-        let group = std::mem::take(&mut self.group);
-        if !group.is_empty() {
-            self.context.submit(Box::new(group));
-        }
-    }
-
-    /// Reads a long or sparse file here and hands its pieces to lanes.
-    fn large_file(&mut self, file: FileWork) -> Result<(), StoreError> {
-        let context = self.context;
-        context.observer.set_current(
-            file.directory
-                .path_of(&file.name)
-                .as_os_str()
-                .as_encoded_bytes(),
-        );
-        let (opened, segments) = match file.open().and_then(|o| Ok((o.data_map()?, o))) {
-            Ok((segments, opened)) => (opened, segments),
-            Err(e) => {
-                context.observer.path_failed(&e);
-                return file.slot.fill(None, self.lane);
-            }
-        };
-        let opened = Arc::new(opened);
-        let (source, slot) = (Arc::clone(&opened), file.slot.clone());
-        let sparse = segments.iter().any(|s| s.hole);
-        let done = Box::new(move |root, lane: &mut Lane, context: &Context<'_>| {
-            file.finish(&opened, root, sparse, lane, context)
-        });
-        let run = StreamRun::new(context, Cutting::Content(self.lane.splitter()), done);
-        let read = run.read(&mut FileSource(source), Some(&segments));
-        match read {
-            Ok(_) => Ok(()),
-            Err(e) => {
-                context.observer.path_failed(&e);
-                slot.fill(None, self.lane)
-            }
-        }
-    }
-}
-
-/// Returns the old entry of a name; names are ascending on both sides.
-fn take_old(old: &mut OldEntries, name: &[u8]) -> Option<Entry> {
-    while old.next_if(|e| e.name.as_slice() < name).is_some() {}
-    old.next_if(|e| e.name.as_slice() == name)
-}
-
-struct FileSource(Arc<OpenFile>);
-
-impl Source for FileSource {
-    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
-        self.0.read_at(offset, into)
+        self.files.add(file, self.lane)
     }
 }

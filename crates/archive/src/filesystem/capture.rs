@@ -26,6 +26,8 @@ const STAT_FLAGS: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUN
 pub struct Directory {
     fd: OwnedFd,
     path: Vec<u8>,
+    /// In a snapshot of the source: the device number there, and that of the source.
+    frozen: Option<(u64, u64)>,
 }
 
 impl Directory {
@@ -35,7 +37,7 @@ impl Directory {
         let fd = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|e| PathError::new("open directory", path, e))?;
         let path = path.as_os_str().as_encoded_bytes().to_vec();
-        Ok(Self { fd, path })
+        Ok(Self::of(fd, path))
     }
 
     /// Wraps a directory that is open already.
@@ -44,7 +46,7 @@ impl Directory {
             .try_clone_to_owned()
             .map_err(|e| PathError::new("open directory", path, e))?;
         let path = path.as_os_str().as_encoded_bytes().to_vec();
-        Ok(Self { fd, path })
+        Ok(Self::of(fd, path))
     }
 
     /// Opens a directory in this one; fails for a link.
@@ -55,7 +57,28 @@ impl Directory {
         })
         .map_err(|e| self.error("open directory", name, e))?;
         let path = join(&self.path, name.to_bytes());
-        Ok(Self { fd, path })
+        let frozen = self.frozen;
+        Ok(Self { fd, path, frozen })
+    }
+
+    /// Returns the same directory in a snapshot of the source, with the path that it has here.
+    /// `devices`: the device number in the snapshot, and the one that is shown instead.
+    pub fn frozen(&self, in_snapshot: OwnedFd, devices: (u64, u64)) -> Self {
+        Self {
+            fd: in_snapshot,
+            path: self.path.clone(),
+            frozen: Some(devices),
+        }
+    }
+
+    /// Returns true in a snapshot of the source.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
+    }
+
+    fn of(fd: OwnedFd, path: Vec<u8>) -> Self {
+        let frozen = None;
+        Self { fd, path, frozen }
     }
 
     /// The path by which it was reached.
@@ -132,6 +155,11 @@ impl Directory {
     fn captured(&self, name: &CStr, stored: Vec<u8>, stat: &Statx) -> Result<Captured, PathError> {
         let mode = u32::from(stat.stx_mode);
         let rdev = rustix::fs::makedev(stat.stx_rdev_major, stat.stx_rdev_minor);
+        let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+        let device = match self.frozen {
+            Some((there, shown)) if there == device => shown,
+            _ => device,
+        };
         let content = ObjectRoot::EMPTY;
         let kind = match FileType::from_raw_mode(mode) {
             FileType::RegularFile => EntryKind::File {
@@ -159,7 +187,7 @@ impl Directory {
             modified: timestamp(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
             changed: timestamp(stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
             inode: stat.stx_ino,
-            device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            device,
             links: stat.stx_nlink.into(),
             xattrs: Vec::new(),
         };

@@ -6,11 +6,11 @@ use super::PathError;
 use super::captured::Captured;
 use super::data_map::{self, Segment};
 use super::xattrs::{self, XattrHolder};
-use format::tree::{Entry, Timestamp};
-use rustix::fs::{Advice, FileType};
+use format::tree::Timestamp;
+use rustix::fs::{Advice, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,8 @@ pub struct OpenFile {
     file: File,
     path: PathBuf,
     len: u64,
+    /// A reflink that is read in its place, and the state of the file when it was made.
+    frozen: Option<(File, State)>,
 }
 
 impl OpenFile {
@@ -31,12 +33,48 @@ impl OpenFile {
         }
         let len = u64::try_from(stat.st_size).unwrap_or(0);
         let file = File::from(fd);
-        Ok(Self { file, path, len })
+        Ok(Self {
+            file,
+            path,
+            len,
+            frozen: None,
+        })
+    }
+
+    /// Makes a reflink without a name in `directory`, which is on the same file system, and reads
+    /// from that from now on. Returns false, and changes nothing, if the file was written to each
+    /// time.
+    pub fn freeze(&mut self, directory: BorrowedFd<'_>) -> io::Result<bool> {
+        const ATTEMPTS: usize = 3;
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        for _ in 0..ATTEMPTS {
+            let before = State::of(&self.file)?;
+            let reflink = rustix::fs::openat(directory, c".", flags, Mode::RUSR)?;
+            rustix::fs::ioctl_ficlone(&reflink, &self.file)?;
+            if State::of(&self.file)? == before {
+                self.len = before.len;
+                self.frozen = Some((File::from(reflink), before));
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns true if a reflink is read.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
     }
 
     /// The path at which it was opened.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The file that is read, to ask about its pages.
+    pub fn file(&self) -> &File {
+        self.frozen
+            .as_ref()
+            .map_or(&self.file, |(reflink, _)| reflink)
     }
 
     /// Length when it was opened.
@@ -53,7 +91,7 @@ impl OpenFile {
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
         let mut done = 0;
         while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match self.file.read_at(rest, offset + done as u64) {
+            match self.file().read_at(rest, offset + done as u64) {
                 Ok(0) => break,
                 Ok(count) => {
                     let asked = rest.len();
@@ -72,7 +110,7 @@ impl OpenFile {
 
     /// Data and holes up to the length at opening.
     pub fn data_map(&self) -> Result<Vec<Segment>, PathError> {
-        data_map::of(self.file.as_fd(), self.len)
+        data_map::of(self.file().as_fd(), self.len)
             .map_err(|e| PathError::new("find holes", &self.path, e))
     }
 
@@ -88,20 +126,41 @@ impl OpenFile {
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
     }
 
-    /// Returns true if the file was written since `captured` was taken: the bytes read may mix old
-    /// and new.
+    /// Returns true if the file was written since `captured` was taken, or between that and its
+    /// reflink: the bytes read may mix old and new, or be newer than their metadata.
     pub fn changed_since(&self, captured: &Captured) -> Result<bool, PathError> {
-        let stat =
-            rustix::fs::fstat(&self.file).map_err(|e| PathError::new("stat", &self.path, e))?;
-        let Entry {
-            modified, inode, ..
-        } = captured.entry;
-        let now = Timestamp {
-            seconds: stat.st_mtime,
-            nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+        let expected = State {
+            modified: captured.entry.modified,
+            inode: captured.entry.inode,
+            len: captured.len,
         };
-        let len = u64::try_from(stat.st_size).unwrap_or(0);
-        Ok(now != modified || stat.st_ino != inode || len != captured.len)
+        if let Some((_, then)) = &self.frozen {
+            return Ok(*then != expected);
+        }
+        let now = State::of(&self.file).map_err(|e| PathError::new("stat", &self.path, e))?;
+        Ok(now != expected)
+    }
+}
+
+/// Metadata that change when a file is written.
+#[derive(Debug, PartialEq, Eq)]
+struct State {
+    modified: Timestamp,
+    inode: u64,
+    len: u64,
+}
+
+impl State {
+    fn of(file: &File) -> rustix::io::Result<Self> {
+        let stat = rustix::fs::fstat(file)?;
+        Ok(Self {
+            modified: Timestamp {
+                seconds: stat.st_mtime,
+                nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+            },
+            inode: stat.st_ino,
+            len: u64::try_from(stat.st_size).unwrap_or(0),
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: see [`super`].
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use server::sizes;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -49,6 +49,18 @@ pub struct BackupArgs {
     /// Number of files that are read at the same time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub read_concurrency: Option<u16>,
+    /// Order in which files are read: cached reads files first that are in memory, tree reads them
+    /// in the order of their names. By default cached, where the system says what is in memory
+    #[arg(long, value_name = "ORDER", value_enum)]
+    pub order: Option<ReadOrder>,
+    /// Leave the disk to others: read with idle I/O priority, and only while the disk is idle, but
+    /// at least 4 MiB a second
+    #[arg(long)]
+    pub background: bool,
+    /// Read a state that does not change meanwhile: a snapshot of each btrfs subvolume (needs
+    /// root), else a reflink of each file on btrfs and xfs. Says how many files have neither
+    #[arg(long, conflicts_with = "order")]
+    pub snapshot: bool,
 
     /// Exclude matching files; repeatable
     #[arg(short, long, value_name = "PATTERN", help_heading = "Selection")]
@@ -85,10 +97,19 @@ pub struct BackupArgs {
     pub files_from_raw: Vec<PathBuf>,
 
     /// Store standard input
-    #[arg(long, conflicts_with_all = ["paths", "stdin_from_command"], help_heading = "Streams")]
+    #[arg(
+        long,
+        conflicts_with_all = ["paths", "stdin_from_command", "order", "background", "snapshot"],
+        help_heading = "Streams"
+    )]
     pub stdin: bool,
     /// Store the output of a command; if the command fails, nothing is stored
-    #[arg(long, requires = "paths", help_heading = "Streams")]
+    #[arg(
+        long,
+        requires = "paths",
+        conflicts_with_all = ["order", "background", "snapshot"],
+        help_heading = "Streams"
+    )]
     pub stdin_from_command: bool,
     /// Name of the stream
     #[arg(
@@ -98,6 +119,15 @@ pub struct BackupArgs {
         help_heading = "Streams"
     )]
     pub stdin_filename: String,
+}
+
+/// Value of `--order`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReadOrder {
+    /// Files with the largest part in memory first, at most 100 files before or after their place
+    Cached,
+    /// In the order of their names
+    Tree,
 }
 
 /// Minimum region size, bytes.

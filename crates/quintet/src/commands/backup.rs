@@ -4,22 +4,28 @@
 //! Invariant: a failed backup commits nothing; chunks that it stored are found again by the next
 //! one. The pool itself is left out, because it would grow while it is read.
 
+mod background;
 mod stream;
 
+use self::background::Background;
 use super::full;
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
 use super::new_snapshot::{Identity, commit, summary};
 use super::snapshot_choice::{SnapshotFilter, choose};
 use super::source_paths;
-use crate::cli::BackupArgs;
+use crate::cli::{BackupArgs, ReadOrder};
 use crate::exit::Exit;
 use crate::json::Object;
 use crate::progress::Progress;
 use anyhow::Context;
-use archive::backup::{TreePlan, back_up_trees, count_trees, scan_trees};
+use archive::backup::{
+    FrozenOutcome, Order, Pacer, TreePlan, back_up_trees, count_trees, scan_trees,
+};
+use archive::filesystem::in_memory::MemoryOutcome;
 use archive::selection::{BackupSelection, Marker, Patterns};
 use format::snapshot::{Snapshot, SnapshotKind};
+use linux_host::IdlePriority;
 use server::sizes;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -65,6 +71,8 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
             &progress,
         );
     }
+    let background = args.background.then(|| Background::new(invocation));
+    let _priority = background.as_ref().map(|_| idle_priority(invocation));
     let mut session = pool.begin(lane)?;
     let plan = TreePlan {
         paths: &paths,
@@ -74,6 +82,12 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
             .read_concurrency
             .map_or_else(|| invocation.workers(), usize::from),
         lane,
+        order: match args.order {
+            Some(ReadOrder::Tree) => Order::Tree,
+            Some(ReadOrder::Cached) | None => Order::Cached,
+        },
+        pacer: background.as_ref().map(|pacer| pacer as &dyn Pacer),
+        snapshot: args.snapshot,
     };
     let done = AtomicBool::new(false);
     let stored = std::thread::scope(|scope| {
@@ -102,9 +116,58 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
     drop(progress);
     summary(&invocation.console, &snapshot, &outcome, &counts)?;
+    say_order(invocation, args, &outcome.memory);
+    say_frozen(invocation, &outcome.frozen);
+    if let Some(background) = background {
+        let waited = background.waited().as_secs_f64();
+        let waited = format_args!("waited {waited:.2} s for an idle disk");
+        invocation.console.detail(waited);
+    }
     Ok(done_or_partly(
         outcome.failures + outcome.changed_while_read,
     ))
+}
+
+/// Returns a guard: this thread, and those that it starts, use the disk when no other does.
+fn idle_priority(invocation: &Invocation) -> Option<IdlePriority> {
+    let began = IdlePriority::begin();
+    if let Err(e) = &began {
+        let why = units::reason(e);
+        invocation.console.note(format_args!(
+            "the backup runs with normal I/O priority, because the system refuses the idle priority: {why}"
+        ));
+    }
+    began.ok()
+}
+
+/// Says what was in memory, and why files were not read in the order that the user asked for. By
+/// default this is no news.
+fn say_order(invocation: &Invocation, args: &BackupArgs, memory: &MemoryOutcome) {
+    invocation.console.detail(format_args!(
+        "found {} in memory, dropped {} that this backup read; {} read before their place",
+        sizes::display(memory.bytes_found),
+        sizes::display(memory.bytes_dropped),
+        count(memory.files_ahead, "file"),
+    ));
+    if args.order != Some(ReadOrder::Cached) {
+        return;
+    }
+    if let Some(why) = memory.unknown {
+        invocation.console.note(format_args!(
+            "{} read in the order of the tree, because the system does not say what is in memory: {why}",
+            count(memory.files_unknown, "file"),
+        ));
+    }
+}
+
+/// Says how many files could not be read from a snapshot of the source.
+fn say_frozen(invocation: &Invocation, frozen: &FrozenOutcome) {
+    if let Some(why) = frozen.why {
+        invocation.console.warn(format_args!(
+            "{} read as they were at that moment, not from a snapshot of the source: {why}",
+            count(frozen.not_frozen, "file"),
+        ));
+    }
 }
 
 /// Returns the selection: the user's patterns, and the exclusion of the pool itself.

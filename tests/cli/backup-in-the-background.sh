@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# backup --background waits for a disk that others use, and goes on when they have ended, or slowly beside them.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/loop.sh"
+requires_loop
+can_make ext4 || skip "there is no ext4 here"
+truncate -s 200M "$dir/disk"
+# Nothing that the kernel does later.
+mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 "$dir/disk" || fail "mkfs.ext4"
+attach on "$dir/disk"
+mkdir "$dir/inner/src"
+for n in 1 2 3 4 5 6 7 8; do noise "$dir/inner/src/$n" 2; done
+noise "$dir/inner/busy" 8
+cold() {
+    detach
+    attach on "$dir/disk"
+}
+new_pool
+waited() { sed -n 's/.*waited \([0-9]*\)\.[0-9]* s for an idle disk.*/\1/p' "$dir/err"; }
+
+cold
+exits 0 q backup -v --background "$dir/inner/src"
+says 'for an idle disk'
+[ "$(waited)" -lt 2 ] || fail "waited $(waited) s for a disk that nobody else uses"
+
+cold
+while :; do dd if="$dir/inner/busy" of=/dev/null bs=64k iflag=direct status=none || break; done &
+reader=$!
+exits 0 q backup -v --background --force "$dir/inner/src"
+kill $reader
+wait $reader 2>/dev/null || true
+# 16 MiB, of which 4 MiB may be read each second.
+[ "$(waited)" -ge 3 ] || fail "waited only $(waited) s beside a reader"
+exits 0 q restore "latest:$dir/inner/src" --target "$dir/back"
+same "$dir/inner/src" "$dir/back"
+# A stream has no disk to wait for.
+exits 1 q backup --background --stdin
