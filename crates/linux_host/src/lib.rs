@@ -1,5 +1,6 @@
 //! The Linux host as a source of page events (which pages of which files are in memory and dirty),
-//! and FragPicker on its file systems: where files lie, and moving ranges of them into one piece.
+//! and FragPicker on its file systems: which ranges of files are requested, where they lie, and
+//! moving them into one piece.
 //! The program calls this for `quintet host`; the events feed Duet's sessions.
 //!
 //! Invariant: nothing here changes what a file holds, and only [`migrate`] changes where it lies.
@@ -13,11 +14,17 @@
 //!
 //! [`Watch`] takes events from eBPF where it can, and compares states by `cachestat` where it
 //! cannot; it says which ([`Watch::polls_because`]). Either way a file is a [`FileId`].
+//!
+//! ```text
+//! kernel --eBPF, accesses--> Tracer --HostTrace, a file--> HotRanges --plan_span--> FileDefrag
+//! ```
 #![deny(unsafe_code)]
 
+mod accesses;
 mod defragment;
 mod ebpf;
 mod extents;
+mod hot;
 mod identity;
 mod migrate;
 mod mirror;
@@ -26,16 +33,19 @@ mod pages;
 mod planning;
 mod scan;
 mod sys;
+mod tracing;
 mod watch;
 
 pub use defragment::{FileDefrag, Limits, Report, STEP_BYTES, Skipped, defragment_file};
 pub use ebpf::{Ebpf, EbpfError, HOOKS, Hook};
 pub use extents::{Class, Extent, FileLayout, Histogram, extents, fragments};
+pub use hot::{HotError, HotRanges};
 pub use identity::{FileId, Identities};
 pub use migrate::{Migrated, MigrationError, Target};
 pub use mirror::{Mirror, Moved};
 pub use mounts::Mount;
 pub use pages::{PAGE_BYTES, Pages, cached};
-pub use planning::{SpanPlan, plan_span};
+pub use planning::{SpanPlan, Wanted, plan_span};
 pub use scan::{Found, Walked, walk};
+pub use tracing::{TraceError, Traced, Tracer};
 pub use watch::{Drained, Watch};
