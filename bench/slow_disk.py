@@ -61,28 +61,38 @@ class Disk:
         subprocess.run(["umount", self.point])
 
 
+@contextlib.contextmanager
+def arms(folder, mib):
+    """A file that is as slow as a disk with arms, below this folder; its bytes are in memory."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", CHECKOUT / "target"))
+    words = ["cargo", "build", "-q", "--release", "-p", "evaluation", "--example", "slow_disk"]
+    subprocess.run(words, check=True, cwd=CHECKOUT)
+    mounted = folder / "arms"
+    mounted.mkdir(exist_ok=True)
+    model = subprocess.Popen([target / "release" / "examples" / "slow_disk", mounted, str(mib)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             text=True)
+    if model.stdout.readline() != "ready\n":
+        raise RuntimeError("the model of a disk did not start")
+    try:
+        yield mounted / "disk"
+    finally:
+        model.stdin.close()
+        model.wait(60)
+
+
 class DiskWithArms(Disk):
     """The same on the model of `crates/evaluation`: seeks, turns, and a queue from which it picks. Always slow; its bytes are in memory."""
 
     def make(self):
-        target = Path(os.environ.get("CARGO_TARGET_DIR", CHECKOUT / "target"))
-        words = ["cargo", "build", "-q", "--release", "-p", "evaluation", "--example", "slow_disk"]
-        subprocess.run(words, check=True, cwd=CHECKOUT)
-        self.mounted = self.file.with_name("arms")
-        self.mounted.mkdir()
-        self.model = subprocess.Popen([target / "release" / "examples" / "slow_disk", self.mounted, str(self.bytes >> 20)],
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        if self.model.stdout.readline() != "ready\n":
-            raise RuntimeError("the model of a disk did not start")
-        self.file = self.mounted / "disk"
+        self.arms = arms(self.file.parent, self.bytes >> 20)
+        self.file = self.arms.__enter__()
 
     def throttle(self, iops, bytes_per_s=0):
         """It is as slow as it is."""
 
     def __exit__(self, *problem):
         super().__exit__(*problem)
-        self.model.stdin.close()
-        self.model.wait(60)
+        self.arms.__exit__(*problem)
 
 
 @contextlib.contextmanager

@@ -4,18 +4,20 @@ set -u
 cd "$(dirname "$0")/../../crates/linux_host/bpf" || exit 1
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-sources="sources $(cat kernel.h page_events.bpf.c build | cksum)"
+sources="sources $(cat kernel.h ./*.bpf.c build | cksum)"
 if [ "$(sed -n 1p built-with)" != "$sources" ]; then
     echo "the sources changed: run crates/linux_host/bpf/build and commit what it writes"
     exit 1
 fi
 if ! command -v clang >/dev/null || [ ! -f /usr/include/bpf/bpf_helpers.h ]; then
-    echo "SKIPPED: nobody compiled page_events.bpf.c anew: clang, llvm or libbpf-dev is not installed"
+    echo "SKIPPED: nobody compiled the programs anew: clang, llvm or libbpf-dev is not installed"
     exit 0
 fi
 ./build "$dir" || exit 1
 if ! cmp -s built-with "$dir/built-with"; then
-    echo "SKIPPED: page_events.bpf.o is from another clang or other headers, so its bytes are not compared"
+    echo "SKIPPED: the objects are from another clang or other headers, so their bytes are not compared"
     exit 0
 fi
-cmp page_events.bpf.o "$dir/page_events.bpf.o"
+for object in *.bpf.o; do
+    cmp "$object" "$dir/$object" || exit 1
+done

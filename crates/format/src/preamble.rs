@@ -53,6 +53,8 @@ pub enum Kind {
     ReaderHold = 15,
     /// A user's record of a pool. Kinds from 64 on are files outside of pools.
     Known = 64,
+    /// Ranges of files of a host that programs read and wrote.
+    HostTrace = 65,
 }
 
 impl Kind {

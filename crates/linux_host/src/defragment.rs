@@ -1,8 +1,8 @@
 //! Defragments ranges of a file in bounded steps. The program calls this for `quintet host defrag`;
 //! a maintenance task can drive [`FileDefrag::step`].
 //!
-//! Invariant: a step moves at most [`STEP_BYTES`], and only a range that lies in more pieces than
-//! one when the step begins. What was done is counted, whatever happens next.
+//! Invariant: a step moves at most [`STEP_BYTES`], and only ranges that lie in more pieces than one
+//! when the step begins. What was done is counted, whatever happens next.
 
 use crate::extents::fragments;
 use crate::migrate::{Migrated, MigrationError, Target};
@@ -12,6 +12,9 @@ use std::ops::Range;
 
 /// Bytes that a step moves at most.
 pub const STEP_BYTES: u64 = 8 << 20;
+
+/// Ranges that are moved with one donor at most.
+const BATCH_MAX: usize = 64;
 
 /// Limits on a defragmentation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,7 +80,17 @@ pub struct FileDefrag<'a> {
     target: &'a Target,
     limits: Limits,
     waiting: VecDeque<Range<u64>>,
+    /// Ranges that the next batch has at most.
+    batch_max: usize,
     report: Report,
+}
+
+/// A range in several pieces.
+struct Fragmented {
+    range: Range<u64>,
+    pieces: u64,
+    /// Written bytes.
+    bytes: u64,
 }
 
 impl<'a> FileDefrag<'a> {
@@ -98,6 +111,7 @@ impl<'a> FileDefrag<'a> {
             target,
             limits,
             waiting,
+            batch_max: BATCH_MAX,
             report: Report::default(),
         }
     }
@@ -112,65 +126,131 @@ impl<'a> FileDefrag<'a> {
         self.report
     }
 
-    /// Moves the next range, or leaves it alone. Returns false when there is nothing more to do.
+    /// Moves the next ranges, or leaves them alone. Returns false when there is nothing more to do.
     pub fn step(&mut self) -> bool {
-        let Some(mut range) = self.waiting.pop_front() else {
-            return false;
-        };
-        if range.end - range.start > STEP_BYTES {
-            let middle = range.start + STEP_BYTES;
-            self.waiting.push_front(middle..range.end);
-            range.end = middle;
-        }
-        if let Err(why) = self.take(range) {
+        let stopped = self.take_batch();
+        if let Err(why) = stopped {
             self.report.stopped_by = Some(why);
             self.waiting.clear();
         }
         !self.waiting.is_empty()
     }
 
-    fn take(&mut self, range: Range<u64>) -> Result<(), MigrationError> {
-        let (before, bytes) = self.measure(&range)?;
-        if before <= 1 {
-            self.count(before, before);
-            self.report.skip(MigrationError::NothingToGain, bytes);
-            return Ok(());
-        }
-        let written = self.report.migrated.written_bytes;
-        let limit = self.limits.bytes_max;
-        if limit.is_some_and(|limit| limit.saturating_sub(written) < bytes) {
-            self.report.is_cut = true;
-            self.waiting.clear();
-            return Ok(());
-        }
-        let shared = self.limits.moves_shared;
-        let migrated = &mut self.report.migrated;
-        match self.target.relocate(range.clone(), shared, migrated) {
-            Ok(()) => {
-                self.report.moved += 1;
-                let (after, _) = self.measure(&range)?;
-                self.count(before, after);
+    /// Collects fragmented ranges up to the limits of a step, and moves them with one donor: what a
+    /// donor costs in metadata is paid once.
+    fn take_batch(&mut self) -> Result<(), MigrationError> {
+        let mut batch: Vec<Fragmented> = Vec::new();
+        let mut batch_bytes = 0;
+        while batch.len() < self.batch_max
+            && let Some(mut range) = self.waiting.pop_front()
+        {
+            if range.end - range.start > STEP_BYTES {
+                let middle = range.start + STEP_BYTES;
+                self.waiting.push_front(middle..range.end);
+                range.end = middle;
             }
+            let (pieces, bytes) = self.measure(&range)?;
+            if pieces <= 1 {
+                self.count(pieces, pieces);
+                self.report.skip(MigrationError::NothingToGain, bytes);
+                continue;
+            }
+            let written = self.report.migrated.written_bytes + batch_bytes;
+            let limit = self.limits.bytes_max;
+            if limit.is_some_and(|limit| limit.saturating_sub(written) < bytes) {
+                self.report.is_cut = true;
+                self.waiting.clear();
+                break;
+            }
+            if batch_bytes + bytes > STEP_BYTES && !batch.is_empty() {
+                self.waiting.push_front(range);
+                break;
+            }
+            batch_bytes += bytes;
+            batch.push(Fragmented {
+                range,
+                pieces,
+                bytes,
+            });
+        }
+        match batch.is_empty() {
+            true => Ok(()),
+            false => self.take(batch),
+        }
+    }
+
+    fn take(&mut self, batch: Vec<Fragmented>) -> Result<(), MigrationError> {
+        let ranges: Vec<Range<u64>> = batch.iter().map(|one| one.range.clone()).collect();
+        let shared = self.limits.moves_shared;
+        let outcome = self
+            .target
+            .relocate(&ranges, shared, &mut self.report.migrated);
+        match outcome {
+            Ok(()) => {
+                self.batch_max = (self.batch_max * 2).min(BATCH_MAX);
+                for one in batch {
+                    self.report.moved += 1;
+                    let (after, _) = self.measure(&one.range)?;
+                    self.count(one.pieces, after);
+                }
+                Ok(())
+            }
+            Err(why)
+                if batch.len() > 1
+                    && (why.is_of_range() || matches!(why, MigrationError::NoSpace)) =>
+            {
+                self.batch_max = (batch.len() / 2).max(1);
+                self.try_again(batch)
+            }
+            Err(why) => {
+                let mut batch = batch;
+                match batch.pop() {
+                    Some(one) => self.leave(one, why),
+                    None => Err(why),
+                }
+            }
+        }
+    }
+
+    /// Queues what a batch did not move, for smaller batches.
+    fn try_again(&mut self, batch: Vec<Fragmented>) -> Result<(), MigrationError> {
+        for one in batch.into_iter().rev() {
+            let (after, _) = self.measure(&one.range)?;
+            if after <= 1 {
+                self.report.moved += 1;
+                self.count(one.pieces, after);
+            } else {
+                self.waiting.push_front(one.range);
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves a range alone, or moves its halves.
+    fn leave(&mut self, one: Fragmented, why: MigrationError) -> Result<(), MigrationError> {
+        let range = one.range;
+        match why {
             // There may be room for shorter pieces.
-            Err(MigrationError::FreeSpaceFragmented | MigrationError::Shared)
+            MigrationError::FreeSpaceFragmented | MigrationError::Shared
                 if range.end - range.start > WINDOW_BYTES =>
             {
                 let windows = (range.end - range.start).div_ceil(WINDOW_BYTES);
                 let middle = range.start + windows / 2 * WINDOW_BYTES;
                 self.waiting.push_front(middle..range.end);
                 self.waiting.push_front(range.start..middle);
+                Ok(())
             }
-            Err(why) if why.is_of_range() => {
+            why if why.is_of_range() => {
                 let (after, _) = self.measure(&range)?;
-                self.count(before, after);
-                self.report.skip(why, bytes);
+                self.count(one.pieces, after);
+                self.report.skip(why, one.bytes);
+                Ok(())
             }
-            Err(why) => {
-                self.count(before, before);
-                return Err(why);
+            why => {
+                self.count(one.pieces, one.pieces);
+                Err(why)
             }
         }
-        Ok(())
     }
 
     fn count(&mut self, before: u64, after: u64) {

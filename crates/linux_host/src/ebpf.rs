@@ -40,7 +40,7 @@ pub const HOOKS: [Hook; 7] = [
     hook("flushed_by_btrfs", "extent_writepage", Some("btrfs")),
 ];
 
-const fn hook(
+pub(crate) const fn hook(
     program: &'static str,
     tracepoint: &'static str,
     only_for: Option<&'static str>,
@@ -112,16 +112,13 @@ impl Ebpf {
         hooks: &mut dyn Iterator<Item = &Hook>,
     ) -> Result<Self, EbpfError> {
         let btf = Btf::from_sys_fs().map_err(|e| EbpfError::NoBtf(chain(&e)))?;
-        let refused = |e: aya::EbpfError| match chain(&e) {
-            why if why.contains("not permitted") => EbpfError::NotPermitted,
-            why => EbpfError::Refused(why),
-        };
-        let mut programs = EbpfLoader::new()
-            .btf(Some(&btf))
-            .set_max_entries("chunks_0", chunks_max)
-            .set_max_entries("chunks_1", chunks_max)
-            .load(OBJECT)
-            .map_err(refused)?;
+        let mut programs = loaded(
+            EbpfLoader::new()
+                .btf(Some(&btf))
+                .set_max_entries("chunks_0", chunks_max)
+                .set_max_entries("chunks_1", chunks_max),
+            OBJECT,
+        )?;
         let mut map = |name: &str| match programs.take_map(name) {
             Some(Map::HashMap(map) | Map::Array(map) | Map::PerCpuArray(map)) => Ok(map),
             _ => Err(EbpfError::Refused(format!("the object has no map {name}"))),
@@ -182,7 +179,19 @@ impl Ebpf {
     }
 }
 
-fn attach_one(programs: &mut aya::Ebpf, hook: &Hook, btf: &Btf) -> Result<(), EbpfError> {
+/// Loads maps and programs of an object.
+pub(crate) fn loaded(loader: &mut EbpfLoader<'_>, object: &[u8]) -> Result<aya::Ebpf, EbpfError> {
+    loader.load(object).map_err(|e| match chain(&e) {
+        why if why.contains("not permitted") => EbpfError::NotPermitted,
+        why => EbpfError::Refused(why),
+    })
+}
+
+pub(crate) fn attach_one(
+    programs: &mut aya::Ebpf,
+    hook: &Hook,
+    btf: &Btf,
+) -> Result<(), EbpfError> {
     let tracepoint = hook.tracepoint;
     let failed = |why: String| EbpfError::Tracepoint { tracepoint, why };
     let program = programs.program_mut(hook.program);
@@ -196,7 +205,7 @@ fn attach_one(programs: &mut aya::Ebpf, hook: &Hook, btf: &Btf) -> Result<(), Eb
 }
 
 /// Joins an error with its causes. Of the verifier's log only the first line is kept.
-fn chain(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

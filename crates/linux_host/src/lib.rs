@@ -1,7 +1,7 @@
 //! The Linux host as a source of page events (which pages of which files are in memory and dirty),
-//! and FragPicker on its file systems: where files lie, and moving ranges of them into one piece.
-//! The program calls this for `quintet host`, and backups read what is in memory first; the events
-//! feed Duet's sessions.
+//! and FragPicker on its file systems: which ranges of files are requested, where they lie, and
+//! moving them into one piece. The program calls this for `quintet host`, and backups read what is
+//! in memory first; the events feed Duet's sessions.
 //!
 //! Invariant: nothing here changes what a file holds, only [`migrate`] changes where it lies, and
 //! only [`snapshot`] makes something: a snapshot, for a while. Watching changes nothing at all.
@@ -15,11 +15,17 @@
 //!
 //! [`Watch`] takes events from eBPF where it can, and compares states by `cachestat` where it
 //! cannot; it says which ([`Watch::polls_because`]). Either way a file is a [`FileId`].
+//!
+//! ```text
+//! kernel --eBPF, accesses--> Tracer --HostTrace, a file--> HotRanges --plan_span--> FileDefrag
+//! ```
 #![deny(unsafe_code)]
 
+mod accesses;
 mod defragment;
 mod ebpf;
 mod extents;
+mod hot;
 mod identity;
 mod idle;
 mod migrate;
@@ -30,18 +36,21 @@ mod planning;
 mod scan;
 mod snapshot;
 mod sys;
+mod tracing;
 mod watch;
 
 pub use defragment::{FileDefrag, Limits, Report, STEP_BYTES, Skipped, defragment_file};
 pub use ebpf::{Ebpf, EbpfError, HOOKS, Hook};
 pub use extents::{Class, Extent, FileLayout, Histogram, extents, fragments};
+pub use hot::{HotError, HotRanges};
 pub use identity::{FileId, Identities};
 pub use idle::{Activity, IdlePriority, Requests};
 pub use migrate::{Migrated, MigrationError, Target};
 pub use mirror::{Mirror, Moved};
 pub use mounts::Mount;
 pub use pages::{PAGE_BYTES, Pages, Run, cached, fetch, release, runs, tells};
-pub use planning::{SpanPlan, plan_span};
+pub use planning::{SpanPlan, Wanted, plan_span};
 pub use scan::{Found, Walked, walk};
 pub use snapshot::{SubvolumeSnapshot, is_backup_snapshot};
+pub use tracing::{TraceError, Traced, Tracer};
 pub use watch::{Drained, Watch};

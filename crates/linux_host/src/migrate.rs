@@ -116,40 +116,52 @@ impl Target {
             .map_err(|e| MigrationError::of("ask for the file's extents", e))
     }
 
-    /// Moves the written bytes of a range into one piece, even if they are in one already. The
-    /// range is in memory twice meanwhile, and in space.
+    /// Moves the written bytes of ranges into one piece together, even if they are in one already.
+    /// The ranges are ascending and disjoint. They are in memory twice meanwhile, and in space.
     ///
     /// `moved` is added to, also by what was moved before an error.
     pub fn relocate(
         &self,
-        range: Range<u64>,
+        ranges: &[Range<u64>],
         moves_shared: bool,
         moved: &mut Migrated,
     ) -> Result<(), MigrationError> {
         let failed = |e: io::Error| MigrationError::of("ask for the file's size", e);
         let size = self.file.metadata().map_err(failed)?.len();
-        let start = range.start / self.unit * self.unit;
-        let end = range.end.min(size).next_multiple_of(self.unit);
-        let range = start..end;
-        let pieces = self.settled_pieces(&range)?;
-        self.refuse(&range, moves_shared)?;
-        let runs = runs(&pieces, &range, self.unit);
-        let bytes = runs.iter().map(|run| run.end - run.start).sum();
+        let mut all: Vec<Range<u64>> = Vec::new();
+        let mut was_cached = Vec::new();
+        for range in ranges {
+            let start = range.start / self.unit * self.unit;
+            // Two ranges may meet in a unit.
+            let start = start.max(all.last().map_or(0, |run| run.end));
+            let end = range.end.min(size).next_multiple_of(self.unit);
+            if start >= end {
+                continue;
+            }
+            let range = start..end;
+            let pieces = self.settled_pieces(&range)?;
+            self.refuse(&range, moves_shared)?;
+            all.extend(runs(&pieces, &range, self.unit));
+            let pages = cached(&self.file, start, end - start).map_or(0, |pages| pages.cached);
+            was_cached.push((range, pages));
+        }
+        let bytes = all.iter().map(|run| run.end - run.start).sum();
         if bytes == 0 {
             return Err(MigrationError::NothingToGain);
         }
         let donor = Donor::allocate(&self.directory, bytes, self.is_nocow)?;
-        let was_cached = cached(&self.file, start, end - start).map_or(0, |pages| pages.cached);
         let job = Job {
             file: &self.file,
             size,
             donor: &donor,
-            runs: &runs,
+            runs: &all,
             unit: self.unit,
             block: self.block,
         };
         let outcome = self.method.exchange(&job, moved);
-        self.keep_cached(&range, was_cached);
+        for (range, pages) in &was_cached {
+            self.keep_cached(range, *pages);
+        }
         outcome
     }
 

@@ -1,12 +1,14 @@
-//! Plans what of a file is worth moving when no requests were traced: FragPicker's bypass, in
-//! spans. The program calls this for `quintet host defrag`.
+//! Plans what of a file is worth moving, in spans: FragPicker's hot ranges, or its bypass when no
+//! requests were traced. The program calls this for `quintet host defrag`.
 //!
 //! Invariant: nothing is written. Time and memory do not depend on holes.
 
 use crate::defragment::Skipped;
 use crate::extents::{FileLayout, extents, first_data};
 use crate::migrate::MigrationError;
-use fragpicker::{Plan, PlanOptions, WINDOW_BYTES, plan, windows};
+use fragpicker::{
+    HotRange, Layout, Plan, PlanOptions, REQUEST_WEIGHT, WINDOW_BYTES, plan, windows,
+};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -14,33 +16,48 @@ use std::ops::Range;
 /// Bytes that are planned at once.
 const SPAN_BYTES: u64 = 64 << 20;
 
+/// Ranges that are looked at.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    /// Each window of 128 KiB, whether it is read or not.
+    Windows,
+    /// These, which are ascending and disjoint.
+    Hot(&'a [HotRange]),
+}
+
 /// A plan for a span of a file.
 #[derive(Debug)]
 pub struct SpanPlan {
     /// Where the span ends; the next one begins there.
     pub end: u64,
-    /// Windows to move.
+    /// Ranges to move.
     pub plan: Plan,
-    /// Windows left alone.
+    /// Ranges left alone.
     pub skipped: Vec<Skipped>,
+    /// Requests to the device that the recorded requests for the ranges looked at cost, if each is
+    /// for a whole range. Without a trace: if each window is read once.
+    pub requests_before: u64,
+    /// The same when the plan was carried out.
+    pub requests_after: u64,
 }
 
-/// Plans the first span at or behind `from` that has data: each window of 128 KiB that contains a
-/// break. Returns none at the end of the file.
-pub fn plan_span(file: &File, from: u64, moves_shared: bool) -> io::Result<Option<SpanPlan>> {
+/// Plans the first span at or behind `from` that has something to look at: each wanted range that
+/// contains a break. Returns none at the end of the file.
+pub fn plan_span(
+    file: &File,
+    from: u64,
+    wanted: Wanted<'_>,
+    moves_shared: bool,
+) -> io::Result<Option<SpanPlan>> {
     let size = file.metadata()?.len();
-    let Some(first) = first_data(file, from..size)? else {
+    let of_span = match wanted {
+        Wanted::Windows => windows_from(file, from, size)?,
+        Wanted::Hot(ranges) => ranges_from(ranges, from, size),
+    };
+    let (Some(first), Some(last)) = (of_span.first(), of_span.last()) else {
         return Ok(None);
     };
-    let start = first / WINDOW_BYTES * WINDOW_BYTES;
-    let end = start.saturating_add(SPAN_BYTES).min(size);
-    let of_span: Vec<_> = windows(end - start)
-        .map(|mut window| {
-            window.start += start;
-            window.end += start;
-            window
-        })
-        .collect();
+    let (start, end) = (first.start, last.end);
     let layout = FileLayout::of(file)?;
     let mut plan = plan(&layout, 0, &of_span, PlanOptions { moves_shared })?;
     let mut skipped = Vec::new();
@@ -52,17 +69,69 @@ pub fn plan_span(file: &File, from: u64, moves_shared: bool) -> io::Result<Optio
         });
     }
     refuse_transformed(file, start..end, &mut plan, &mut skipped)?;
-    Ok(Some(SpanPlan { end, plan, skipped }))
+    let (mut requests_before, mut requests_after) = (0, 0);
+    for range in &of_span {
+        let pieces = layout.pieces(0, range.start..range.end)?;
+        let (requests, fragments) = (requests(range), layout.fragments(&pieces));
+        let moves = |planned: &Range<u64>| planned.start == range.start;
+        let after = match plan.ranges.iter().any(moves) {
+            true => layout.pieces_needed(range.end - range.start),
+            false => fragments,
+        };
+        requests_before += requests * fragments;
+        requests_after += requests * after;
+    }
+    Ok(Some(SpanPlan {
+        end,
+        plan,
+        skipped,
+        requests_before,
+        requests_after,
+    }))
 }
 
-/// Takes windows out of a plan whose bytes on the device are not those of the file.
+/// A request that has almost been forgotten is one still.
+fn requests(range: &HotRange) -> u64 {
+    range.weight.div_ceil(REQUEST_WEIGHT)
+}
+
+/// Returns the windows of a span that begins at the first data.
+fn windows_from(file: &File, from: u64, size: u64) -> io::Result<Vec<HotRange>> {
+    let Some(first) = first_data(file, from..size)? else {
+        return Ok(Vec::new());
+    };
+    let start = first / WINDOW_BYTES * WINDOW_BYTES;
+    let end = start.saturating_add(SPAN_BYTES).min(size);
+    let of_span = windows(end - start).map(|mut window| {
+        window.start += start;
+        window.end += start;
+        window
+    });
+    Ok(of_span.collect())
+}
+
+/// Returns the ranges of a span that begins with the first of them, cut to the file.
+fn ranges_from(ranges: &[HotRange], from: u64, size: u64) -> Vec<HotRange> {
+    let first = ranges.partition_point(|range| range.start < from);
+    let rest = ranges.get(first..).unwrap_or_default();
+    let end = rest
+        .first()
+        .map_or(0, |range| range.start.saturating_add(SPAN_BYTES));
+    let of_span = rest.iter().take_while(|range| range.start < end.min(size));
+    let cut = of_span.map(|range| HotRange {
+        end: range.end.min(size),
+        ..*range
+    });
+    cut.collect()
+}
+
+/// Takes ranges out of a plan whose bytes on the device are not those of the file.
 fn refuse_transformed(
     file: &File,
     span: Range<u64>,
     plan: &mut Plan,
     skipped: &mut Vec<Skipped>,
 ) -> io::Result<()> {
-    let ranges = &mut plan.ranges;
     extents(file, span, &mut |extent| {
         let why = match () {
             () if extent.is_encrypted() => MigrationError::Encrypted,
@@ -70,16 +139,25 @@ fn refuse_transformed(
             () => return,
         };
         let end = extent.offset.saturating_add(extent.len);
-        // Both are ascending and disjoint, so the ranges that an extent meets are adjacent.
-        let first = ranges.partition_point(|range| range.end <= extent.offset);
-        let behind = ranges.partition_point(|range| range.start < end);
-        let met: Vec<Range<u64>> = match first < behind {
-            true => ranges.drain(first..behind).collect(),
-            false => return,
-        };
-        let bytes = met.iter().map(|range| range.end - range.start).sum();
-        plan.bytes = plan.bytes.saturating_sub(bytes);
-        let ranges = met.len() as u64;
-        Skipped { why, ranges, bytes }.sum_into(skipped);
+        refuse(extent.offset..end, why, plan, skipped);
     })
 }
+
+/// Takes the ranges out of a plan that an extent meets.
+fn refuse(extent: Range<u64>, why: MigrationError, plan: &mut Plan, skipped: &mut Vec<Skipped>) {
+    let ranges = &mut plan.ranges;
+    // Both are ascending and disjoint, so the ranges that an extent meets are adjacent.
+    let first = ranges.partition_point(|range| range.end <= extent.start);
+    let behind = ranges.partition_point(|range| range.start < extent.end);
+    let met: Vec<Range<u64>> = match first < behind {
+        true => ranges.drain(first..behind).collect(),
+        false => return,
+    };
+    let bytes = met.iter().map(|range| range.end - range.start).sum();
+    plan.bytes = plan.bytes.saturating_sub(bytes);
+    let ranges = met.len() as u64;
+    Skipped { why, ranges, bytes }.sum_into(skipped);
+}
+
+#[cfg(test)]
+mod tests;

@@ -123,6 +123,20 @@ pub(crate) fn counters(map: BorrowedFd<'_>, processors: usize) -> io::Result<Vec
     Ok(all)
 }
 
+/// Returns the sum of what each of `processors` has in the only element of a map of `u64`.
+pub(crate) fn sum_of(map: BorrowedFd<'_>, processors: usize) -> io::Result<u64> {
+    let first = 0_u32;
+    let mut all = vec![0_u64; processors];
+    let mut attributes = ElementAttributes {
+        map: map.as_raw_fd().cast_unsigned(),
+        key: (&raw const first) as u64,
+        value: all.as_mut_ptr() as u64,
+        ..ElementAttributes::default()
+    };
+    bpf(LOOKUP, &mut attributes)?;
+    Ok(all.iter().sum())
+}
+
 /// Elements that one call takes at most.
 const BATCH: usize = 8192;
 

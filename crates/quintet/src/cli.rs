@@ -31,8 +31,8 @@ pub use collect::{GcArgs, PeriodArg, UndeleteArgs};
 pub use copy::{CopyArgs, ToArgs, ToPasswordArgs};
 pub use defrag::{DefragArgs, DefragCommand, DefragRunArgs, PercentArg};
 pub use host::{
-    HostAnalyseArgs, HostCachedArgs, HostCommand, HostDefragCommand, HostDefragRunArgs,
-    HostDoctorArgs, HostEventsArgs,
+    HeatArgs, HostAnalyseArgs, HostCachedArgs, HostCommand, HostDefragCommand, HostDefragRunArgs,
+    HostDoctorArgs, HostEventsArgs, HostTraceArgs,
 };
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};

@@ -15,6 +15,7 @@ use format::config::{Config, Seal};
 use format::container::{ContainerHeader, Directory, RegionHeader, split_region};
 use format::damage_hints::DamageHintsRecord;
 use format::defrag::DefragRecord;
+use format::host_trace::HostTrace;
 use format::index::{Bucket, Geometry, Header, Seed, Tail};
 use format::journal;
 use format::journal::{BatchHeader, RecordHeader, SlotHeader, SlotPage};
@@ -66,6 +67,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("defrag", defrag),
     ("moved", moved),
     ("trace", trace),
+    ("host_trace", host_trace),
     ("known", known),
     ("trash_minimum", trash_minimum),
 ];
@@ -422,6 +424,14 @@ pub fn moved(bytes: &[u8]) {
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(record) = decode_mended(bytes, sum_at, decode) {
         same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// Decodes the trace of a host.
+pub fn host_trace(bytes: &[u8]) {
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(trace) = decode_mended(bytes, sum_at, HostTrace::decode) {
+        same(&trace, HostTrace::decode(&trace.encode()));
     }
 }
 

@@ -18,6 +18,7 @@ use format::defrag::{
     DefragMove, DefragObject, DefragRange, DefragRecord, DefragReport, DefragStage, DefragToll,
     DefragWish,
 };
+use format::host_trace::{HostTrace, HostTraceFile, HostTraceRange};
 use format::key_slot::{KeyDerivation, KeySlot};
 use format::known::KnownPool;
 use format::map_node::{MapChild, MapNode};
@@ -82,6 +83,7 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         "defrag" => vec![defrag().encode(POOL), DefragRecord::default().encode(POOL)],
         "moved" => vec![moved().encode(POOL), MovedRecord::default().encode(POOL)],
         "trace" => vec![trace().encode(POOL), TraceRecord::default().encode(POOL)],
+        "host_trace" => vec![host_trace().encode(), HostTrace::default().encode()],
         "known" => known(),
         "trash_minimum" => vec![
             TrashMinimum {
@@ -206,6 +208,29 @@ fn moved() -> MovedRecord {
         sequence: 3,
         entries: 40,
         words: (0..16).map(|n| 0x0101_0101 << n).collect(),
+    }
+}
+
+fn host_trace() -> HostTrace {
+    let range = |n: u64| HostTraceRange {
+        start: n << 17,
+        end: (n << 17) + (4096 << n),
+        weight: 256 * (n + 1),
+    };
+    let file = |n: u64| HostTraceFile {
+        root: 5 * n,
+        inode: 257 + n,
+        generation: 0x9876_5432,
+        ranges: (0..4).map(range).collect(),
+    };
+    HostTrace {
+        file_system: 0x1234_5678_9abc_def0,
+        began: UnixNanos(1_790_000_000_000_000_000),
+        ended: UnixNanos(1_790_000_060_000_000_000),
+        requests: 1000,
+        lost: 3,
+        is_exact: true,
+        files: (0..3).map(file).collect(),
     }
 }
 

@@ -151,15 +151,28 @@ fn any_range(dice: &mut Dice, size: u64) -> std::ops::Range<u64> {
     start..size.min(start + blocks * 4096)
 }
 
+/// Returns one range, or up to four that are ascending and disjoint, to be moved together.
+fn any_ranges(dice: &mut Dice, size: u64) -> Vec<std::ops::Range<u64>> {
+    let mut ranges: Vec<_> = (0..=dice.below(4)).map(|_| any_range(dice, size)).collect();
+    ranges.sort_by_key(|range| range.start);
+    let mut end = 0;
+    ranges.retain(|range| {
+        let is_disjoint = range.start >= end;
+        end = end.max(range.end);
+        is_disjoint
+    });
+    ranges
+}
+
 fn migrate(path: &Path, is_careless: bool, dice: &mut Dice, counts: &mut Counts) {
-    let range = any_range(dice, FILE_BYTES);
     if is_careless {
+        let range = any_range(dice, FILE_BYTES);
         fragment::punch_and_write_back(path, range).expect("written back");
         counts.moved += 1;
         return;
     }
     let target = Target::open(path).expect("the file may be migrated");
-    match target.relocate(range, false, &mut counts.migrated) {
+    match target.relocate(&any_ranges(dice, FILE_BYTES), false, &mut counts.migrated) {
         Ok(()) => counts.moved += 1,
         Err(MigrationError::Changed) => counts.changed += 1,
         Err(MigrationError::FreeSpaceFragmented | MigrationError::NoSpace) => counts.no_room += 1,
@@ -190,12 +203,12 @@ fn endless(path: &Path) -> bool {
     let mut migrated = Migrated::default();
     println!("began");
     loop {
-        let range = any_range(&mut dice, size);
+        let ranges = any_ranges(&mut dice, size);
         let target = match Target::open(path) {
             Ok(target) => target,
             Err(e) => panic!("{e}"),
         };
-        if let Err(e) = target.relocate(range, false, &mut migrated) {
+        if let Err(e) = target.relocate(&ranges, false, &mut migrated) {
             // A file system that was shut down answers with errors.
             assert!(
                 e.is_of_range() || matches!(e, MigrationError::Io { .. }),

@@ -135,7 +135,7 @@ impl DefragArgs {
 pub struct PercentArg(pub u8);
 
 impl PercentArg {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         let number = text.trim().trim_end_matches('%').trim_end();
         match number.parse() {
             Ok(percent @ 1..=100) => Ok(Self(percent)),

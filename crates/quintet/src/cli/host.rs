@@ -2,9 +2,11 @@
 //!
 //! Invariant: see [`super`].
 
+use super::defrag::PercentArg;
 use super::top::seconds;
 use clap::{Args, Subcommand};
 use server::sizes;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Subcommands of `host`.
@@ -22,7 +24,8 @@ pub enum HostCommand {
         after_help = "\
 Examples:
   quintet host defrag analyse /srv
-  quintet host defrag run /srv --dry-run"
+  quintet host defrag trace /srv -o trace --seconds 600
+  quintet host defrag run /srv --trace trace --dry-run"
     )]
     Defrag(HostDefragCommand),
 }
@@ -91,6 +94,8 @@ pub struct HostDoctorArgs {
 pub enum HostDefragCommand {
     /// Show in how many pieces files lie, and how large the pieces are
     Analyse(HostAnalyseArgs),
+    /// Record which ranges of files programs read and write
+    Trace(HostTraceArgs),
     /// Move fragmented ranges of files into one piece each
     Run(HostDefragRunArgs),
 }
@@ -101,11 +106,67 @@ pub enum HostDefragCommand {
 Examples:
   quintet host defrag analyse /var/lib/postgresql
   quintet host defrag analyse disk.img --json
+  quintet host defrag analyse /srv --trace trace --hot 20 --svg pieces.svg
 
-Writes nothing and reads no data.")]
+Reads no data and changes no file. With a trace it shows what `run` with the same trace would write,
+and how many requests to the device that would save when the recorded requests are made again.")]
 pub struct HostAnalyseArgs {
     /// Directory or file
     pub path: PathBuf,
+    /// Ranges to look at, and the plot
+    #[command(flatten)]
+    pub heat: HeatArgs,
+}
+
+/// Which ranges count, and a plot of the pieces.
+#[derive(Args, Debug)]
+pub struct HeatArgs {
+    /// Look at the hot ranges of a trace only
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Percent of the requested ranges of each file that count as hot
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value = "50",
+        value_parser = PercentArg::parse,
+        requires = "trace"
+    )]
+    pub hot: PercentArg,
+    /// Draw the sizes of the pieces into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// Record which ranges of files programs read and write.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet host defrag trace /srv -o trace --seconds 600
+  quintet host defrag trace /srv/db -o trace -- sh -c 'psql -f report.sql'
+  quintet host defrag trace /srv -o trace --exact              (until Ctrl-C)
+
+Takes requests from the kernel (eBPF; needs root, or CAP_BPF and CAP_PERFMON) on ext4, xfs and btrfs:
+buffered and direct, by system calls, libaio, io_uring and mappings, of all programs. Requests that the
+page cache answers count too. Buffered requests are seen as pages; --exact sees system calls to the byte.")]
+pub struct HostTraceArgs {
+    /// Directory or file; only files on its mount
+    pub path: PathBuf,
+    /// File for the trace
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Record so long; otherwise until the command ends, or Ctrl-C
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Record system calls to the byte; slows every system call of the machine down by about 0.1 us
+    #[arg(long)]
+    pub exact: bool,
+    /// Replace the file
+    #[arg(long)]
+    pub force: bool,
+    /// Run this command, and record until it ends
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "seconds")]
+    pub command: Vec<OsString>,
 }
 
 /// Move fragmented ranges of files into one piece each.
@@ -113,19 +174,23 @@ pub struct HostAnalyseArgs {
 #[command(after_help = "\
 Examples:
   quintet host defrag run /var/lib/postgresql --dry-run
+  quintet host defrag run /srv --trace trace --hot 20 --limit-rate 20M
   quintet host defrag run /srv --limit-bytes 10G
   quintet host defrag run /srv/images --shared
 
-Works on ext4, xfs and btrfs, while the files are in use. Only windows of 128 KiB that lie in more than
-one piece are moved. Left alone, with the reason: what reflinks or snapshots share, compressed,
+Works on ext4, xfs and btrfs, while the files are in use. Moves the hot ranges of a trace that lie in more than
+one piece; without a trace, windows of 128 KiB that do. Left alone, with the reason: what reflinks or snapshots share, compressed,
 encrypted, immutable and swap files, programs (on ext4), and what finds no free space in one piece.
 Ctrl-C ends it between two steps of at most 8 MiB; nothing has to be undone. There is no undo.")]
 pub struct HostDefragRunArgs {
     /// Directory or file; only files on its mount
     pub path: PathBuf,
     /// Move each window of 128 KiB that contains a break, whether it is read or not (the default)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "trace")]
     pub bypass: bool,
+    /// Ranges to look at, and the plot
+    #[command(flatten)]
+    pub heat: HeatArgs,
     /// Show what would be moved, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
@@ -135,4 +200,7 @@ pub struct HostDefragRunArgs {
     /// Maximum bytes written
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub limit_bytes: Option<u64>,
+    /// Maximum bytes read and written each second
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    pub limit_rate: Option<u64>,
 }

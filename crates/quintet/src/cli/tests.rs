@@ -84,6 +84,10 @@ fn lines_that_must_parse() {
         "host events /home --interval 0.5 --count 3 --poll",
         "host doctor",
         "host defrag analyse /srv --json",
+        "host defrag analyse /srv --trace t --hot 20 --svg x.svg",
+        "host defrag trace /srv -o t --seconds 0.5 --exact --force",
+        "host defrag trace /srv -o t -- dd if=x --exact",
+        "host defrag run /srv --trace t --hot 100 --limit-rate 20M",
         "host defrag run /srv --bypass -n --shared --limit-bytes 1G",
     ] {
         assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
@@ -121,6 +125,10 @@ fn lines_that_must_not_parse() {
         "host events / --interval 0",
         "host defrag",
         "host defrag run /srv --limit-bytes 1GB",
+        "host defrag run /srv --bypass --trace t",
+        "host defrag run /srv --hot 20",
+        "host defrag trace /srv",
+        "host defrag trace /srv -o t --seconds 1 -- true",
         "serve --nbd-socket s nbd --read-only --socket s",
         "serve nbd --read-only",
         "serve nbd --read-only --socket s --listen 127.0.0.1:1",

@@ -4,21 +4,23 @@
 //! Invariant: `analyse` and a dry run write nothing; a dry run decides as a real run does.
 
 mod run;
+mod svg;
+mod trace;
 
 use super::warn_of;
-use crate::cli::{HostAnalyseArgs, HostDefragCommand};
+use crate::cli::{HeatArgs, HostAnalyseArgs, HostDefragCommand};
 use crate::commands::invocation::Invocation;
 use crate::commands::table::Table;
 use crate::exit::Exit;
 use crate::json::Object;
 use anyhow::Context;
-use linux_host::{Histogram, plan_span, walk};
+use linux_host::{Histogram, HotRanges, Wanted, plan_span, walk};
 use server::sizes;
 use std::cmp::Reverse;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Files that a table shows at most.
 const SHOWN_MAX: usize = 15;
@@ -26,6 +28,7 @@ const SHOWN_MAX: usize = 15;
 pub(super) fn run(invocation: &Invocation, command: &HostDefragCommand) -> anyhow::Result<Exit> {
     match command {
         HostDefragCommand::Analyse(args) => analyse(invocation, args),
+        HostDefragCommand::Trace(args) => trace::run(invocation, args),
         HostDefragCommand::Run(args) => run::run(invocation, args),
     }
 }
@@ -35,31 +38,89 @@ pub(super) fn run(invocation: &Invocation, command: &HostDefragCommand) -> anyho
 struct Sums {
     files: u64,
     histogram: Histogram,
-    /// Windows with a break, and their bytes.
-    broken: u64,
-    broken_bytes: u64,
+    broken: Broken,
     /// The files in most pieces.
     worst: Vec<(u64, u64, PathBuf)>,
 }
 
+/// Ranges with a break: windows of 128 KiB, or hot ranges.
+#[derive(Clone, Copy, Default)]
+struct Broken {
+    ranges: u64,
+    bytes: u64,
+    /// Requests to the device for all ranges that were looked at, before a run and after it.
+    requests_before: u64,
+    requests_after: u64,
+}
+
+impl Broken {
+    fn add(&mut self, other: Self) {
+        self.ranges += other.ranges;
+        self.bytes += other.bytes;
+        self.requests_before += other.requests_before;
+        self.requests_after += other.requests_after;
+    }
+}
+
+/// Hot ranges, if a trace was given.
+struct Heat(Option<HotRanges>);
+
+impl Heat {
+    fn of(args: &HeatArgs, top: &Path) -> anyhow::Result<Self> {
+        let Some(trace) = &args.trace else {
+            return Ok(Self(None));
+        };
+        let ranges = HotRanges::load(trace, top, args.hot.0);
+        Ok(Self(Some(
+            ranges.with_context(|| trace.display().to_string())?,
+        )))
+    }
+
+    /// Returns what to look at in a file.
+    fn wanted(&self, file: &File) -> io::Result<Wanted<'_>> {
+        self.0.as_ref().map_or(Ok(Wanted::Windows), |ranges| {
+            Ok(Wanted::Hot(ranges.of(file)?))
+        })
+    }
+
+    /// Says what was looked at.
+    fn name(&self) -> &'static str {
+        match self.0 {
+            None => "windows of 128 KiB",
+            Some(_) => "hot ranges",
+        }
+    }
+}
+
+/// Writes the plot that `--svg` requests.
+fn draw(args: &HeatArgs, before: &Histogram, after: Option<&Histogram>) -> anyhow::Result<()> {
+    let Some(path) = &args.svg else {
+        return Ok(());
+    };
+    let drawn = svg::histogram(before, after);
+    std::fs::write(path, drawn).with_context(|| format!("cannot write {}", path.display()))
+}
+
 fn analyse(invocation: &Invocation, args: &HostAnalyseArgs) -> anyhow::Result<Exit> {
     let mut sums = Sums::default();
+    let heat = Heat::of(&args.heat, &args.path)?;
     let walked = walk(&args.path, &mut |found| {
         if invocation.interrupt.check().is_err() {
             return Ok(());
         }
         let histogram = Histogram::of(found.file)?;
-        let (broken, broken_bytes) = broken(found.file)?;
+        let broken = broken(found.file, heat.wanted(found.file)?)?;
         sums.files += 1;
-        sums.broken += broken;
-        sums.broken_bytes += broken_bytes;
+        sums.broken.add(broken);
         sums.histogram.add(&histogram);
         let (pieces, path) = (histogram.pieces(), found.path.to_owned());
         let object = Object::message("host_defrag_file").path("path", path.as_os_str().as_bytes());
         let object = object
             .integer("bytes", found.bytes)
             .integer("pieces", pieces)
-            .integer("broken_windows", broken);
+            .integer("broken_windows", broken.ranges)
+            .integer("requests_before", broken.requests_before)
+            .integer("requests_after", broken.requests_after);
         let shown = invocation.console.message(object);
         shown.map_err(io::Error::other)?;
         if pieces > 1 {
@@ -71,7 +132,8 @@ fn analyse(invocation: &Invocation, args: &HostAnalyseArgs) -> anyhow::Result<Ex
     })
     .with_context(|| args.path.display().to_string())?;
     invocation.interrupt.check()?;
-    show(invocation, &sums, walked.failed.len() as u64)?;
+    draw(&args.heat, &sums.histogram, None)?;
+    show(invocation, &sums, &heat, walked.failed.len() as u64)?;
     let is_whole = walked.failed.is_empty();
     warn_of(invocation, "ask for its extents", walked.failed);
     Ok(match is_whole {
@@ -80,18 +142,44 @@ fn analyse(invocation: &Invocation, args: &HostAnalyseArgs) -> anyhow::Result<Ex
     })
 }
 
-/// Returns the windows of a file that contain breaks, and their bytes.
-fn broken(file: &File) -> io::Result<(u64, u64)> {
-    let (mut from, mut windows, mut bytes) = (0, 0, 0);
-    while let Some(span) = plan_span(file, from, true)? {
-        windows += span.plan.ranges.len() as u64;
-        bytes += span.plan.bytes;
+/// Returns the ranges of a file that contain breaks.
+fn broken(file: &File, wanted: Wanted<'_>) -> io::Result<Broken> {
+    let (mut from, mut broken) = (0, Broken::default());
+    while let Some(span) = plan_span(file, from, wanted, true)? {
+        broken.add(Broken {
+            ranges: span.plan.ranges.len() as u64,
+            bytes: span.plan.bytes,
+            requests_before: span.requests_before,
+            requests_after: span.requests_after,
+        });
         from = span.end;
     }
-    Ok((windows, bytes))
+    Ok(broken)
 }
 
-fn show(invocation: &Invocation, sums: &Sums, failed: u64) -> anyhow::Result<()> {
+/// Names a class of a histogram.
+fn at_least(bytes_min: u64) -> String {
+    match bytes_min {
+        0 => "less".to_owned(),
+        bytes => format!("{} up", sizes::display(bytes)),
+    }
+}
+
+/// Says what a run would cost and save.
+fn gain(broken: &Broken, heat: &Heat) -> String {
+    let requests = match &heat.0 {
+        None => "read once from begin to end".to_owned(),
+        Some(ranges) => format!("{} requests again (the hot ones)", ranges.requests),
+    };
+    format!(
+        "a run writes {}; {requests}: {} requests to the device before, {} after",
+        sizes::display(broken.bytes),
+        broken.requests_before,
+        broken.requests_after
+    )
+}
+
+fn show(invocation: &Invocation, sums: &Sums, heat: &Heat, failed: u64) -> anyhow::Result<()> {
     let (console, histogram) = (&invocation.console, &sums.histogram);
     let classes = histogram.classes().map(|class| {
         Object::new()
@@ -104,8 +192,11 @@ fn show(invocation: &Invocation, sums: &Sums, failed: u64) -> anyhow::Result<()>
         .integer("failed", failed)
         .integer("pieces", histogram.pieces())
         .integer("bytes", histogram.bytes())
-        .integer("broken_windows", sums.broken)
-        .integer("broken_bytes", sums.broken_bytes)
+        .boolean("traced", heat.0.is_some())
+        .integer("broken_windows", sums.broken.ranges)
+        .integer("broken_bytes", sums.broken.bytes)
+        .integer("requests_before", sums.broken.requests_before)
+        .integer("requests_after", sums.broken.requests_after)
         .integer("preallocated_bytes", histogram.preallocated_bytes)
         .integer("placeless_bytes", histogram.placeless_bytes)
         .integer("shared_bytes", histogram.shared_bytes)
@@ -113,10 +204,7 @@ fn show(invocation: &Invocation, sums: &Sums, failed: u64) -> anyhow::Result<()>
     console.message(object)?;
     let mut table = Table::new(["Pieces of", "Pieces", "Bytes", "Of all bytes"], &[0, 1, 2]);
     for class in histogram.classes().filter(|class| class.pieces > 0) {
-        let at_least = match class.bytes_min {
-            0 => "less".to_owned(),
-            bytes => format!("{} up", sizes::display(bytes)),
-        };
+        let at_least = at_least(class.bytes_min);
         let share = class.bytes as f64 / histogram.bytes().max(1) as f64;
         table.row([
             at_least,
@@ -141,11 +229,13 @@ fn show(invocation: &Invocation, sums: &Sums, failed: u64) -> anyhow::Result<()>
     }
     console.line("")?;
     console.line(format!(
-        "{} files in {} pieces; {} windows of 128 KiB contain breaks ({})",
+        "{} files in {} pieces; {} {} contain breaks ({})",
         sums.files,
         histogram.pieces(),
-        sums.broken,
-        sizes::display(sums.broken_bytes)
+        sums.broken.ranges,
+        heat.name(),
+        sizes::display(sums.broken.bytes)
     ))?;
+    console.line(gain(&sums.broken, heat))?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! Invariant: a file with several names is looked at once. An interrupt ends the run between two
 //! steps, and the report is of what was done.
 
-use super::SHOWN_MAX;
+use super::{Heat, SHOWN_MAX, at_least, draw};
 use crate::cli::HostDefragRunArgs;
 use crate::commands::host::warn_of;
 use crate::commands::invocation::Invocation;
@@ -22,11 +22,16 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// A run over a tree.
 struct Run<'a> {
     invocation: &'a Invocation,
     args: &'a HostDefragRunArgs,
+    heat: Heat,
+    /// Sizes of the pieces of all files, before and after.
+    before: Histogram,
+    after: Histogram,
     /// Files with several names that were looked at.
     seen: HashSet<(u64, u64)>,
     total: Outcome,
@@ -84,6 +89,9 @@ pub(super) fn run(invocation: &Invocation, args: &HostDefragRunArgs) -> anyhow::
     let mut run = Run {
         invocation,
         args,
+        heat: Heat::of(&args.heat, &args.path)?,
+        before: Histogram::default(),
+        after: Histogram::default(),
         seen: HashSet::new(),
         total: Outcome::default(),
         files: 0,
@@ -92,6 +100,8 @@ pub(super) fn run(invocation: &Invocation, args: &HostDefragRunArgs) -> anyhow::
     };
     let walked = walk(&args.path, &mut |found| run.file(found))
         .with_context(|| args.path.display().to_string())?;
+    let after = (!args.dry_run).then_some(&run.after);
+    draw(&args.heat, &run.before, after)?;
     run.show(walked.failed.len() as u64)?;
     let failed = walked.failed.len() + run.failed.len();
     warn_of(invocation, "ask for its extents", walked.failed);
@@ -111,23 +121,32 @@ impl Run<'_> {
         if is_over || metadata.nlink() > 1 && !self.seen.insert(id) {
             return Ok(());
         }
-        let before = Histogram::of(found.file)?.pieces();
+        let before = Histogram::of(found.file)?;
         let mut outcome = Outcome {
-            pieces_before: before,
-            pieces_after: before,
+            pieces_before: before.pieces(),
+            pieces_after: before.pieces(),
             ..Outcome::default()
         };
-        if before > 1 {
-            self.move_windows(found, &mut outcome)?;
-            outcome.pieces_after = Histogram::of(found.file)?.pieces();
+        self.before.add(&before);
+        if before.pieces() > 1 {
+            self.move_wanted(found, &mut outcome)?;
+            let after = Histogram::of(found.file)?;
+            outcome.pieces_after = after.pieces();
+            self.after.add(&after);
+        } else {
+            self.after.add(&before);
         }
         self.files += 1;
         self.record(found, outcome).map_err(io::Error::other)
     }
 
-    fn move_windows(&mut self, found: &Found<'_>, outcome: &mut Outcome) -> io::Result<()> {
+    fn move_wanted(&mut self, found: &Found<'_>, outcome: &mut Outcome) -> io::Result<()> {
         let (mut from, mut target) = (0, None);
-        while let Some(span) = plan_span(found.file, from, self.args.shared)? {
+        loop {
+            let wanted = self.heat.wanted(found.file)?;
+            let Some(span) = plan_span(found.file, from, wanted, self.args.shared)? else {
+                break;
+            };
             from = span.end;
             for skipped in span.skipped {
                 LeftAlone::from(skipped).sum_into(&mut outcome.left_alone);
@@ -177,7 +196,17 @@ impl Run<'_> {
             moves_shared: self.args.shared,
         };
         let mut defrag = FileDefrag::new(target, ranges, limits);
-        while defrag.step() && self.invocation.interrupt.check().is_ok() {}
+        let pace = Pace::new(self.args.limit_rate);
+        while defrag.step()
+            && !self
+                .invocation
+                .interrupt
+                .wait(pace.after(&defrag.report().migrated))
+        {}
+        // The next range waits for the last one.
+        self.invocation
+            .interrupt
+            .wait(pace.after(&defrag.report().migrated));
         let report = defrag.into_report();
         outcome.migrated.add(report.migrated);
         outcome.moved_ranges += report.moved;
@@ -229,6 +258,25 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Shows how many bytes lie in pieces of which size, before and after.
+    fn show_sizes(&self) -> io::Result<()> {
+        let console = &self.invocation.console;
+        let mut table = Table::new(["Pieces of", "Bytes", "Then"], &[0, 1, 2]);
+        for (before, after) in self.before.classes().zip(self.after.classes()) {
+            if before.pieces + after.pieces > 0 {
+                table.row([
+                    at_least(before.bytes_min),
+                    sizes::display(before.bytes),
+                    sizes::display(after.bytes),
+                ]);
+            }
+        }
+        for line in table.lines() {
+            console.line(line)?;
+        }
+        console.line("")
+    }
+
     fn show(&self, failed: u64) -> anyhow::Result<()> {
         let (console, total) = (&self.invocation.console, &self.total);
         let summary = Object::message("summary")
@@ -246,6 +294,9 @@ impl Run<'_> {
                 console.line(line)?;
             }
             console.line("")?;
+        }
+        if !self.args.dry_run && total.moved_ranges > 0 {
+            self.show_sizes()?;
         }
         let moved = &total.migrated;
         console.line(match self.args.dry_run {
@@ -272,6 +323,31 @@ impl Run<'_> {
             console.line("stopped at the limit of --limit-bytes")?;
         }
         Ok(())
+    }
+}
+
+/// Keeps reads and writes below a rate.
+struct Pace {
+    bytes_per_s: Option<u64>,
+    begin: Instant,
+}
+
+impl Pace {
+    fn new(bytes_per_s: Option<u64>) -> Self {
+        Self {
+            bytes_per_s,
+            begin: Instant::now(),
+        }
+    }
+
+    /// Returns how long to wait after so much since the begin.
+    fn after(&self, done: &Migrated) -> Duration {
+        let Some(rate) = self.bytes_per_s else {
+            return Duration::ZERO;
+        };
+        let bytes = done.read_bytes + done.written_bytes;
+        let seconds = bytes as f64 / rate.max(1) as f64;
+        Duration::from_secs_f64(seconds).saturating_sub(self.begin.elapsed())
     }
 }
 
