@@ -41,6 +41,7 @@ grep -q '"source":"ebpf"' "$dir/json" || echo "SKIPPED: no events here: $(head -
 
 "$QUINTET" host doctor "$dir" >"$dir/doctor" || fail "doctor: exit code $?"
 grep -q '^cachestat .*works' "$dir/doctor" || fail "$(cat "$dir/doctor")"
+grep -q '^requests for files .*\(works\|missing\)' "$dir/doctor" || fail "$(cat "$dir/doctor")"
 
 # Nobody special: own files only, and a clear word on the rest.
 if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then

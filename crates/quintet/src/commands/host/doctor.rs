@@ -8,7 +8,7 @@ use crate::commands::table::Table;
 use crate::exit::Exit;
 use crate::json::Object;
 use anyhow::Context;
-use linux_host::{Ebpf, HOOKS, Mount, cached};
+use linux_host::{Ebpf, HOOKS, Mount, Tracer, cached};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -37,6 +37,7 @@ pub(super) fn run(invocation: &Invocation, args: &HostDoctorArgs) -> anyhow::Res
         findings.extend(hooks(kind));
     }
     findings.push(events(&mount, kind));
+    findings.push(requests(path));
     let console = &invocation.console;
     let mut table = Table::new(["What", "State", "Why"], &[]);
     for finding in &findings {
@@ -128,6 +129,38 @@ fn hooks(kind: &str) -> impl Iterator<Item = Finding> {
             },
         }
     })
+}
+
+/// Tries `host defrag trace`.
+fn requests(path: &Path) -> Finding {
+    let tried = Tracer::start(path, false, units::UnixNanos(0));
+    let tried = tried.map_err(|e| e.to_string()).and_then(|tracer| {
+        let unseen = tracer.unseen().iter();
+        let unseen: Vec<_> = unseen.map(|(what, why)| format!("{what}: {why}")).collect();
+        match unseen.is_empty() {
+            true => Ok(tracer.is_exact()),
+            false => Err(format!("not seen: {}", unseen.join(", "))),
+        }
+    });
+    let (works, why, remedy) = match tried {
+        Ok(false) => (
+            true,
+            "quintet host defrag trace sees requests".to_owned(),
+            "",
+        ),
+        Ok(true) => (
+            true,
+            "quintet host defrag trace sees them by system calls, at a cost for each".to_owned(),
+            "",
+        ),
+        Err(why) => (false, why, "run quintet host defrag without --trace"),
+    };
+    Finding {
+        what: "requests for files".to_owned(),
+        works,
+        why,
+        remedy,
+    }
 }
 
 fn events(mount: &Mount, kind: &str) -> Finding {
