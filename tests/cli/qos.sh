@@ -27,7 +27,7 @@ metric() {
 exits 0 q qos show
 says '^random=30'
 says '^floor.scrub=2.5'
-says '^weight.backup=2'
+says '^weight.backup=4'
 exits 0 q qos set random=45 weight.backup=9 device=disk
 says '^random=45'
 says '^device=disk'
