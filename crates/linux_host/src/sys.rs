@@ -111,8 +111,18 @@ pub(crate) fn set_control(map: BorrowedFd<'_>, control: &Control) -> io::Result<
 
 /// Returns what each of `processors` counted.
 pub(crate) fn counters(map: BorrowedFd<'_>, processors: usize) -> io::Result<Vec<Counters>> {
+    of_processors(map, processors)
+}
+
+/// Returns the sum of what each of `processors` has in the only element of a map of `u64`.
+pub(crate) fn sum_of(map: BorrowedFd<'_>, processors: usize) -> io::Result<u64> {
+    of_processors::<u64>(map, processors).map(|all| all.iter().sum())
+}
+
+/// Returns what each of `processors` has in the only element of a map. `T` is the map's type.
+fn of_processors<T: Clone + Default>(map: BorrowedFd<'_>, processors: usize) -> io::Result<Vec<T>> {
     let first = 0_u32;
-    let mut all = vec![Counters::default(); processors];
+    let mut all = vec![T::default(); processors];
     let mut attributes = ElementAttributes {
         map: map.as_raw_fd().cast_unsigned(),
         key: (&raw const first) as u64,
@@ -121,20 +131,6 @@ pub(crate) fn counters(map: BorrowedFd<'_>, processors: usize) -> io::Result<Vec
     };
     bpf(LOOKUP, &mut attributes)?;
     Ok(all)
-}
-
-/// Returns the sum of what each of `processors` has in the only element of a map of `u64`.
-pub(crate) fn sum_of(map: BorrowedFd<'_>, processors: usize) -> io::Result<u64> {
-    let first = 0_u32;
-    let mut all = vec![0_u64; processors];
-    let mut attributes = ElementAttributes {
-        map: map.as_raw_fd().cast_unsigned(),
-        key: (&raw const first) as u64,
-        value: all.as_mut_ptr() as u64,
-        ..ElementAttributes::default()
-    };
-    bpf(LOOKUP, &mut attributes)?;
-    Ok(all.iter().sum())
 }
 
 /// Elements that one call takes at most.
