@@ -3,12 +3,14 @@
 //!
 //! ```text
 //! steps with Access::Memory --> I/O grant --> steps with Access::Device, while the grant lasts
-//!   ^                                                                             |
+//!   ^    ^                        |                                               |
+//!   |    +--- while it waits <----+                                               |
 //!   +------ `watch`: the caller records, reports, and may end the run <-----------+
 //! ```
 //!
-//! Steps in memory need no I/O grant. A grant is for [`StepSizes::grant_bytes`]; in idle time it
-//! lasts until a client's request comes. Then the caller records progress and reports news.
+//! Steps in memory need no I/O grant; a task that waits for one does what comes into memory. A
+//! grant is for [`StepSizes::grant_bytes`]; in idle time it lasts until a client's request comes.
+//! Then the caller records progress and reports news.
 //!
 //! Invariant: this loop waits only for a grant and for the task's rate limit, and a request to stop
 //! ends both.
@@ -24,6 +26,11 @@ const AT_A_TIME: Duration = Duration::from_millis(100);
 /// Maximum duration of a grant for each [`GRANT_BYTES`] of it: slower steps read scattered data.
 const GRANT: Duration = Duration::from_millis(10);
 const GRANT_BYTES: u64 = 256 << 10;
+/// A task that waits for a grant fetches events this often: few are lost when pages come and leave
+/// memory faster than the task reads, and their pages are still there.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Time that a task works while it waits for a grant before the caller regains control.
+const WAITING_AT_A_TIME: Duration = Duration::from_secs(1);
 
 /// The environment of a task.
 pub trait Host {
@@ -33,8 +40,8 @@ pub trait Host {
     /// Returns true if the task should stop.
     fn is_to_stop(&self) -> bool;
 
-    /// Waits for an I/O grant for a step of this many bytes; `None` if the device is not shared.
-    fn grant(&self, flow: Flow, bytes: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped>;
+    /// Asks for an I/O grant for a step of this many bytes; `None` if the device is not shared.
+    fn ask(&self, flow: Flow, bytes: u64) -> Option<Box<dyn IoGrant + '_>>;
 
     /// Waits until this time, when the task's rate limit allows more, or for a shorter time. A
     /// request to stop ends the wait. Default: a host without a clock of its own does not wait.
@@ -54,26 +61,29 @@ impl Host for Alone {
         false
     }
 
-    fn grant(&self, _: Flow, _: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped> {
-        Ok(None)
+    fn ask(&self, _: Flow, _: u64) -> Option<Box<dyn IoGrant + '_>> {
+        None
     }
 }
 
-/// An I/O grant; dropping it ends it.
+/// An I/O grant, or the request for one; dropping it ends it.
 pub trait IoGrant {
+    /// Waits for the grant, at most this long. Returns true if it is there.
+    fn wait(&mut self, at_most: Duration) -> bool;
+
     /// Returns true while the task may exceed the bytes of the grant.
     fn goes_on(&self) -> bool;
 }
 
 impl IoGrant for StepGrant<'_> {
+    fn wait(&mut self, at_most: Duration) -> bool {
+        StepGrant::wait(self, at_most)
+    }
+
     fn goes_on(&self) -> bool {
         StepGrant::goes_on(self)
     }
 }
-
-/// A request to stop came before the grant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stopped;
 
 /// Bytes of a step with scattered reads: a few index lookups, or a region.
 const SCATTERED_BYTES: u64 = 64 << 10;
@@ -181,14 +191,17 @@ fn advance<T: MaintenanceTask>(
             step => return Ok(Advance::Step(step)),
         }
     }
-    let Ok(grant) = host.grant(task.flow(), sizes.grant_bytes) else {
+    if host.is_to_stop() {
         return Ok(Advance::Stopped);
-    };
-    let Some(grant) = grant else {
+    }
+    let Some(mut grant) = host.ask(task.flow(), sizes.grant_bytes) else {
         return task
             .step(host.now_ns(), sizes.alone_bytes)
             .map(Advance::Step);
     };
+    if let Some(ended) = work_until(grant.as_mut(), task, host, sizes)? {
+        return Ok(ended);
+    }
     let given_ns = host.now_ns();
     let grants = u32::try_from(sizes.grant_bytes / GRANT_BYTES).unwrap_or(u32::MAX);
     let grant_ns = GRANT.saturating_mul(grants.max(1)).as_nanos();
@@ -207,6 +220,38 @@ fn advance<T: MaintenanceTask>(
     }
 }
 
+/// Works in memory until the grant is there. Returns what ended the wait before, if anything did;
+/// the request for the grant is then withdrawn.
+fn work_until<T: MaintenanceTask>(
+    grant: &mut dyn IoGrant,
+    task: &mut T,
+    host: &dyn Host,
+    sizes: StepSizes,
+) -> Result<Option<Advance<T::News>>, T::Error> {
+    let began_ns = host.now_ns();
+    let mut worked = 0u64;
+    let mut at_most = LOOK_EVERY;
+    while !grant.wait(at_most) {
+        if host.is_to_stop() {
+            return Ok(Some(Advance::Stopped));
+        }
+        at_most = LOOK_EVERY;
+        match task.step_with(host.now_ns(), sizes.step_bytes, Access::Memory)? {
+            TaskStep::NeedsDevice => {}
+            TaskStep::Worked { bytes } => {
+                worked = worked.saturating_add(bytes);
+                at_most = Duration::ZERO;
+            }
+            step => return Ok(Some(Advance::Step(step))),
+        }
+        let passed_ns = host.now_ns().saturating_sub(began_ns);
+        if worked > 0 && Duration::from_nanos(passed_ns) >= WAITING_AT_A_TIME {
+            return Ok(Some(Advance::Step(TaskStep::Worked { bytes: worked })));
+        }
+    }
+    Ok(None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,6 +261,8 @@ mod tests {
     /// Units of a MiB, some of them in memory.
     struct Works {
         resident: u64,
+        /// Units that come into memory at a time.
+        arriving: (u64, u64),
         others: u64,
         log: RefCell<Vec<&'static str>>,
     }
@@ -226,12 +273,26 @@ mod tests {
         /// Number of steps by which a grant is extended.
         goes_on: Cell<u64>,
         grants: Cell<u64>,
+        /// Number of waits that end before the grant comes.
+        waits: Cell<u64>,
         is_shared: bool,
     }
 
     struct Given<'a>(&'a Machine);
 
     impl IoGrant for Given<'_> {
+        fn wait(&mut self, at_most: Duration) -> bool {
+            let left = self.0.waits.get();
+            if left == 0 {
+                self.0.grants.set(self.0.grants.get() + 1);
+                return true;
+            }
+            self.0.waits.set(left - 1);
+            let waited_ns = u64::try_from(at_most.as_nanos()).unwrap();
+            self.0.now_ns.set(self.0.now_ns.get() + waited_ns);
+            false
+        }
+
         fn goes_on(&self) -> bool {
             let left = self.0.goes_on.get();
             self.0.goes_on.set(left.saturating_sub(1));
@@ -249,12 +310,8 @@ mod tests {
             self.now_ns.get() >= self.stops_at_ns
         }
 
-        fn grant(&self, _: Flow, _: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped> {
-            if self.is_to_stop() {
-                return Err(Stopped);
-            }
-            self.grants.set(self.grants.get() + 1);
-            Ok(self.is_shared.then(|| Box::new(Given(self)) as _))
+        fn ask(&self, _: Flow, _: u64) -> Option<Box<dyn IoGrant + '_>> {
+            self.is_shared.then(|| Box::new(Given(self)) as _)
         }
 
         fn wait_until(&self, until_ns: u64) {
@@ -272,10 +329,13 @@ mod tests {
 
         fn step_with(
             &mut self,
-            _: u64,
+            now_ns: u64,
             bytes: u64,
             access: Access,
         ) -> Result<TaskStep<()>, Infallible> {
+            if now_ns >= self.arriving.0 {
+                self.resident += std::mem::take(&mut self.arriving.1);
+            }
             let (left, word) = match access {
                 Access::Memory => (&mut self.resident, "memory"),
                 Access::Device => (&mut self.others, "device"),
@@ -295,6 +355,7 @@ mod tests {
     fn works(resident: u64, others: u64) -> Works {
         Works {
             resident,
+            arriving: (0, 0),
             others,
             log: RefCell::default(),
         }
@@ -306,6 +367,7 @@ mod tests {
             stops_at_ns: u64::MAX,
             goes_on: Cell::new(goes_on),
             grants: Cell::new(0),
+            waits: Cell::new(0),
             is_shared: true,
         }
     }
@@ -358,5 +420,34 @@ mod tests {
             matches!(worked, Advance::Step(TaskStep::Worked { bytes }) if bytes == 4 << 20),
             "{worked:?}"
         );
+    }
+
+    #[test]
+    fn what_comes_into_memory_while_it_waits_is_done_then() {
+        let (mut task, machine) = (works(0, 1), machine(0));
+        machine.waits.set(10);
+        task.arriving = (50_000_000, 2);
+        one(&mut task, &machine);
+        assert_eq!(*task.log.borrow(), ["memory", "memory", "device"]);
+        assert_eq!(machine.grants.get(), 1);
+    }
+
+    #[test]
+    fn a_wait_ends_with_work_for_its_caller_and_by_a_stop() {
+        let (mut task, mut machine) = (works(0, 1), machine(0));
+        machine.waits.set(u64::MAX);
+        task.arriving = (50_000_000, u64::MAX);
+        let worked = one(&mut task, &machine);
+        assert!(matches!(worked, Advance::Step(TaskStep::Worked { .. })));
+        let took_ns = machine.now_ns.get();
+        assert!(
+            (1_000_000_000..1_200_000_000).contains(&took_ns),
+            "{took_ns}"
+        );
+        task.resident = 0;
+        machine.stops_at_ns = took_ns + 500_000_000;
+        assert!(matches!(one(&mut task, &machine), Advance::Stopped));
+        assert!(machine.now_ns.get() < took_ns + 600_000_000);
+        assert_eq!(machine.grants.get(), 0);
     }
 }

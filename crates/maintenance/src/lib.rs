@@ -27,7 +27,7 @@ mod slots;
 mod task;
 
 pub use collect::{Collecting, Collector, GcCounts, GcPolicy, GcRun, GcStage};
-pub use controller::{Alone, Host, IoGrant, RunEnd, StepSizes, Stopped, run_task};
+pub use controller::{Alone, Host, IoGrant, RunEnd, StepSizes, run_task};
 pub use defrag::{
     DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, Defragmenter, Heat,
     RecordedDefrag, Toll,

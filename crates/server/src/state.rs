@@ -167,18 +167,23 @@ impl ServerState {
         Ok(())
     }
 
-    /// Waits for an I/O grant for one maintenance step of about `bytes` bytes. Tells the device
+    /// Asks for an I/O grant for one maintenance step of about `bytes` bytes. Tells the device
     /// before what the task has left.
+    pub fn ask(&self, flow: Flow, bytes: u64) -> StepGrant<'_> {
+        self.tell_deadline(flow);
+        self.device.ask(flow, bytes)
+    }
+
+    /// The same, and waits for the grant.
     ///
-    /// Returns [`Interrupted`] when the server or the command is asked to stop.
+    /// Returns [`Interrupted`] when the server is asked to stop.
     pub fn grant(
         &self,
         flow: Flow,
         bytes: u64,
         interrupt: &Interrupt,
     ) -> Result<StepGrant<'_>, Interrupted> {
-        self.tell_deadline(flow);
-        let mut grant = self.device.ask(flow, bytes);
+        let mut grant = self.ask(flow, bytes);
         while !grant.wait(LOOK_EVERY) {
             interrupt.check()?;
         }

@@ -123,6 +123,13 @@ impl Device {
         self.ids
     }
 
+    /// Withdraws a task's request for a grant.
+    pub fn withdraw(&mut self, flow: Flow, id: u64) {
+        if self.offered.remove(&id).is_some() {
+            self.scheduler.withdraw(flow, id);
+        }
+    }
+
     /// Takes a task's grant without waiting longer. Returns false if it has it already.
     pub fn force(&mut self, flow: Flow, id: u64) -> bool {
         self.offered.remove(&id).is_some() && self.scheduler.hand_out(flow, id)

@@ -7,12 +7,13 @@
 
 use super::medium::{Charge, Medium};
 use crate::disk::Ns;
-use maintenance::{Host, IoGrant, Stopped};
+use maintenance::{Host, IoGrant};
 use qos::Flow;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Result of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,8 +28,10 @@ pub struct Done {
 
 /// A need of a task that the world serves.
 pub enum Ask {
-    /// An I/O grant for this many bytes.
+    /// An I/O grant for this many bytes. It goes on and waits for it later.
     Grant { bytes: u64 },
+    /// It waits for its grant until this time.
+    Wait { until: Ns },
     /// The time of these requests, which its code has made.
     Requests(Vec<Charge>),
     /// Whether its grant goes on.
@@ -48,6 +51,8 @@ pub struct Answer {
     pub now: Ns,
     /// The grant goes on.
     pub goes_on: bool,
+    /// The grant that it waited for is there.
+    pub is_granted: bool,
     /// The task should stop.
     pub stops: bool,
 }
@@ -118,11 +123,12 @@ impl Drop for Link {
 const STOP: Answer = Answer {
     now: 0,
     goes_on: false,
+    is_granted: false,
     stops: true,
 };
 
 impl VirtualHost {
-    fn ask(&self, ask: Ask) -> Answer {
+    fn tell(&self, ask: Ask) -> Answer {
         let before = self.last.get();
         let stop = Answer {
             now: before.now,
@@ -143,7 +149,7 @@ impl VirtualHost {
         }
         let charges = self.medium.take();
         if !charges.is_empty() {
-            self.ask(Ask::Requests(charges));
+            self.tell(Ask::Requests(charges));
         }
     }
 }
@@ -159,32 +165,36 @@ impl Host for VirtualHost {
         self.last.get().stops
     }
 
-    fn grant(&self, _: Flow, bytes: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped> {
+    fn ask(&self, _: Flow, bytes: u64) -> Option<Box<dyn IoGrant + '_>> {
         self.settle();
-        match self.ask(Ask::Grant { bytes }).stops {
-            true => Err(Stopped),
-            false => Ok(Some(Box::new(VirtualGrant(self)))),
-        }
+        self.tell(Ask::Grant { bytes });
+        Some(Box::new(VirtualGrant(self)))
     }
 
     fn wait_until(&self, until: Ns) {
         self.settle();
-        self.ask(Ask::Sleep { until });
+        self.tell(Ask::Sleep { until });
     }
 }
 
 struct VirtualGrant<'a>(&'a VirtualHost);
 
 impl IoGrant for VirtualGrant<'_> {
+    fn wait(&mut self, at_most: Duration) -> bool {
+        let at_most = Ns::try_from(at_most.as_nanos()).unwrap_or(Ns::MAX);
+        let until = self.0.now_ns().saturating_add(at_most);
+        self.0.tell(Ask::Wait { until }).is_granted
+    }
+
     fn goes_on(&self) -> bool {
         self.0.settle();
-        self.0.ask(Ask::GoesOn).goes_on
+        self.0.tell(Ask::GoesOn).goes_on
     }
 }
 
 impl Drop for VirtualGrant<'_> {
     fn drop(&mut self) {
         self.0.settle();
-        self.0.ask(Ask::Leave);
+        self.0.tell(Ask::Leave);
     }
 }

@@ -89,6 +89,11 @@ impl AtDevice {
         });
     }
 
+    /// Returns true if it has the grant for its step.
+    pub fn has_grant(&self) -> bool {
+        self.piece.is_some() && self.waiting.is_none()
+    }
+
     /// The scheduler has granted what was asked for.
     pub fn granted(&mut self, grant: Grant, now: Ns) -> Granted {
         let waiting = self.waiting.take();
@@ -234,8 +239,11 @@ impl AtDevice {
         })
     }
 
-    /// Ends the grant.
+    /// Ends the grant, or withdraws the request for it.
     pub fn leave(&mut self, device: &mut Device, now: Ns) {
+        if let Some(waiting) = self.waiting.take() {
+            device.withdraw(self.flow, waiting.id);
+        }
         if let Some(piece) = self.piece.take() {
             let took = now - piece.began;
             device.scheduler.took(self.flow, took);

@@ -29,8 +29,10 @@ const CHECKPOINT_BYTES: u64 = 4 << 20;
 /// Activity of a task.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// It waits for a grant, or its requests are at the device.
-    Waits,
+    /// Its requests are at the device.
+    AtDevice,
+    /// It waits for a grant, until this time.
+    Waits(Ns),
     Asleep(Ns),
     Ended(Done, Ns),
 }
@@ -155,7 +157,7 @@ impl<'a> World<'a> {
             self.tasks.push(Task {
                 link: kind.start(&self.machine, &self.base.snapshot, has_events),
                 at_device: AtDevice::new(nth, kind.flow()),
-                state: State::Waits,
+                state: State::AtDevice,
             });
         }
         (0..self.tasks.len()).for_each(|nth| self.resume(nth, false));
@@ -222,8 +224,8 @@ impl<'a> World<'a> {
     fn next_event(&self) -> Ns {
         let tasks = self.tasks.iter().flat_map(|task| {
             let sleeps = match task.state {
-                State::Asleep(until) => Some(until),
-                _ => None,
+                State::Asleep(until) | State::Waits(until) => Some(until),
+                State::AtDevice | State::Ended(..) => None,
             };
             [sleeps, task.at_device.waits_until()]
         });
@@ -264,7 +266,9 @@ impl<'a> World<'a> {
         };
         match task.at_device.granted(grant, self.now) {
             Granted::Rest => drop(task.at_device.begin(&mut self.device, self.now)),
-            Granted::Step => self.resume(nth, false),
+            Granted::Step if matches!(task.state, State::Waits(_)) => self.resume(nth, false),
+            // It does what is in memory, and asks for the grant afterwards.
+            Granted::Step => {}
         }
     }
 
@@ -274,7 +278,8 @@ impl<'a> World<'a> {
                 continue;
             };
             task.at_device.force(&mut self.device, self.now);
-            if matches!(task.state, State::Asleep(until) if until <= self.now) {
+            if matches!(task.state, State::Asleep(until) | State::Waits(until) if until <= self.now)
+            {
                 self.resume(nth, false);
             }
         }
@@ -289,20 +294,24 @@ impl<'a> World<'a> {
         let mut answer = Answer {
             now,
             goes_on: false,
+            is_granted: task.at_device.has_grant(),
             stops,
         };
         task.state = loop {
             let ask = task.link.resume(answer);
             answer.goes_on = false;
             match ask {
-                Some(Ask::Grant { bytes }) => {
-                    task.at_device.ask(&mut self.device, bytes, now);
-                    break State::Waits;
+                Some(Ask::Grant { bytes }) => task.at_device.ask(&mut self.device, bytes, now),
+                Some(Ask::Wait { until }) => {
+                    answer.is_granted = task.at_device.has_grant();
+                    if !answer.is_granted {
+                        break State::Waits(until.max(now + 1));
+                    }
                 }
                 Some(Ask::Requests(charges)) => {
                     task.at_device.add(charges);
                     task.at_device.begin(&mut self.device, now);
-                    break State::Waits;
+                    break State::AtDevice;
                 }
                 Some(Ask::GoesOn) => {
                     answer.goes_on = task.at_device.goes_on(&self.device, now);

@@ -1,12 +1,11 @@
 //! The [`Host`] of maintenance tasks: in a server, beside its clients, or in a command that has the
 //! pool alone. The controller of `maintenance` calls this.
 //!
-//! Invariant: in a server, a step waits for its I/O grant until it is granted or the task is asked
-//! to stop. In a command, no grant is needed.
+//! Invariant: in a server, each step of a task needs an I/O grant. In a command, none does.
 
 use super::ServerState;
 use crate::interrupt::Interrupt;
-use maintenance::{Host, IoGrant, Stopped};
+use maintenance::{Host, IoGrant};
 use qos::Flow;
 use std::time::{Duration, Instant};
 
@@ -40,17 +39,9 @@ impl Host for TaskHost<'_> {
         self.interrupt.requested()
     }
 
-    fn grant(&self, flow: Flow, bytes: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped> {
-        let Some(server) = self.server else {
-            return match self.is_to_stop() {
-                true => Err(Stopped),
-                false => Ok(None),
-            };
-        };
-        match server.grant(flow, bytes, self.interrupt) {
-            Ok(grant) => Ok(Some(Box::new(grant))),
-            Err(_) => Err(Stopped),
-        }
+    fn ask(&self, flow: Flow, bytes: u64) -> Option<Box<dyn IoGrant + '_>> {
+        let server = self.server?;
+        Some(Box::new(server.ask(flow, bytes)))
     }
 
     /// Waits at most `WAIT_MAX`.

@@ -12,7 +12,7 @@ use crate::program::Program;
 use crate::state::{Collection, ServerState, TaskHost, checkpoint_all, seconds};
 use maintenance::{
     CollectDecision, Collecting, Collector, GcPolicy, GcStage, Host, IoGrant, PoolSpace, RunEnd,
-    StepSizes, Stopped, Urgency, run_task,
+    StepSizes, Urgency, run_task,
 };
 use media::IoOrigin;
 use qos::Flow;
@@ -279,16 +279,7 @@ impl Host for Beside<'_> {
         self.clock.wait_until(until_ns);
     }
 
-    fn grant(&self, flow: Flow, bytes: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped> {
-        let mut grant = self.work.server.device.ask(flow, bytes);
-        loop {
-            let is_there = grant.wait(LOOK_EVERY);
-            if self.is_to_stop() {
-                return Err(Stopped);
-            }
-            if is_there {
-                return Ok(Some(Box::new(grant)));
-            }
-        }
+    fn ask(&self, flow: Flow, bytes: u64) -> Option<Box<dyn IoGrant + '_>> {
+        Some(Box::new(self.work.server.device.ask(flow, bytes)))
     }
 }
