@@ -89,7 +89,8 @@ def measure_one(args, disk, server, used, way, work):
     tasks = WAYS[way]
     server.start()
     try:
-        server.command("qos", "set", "device=disk")
+        # Its own gc would begin in the one cell or the other, as garbage grows.
+        server.command("qos", "set", "device=disk", "gc=off")
         # In all ways that are compared: they find an index that is as large, and as much of it in memory.
         if any("gc" in WAYS[way] for way in args.ways):
             churn(server)

@@ -16,6 +16,5 @@ pub mod console;
 pub mod exit;
 pub mod json;
 pub mod progress;
-pub mod retention;
 pub mod secrecy;
 pub mod settings;

@@ -29,6 +29,7 @@ pub mod metrics;
 pub mod mount;
 pub mod names;
 pub mod program;
+pub mod retention;
 pub mod scrub_notes;
 pub mod settings;
 pub mod sizes;

@@ -3,10 +3,10 @@
 //! Invariant: see [`super`].
 
 use super::inspect::FilterArgs;
-use crate::retention::Keep;
 use clap::Args;
 use server::calendar::Within;
 use server::groups::GroupBy;
+use server::retention::Keep;
 
 /// Forget snapshots: those you name, or those that a policy does not keep.
 #[derive(Args, Debug)]

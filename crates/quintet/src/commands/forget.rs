@@ -10,12 +10,12 @@ use super::table::Table;
 use crate::cli::{ForgetArgs, KeepArgs, PeriodArg};
 use crate::exit::Exit;
 use crate::json::Object;
-use crate::retention::{Decision, Policy, decide};
 use anyhow::bail;
 use format::snapshot::Snapshot;
 use server::calendar;
 use server::groups::{Group, group};
 use server::names::short_id;
+use server::retention::{Decision, Policy, decide};
 use store::OpenMode;
 use units::UnixNanos;
 
