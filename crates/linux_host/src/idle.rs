@@ -1,7 +1,11 @@
-//! Leaving a disk to others: the idle I/O priority, and how much a block device does. `backup
-//! --background` calls this.
+//! Leaving a disk to others: the idle I/O priority, how much a block device does, and when it is
+//! idle. `backup --background` and `host defrag run --background` call this.
 //!
 //! Invariant: a thread gets its priority back. Asking a device starts no I/O.
+
+mod gate;
+
+pub use gate::IdleDisk;
 
 use crate::mounts::Mount;
 use crate::sys;

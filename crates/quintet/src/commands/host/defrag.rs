@@ -3,7 +3,10 @@
 //!
 //! Invariant: `analyse` and a dry run write nothing; a dry run decides as a real run does.
 
+mod machine;
+mod record;
 mod run;
+mod status;
 mod svg;
 mod trace;
 
@@ -30,6 +33,7 @@ pub(super) fn run(invocation: &Invocation, command: &HostDefragCommand) -> anyho
         HostDefragCommand::Analyse(args) => analyse(invocation, args),
         HostDefragCommand::Trace(args) => trace::run(invocation, args),
         HostDefragCommand::Run(args) => run::run(invocation, args),
+        HostDefragCommand::Status(args) => status::run(invocation, args),
     }
 }
 
