@@ -34,16 +34,27 @@ pub struct Walked {
 /// meanwhile is passed over.
 pub fn walk(top: &Path, visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>) -> io::Result<Walked> {
     let mut walker = Walker::new(top)?;
-    while let Some((path, file, bytes)) = walker.next_file() {
+    while let Some(walked) = walker.next_file() {
         let found = Found {
-            path: &path,
-            file: &file,
-            bytes,
+            path: &walked.path,
+            file: &walked.file,
+            bytes: walked.bytes,
         };
         let seen = visit(&found);
-        walker.note(&path, seen);
+        walker.note(&walked.path, seen);
     }
     Ok(walker.walked)
+}
+
+/// A regular file of the tree, for callers that keep it.
+#[derive(Debug)]
+pub struct WalkedFile {
+    /// Its path, below the top as given.
+    pub path: PathBuf,
+    /// The open file.
+    pub file: File,
+    /// Its length.
+    pub bytes: u64,
 }
 
 /// A walk, file by file. The caller notes each file with [`Walker::note`].
@@ -74,12 +85,12 @@ impl Walker {
         })
     }
 
-    /// Returns the next file with its length, open; `None` at the end.
-    pub fn next_file(&mut self) -> Option<(PathBuf, File, u64)> {
+    /// Returns the next file; `None` at the end.
+    pub fn next_file(&mut self) -> Option<WalkedFile> {
         loop {
             while let Some(path) = self.files.pop() {
                 match regular(&path) {
-                    Ok(Some((file, bytes))) => return Some((path, file, bytes)),
+                    Ok(Some((file, bytes))) => return Some(WalkedFile { path, file, bytes }),
                     Ok(None) => {}
                     Err(e) => self.note(&path, Err(e)),
                 }
@@ -133,5 +144,5 @@ impl Walker {
 fn regular(path: &Path) -> io::Result<Option<(File, u64)>> {
     let file = open(path)?;
     let metadata = file.metadata()?;
-    Ok(metadata.is_file().then(|| (file, metadata.len())))
+    Ok(metadata.is_file().then_some((file, metadata.len())))
 }

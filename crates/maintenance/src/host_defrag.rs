@@ -43,12 +43,14 @@ const WATCH_AFTER_NS: u64 = 2_000_000_000;
 /// Time between two looks at events, nanoseconds.
 const HINTS_EVERY_NS: u64 = 100_000_000;
 
-/// What a run does.
+/// Settings of a run.
 pub struct HostDefragOptions {
     /// Ranges to look at; none: all windows of 128 KiB.
     pub heat: Option<HotRanges>,
     /// Move extents that other files or snapshots own too.
     pub moves_shared: bool,
+    /// Move whole ranges between two fragmented ones too ([`linux_host::SpanOptions::joins`]).
+    pub joins: bool,
     /// Decide, and change nothing.
     pub dry_run: bool,
     /// Bytes to write at most.
@@ -74,7 +76,7 @@ pub struct HostDefragReport {
     pub waiting_bytes: u64,
     /// Every file was planned: no more units come.
     pub is_planned: bool,
-    /// What was done.
+    /// Work that was done.
     pub outcome: HostDefragOutcome,
 }
 
@@ -209,12 +211,12 @@ impl HostDefrag {
             return;
         }
         self.hints_at_ns = now_ns.saturating_add(HINTS_EVERY_NS);
-        match &mut self.watch {
-            Some(watch) => {
-                if !watch.take_hints() {
-                    self.blind_because = watch.polls_because().map(str::to_owned);
-                    self.watch = None;
-                }
+        match self.watch.as_mut().map(Watch::take_hints) {
+            Some(true) => {}
+            Some(false) => {
+                let watch = self.watch.take();
+                let why = watch.as_ref().and_then(Watch::polls_because);
+                self.blind_because = why.map(str::to_owned);
             }
             None if self.blind_because.is_none()
                 && now_ns.saturating_sub(began_ns) >= WATCH_AFTER_NS =>
@@ -257,9 +259,6 @@ impl MaintenanceTask for HostDefrag {
         }
         if access == Access::Memory {
             return Ok(TaskStep::NeedsDevice);
-        }
-        if self.files.total.is_cut {
-            return Ok(TaskStep::Finished);
         }
         self.hear(now_ns);
         let work = (budget_bytes, access);

@@ -4,7 +4,7 @@
 //! [`UNGATED_BYTES`].
 
 use super::{Activity, Requests};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A disk is idle if it completes nothing for so long.
 const QUIET: Duration = Duration::from_millis(20);
@@ -32,14 +32,17 @@ impl IdleDisk {
     }
 
     /// Returns when the disk is idle, after a second, or when `pause` returns true, which waits so
-    /// long or until the user stops the work. Returns the time that it waited.
+    /// long or until the user stops the work. Returns the sum of the pauses.
     pub fn wait(&mut self, mut pause: impl FnMut(Duration) -> bool) -> Duration {
-        let (activity, begun) = (&self.activity, Instant::now());
+        let (activity, mut waited) = (&self.activity, Duration::ZERO);
         self.gate.wait(
             || now(activity),
-            |time| pause(time) || begun.elapsed() >= WAIT_MAX,
+            |time| {
+                waited += time;
+                pause(time) || waited >= WAIT_MAX
+            },
         );
-        begun.elapsed()
+        waited
     }
 
     /// Work of so many bytes has ended.

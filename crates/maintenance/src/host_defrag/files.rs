@@ -9,11 +9,10 @@ use super::outcome::{HostDefragOutcome, HostFile};
 use duet::{Page, Processed, Task, Work};
 use linux_host::{
     FileId, Histogram, Limits, MigrationError, Mirror, Mount, PAGE_BYTES, STEP_BYTES, Skipped,
-    Target, Walked, Walker, Wanted, cached, defragment_file, plan_span,
+    SpanOptions, Target, Walked, WalkedFile, Walker, Wanted, cached, defragment_file, plan_span,
 };
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -60,7 +59,7 @@ struct Planned {
 /// The file that is being planned.
 struct Planning {
     number: u64,
-    file: File,
+    file: WalkedFile,
     from: u64,
     /// First pages of units that the driver has not been given.
     found: VecDeque<u64>,
@@ -118,7 +117,7 @@ impl Files {
         })
     }
 
-    /// What was asked about pages in memory is asked again when an event says so.
+    /// Asks again about pages in memory, once for each unit that an event names.
     pub fn asks_again(&mut self, mirror: Option<&Mirror>) {
         self.look += 1;
         self.objects.clear();
@@ -151,13 +150,14 @@ impl Files {
     }
 
     /// Takes the next file of the tree; none if it needs nothing.
-    fn next_file(&mut self, path: &Path, file: File) -> io::Result<()> {
+    fn next_file(&mut self, walked: WalkedFile) -> io::Result<()> {
+        let file = &walked.file;
         let metadata = file.metadata()?;
         let id = (metadata.dev(), metadata.ino());
         if metadata.nlink() > 1 && !self.seen.insert(id) {
             return Ok(());
         }
-        let before = Histogram::of(&file)?;
+        let before = Histogram::of(file)?;
         self.looked_at += 1;
         self.before.add(&before);
         if before.pieces() <= 1 {
@@ -165,12 +165,12 @@ impl Files {
             self.after.add(&before);
             return Ok(());
         }
-        let id = FileId::of(&file, &self.mount)?;
+        let id = FileId::of(file, &self.mount)?;
         let number = self.next_number;
         self.next_number += 1;
         self.numbers.insert(id, number);
         let planned = Planned {
-            path: path.to_owned(),
+            path: walked.path.clone(),
             id,
             units: BTreeMap::new(),
             before,
@@ -182,7 +182,7 @@ impl Files {
         let (from, found) = (0, VecDeque::new());
         self.planning = Some(Planning {
             number,
-            file,
+            file: walked,
             from,
             found,
         });
@@ -202,10 +202,13 @@ impl Files {
         }
         let wanted = match &self.options.heat {
             None => Wanted::Windows,
-            Some(ranges) => Wanted::Hot(ranges.of(&planning.file)?),
+            Some(ranges) => Wanted::Hot(ranges.of(&planning.file.file)?),
         };
-        let shared = self.options.moves_shared;
-        let Some(span) = plan_span(&planning.file, planning.from, wanted, shared)? else {
+        let options = SpanOptions {
+            moves_shared: self.options.moves_shared,
+            joins: self.options.joins,
+        };
+        let Some(span) = plan_span(&planning.file.file, planning.from, wanted, options)? else {
             return Ok(false);
         };
         planning.from = span.end;
@@ -439,6 +442,9 @@ impl Task for Files {
     fn next(&mut self, _after: Option<Work>) -> Result<Option<Work>, StillLooking> {
         let mut files = 0;
         loop {
+            if self.total.is_cut {
+                return Ok(None);
+            }
             if let Some(planning) = &mut self.planning {
                 let object = planning.number;
                 if let Some(part) = planning.found.pop_front() {
@@ -458,8 +464,9 @@ impl Task for Files {
             }
             files += 1;
             match self.walker.next_file() {
-                Some((path, file, _)) => {
-                    if let Err(e) = self.next_file(&path, file) {
+                Some(walked) => {
+                    let path = walked.path.clone();
+                    if let Err(e) = self.next_file(walked) {
                         self.walker.note(&path, Err(e));
                     }
                 }
@@ -479,6 +486,9 @@ impl Task for Files {
             return Ok(processed);
         };
         self.waiting_bytes -= unit.bytes;
+        if self.total.is_cut {
+            return Ok(processed);
+        }
         let outcome = self.move_unit(work.object, unit);
         self.account(work.object, &outcome);
         let moved = &outcome.migrated;

@@ -1,4 +1,4 @@
-//! What a defragmentation of files did. `host_defrag` sums it up, the program shows it.
+//! Outcome of a defragmentation of files. `host_defrag` sums it up, the program shows it.
 //!
 //! Invariant: plain values.
 
@@ -29,7 +29,7 @@ pub struct HostDefragOutcome {
 pub struct HostFile {
     /// Its path when it was planned.
     pub path: PathBuf,
-    /// What was done with it.
+    /// Work that was done with it.
     pub outcome: HostDefragOutcome,
 }
 

@@ -132,6 +132,10 @@ pub struct HostAnalyseArgs {
     /// Ranges to look at, and the plot
     #[command(flatten)]
     pub heat: HeatArgs,
+    /// Move whole windows between fragmented ones too, up to 1 MiB, so that a file that is read
+    /// from begin to end needs no seek between moved ranges and others. Auto: on disks with arms
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
+    pub join: JoinArg,
 }
 
 /// Which ranges count, and a plot of the pieces.
@@ -211,6 +215,10 @@ pub struct HostDefragRunArgs {
     /// Show what would be moved, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    /// Move whole windows between fragmented ones too, up to 1 MiB, so that a file that is read
+    /// from begin to end needs no seek between moved ranges and others. Auto: on disks with arms
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
+    pub join: JoinArg,
     /// Also move what reflinks or snapshots share; the moved parts then take their space twice
     #[arg(long)]
     pub shared: bool,
@@ -232,8 +240,19 @@ pub struct HostDefragRunArgs {
 /// Value of `--order` of `host defrag run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MoveOrder {
-    /// What is in memory first, among the next 1024 steps: it needs no reads
+    /// Ranges in memory first, among the next 1024 steps: they need no reads
     Cached,
     /// In the order of names and offsets
     Tree,
+}
+
+/// Value of `--join`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum JoinArg {
+    /// On disks with arms, as far as the system knows
+    Auto,
+    /// Everywhere
+    Always,
+    /// Nowhere: move fragmented windows only
+    Never,
 }

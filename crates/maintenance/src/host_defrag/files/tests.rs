@@ -22,11 +22,10 @@ fn a_unit_has_at_most_what_shares_a_donor() {
     ];
     assert_eq!(shape(&apart), expected);
     // Adjacent ranges are one, and a long one is divided.
-    assert_eq!(
-        shape(&[0..window, window..2 * window]),
-        [(0, 1, 2 * window)]
-    );
-    let long = shape(&[window..window + 2 * STEP_BYTES + 1]);
+    let adjacent = [0..window, window..2 * window];
+    assert_eq!(shape(&adjacent), [(0, 1, 2 * window)]);
+    let end = window + 2 * STEP_BYTES + 1;
+    let long = shape(std::slice::from_ref(&(window..end)));
     let firsts: Vec<_> = long
         .iter()
         .map(|(first, ..)| first * PAGE_BYTES - window)

@@ -8,7 +8,7 @@
 //! however it ends: so a record of a run in progress without a holder of the lock is one of a run
 //! that was killed. Nothing is synced: a crash of the machine may lose the record, and only that.
 
-use super::run::object_of;
+use super::outcome::object_of;
 use crate::commands::invocation::Invocation;
 use crate::json::Object;
 use anyhow::{Context, bail};

@@ -4,6 +4,7 @@
 //! Invariant: an interrupt ends the run between two steps, and the report is of what was done.
 
 use super::machine::Machine;
+use super::outcome::{cells, object_of};
 use super::record::Record;
 use super::{Heat, SHOWN_MAX, at_least, draw};
 use crate::cli::{HostDefragRunArgs, MoveOrder};
@@ -40,6 +41,7 @@ pub(super) fn run(invocation: &Invocation, args: &HostDefragRunArgs) -> anyhow::
     let options = HostDefragOptions {
         heat: heat.0,
         moves_shared: args.shared,
+        joins: args.join.joins(&args.path),
         dry_run: args.dry_run,
         bytes_max: args.limit_bytes,
         bytes_per_s: args.limit_rate,
@@ -212,35 +214,4 @@ fn show_sizes(invocation: &Invocation, before: &Histogram, after: &Histogram) ->
         console.line(line)?;
     }
     console.line("")
-}
-
-pub(super) fn object_of(outcome: &HostDefragOutcome, object: Object) -> Object {
-    let left_alone = outcome.left_alone.iter().map(|left| {
-        Object::new()
-            .text("reason", left.name)
-            .integer("ranges", left.ranges)
-            .integer("bytes", left.bytes)
-    });
-    object
-        .integer("pieces_before", outcome.pieces_before)
-        .integer("pieces_after", outcome.pieces_after)
-        .integer("planned_bytes", outcome.planned_bytes)
-        .integer("moved_ranges", outcome.moved_ranges)
-        .integer("moved_bytes", outcome.migrated.bytes)
-        .integer("read_bytes", outcome.migrated.read_bytes)
-        .integer("bytes_found_in_memory", outcome.migrated.cached_bytes)
-        .integer("written_bytes", outcome.migrated.written_bytes)
-        .boolean("limit_reached", outcome.is_cut)
-        .objects("left_alone", left_alone)
-}
-
-fn cells(outcome: &HostDefragOutcome, dry_run: bool, path: String) -> [String; 5] {
-    let (then, bytes) = match dry_run {
-        true => ("-".to_owned(), outcome.planned_bytes),
-        false => (outcome.pieces_after.to_string(), outcome.migrated.bytes),
-    };
-    let names = outcome.left_alone.iter().map(|left| left.name);
-    let names = names.collect::<Vec<_>>().join(", ");
-    let pieces = outcome.pieces_before.to_string();
-    [pieces, then, sizes::display(bytes), names, path]
 }

@@ -19,7 +19,7 @@ pub(super) fn run(invocation: &Invocation, args: &HostDefragStatusArgs) -> anyho
         invocation.console.note("no run is recorded here");
     }
     for (state, record) in &found {
-        // What was recorded of a killed run is not its state.
+        // A killed run has recorded another state.
         let object = Object::of(record.clone()).text("state", state.name());
         invocation.console.message(object)?;
         for line in lines(*state, record) {
