@@ -143,7 +143,9 @@ pub(super) fn records(
         // A lock that is free after the record was read was free when it was written last, or the
         // run has ended since.
         let is_running = is_locked(&file.with_extension("lock"));
-        let Some(record) = read(&file) else { continue };
+        let Some(mut record) = read(&file) else {
+            continue;
+        };
         let is_wanted = |top: &PathBuf| {
             let name = blake3::hash(top.as_os_str().as_bytes()).to_hex();
             file.file_stem().is_some_and(|stem| stem == name.as_str())
@@ -157,6 +159,8 @@ pub(super) fn records(
                 Some("running") => RunState::Killed,
                 _ => continue,
             };
+            // A killed run has recorded another state.
+            record.insert("state".to_owned(), state.name().into());
             records.push((state, record));
         }
     }

@@ -19,8 +19,7 @@ pub(super) fn run(invocation: &Invocation, args: &HostDefragStatusArgs) -> anyho
         invocation.console.note("no run is recorded here");
     }
     for (state, record) in &found {
-        // A killed run has recorded another state.
-        let object = Object::of(record.clone()).text("state", state.name());
+        let object = Object::of(record.clone());
         invocation.console.message(object)?;
         for line in lines(*state, record) {
             invocation.console.line(line)?;
