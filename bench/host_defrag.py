@@ -4,7 +4,8 @@
 Of every 256 KiB of the file, 128 are 32 pieces of 4 KiB and 128 are one piece. It is read past the page cache with 128 KiB a request:
 from begin to end, or 128 KiB of every 416 (stride), or by YCSB-C's choice (Zipf, 0.99, of records of 4 KiB in pages of 128 KiB). Each
 tool gets the same image: none; `quintet host defrag run`, with the trace of one such read, and without one (bypass); and e4defrag, `btrfs
-filesystem defragment` or xfs_fsr. The device is a model of a disk with arms (slow_disk.py) in real time. Needs root.
+filesystem defragment` or xfs_fsr. The device is a model in real time (slow_disk.py): of a disk with arms, or of an SSD, 100 times slower
+than that of the paper. `joined` is bypass with --join=always; the others have --join=never. Needs root.
 
 The file system's image is made once in memory, and copied for each tool. The tool works on a copy in memory; its reads and writes are those
 of the loop device there. The result is copied to the disk, and read there.
@@ -26,7 +27,7 @@ import slow_disk
 
 KIB = 1024
 BLOCK, REQUEST, PIECE = 256 * KIB, 128 * KIB, 4 * KIB
-TOOLS = ("nothing", "trace", "bypass", "whole")
+TOOLS = ("nothing", "trace", "bypass", "joined", "whole")
 WHOLE = {"ext4": ["e4defrag"], "btrfs": ["btrfs", "filesystem", "defragment", "-t", "1G"], "xfs": ["xfs_fsr"]}
 MAKE = {"ext4": ["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"], "btrfs": ["mkfs.btrfs", "-q", "-f"], "xfs": ["mkfs.xfs", "-q", "-f"]}
 
@@ -91,8 +92,8 @@ def make_file(point, kind, device, mib):
 
 
 def requests(args, pattern):
-    """Offsets of the requests for the file."""
-    size = args.mib << 20
+    """Offsets of the requests for the file, or for its begin."""
+    size = min(args.mib, args.read_mib or args.mib) << 20
     if pattern == "sequential":
         return list(range(0, size, REQUEST))
     if pattern == "stride":
@@ -130,6 +131,10 @@ class Loop:
         fields = Path(f"/sys/block/{Path(self.device).name}/stat").read_text().split()
         return int(fields[2]) * 512, int(fields[6]) * 512
 
+    def requests(self):
+        """Reads that the device has completed."""
+        return int(Path(f"/sys/block/{Path(self.device).name}/stat").read_text().split()[0])
+
     def unmount(self):
         run("umount", self.point)
 
@@ -155,7 +160,7 @@ def defragment(args, tool, kind, point, work, offsets):
     if tool == "whole":
         run(*WHOLE[kind], point / "file")
         return
-    words = [args.quintet, "host", "defrag", "run", point / "file", "--json"]
+    words = [args.quintet, "host", "defrag", "run", point / "file", "--json"] + args.join * ["--join", "always" if tool == "joined" else "never"]
     if tool == "trace":
         trace = work / "trace"
         plan = work / "offsets"
@@ -166,7 +171,8 @@ def defragment(args, tool, kind, point, work, offsets):
 
 
 def measure_one(args, tool, kind, image, disk, point, work):
-    offsets = requests(args, args.pattern)
+    # All of the file is requested in the trace, whatever is read of it for its speed.
+    offsets = requests(argparse.Namespace(**{**vars(args), "read_mib": 0}), args.pattern)
     fast = image.with_name("fast")
     run("cp", "--sparse=always", image, fast)
     loop = Loop(fast, point, kind)
@@ -178,17 +184,20 @@ def measure_one(args, tool, kind, image, disk, point, work):
     copy_to(fast, disk)
     fast.unlink()
     loop = Loop(disk, point, kind)
-    speed = read(point / "file", offsets)
+    before_read = loop.requests()
+    speed = read(point / "file", requests(args, args.pattern))
+    read_requests = loop.requests() - before_read
     if args.verify and sums != run("sha256sum", point / "file"):
         sys.exit(f"{kind}, {tool}: other bytes")
     extents = run(args.quintet, "host", "defrag", "analyse", point / "file", "--json").splitlines()[-1]
     loop.unmount()
-    return {"file_system": kind, "pattern": args.pattern, "tool": tool, "mb_per_s": speed, "seconds": seconds, "read_bytes": after[0] - before[0],
+    return {"file_system": kind, "pattern": args.pattern, "tool": tool, "mb_per_s": speed, "read_requests": read_requests, "seconds": seconds, "read_bytes": after[0] - before[0],
             "written_bytes": after[1] - before[1], "pieces": json.loads(extents)["pieces"]}
 
 
 def table(records):
-    lines = ["| file system | reads | | pieces | MB/s | of whole | written, MB | of whole |", "|---|---|---|---|---|---|---|---|"]
+    lines = ["| file system | reads | | pieces | MB/s | of whole | reads of the device | written, MB | of whole |",
+             "|---|---|---|---|---|---|---|---|---|"]
     groups = {}
     for record in records:
         groups.setdefault((record["file_system"], record["pattern"]), {})[record["tool"]] = record
@@ -198,7 +207,7 @@ def table(records):
             speed = f"{record['mb_per_s'] / whole['mb_per_s']:.0%}" if whole else "-"
             share = f"{record['written_bytes'] / whole['written_bytes']:.0%}" if whole and whole["written_bytes"] else "-"
             name = WHOLE[kind][0] if tool == "whole" else tool
-            lines.append(f"| {kind} | {pattern} | {name} | {record['pieces']:,} | {record['mb_per_s']:.1f} | {speed} | {record['written_bytes'] / 1e6:,.1f} | {share} |")
+            lines.append(f"| {kind} | {pattern} | {name} | {record['pieces']:,} | {record['mb_per_s']:.1f} | {speed} | {record['read_requests']:,} | {record['written_bytes'] / 1e6:,.1f} | {share} |")
     return "\n".join(lines)
 
 
@@ -234,7 +243,7 @@ def main():
             for pattern in args.patterns:
                 args.pattern = pattern
                 for tool in args.tools:
-                    with slow_disk.arms(memory, disk_mib) if args.disk == "arms" else plain(memory, disk_mib) as disk:
+                    with plain(memory, disk_mib) if args.disk == "memory" else slow_disk.arms(memory, disk_mib, args.disk == "flash") as disk:
                         record = measure_one(args, tool, kind, image, disk, point, work)
                     records.append(record)
                     print(json.dumps(record), flush=True)
@@ -272,7 +281,9 @@ def parse_args():
     parser.add_argument("--tools", type=lambda text: text.split(","), default=list(TOOLS))
     parser.add_argument("--skewed", type=int, default=8192, help="requests of the skewed reads")
     parser.add_argument("--hot-skewed", type=int, default=50, help="percent of the ranges that are hot, for the skewed reads")
-    parser.add_argument("--disk", choices=("arms", "memory"), default="arms")
+    parser.add_argument("--disk", choices=("arms", "flash", "memory"), default="arms")
+    parser.add_argument("--read-mib", type=int, help="read only so much of the file (default: all)")
+    parser.add_argument("--no-join", dest="join", action="store_false", help="for a program without --join")
     parser.add_argument("--memory", default="/dev/shm", help="a folder in memory for the images")
     parser.add_argument("--verify", action="store_true", help="compare all bytes before and after")
     parser.add_argument("--json", help="where the figures go")

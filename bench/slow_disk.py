@@ -62,14 +62,14 @@ class Disk:
 
 
 @contextlib.contextmanager
-def arms(folder, mib):
-    """A file that is as slow as a disk with arms, below this folder; its bytes are in memory."""
+def arms(folder, mib, flash=False):
+    """A file that is as slow as a disk with arms (or a slowed SSD), below this folder; its bytes are in memory."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", CHECKOUT / "target"))
     words = ["cargo", "build", "-q", "--release", "-p", "evaluation", "--example", "slow_disk"]
     subprocess.run(words, check=True, cwd=CHECKOUT)
     mounted = folder / "arms"
     mounted.mkdir(exist_ok=True)
-    model = subprocess.Popen([target / "release" / "examples" / "slow_disk", mounted, str(mib)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    model = subprocess.Popen([target / "release" / "examples" / "slow_disk", *["--flash"] * flash, mounted, str(mib)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              text=True)
     if model.stdout.readline() != "ready\n":
         raise RuntimeError("the model of a disk did not start")

@@ -70,6 +70,26 @@ every_way() {
     sync "$mnt/file"
     trace -- dd if=/dev/zero of="$mnt/file" bs=4k seek=100 count=64 conv=notrunc status=none
     [ "$(field writes)" -ge 1 ] && [ "$(field requested_bytes)" -ge 262144 ] || wrong "$fs, written: $(cat "$dir/json")"
+    # So are writes by io_uring and to mappings. A folio has at most 2 MiB, so 16 MiB are eight or more.
+    for engine in io_uring mmap; do
+        sync "$mnt/file"
+        trace -- fio --name=x --filename="$mnt/file" --size=16m --bs=4k --rw=randwrite --ioengine=$engine --output-format=terse ||
+            { grep -q 'not supported' "$dir/errors" && skip "$fs, written by $engine: fio cannot do it here" || wrong "$fs, written by $engine: $(cat "$dir/errors")"; continue; }
+        [ "$(field writes)" -ge 8 ] && [ "$(field requested_bytes)" -ge 16777216 ] && [ "$(field lost)" = 0 ] || wrong "$fs, written by $engine: $(cat "$dir/json")"
+    done
+}
+
+# A tracer that is stopped while 600,000 reads are made has room for about 300,000: the rest is counted as lost.
+overflow() {
+    local fs=$1 reads lost
+    cat "$mnt/file" >/dev/null
+    trace -- sh -c 'kill -STOP $PPID
+        fio --name=x --filename="$1" --size=16m --bs=4k --io_size=2400m --rw=randread --norandommap --ioengine=psync --fadvise_hint=0 --invalidate=0 --output-format=terse >/dev/null
+        kill -CONT $PPID' sh "$mnt/file" || wrong "$fs, overflow: $(cat "$dir/errors")"
+    reads=$(field reads) lost=$(field lost)
+    echo "$fs: of 614,400 reads beside a stopped tracer, $reads recorded and $lost counted as lost"
+    # Reads of one page one after another count once.
+    [ "$lost" -gt 100000 ] && [ "$reads" -gt 100000 ] && [ $((reads + lost)) -ge 610000 ] && [ $((reads + lost)) -le 620000 ] || wrong "$fs: what was lost is not counted: $(cat "$dir/json")"
 }
 
 # A file of pieces of 4 KiB, of which some is read: a run moves that.
@@ -117,6 +137,7 @@ for fs in ${*:-ext4 xfs btrfs}; do
         grep -q 'eBPF\|tracepoint\|BTF' "$dir/errors" && skip "$fs: $(cat "$dir/errors")" || wrong "$fs: $(cat "$dir/errors")"
     else
         every_way "$fs"
+        overflow "$fs"
         moved_by_heat "$fs"
     fi
     umount "$mnt"

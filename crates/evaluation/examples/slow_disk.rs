@@ -1,6 +1,7 @@
-//! `slow_disk DIRECTORY MEBIBYTES [LOG]`: mounts a file `disk` that is as slow as a disk with arms,
-//! until it is unmounted or standard input ends. A loop device over it (`losetup --direct-io=on`)
-//! is a disk for measurements; `bench/qos.py` uses that.
+//! `slow_disk [--flash] DIRECTORY MEBIBYTES [LOG]`: mounts a file `disk` that is as slow as a disk
+//! with arms (or a slowed SSD: [`DiskModel::FLASH_SLOWED`]), until it is unmounted or standard
+//! input ends. A loop device over it (`losetup --direct-io=on`) is a disk for measurements;
+//! `bench/qos.py` uses that.
 //!
 //! LOG receives arrival, start and end of each request.
 //!
@@ -23,14 +24,18 @@ use std::sync::Arc;
 const QUEUE_DEPTH: usize = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args().skip(1).peekable();
+    let is_flash = arguments.next_if(|first| first == "--flash").is_some();
     let (Some(directory), Some(mib)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: slow_disk DIRECTORY MEBIBYTES [LOG]".into());
+        return Err("usage: slow_disk [--flash] DIRECTORY MEBIBYTES [LOG]".into());
     };
     let size_bytes = mib.parse::<u64>()? << 20;
-    let model = DiskModel {
-        capacity: size_bytes,
-        ..DiskModel::SERVER
+    let model = match is_flash {
+        true => DiskModel::FLASH_SLOWED,
+        false => DiskModel {
+            capacity: size_bytes,
+            ..DiskModel::SERVER
+        },
     };
     let mut volume = SlowDisk::new(size_bytes, Disk::new(model));
     if let Some(log) = arguments.next() {

@@ -126,8 +126,15 @@ impl Accesses {
     /// Fails if no access can be seen. Where only the tracepoint of buffered reads is missing,
     /// system calls are recorded instead.
     pub fn watch(device: u32, exact: bool) -> Result<Self, EbpfError> {
-        match Self::attach(device, exact) {
-            Ok(found) if !exact && found.misses(&SOURCES[0]) => Self::attach(device, true),
+        Self::watch_by(&SOURCES, device, exact)
+    }
+
+    /// The same with these programs, the first of which sees buffered reads.
+    fn watch_by(sources: &[Source], device: u32, exact: bool) -> Result<Self, EbpfError> {
+        match Self::attach(sources, device, exact) {
+            Ok(found) if !exact && sources.first().is_some_and(|first| found.misses(first)) => {
+                Self::attach(sources, device, true)
+            }
             other => other,
         }
     }
@@ -136,7 +143,7 @@ impl Accesses {
         self.unseen.iter().any(|(sees, _)| *sees == source.sees)
     }
 
-    fn attach(device: u32, exact: bool) -> Result<Self, EbpfError> {
+    fn attach(sources: &[Source], device: u32, exact: bool) -> Result<Self, EbpfError> {
         let btf = Btf::from_sys_fs().map_err(|e| EbpfError::NoBtf(crate::ebpf::chain(&e)))?;
         let flag = u32::from(exact);
         let mut programs = loaded(
@@ -160,12 +167,12 @@ impl Accesses {
             attach_one(&mut programs, &AT_EXIT, &btf)?;
         }
         let mut unseen = Vec::new();
-        for source in &SOURCES {
+        for source in sources {
             if let Err(why) = attach_one(&mut programs, &source.hook, &btf) {
                 unseen.push((source.sees, why));
             }
         }
-        if unseen.len() == SOURCES.len()
+        if unseen.len() == sources.len()
             && let Some((_, why)) = unseen.pop()
         {
             return Err(why);
@@ -192,5 +199,48 @@ impl Accesses {
     /// Returns how many accesses were lost so far, because the buffer was full.
     pub fn lost(&self) -> Result<u64, EbpfError> {
         Ok(sys::sum_of(self.lost.fd().as_fd(), self.processors)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mounts::Mount;
+    use std::io::Read;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::Path;
+
+    /// A kernel without the tracepoint of buffered reads: system calls take its place.
+    #[test]
+    fn without_its_tracepoint_buffered_reads_are_seen_by_system_calls() {
+        let path = std::env::current_exe().unwrap();
+        let mount = Mount::of(Path::new(&path)).unwrap();
+        let mut sources = SOURCES;
+        sources[0].hook.tracepoint = "mm_filemap_of_no_kernel";
+        let mut found = match Accesses::watch_by(&sources, mount.device, false) {
+            Ok(found) => found,
+            Err(why) => {
+                println!("SKIPPED: no eBPF here: {why}");
+                return;
+            }
+        };
+        assert!(found.is_exact);
+        assert!(
+            found
+                .unseen
+                .iter()
+                .any(|(sees, _)| *sees == "buffered reads")
+        );
+        let mut file = std::fs::File::open(&path).unwrap();
+        let inode = file.metadata().unwrap().ino();
+        let mut bytes = [0; 777];
+        file.read_exact(&mut bytes).unwrap();
+        let mut seen = Vec::new();
+        found.drain(&mut |access| {
+            if access.inode == inode && access.bytes == 777 {
+                seen.push((access.kind, access.offset));
+            }
+        });
+        assert_eq!(seen, [(AccessKind::Read, 0)]);
     }
 }

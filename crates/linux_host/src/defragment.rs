@@ -1,5 +1,5 @@
-//! Defragments ranges of a file in bounded steps. The program calls this for `quintet host defrag`;
-//! a maintenance task can drive [`FileDefrag::step`].
+//! Defragments ranges of a file in bounded steps. The maintenance task of `quintet host defrag run`
+//! calls this.
 //!
 //! Invariant: a step moves at most [`STEP_BYTES`], and only ranges that lie in more pieces than one
 //! when the step begins. What was done is counted, whatever happens next.

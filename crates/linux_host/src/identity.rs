@@ -44,6 +44,12 @@ impl FileId {
             },
         })
     }
+
+    /// Opens the file that a path names, if it is this one: only to ask about it.
+    pub fn open_at(self, path: &Path, mount: &Mount) -> Option<File> {
+        let file = open(path).ok()?;
+        (Self::of(&file, mount).ok()? == self).then_some(file)
+    }
 }
 
 /// Opens a file only to ask about it. Devices and pipes are not waited for; links are refused.

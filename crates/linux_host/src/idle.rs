@@ -1,7 +1,11 @@
-//! Leaving a disk to others: the idle I/O priority, and how much a block device does. `backup
-//! --background` calls this.
+//! Leaving a disk to others: the idle I/O priority, how much a block device does, and when it is
+//! idle. `backup --background` and `host defrag run --background` call this.
 //!
 //! Invariant: a thread gets its priority back. Asking a device starts no I/O.
+
+mod gate;
+
+pub use gate::IdleDisk;
 
 use crate::mounts::Mount;
 use crate::sys;
@@ -60,16 +64,7 @@ impl Activity {
     /// their disk. `None` if there is no such device, or several, or it cannot be found: network
     /// file systems, subvolumes of btrfs that are not mounted themselves.
     pub fn of_device(device: u64) -> Option<Self> {
-        let disk = directory(device).or_else(|| {
-            // btrfs has device numbers of its own.
-            let mounts = Mount::all().ok()?;
-            let mut its = mounts
-                .iter()
-                .filter(|mount| mount.source.starts_with("/dev"));
-            let is_it = |point: &Path| point.metadata().is_ok_and(|found| found.dev() == device);
-            let mount = its.find(|mount| is_it(&mount.point))?;
-            directory(fs::metadata(&mount.source).ok()?.rdev())
-        })?;
+        let disk = disk_of(device)?;
         let counters = File::open(disk.join("stat")).ok()?;
         Some(Self { counters })
     }
@@ -81,6 +76,27 @@ impl Activity {
         parse(text.get(..count).unwrap_or_default())
             .ok_or_else(|| io::Error::other("the counters of the device cannot be read"))
     }
+}
+
+/// Returns true if the disk below files with this device number has arms, as far as the system
+/// knows: requests far from each other then cost a seek. `None`: see [`Activity::of_device`].
+pub fn has_arms(device: u64) -> Option<bool> {
+    let rotational = fs::read_to_string(disk_of(device)?.join("queue/rotational")).ok()?;
+    Some(rotational.trim() == "1")
+}
+
+/// Returns the directory in `/sys` of the disk below files with this device number.
+fn disk_of(device: u64) -> Option<PathBuf> {
+    directory(device).or_else(|| {
+        // btrfs has device numbers of its own.
+        let mounts = Mount::all().ok()?;
+        let mut its = mounts
+            .iter()
+            .filter(|mount| mount.source.starts_with("/dev"));
+        let is_it = |point: &Path| point.metadata().is_ok_and(|found| found.dev() == device);
+        let mount = its.find(|mount| is_it(&mount.point))?;
+        directory(fs::metadata(&mount.source).ok()?.rdev())
+    })
 }
 
 /// Returns the directory of a disk in `/sys`.
@@ -144,5 +160,6 @@ mod tests {
     fn a_memory_file_system_has_no_device() {
         let device = fs::metadata("/proc").unwrap().dev();
         assert!(Activity::of_device(device).is_none());
+        assert_eq!(has_arms(device), None);
     }
 }

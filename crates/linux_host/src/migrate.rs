@@ -143,6 +143,7 @@ impl Target {
             self.refuse(&range, moves_shared)?;
             all.extend(runs(&pieces, &range, self.unit));
             let pages = cached(&self.file, start, end - start).map_or(0, |pages| pages.cached);
+            moved.cached_bytes += (pages * PAGE_BYTES).min(end - start);
             was_cached.push((range, pages));
         }
         let bytes = all.iter().map(|run| run.end - run.start).sum();

@@ -55,6 +55,11 @@ impl Mirror {
         Some(self.files.get(&object)?.id)
     }
 
+    /// Returns the object of Duet's table that stands for a file now.
+    pub fn object(&self, id: FileId) -> Option<u64> {
+        self.numbers.get(&id).copied()
+    }
+
     /// Returns (present, dirty) of a page.
     pub fn page(&self, id: FileId, index: u64) -> (bool, bool) {
         let state = self.state(id, index / 64);

@@ -25,6 +25,20 @@ pub enum Wanted<'a> {
     Hot(&'a [HotRange]),
 }
 
+/// Extents that a plan may move besides fragmented ranges of one owner.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SpanOptions {
+    /// Extents that other files or snapshots own too.
+    pub moves_shared: bool,
+    /// Whole ranges between two fragmented ones, up to [`JOINED_BYTES_MAX`] together: on a disk
+    /// with arms, reading alternately what was moved and what was not costs a seek for each.
+    pub joins: bool,
+}
+
+/// Bytes between two fragmented ranges that are moved with them at most. A seek to a longer run
+/// costs less than reading it.
+pub const JOINED_BYTES_MAX: u64 = 1 << 20;
+
 /// A plan for a span of a file.
 #[derive(Debug)]
 pub struct SpanPlan {
@@ -47,7 +61,7 @@ pub fn plan_span(
     file: &File,
     from: u64,
     wanted: Wanted<'_>,
-    moves_shared: bool,
+    options: SpanOptions,
 ) -> io::Result<Option<SpanPlan>> {
     let size = file.metadata()?.len();
     let of_span = match wanted {
@@ -59,6 +73,10 @@ pub fn plan_span(
     };
     let (start, end) = (first.start, last.end);
     let layout = FileLayout::of(file)?;
+    let SpanOptions {
+        moves_shared,
+        joins,
+    } = options;
     let mut plan = plan(&layout, 0, &of_span, PlanOptions { moves_shared })?;
     let mut skipped = Vec::new();
     if plan.shared > 0 {
@@ -69,12 +87,18 @@ pub fn plan_span(
         });
     }
     refuse_transformed(file, start..end, &mut plan, &mut skipped)?;
+    if joins {
+        join(&of_span, &mut plan);
+    }
     let (mut requests_before, mut requests_after) = (0, 0);
     for range in &of_span {
         let pieces = layout.pieces(0, range.start..range.end)?;
         let (requests, fragments) = (requests(range), layout.fragments(&pieces));
-        let moves = |planned: &Range<u64>| planned.start == range.start;
-        let after = match plan.ranges.iter().any(moves) {
+        let is_moved = plan
+            .ranges
+            .binary_search_by_key(&range.start, |planned| planned.start)
+            .is_ok();
+        let after = match is_moved {
             true => layout.pieces_needed(range.end - range.start),
             false => fragments,
         };
@@ -88,6 +112,36 @@ pub fn plan_span(
         requests_before,
         requests_after,
     }))
+}
+
+/// Adds the wanted ranges between two planned ones to a plan, where no gap is between them.
+fn join(wanted: &[HotRange], plan: &mut Plan) {
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    // Whole ranges behind the last planned one, adjacent to it and to each other.
+    let mut between: Vec<Range<u64>> = Vec::new();
+    let mut planned = plan.ranges.iter().peekable();
+    for range in wanted {
+        let last = between.last().or(joined.last());
+        let is_adjacent = last.is_some_and(|last| last.end == range.start);
+        if !is_adjacent {
+            between.clear();
+        }
+        if planned
+            .next_if(|planned| planned.start == range.start)
+            .is_some()
+        {
+            let bytes: u64 = between.iter().map(|range| range.end - range.start).sum();
+            if bytes <= JOINED_BYTES_MAX {
+                plan.bytes = plan.bytes.saturating_add(bytes);
+                joined.append(&mut between);
+            }
+            between.clear();
+            joined.push(range.start..range.end);
+        } else if is_adjacent {
+            between.push(range.start..range.end);
+        }
+    }
+    plan.ranges = joined;
 }
 
 /// A request that has almost been forgotten is one still.

@@ -1,11 +1,12 @@
 //! Walks the regular files of a tree. `watch` takes its snapshots with this, `quintet host cached`
-//! its table.
+//! its table; `host defrag run` takes file by file.
 //!
 //! Invariant: the walk stays on one mount, follows no link, and reads no file. Subvolumes of btrfs
 //! belong to the mount.
 
 use crate::identity::open;
 use crate::mounts::mount_id;
+use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,62 +33,116 @@ pub struct Walked {
 /// Visits the regular files at and below `top`, in the order of their names. A file that is deleted
 /// meanwhile is passed over.
 pub fn walk(top: &Path, visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>) -> io::Result<Walked> {
-    let mount = mount_id(top)?;
-    let mut walked = Walked::default();
-    let kind = fs::symlink_metadata(top)?.file_type();
-    if kind.is_file() {
-        let seen = one(top, visit);
-        note(&mut walked, top, seen);
-        return Ok(walked);
+    let mut walker = Walker::new(top)?;
+    while let Some(walked) = walker.next_file() {
+        let found = Found {
+            path: &walked.path,
+            file: &walked.file,
+            bytes: walked.bytes,
+        };
+        let seen = visit(&found);
+        walker.note(&walked.path, seen);
     }
-    // The next name is at the end.
-    let mut waiting = vec![top.to_owned()];
-    while let Some(path) = waiting.pop() {
-        let entries = match mount_id(&path) {
-            Ok(id) if id != mount => continue,
-            Ok(_) => fs::read_dir(&path),
-            Err(e) => Err(e),
-        };
-        let mut names = match entries.and_then(Iterator::collect::<io::Result<Vec<_>>>) {
-            Ok(names) => names,
-            Err(e) => {
-                note(&mut walked, &path, Err(e));
-                continue;
-            }
-        };
-        names.sort_by_key(fs::DirEntry::file_name);
-        let mut directories = Vec::new();
-        for entry in names {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => directories.push(entry.path()),
-                Ok(kind) if kind.is_file() => {
-                    let path = entry.path();
-                    let seen = one(&path, visit);
-                    note(&mut walked, &path, seen);
+    Ok(walker.walked)
+}
+
+/// A regular file of the tree, for callers that keep it.
+#[derive(Debug)]
+pub struct WalkedFile {
+    /// Its path, below the top as given.
+    pub path: PathBuf,
+    /// The open file.
+    pub file: File,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// A walk, file by file. The caller notes each file with [`Walker::note`].
+#[derive(Debug)]
+pub struct Walker {
+    mount: u64,
+    /// The next name is at the end, of both.
+    directories: Vec<PathBuf>,
+    files: Vec<PathBuf>,
+    walked: Walked,
+}
+
+impl Walker {
+    /// Begins at a directory or file.
+    pub fn new(top: &Path) -> io::Result<Self> {
+        let mount = mount_id(top)?;
+        let is_file = fs::symlink_metadata(top)?.file_type().is_file();
+        let (mut directories, mut files) = (Vec::new(), Vec::new());
+        match is_file {
+            true => files.push(top.to_owned()),
+            false => directories.push(top.to_owned()),
+        }
+        Ok(Self {
+            mount,
+            directories,
+            files,
+            walked: Walked::default(),
+        })
+    }
+
+    /// Returns the next file; `None` at the end.
+    pub fn next_file(&mut self) -> Option<WalkedFile> {
+        loop {
+            while let Some(path) = self.files.pop() {
+                match regular(&path) {
+                    Ok(Some((file, bytes))) => return Some(WalkedFile { path, file, bytes }),
+                    Ok(None) => {}
+                    Err(e) => self.note(&path, Err(e)),
                 }
-                Ok(_) => {}
-                Err(e) => note(&mut walked, &entry.path(), Err(e)),
+            }
+            let directory = self.directories.pop()?;
+            if let Err(e) = self.enter(&directory) {
+                self.note(&directory, Err(e));
             }
         }
-        waiting.extend(directories.into_iter().rev());
     }
-    Ok(walked)
+
+    /// Records whether a file could be asked about.
+    pub fn note(&mut self, path: &Path, seen: io::Result<()>) {
+        match seen {
+            Ok(()) => self.walked.files += 1,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => self.walked.failed.push((path.to_owned(), e)),
+        }
+    }
+
+    /// Returns what was noted so far.
+    pub fn walked(&self) -> &Walked {
+        &self.walked
+    }
+
+    /// Ends the walk, and returns what was noted.
+    pub fn into_walked(self) -> Walked {
+        self.walked
+    }
+
+    /// Reads the names of a directory, unless another mount is there.
+    fn enter(&mut self, directory: &Path) -> io::Result<()> {
+        if mount_id(directory)? != self.mount {
+            return Ok(());
+        }
+        let mut names = fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>()?;
+        names.sort_by_key(|entry| Reverse(entry.file_name()));
+        for entry in names {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => self.directories.push(entry.path()),
+                Ok(kind) if kind.is_file() => self.files.push(entry.path()),
+                Ok(_) => {}
+                Err(e) => self.note(&entry.path(), Err(e)),
+            }
+        }
+        Ok(())
+    }
 }
 
-fn one(path: &Path, visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>) -> io::Result<()> {
+/// Opens a file; `None` if it is no regular one any more.
+fn regular(path: &Path) -> io::Result<Option<(File, u64)>> {
     let file = open(path)?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Ok(());
-    }
-    let (file, bytes) = (&file, metadata.len());
-    visit(&Found { path, file, bytes })
-}
-
-fn note(walked: &mut Walked, path: &Path, seen: io::Result<()>) {
-    match seen {
-        Ok(()) => walked.files += 1,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-        Err(e) => walked.failed.push((path.to_owned(), e)),
-    }
+    Ok(metadata.is_file().then_some((file, metadata.len())))
 }

@@ -119,6 +119,20 @@ impl Watch {
         Ok(drained)
     }
 
+    /// Takes the changes since the last call, for a task that needs only hints: what was lost stays
+    /// unknown, and costs no walk. Returns false without events.
+    pub fn take_hints(&mut self) -> bool {
+        self.mirror.prune();
+        match self.take_events(&mut Drained::default()) {
+            Some(Ok(_)) => true,
+            Some(Err(e)) => {
+                self.ebpf = Err(e.to_string());
+                false
+            }
+            None => false,
+        }
+    }
+
     /// Returns how many chunks were dropped; `None` without eBPF.
     fn take_events(&mut self, drained: &mut Drained) -> Option<Result<u64, EbpfError>> {
         let ebpf = self.ebpf.as_mut().ok()?;

@@ -21,6 +21,11 @@ impl Object {
         Self::default()
     }
 
+    /// Makes an object of stored fields.
+    pub fn of(fields: Map<String, Value>) -> Self {
+        Self(fields)
+    }
+
     /// Makes a message: `{"message_type":"..."}`.
     pub fn message(message_type: &str) -> Self {
         Self::new().text("message_type", message_type)

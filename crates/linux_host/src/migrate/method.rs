@@ -42,6 +42,8 @@ pub struct Migrated {
     pub bytes: u64,
     /// Bytes read, from memory or the device.
     pub read_bytes: u64,
+    /// Bytes of the ranges that were in memory before.
+    pub cached_bytes: u64,
     /// Bytes written to the device.
     pub written_bytes: u64,
     /// Parts that were tried again because of writers.
@@ -53,6 +55,7 @@ impl Migrated {
     pub fn add(&mut self, other: Self) {
         self.bytes += other.bytes;
         self.read_bytes += other.read_bytes;
+        self.cached_bytes += other.cached_bytes;
         self.written_bytes += other.written_bytes;
         self.retries += other.retries;
     }

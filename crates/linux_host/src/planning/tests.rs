@@ -13,6 +13,13 @@ fn range(start: u64, end: u64) -> HotRange {
     }
 }
 
+fn options(moves_shared: bool) -> SpanOptions {
+    SpanOptions {
+        moves_shared,
+        joins: false,
+    }
+}
+
 /// A file of two windows, in pieces because every other block was moved. None where extents cannot
 /// be moved.
 fn scattered() -> Option<tempfile::NamedTempFile> {
@@ -85,16 +92,16 @@ fn an_empty_file_and_a_hole_have_no_spans() {
     let all = [range(0, 4 * MIB)];
     for wanted in [Wanted::Windows, Wanted::Hot(&all)] {
         assert!(
-            plan_span(file.as_file(), 0, wanted, false)
+            plan_span(file.as_file(), 0, wanted, options(false))
                 .unwrap()
                 .is_none()
         );
     }
     file.as_file().set_len(1 << 40).unwrap();
-    let by_windows = plan_span(file.as_file(), 0, Wanted::Windows, false).unwrap();
+    let by_windows = plan_span(file.as_file(), 0, Wanted::Windows, options(false)).unwrap();
     assert!(by_windows.is_none());
     // A hot hole is looked at, and whole.
-    let by_heat = plan_span(file.as_file(), 0, Wanted::Hot(&all), false);
+    let by_heat = plan_span(file.as_file(), 0, Wanted::Hot(&all), options(false));
     let by_heat = by_heat.unwrap().unwrap();
     assert_eq!((by_heat.end, by_heat.plan.whole), (4 * MIB, 1));
     assert!(by_heat.plan.ranges.is_empty());
@@ -108,11 +115,11 @@ fn the_span_of_windows_begins_at_the_window_that_has_data() {
     file.as_file().write_all_at(&[1; 4096], at).unwrap();
     file.as_file().set_len(1 << 40).unwrap();
     file.as_file().sync_data().unwrap();
-    let span = plan_span(file.as_file(), 0, Wanted::Windows, false).unwrap();
+    let span = plan_span(file.as_file(), 0, Wanted::Windows, options(false)).unwrap();
     let span = span.unwrap();
     assert_eq!(span.end, 5 * 64 * MIB + 128 * KIB + SPAN_BYTES);
     assert_eq!((span.requests_before, span.requests_after), (1, 1));
-    let next = plan_span(file.as_file(), span.end, Wanted::Windows, false);
+    let next = plan_span(file.as_file(), span.end, Wanted::Windows, options(false));
     assert!(next.unwrap().is_none());
 }
 
@@ -132,7 +139,7 @@ fn only_hot_ranges_are_planned_and_requests_weigh_what_they_gain() {
         end: 2 * WINDOW_BYTES,
         weight: 3 * REQUEST_WEIGHT,
     }];
-    let span = plan_span(file.as_file(), 0, Wanted::Hot(&hot), false);
+    let span = plan_span(file.as_file(), 0, Wanted::Hot(&hot), options(false));
     let span = span.unwrap().unwrap();
     assert!(pieces_of(1) > 1, "the test needs a fragmented window");
     assert_eq!(span.plan.ranges.len(), 1);
@@ -142,9 +149,39 @@ fn only_hot_ranges_are_planned_and_requests_weigh_what_they_gain() {
     assert_eq!(span.requests_before, 3 * pieces_of(1));
     assert_eq!(span.requests_after, 3);
     // Both windows without a trace.
-    let span = plan_span(file.as_file(), 0, Wanted::Windows, false);
+    let span = plan_span(file.as_file(), 0, Wanted::Windows, options(false));
     let span = span.unwrap().unwrap();
     assert_eq!(span.plan.ranges.len(), 2);
     assert_eq!(span.requests_before, pieces_of(0) + pieces_of(1));
     assert_eq!(span.requests_after, 2);
+}
+
+#[test]
+fn whole_ranges_are_joined_only_between_planned_ones_that_are_near() {
+    let window = 128 * KIB;
+    let windows = |numbers: &[u64]| -> Vec<HotRange> {
+        let windows = numbers.iter().map(|n| range(n * window, (n + 1) * window));
+        windows.collect()
+    };
+    let joined = |wanted: &[u64], broken: &[u64]| {
+        let ranges = windows(broken).iter().map(|r| r.start..r.end).collect();
+        let bytes = broken.len() as u64 * window;
+        let mut plan = Plan {
+            ranges,
+            bytes,
+            ..Plan::default()
+        };
+        join(&windows(wanted), &mut plan);
+        let numbers: Vec<u64> = plan.ranges.iter().map(|r| r.start / window).collect();
+        assert_eq!(plan.bytes, numbers.len() as u64 * window);
+        numbers
+    };
+    let all: Vec<u64> = (0..20).collect();
+    assert_eq!(joined(&all, &[1, 3, 4, 7]), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(joined(&all, &[]), []);
+    // Eight windows are a mebibyte; nine are too far.
+    assert_eq!(joined(&all, &[0, 9]), (0..10).collect::<Vec<_>>());
+    assert_eq!(joined(&all, &[0, 10]), [0, 10]);
+    // Ranges that were not requested are not moved.
+    assert_eq!(joined(&[0, 1, 3, 4], &[0, 4]), [0, 4]);
 }

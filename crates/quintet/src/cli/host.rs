@@ -4,7 +4,7 @@
 
 use super::defrag::PercentArg;
 use super::top::seconds;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use server::sizes;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -98,6 +98,22 @@ pub enum HostDefragCommand {
     Trace(HostTraceArgs),
     /// Move fragmented ranges of files into one piece each
     Run(HostDefragRunArgs),
+    /// Show what a run does, and what the last one did
+    Status(HostDefragStatusArgs),
+}
+
+/// Show what a run does, and what the last one did.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet host defrag status
+  quintet host defrag status /srv --json
+
+Shows the last run of each path by this user, or of one path, as of a second ago at most. A run records its state in
+STATE_DIRECTORY, else as root in /var/lib/quintet, else in XDG_STATE_HOME/quintet or ~/.local/state/quintet.")]
+pub struct HostDefragStatusArgs {
+    /// Path of the run
+    pub path: Option<PathBuf>,
 }
 
 /// Show in how many pieces files lie.
@@ -116,6 +132,10 @@ pub struct HostAnalyseArgs {
     /// Ranges to look at, and the plot
     #[command(flatten)]
     pub heat: HeatArgs,
+    /// Move whole windows between fragmented ones too, up to 1 MiB, so that a file that is read
+    /// from begin to end needs no seek between moved ranges and others. Auto: on disks with arms
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
+    pub join: JoinArg,
 }
 
 /// Which ranges count, and a plot of the pieces.
@@ -181,7 +201,8 @@ Examples:
 Works on ext4, xfs and btrfs, while the files are in use. Moves the hot ranges of a trace that lie in more than
 one piece; without a trace, windows of 128 KiB that do. Left alone, with the reason: what reflinks or snapshots share, compressed,
 encrypted, immutable and swap files, programs (on ext4), and what finds no free space in one piece.
-Ctrl-C ends it between two steps of at most 8 MiB; nothing has to be undone. There is no undo.")]
+Ctrl-C ends it between two steps of at most 8 MiB; nothing has to be undone. There is no undo.
+`quintet host defrag status` shows what it does.")]
 pub struct HostDefragRunArgs {
     /// Directory or file; only files on its mount
     pub path: PathBuf,
@@ -194,6 +215,10 @@ pub struct HostDefragRunArgs {
     /// Show what would be moved, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    /// Move whole windows between fragmented ones too, up to 1 MiB, so that a file that is read
+    /// from begin to end needs no seek between moved ranges and others. Auto: on disks with arms
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
+    pub join: JoinArg,
     /// Also move what reflinks or snapshots share; the moved parts then take their space twice
     #[arg(long)]
     pub shared: bool,
@@ -203,4 +228,31 @@ pub struct HostDefragRunArgs {
     /// Maximum bytes read and written each second
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub limit_rate: Option<u64>,
+    /// Order in which ranges are moved
+    #[arg(long, value_name = "ORDER", value_enum, default_value = "cached")]
+    pub order: MoveOrder,
+    /// Leave the disk to others: idle I/O priority, and only while the disk is idle, but at least
+    /// one step a second
+    #[arg(long)]
+    pub background: bool,
+}
+
+/// Value of `--order` of `host defrag run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MoveOrder {
+    /// Ranges in memory first, among the next 1024 steps: they need no reads
+    Cached,
+    /// In the order of names and offsets
+    Tree,
+}
+
+/// Value of `--join`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum JoinArg {
+    /// On disks with arms, as far as the system knows
+    Auto,
+    /// Everywhere
+    Always,
+    /// Nowhere: move fragmented windows only
+    Never,
 }

@@ -72,7 +72,9 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         );
     }
     let background = args.background.then(|| Background::new(invocation));
-    let _priority = background.as_ref().map(|_| idle_priority(invocation));
+    let _priority = background
+        .as_ref()
+        .map(|_| idle_priority(invocation, "the backup"));
     let mut session = pool.begin(lane)?;
     let plan = TreePlan {
         paths: &paths,
@@ -128,13 +130,14 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     ))
 }
 
-/// Returns a guard: this thread, and those that it starts, use the disk when no other does.
-fn idle_priority(invocation: &Invocation) -> Option<IdlePriority> {
+/// Returns a guard: this thread, and those that it starts, use the disk when no other does. `what`
+/// names the work.
+pub(super) fn idle_priority(invocation: &Invocation, what: &str) -> Option<IdlePriority> {
     let began = IdlePriority::begin();
     if let Err(e) = &began {
         let why = units::reason(e);
         invocation.console.note(format_args!(
-            "the backup runs with normal I/O priority, because the system refuses the idle priority: {why}"
+            "{what} has normal I/O priority, because the system refuses the idle priority: {why}"
         ));
     }
     began.ok()

@@ -3,23 +3,28 @@
 //!
 //! Invariant: `analyse` and a dry run write nothing; a dry run decides as a real run does.
 
+mod machine;
+mod outcome;
+mod record;
 mod run;
+mod status;
 mod svg;
 mod trace;
 
 use super::warn_of;
-use crate::cli::{HeatArgs, HostAnalyseArgs, HostDefragCommand};
+use crate::cli::{HeatArgs, HostAnalyseArgs, HostDefragCommand, JoinArg};
 use crate::commands::invocation::Invocation;
 use crate::commands::table::Table;
 use crate::exit::Exit;
 use crate::json::Object;
 use anyhow::Context;
-use linux_host::{Histogram, HotRanges, Wanted, plan_span, walk};
+use linux_host::{Histogram, HotRanges, SpanOptions, Wanted, has_arms, plan_span, walk};
 use server::sizes;
 use std::cmp::Reverse;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Files that a table shows at most.
@@ -30,6 +35,7 @@ pub(super) fn run(invocation: &Invocation, command: &HostDefragCommand) -> anyho
         HostDefragCommand::Analyse(args) => analyse(invocation, args),
         HostDefragCommand::Trace(args) => trace::run(invocation, args),
         HostDefragCommand::Run(args) => run::run(invocation, args),
+        HostDefragCommand::Status(args) => status::run(invocation, args),
     }
 }
 
@@ -92,6 +98,18 @@ impl Heat {
     }
 }
 
+impl JoinArg {
+    /// Returns whether whole ranges between fragmented ones are moved too, for files at a path.
+    fn joins(self, top: &Path) -> bool {
+        let has_arms = || has_arms(top.metadata().ok()?.dev());
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => has_arms().unwrap_or(false),
+        }
+    }
+}
+
 /// Writes the plot that `--svg` requests.
 fn draw(args: &HeatArgs, before: &Histogram, after: Option<&Histogram>) -> anyhow::Result<()> {
     let Some(path) = &args.svg else {
@@ -104,12 +122,13 @@ fn draw(args: &HeatArgs, before: &Histogram, after: Option<&Histogram>) -> anyho
 fn analyse(invocation: &Invocation, args: &HostAnalyseArgs) -> anyhow::Result<Exit> {
     let mut sums = Sums::default();
     let heat = Heat::of(&args.heat, &args.path)?;
+    let joins = args.join.joins(&args.path);
     let walked = walk(&args.path, &mut |found| {
         if invocation.interrupt.check().is_err() {
             return Ok(());
         }
         let histogram = Histogram::of(found.file)?;
-        let broken = broken(found.file, heat.wanted(found.file)?)?;
+        let broken = broken(found.file, heat.wanted(found.file)?, joins)?;
         sums.files += 1;
         sums.broken.add(broken);
         sums.histogram.add(&histogram);
@@ -143,9 +162,14 @@ fn analyse(invocation: &Invocation, args: &HostAnalyseArgs) -> anyhow::Result<Ex
 }
 
 /// Returns the ranges of a file that contain breaks.
-fn broken(file: &File, wanted: Wanted<'_>) -> io::Result<Broken> {
+fn broken(file: &File, wanted: Wanted<'_>, joins: bool) -> io::Result<Broken> {
+    let moves_shared = true;
+    let options = SpanOptions {
+        moves_shared,
+        joins,
+    };
     let (mut from, mut broken) = (0, Broken::default());
-    while let Some(span) = plan_span(file, from, wanted, true)? {
+    while let Some(span) = plan_span(file, from, wanted, options)? {
         broken.add(Broken {
             ranges: span.plan.ranges.len() as u64,
             bytes: span.plan.bytes,

@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# `quintet host defrag run` as a maintenance task, on real file systems over loop devices: what is in memory is moved first
+# and not read again, events change the order of a run in progress, --background waits for others, and `status` tells a
+# run in progress from a finished, stopped and killed one. Needs root; says SKIPPED otherwise.
+#   QUINTET=.../quintet MIGRATIONS_PROGRAM=.../migrations tests/host/defrag-task.sh [ext4|xfs|btrfs]...
+set -u
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+quintet=${QUINTET:-target/release/quintet}
+program=${MIGRATIONS_PROGRAM:-target/release/examples/migrations}
+dir=$(mktemp -d "${TMPDIR:-/dev/shm}/defrag-task.XXXXXX") || exit 1
+mnt=$dir/mnt
+export STATE_DIRECTORY=$dir/state
+children=()
+clean_up() {
+    for child in ${children[@]+"${children[@]}"}; do kill -9 -- "$child" 2>/dev/null; done
+    wait
+    umount -l "$mnt" 2>/dev/null
+    rm -rf "$dir"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+mkdir "$mnt"
+failed=0
+skip() { echo "SKIPPED: $*"; }
+wrong() { echo "FAILED: $*"; failed=1; }
+
+fresh() {
+    command -v "mkfs.$1" >/dev/null || { skip "$1: no mkfs.$1"; return 1; }
+    rm -f "$dir/image"
+    truncate -s 600M "$dir/image"
+    case $1 in
+    ext4) mkfs.ext4 -q -F "$dir/image" ;;
+    *) "mkfs.$1" -q -f "$dir/image" ;;
+    esac >/dev/null 2>&1 && mount -o loop,noatime "$dir/image" "$mnt" 2>/dev/null || { skip "$1: cannot be mounted here"; return 1; }
+    device=$(basename "$(findmnt -n -o SOURCE "$mnt")")
+}
+
+# Bytes that the device has read.
+reads() {
+    sync -f "$mnt"
+    local fields
+    read -ra fields <"/sys/block/$device/stat"
+    echo $((fields[2] * 512))
+}
+cold() { sync -f "$mnt"; echo 3 >/proc/sys/vm/drop_caches; }
+pieces() { "$quintet" host defrag analyse "$1" --json | sed -n 's/.*"summary","files":[0-9]*,"failed":[0-9]*,"pieces":\([0-9]*\).*/\1/p'; }
+field() { sed -n "s/.*\"message_type\":\"$1\".*\"$2\":\"\?\([a-z0-9]*\).*/\1/p" "$dir/json"; }
+status() { "$quintet" host defrag status "$@" --json >"$dir/json"; }
+
+# The second half of a file of 32 MiB is in memory. A run moves half of it, then memory is emptied, and another run moves
+# the rest. Sets `read`, and `found`: bytes that the first run found in memory.
+in_two_runs() {
+    local fs=$1 order=$2 sums before
+    fresh "$fs" || return 1
+    "$program" fragment "$mnt/file" 32 || { wrong "$fs: no fragmented file"; umount "$mnt"; return 1; }
+    sums=$(cksum <"$mnt/file")
+    cold
+    dd if="$mnt/file" of=/dev/null bs=1M skip=16 status=none
+    before=$(reads)
+    "$quintet" host defrag run "$mnt/file" --order="$order" --limit-bytes 16M --json >"$dir/json" || wrong "$fs: exit code $?"
+    # A batch of a step may not fit into the limit any more.
+    [ "$(field summary moved_bytes)" -gt 12000000 ] || wrong "$fs, $order: $(cat "$dir/json")"
+    found=$(field summary bytes_found_in_memory)
+    cold
+    "$quintet" host defrag run "$mnt/file" --order="$order" --json >"$dir/json" || wrong "$fs: exit code $?"
+    read=$(($(reads) - before))
+    cold
+    [ "$sums" = "$(cksum <"$mnt/file")" ] || wrong "$fs, $order: other bytes"
+    [ "$(pieces "$mnt/file")" -le 40 ] || wrong "$fs, $order: $(pieces "$mnt/file") pieces"
+    umount "$mnt"
+}
+
+cached_first() {
+    local fs=$1 in_tree of_tree
+    in_two_runs "$fs" tree || return
+    in_tree=$read of_tree=$found
+    in_two_runs "$fs" cached || return
+    # Read-ahead brings some of it in before its step asks.
+    echo "$fs: half of 32 MiB in memory; the device read $((in_tree >> 10)) KiB in the order of the tree, $((read >> 10)) KiB with what is in memory first"
+    [ "$found" -gt 12000000 ] && [ "$of_tree" -lt 8400000 ] || wrong "$fs: the first run found $found bytes in memory, $of_tree in the order of the tree"
+    # The difference is the half that was in memory: 16 MiB, less read-ahead across the middle. xfs and btrfs drop the pages of
+    # what they exchange, and the run reads them anew.
+    [ "$fs" != ext4 ] || [ $((in_tree - read)) -ge $((14 << 20)) ] || wrong "$fs: what is in memory is read again"
+}
+
+# A file that comes into memory while a run moves others is moved next. Without events it would be the last one.
+events_change_the_order() {
+    local fs=$1 run before now
+    fresh "$fs" || return
+    mkdir "$mnt/a" "$mnt/z"
+    "$program" fragment "$mnt/a/file" 64 && "$program" fragment "$mnt/z/file" 4 || { wrong "$fs: no fragmented files"; umount "$mnt"; return; }
+    before=$(pieces "$mnt/z/file")
+    cold
+    "$quintet" host defrag run "$mnt" --limit-rate 6M -v >"$dir/text" 2>"$dir/errors" &
+    run=$!
+    children+=("$run")
+    while kill -0 "$run" 2>/dev/null; do
+        dd of="$mnt/z/file" oflag=nocache conv=notrunc,fdatasync count=0 status=none
+        cat "$mnt/z/file" >/dev/null
+        sleep 0.5
+        now=$(pieces "$mnt/z/file")
+        [ "$now" -lt $((before / 4)) ] && break
+    done
+    kill -INT "$run" 2>/dev/null
+    wait "$run"
+    if grep -q 'was not seen' "$dir/errors"; then
+        skip "$fs: no events: $(grep 'was not seen' "$dir/errors")"
+    else
+        local left
+        left=$(pieces "$mnt/a/file")
+        echo "$fs: $before pieces of the last file, then $now; $left of the first"
+        [ "$now" -lt $((before / 4)) ] && [ "$left" -gt 4000 ] || wrong "$fs: what came into memory was not moved first: $(cat "$dir/text" "$dir/errors")"
+        status "$mnt"
+        [ "$(field host_defrag_status state)" = stopped ] || wrong "$fs: $(cat "$dir/json")"
+    fi
+    umount "$mnt"
+}
+
+states() {
+    local fs=$1 run
+    fresh "$fs" || return
+    status "$mnt"
+    [ "$(field host_defrag_status state)" != running ] || wrong "$fs: no run yet: $(cat "$dir/json")"
+    "$program" fragment "$mnt/file" 32 || { wrong "$fs: no fragmented file"; umount "$mnt"; return; }
+    "$quintet" host defrag run "$mnt" --limit-rate 4M >/dev/null 2>"$dir/errors" &
+    run=$!
+    children+=("$run")
+    for _ in $(seq 600); do
+        status "$mnt"
+        grep -q '"state":"running".*"moved_bytes":[1-9]' "$dir/json" && break
+        sleep 0.1
+    done
+    grep -q "\"state\":\"running\",\"process\":$run,.*\"moved_bytes\":[1-9]" "$dir/json" || wrong "$fs: the run is not shown: $(cat "$dir/json")"
+    "$quintet" host defrag run "$mnt" --limit-bytes 0 2>&1 | grep -q 'another run of the same path' || wrong "$fs: two runs share a record"
+    status "$mnt"
+    [ "$(field host_defrag_status state)" = running ] || wrong "$fs: the other run took the record: $(cat "$dir/json")"
+    kill -9 "$run"
+    wait "$run" 2>/dev/null
+    status "$mnt"
+    [ "$(field host_defrag_status state)" = killed ] || wrong "$fs: killed: $(cat "$dir/json")"
+    "$quintet" host defrag status "$mnt" | grep -q 'was killed' || wrong "$fs: the text does not say that it was killed"
+    "$quintet" host defrag run "$mnt" >/dev/null || wrong "$fs: exit code $?"
+    status "$mnt"
+    [ "$(field host_defrag_status state)" = finished ] || wrong "$fs: finished: $(cat "$dir/json")"
+    umount "$mnt"
+}
+
+# Beside reads of others, a run waits longer than alone.
+background() {
+    local fs=$1 alone beside run
+    for who in alone beside; do
+        fresh "$fs" || return
+        "$program" fragment "$mnt/file" 32 && head -c 64M /dev/zero >"$mnt/other" || { wrong "$fs: no files"; umount "$mnt"; return; }
+        cold
+        if [ "$who" = beside ]; then
+            setsid bash -c "while :; do dd if=$mnt/other of=/dev/null iflag=direct bs=64k status=none; done" &
+            run=$!
+            children+=("-$run")
+            local before
+            before=$(reads)
+            for _ in $(seq 600); do [ "$(reads)" -gt "$before" ] && break; sleep 0.1; done
+        fi
+        "$quintet" host defrag run "$mnt/file" --background -v >"$dir/text" 2>&1 || wrong "$fs: exit code $?"
+        [ "$who" = alone ] || { kill -- "-$run"; wait "$run"; } 2>/dev/null
+        declare "$who=$(sed -n 's/.*waited \([0-9.]*\) s.*/\1/p' "$dir/text")"
+        [ "$(pieces "$mnt/file")" -le 40 ] || wrong "$fs, background: $(pieces "$mnt/file") pieces"
+        umount "$mnt"
+    done
+    echo "$fs: a run in the background waited $alone s alone, $beside s beside reads"
+    awk "BEGIN { exit !($beside > $alone) }" || wrong "$fs: a run in the background does not wait for others"
+}
+
+if [ "$(id -u)" != 0 ]; then
+    skip "moving extents as a task: needs root"
+    exit 0
+fi
+parts=${PARTS:-cached_first events_change_the_order states background}
+for fs in ${*:-ext4 xfs btrfs}; do
+    for part in $parts; do "$part" "$fs"; done
+done
+exit $failed
