@@ -6,7 +6,7 @@
 use crate::cli::HostDefragRunArgs;
 use crate::commands::invocation::Invocation;
 use linux_host::IdleDisk;
-use maintenance::{Host, IoGrant, Stopped};
+use maintenance::{Host, IoGrant};
 use parking_lot::Mutex;
 use qos::Flow;
 use server::interrupt::Interrupt;
@@ -56,16 +56,14 @@ impl Host for Machine {
         self.interrupt.requested()
     }
 
-    fn grant(&self, _: Flow, bytes: u64) -> Result<Option<Box<dyn IoGrant + '_>>, Stopped> {
-        let Some(disk) = &self.disk else {
-            return Ok(None);
-        };
-        let waited = disk.lock().wait(|time| self.interrupt.wait(time));
-        *self.waited.lock() += waited;
-        if self.is_to_stop() {
-            return Err(Stopped);
-        }
-        Ok(Some(Box::new(Given { disk, bytes })))
+    fn ask(&self, _: Flow, bytes: u64) -> Option<Box<dyn IoGrant + '_>> {
+        let disk = self.disk.as_ref()?;
+        Some(Box::new(Given {
+            machine: self,
+            disk,
+            bytes,
+            is_there: false,
+        }))
     }
 
     fn wait_until(&self, until_ns: u64) {
@@ -76,11 +74,22 @@ impl Host for Machine {
 
 /// A grant: what was done in it does not count as requests of others.
 struct Given<'a> {
+    machine: &'a Machine,
     disk: &'a Mutex<IdleDisk>,
     bytes: u64,
+    is_there: bool,
 }
 
 impl IoGrant for Given<'_> {
+    /// Waits until the disk is idle, at most a second: the task does nothing in memory meanwhile.
+    fn wait(&mut self, _: Duration) -> bool {
+        let interrupt = &self.machine.interrupt;
+        let waited = self.disk.lock().wait(|time| interrupt.wait(time));
+        *self.machine.waited.lock() += waited;
+        self.is_there = !interrupt.requested();
+        self.is_there
+    }
+
     fn goes_on(&self) -> bool {
         false
     }
@@ -88,6 +97,8 @@ impl IoGrant for Given<'_> {
 
 impl Drop for Given<'_> {
     fn drop(&mut self) {
-        self.disk.lock().passed(self.bytes);
+        if self.is_there {
+            self.disk.lock().passed(self.bytes);
+        }
     }
 }
