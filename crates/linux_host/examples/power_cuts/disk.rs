@@ -1,5 +1,5 @@
-//! A disk with a volatile cache that logs what it is asked for. `main` serves it through FUSE, and a
-//! loop device with direct I/O makes it a disk of the machine.
+//! A disk with a volatile cache that logs its requests. `main` serves it through FUSE, and a loop
+//! device with direct I/O makes it a disk of the machine.
 //!
 //! Invariant: a write is in the log before it is acknowledged, a flush when it is requested.
 

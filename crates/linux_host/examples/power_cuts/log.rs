@@ -12,7 +12,7 @@ const HEADER_BYTES: usize = 24;
 const WRITE: u64 = 1;
 const FLUSH: u64 = 2;
 
-/// What a disk was asked for.
+/// A request that changes the disk.
 pub enum Record {
     Write { offset: u64, bytes: Vec<u8> },
     Flush,
