@@ -199,13 +199,13 @@ for fs in ${*:-ext4 xfs btrfs}; do
     cut "$fs" "$cuts" bad
     if [ -n "${KEEP:-}" ]; then mkdir -p "$KEEP/$fs" && cp --sparse=always "$dir/image" "$dir/log" "$dir/journal" "$dir/sums" "$KEEP/$fs"; fi
     seen=0
-    cut "$fs" 8 noticed 6
+    cut "$fs" 12 noticed 100
     canary "$fs" "a disk that ignores flushes"
     record_after "$fs" && cut "$fs" "$((cuts / 2))" bad
     : >"$dir/journal"
     record_careless "$fs" || continue
     seen=0
-    cut "$fs" 8 noticed
+    cut "$fs" 24 noticed
     canary "$fs" "punching and writing back"
     failing_disk "$fs"
 done

@@ -11,9 +11,9 @@
 //! While a file `LOG.fails` exists, writes fail with EIO. `write` changes a file at random, some of
 //! it synced, until it is killed. JOURNAL says which version of a block was written and synced at
 //! which length of the log. `careless` migrates by punching and writing back, until it is killed.
-//! `flushes` counts. `replay` makes AFTER: IMAGE with all writes up to flush CUT, and of those up to
-//! the next flush a subset that SEED chooses (0: none), torn in units of UNIT bytes. IGNORED is a
-//! number of flushes before the cut that a lying disk ignored. It prints the POSITION in the log
+//! `flushes` counts. `replay` makes AFTER: IMAGE with all writes up to flush CUT, and of those up
+//! to the next flush a subset that SEED chooses (0: none), torn in units of UNIT bytes. IGNORED is
+//! a number of flushes before the cut that a lying disk ignored. It prints the POSITION in the log
 //! with which `check` compares every sector of the file.
 //!
 //! Invariant: exits with 1 if a byte is wrong.
