@@ -4,6 +4,10 @@
 //! Invariant: with `data=ordered` (which `checks` demands) the journal commits an exchange only
 //! after the data is in the new blocks. Until that is known the donor keeps the old ones: if
 //! writing fails, they go back.
+//!
+//! The kernel does not count an exchange as a change that fdatasync has to commit. What others
+//! write to the new blocks and fdatasync is lost in a power cut until the journal commits, so that
+//! is done at once. `tests/host/power-cuts.sh` shows it.
 
 use super::error::MigrationError;
 use super::method::{ATTEMPTS, Job, Method, Migrated};
@@ -28,7 +32,19 @@ impl Method for Ext4 {
             .placed()
             .try_for_each(|(run, to)| exchange_run(job, run, to, moved));
         // Pages of the new blocks are dirty, also after an error.
-        match job.file.sync_data() {
+        // fsync of the donor too: it commits the exchange however deep the file's extent tree is.
+        let committed = job.file.sync_all().and_then(|()| job.donor.file.sync_all());
+        // An error that writing back has reported is not reported to fsync again.
+        let was_reported = match &exchanged {
+            Err(MigrationError::Io { .. } | MigrationError::NoSpace) => true,
+            Ok(()) | Err(_) => false,
+        };
+        match committed {
+            Ok(()) if was_reported => {
+                take_back(job, moved.bytes - before);
+                moved.bytes = before;
+                exchanged
+            }
             Ok(()) => exchanged,
             Err(e) => {
                 take_back(job, moved.bytes - before);

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# The systemd units for this machine's files are valid, and their commands work as another user with exactly the
+# capabilities that the units give. Says SKIPPED for each part that cannot be done here.
+#   QUINTET=.../quintet MIGRATIONS_PROGRAM=.../migrations tests/host/units.sh
+set -u
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+quintet=${QUINTET:-target/release/quintet}
+migrations=${MIGRATIONS_PROGRAM:-target/release/examples/migrations}
+units=$(cd "$(dirname "$0")/../../systemd" && pwd) || exit 1
+dir=$(mktemp -d "${TMPDIR:-/dev/shm}/units.XXXXXX") || exit 1
+mnt=$dir/mnt
+trap 'umount -l "$mnt" 2>/dev/null; rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM
+mkdir "$mnt" "$dir/units"
+failed=0
+skip() { echo "SKIPPED: $*"; }
+wrong() { echo "FAILED: $*"; failed=1; }
+chmod 755 "$dir"
+cp "$quintet" "$dir/quintet"
+
+for unit in quintet-backup quintet-defrag; do
+    if ! command -v systemd-analyze >/dev/null; then skip "$unit: no systemd-analyze"; continue; fi
+    sed "s,/usr/local/bin/quintet,$dir/quintet,;s,%d,/run,;s,^Documentation=.*,," "$units/$unit.service" >"$dir/units/$unit.service"
+    cp "$units/$unit.timer" "$dir/units"
+    systemd-analyze verify --man=no "$dir/units/$unit.service" "$dir/units/$unit.timer" >"$dir/out" 2>&1 || wrong "$unit: $(cat "$dir/out")"
+    grep -i 'unknown\|failed to parse\|invalid' "$dir/out" && wrong "$unit is not valid"
+    systemd-analyze security --offline=true --threshold=45 --no-pager "$dir/units/$unit.service" >"$dir/out" 2>&1 || wrong "$unit: too exposed: $(tail -n 1 "$dir/out")"
+done
+
+# with UNIT COMMAND...: as a user with the capabilities of the unit, and no others to get.
+with() {
+    local capabilities
+    capabilities=$(sed -n 's/^AmbientCapabilities=//p' "$units/$1.service" | tr 'A-Z ' 'a-z,' | sed 's/cap_/+/g')
+    shift
+    setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs --bounding-set "-all,$capabilities" \
+        --inh-caps "-all,$capabilities" --ambient-caps "-all,$capabilities" "$@"
+}
+if [ "$(id -u)" -ne 0 ] || ! with quintet-backup true 2>/dev/null; then
+    skip "units: not root, or setpriv cannot give capabilities here"
+    exit $failed
+fi
+for fs in ext4 xfs btrfs; do
+    rm -f "$dir/image"
+    truncate -s 400M "$dir/image"
+    { case $fs in ext4) mkfs.ext4 -q -F "$dir/image" ;; *) "mkfs.$fs" -q -f "$dir/image" ;; esac &&
+        mount -o loop,noatime "$dir/image" "$mnt"; } >/dev/null 2>&1 || { skip "units, $fs: cannot be mounted here"; continue; }
+    mkdir -m 700 "$mnt/theirs"
+    "$migrations" fragment "$mnt/file" 2 && mv "$mnt/file" "$mnt/theirs/file" || { wrong "$fs: no fragmented file"; continue; }
+    chmod 600 "$mnt/theirs/file"
+    sync -f "$mnt"
+    before=$(cksum <"$mnt/theirs/file")
+    if setpriv --reuid 65534 --regid 65534 --clear-groups "$dir/quintet" host defrag run "$mnt" --json >"$dir/json" 2>"$dir/errors"; then
+        wrong "$fs: no error without capabilities: $(cat "$dir/json")"
+    fi
+    cat "$dir/json" "$dir/errors" | grep "$mnt/theirs" | grep -q 'permission denied' || wrong "$fs: without capabilities: $(cat "$dir/json" "$dir/errors")"
+    with quintet-defrag "$dir/quintet" host defrag run "$mnt" --json >"$dir/json" 2>"$dir/errors" || wrong "$fs: defrag run: exit code $?: $(cat "$dir/errors")"
+    grep -q '"moved_bytes":2097152' "$dir/json" || wrong "$fs: not moved: $(cat "$dir/json" "$dir/errors")"
+    [ "$before" = "$(cksum <"$mnt/theirs/file")" ] || wrong "$fs: other bytes"
+    rm -rf "$dir/pool"
+    mkdir -m 700 "$dir/pool"
+    chown 65534:65534 "$dir/pool"
+    export QUINTET_REPOSITORY=$dir/pool/pool QUINTET_PASSWORD=tested HOME=$dir/pool
+    with quintet-backup "$dir/quintet" init >/dev/null 2>&1 || { wrong "$fs: no pool"; continue; }
+    with quintet-backup "$dir/quintet" backup --background --order=cached "$mnt" --json >"$dir/json" 2>"$dir/errors" ||
+        wrong "$fs: backup: exit code $?: $(cat "$dir/errors")"
+    # It said nothing of files whose pages it may not ask for.
+    [ ! -s "$dir/errors" ] || wrong "$fs: backup: $(cat "$dir/errors")"
+    grep -q '"bytes_found_in_memory":2[0-9]\{6\}' "$dir/json" || wrong "$fs: backup did not see what is in memory: $(tail -n 1 "$dir/json")"
+    umount "$mnt"
+done
+exit $failed
