@@ -12,7 +12,7 @@ export PAGE_CHECKS=${PAGE_CHECKS:-$target/release/examples/page_checks}
 export MIGRATIONS_PROGRAM=${MIGRATIONS_PROGRAM:-$target/release/examples/migrations}
 export FUSE_SERVER=${FUSE_SERVER:-$target/release/examples/fuse_memory}
 failed=0
-for script in object commands page-checks tracing migrations; do
+for script in object commands page-checks tracing migrations scrub; do
     echo "-- $script"
     timeout 600 bash "tests/host/$script.sh" || { failed=1; echo "FAILED $script"; }
 done

@@ -32,7 +32,7 @@ pub use copy::{CopyArgs, ToArgs, ToPasswordArgs};
 pub use defrag::{DefragArgs, DefragCommand, DefragRunArgs, PercentArg};
 pub use host::{
     HeatArgs, HostAnalyseArgs, HostCachedArgs, HostCommand, HostDefragCommand, HostDefragRunArgs,
-    HostDoctorArgs, HostEventsArgs, HostTraceArgs,
+    HostDoctorArgs, HostEventsArgs, HostScrubArgs, HostTraceArgs,
 };
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};

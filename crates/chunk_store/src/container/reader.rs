@@ -132,6 +132,11 @@ impl ContainerReader {
         }
     }
 
+    /// Returns the fingerprint that bytes have in this pool.
+    pub fn fingerprint(&self, chunk: &[u8]) -> Fingerprint {
+        self.fingerprints.fingerprint(chunk)
+    }
+
     /// Takes the memory of a region that is no longer needed into the buffer pool.
     pub fn reuse(&self, region: Region) {
         self.spare.give(region.raw);

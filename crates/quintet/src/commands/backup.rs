@@ -4,7 +4,7 @@
 //! Invariant: a failed backup commits nothing; chunks that it stored are found again by the next
 //! one. The pool itself is left out, because it would grow while it is read.
 
-mod background;
+pub(super) mod background;
 mod stream;
 
 use self::background::Background;
@@ -129,12 +129,12 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
 }
 
 /// Returns a guard: this thread, and those that it starts, use the disk when no other does.
-fn idle_priority(invocation: &Invocation) -> Option<IdlePriority> {
+pub(super) fn idle_priority(invocation: &Invocation) -> Option<IdlePriority> {
     let began = IdlePriority::begin();
     if let Err(e) = &began {
         let why = units::reason(e);
         invocation.console.note(format_args!(
-            "the backup runs with normal I/O priority, because the system refuses the idle priority: {why}"
+            "this runs with normal I/O priority, because the system refuses the idle priority: {why}"
         ));
     }
     began.ok()

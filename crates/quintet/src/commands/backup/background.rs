@@ -1,5 +1,5 @@
-//! `backup --background`: reads the source while its disk is idle. `backup` calls this, its lanes
-//! ask.
+//! `--background` of `backup` and `host scrub`: reads the source while its disk is idle. The lanes of
+//! a backup ask, and the scrub.
 //!
 //! Invariant: one read at a time. A busy disk delays a backup, and never stops it: each second it
 //! may read [`UNGATED_BYTES`].
@@ -22,7 +22,7 @@ const UNGATED_BYTES: u64 = 4 << 20;
 const READ_BYTES_MIN: u64 = 64 << 10;
 
 /// See the module's head.
-pub(super) struct Background {
+pub(in crate::commands) struct Background {
     interrupt: Interrupt,
     gates: Mutex<Gates>,
 }
