@@ -1,12 +1,12 @@
-//! Scrubs files of this machine against a snapshot: is on the disk what a backup read? `quintet host
-//! scrub` calls this.
+//! Scrubs files of this machine against a snapshot: is on the disk what a backup read? The program
+//! calls this for `quintet host scrub`.
 //!
 //! ```text
 //! snapshot --directories--> Tree: directories and files, numbered
 //!                             |
-//! page events --> Watch --> Driver (duet) --> Scrub: a part of a file --> Medium: bytes of the disk
+//! page events --> Watch --> Driver (duet) --> Scrub: a part of a file --> Medium: bytes of disk
 //!                                               |                            |
-//!                                               +-- fingerprints of recipe --+--> verdict, findings
+//!                                               +-- fingerprints of recipe --+--> verdict
 //! ```
 //!
 //! The pool's disk reads directories and recipes only, until bytes differ: then the stored chunk

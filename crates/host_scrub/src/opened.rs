@@ -5,12 +5,10 @@
 use crate::tree::{Tree, join};
 use archive::filesystem::PathError;
 use archive::filesystem::capture::Directory;
-use format::tree::{Entry, EntryKind, Timestamp};
-use linux_host::Medium;
+use format::tree::{Entry, EntryKind};
+use linux_host::{FileState, Medium};
 use std::ffi::CString;
-use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use store::{Reader, Result};
 
@@ -40,29 +38,22 @@ pub(crate) struct OpenedFile {
 impl OpenedFile {
     /// Returns true if times, inode and size are those of the snapshot.
     pub fn is_unchanged(&self) -> bool {
-        let now = self.medium.file().metadata();
-        now.is_ok_and(|now| is_unchanged(&now, &self.entry))
+        let EntryKind::File { content, .. } = self.entry.kind else {
+            return false;
+        };
+        let then = FileState {
+            inode: self.entry.inode,
+            len: content.len,
+            modified: self.entry.modified,
+            changed: self.entry.changed,
+        };
+        self.medium.state().is_ok_and(|now| now == then)
     }
 
     /// Makes an error about this file.
     pub fn error(&self, operation: &'static str, source: io::Error, tree: &Tree) -> PathError {
         PathError::new(operation, tree.on_disk(&self.path), source)
     }
-}
-
-/// Compares what the kernel changes when a file is written or its metadata are set.
-fn is_unchanged(now: &Metadata, entry: &Entry) -> bool {
-    let time = |seconds, nanos: i64| Timestamp {
-        seconds,
-        nanos: u32::try_from(nanos).unwrap_or(0),
-    };
-    let EntryKind::File { content, .. } = entry.kind else {
-        return false;
-    };
-    now.len() == content.len
-        && now.ino() == entry.inode
-        && time(now.mtime(), now.mtime_nsec()) == entry.modified
-        && time(now.ctime(), now.ctime_nsec()) == entry.changed
 }
 
 /// Directories from the top to the one that was used last. See the module's head.

@@ -37,7 +37,7 @@ pub(crate) struct Scrub<'s> {
     pub pacer: Option<&'s dyn Pacer>,
     /// `None` without page events.
     pub watch: Option<Rc<RefCell<Watch>>>,
-    /// What this step may use.
+    /// Resources that this step may use.
     pub access: Access,
     pub counts: HostScrubCounts,
     pub files: BTreeMap<u64, HostScrubFile>,
@@ -47,7 +47,7 @@ pub(crate) struct Scrub<'s> {
     heard: HashMap<u64, FileId>,
     opened: Opened,
     file: Option<OpenedFile>,
-    /// What the last look ahead at a file found, unless it is open.
+    /// The result of the last look ahead at a file, unless it is open.
     found: Option<(u64, FileVerdict)>,
     at: Option<Cursor>,
 }
@@ -313,7 +313,7 @@ impl<'s> Scrub<'s> {
                     processed.needs_device = true;
                     break;
                 }
-                // What differs in memory is read from the medium.
+                // The medium decides about bytes that differ in memory.
                 let later = next.iter().skip(1);
                 let stale = 1 + later
                     .take_while(|piece| !self.was_read_by_others(piece))

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use store::{Reader, Result, StoreError};
 
-/// What is compared.
+/// The place that is compared.
 #[derive(Clone, Debug)]
 pub enum Top {
     /// A directory, on the disk and in the snapshot.
@@ -82,7 +82,7 @@ pub struct Tree {
     damaged: Vec<(Vec<u8>, StoreError)>,
 }
 
-/// What a number stands for.
+/// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbered {
     /// The names of a directory.
@@ -179,10 +179,10 @@ impl Tree {
                     continue;
                 }
                 match entry.kind {
-                    EntryKind::Directory { content } => {
-                        if one_device.is_none_or(|device| device == entry.device) {
-                            below.push((Some(index), entry.name, content));
-                        }
+                    EntryKind::Directory { content }
+                        if one_device.is_none_or(|device| device == entry.device) =>
+                    {
+                        below.push((Some(index), entry.name, content));
                     }
                     EntryKind::File { content, .. } => {
                         let link = (entry.device, entry.inode);

@@ -4,7 +4,6 @@
 use archive::filesystem::capture::Directory;
 use archive::selection::Patterns;
 use format::host_scrub::{HostScrubCounts, HostScrubFinding, HostScrubRecord};
-use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
 use host_scrub::{HostScrubNews, HostScrubOptions, HostScrubber, Top, Tree};
 use maintenance::{Alone, MaintenanceTask, RunEnd, StepSizes, TaskStep, run_task};
@@ -75,18 +74,14 @@ impl World {
         let entries: Vec<Entry> = entries.collect();
         let listing = Entry::encode_directory(&entries);
         let content = session.main().store_object(&listing, true).unwrap();
-        self.commit(session, content);
+        let source = Source::new(What::Image, &mut sim::Seed::new(1));
+        let record = snapshot(&self.pool, What::Image, &source, content);
+        self.pool.commit(session, &[record], &[]).unwrap();
         Top::Directory {
             path: self.place.path().to_owned(),
             content,
             one_device: None,
         }
-    }
-
-    fn commit(&self, session: store::Session, root: ObjectRoot) {
-        let source = Source::new(What::Image, &mut sim::Seed::new(1));
-        let record = snapshot(&self.pool, What::Image, &source, root);
-        self.pool.commit(session, &[record], &[]).unwrap();
     }
 
     fn scrubber(&self, top: &Top, record: HostScrubRecord) -> HostScrubber<'static> {
@@ -164,7 +159,8 @@ fn a_hole_that_has_bytes_is_rotten() {
     let top = world.store(&[("hole", &stored), ("sparse", &stored)]);
     let (counts, found) = world.run(&top);
     assert_eq!((counts.files_same, counts.files_rotten), (1, 1));
-    assert_eq!(found[0].rotten, [4_000_000..4_000_010]);
+    assert_eq!(found[0].rotten.len(), 1);
+    assert_eq!(found[0].rotten[0], 4_000_000..4_000_010);
     let read = counts.bytes_read + counts.bytes_unproven;
     assert_eq!(counts.bytes_in_holes + read, 10_000_000);
 }
@@ -265,7 +261,17 @@ fn a_scrub_goes_on_from_any_step() {
         let decoded = HostScrubRecord::decode(&record.encode(), record.pool).unwrap();
         assert_eq!(decoded, record);
         if done {
-            assert_eq!(scrubber.counts(), expected);
+            // Files that a process left unfinished were read again.
+            let counts = scrubber.counts();
+            let read = counts.bytes_read + counts.bytes_unproven;
+            assert!((4_500_000..9_500_000).contains(&read), "{read}");
+            let verdicts = HostScrubCounts {
+                bytes_read: expected.bytes_read,
+                bytes_unproven: expected.bytes_unproven,
+                bytes_dropped_first: expected.bytes_dropped_first,
+                ..counts
+            };
+            assert_eq!(verdicts, expected);
             let findings: Vec<_> = scrubber.findings().cloned().collect();
             assert_eq!(findings, found);
             break;

@@ -46,7 +46,7 @@ pub use extents::{Class, Extent, FileLayout, Histogram, extents, fragments};
 pub use hot::{HotError, HotRanges};
 pub use identity::{FileId, Identities};
 pub use idle::{Activity, IdlePriority, Requests};
-pub use medium::{Medium, MediumRead, Way};
+pub use medium::{FileState, Medium, MediumRead, Way};
 pub use migrate::{Migrated, MigrationError, Target};
 pub use mirror::{Mirror, Moved};
 pub use mounts::Mount;

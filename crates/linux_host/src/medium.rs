@@ -14,12 +14,13 @@
 
 use crate::extents::extents;
 use crate::pages::{PAGE_BYTES, Run, cached, is_memory, release, runs};
+use format::tree::Timestamp;
 use rustix::fs::{Advice, AtFlags, OFlags, SeekFrom, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 /// Alignment of direct I/O where the system does not say it: no device has larger sectors.
 const ALIGN_BYTES: u64 = 4096;
@@ -44,6 +45,19 @@ pub struct MediumRead<'m> {
     pub bytes: &'m [u8],
     /// Ranges of the file that stayed in memory, so that these bytes prove nothing.
     pub unproven: Vec<Range<u64>>,
+}
+
+/// State of a file that is written, or whose metadata are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileState {
+    /// Inode.
+    pub inode: u64,
+    /// Length, bytes.
+    pub len: u64,
+    /// Modification time.
+    pub modified: Timestamp,
+    /// Status change time, which no program can set.
+    pub changed: Timestamp,
 }
 
 /// An open file. See the module's head.
@@ -89,6 +103,21 @@ impl Medium {
     /// The way that reads go now.
     pub fn way(&self) -> Way {
         self.way
+    }
+
+    /// Returns the state that the kernel changes when the file is written or its metadata are set.
+    pub fn state(&self) -> io::Result<FileState> {
+        let now = self.file.metadata()?;
+        let time = |seconds, nanos: i64| Timestamp {
+            seconds,
+            nanos: u32::try_from(nanos).unwrap_or(0),
+        };
+        Ok(FileState {
+            inode: now.ino(),
+            len: now.len(),
+            modified: time(now.mtime(), now.mtime_nsec()),
+            changed: time(now.ctime(), now.ctime_nsec()),
+        })
     }
 
     /// The open file, to ask about it.
@@ -166,7 +195,7 @@ impl Medium {
             && before.cached == 0
             && after.cached > 0
         {
-            // The request has gone through the page cache, or another reader came. These bytes came
+            // The request went through the page cache, or another reader came. These bytes came
             // from the medium in either case: nothing was in memory.
             self.give_up_direct()?;
             let _ = release(&self.file, start, Some(end));
@@ -197,16 +226,22 @@ impl Medium {
                 cached: true,
             }],
         };
-        let count = self.fill(&range)?;
-        let read_end = range.start + count as u64;
+        // Pages that were in memory beside the range come back too.
+        let is_beside = |run: &Run| run.cached && (run.start < range.start || run.end > range.end);
+        let whole = match before.iter().flatten().any(is_beside) {
+            true => start..end,
+            false => range.clone(),
+        };
+        let count = self.fill(&whole)?;
+        let read_end = whole.start.saturating_add(count as u64);
         // Another reader may have brought pages in since: those came from the medium too.
-        let overlap = |run: &Run| run.start.max(range.start)..run.end.min(read_end);
+        let overlap = |run: &Run| run.start.max(range.start)..run.end.min(range.end).min(read_end);
         let stayed = stayed.iter().filter(|run| run.cached).map(overlap);
         let unproven = stayed.filter(|range| !range.is_empty()).collect();
         for run in before.iter().flatten().filter(|run| !run.cached) {
             let _ = release(&self.file, run.start, Some(run.end));
         }
-        Ok(self.result(&range, range.start, count, unproven))
+        Ok(self.result(&range, whole.start, count, unproven))
     }
 
     /// Reads a range if all of it is in memory, and starts no I/O; else returns `None`.

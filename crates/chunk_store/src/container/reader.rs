@@ -107,7 +107,8 @@ pub struct ContainerReader {
     master: MasterKey,
     /// Seal of all containers of the pool.
     seal: Seal,
-    fingerprints: FingerprintKey,
+    /// Makes the fingerprints of the pool.
+    pub fingerprints: FingerprintKey,
     shapes: Mutex<HashMap<ContainerId, Arc<Shape>>>,
     /// Containers that existed when they were last looked up.
     seen: Mutex<HashSet<ContainerId>>,
@@ -130,11 +131,6 @@ impl ContainerReader {
             spare: BufferPool::default(),
             restored: RestoredContainers::default(),
         }
-    }
-
-    /// Returns the fingerprint that bytes have in this pool.
-    pub fn fingerprint(&self, chunk: &[u8]) -> Fingerprint {
-        self.fingerprints.fingerprint(chunk)
     }
 
     /// Takes the memory of a region that is no longer needed into the buffer pool.

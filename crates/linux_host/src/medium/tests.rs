@@ -6,7 +6,7 @@ use std::io::Write;
 const MIB: u64 = 1 << 20;
 
 fn bytes(len: u64) -> Vec<u8> {
-    (0..len).map(|n| (n * n >> 7) as u8).collect()
+    (0..len).map(|n| ((n * n) >> 7) as u8).collect()
 }
 
 /// A file on the file system of the checkout, with its bytes on the disk.
@@ -55,7 +55,8 @@ fn what_was_in_memory_stays_and_the_rest_stays_out() {
             .unwrap();
         let before = runs(&medium.file, &(0..8 * MIB)).unwrap();
         assert!(before.len() > 1, "{before:?}");
-        for start in (0..8).map(|n| n * MIB) {
+        // The ranges begin within pages and compressed extents.
+        for start in (0..7).map(|n| n * MIB + 5000) {
             let read = medium.read(start..start + MIB).unwrap();
             assert!(read.bytes == &content[start as usize..(start + MIB) as usize]);
             assert_eq!(read.unproven, [], "{forced:?}");
@@ -97,7 +98,8 @@ fn memory_proves_nothing() {
     let mut medium = Medium::of(file).unwrap();
     assert_eq!(medium.way(), Way::Memory);
     let read = medium.read(100..9000).unwrap();
-    assert_eq!((read.bytes.len(), read.unproven), (4900, vec![100..5000]));
+    assert_eq!(read.bytes.len(), 4900);
+    assert!(matches!(read.unproven[..], [ref all] if *all == (100..5000)));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Small files in the user's cache directory: remembered pools, progress of scrubs of this machine.
 //! `known_pools` and `commands::host::scrub` call this.
 //!
-//! Invariant: files have mode 0600 in our own directory of mode 0700, and are replaced atomically. A
-//! directory of another user is not written, and no link is followed.
+//! Invariant: files have mode 0600 in our own directory of mode 0700, and are replaced atomically.
+//! A directory of another user is not written, and no link is followed.
 
 use server::settings::{Environment, SettingError};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -17,8 +17,8 @@ pub struct CacheFile {
 }
 
 impl CacheFile {
-    /// Returns the file of this name in a subdirectory of the cache directory; `None` if there is no
-    /// cache directory. That is `QUINTET_CACHE_DIR`, else `XDG_CACHE_HOME/quintet`, else
+    /// Returns the file of this name in a subdirectory of the cache directory; `None` if there is
+    /// no cache directory. That is `QUINTET_CACHE_DIR`, else `XDG_CACHE_HOME/quintet`, else
     /// `HOME/.cache/quintet`. A relative `QUINTET_CACHE_DIR` is refused.
     pub fn of(
         subdirectory: &str,

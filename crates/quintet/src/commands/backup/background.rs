@@ -1,5 +1,5 @@
-//! `--background` of `backup` and `host scrub`: reads the source while its disk is idle. The lanes of
-//! a backup ask, and the scrub.
+//! `--background` of `backup` and `host scrub`: reads the source while its disk is idle. The lanes
+//! of a backup ask, and the scrub.
 //!
 //! Invariant: one read at a time. A busy disk delays a backup, and never stops it: each second it
 //! may read [`UNGATED_BYTES`].

@@ -1,7 +1,8 @@
 //! `host scrub`: compares what is on the disk with a snapshot. [`super::run`] calls this.
 //!
-//! Invariant: the pool is opened to read only, so a server or a backup beside this goes on. Progress
-//! is recorded in the user's cache directory at least every [`RECORD_EVERY`], and at an interrupt.
+//! Invariant: the pool is opened to read only, so a server or a backup beside this goes on.
+//! Progress is recorded in the user's cache directory at least every [`RECORD_EVERY`], and at an
+//! interrupt.
 
 mod choice;
 mod words;
@@ -76,7 +77,7 @@ pub(super) fn run(invocation: &Invocation, args: &HostScrubArgs) -> anyhow::Resu
     Ok(choice.exit_of(exit))
 }
 
-/// What could not be compared.
+/// Counts of files that could not be compared.
 #[derive(Default)]
 struct Failures {
     paths: u64,
@@ -97,7 +98,7 @@ fn begin(
         choice.called(invocation),
     ));
     if scrubber.is_continued() {
-        console.note("continuing where the last scrub of it was stopped (--restart begins anew)");
+        console.note("continuing where the last scrub of it was stopped (--restart begins again from the start)");
     }
     if let Some(newer) = choice.newer.as_ref().filter(|_| scrubber.is_continued()) {
         console.note(format_args!(
@@ -184,7 +185,7 @@ fn done(counts: &HostScrubCounts) -> (u64, u64) {
 fn save(invocation: &Invocation, choice: &Choice, record: &HostScrubRecord) {
     if let Err(why) = choice.save(record) {
         invocation.console.note(format_args!(
-            "the next scrub begins anew, because the progress cannot be recorded: {why}"
+            "the next scrub begins again from the start, because the progress cannot be recorded: {why}"
         ));
     }
 }

@@ -1,5 +1,5 @@
-//! What a scrub compares with what: the snapshot, the path in it, and the record of an interrupted
-//! scrub. [`super::run`] calls this.
+//! Resolves the arguments of a scrub: the snapshot, the path in it, and the record of an
+//! interrupted scrub. [`super::run`] calls this.
 //!
 //! Invariant: without `--snapshot` it is the newest snapshot of the host that has the path, or the
 //! one that an interrupted scrub began with, as long as that exists.

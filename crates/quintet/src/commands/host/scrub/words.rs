@@ -1,4 +1,4 @@
-//! What a scrub of this machine says, as text and as JSON. [`super::run`] calls this.
+//! The words of a scrub of this machine, as text and as JSON. [`super::run`] calls this.
 //!
 //! Invariant: each finding names the file and its ranges; the summary says what proves nothing.
 
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn ranges_as_text() {
-        assert_eq!(ranges(&[5..6]), "bytes 5");
+        assert_eq!(ranges(std::slice::from_ref(&(5..6))), "bytes 5");
         assert_eq!(ranges(&[0..4096, 9..10]), "bytes 0 to 4095, 9");
         let many: Vec<_> = (0..6).map(|n| n * 10..n * 10 + 2).collect();
         let text = ranges(&many);
