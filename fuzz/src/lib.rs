@@ -32,6 +32,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("defrag", decoders::defrag),
     ("directory", decoders::directory),
     ("fuse_requests", fuse::fuzzing::fuzz_requests),
+    ("host_scrub", decoders::host_scrub),
     ("host_trace", decoders::host_trace),
     ("index_bucket", decoders::index_bucket),
     ("index_header", decoders::index_header),

@@ -13,7 +13,7 @@ export MIGRATIONS_PROGRAM=${MIGRATIONS_PROGRAM:-$target/release/examples/migrati
 export POWER_CUTS=${POWER_CUTS:-$target/release/examples/power_cuts}
 export FUSE_SERVER=${FUSE_SERVER:-$target/release/examples/fuse_memory}
 failed=0
-for script in object commands units page-checks tracing migrations power-cuts defrag-task; do
+for script in object commands units page-checks tracing migrations power-cuts defrag-task scrub; do
     echo "-- $script"
     timeout 600 bash "tests/host/$script.sh" || { failed=1; echo "FAILED $script"; }
 done

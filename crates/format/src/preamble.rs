@@ -55,6 +55,8 @@ pub enum Kind {
     Known = 64,
     /// Ranges of files of a host that programs read and wrote.
     HostTrace = 65,
+    /// Progress of a scrub of files of a host.
+    HostScrub = 66,
 }
 
 impl Kind {

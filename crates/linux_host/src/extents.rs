@@ -58,6 +58,11 @@ impl Extent {
         self.has(Self::ENCODED)
     }
 
+    /// The bytes are kept beside the metadata, not in blocks of their own.
+    pub fn is_inline(self) -> bool {
+        self.has(Self::INLINE | Self::TAIL)
+    }
+
     /// The bytes on the device are encrypted by the file system.
     pub fn is_encrypted(self) -> bool {
         self.has(Self::DATA_ENCRYPTED)

@@ -28,6 +28,7 @@ mod extents;
 mod hot;
 mod identity;
 mod idle;
+mod medium;
 mod migrate;
 mod mirror;
 mod mounts;
@@ -45,10 +46,13 @@ pub use extents::{Class, Extent, FileLayout, Histogram, extents, fragments};
 pub use hot::{HotError, HotRanges};
 pub use identity::{FileId, Identities};
 pub use idle::{Activity, IdleDisk, IdlePriority, Requests, has_arms};
+pub use medium::{FileState, Medium, MediumRead, Way};
 pub use migrate::{Migrated, MigrationError, Target};
 pub use mirror::{Mirror, Moved};
 pub use mounts::Mount;
-pub use pages::{PAGE_BYTES, Pages, Run, cached, fetch, release, runs, tells};
+pub use pages::{
+    PAGE_BYTES, Pages, Run, cached, fetch, is_memory, release, runs, tells, unwritten,
+};
 pub use planning::{JOINED_BYTES_MAX, SpanOptions, SpanPlan, Wanted, plan_span};
 pub use scan::{Found, Walked, WalkedFile, Walker, walk};
 pub use snapshot::{SubvolumeSnapshot, is_backup_snapshot};

@@ -74,6 +74,23 @@ impl Mirror {
         file.map_or(0, |file| file.chunks.values().map(pages).sum())
     }
 
+    /// Returns how many pages of a range of pages of a file are in memory and not dirty.
+    pub fn clean_pages(&self, id: FileId, pages: std::ops::Range<u64>) -> u64 {
+        let file = self.numbers.get(&id).and_then(|n| self.files.get(n));
+        let Some(file) = file.filter(|_| !pages.is_empty()) else {
+            return 0;
+        };
+        let chunks = file.chunks.range(pages.start / 64..=(pages.end - 1) / 64);
+        let clean = chunks.map(|(chunk, state)| {
+            let first = chunk * 64;
+            let from = pages.start.saturating_sub(first).min(63);
+            let to = (pages.end - first).min(64);
+            let within = u64::MAX << from & u64::MAX >> (64 - to);
+            u64::from((state.present & !state.dirty & within).count_ones())
+        });
+        clean.sum()
+    }
+
     fn state(&self, id: FileId, chunk: u64) -> ChunkState {
         let file = self.numbers.get(&id).and_then(|n| self.files.get(n));
         let state = file.and_then(|file| file.chunks.get(&chunk));

@@ -104,16 +104,31 @@ pub fn fetch(file: &File, start: u64, end: u64) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, start, bytes, Advice::WillNeed)?)
 }
 
+/// Returns how many pages of a file are newer than on the disk, or are being written to it.
+pub fn unwritten(file: &File) -> io::Result<u64> {
+    let counts = sys::cachestat(file, 0, 0)?;
+    Ok(counts.dirty + counts.written_back)
+}
+
+const TMPFS: u64 = 0x0102_1994;
+const RAMFS: u64 = 0x8584_58F6;
+const OVERLAY: u64 = 0x794C_7630;
+
+/// Returns true on file systems that are memory themselves (tmpfs, ramfs).
+pub fn is_memory(file: &File) -> io::Result<bool> {
+    Ok([TMPFS, RAMFS].contains(&magic(file)?))
+}
+
 /// Returns true if the pages of an open file say which of its bytes need no device: not on file
 /// systems that are memory themselves (tmpfs, ramfs), nor on overlays, whose pages belong to the
 /// file below.
 pub fn tells(file: &File) -> io::Result<bool> {
-    const TMPFS: u64 = 0x0102_1994;
-    const RAMFS: u64 = 0x8584_58F6;
-    const OVERLAY: u64 = 0x794C_7630;
-    // The field's width depends on the architecture; the numbers have 32 bits.
-    let kind = rustix::fs::fstatfs(file)?.f_type as u64 & 0xFFFF_FFFF;
-    Ok(![TMPFS, RAMFS, OVERLAY].contains(&kind))
+    Ok(![TMPFS, RAMFS, OVERLAY].contains(&magic(file)?))
+}
+
+/// The field's width depends on the architecture; the numbers have 32 bits.
+fn magic(file: &File) -> io::Result<u64> {
+    Ok(rustix::fs::fstatfs(file)?.f_type as u64 & 0xFFFF_FFFF)
 }
 
 /// Present and dirty pages of a chunk of 64 pages, a bit each.

@@ -32,7 +32,8 @@ pub use copy::{CopyArgs, ToArgs, ToPasswordArgs};
 pub use defrag::{DefragArgs, DefragCommand, DefragRunArgs, PercentArg};
 pub use host::{
     HeatArgs, HostAnalyseArgs, HostCachedArgs, HostCommand, HostDefragCommand, HostDefragRunArgs,
-    HostDefragStatusArgs, HostDoctorArgs, HostEventsArgs, HostTraceArgs, JoinArg, MoveOrder,
+    HostDefragStatusArgs, HostDoctorArgs, HostEventsArgs, HostScrubArgs, HostTraceArgs, JoinArg,
+    MoveOrder,
 };
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};

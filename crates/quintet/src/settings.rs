@@ -4,12 +4,14 @@
 //! name and never replaced by a default. [`crate::cli`] parses the command line first. This module
 //! checks it second, so commands see no raw text.
 
+mod cache_file;
 mod first_line;
 mod known_pools;
 mod password;
 mod recovery_key;
 mod terminal;
 
+pub use cache_file::CacheFile;
 pub use known_pools::KnownPlace;
 pub use password::{PasswordError, PasswordFlags, PasswordSource, PasswordSources, exposed_secret};
 pub use recovery_key::RecoveryKey;

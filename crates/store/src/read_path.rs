@@ -173,6 +173,12 @@ impl Reader {
         self.node(fingerprint, Approach::default())
     }
 
+    /// Returns the fingerprint that bytes have in this pool: compares them with an object's pieces
+    /// without reading those.
+    pub fn fingerprint(&self, chunk: &[u8]) -> Fingerprint {
+        self.containers.fingerprints.fingerprint(chunk)
+    }
+
     /// Returns the chunk of one piece of an object that [`Self::visit_pieces`] reported. It is at
     /// least as long as the piece; longer only as the padded last chunk in fixed layout.
     pub fn piece(

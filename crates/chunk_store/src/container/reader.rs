@@ -107,7 +107,8 @@ pub struct ContainerReader {
     master: MasterKey,
     /// Seal of all containers of the pool.
     seal: Seal,
-    fingerprints: FingerprintKey,
+    /// Makes the fingerprints of the pool.
+    pub fingerprints: FingerprintKey,
     shapes: Mutex<HashMap<ContainerId, Arc<Shape>>>,
     /// Containers that existed when they were last looked up.
     seen: Mutex<HashSet<ContainerId>>,

@@ -15,6 +15,7 @@ use format::config::{Config, Seal};
 use format::container::{ContainerHeader, Directory, RegionHeader, split_region};
 use format::damage_hints::DamageHintsRecord;
 use format::defrag::DefragRecord;
+use format::host_scrub::HostScrubRecord;
 use format::host_trace::HostTrace;
 use format::index::{Bucket, Geometry, Header, Seed, Tail};
 use format::journal;
@@ -67,6 +68,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("defrag", defrag),
     ("moved", moved),
     ("trace", trace),
+    ("host_scrub", host_scrub),
     ("host_trace", host_trace),
     ("known", known),
     ("trash_minimum", trash_minimum),
@@ -424,6 +426,15 @@ pub fn moved(bytes: &[u8]) {
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(record) = decode_mended(bytes, sum_at, decode) {
         same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// Decodes the progress of a scrub of a host's files.
+pub fn host_scrub(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| HostScrubRecord::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode()));
     }
 }
 

@@ -18,6 +18,7 @@ use format::defrag::{
     DefragMove, DefragObject, DefragRange, DefragRecord, DefragReport, DefragStage, DefragToll,
     DefragWish,
 };
+use format::host_scrub::{FileVerdict, HostScrubFile, HostScrubFinding, HostScrubRecord};
 use format::host_trace::{HostTrace, HostTraceFile, HostTraceRange};
 use format::key_slot::{KeyDerivation, KeySlot};
 use format::known::KnownPool;
@@ -83,6 +84,7 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         "defrag" => vec![defrag().encode(POOL), DefragRecord::default().encode(POOL)],
         "moved" => vec![moved().encode(POOL), MovedRecord::default().encode(POOL)],
         "trace" => vec![trace().encode(POOL), TraceRecord::default().encode(POOL)],
+        "host_scrub" => vec![host_scrub().encode()],
         "host_trace" => vec![host_trace().encode(), HostTrace::default().encode()],
         "known" => known(),
         "trash_minimum" => vec![
@@ -208,6 +210,29 @@ fn moved() -> MovedRecord {
         sequence: 3,
         entries: 40,
         words: (0..16).map(|n| 0x0101_0101 << n).collect(),
+    }
+}
+
+fn host_scrub() -> HostScrubRecord {
+    let file = |n: u64| HostScrubFile {
+        parts_done: n << 5,
+        verdict: FileVerdict::Changed,
+    };
+    let finding = |n: u64| HostScrubFinding {
+        path: b"some/where".to_vec(),
+        rotten: (0..n).map(|n| (n << 20)..(n << 20) + 512).collect(),
+        unreadable: (1..n).map(|n| (n << 30)..(n << 30) + 4096).collect(),
+    };
+    HostScrubRecord {
+        pool: POOL,
+        snapshot: SnapshotId([7; 16]),
+        options: 0x1234_5678_9abc_def0,
+        began: UnixNanos(1_790_000_000_000_000_000),
+        path: b"/srv".to_vec(),
+        files: (0..3).map(|n| (n, file(n))).collect(),
+        findings: (0..3).map(|n| (n << 9, finding(n))).collect(),
+        progress: (0..40).collect(),
+        ..HostScrubRecord::default()
     }
 }
 

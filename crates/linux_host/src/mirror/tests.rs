@@ -81,3 +81,33 @@ fn a_removed_page_is_not_dirty() {
     mirror.prune();
     assert_eq!(mirror.file(0), None);
 }
+
+#[test]
+fn clean_pages_of_a_range() {
+    let mut mirror = Mirror::new(Duet::new(Options {
+        items_max: 1024,
+        seed: 0,
+    }));
+    let id = FileId {
+        device: 1,
+        root: 0,
+        inode: 2,
+        generation: 3,
+    };
+    let state = |present, dirty| ChunkState { present, dirty };
+    mirror.assign(id, 0, state(u64::MAX, 0b1));
+    mirror.assign(id, 2, state(0b110, 0));
+    for (pages, clean) in [
+        (0..64, 63),
+        (1..64, 63),
+        (0..1, 0),
+        (10..20, 10),
+        (60..130, 5),
+        (128..192, 2),
+        (129..130, 1),
+        (5..5, 0),
+        (200..300, 0),
+    ] {
+        assert_eq!(mirror.clean_pages(id, pages.clone()), clean, "{pages:?}");
+    }
+}

@@ -18,6 +18,8 @@ pub enum HostCommand {
     Events(HostEventsArgs),
     /// Say what works on this machine, what is done instead, and why
     Doctor(HostDoctorArgs),
+    /// Compare what is on the disk with the newest snapshot of it
+    Scrub(HostScrubArgs),
     /// Move fragmented ranges of files into one piece each
     #[command(
         subcommand,
@@ -255,4 +257,43 @@ pub enum JoinArg {
     Always,
     /// Nowhere: move fragmented windows only
     Never,
+}
+
+/// Compare what is on the disk with the newest snapshot of it.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet host scrub /srv
+  quintet host scrub /srv/photos --background --limit-rate 20M
+  quintet host scrub /srv --snapshot 1f3a --exclude '*.log' --json
+
+Reads each file from the disk, past the page cache, and compares it with the snapshot; of the pool it reads
+directories and recipes only. A file whose times or size differ was changed since: no finding. A file with equal times
+and size and other bytes is rotten; restore it. Continues where an interrupted scrub of the same path and options
+has stopped. Exit code 21: files are rotten or unreadable. 3: some could not be opened.")]
+pub struct HostScrubArgs {
+    /// Directory or file, as it was backed up
+    pub path: PathBuf,
+    /// Snapshot to compare with; by default the newest one of this host that has the path
+    #[arg(long, value_name = "SNAPSHOT")]
+    pub snapshot: Option<String>,
+    /// Host of the snapshot; by default this one
+    #[arg(short = 'H', long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Leave out matching files; repeatable
+    #[arg(short, long, value_name = "PATTERN")]
+    pub exclude: Vec<OsString>,
+    /// Do not enter other file systems
+    #[arg(short = 'x', long)]
+    pub one_file_system: bool,
+    /// Begin anew, even if a scrub of the path was interrupted
+    #[arg(long)]
+    pub restart: bool,
+    /// Leave the disk to others: read with idle I/O priority, and only while the disk is idle, but
+    /// at least 4 MiB a second
+    #[arg(long)]
+    pub background: bool,
+    /// Maximum bytes read from the disk each second
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    pub limit_rate: Option<u64>,
 }

@@ -4,7 +4,7 @@
 //! Invariant: a failed backup commits nothing; chunks that it stored are found again by the next
 //! one. The pool itself is left out, because it would grow while it is read.
 
-mod background;
+pub(super) mod background;
 mod stream;
 
 use self::background::Background;

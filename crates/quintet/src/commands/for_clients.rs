@@ -189,7 +189,7 @@ pub(super) fn origin_of(command: &Command) -> Origin {
         Command::Backup(_) | Command::Import(_) => Origin::Backup,
         Command::Copy(_) => Origin::Replication,
         Command::Gc(_) => Origin::Collect,
-        Command::Check(_) => Origin::Scrub,
+        Command::Check(_) | Command::Host(_) => Origin::Scrub,
         Command::Defrag(_) => Origin::Defragment,
         // A user waits for these commands. They are short, or read data that is restored.
         _ => Origin::Restore,

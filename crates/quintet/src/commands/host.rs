@@ -1,12 +1,13 @@
 //! `host`: the page cache and the file systems of this machine. [`super::run`] calls this.
 //!
-//! Invariant: no pool is opened, and no file is changed. `defrag run` alone reads files, and
-//! changes where they lie.
+//! Invariant: no file is changed. `defrag run` alone changes where files lie. `scrub` alone opens a
+//! pool, to read.
 
 mod cached;
 mod defrag;
 mod doctor;
 mod events;
+mod scrub;
 
 use super::invocation::Invocation;
 use crate::cli::HostCommand;
@@ -20,6 +21,7 @@ pub(super) fn run(invocation: &Invocation, command: &HostCommand) -> anyhow::Res
         HostCommand::Cached(args) => cached::run(invocation, args),
         HostCommand::Events(args) => events::run(invocation, args),
         HostCommand::Doctor(args) => doctor::run(invocation, args),
+        HostCommand::Scrub(args) => scrub::run(invocation, args),
         HostCommand::Defrag(command) => defrag::run(invocation, command),
     }
 }

@@ -2,17 +2,13 @@
 //! directory. `commands::unlocking` calls this.
 //!
 //! Invariant: a party that can write the pool cannot write these files, so the user notices changes
-//! that it makes. Files have mode 0600 in our own directory of mode 0700, and are replaced
-//! atomically. If the directory is missing, read-only or of another user, nothing is remembered,
-//! and that is no error.
+//! that it makes. If nothing can be stored there, nothing is remembered, and that is no error.
 
+use super::cache_file::CacheFile;
 use format::known::{KNOWN_BYTES_MAX, KnownPool};
 use server::settings::{Environment, SettingError};
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Subdirectory of the cache directory.
 const DIR: &str = "pools";
@@ -23,20 +19,18 @@ pub struct KnownPlace {
     /// Canonical path of the pool's directory.
     place: Vec<u8>,
     /// `None` if nothing can be remembered.
-    file: Option<PathBuf>,
+    file: Option<CacheFile>,
 }
 
 impl KnownPlace {
-    /// Opens the memory of the pool in this directory. The cache directory is `QUINTET_CACHE_DIR`,
-    /// else `XDG_CACHE_HOME/quintet`, else `HOME/.cache/quintet`. A relative `QUINTET_CACHE_DIR` is
-    /// refused.
+    /// Opens the memory of the pool in this directory.
     pub fn of(pool: &Path, environment: &Environment) -> Result<Self, SettingError> {
         let place = match pool.canonicalize() {
             Ok(path) => path.as_os_str().as_bytes().to_vec(),
             Err(_) => pool.as_os_str().as_bytes().to_vec(),
         };
         let name = blake3::hash(&place).to_hex();
-        let file = cache_dir(environment)?.map(|dir| dir.join(DIR).join(name.as_str()));
+        let file = CacheFile::of(DIR, name.as_str(), environment)?;
         let fits = place.len() as u64 + 1024 < KNOWN_BYTES_MAX;
         Ok(Self {
             place,
@@ -46,15 +40,7 @@ impl KnownPlace {
 
     /// Returns the remembered state. `None` if there is none or it cannot be read.
     pub fn recall(&self) -> Option<KnownPool> {
-        let file = self.file.as_ref()?;
-        let no_links = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let opened = OpenOptions::new()
-            .read(true)
-            .custom_flags(no_links.bits().cast_signed())
-            .open(file);
-        let mut bytes = Vec::new();
-        let mut limited = opened.ok()?.take(KNOWN_BYTES_MAX + 1);
-        limited.read_to_end(&mut bytes).ok()?;
+        let bytes = self.file.as_ref()?.read(KNOWN_BYTES_MAX)?;
         let known = KnownPool::decode(&bytes).ok()?;
         (known.place == self.place).then_some(known)
     }
@@ -71,55 +57,9 @@ impl KnownPlace {
         };
         if accept_older || before.as_ref().is_none_or(is_newer) {
             // The file is a cache: errors are ignored.
-            let _ = self.write(&known.encode());
+            let _ = self.file.as_ref().map(|file| file.write(&known.encode()));
         }
     }
-
-    fn write(&self, bytes: &[u8]) -> std::io::Result<()> {
-        let Some(file) = &self.file else {
-            return Ok(());
-        };
-        let dir = file.parent().unwrap_or(Path::new("/"));
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(dir)?;
-        // Do not write into a directory of another user or through a link.
-        let metadata = dir.symlink_metadata()?;
-        if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
-            return Err(std::io::ErrorKind::PermissionDenied.into());
-        }
-        let unfinished = file.with_extension(std::process::id().to_string());
-        let mut new = OpenOptions::new();
-        let written = new
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&unfinished)
-            .and_then(|mut file: File| {
-                file.write_all(bytes)?;
-                file.sync_all()
-            })
-            .and_then(|()| std::fs::rename(&unfinished, file));
-        if written.is_err() {
-            let _ = std::fs::remove_file(&unfinished);
-        }
-        written
-    }
-}
-
-fn cache_dir(environment: &Environment) -> Result<Option<PathBuf>, SettingError> {
-    const NAME: &str = "QUINTET_CACHE_DIR";
-    let absolute = |name| environment.value(name).map(PathBuf::from);
-    if let Some(dir) = absolute(NAME) {
-        return match dir.is_absolute() {
-            true => Ok(Some(dir)),
-            false => Err(SettingError::new(NAME, "it is not an absolute path")),
-        };
-    }
-    // The XDG specification says that a relative XDG_CACHE_HOME counts as unset.
-    let xdg = absolute("XDG_CACHE_HOME").filter(|dir| dir.is_absolute());
-    let home = absolute("HOME").filter(|dir| dir.is_absolute());
-    let dir = xdg.or(home.map(|home| home.join(".cache")));
-    Ok(dir.map(|dir| dir.join("quintet")))
 }
 
 #[cfg(test)]
@@ -153,7 +93,7 @@ mod tests {
         assert_eq!(seen(), 5);
         place.remember(known(4), true);
         assert_eq!(seen(), 4);
-        let file = place.file.clone().unwrap();
+        let file = place.file.clone().unwrap().path().to_owned();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
         std::fs::write(&file, b"torn").unwrap();

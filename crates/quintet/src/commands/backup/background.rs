@@ -1,5 +1,5 @@
-//! `backup --background`: reads the source while its disk is idle. `backup` calls this, its lanes
-//! ask.
+//! `--background` of `backup` and `host scrub`: reads the source while its disk is idle. The lanes
+//! of a backup ask, and the scrub.
 //!
 //! Invariant: one read at a time.
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// See the module's head.
-pub(super) struct Background {
+pub(in crate::commands) struct Background {
     interrupt: Interrupt,
     gates: Mutex<Gates>,
 }

@@ -1,0 +1,5 @@
+//! Traces of a host.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| quintet_fuzz::decoders::host_scrub(data));
