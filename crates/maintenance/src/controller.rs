@@ -238,8 +238,6 @@ fn work_until<T: MaintenanceTask>(
         at_most = LOOK_EVERY;
         match task.step_with(host.now_ns(), sizes.step_bytes, Access::Memory)? {
             TaskStep::NeedsDevice => {}
-            // A step that only fetched events is no reason to hurry.
-            TaskStep::Worked { bytes: 0 } => {}
             TaskStep::Worked { bytes } => {
                 worked = worked.saturating_add(bytes);
                 at_most = Duration::ZERO;
