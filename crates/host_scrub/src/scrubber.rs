@@ -179,13 +179,7 @@ fn listen(top: &Path) -> (Arc<Duet>, Result<Watch, String>) {
         items_max: ITEMS_MAX,
         seed: 0,
     });
-    let watch = match Watch::start(top, Arc::clone(&duet)) {
-        Ok(watch) => match watch.polls_because() {
-            Some(why) => Err(why.to_owned()),
-            None => Ok(watch),
-        },
-        Err(e) => Err(units::reason(&e).to_string()),
-    };
+    let watch = Watch::start_hearing(top, Arc::clone(&duet));
     (duet, watch)
 }
 

@@ -60,6 +60,15 @@ impl Watch {
         Ok(Self::with(top, Mount::of(top)?, ebpf, duet))
     }
 
+    /// The same, for a task that has no use for compared states. Returns why there are no events.
+    pub fn start_hearing(top: &Path, duet: Arc<Duet>) -> Result<Self, String> {
+        let watch = Self::start(top, duet).map_err(|e| units::reason(&e).to_string())?;
+        match watch.ebpf {
+            Ok(_) => Ok(watch),
+            Err(why) => Err(why),
+        }
+    }
+
     fn with(top: &Path, mount: Mount, ebpf: Result<Ebpf, String>, duet: Arc<Duet>) -> Self {
         Self {
             top: top.to_owned(),

@@ -230,12 +230,9 @@ impl HostDefrag {
     }
 
     fn begin_watch(&mut self) {
-        match Watch::start(&self.top, Arc::clone(&self.duet)) {
-            Ok(watch) => match watch.polls_because() {
-                None => self.watch = Some(watch),
-                Some(why) => self.blind_because = Some(why.to_owned()),
-            },
-            Err(e) => self.blind_because = Some(e.to_string()),
+        match Watch::start_hearing(&self.top, Arc::clone(&self.duet)) {
+            Ok(watch) => self.watch = Some(watch),
+            Err(why) => self.blind_because = Some(why),
         }
     }
 }
