@@ -20,19 +20,11 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 mkdir "$mnt"
-failed=0
-skip() { echo "SKIPPED: $*"; }
-wrong() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/filesystems.sh"
 
-fresh() {
-    command -v "mkfs.$1" >/dev/null || { skip "$1: no mkfs.$1"; return 1; }
-    rm -f "$dir/image"
-    truncate -s 600M "$dir/image"
-    case $1 in
-    ext4) mkfs.ext4 -q -F "$dir/image" ;;
-    *) "mkfs.$1" -q -f "$dir/image" ;;
-    esac >/dev/null 2>&1 && mount -o loop,noatime "$dir/image" "$mnt" 2>/dev/null || { skip "$1: cannot be mounted here"; return 1; }
-    device=$(basename "$(findmnt -n -o SOURCE "$mnt")")
+# prepared FS: an empty one at $mnt; $device is what it is mounted from.
+prepared() {
+    fresh "$1" 600M && device=$(basename "$(findmnt -n -o SOURCE "$mnt")")
 }
 
 # Bytes that the device has read.
@@ -51,7 +43,7 @@ status() { "$quintet" host defrag status "$@" --json >"$dir/json"; }
 # the rest. Sets `read`, and `found`: bytes that the first run found in memory.
 in_two_runs() {
     local fs=$1 order=$2 sums before
-    fresh "$fs" || return 1
+    prepared "$fs" || return 1
     "$program" fragment "$mnt/file" 32 || { wrong "$fs: no fragmented file"; umount "$mnt"; return 1; }
     sums=$(cksum <"$mnt/file")
     cold
@@ -86,7 +78,7 @@ cached_first() {
 # A file that comes into memory while a run moves others is moved next. Without events it would be the last one.
 events_change_the_order() {
     local fs=$1 run before now
-    fresh "$fs" || return
+    prepared "$fs" || return
     mkdir "$mnt/a" "$mnt/z"
     "$program" fragment "$mnt/a/file" 64 && "$program" fragment "$mnt/z/file" 4 || { wrong "$fs: no fragmented files"; umount "$mnt"; return; }
     before=$(pieces "$mnt/z/file")
@@ -118,7 +110,7 @@ events_change_the_order() {
 
 states() {
     local fs=$1 run
-    fresh "$fs" || return
+    prepared "$fs" || return
     status "$mnt"
     [ "$(field host_defrag_status state)" != running ] || wrong "$fs: no run yet: $(cat "$dir/json")"
     "$program" fragment "$mnt/file" 32 || { wrong "$fs: no fragmented file"; umount "$mnt"; return; }
@@ -149,7 +141,7 @@ states() {
 background() {
     local fs=$1 alone beside run
     for who in alone beside; do
-        fresh "$fs" || return
+        prepared "$fs" || return
         "$program" fragment "$mnt/file" 32 && head -c 64M /dev/zero >"$mnt/other" || { wrong "$fs: no files"; umount "$mnt"; return; }
         cold
         if [ "$who" = beside ]; then

@@ -41,10 +41,7 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 mkdir "$mnt" "$dir/disk"
-failed=0
-
-skip() { echo "SKIPPED: $*"; }
-wrong() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/filesystems.sh"
 sum_of() { cksum <"$1"; }
 
 # What writers use beside migrations. On ext4 a write that is synced by fdatasync between an exchange and the commit

@@ -12,20 +12,8 @@ mnt=$dir/mnt
 trap 'umount -l "$mnt" 2>/dev/null; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
 mkdir "$mnt"
-failed=0
-skip() { echo "SKIPPED: $*"; }
-wrong() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/filesystems.sh"
 field() { sed -n "s/.*\"message_type\":\"summary\".*\"$1\":\([0-9]*\).*/\1/p" "$dir/json"; }
-
-fresh() {
-    command -v "mkfs.$1" >/dev/null || { skip "$1: no mkfs.$1"; return 1; }
-    rm -f "$dir/image"
-    truncate -s 400M "$dir/image"
-    case $1 in
-    ext4) mkfs.ext4 -q -F "$dir/image" ;;
-    *) "mkfs.$1" -q -f "$dir/image" ;;
-    esac >/dev/null 2>&1 && mount -o loop,noatime "$dir/image" "$mnt" 2>/dev/null || { skip "$1: cannot be mounted here"; return 1; }
-}
 
 # trace OPTION... -- COMMAND...: the summary is in json then.
 trace() {

@@ -12,9 +12,7 @@ mnt=$dir/mnt
 trap 'umount -l "$mnt" 2>/dev/null; rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
 mkdir "$mnt" "$dir/units"
-failed=0
-skip() { echo "SKIPPED: $*"; }
-wrong() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/filesystems.sh"
 chmod 755 "$dir"
 cp "$quintet" "$dir/quintet"
 
@@ -40,10 +38,7 @@ if [ "$(id -u)" -ne 0 ] || ! with quintet-backup true 2>/dev/null; then
     exit $failed
 fi
 for fs in ext4 xfs btrfs; do
-    rm -f "$dir/image"
-    truncate -s 400M "$dir/image"
-    { case $fs in ext4) mkfs.ext4 -q -F "$dir/image" ;; *) "mkfs.$fs" -q -f "$dir/image" ;; esac &&
-        mount -o loop,noatime "$dir/image" "$mnt"; } >/dev/null 2>&1 || { skip "units, $fs: cannot be mounted here"; continue; }
+    fresh "$fs" || continue
     mkdir -m 700 "$mnt/theirs"
     "$migrations" fragment "$mnt/file" 2 && mv "$mnt/file" "$mnt/theirs/file" || { wrong "$fs: no fragmented file"; continue; }
     chmod 600 "$mnt/theirs/file"
