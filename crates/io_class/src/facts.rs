@@ -1,11 +1,11 @@
-//! What is known of a request before any policy: from its wire, from the file system inside the
-//! volume, from its own shape. `policy` reads this; front ends and `layout` fill it in.
+//! Holds what is known of a request before any policy: from its wire, from the file system inside
+//! the volume, from its own shape. `policy` reads this; front ends and `layout` fill it in.
 //!
 //! Invariant: `Unknown` and `None` are always correct answers, only less useful ones.
 
 use units::Origin;
 
-/// What the addressed blocks hold (the classes of the slides: SOSP'11, table "ext3 classes").
+/// Contents of the addressed blocks, as the file system uses them (SOSP'11, classes of ext3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Contents {
     /// Nobody knows.
@@ -28,14 +28,14 @@ pub enum Contents {
     Free,
 }
 
-/// What is known of one request.
+/// One request, and everything known of it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Facts<'a> {
-    /// What the blocks hold.
+    /// Contents of the blocks.
     pub contents: Contents,
     /// Class that the client sent with the request (GROUP NUMBER of SCSI); 0 is none.
     pub wire_class: u8,
-    /// Who asks.
+    /// Origin of the request.
     pub origin: Origin,
     /// Name of the volume.
     pub volume: &'a str,

@@ -3,6 +3,7 @@
 //!
 //! Front ends and `layout` say what a request is for ([`Facts`]); a policy maps that to a class
 //! ([`units::IoClass`]) and gives each class its [`ClassSettings`]; caches read only these.
+#![forbid(unsafe_code)]
 
 mod facts;
 mod settings;

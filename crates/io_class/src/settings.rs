@@ -11,7 +11,7 @@ pub enum Priority {
     Evictable(u8),
 }
 
-/// The part of a cache that a class may fill, in hundredths: 0 bypasses the cache, 100 is all of it.
+/// Part of a cache that a class may fill, in hundredths: 0 bypasses the cache, 100 is all of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Share(u8);
 
@@ -40,7 +40,7 @@ impl Share {
     }
 }
 
-/// What a cache has to know of a class.
+/// Settings of a class that a cache obeys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassSettings {
     /// When its blocks are evicted.
