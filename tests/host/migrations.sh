@@ -104,7 +104,7 @@ start_loop() {
     : >"$dir/began"
     "$program" loop "$mnt/file" >"$dir/began" 2>"$dir/errors" &
     running=$!
-    for _ in $(seq 200); do grep -q began "$dir/began" && return; sleep 0.02; done
+    for _ in $(seq 3000); do grep -q began "$dir/began" && return; sleep 0.02; done
     wrong "it did not begin"
 }
 
@@ -195,7 +195,7 @@ refusals() {
     chattr +a "$mnt/file" && { left_alone "$mnt/file" append_only; chattr -a "$mnt/file"; }
     mount -o remount,ro "$mnt" && { left_alone "$mnt/file" read_only; mount -o remount,rw "$mnt"; }
     start_loop
-    for _ in $(seq 20); do
+    for _ in $(seq 300); do
         # The claim is taken for each range anew.
         defrag "$mnt/file" --limit-bytes 4K >"$dir/json" 2>&1
         grep -q held_by_another "$dir/json" && break

@@ -11,7 +11,7 @@ cleanup() {
     rm -rf "$dir"
 }
 trap cleanup EXIT
-fail() { echo "$*"; exit 1; }
+fail() { echo "FAILED: $*"; exit 1; }
 export QUINTET_REPOSITORY=$dir/pool QUINTET_CACHE_DIR=$dir/cache
 unset QUINTET_PASSWORD QUINTET_PASSWORD_FILE QUINTET_PASSWORD_COMMAND
 "$QUINTET" init --no-encryption -q || fail "init"
@@ -74,7 +74,8 @@ wait $running 2>/dev/null
 ls "$dir"/cache/host-scrub/* >/dev/null || fail "no progress was recorded"
 "$QUINTET" host scrub "$tree/large" --limit-rate 20M --json >"$dir/json" 2>"$dir/errors" &
 running=$!
-sleep 4
+for _ in $(seq 600); do grep -q '"continued":true' "$dir/json" && break; sleep 0.1; done
+sleep 1
 kill -INT $running
 wait $running
 [ $? -eq 130 ] || fail "an interrupted scrub does not say so"

@@ -110,7 +110,7 @@ moved_by_heat() {
     # Another file system has other files; a damaged trace is refused.
     "$quintet" host defrag analyse "$dir" --trace "$dir/trace" 2>"$dir/errors" && wrong "$fs: used for another file system"
     grep -q 'another file system' "$dir/errors" || wrong "$fs: $(cat "$dir/errors")"
-    printf x | dd of="$dir/trace" bs=1 seek=60 conv=notrunc status=none
+    printf '%b' "\\x$(printf %02x $(($(od -An -tu1 -j60 -N1 "$dir/trace") ^ 255)))" | dd of="$dir/trace" bs=1 seek=60 conv=notrunc status=none
     "$quintet" host defrag run "$mnt" --trace "$dir/trace" 2>"$dir/errors" && wrong "$fs: a damaged trace was used"
     grep -q 'record it again' "$dir/errors" || wrong "$fs: $(cat "$dir/errors")"
 }
