@@ -23,9 +23,9 @@ mod scan;
 mod walk;
 mod window;
 
+pub use crate::filesystem::paced::{Pacer, divided};
 pub use count::count_trees;
 pub use frozen::{FrozenOutcome, NotFrozen};
 pub use handing::Order;
-pub use reading::Pacer;
 pub use scan::scan_trees;
 pub use walk::{TreeOutcome, TreePlan, back_up_trees};

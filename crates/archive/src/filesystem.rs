@@ -14,6 +14,7 @@ mod listing;
 pub mod metadata;
 pub mod open_file;
 pub mod overwrite;
+pub mod paced;
 pub mod target_file;
 pub mod xattrs;
 

@@ -5,7 +5,7 @@
 
 use crate::opened::OpenedFile;
 use crate::ranges::{add, differences};
-use archive::backup::Pacer;
+use archive::backup::{Pacer, divided};
 use chunking::is_zero;
 use format::recipe::{Layout, ObjectRoot};
 use linux_host::Way;
@@ -151,20 +151,37 @@ impl Comparison<'_> {
     /// Reads a range from the medium, when the disk may be used.
     fn read(&mut self, range: Range<u64>) -> io::Result<(Vec<u8>, u64)> {
         let medium = &mut self.file.medium;
-        let mut once = || {
-            let read = medium.read(range.clone())?;
-            let unproven = read.unproven.iter().map(|r| r.end - r.start).sum();
+        let mut once = |range: Range<u64>| {
+            let read = medium.read(range)?;
+            let unproven = read.unproven.iter().map(|r| r.end - r.start).sum::<u64>();
             Ok((read.bytes.to_vec(), unproven))
         };
         let Some(pacer) = self.pacer else {
-            return once();
+            return once(range);
         };
-        let mut result = Ok((Vec::new(), 0));
+        let (mut all, mut all_unproven, mut result) = (Vec::new(), 0, Ok(()));
+        let mut ranges = divided(range).peekable();
         pacer.run(self.file.entry.device, &mut || {
-            result = once();
-            result.as_ref().map_or(0, |(bytes, _)| bytes.len() as u64)
+            let Some(piece) = ranges.next() else {
+                return ControlFlow::Break(0);
+            };
+            match once(piece.clone()) {
+                Ok((bytes, unproven)) => {
+                    let count = bytes.len() as u64;
+                    all.extend(bytes);
+                    all_unproven += unproven;
+                    match count < piece.end - piece.start || ranges.peek().is_none() {
+                        true => ControlFlow::Break(count),
+                        false => ControlFlow::Continue(count),
+                    }
+                }
+                Err(e) => {
+                    result = Err(e);
+                    ControlFlow::Break(0)
+                }
+            }
         });
-        result
+        result.map(|()| (all, all_unproven))
     }
 
     /// Compares neighbouring chunks with the bytes of the medium.

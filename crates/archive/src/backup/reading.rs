@@ -9,16 +9,9 @@ use crate::filesystem::cached_first::CachedFirst;
 use crate::filesystem::capture::Captured;
 use crate::filesystem::in_memory::{InMemory, SourceMemory};
 use crate::filesystem::open_file::OpenFile;
+use crate::filesystem::paced::{Pace, Pacer};
 use crate::ingest::Source;
 use linux_host::Run;
-
-/// Delays reads so that others have the device first. `backup --background` implements it.
-pub trait Pacer: Sync {
-    /// Calls `read` once when the device is idle, or at the latest after a bounded time. `read`
-    /// reads at most a few MiB and returns the number of bytes. `device`: the source's device
-    /// number.
-    fn run(&self, device: u64, read: &mut dyn FnMut() -> u64);
-}
 
 /// State that all reads of a backup share.
 #[derive(Clone, Copy)]
@@ -41,9 +34,13 @@ impl<'a> Reading<'a> {
     where
         'a: 'f,
     {
+        let pace = match in_memory {
+            InMemory::All => Pace::NONE,
+            _ => Pace::new(self.pacer, captured.entry.device, opened),
+        };
         let careful = match in_memory {
             InMemory::Part(_) => {
-                let careful = self.careful(opened, captured);
+                let careful = self.careful(opened, captured, pace);
                 Some(match runs {
                     Some(runs) => careful.knowing(runs),
                     None => careful,
@@ -51,15 +48,13 @@ impl<'a> Reading<'a> {
             }
             InMemory::All | InMemory::Unknown => None,
         };
-        let needs_no_device = in_memory == InMemory::All;
-        if needs_no_device {
+        if in_memory == InMemory::All {
             self.memory.add_found(captured.len);
         }
         FileSource {
             opened,
             careful,
-            pacer: self.pacer.filter(|_| !needs_no_device),
-            device: captured.entry.device,
+            pace,
         }
     }
 
@@ -75,21 +70,26 @@ impl<'a> Reading<'a> {
         'a: 'f,
     {
         let is_known = in_memory != InMemory::Unknown;
+        let pace = Pace::new(self.pacer, captured.entry.device, opened);
         FileSource {
             opened,
-            careful: is_known.then(|| self.careful(opened, captured)),
-            pacer: self.pacer,
-            device: captured.entry.device,
+            careful: is_known.then(|| self.careful(opened, captured, pace)),
+            pace,
         }
     }
 
-    fn careful<'f>(&self, opened: &'f OpenFile, captured: &Captured) -> CachedFirst<'f>
+    fn careful<'f>(
+        &self,
+        opened: &'f OpenFile,
+        captured: &Captured,
+        pace: Pace<'f>,
+    ) -> CachedFirst<'f>
     where
         'a: 'f,
     {
         // The other names of the file are read from memory.
         let has_one_name = captured.entry.links <= 1;
-        CachedFirst::new(opened, self.memory, has_one_name)
+        CachedFirst::new(opened, pace, self.memory, has_one_name)
     }
 }
 
@@ -98,8 +98,7 @@ pub(super) struct FileSource<'f> {
     opened: &'f OpenFile,
     /// `None`: nothing is to be dropped, or nothing is known.
     careful: Option<CachedFirst<'f>>,
-    pacer: Option<&'f dyn Pacer>,
-    device: u64,
+    pace: Pace<'f>,
 }
 
 impl FileSource<'_> {
@@ -113,19 +112,9 @@ impl FileSource<'_> {
 
 impl Source for FileSource<'_> {
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
-        let (opened, careful) = (self.opened, &mut self.careful);
-        let mut read = || match careful {
+        match &mut self.careful {
             Some(careful) => careful.read(offset, into),
-            None => opened.read_at(offset, into),
-        };
-        let Some(pacer) = self.pacer else {
-            return read();
-        };
-        let mut result = Ok(0);
-        pacer.run(self.device, &mut || {
-            result = read();
-            result.as_ref().map_or(0, |count| *count as u64)
-        });
-        result
+            None => self.pace.read(self.opened, offset, into),
+        }
     }
 }

@@ -8,6 +8,7 @@
 use super::PathError;
 use super::in_memory::SourceMemory;
 use super::open_file::OpenFile;
+use super::paced::Pace;
 use linux_host::{PAGE_BYTES, Run};
 use std::collections::VecDeque;
 
@@ -19,9 +20,10 @@ const STRETCH_BYTES: u64 = 4 << 20;
 const AHEAD_BYTES: u64 = 16 << 20;
 
 /// See the module's head.
-#[derive(Debug)]
 pub struct CachedFirst<'f> {
     file: &'f OpenFile,
+    /// For what is not in memory.
+    pace: Pace<'f>,
     memory: &'f SourceMemory,
     /// Runs that were looked at and are not behind the last read, in order.
     runs: VecDeque<Run>,
@@ -33,9 +35,10 @@ pub struct CachedFirst<'f> {
 
 impl<'f> CachedFirst<'f> {
     /// Reads `file`. `drops`: pages that it brings in leave memory again.
-    pub fn new(file: &'f OpenFile, memory: &'f SourceMemory, drops: bool) -> Self {
+    pub fn new(file: &'f OpenFile, pace: Pace<'f>, memory: &'f SourceMemory, drops: bool) -> Self {
         Self {
             file,
+            pace,
             memory,
             runs: VecDeque::new(),
             looked_to: 0,
@@ -112,7 +115,10 @@ impl<'f> CachedFirst<'f> {
             _ => false,
         });
         if !is_mixed {
-            return self.file.read_at(offset, into);
+            return match parts.first() {
+                Some((_, _, true)) => self.file.read_at(offset, into),
+                _ => self.pace.read(self.file, offset, into),
+            };
         }
         let mut counts = vec![0; parts.len()];
         for first in [true, false] {
@@ -120,7 +126,10 @@ impl<'f> CachedFirst<'f> {
                 if cached == first {
                     let part = (start - offset) as usize..(end - offset) as usize;
                     let part = into.get_mut(part).unwrap_or_default();
-                    *count = self.file.read_at(start, part)?;
+                    *count = match cached {
+                        true => self.file.read_at(start, part)?,
+                        false => self.pace.read(self.file, start, part)?,
+                    };
                 }
             }
         }
@@ -133,7 +142,7 @@ impl<'f> CachedFirst<'f> {
                 if later.iter().all(|count| *count == 0) {
                     break;
                 }
-                return self.file.read_at(offset, into);
+                return self.pace.read(self.file, offset, into);
             }
         }
         Ok(filled)

@@ -120,10 +120,10 @@ impl OpenFile {
         xattrs::read_all(&holder, unreadable)
     }
 
-    /// Tells the kernel that the file is read once from the front. Best effort.
-    pub fn expect_sequential(&self) {
-        // Only a hint: without it the file reads as well.
-        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
+    /// Tells the kernel not to read ahead. Best effort.
+    pub fn expect_random(&self) {
+        // Only a hint: with read-ahead, others wait longer.
+        let _ = rustix::fs::fadvise(self.file(), 0, None, Advice::Random);
     }
 
     /// Returns true if the file was written since `captured` was taken, or between that and its

@@ -28,7 +28,7 @@ fn cold(top: &Path, len: u64) -> Option<(Vec<u8>, File, OpenFile)> {
 
 /// Reads pieces of so many bytes to the end.
 fn read_all(opened: &OpenFile, memory: &SourceMemory, piece: usize) -> Vec<u8> {
-    let mut reader = CachedFirst::new(opened, memory, true);
+    let mut reader = CachedFirst::new(opened, Pace::NONE, memory, true);
     let mut all = Vec::new();
     let mut into = vec![0; piece];
     loop {
@@ -95,7 +95,7 @@ fn pages_that_are_dirtied_meanwhile_stay() {
         return;
     };
     let memory = SourceMemory::default();
-    let mut reader = CachedFirst::new(&opened, &memory, true);
+    let mut reader = CachedFirst::new(&opened, Pace::NONE, &memory, true);
     let mut into = vec![0; 10 * PAGE_BYTES as usize];
     reader.read(0, &mut into).unwrap();
     file.write_all_at(&[1; 4096], 5 * PAGE_BYTES).unwrap();
@@ -114,7 +114,7 @@ fn files_that_grow_and_shrink_meanwhile() {
     };
     file.read_exact_at(&mut [0], 3 * PAGE_BYTES).unwrap();
     let memory = SourceMemory::default();
-    let mut reader = CachedFirst::new(&opened, &memory, true);
+    let mut reader = CachedFirst::new(&opened, Pace::NONE, &memory, true);
     reader.look(0, len);
     std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).unwrap();
     file.write_all(b"more").unwrap();
@@ -123,7 +123,7 @@ fn files_that_grow_and_shrink_meanwhile() {
     let count = reader.read(0, &mut into).unwrap();
     assert!(into[..count] == bytes);
     file.set_len(2 * PAGE_BYTES + 9).unwrap();
-    let mut reader = CachedFirst::new(&opened, &memory, true);
+    let mut reader = CachedFirst::new(&opened, Pace::NONE, &memory, true);
     assert_eq!(
         reader.read(0, &mut into).unwrap() as u64,
         2 * PAGE_BYTES + 9

@@ -1,7 +1,7 @@
 //! `--background` of `backup` and `host scrub`: reads the source while its disk is idle. The lanes
 //! of a backup ask, and the scrub.
 //!
-//! Invariant: one read at a time.
+//! Invariant: one range is read at a time.
 
 use crate::commands::invocation::Invocation;
 use archive::backup::Pacer;
@@ -9,6 +9,7 @@ use linux_host::IdleDisk;
 use parking_lot::Mutex;
 use server::interrupt::Interrupt;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// See the module's head.
@@ -39,16 +40,23 @@ impl Background {
 }
 
 impl Pacer for Background {
-    fn run(&self, device: u64, read: &mut dyn FnMut() -> u64) {
+    fn run(&self, device: u64, read: &mut dyn FnMut() -> ControlFlow<u64, u64>) {
         let Gates { by_device, waited } = &mut *self.gates.lock();
         let watched = by_device
             .entry(device)
             .or_insert_with(|| IdleDisk::of_device(device));
-        let Some(disk) = watched else {
-            read();
-            return;
-        };
-        *waited += disk.wait(|time| self.interrupt.wait(time));
-        disk.passed(read());
+        loop {
+            if let Some(disk) = watched {
+                *waited += disk.wait(|time| self.interrupt.wait(time));
+            }
+            let read = read();
+            let (ControlFlow::Continue(bytes) | ControlFlow::Break(bytes)) = read;
+            if let Some(disk) = watched {
+                disk.passed(bytes);
+            }
+            if read.is_break() {
+                return;
+            }
+        }
     }
 }
