@@ -16,7 +16,7 @@ mkdir "$mnt" "$dir/units"
 chmod 755 "$dir"
 cp "$quintet" "$dir/quintet"
 
-for unit in quintet-backup quintet-defrag; do
+for unit in quintet-backup quintet-defrag quintet-host-scrub; do
     if ! command -v systemd-analyze >/dev/null; then skip "$unit: no systemd-analyze"; continue; fi
     sed "s,/usr/local/bin/quintet,$dir/quintet,;s,%d,/run,;s,^Documentation=.*,," "$units/$unit.service" >"$dir/units/$unit.service"
     cp "$units/$unit.timer" "$dir/units"
@@ -61,6 +61,15 @@ for fs in ext4 xfs btrfs; do
     # It said nothing of files whose pages it may not ask for.
     [ ! -s "$dir/errors" ] || wrong "$fs: backup: $(cat "$dir/errors")"
     grep -q '"bytes_found_in_memory":2[0-9]\{6\}' "$dir/json" || wrong "$fs: backup did not see what is in memory: $(tail -n 1 "$dir/json")"
+    sync -f "$mnt"
+    chmod -R a-w "$dir/pool/pool"
+    with quintet-host-scrub "$dir/quintet" host scrub --background "$mnt" --json >"$dir/json" 2>"$dir/errors" ||
+        wrong "$fs: host scrub: exit code $?: $(cat "$dir/errors" "$dir/json")"
+    chmod -R u+w "$dir/pool/pool"
+    grep -q '"files_same":1,"files_changed":0,.*"files_failed":0,"bytes_read":2097152' "$dir/json" || wrong "$fs: host scrub: $(tail -n 1 "$dir/json")"
+    # It sees page events where root does.
+    reason=$("$dir/quintet" host events "$mnt" --count 1 --json | grep -c fallback_reason)
+    [ "$(grep -c fallback_reason "$dir/json")" = "$reason" ] || wrong "$fs: host scrub sees no page events: $(cat "$dir/json")"
     umount "$mnt"
 done
 exit $failed
