@@ -223,3 +223,30 @@ on_device ext4 "mkfs.ext4 -q -F" "" plain
 on_device xfs "mkfs.xfs -q -f" "" plain
 on_device btrfs "mkfs.btrfs -q -f" "" plain
 on_device btrfs "mkfs.btrfs -q -f" ",compress-force=zstd" compressed
+
+# A disk that returns errors: the file below the loop device ends in the middle of a file.
+failing_disk() {
+    local at=$dir/eio image=$dir/eio.img loop first last name
+    truncate -s 100M "$image"
+    mkfs.ext4 -q -F -b 4096 -O ^has_journal "$image" 2>/dev/null || { echo "SKIPPED: failing disk: mkfs.ext4 failed"; return; }
+    # With buffered I/O the loop device returns zeroes there.
+    loop=$(losetup --show -f --direct-io=on "$image" 2>/dev/null) || { echo "SKIPPED: failing disk: no loop device with direct I/O here"; return; }
+    mkdir "$at"
+    mount -o noatime "$loop" "$at" || { losetup -d "$loop"; fail "failing disk: no mount"; }
+    # From here on the mount keeps it.
+    losetup -d "$loop"
+    mounted+=("$at")
+    mkdir "$at/tree"
+    for name in first last; do head -c 4000000 /dev/urandom >"$at/tree/$name"; sync -f "$at"; done
+    backup "$at/tree"
+    start_of() { filefrag -b4096 -v "$1" | sed -n 's/^ *0: *0\.\. *[0-9]*: *\([0-9]*\)\.\..*/\1/p'; }
+    name=last first=$(start_of "$at/tree/first") last=$(start_of "$at/tree/last")
+    if [ "${first:-0}" -gt "${last:-0}" ]; then name=first last=$first; fi
+    truncate -s $(((last + 100) * 4096)) "$image"
+    echo 1 >/proc/sys/vm/drop_caches
+    scrub "$at/tree"
+    [ $code -eq 21 ] || fail "failing disk: $code $(cat "$dir/json" "$dir/errors")"
+    says '"files_same":1,"files_changed":0,"files_rotten":0,"files_unreadable":1' "failing disk"
+    says "\"path\":\"$at/tree/$name\",\"rotten\":\[\],\"unreadable\":\[{\"offset\":409600,\"bytes\":3590400}\]" "failing disk"
+}
+failing_disk
