@@ -48,6 +48,7 @@ for fs in ext4 xfs btrfs; do
         wrong "$fs: no error without capabilities: $(cat "$dir/json")"
     fi
     cat "$dir/json" "$dir/errors" | grep "$mnt/theirs" | grep -q 'permission denied' || wrong "$fs: without capabilities: $(cat "$dir/json" "$dir/errors")"
+    cat "$dir/json" "$dir/errors" | grep -q 'run as root, or with CAP_DAC_OVERRIDE and CAP_FOWNER' || wrong "$fs: no remedy: $(cat "$dir/errors")"
     with quintet-defrag "$dir/quintet" host defrag run "$mnt" --json >"$dir/json" 2>"$dir/errors" || wrong "$fs: defrag run: exit code $?: $(cat "$dir/errors")"
     grep -q '"moved_bytes":2097152' "$dir/json" || wrong "$fs: not moved: $(cat "$dir/json" "$dir/errors")"
     [ "$before" = "$(cksum <"$mnt/theirs/file")" ] || wrong "$fs: other bytes"

@@ -70,10 +70,11 @@ fn text(operation: &str, path: impl fmt::Display, source: &io::Error) -> String 
 
 /// Returns the preposition between an operation and its path, with the space in front.
 fn preposition(operation: &str) -> &'static str {
-    const ON_PROPERTIES: [&str; 9] = [
+    const ON_PROPERTIES: [&str; 10] = [
         "keep set-user-ID bits",
         "list attributes",
         "read attribute",
+        "read extents",
         "remove attribute",
         "set attribute",
         "set length",

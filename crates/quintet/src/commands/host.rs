@@ -26,17 +26,41 @@ pub(super) fn run(invocation: &Invocation, command: &HostCommand) -> anyhow::Res
     }
 }
 
+/// Capabilities that open files of other users and ask about them.
+const READS_OTHERS: &str = "CAP_DAC_READ_SEARCH and CAP_FOWNER";
+/// Capabilities that move extents of other users' files.
+const MOVES_OTHERS: &str = "CAP_DAC_OVERRIDE and CAP_FOWNER";
+
 /// Warns of each path that could not be asked about.
 fn warn(invocation: &Invocation, failed: Vec<(PathBuf, io::Error)>) {
-    warn_of(invocation, "ask what is in memory of it", failed);
+    warn_of(
+        invocation,
+        "ask what is in memory of it",
+        READS_OTHERS,
+        failed,
+    );
 }
 
-fn warn_of(invocation: &Invocation, operation: &'static str, failed: Vec<(PathBuf, io::Error)>) {
+/// Warns of each path, and names the capabilities that would help.
+fn warn_of(
+    invocation: &Invocation,
+    operation: &'static str,
+    capabilities: &str,
+    failed: Vec<(PathBuf, io::Error)>,
+) {
+    let mut refused = 0;
     for (path, source) in failed {
+        refused += u64::from(source.kind() == io::ErrorKind::PermissionDenied);
         invocation.console.warn_path(&PathError {
             operation,
             path,
             source,
         });
+    }
+    if refused > 0 {
+        let files = units::count(refused, "path");
+        invocation.console.warn(format!(
+            "{files} not permitted; run as root, or with {capabilities}"
+        ));
     }
 }

@@ -11,7 +11,7 @@ mod status;
 mod svg;
 mod trace;
 
-use super::warn_of;
+use super::{READS_OTHERS, warn_of};
 use crate::cli::{HeatArgs, HostAnalyseArgs, HostDefragCommand, JoinArg};
 use crate::commands::invocation::Invocation;
 use crate::commands::table::Table;
@@ -154,7 +154,7 @@ fn analyse(invocation: &Invocation, args: &HostAnalyseArgs) -> anyhow::Result<Ex
     draw(&args.heat, &sums.histogram, None)?;
     show(invocation, &sums, &heat, walked.failed.len() as u64)?;
     let is_whole = walked.failed.is_empty();
-    warn_of(invocation, "ask for its extents", walked.failed);
+    warn_of(invocation, "read extents", READS_OTHERS, walked.failed);
     Ok(match is_whole {
         true => Exit::Done,
         false => Exit::Partly,

@@ -9,7 +9,7 @@ use super::record::Record;
 use super::{Heat, SHOWN_MAX, at_least, draw};
 use crate::cli::{HostDefragRunArgs, MoveOrder};
 use crate::commands::backup::idle_priority;
-use crate::commands::host::warn_of;
+use crate::commands::host::{MOVES_OTHERS, warn_of};
 use crate::commands::invocation::Invocation;
 use crate::commands::table::Table;
 use crate::exit::Exit;
@@ -94,8 +94,8 @@ pub(super) fn run(invocation: &Invocation, args: &HostDefragRunArgs) -> anyhow::
     draw(&args.heat, &before, (!args.dry_run).then_some(&after))?;
     let failures = (walked.failed.len() + failed.len()) as u64;
     shown.summary(invocation, args, &report, failures, (&before, &after))?;
-    warn_of(invocation, "ask for its extents", walked.failed);
-    warn_of(invocation, "move it", failed);
+    warn_of(invocation, "read extents", MOVES_OTHERS, walked.failed);
+    warn_of(invocation, "move it", MOVES_OTHERS, failed);
     invocation.interrupt.check()?;
     Ok(match failures {
         0 => Exit::Done,

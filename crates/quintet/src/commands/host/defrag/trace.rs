@@ -5,7 +5,7 @@
 
 use super::SHOWN_MAX;
 use crate::cli::HostTraceArgs;
-use crate::commands::host::warn_of;
+use crate::commands::host::{READS_OTHERS, warn_of};
 use crate::commands::invocation::Invocation;
 use crate::commands::table::Table;
 use crate::exit::Exit;
@@ -40,7 +40,7 @@ pub(super) fn run(invocation: &Invocation, args: &HostTraceArgs) -> anyhow::Resu
     fs::write(&args.output, &bytes).with_context(|| format!("cannot write {output}"))?;
     show(invocation, &traced, &args.output, bytes.len() as u64)?;
     let is_whole = traced.failed.is_empty();
-    warn_of(invocation, "look at it", traced.failed);
+    warn_of(invocation, "look at it", READS_OTHERS, traced.failed);
     match status? {
         Some(status) if !status.success() => {
             bail!("the command failed ({status}); what it requested is in {output}")
