@@ -1,11 +1,12 @@
-//! Counts the requests of each class that reach a volume, for tests of GROUP NUMBER.
+//! Counts the requests of each class that reach a volume, for tests of GROUP NUMBER, and changes
+//! the size of its physical blocks.
 //!
 //! Invariant: requests are passed on unchanged.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use volume::{Durability, FastPath, Layer, RequestContext, Volume, VolumeError};
+use volume::{Durability, FastPath, Layer, RequestContext, Volume, VolumeError, VolumeInfo};
 
 /// A volume that counts.
 pub(crate) struct Classes {
@@ -83,5 +84,26 @@ impl FastPath for Classes {
             self.count(context, 0, 1);
         }
         Ok(written)
+    }
+}
+
+/// A volume with larger physical blocks.
+pub(crate) struct Physical {
+    pub(crate) below: Arc<dyn Volume>,
+    pub(crate) block_bytes_min: u32,
+}
+
+impl Layer for Physical {
+    type Below = Arc<dyn Volume>;
+
+    fn below(&self) -> &Self::Below {
+        &self.below
+    }
+
+    fn info(&self) -> VolumeInfo {
+        VolumeInfo {
+            block_bytes_min: self.block_bytes_min,
+            ..Volume::info(&self.below)
+        }
     }
 }

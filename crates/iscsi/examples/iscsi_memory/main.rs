@@ -1,8 +1,9 @@
 //! Serves volumes in memory, or a plain file, over iSCSI: for tests and measurements.
 //!
 //! `iscsi_memory [--size BYTES] [--pattern] [--read-only] [--file PATH] [--slow-us N]
-//! [--slow-write-us N] [--idle-s N] [--pool-mib N] [--block BYTES] [--chap USER:SECRET]
-//! [--mutual USER:SECRET] [--initiator NAME]... [--classes] [--control] [--until-eof] ADDRESS`.
+//! [--slow-write-us N] [--idle-s N] [--pool-mib N] [--block BYTES] [--physical BYTES]
+//! [--chap USER:SECRET] [--mutual USER:SECRET] [--initiator NAME]... [--classes] [--control]
+//! [--until-eof] ADDRESS`.
 //! It runs until it is killed; with `--until-eof` until its standard input ends. With `--control`,
 //! lines of its standard input change the targets (see `table.rs`). Each is answered with a line.
 
@@ -10,7 +11,7 @@ mod classes;
 mod file;
 mod table;
 
-use classes::Classes;
+use classes::{Classes, Physical};
 use file::FileVolume;
 use iscsi::{Access, Credentials, Server, ServerHandle, ServerOptions};
 use std::sync::Arc;
@@ -35,6 +36,7 @@ struct Disk {
     file: Option<String>,
     read_us: u64,
     write_us: u64,
+    physical: u32,
 }
 
 fn main() -> Result<(), Failed> {
@@ -62,6 +64,7 @@ fn main() -> Result<(), Failed> {
             "--idle-s" => options.idle_limit = Duration::from_secs(value()?.parse()?),
             "--pool-mib" => options.pool_bytes = value()?.parse::<u64>()? << 20,
             "--block" => options.block_bytes = value()?.parse()?,
+            "--physical" => disk.physical = value()?.parse()?,
             "--chap" => access.chap = Some(credentials(&value()?)?),
             "--mutual" => access.mutual = Some(credentials(&value()?)?),
             "--initiator" => access.initiators.get_or_insert_default().push(value()?),
@@ -115,6 +118,12 @@ impl Disk {
         }
         if self.read_us > 0 || self.write_us > 0 {
             volume = Arc::new(slow(volume, self.read_us, self.write_us));
+        }
+        if self.physical > 0 {
+            volume = Arc::new(Physical {
+                below: volume,
+                block_bytes_min: self.physical,
+            });
         }
         if self.read_only {
             volume = Arc::new(ReadOnly::new(volume));
