@@ -7,6 +7,7 @@
 
 use crate::login::Names;
 use crate::replies::{Format, Numbering, Replies};
+use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::Unit;
 use crate::sender::Sender;
 use crate::targets::{TargetUnit, UNITS_MAX};
@@ -90,9 +91,10 @@ impl Registry {
         self.ended.notify_all();
     }
 
-    /// Returns the units of a target that its sessions share.
-    pub(crate) fn units(
+    /// Attaches a session to the units of its target, which its sessions share.
+    pub(crate) fn attach(
         &self,
+        nexus: &Nexus,
         target: &str,
         units: Vec<TargetUnit>,
         block_bytes: u32,
@@ -100,11 +102,11 @@ impl Registry {
         let mut state = self.state.lock();
         let shared = units.into_iter().take(UNITS_MAX).map(|unit| {
             let make = || Arc::new(Unit::new(target, unit.number, unit.volume, block_bytes));
-            let place = (target.to_owned(), unit.number);
-            (
-                unit.number,
-                state.units.entry(place).or_insert_with(make).clone(),
-            )
+            let (number, place) = (unit.number, (target.to_owned(), unit.number));
+            let shared = state.units.entry(place).or_insert_with(make).clone();
+            // Under the lock: another session that ends must not forget the unit meanwhile.
+            shared.attach(nexus);
+            (number, shared)
         });
         shared.collect()
     }

@@ -238,8 +238,13 @@ impl Session {
         }
         let nexus = Nexus::new(self.number, &names.initiator, names.isid);
         let target = names.target.as_deref().unwrap_or_default();
-        let units = self.registry.units(target, units, self.limits.block_bytes);
-        let _attached = Attached::new(self, nexus.clone(), &units);
+        let block_bytes = self.limits.block_bytes;
+        let units = self.registry.attach(&nexus, target, units, block_bytes);
+        let _attached = Attached {
+            session: self,
+            nexus: nexus.clone(),
+            units: &units,
+        };
         let service = Service {
             nexus,
             sender: sender.clone(),
@@ -290,17 +295,6 @@ struct Attached<'a> {
     session: &'a Session,
     nexus: Nexus,
     units: &'a [(u8, Arc<Unit>)],
-}
-
-impl<'a> Attached<'a> {
-    fn new(session: &'a Session, nexus: Nexus, units: &'a [(u8, Arc<Unit>)]) -> Self {
-        units.iter().for_each(|(_, unit)| unit.attach(&nexus));
-        Self {
-            session,
-            nexus,
-            units,
-        }
-    }
 }
 
 impl Drop for Attached<'_> {

@@ -5,7 +5,7 @@
 //! answer that could be sent is delayed. No read of a disconnected initiator is begun: this thread
 //! checks before a large one, and once in [`LOOK_REQUESTS`] small ones.
 
-use super::state::{FullFeature, Next, READS, WRITES};
+use super::state::{ATTRIBUTE, FullFeature, Next, ORDERED, READS, WRITES};
 use crate::answers::Answered;
 use crate::scsi::action::{Action, Lane, Span};
 use crate::scsi::cdb::{Cdb, Command};
@@ -61,6 +61,11 @@ impl FullFeature<'_> {
             self.without_unit(&cdb, answered);
             return Ok(Next::Continue);
         };
+        let is_ordered = flags & ATTRIBUTE == ORDERED;
+        if is_ordered {
+            self.flush()?;
+            self.workers.drain();
+        }
         let nexus = &self.workers.service().nexus;
         match unit.admit(nexus, &cdb, &self.numbers) {
             Err(refusal) => self.refuse(answered, refusal, &unit),
@@ -84,6 +89,9 @@ impl FullFeature<'_> {
                 };
                 self.job(unit, header, job, data, unsolicited)?;
             }
+        }
+        if is_ordered {
+            self.workers.drain();
         }
         Ok(Next::Continue)
     }

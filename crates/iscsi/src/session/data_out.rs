@@ -42,7 +42,8 @@ impl FullFeature<'_> {
         Ok(())
     }
 
-    /// Sends an R2T for the next burst of a write.
+    /// Sends an R2T for the next burst of a write. From now on the initiator stalls if it sends no
+    /// whole burst.
     fn ask(&mut self, tag: u32) {
         let transfer_tag = self.incoming.fresh_tag();
         let Some((pending, _)) = self.incoming.writes.get_mut(&tag) else {
@@ -65,11 +66,14 @@ impl FullFeature<'_> {
             .with_u32::<44>(left as u32);
         pending.answered.transfers = pending.answered.transfers.wrapping_add(1);
         self.replies.push(header, Numbering::Shows, &[]);
+        let connection = &*self.session.connection;
+        connection.sending.start(connection);
     }
 
     /// Ends a write whose data does not follow in order. The rest of its data is ignored.
     fn wrong_data(&mut self, tag: u32) -> Result<Next, Gone> {
         if let Some((pending, _place)) = self.incoming.remove(tag) {
+            self.note_progress();
             self.tally.failed();
             let refusal = Sense::WRONG_AMOUNT_OF_DATA.into();
             let Pending { answered, unit, .. } = pending;
@@ -77,6 +81,15 @@ impl FullFeature<'_> {
         }
         self.solicit()?;
         Ok(Next::Continue)
+    }
+
+    /// Restarts the clock of stalls, or stops it when no data is asked for.
+    pub(super) fn note_progress(&self) {
+        let connection = &*self.session.connection;
+        match self.incoming.asked {
+            0 => connection.sending.stop(),
+            _ => connection.sending.start(connection),
+        }
     }
 
     /// Handles a SCSI Data-Out.
@@ -122,6 +135,7 @@ impl FullFeature<'_> {
             return Ok(Next::Continue);
         }
         if let Some((pending, place)) = self.incoming.remove(tag) {
+            self.note_progress();
             let Pending {
                 unit,
                 job,

@@ -39,7 +39,6 @@ impl FullFeature<'_> {
                 }
                 needed = layout.total;
                 if input.peek(0, needed).is_some() {
-                    self.session.connection.sending.stop();
                     let next = self.pdu(&header, &layout, &mut input)?;
                     match next {
                         Next::Continue => {}
@@ -57,9 +56,6 @@ impl FullFeature<'_> {
             let connection = &*self.session.connection;
             if connection.closing() {
                 return Ok(End::Clean);
-            }
-            if !self.incoming.is_empty() {
-                connection.sending.start(connection);
             }
             match input.fill(&*connection.stream, needed) {
                 Ok(0) if input.available().is_empty() => return Ok(End::Clean),

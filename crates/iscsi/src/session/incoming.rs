@@ -75,10 +75,6 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn is_empty(&self) -> bool {
-        self.writes.is_empty()
-    }
-
     pub(super) fn len(&self) -> usize {
         self.writes.len()
     }

@@ -19,6 +19,10 @@ use std::time::Instant;
 
 /// Bit of a SCSI Command: the initiator expects data.
 pub(super) const READS: u8 = 0x40;
+/// Bits of a SCSI Command: its task attribute.
+pub(super) const ATTRIBUTE: u8 = 0x07;
+/// Task attribute: earlier commands end first, and later ones start after it.
+pub(super) const ORDERED: u8 = 2;
 /// Bit of a SCSI Command: the initiator sends data.
 pub(super) const WRITES: u8 = 0x20;
 

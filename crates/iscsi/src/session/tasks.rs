@@ -55,6 +55,7 @@ impl FullFeature<'_> {
             .with_tag(header.tag())
             .with_u32::<20>(NO_TAG);
         self.replies.push(answer, Numbering::Takes, &[]);
+        self.note_progress();
         self.solicit()?;
         if function == function::COLD_RESET {
             // All sessions of the target end, this one too (RFC 7143, 11.5.1).
