@@ -12,13 +12,13 @@ mod status_tests;
 mod tests;
 
 use crate::REQUEST_BYTES_MAX;
-use crate::buffers::Output;
 use crate::errno::{errno, words};
 use crate::negotiation::{Agreed, MetaContext};
 use crate::stats::Tally;
 use crate::wire::constants::{chunk, command_flag as flag};
 use crate::wire::replies::{ChunkHeader, Errno, Style, chunk_header, simple};
 use crate::wire::requests::{Command, Request};
+use connections::Output;
 use std::sync::Arc;
 use volume::{Checked, Durability, RequestContext, Volume, VolumeError};
 

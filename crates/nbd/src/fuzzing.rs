@@ -6,10 +6,8 @@
 use crate::exports::{Exports, FixedExports};
 use crate::negotiation::Negotiation;
 use crate::session::Session;
-use crate::stream::Stream;
 use crate::wire::{options, requests};
-use parking_lot::Mutex;
-use std::io;
+use connections::Replay;
 use std::sync::Arc;
 use std::time::Duration;
 use volume::{MemoryVolume, ReadOnly};
@@ -46,7 +44,7 @@ pub fn fuzz_requests(data: &[u8]) {
 
 /// Runs a whole session with a client that sends exactly `data`, against small volumes in memory.
 pub fn fuzz_session(data: &[u8]) {
-    let stream = Arc::new(Replay(Mutex::new(data.to_vec().into())));
+    let stream = Arc::new(Replay::new(data));
     Session::alone(stream, Arc::new(exports()), Duration::from_secs(10)).run();
 }
 
@@ -57,35 +55,4 @@ fn exports() -> impl Exports + use<> {
         .with("disk", Arc::new(disk))
         .with("odd", Arc::new(ReadOnly::new(MemoryVolume::new(12_345))))
         .with_default("disk")
-}
-
-/// A client that has already sent everything, and reads everything.
-struct Replay(Mutex<std::collections::VecDeque<u8>>);
-
-impl Stream for Replay {
-    fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
-        let mut left = self.0.lock();
-        io::Read::read(&mut *left, into)
-    }
-    fn recv_now(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        self.recv(into).map(Some)
-    }
-    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(bytes.len())
-    }
-    fn set_recv_timeout(&self, _: Option<Duration>) -> io::Result<()> {
-        Ok(())
-    }
-    fn set_send_timeout(&self, _: Option<Duration>) -> io::Result<()> {
-        Ok(())
-    }
-    fn shutdown_recv(&self) {
-        self.shutdown();
-    }
-    fn shutdown(&self) {
-        self.0.lock().clear();
-    }
-    fn hung_up(&self) -> bool {
-        false
-    }
 }

@@ -8,26 +8,21 @@
 //! here knows about deduplication.
 #![forbid(unsafe_code)]
 
-mod buffers;
 mod command;
-mod connection;
 mod errno;
 mod error;
 mod exports;
 pub mod fuzzing;
-mod memory;
 mod negotiation;
 mod server;
 mod session;
 mod stats;
-mod stream;
 #[cfg(test)]
 mod test_client;
 #[cfg(test)]
 mod test_volume;
 pub mod wire;
 mod workers;
-mod writer;
 
 pub use error::ServerError;
 pub use exports::{ExportEntry, Exports, FixedExports};

@@ -14,13 +14,13 @@ mod options;
 #[cfg(test)]
 mod tests;
 
-use crate::connection::Connection;
 use crate::error::ServerError;
 use crate::exports::Exports;
-use crate::memory::Pool;
 use crate::session::{Memory, Session};
 use crate::stats::{Counters, Stats};
-use crate::stream::Stream;
+use connections::Connection;
+use connections::Pool;
+use connections::Stream;
 use listener::Listener;
 pub use options::ServerOptions;
 use parking_lot::{Condvar, Mutex};

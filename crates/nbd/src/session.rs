@@ -7,21 +7,21 @@
 mod transmission;
 
 use crate::REQUEST_BYTES_MAX;
-use crate::buffers::{Input, Output};
 use crate::command::Export;
-use crate::connection::Connection;
 use crate::exports::Exports;
-use crate::memory::{Pool, Share};
 use crate::negotiation::{Agreed, Negotiation, OPTION_BYTES_MAX, OPTION_SKIP_BYTES_MAX, Step};
 use crate::stats::{Counters, Tally};
-use crate::stream::Stream;
 use crate::wire::constants::{FLAG_C_FIXED_NEWSTYLE, FLAG_C_NO_ZEROES};
 use crate::wire::cursor::Cursor;
 use crate::wire::options::{
     CLIENT_FLAGS_BYTES, OPTION_HEADER_BYTES, OptionKind, decode_header, encode_greeting,
 };
 use crate::workers::{Lane, Workers};
-use crate::writer::{Gone, Writer};
+use connections::Connection;
+use connections::Stream;
+use connections::{Gone, Writer};
+use connections::{Input, Output};
+use connections::{Pool, Share};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};

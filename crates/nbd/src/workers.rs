@@ -8,12 +8,12 @@
 //! executed. A worker's panic ends its connection and no other. Threads start when they are first
 //! needed.
 
-use crate::buffers::{Output, Payload};
 use crate::command::Export;
-use crate::memory::Lease;
 use crate::stats::{Counters, Tally};
 use crate::wire::requests::{Command, Request};
-use crate::writer::Writer;
+use connections::Lease;
+use connections::Writer;
+use connections::{Output, Payload};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -4,10 +4,10 @@
 //! the hot path is one read of the volume straight into the output.
 
 use super::{Export, Failure, read_len};
-use crate::buffers::Output;
 use crate::wire::constants::{chunk, command_flag as flag};
 use crate::wire::replies::{Style, simple};
 use crate::wire::requests::Request;
+use connections::Output;
 use std::ops::ControlFlow;
 use volume::Volume;
 

@@ -6,11 +6,11 @@
 //! order in which they were chosen, each in its own chunk.
 
 use super::{Export, Failure};
-use crate::buffers::Output;
 use crate::negotiation::{MetaContext, Source};
 use crate::wire::constants::{STATE_DIRTY, STATE_HOLE, STATE_ZERO, chunk, command_flag as flag};
 use crate::wire::replies::Errno;
 use crate::wire::requests::{Request, decode_status_filter};
+use connections::Output;
 use std::ops::ControlFlow;
 use volume::{Changes, Extent, Volume};
 

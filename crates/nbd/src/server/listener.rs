@@ -5,7 +5,7 @@
 //! made is removed.
 
 use crate::error::ServerError;
-use crate::stream::Stream;
+use connections::Stream;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};

@@ -8,13 +8,13 @@
 
 use super::{BATCH_BYTES, DEEP_REQUESTS, End, SMALL_REPLY_BYTES, Session};
 use crate::REQUEST_BYTES_MAX;
-use crate::buffers::{INPUT_BYTES, Input, Output};
 use crate::command::Export;
-use crate::memory::Lease;
 use crate::stats::Tally;
 use crate::wire::requests::{Command, Request, decode, header_bytes};
 use crate::workers::{Job, Lane, Workers};
-use crate::writer::{Gone, Writer};
+use connections::Lease;
+use connections::{Gone, Writer};
+use connections::{INPUT_BYTES, Input, Output};
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -61,7 +61,7 @@ const BANNED: &[Banned] = &[
     },
     Banned {
         words: &["Instant::now"],
-        crates: &["media", "server", "quintet", "nbd"],
+        crates: &["media", "server", "quintet", "connections", "nbd", "iscsi"],
         exceptions: &[(
             "crates/archive/src/image/target.rs",
             "how fast the disk takes writes past the page cache decides whether they are worth it",

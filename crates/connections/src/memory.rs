@@ -20,12 +20,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Memory of each kind that a connection owns, bytes.
-pub(crate) const OWN_BYTES: u64 = 1 << 20;
+pub const OWN_BYTES: u64 = 1 << 20;
 /// Period at which waiting threads look for clients that stall.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
 /// Memory for one kind of request that all connections of a server share.
-pub(crate) struct Pool {
+pub struct Pool {
     stall_limit: Duration,
     state: Mutex<PoolState>,
     returned: Condvar,
@@ -48,7 +48,7 @@ struct Holder {
 }
 
 /// One connection's access to memory of one kind.
-pub(crate) struct Share {
+pub struct Share {
     pool: Arc<Pool>,
     number: u64,
     connection: Arc<Connection>,
@@ -58,7 +58,7 @@ pub(crate) struct Share {
 }
 
 /// The right to use memory until it is dropped.
-pub(crate) struct Lease {
+pub struct Lease {
     share: Arc<Share>,
     bytes: u64,
     pooled: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Lease {
 impl Pool {
     /// Makes a pool of `bytes`, which must suffice for the largest request. Holders that stall for
     /// `stall_limit` while others wait are dropped.
-    pub(crate) fn new(bytes: u64, stall_limit: Duration) -> Self {
+    pub fn new(bytes: u64, stall_limit: Duration) -> Self {
         Self {
             stall_limit,
             state: Mutex::new(PoolState {
@@ -82,7 +82,7 @@ impl Pool {
     }
 
     /// Makes the share of a new connection; `number` is unique to it.
-    pub(crate) fn share(self: &Arc<Self>, number: u64, connection: Arc<Connection>) -> Arc<Share> {
+    pub fn share(self: &Arc<Self>, number: u64, connection: Arc<Connection>) -> Arc<Share> {
         Arc::new(Share {
             pool: self.clone(),
             number,
@@ -116,7 +116,7 @@ impl PoolState {
 
 impl Share {
     /// Leases `bytes` if that needs no waiting.
-    pub(crate) fn try_take(self: &Arc<Self>, bytes: u64) -> Option<Lease> {
+    pub fn try_take(self: &Arc<Self>, bytes: u64) -> Option<Lease> {
         let less = |free: u64| free.checked_sub(bytes);
         let own = self.own_free.fetch_update(Relaxed, Relaxed, less).is_ok();
         if !own {
@@ -131,7 +131,7 @@ impl Share {
 
     /// Waits for `bytes` and leases them. `None` if the client disconnected meanwhile. The caller
     /// must hold nothing that others wait for, except requests that are being executed.
-    pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Option<Lease> {
+    pub fn take(self: &Arc<Self>, bytes: u64) -> Option<Lease> {
         if let Some(lease) = self.try_take(bytes) {
             return Some(lease);
         }

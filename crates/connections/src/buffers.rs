@@ -1,4 +1,5 @@
-//! Implements the input and output buffers of a connection. Sessions and workers own one each.
+//! Implements the input and output buffers of a connection. Sessions and workers own one
+//! each.
 //!
 //! Invariant: bytes are never moved or cleared on the hot path. A buffer that grew for one large
 //! request shrinks again. Code that lets a buffer grow has leased the memory.
@@ -7,32 +8,35 @@ use crate::stream::Stream;
 use std::io;
 
 /// Input memory that a connection keeps, bytes: many small requests, or a write of usual size.
-pub(crate) const INPUT_BYTES: usize = 256 << 10;
+pub const INPUT_BYTES: usize = 256 << 10;
 /// Up to this size an output doubles when it grows, bytes. Beyond it grows by the size of one
 /// reply.
 const OUTPUT_DOUBLING_BYTES: usize = 1 << 20;
 
 /// Bytes that were received and not used yet.
-pub(crate) struct Input {
+pub struct Input {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
 /// The payload of one request, for a thread that outlives the input.
-pub(crate) struct Payload {
+pub struct Payload {
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl Payload {
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// Returns its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(self.start..).unwrap_or_default()
     }
 }
 
 impl Input {
-    pub(crate) fn new() -> Self {
+    /// Makes an empty input.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
         Self {
             bytes: vec![0; INPUT_BYTES],
             start: 0,
@@ -41,18 +45,18 @@ impl Input {
     }
 
     /// Returns all buffered bytes.
-    pub(crate) fn available(&self) -> &[u8] {
+    pub fn available(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
     /// Returns `len` bytes after the first `skip` ones, if they have arrived.
-    pub(crate) fn peek(&self, skip: usize, len: usize) -> Option<&[u8]> {
+    pub fn peek(&self, skip: usize, len: usize) -> Option<&[u8]> {
         let rest = self.available().get(skip..)?;
         rest.get(..len)
     }
 
     /// Drops the first `len` bytes, or all if there are fewer.
-    pub(crate) fn consume(&mut self, len: usize) {
+    pub fn consume(&mut self, len: usize) {
         self.start = self.start.saturating_add(len).min(self.end);
         if self.start == self.end {
             self.start = 0;
@@ -62,7 +66,7 @@ impl Input {
 
     /// Removes the first `header` bytes and returns the `len` ones after them. Large payloads leave
     /// without a copy, together with their memory.
-    pub(crate) fn take(&mut self, header: usize, len: usize) -> Payload {
+    pub fn take(&mut self, header: usize, len: usize) -> Payload {
         let total = header.saturating_add(len);
         if self.bytes.len() <= INPUT_BYTES || self.peek(header, len).is_none() {
             let bytes = self.peek(header, len).unwrap_or_default().to_vec();
@@ -98,7 +102,7 @@ impl Input {
     }
 
     /// Waits for bytes, with space for a message of `needed`. Returns 0 at the end of the stream.
-    pub(crate) fn fill(&mut self, stream: &dyn Stream, needed: usize) -> io::Result<usize> {
+    pub fn fill(&mut self, stream: &dyn Stream, needed: usize) -> io::Result<usize> {
         self.make_room(needed);
         let free = self.bytes.get_mut(self.end..).unwrap_or_default();
         debug_assert!(
@@ -111,7 +115,7 @@ impl Input {
     }
 
     /// Takes bytes that have arrived meanwhile. Returns true if there were any.
-    pub(crate) fn fill_now(&mut self, stream: &dyn Stream) -> io::Result<bool> {
+    pub fn fill_now(&mut self, stream: &dyn Stream) -> io::Result<bool> {
         self.make_room(0);
         let free = self.bytes.get_mut(self.end..).unwrap_or_default();
         if free.is_empty() {
@@ -126,7 +130,7 @@ impl Input {
 
 /// Replies that were not sent yet. The vector stays initialised beyond `end`, so that reserving
 /// space for data needs no clearing.
-pub(crate) struct Output {
+pub struct Output {
     bytes: Vec<u8>,
     end: usize,
     kept_bytes: usize,
@@ -134,7 +138,7 @@ pub(crate) struct Output {
 
 impl Output {
     /// Makes an empty output that keeps up to `kept_bytes` of memory between replies.
-    pub(crate) fn new(kept_bytes: usize) -> Self {
+    pub fn new(kept_bytes: usize) -> Self {
         Self {
             bytes: Vec::new(),
             end: 0,
@@ -142,26 +146,34 @@ impl Output {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Returns the number of buffered bytes.
+    pub fn len(&self) -> usize {
         self.end
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns true if nothing is buffered.
+    pub fn is_empty(&self) -> bool {
         self.end == 0
     }
 
     /// Returns all buffered bytes.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.end).unwrap_or_default()
     }
 
+    /// Returns `len` buffered bytes after the first `skip` ones, to change them.
+    pub fn part_mut(&mut self, skip: usize, len: usize) -> Option<&mut [u8]> {
+        let end = skip.checked_add(len).filter(|end| *end <= self.end)?;
+        self.bytes.get_mut(skip..end)
+    }
+
     /// Drops all bytes after the first `len`.
-    pub(crate) fn truncate(&mut self, len: usize) {
+    pub fn truncate(&mut self, len: usize) {
         self.end = self.end.min(len);
     }
 
     /// Appends `len` bytes of unspecified content. The caller limits `len`.
-    pub(crate) fn reserve(&mut self, len: usize) -> &mut [u8] {
+    pub fn reserve(&mut self, len: usize) -> &mut [u8] {
         let start = self.end;
         let end = start + len;
         if end > self.bytes.len() {
@@ -177,12 +189,12 @@ impl Output {
     }
 
     /// Appends `bytes`.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len()).copy_from_slice(bytes);
     }
 
     /// Drops everything, and frees memory after an unusually large reply.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.end = 0;
         if self.bytes.len() > self.kept_bytes {
             self.bytes = Vec::new();

@@ -7,17 +7,18 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The sending side of one connection.
-pub(crate) struct Writer {
+pub struct Writer {
     connection: Arc<Connection>,
     /// Locked while a reply is sent; true after a send failed.
     broken: Mutex<bool>,
 }
 
 /// The client has disconnected, or does not take its replies.
-pub(crate) struct Gone;
+pub struct Gone;
 
 impl Writer {
-    pub(crate) fn new(connection: Arc<Connection>) -> Self {
+    /// Makes the sending side of `connection`.
+    pub fn new(connection: Arc<Connection>) -> Self {
         Self {
             connection,
             broken: Mutex::new(false),
@@ -25,7 +26,7 @@ impl Writer {
     }
 
     /// Sends all of `bytes`.
-    pub(crate) fn send(&self, bytes: &[u8]) -> Result<(), Gone> {
+    pub fn send(&self, bytes: &[u8]) -> Result<(), Gone> {
         let mut broken = self.broken.lock();
         let connection = &*self.connection;
         let mut rest = bytes;
@@ -45,12 +46,12 @@ impl Writer {
     }
 
     /// Returns true if no reply can reach the client.
-    pub(crate) fn client_is_gone(&self) -> bool {
+    pub fn client_is_gone(&self) -> bool {
         self.connection.look_for_client()
     }
 
     /// Ends the connection without a reply.
-    pub(crate) fn drop_now(&self) {
+    pub fn drop_now(&self) {
         self.connection.drop_now();
     }
 }

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// One client.
-pub(crate) struct Connection {
-    pub(crate) stream: Arc<dyn Stream>,
+pub struct Connection {
+    /// Its socket.
+    pub stream: Arc<dyn Stream>,
     closing: AtomicBool,
     /// True when no reply can reach the client any more; never cleared.
     gone: AtomicBool,
@@ -20,28 +21,31 @@ pub(crate) struct Connection {
     export: Mutex<String>,
     made: Instant,
     /// Runs while a large request is incomplete; see [`Clock`].
-    pub(crate) sending: Clock,
+    pub sending: Clock,
     /// Runs while the client has not taken a reply; see [`Clock`].
-    pub(crate) taking: Clock,
+    pub taking: Clock,
 }
 
 /// Start of an action that the client must finish: milliseconds after the connection was made, plus
 /// one; 0 when there is none.
 #[derive(Default)]
-pub(crate) struct Clock(AtomicU64);
+pub struct Clock(AtomicU64);
 
 impl Clock {
-    pub(crate) fn start(&self, connection: &Connection) {
+    /// Starts it now, or again.
+    pub fn start(&self, connection: &Connection) {
         self.0.store(connection.age_ms() + 1, Relaxed);
     }
 
-    pub(crate) fn stop(&self) {
+    /// The client has finished the action.
+    pub fn stop(&self) {
         self.0.store(0, Relaxed);
     }
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Arc<dyn Stream>) -> Self {
+    /// Makes the state of a client that has just connected.
+    pub fn new(stream: Arc<dyn Stream>) -> Self {
         Self {
             stream,
             closing: AtomicBool::new(false),
@@ -58,7 +62,7 @@ impl Connection {
     }
 
     /// Returns the time for which the client has not finished the action.
-    pub(crate) fn stalled(&self) -> Duration {
+    pub fn stalled(&self) -> Duration {
         let starts = [&self.sending, &self.taking].map(|clock| clock.0.load(Relaxed));
         match starts.into_iter().filter(|start| *start > 0).min() {
             Some(start) => Duration::from_millis(self.age_ms().saturating_sub(start - 1)),
@@ -67,41 +71,42 @@ impl Connection {
     }
 
     /// Records the export before it is opened. Code that removes the export later finds the
-    /// connection; see [`crate::ServerHandle::close_export`].
-    pub(crate) fn claim(&self, export: &str) {
+    /// connection.
+    pub fn claim(&self, export: &str) {
         let mut claimed = self.export.lock();
         export.clone_into(&mut claimed);
     }
 
-    pub(crate) fn has_claimed(&self, export: &str) -> bool {
+    /// Returns true if this is the export that the client last asked for.
+    pub fn has_claimed(&self, export: &str) -> bool {
         let claimed = self.export.lock();
         *claimed == export
     }
 
     /// Returns true if the session must take only requests that have already arrived.
-    pub(crate) fn closing(&self) -> bool {
+    pub fn closing(&self) -> bool {
         self.closing.load(Relaxed)
     }
 
     /// Lets the session answer requests that have arrived, then ends it.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.closing.store(true, Relaxed);
         self.stream.shutdown_recv();
     }
 
     /// Returns true if the connection is known to be down. Does not ask the system.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         self.gone.load(Relaxed)
     }
 
     /// Returns true if no reply can reach the client. Asks the system.
-    pub(crate) fn is_abandoned(&self) -> bool {
+    pub fn is_abandoned(&self) -> bool {
         self.is_gone() || self.stream.hung_up()
     }
 
     /// Returns true if no reply can reach the client. Asks the system, and ends the connection if
     /// so.
-    pub(crate) fn look_for_client(&self) -> bool {
+    pub fn look_for_client(&self) -> bool {
         let is_abandoned = self.is_abandoned();
         if is_abandoned && !self.is_gone() {
             self.drop_now();
@@ -110,7 +115,7 @@ impl Connection {
     }
 
     /// Ends both directions now. Queued reads are dropped; queued changes are still executed.
-    pub(crate) fn drop_now(&self) {
+    pub fn drop_now(&self) {
         self.gone.store(true, Relaxed);
         self.closing.store(true, Relaxed);
         self.stream.shutdown();

@@ -3,8 +3,10 @@
 //!
 //! Invariant: several threads may call all methods. A send is one system call.
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
@@ -12,13 +14,15 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// A connected byte stream.
-pub(crate) trait Stream: Send + Sync {
+pub trait Stream: Send + Sync {
     /// Waits for bytes. Returns 0 at the end of the stream.
     fn recv(&self, into: &mut [u8]) -> io::Result<usize>;
     /// Takes the bytes that have arrived, without waiting; `None` if there are none yet.
     fn recv_now(&self, into: &mut [u8]) -> io::Result<Option<usize>>;
     /// Sends some of `bytes`. Waits for space.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
+    /// Sends some of `bytes` without waiting for space.
+    fn send_now(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Sets the time that [`Stream::recv`] waits.
     fn set_recv_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
     /// Sets the time that [`Stream::send`] waits for space.
@@ -42,9 +46,9 @@ fn recv(socket: impl AsFd, into: &mut [u8], flags: RecvFlags) -> io::Result<usiz
     }
 }
 
-fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+fn send(socket: impl AsFd, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
     loop {
-        match rustix::net::send(&socket, bytes, SendFlags::NOSIGNAL) {
+        match rustix::net::send(&socket, bytes, flags | SendFlags::NOSIGNAL) {
             Err(rustix::io::Errno::INTR) => {}
             done => return Ok(done?),
         }
@@ -75,7 +79,10 @@ macro_rules! stream {
                 }
             }
             fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-                send(self, bytes)
+                send(self, bytes, SendFlags::empty())
+            }
+            fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+                send(self, bytes, SendFlags::DONTWAIT)
             }
             fn set_recv_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
                 self.set_read_timeout(timeout)
@@ -96,3 +103,44 @@ macro_rules! stream {
     )*};
 }
 stream!(UnixStream, TcpStream);
+
+/// A client that has already sent everything, and reads everything, for fuzzers.
+pub struct Replay(Mutex<VecDeque<u8>>);
+
+impl Replay {
+    /// Makes a client that sends exactly `data`.
+    pub fn new(data: &[u8]) -> Self {
+        Self(Mutex::new(data.to_vec().into()))
+    }
+}
+
+impl Stream for Replay {
+    fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
+        let mut left = self.0.lock();
+        io::Read::read(&mut *left, into)
+    }
+    fn recv_now(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        self.recv(into).map(Some)
+    }
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+    fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+    fn set_recv_timeout(&self, _: Option<Duration>) -> io::Result<()> {
+        Ok(())
+    }
+    fn set_send_timeout(&self, _: Option<Duration>) -> io::Result<()> {
+        Ok(())
+    }
+    fn shutdown_recv(&self) {
+        self.shutdown();
+    }
+    fn shutdown(&self) {
+        self.0.lock().clear();
+    }
+    fn hung_up(&self) -> bool {
+        false
+    }
+}

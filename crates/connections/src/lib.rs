@@ -1,0 +1,20 @@
+//! Provides the parts of a front end that serves clients over sockets: streams, buffers, memory
+//! leases, the state of a connection.
+//!
+//! The NBD and the iSCSI server call this. It knows no protocol.
+//!
+//! Invariant: a client costs bounded memory: what its requests need is leased before it is
+//! allocated. A client that stalls while others wait for its memory is dropped.
+#![forbid(unsafe_code)]
+
+mod buffers;
+mod connection;
+mod memory;
+mod stream;
+mod writer;
+
+pub use buffers::{INPUT_BYTES, Input, Output, Payload};
+pub use connection::{Clock, Connection};
+pub use memory::{Lease, OWN_BYTES, Pool, Share};
+pub use stream::{Replay, Stream};
+pub use writer::{Gone, Writer};

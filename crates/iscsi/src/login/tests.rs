@@ -1,0 +1,229 @@
+use super::*;
+use crate::targets::{Credentials, FixedTargets};
+use crate::wire::pdu::request;
+use media::SeededRandom;
+use std::sync::Arc;
+use volume::MemoryVolume;
+
+const OPEN: &str = "iqn.2026-11.org.quintet:open";
+const CLOSED: &str = "iqn.2026-11.org.quintet:closed";
+const OURS: &str = "iqn.2026-11.org.example:us";
+
+fn credentials(user: &str, secret: &str) -> Option<Credentials> {
+    Some(Credentials {
+        user: user.to_owned(),
+        secret: secret.into(),
+    })
+}
+
+fn targets() -> FixedTargets {
+    let volume = || Arc::new(MemoryVolume::new(1 << 20));
+    let access = Access {
+        initiators: Some(vec![OURS.to_owned()]),
+        chap: credentials("user", "a secret of theirs"),
+        mutual: credentials("target", "a secret of ours"),
+    };
+    FixedTargets::default()
+        .with(OPEN, volume(), Access::default())
+        .with(CLOSED, volume(), access)
+}
+
+fn header(flags: u8) -> Header {
+    Header::new(request::LOGIN, flags).with_u8::<8>(0x80)
+}
+
+fn text(pairs: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (key, value) in pairs {
+        text::push(&mut out, key, value);
+    }
+    out
+}
+
+fn with_login<R>(is_remote: bool, run: impl FnOnce(&mut Login<'_>) -> R) -> R {
+    let (targets, random) = (targets(), SeededRandom::new(1));
+    let rules = Rules {
+        targets: &targets,
+        discovery: &Access::default(),
+        random: &random,
+        is_remote,
+    };
+    run(&mut Login::new(rules))
+}
+
+fn replied(step: Step) -> Vec<(String, String)> {
+    let (Step::Reply { text, .. } | Step::Done { text, .. }) = step else {
+        panic!("{step:?}");
+    };
+    let pairs = text::decode(&text).unwrap();
+    let owned = pairs
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+    owned.collect()
+}
+
+fn value(pairs: &[(String, String)], key: &str) -> String {
+    let found = pairs.iter().find(|(k, _)| k == key);
+    found
+        .unwrap_or_else(|| panic!("{key} in {pairs:?}"))
+        .1
+        .clone()
+}
+
+fn start(target: &'static str) -> [(&'static str, &'static str); 2] {
+    [("InitiatorName", OURS), ("TargetName", target)]
+}
+
+#[test]
+fn an_open_target_needs_one_request() {
+    with_login(false, |login| {
+        let mut pairs = start(OPEN).to_vec();
+        pairs.push(("HeaderDigest", "CRC32C"));
+        let step = login.request(&header(0x87), &text(&pairs));
+        assert!(matches!(step, Step::Done { flags: 0x87, .. }));
+        let pairs = replied(step);
+        assert_eq!(value(&pairs, "TargetPortalGroupTag"), "1");
+        assert_eq!(value(&pairs, "HeaderDigest"), "CRC32C");
+        assert_eq!(value(&pairs, "MaxRecvDataSegmentLength"), "131072");
+    });
+}
+
+#[test]
+fn names_are_checked() {
+    let refused = |is_remote, pairs: &[(&str, &str)]| {
+        with_login(is_remote, |login| {
+            match login.request(&header(0x87), &text(pairs)) {
+                Step::Refuse(status) => status,
+                step => panic!("{step:?}"),
+            }
+        })
+    };
+    let target = ("TargetName", OPEN);
+    assert_eq!(refused(false, &[target]), Status::MissingParameter);
+    let ours = ("InitiatorName", OURS);
+    assert_eq!(refused(false, &[ours]), Status::MissingParameter);
+    let other = ("TargetName", "iqn.x:none");
+    assert_eq!(refused(false, &[ours, other]), Status::NotFound);
+    let closed = ("TargetName", CLOSED);
+    let stranger = ("InitiatorName", "iqn.x:stranger");
+    assert_eq!(refused(false, &[stranger, closed]), Status::NotAuthorized);
+    assert_eq!(refused(true, &[ours, target]), Status::NotAuthorized);
+    let kind = ("SessionType", "Other");
+    assert_eq!(
+        refused(false, &[ours, target, kind]),
+        Status::UnsupportedSessionType
+    );
+    // Nobody enters without the security stage.
+    assert_eq!(
+        refused(false, &[ours, closed]),
+        Status::AuthenticationFailed
+    );
+}
+
+/// Logs in to the closed target and returns the last step.
+fn chap(secret: &str, user: &str, mutual: bool) -> Step {
+    with_login(true, |login| {
+        let mut pairs = start(CLOSED).to_vec();
+        pairs.push(("AuthMethod", "None,CHAP"));
+        let reply = login.request(&header(0x81), &text(&pairs));
+        assert!(
+            matches!(reply, Step::Reply { flags: 0, .. }),
+            "no transit yet"
+        );
+        let reply = replied(login.request(&header(0), &text(&[("CHAP_A", "7,5")])));
+        assert_eq!(value(&reply, "CHAP_A"), "7");
+        let identifier = value(&reply, "CHAP_I").parse().unwrap();
+        let challenge = text::binary(&value(&reply, "CHAP_C")).unwrap();
+        let answer = Algorithm::Sha256.answer(identifier, secret.as_bytes(), &challenge);
+        let answer = text::encode_binary(&answer);
+        let mut pairs = vec![("CHAP_N", user), ("CHAP_R", &answer)];
+        if mutual {
+            pairs.extend([("CHAP_I", "9"), ("CHAP_C", "0x00112233445566778899")]);
+        }
+        login.request(&header(0x81), &text(&pairs))
+    })
+}
+
+#[test]
+fn chap_lets_in_who_knows_the_secret() {
+    let failed = Step::Refuse(Status::AuthenticationFailed);
+    let right = chap("a secret of theirs", "user", false);
+    assert!(matches!(right, Step::Reply { flags: 0x81, .. }));
+    assert_eq!(chap("a secret of ours", "user", false), failed);
+    assert_eq!(chap("a secret of theirs", "other", false), failed);
+    let reply = replied(chap("a secret of theirs", "user", true));
+    assert_eq!(value(&reply, "CHAP_N"), "target");
+    let challenge = text::binary("0x00112233445566778899").unwrap();
+    let answer = Algorithm::Sha256.answer(9, b"a secret of ours", &challenge);
+    assert_eq!(value(&reply, "CHAP_R"), text::encode_binary(&answer));
+}
+
+#[test]
+fn an_answer_cannot_be_replayed_or_reflected() {
+    with_login(true, |login| {
+        let mut pairs = start(CLOSED).to_vec();
+        pairs.push(("AuthMethod", "CHAP"));
+        login.request(&header(0), &text(&pairs));
+        let reply = replied(login.request(&header(0), &text(&[("CHAP_A", "5")])));
+        let theirs = value(&reply, "CHAP_C");
+        let identifier = value(&reply, "CHAP_I");
+        let secret = b"a secret of theirs";
+        let challenge = text::binary(&theirs).unwrap();
+        let answer = Algorithm::Md5.answer(identifier.parse().unwrap(), secret, &challenge);
+        let answer = text::encode_binary(&answer);
+        let pairs = [
+            ("CHAP_N", "user"),
+            ("CHAP_R", answer.as_str()),
+            ("CHAP_I", "1"),
+            ("CHAP_C", theirs.as_str()),
+        ];
+        let failed = Step::Refuse(Status::AuthenticationFailed);
+        assert_eq!(
+            login.request(&header(0), &text(&pairs)),
+            failed,
+            "reflected"
+        );
+        assert_eq!(
+            login.request(&header(0), &text(&pairs[..2])),
+            failed,
+            "replayed"
+        );
+    });
+}
+
+#[test]
+fn stages_follow_each_other() {
+    for flags in [0x80, 0xc7, 0x8f, 0x86, 0x85, 0x08] {
+        let step = with_login(false, |login| {
+            login.request(&header(flags), &text(&start(OPEN)))
+        });
+        assert_eq!(step, Step::Refuse(Status::InvalidDuringLogin), "{flags:x}");
+    }
+    with_login(false, |login| {
+        let wrong = header(0x87).with_u16::<14>(5);
+        let step = login.request(&wrong, &text(&start(OPEN)));
+        assert_eq!(step, Step::Refuse(Status::NoSuchSession));
+    });
+}
+
+#[test]
+fn continued_text_is_joined_and_bounded() {
+    with_login(false, |login| {
+        let all = text(&start(OPEN));
+        let (first, second) = all.split_at(20);
+        let step = login.request(&header(0x44), first);
+        assert_eq!(
+            step,
+            Step::Reply {
+                flags: 0x04,
+                text: Vec::new()
+            }
+        );
+        let step = login.request(&header(0x87), second);
+        assert!(matches!(step, Step::Done { .. }));
+    });
+    with_login(false, |login| {
+        let step = (0..10).map(|_| login.request(&header(0x44), &[b'a'; 8000]));
+        assert_eq!(step.last(), Some(Step::Refuse(Status::InitiatorError)));
+    });
+}

@@ -1,0 +1,182 @@
+//! Knows the sessions of a server and the logical units that they share. Sessions register here;
+//! the server closes them through it.
+//!
+//! Invariant: all sessions of a target share its units, so reservations hold between them. An
+//! initiator port has one session with a target: a new one ends the old one first. A unit without
+//! sessions is remembered only while it has reservations.
+
+use crate::login::Names;
+use crate::replies::{Format, Numbering, Replies};
+use crate::scsi::reservations::Nexus;
+use crate::scsi::unit::Unit;
+use crate::sender::Sender;
+use crate::targets::{TargetUnit, UNITS_MAX};
+use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
+use connections::Connection;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Asynchronous event: the target requests a logout.
+const REQUESTS_LOGOUT: u8 = 1;
+
+/// A session after its login.
+pub(crate) struct Entry {
+    pub(crate) names: Names,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) sender: Arc<Sender>,
+    pub(crate) format: Format,
+}
+
+#[derive(Default)]
+struct State {
+    units: BTreeMap<(String, u8), Arc<Unit>>,
+    sessions: HashMap<u64, Arc<Entry>>,
+}
+
+/// The sessions and units of a server.
+#[derive(Default)]
+pub(crate) struct Registry {
+    state: Mutex<State>,
+    /// Signalled when a session ends.
+    ended: Condvar,
+}
+
+impl Registry {
+    /// Ends the session that the same initiator port has with the same target. Returns false if it
+    /// did not end in time.
+    pub(crate) fn end(&self, names: &Names, limit: Duration) -> bool {
+        let state = self.state.lock();
+        self.end_locked(state, names, limit).is_some()
+    }
+
+    fn end_locked<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        names: &Names,
+        limit: Duration,
+    ) -> Option<MutexGuard<'a, State>> {
+        let until = Instant::now() + limit;
+        let is_same = |s: &&Arc<Entry>| s.names.target.is_some() && s.names == *names;
+        while let Some(old) = state.sessions.values().find(is_same) {
+            old.connection.drop_now();
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            self.ended.wait_for(&mut state, left);
+        }
+        Some(state)
+    }
+
+    /// Registers a session, after it has ended an old one. Returns false if that did not end in
+    /// time.
+    pub(crate) fn enter(&self, number: u64, entry: Entry, limit: Duration) -> bool {
+        let state = self.state.lock();
+        match self.end_locked(state, &entry.names, limit) {
+            Some(mut state) => {
+                state.sessions.insert(number, Arc::new(entry));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Removes a session.
+    pub(crate) fn leave(&self, number: u64) {
+        let mut state = self.state.lock();
+        state.sessions.remove(&number);
+        state.units.retain(|_, unit| unit.is_remembered());
+        self.ended.notify_all();
+    }
+
+    /// Attaches a session to the units of its target, which its sessions share.
+    pub(crate) fn attach(
+        &self,
+        nexus: &Nexus,
+        target: &str,
+        units: Vec<TargetUnit>,
+        block_bytes: u32,
+    ) -> Vec<(u8, Arc<Unit>)> {
+        let mut state = self.state.lock();
+        let shared = units.into_iter().take(UNITS_MAX).map(|unit| {
+            let make = || Arc::new(Unit::new(target, unit.number, unit.volume, block_bytes));
+            let (number, place) = (unit.number, (target.to_owned(), unit.number));
+            let shared = state.units.entry(place).or_insert_with(make).clone();
+            // Under the lock: another session that ends must not forget the unit meanwhile.
+            shared.attach(nexus);
+            (number, shared)
+        });
+        shared.collect()
+    }
+
+    /// Counts the sessions of a target.
+    pub(crate) fn count(&self, target: &str) -> usize {
+        let state = self.state.lock();
+        let sessions = state.sessions.values();
+        sessions
+            .filter(|s| s.names.target.as_deref() == Some(target))
+            .count()
+    }
+
+    fn chosen(&self, target: Option<&str>) -> Vec<Arc<Entry>> {
+        let state = self.state.lock();
+        let sessions = state.sessions.values();
+        let is_meant = |s: &&Arc<Entry>| target.is_none() || s.names.target.as_deref() == target;
+        sessions.filter(is_meant).cloned().collect()
+    }
+
+    /// Asks the initiators of a target, or all, to log out within `limit`. Returns their number.
+    pub(crate) fn ask_to_leave(&self, target: Option<&str>, limit: Duration) -> usize {
+        let sessions = self.chosen(target);
+        let header = Header::new(response::ASYNC, FINAL)
+            .with_tag(NO_TAG)
+            .with_u32::<20>(NO_TAG)
+            .with_u8::<36>(REQUESTS_LOGOUT)
+            .with_u16::<42>(limit.as_secs().clamp(1, 3600) as u16);
+        for session in &sessions {
+            let mut message = Replies::new(0, session.format);
+            message.push(header, Numbering::Takes, &[]);
+            session.sender.send_now(&mut message);
+        }
+        sessions.len()
+    }
+
+    /// Lets the sessions of a target, or all, answer what has arrived, and ends them.
+    pub(crate) fn close(&self, target: Option<&str>) {
+        for session in self.chosen(target) {
+            session.connection.close();
+        }
+    }
+
+    /// Ends the sessions of a target now.
+    pub(crate) fn drop_now(&self, target: &str) {
+        for session in self.chosen(Some(target)) {
+            session.connection.drop_now();
+        }
+    }
+
+    /// Forgets the units of a target, with their reservations.
+    pub(crate) fn forget(&self, target: &str) {
+        self.state
+            .lock()
+            .units
+            .retain(|(name, _), _| name != target);
+    }
+
+    /// Waits until a target, or the server, has no sessions, but not past `limit`.
+    pub(crate) fn wait_for_none(&self, target: Option<&str>, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        let mut state = self.state.lock();
+        let is_meant = |s: &Arc<Entry>| target.is_none() || s.names.target.as_deref() == target;
+        while state.sessions.values().any(is_meant) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            self.ended.wait_for(&mut state, left);
+        }
+        true
+    }
+}

@@ -1,0 +1,315 @@
+//! Runs the jobs of commands on the volume. Workers call this, and sessions for jobs that need not
+//! wait.
+//!
+//! Invariant: a job that compares before it writes sees no change of another command in between.
+//! Memory beside the data of the command is at most [`PIECE_BYTES`].
+
+use super::action::{Job, Refusal, Span, Work};
+use super::admission::{context, in_range};
+use super::cdb::Compare;
+use super::inquiry::UNMAP_BYTES_MAX;
+use super::mode;
+use super::parameters;
+use super::reservations::{Nexus, Notices};
+use super::sense::Sense;
+use super::unit::Unit;
+use std::ops::ControlFlow;
+use units::IoClass;
+use volume::{Durability, Volume, VolumeError};
+
+/// Largest read of a comparison, and largest write of a pattern, bytes.
+const PIECE_BYTES: usize = 256 << 10;
+/// Maximum number of descriptors of GET LBA STATUS.
+const STATUSES_MAX: u64 = 1024;
+
+fn reading(error: VolumeError) -> Refusal {
+    Sense::of(error.kind, false).into()
+}
+
+fn writing(error: VolumeError) -> Refusal {
+    Sense::of(error.kind, true).into()
+}
+
+impl Unit {
+    /// Runs a job with its data. Returns the data for the initiator, or `None` if the job would
+    /// have to wait although `may_wait` is false; then nothing was done.
+    pub(crate) fn run(
+        &self,
+        nexus: &Nexus,
+        job: &Job,
+        data: &[u8],
+        may_wait: bool,
+    ) -> Result<Option<Vec<u8>>, Refusal> {
+        if !may_wait {
+            return self.run_now(nexus, job, data);
+        }
+        match job.work {
+            Work::Write { span, fua, verify } => {
+                let _shared = self.changes.read();
+                self.store(span, data, fua)?;
+                if let Some(compare) = verify {
+                    self.compare(span, compare, data)?;
+                }
+            }
+            Work::OrWrite { span, fua } => {
+                let _alone = self.changes.write();
+                let mut merged = vec![0; data.len()];
+                let volume = self.volume();
+                let read = volume.read(span.context, span.offset_bytes, &mut merged);
+                read.map_err(reading)?;
+                merged
+                    .iter_mut()
+                    .zip(data)
+                    .for_each(|(old, new)| *old |= new);
+                self.store(span, &merged, fua)?;
+            }
+            Work::CompareAndWrite { span, fua } => {
+                let half = (span.len_bytes as usize).min(data.len());
+                let (old, new) = data.split_at(half);
+                let _alone = self.changes.write();
+                self.compare(span, Compare::All, old)?;
+                self.store(span, new, fua)?;
+            }
+            Work::Verify { span, compare } => self.compare(span, compare, data)?,
+            Work::WriteSame {
+                span,
+                unmap,
+                no_data,
+            } => {
+                let _shared = self.changes.read();
+                let pattern = if no_data { &[][..] } else { data };
+                self.write_same(span, unmap, pattern)?;
+            }
+            Work::Unmap { class } => self.unmap(class, data)?,
+            Work::Flush { class } => {
+                let flushed = self.volume().flush(context(class.0));
+                flushed.map_err(writing)?;
+            }
+            Work::LbaStatus { lba, allocation } => {
+                return self.lba_status(lba, allocation).map(Some);
+            }
+            Work::ModeSelect { .. } | Work::PersistentOut { .. } => {
+                self.settle(nexus, job, data)?
+            }
+        }
+        Ok(Some(Vec::new()))
+    }
+
+    /// Runs a job if that need not wait.
+    fn run_now(&self, nexus: &Nexus, job: &Job, data: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
+        match job.work {
+            Work::Write {
+                span,
+                fua: false,
+                verify: None,
+            } => {
+                let Some(_shared) = self.changes.try_read() else {
+                    return Ok(None);
+                };
+                let abilities = self.volume().capabilities();
+                let written = abilities.write_now(span.context, span.offset_bytes, data);
+                Ok(written.map_err(writing)?.then(Vec::new))
+            }
+            Work::ModeSelect { .. }
+            | Work::PersistentOut {
+                action: 0..=4 | 6, ..
+            } => {
+                self.settle(nexus, job, data)?;
+                Ok(Some(Vec::new()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Runs a job that changes the state of the unit and no blocks.
+    fn settle(&self, nexus: &Nexus, job: &Job, data: &[u8]) -> Result<(), Refusal> {
+        match job.work {
+            Work::ModeSelect { long } => {
+                self.set_mode(nexus, |mode| mode::select(mode, long, data))?;
+            }
+            Work::PersistentOut {
+                action,
+                scope,
+                kind,
+            } => {
+                let keys = parameters::keys(data)?;
+                self.reservations(|r| match r.change(nexus, (action, scope, kind), &keys) {
+                    Ok(notices) => (Ok(()), notices),
+                    Err(refusal) => (Err(refusal), Notices::new()),
+                })?;
+                if action == 5 {
+                    // PREEMPT AND ABORT: changes of others that have begun end here.
+                    drop(self.changes.write());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn store(&self, span: Span, data: &[u8], fua: bool) -> Result<(), Refusal> {
+        let durability = if fua {
+            Durability::Durable
+        } else {
+            Durability::Volatile
+        };
+        let volume = self.volume();
+        let written = volume.write(span.context, span.offset_bytes, data, durability);
+        written.map_err(writing)
+    }
+
+    /// Compares the blocks of a span with data, or only reads them.
+    fn compare(&self, span: Span, compare: Compare, data: &[u8]) -> Result<(), Refusal> {
+        let len = match compare {
+            Compare::All => data.len() as u64,
+            Compare::Medium | Compare::One => span.len_bytes,
+        };
+        let mut bytes = vec![0; PIECE_BYTES.min(len as usize)];
+        let mut at = 0;
+        while at < len {
+            let now = (len - at).min(bytes.len() as u64) as usize;
+            let piece = bytes.get_mut(..now).unwrap_or_default();
+            let read = self
+                .volume()
+                .read(span.context, span.offset_bytes + at, piece);
+            read.map_err(reading)?;
+            let wanted = data.get(at as usize..).unwrap_or_default();
+            let differs = match compare {
+                Compare::Medium => None,
+                Compare::All => difference(piece, wanted.iter()),
+                // Pieces are whole blocks.
+                Compare::One => difference(piece, data.iter().cycle()),
+            };
+            if let Some(differs) = differs {
+                let of_block = match compare {
+                    Compare::One => (at + differs) % self.block_bytes(),
+                    Compare::All | Compare::Medium => at + differs,
+                };
+                return Err(Sense::miscompare(of_block).into());
+            }
+            at += now as u64;
+        }
+        Ok(())
+    }
+
+    fn write_same(&self, span: Span, unmap: bool, pattern: &[u8]) -> Result<(), Refusal> {
+        let volume = self.volume();
+        let durable = match self.mode().write_cache {
+            true => Durability::Volatile,
+            false => Durability::Durable,
+        };
+        if pattern.iter().all(|byte| *byte == 0) {
+            let (offset, len) = (span.offset_bytes, span.len_bytes);
+            let zeroed = match unmap {
+                true => volume.discard(span.context, offset, len),
+                false => volume.write_zeroes(span.context, offset, len, true, durable),
+            };
+            return zeroed.map_err(writing);
+        }
+        let len = (PIECE_BYTES as u64).min(span.len_bytes) as usize;
+        let piece: Vec<u8> = pattern.iter().copied().cycle().take(len).collect();
+        let mut at = 0;
+        while at < span.len_bytes {
+            let now = (span.len_bytes - at).min(len as u64) as usize;
+            let bytes = piece.get(..now).unwrap_or_default();
+            let written = volume.write(span.context, span.offset_bytes + at, bytes, durable);
+            written.map_err(writing)?;
+            at += now as u64;
+        }
+        Ok(())
+    }
+
+    fn unmap(&self, class: IoClass, list: &[u8]) -> Result<(), Refusal> {
+        let ranges = parameters::unmap(list)?;
+        let size = self.blocks();
+        let mut total = 0_u64;
+        for (lba, blocks) in &ranges {
+            in_range(*lba, *blocks, size)?;
+            total = total.saturating_add(*blocks);
+        }
+        if total.saturating_mul(self.block_bytes()) > UNMAP_BYTES_MAX {
+            return Err(Sense::INVALID_FIELD_IN_LIST.into());
+        }
+        let _shared = self.changes.read();
+        for (lba, blocks) in ranges {
+            let (offset, len) = (lba * self.block_bytes(), blocks * self.block_bytes());
+            let freed = self.volume().discard(context(class.0), offset, len);
+            freed.map_err(writing)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the data of GET LBA STATUS (SBC-4, 5.7): which blocks are mapped, from `lba` on.
+    fn lba_status(&self, lba: u64, allocation: u64) -> Result<Vec<u8>, Refusal> {
+        let block = self.block_bytes();
+        let size = self.blocks();
+        in_range(lba, 1, size)?;
+        let count_max = (allocation.saturating_sub(8) / 16).clamp(1, STATUSES_MAX) as usize;
+        let end = size.min(lba + UNMAP_BYTES_MAX / block);
+        // Runs of blocks: first block, and whether it is a hole. The first byte of a block decides
+        // for data; a block is a hole only as a whole.
+        let mut runs: Vec<(u64, bool)> = Vec::new();
+        let mut until = lba;
+        let (offset, len) = (lba * block, (end - lba) * block);
+        let visit = &mut |extent: volume::Extent| {
+            let extent_end = extent.offset_bytes + extent.len_bytes;
+            let (first, last) = match extent.hole {
+                true => (extent.offset_bytes.div_ceil(block), extent_end / block),
+                false => (extent.offset_bytes / block, extent_end.div_ceil(block)),
+            };
+            let (first, last) = (first.max(until), last.min(end));
+            if first >= last {
+                return ControlFlow::Continue(());
+            }
+            if first > until && runs.last().is_none_or(|(_, hole)| *hole) {
+                // A block that is a hole only in part.
+                runs.push((until, false));
+            }
+            if runs.last().is_none_or(|(_, hole)| *hole != extent.hole) {
+                runs.push((first, extent.hole));
+            }
+            until = last;
+            match runs.len() > count_max {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        let visited = self.volume().extents(context(0), offset, len, visit);
+        visited.map_err(reading)?;
+        let ends = runs.iter().skip(1).map(|(first, _)| *first);
+        let ends: Vec<u64> = ends.chain([until]).collect();
+        let mut out = vec![0; 8];
+        for ((first, hole), next) in runs.iter().zip(ends).take(count_max) {
+            out.extend_from_slice(&first.to_be_bytes());
+            out.extend_from_slice(&((next - first).min(u64::from(u32::MAX)) as u32).to_be_bytes());
+            out.extend_from_slice(&[u8::from(*hole), 0, 0, 0]);
+        }
+        let len = (out.len() as u32 - 4).to_be_bytes();
+        out[..4].copy_from_slice(&len);
+        out.truncate(usize::try_from(allocation).unwrap_or(usize::MAX));
+        Ok(out)
+    }
+}
+
+/// Returns the first position where `bytes` differ from what is wanted.
+fn difference<'a>(bytes: &[u8], wanted: impl Iterator<Item = &'a u8>) -> Option<u64> {
+    let mut pairs = bytes.iter().zip(wanted);
+    pairs.position(|(a, b)| a != b).map(|at| at as u64)
+}
+
+impl Unit {
+    /// Admits a command and runs it with this data, for fuzzers.
+    pub(crate) fn admit_and_run(&self, nexus: &Nexus, cdb: &super::cdb::Cdb, data: &[u8]) {
+        let Ok(action) = self.admit(nexus, cdb, &[0]) else {
+            return;
+        };
+        if let super::action::Action::Job(job) = action
+            && job.data_bytes <= 1 << 20
+        {
+            let mut data = data.to_vec();
+            data.resize(job.data_bytes as usize, 0);
+            let _ = self.run(nexus, &job, &data, false);
+            let _ = self.run(nexus, &job, &data, true);
+        }
+    }
+}

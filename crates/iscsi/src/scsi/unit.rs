@@ -1,0 +1,240 @@
+//! Holds the state of one logical unit, which all sessions share: its volume, mode, reservations
+//! and unit attentions. The server makes one per volume; sessions use it.
+//!
+//! Invariant: the lock of the state is not held during I/O. While nothing unusual is set, commands
+//! on blocks do not take it. Each session has at most [`ATTENTIONS_MAX`] unit attentions.
+
+use super::action::Refusal;
+use super::inquiry::{Geometry, Identity};
+use super::mode::Mode;
+use super::reservations::{Nexus, Notices, Port, Reservations, Use};
+use super::sense::Sense;
+use parking_lot::{Mutex, RwLock};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use volume::{Checked, Volume};
+
+const ATTENTIONS_MAX: usize = 8;
+
+/// A logical unit.
+pub(crate) struct Unit {
+    pub(super) volume: Checked<Arc<dyn Volume>>,
+    pub(super) identity: Identity,
+    pub(super) block_bytes: u32,
+    pub(super) is_read_only: bool,
+    sizes: (u32, u32),
+    /// Number of blocks at the last command.
+    blocks: AtomicU64,
+    /// True while the state says nothing that a command on blocks must know.
+    is_quiet: AtomicBool,
+    state: Mutex<State>,
+    /// Changes hold it for reading, changes that must see no other for writing.
+    pub(super) changes: RwLock<()>,
+}
+
+struct State {
+    mode: Mode,
+    reservations: Reservations,
+    sessions: Vec<Attentions>,
+}
+
+/// A session, and what it must learn of the unit.
+struct Attentions {
+    nexus: Nexus,
+    pending: VecDeque<Sense>,
+}
+
+impl State {
+    fn is_quiet(&self) -> bool {
+        self.mode == Mode::DEFAULT
+            && self.reservations.is_empty()
+            && self.sessions.iter().all(|s| s.pending.is_empty())
+    }
+
+    fn notify(&mut self, sense: Sense, is_concerned: impl Fn(&Nexus) -> bool) {
+        let sessions = self.sessions.iter_mut();
+        for session in sessions.filter(|s| is_concerned(&s.nexus)) {
+            if session.pending.len() < ATTENTIONS_MAX && !session.pending.contains(&sense) {
+                session.pending.push_back(sense);
+            }
+        }
+    }
+
+    fn notify_ports(&mut self, notices: Notices) {
+        for (port, sense) in notices {
+            let is_port = |nexus: &Nexus| *nexus.port == *port;
+            self.notify(sense, is_port);
+        }
+    }
+
+    fn take_attention(&mut self, nexus: &Nexus) -> Option<Sense> {
+        let mut sessions = self.sessions.iter_mut();
+        let session = sessions.find(|s| s.nexus.number == nexus.number)?;
+        session.pending.pop_front()
+    }
+}
+
+impl Unit {
+    pub(crate) fn new(target: &str, number: u8, volume: Arc<dyn Volume>, block_bytes: u32) -> Self {
+        let info = volume.info();
+        let volume = Checked::new(volume);
+        let blocks = info.size_bytes / u64::from(block_bytes);
+        Self {
+            identity: Identity::new(target, number),
+            block_bytes,
+            is_read_only: info.read_only,
+            sizes: (info.block_bytes_min, info.block_bytes_preferred),
+            blocks: AtomicU64::new(blocks),
+            is_quiet: AtomicBool::new(true),
+            state: Mutex::new(State {
+                mode: Mode::DEFAULT,
+                reservations: Reservations::default(),
+                sessions: Vec::new(),
+            }),
+            changes: RwLock::new(()),
+            volume,
+        }
+    }
+
+    /// Returns the volume.
+    pub(crate) fn volume(&self) -> &Checked<Arc<dyn Volume>> {
+        &self.volume
+    }
+
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.block_bytes.into()
+    }
+
+    /// Returns the number of blocks. Sessions learn that it changed.
+    pub(super) fn blocks(&self) -> u64 {
+        let blocks = self.volume.size_bytes() / self.block_bytes();
+        if self.blocks.load(Relaxed) != blocks && self.blocks.swap(blocks, Relaxed) != blocks {
+            self.change(|state| state.notify(Sense::CAPACITY_CHANGED, |_| true));
+        }
+        blocks
+    }
+
+    pub(super) fn geometry(&self) -> Geometry {
+        let (min, preferred) = self.sizes;
+        Geometry {
+            blocks: self.blocks(),
+            block_bytes: self.block_bytes,
+            physical_bytes: min.clamp(self.block_bytes, 64 << 10),
+            preferred_bytes: preferred.max(self.block_bytes),
+        }
+    }
+
+    fn change<R>(&self, run: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state.lock();
+        let result = run(&mut state);
+        self.is_quiet.store(state.is_quiet(), Relaxed);
+        result
+    }
+
+    /// Lets a session use the unit.
+    pub(crate) fn attach(&self, nexus: &Nexus) {
+        self.change(|state| {
+            state.sessions.push(Attentions {
+                nexus: nexus.clone(),
+                pending: VecDeque::new(),
+            });
+        });
+    }
+
+    /// Ends the use of the unit by a session.
+    pub(crate) fn detach(&self, nexus: &Nexus) {
+        self.change(|state| {
+            state.sessions.retain(|s| s.nexus.number != nexus.number);
+            state.reservations.release(nexus);
+        });
+    }
+
+    /// Resets the unit: the mode is the default, RESERVE (6) ends, every session learns of it.
+    pub(crate) fn reset(&self) {
+        self.change(|state| {
+            state.mode = Mode::DEFAULT;
+            state.reservations.reset();
+            state.notify(Sense::RESET, |_| true);
+        });
+    }
+
+    /// Returns true if the state must be forgotten by no restart of a session.
+    pub(crate) fn is_remembered(&self) -> bool {
+        let state = self.state.lock();
+        !state.sessions.is_empty() || !state.is_quiet()
+    }
+
+    /// Returns the mode after it has checked attentions and reservations. `what` is the use that
+    /// the command makes of the unit.
+    pub(super) fn check(&self, nexus: &Nexus, what: Use) -> Result<Mode, Refusal> {
+        if self.is_quiet.load(Relaxed) {
+            return Ok(Mode::DEFAULT);
+        }
+        self.change(|state| {
+            if what != Use::Always
+                && let Some(attention) = state.take_attention(nexus)
+            {
+                return Err(attention.into());
+            }
+            state.reservations.check(nexus, what)?;
+            Ok(state.mode)
+        })
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        match self.is_quiet.load(Relaxed) {
+            true => Mode::DEFAULT,
+            false => self.state.lock().mode,
+        }
+    }
+
+    /// Returns true if sense data has the descriptor format.
+    pub(crate) fn has_descriptor_sense(&self) -> bool {
+        self.mode().descriptor_sense
+    }
+
+    /// Returns the next unit attention of a session and forgets it.
+    pub(super) fn take_attention(&self, nexus: &Nexus) -> Option<Sense> {
+        self.change(|state| state.take_attention(nexus))
+    }
+
+    /// Changes the mode. Other sessions learn of it.
+    pub(super) fn set_mode(
+        &self,
+        nexus: &Nexus,
+        next: impl FnOnce(Mode) -> Result<Mode, Sense>,
+    ) -> Result<(), Sense> {
+        self.change(|state| {
+            let mode = next(state.mode)?;
+            if mode != state.mode {
+                state.mode = mode;
+                state.notify(Sense::MODE_CHANGED, |other| other.number != nexus.number);
+            }
+            Ok(())
+        })
+    }
+
+    /// Changes reservations. Ports that this concerns learn of it.
+    pub(super) fn reservations<R>(&self, run: impl FnOnce(&mut Reservations) -> (R, Notices)) -> R {
+        self.change(|state| {
+            let (result, notices) = run(&mut state.reservations);
+            state.notify_ports(notices);
+            result
+        })
+    }
+}
+
+/// Makes a session for tests and for units without initiators.
+impl Nexus {
+    pub(crate) fn new(number: u64, initiator: &str, isid: [u8; 6]) -> Self {
+        let port = Port {
+            initiator: initiator.to_owned(),
+            isid,
+        };
+        Self {
+            number,
+            port: Arc::new(port),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Sends PDUs of one connection from any thread, and numbers them. Sessions, workers and the server
+//! share one.
+//!
+//! Invariant: status numbers rise in the order in which PDUs are sent. After a failed send the
+//! connection is down for all threads. The window of command numbers never shrinks.
+
+use crate::replies::{Numbering, Replies};
+use connections::{Connection, Gone};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+/// Maximum number of commands that an initiator may have in flight.
+pub(crate) const DEPTH: u32 = 64;
+
+/// Command numbers that the target accepts.
+pub(crate) struct Window {
+    /// Number of the next command.
+    expected: AtomicU32,
+    /// Number of accepted commands without an answer.
+    in_flight: AtomicU32,
+}
+
+impl Window {
+    /// Returns the number of the next command, and of the last one that may be sent.
+    pub(crate) fn bounds(&self) -> (u32, u32) {
+        let expected = self.expected.load(SeqCst);
+        let free = DEPTH.saturating_sub(self.in_flight.load(SeqCst));
+        (expected, expected.wrapping_add(free).wrapping_sub(1))
+    }
+
+    /// Sets the number of the first command.
+    pub(crate) fn start(&self, number: u32) {
+        self.expected.store(number, SeqCst);
+    }
+
+    /// Takes the command with the next number.
+    pub(crate) fn advance(&self) {
+        self.expected.fetch_add(1, SeqCst);
+    }
+
+    /// Counts an accepted command that is not answered at once.
+    pub(crate) fn enter(self: &Arc<Self>) -> Place {
+        self.in_flight.fetch_add(1, SeqCst);
+        Place(self.clone())
+    }
+}
+
+/// The place of a command in the window, until it is answered.
+pub(crate) struct Place(Arc<Window>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, SeqCst);
+    }
+}
+
+/// The sending side of one connection.
+pub(crate) struct Sender {
+    connection: Arc<Connection>,
+    pub(crate) window: Arc<Window>,
+    state: Mutex<State>,
+}
+
+struct State {
+    next_status: u32,
+    is_broken: bool,
+}
+
+impl Sender {
+    pub(crate) fn new(connection: Arc<Connection>) -> Self {
+        Self {
+            connection,
+            window: Arc::new(Window {
+                expected: AtomicU32::new(1),
+                in_flight: AtomicU32::new(0),
+            }),
+            state: Mutex::new(State {
+                next_status: 1,
+                is_broken: false,
+            }),
+        }
+    }
+
+    /// Numbers and sends all PDUs, and drops them.
+    pub(crate) fn send(&self, replies: &mut Replies) -> Result<(), Gone> {
+        if replies.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        let (expected, most) = self.window.bounds();
+        let bytes = replies.complete(|numbering| {
+            let status = state.next_status;
+            if numbering == Numbering::Takes {
+                state.next_status = status.wrapping_add(1);
+            }
+            (status, expected, most)
+        });
+        let sent = self.send_all(bytes, &mut state.is_broken);
+        drop(state);
+        replies.clear();
+        sent
+    }
+
+    /// Sends PDUs if that need not wait. Returns false if another thread is sending. An initiator
+    /// that takes only a part is dropped.
+    pub(crate) fn send_now(&self, replies: &mut Replies) -> bool {
+        let Some(mut state) = self.state.try_lock() else {
+            return false;
+        };
+        let (expected, most) = self.window.bounds();
+        let bytes = replies.complete(|numbering| {
+            let status = state.next_status;
+            if numbering == Numbering::Takes {
+                state.next_status = status.wrapping_add(1);
+            }
+            (status, expected, most)
+        });
+        let len = bytes.len();
+        let is_sent = self
+            .connection
+            .stream
+            .send_now(bytes)
+            .is_ok_and(|sent| sent == len);
+        if !is_sent {
+            state.is_broken = true;
+            self.connection.drop_now();
+        }
+        is_sent
+    }
+
+    fn send_all(&self, bytes: &[u8], is_broken: &mut bool) -> Result<(), Gone> {
+        let connection = &*self.connection;
+        let mut rest = bytes;
+        connection.taking.start(connection);
+        while !rest.is_empty() && !*is_broken {
+            match connection.stream.send(rest) {
+                Ok(sent) if sent > 0 => rest = rest.get(sent..).unwrap_or_default(),
+                Ok(_) | Err(_) => *is_broken = true,
+            }
+        }
+        connection.taking.stop();
+        if *is_broken {
+            connection.drop_now();
+            return Err(Gone);
+        }
+        Ok(())
+    }
+
+    /// Returns true if no reply can reach the client.
+    pub(crate) fn client_is_gone(&self) -> bool {
+        self.connection.look_for_client()
+    }
+
+    /// Ends the connection without a reply.
+    pub(crate) fn drop_now(&self) {
+        self.connection.drop_now();
+    }
+}

@@ -1,0 +1,346 @@
+use super::{Server, ServerHandle, ServerOptions};
+use crate::error::ServerError;
+use crate::fuzzing::{OPEN_TARGET, login_request};
+use crate::targets::{Access, Credentials, FixedTargets};
+use crate::wire::pdu::{HEADER_BYTES, Header, NO_TAG, padding, request, response};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use volume::{MemoryVolume, Operation, Slow, Volume};
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+fn options() -> ServerOptions {
+    ServerOptions {
+        handshake_limit: LIMIT,
+        stop_limit: LIMIT,
+        logout_limit: Duration::from_millis(200),
+        ..ServerOptions::default()
+    }
+}
+
+fn serve(volume: impl Volume + 'static, options: ServerOptions) -> ServerHandle {
+    let targets = FixedTargets::default().with(OPEN_TARGET, Arc::new(volume), Access::default());
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = Server::bind(address, Arc::new(targets), options).unwrap();
+    server.start().unwrap()
+}
+
+fn memory() -> MemoryVolume {
+    MemoryVolume::new(1 << 20)
+}
+
+/// An initiator that sends anything.
+struct Client {
+    stream: TcpStream,
+    number: u32,
+}
+
+impl Client {
+    fn connect(server: &ServerHandle) -> Self {
+        let stream = TcpStream::connect(server.address().unwrap()).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        Self { stream, number: 0 }
+    }
+
+    fn login(server: &ServerHandle) -> Self {
+        let mut client = Self::connect(server);
+        client.stream.write_all(&login_request()).unwrap();
+        let (answer, _) = client.receive().unwrap();
+        assert_eq!(answer.operation(), response::LOGIN);
+        assert_eq!(answer.u16_at::<36>(), 0, "status");
+        client
+    }
+
+    fn send(&mut self, header: Header, data: &[u8]) {
+        let mut bytes = header.with_data_bytes(data.len()).0.to_vec();
+        bytes.extend_from_slice(data);
+        bytes.resize(bytes.len() + padding(data.len()), 0);
+        // The server may have closed the connection.
+        let _ = self.stream.write_all(&bytes);
+    }
+
+    /// Sends a command that the window counts.
+    fn command(&mut self, tag: u32, flags: u8, expected: u32, cdb: &[u8], data: &[u8]) {
+        let mut header = Header::new(request::COMMAND, flags)
+            .with_tag(tag)
+            .with_u32::<20>(expected)
+            .with_u32::<24>(self.number);
+        header.0[32..32 + cdb.len()].copy_from_slice(cdb);
+        self.number = self.number.wrapping_add(1);
+        self.send(header, data);
+    }
+
+    fn receive(&mut self) -> Option<(Header, Vec<u8>)> {
+        let mut header = [0; HEADER_BYTES];
+        self.stream.read_exact(&mut header).ok()?;
+        let header = Header(header);
+        let len = header.data_bytes();
+        let mut data = vec![0; len + padding(len)];
+        self.stream.read_exact(&mut data).ok()?;
+        data.truncate(len);
+        Some((header, data))
+    }
+
+    fn test_unit_ready(&mut self, tag: u32) -> u8 {
+        self.command(tag, 0x80, 0, &[0; 6], &[]);
+        let (answer, _) = self.receive().expect("an answer");
+        assert_eq!((answer.operation(), answer.tag()), (response::COMMAND, tag));
+        answer.0[3]
+    }
+}
+
+fn ten(operation: u8, lba: u8, blocks: u8) -> [u8; 10] {
+    [operation, 0, 0, 0, 0, lba, 0, 0, blocks, 0]
+}
+
+#[test]
+fn writes_of_all_kinds_of_data_are_read_back() {
+    let server = serve(memory(), options());
+    let mut client = Client::login(&server);
+    // Immediate data, then unsolicited data, then data that is asked for.
+    let data: Vec<u8> = (0..100 << 10).map(|at| (at / 300) as u8).collect();
+    let len = data.len() as u32;
+    let (first, rest) = data.split_at(4096);
+    let (second, third) = rest.split_at(8192);
+    client.command(7, 0x20, len, &ten(0x2a, 0, 200), first);
+    let data_out = |flags, transfer, number, offset: usize| {
+        Header::new(request::DATA_OUT, flags)
+            .with_tag(7)
+            .with_u32::<20>(transfer)
+            .with_u32::<36>(number)
+            .with_u32::<40>(offset as u32)
+    };
+    client.send(data_out(0x80, NO_TAG, 0, 4096), second);
+    let (asks, _) = client.receive().unwrap();
+    assert_eq!(asks.operation(), response::R2T);
+    assert_eq!(
+        (asks.u32_at::<40>(), asks.u32_at::<44>()),
+        (12_288, len - 12_288)
+    );
+    let transfer = asks.u32_at::<20>();
+    let (third, fourth) = third.split_at(50_000);
+    client.send(data_out(0, transfer, 0, 12_288), third);
+    client.send(data_out(0x80, transfer, 1, 62_288), fourth);
+    let (answer, _) = client.receive().unwrap();
+    assert_eq!((answer.operation(), answer.0[3]), (response::COMMAND, 0));
+    client.command(8, 0xc0, len, &ten(0x28, 0, 200), &[]);
+    let mut read = Vec::new();
+    while read.len() < data.len() {
+        let (answer, part) = client.receive().unwrap();
+        assert_eq!(answer.operation(), response::DATA_IN);
+        assert_eq!(answer.u32_at::<40>() as usize, read.len());
+        read.extend_from_slice(&part);
+    }
+    assert!(read == data);
+    assert!(server.stop());
+}
+
+#[test]
+fn clients_that_break_rules_are_dropped_and_hurt_nobody() {
+    let server = serve(memory(), options());
+    let mut good = Client::login(&server);
+    good.number = 0;
+    let broken: [(&str, Header, usize); 7] = [
+        ("unknown operation", Header::new(0x1c, 0x80), 0),
+        ("snack", Header::new(request::SNACK, 0x80), 0),
+        ("login again", Header::new(request::LOGIN, 0x87), 0),
+        (
+            "a gap",
+            Header::new(request::TEXT, 0x80).with_u32::<24>(3),
+            0,
+        ),
+        ("data of a read", Header::new(request::COMMAND, 0xc0), 512),
+        ("not final", Header::new(request::COMMAND, 0x00), 0),
+        ("long", Header::new(request::DATA_OUT, 0x80), 140 << 10),
+    ];
+    for (what, header, len) in broken {
+        let mut bad = Client::connect(&server);
+        let name = format!("iqn.x:bad{}", what.replace(' ', ""));
+        bad.stream.write_all(&login_as(&name)).unwrap();
+        bad.receive().unwrap();
+        bad.send(header, &vec![0; len]);
+        let mut last = None;
+        while let Some((answer, _)) = bad.receive() {
+            last = Some(answer.operation());
+        }
+        assert_eq!(last, Some(response::REJECT), "{what}");
+        assert_eq!(good.test_unit_ready(good.number), 0, "{what}");
+    }
+    assert!(server.stats().connections_dropped_total >= 7);
+    assert!(server.stop());
+}
+
+fn login_as(name: &str) -> Vec<u8> {
+    let mut text = Vec::new();
+    crate::wire::text::push(&mut text, "InitiatorName", name);
+    crate::wire::text::push(&mut text, "TargetName", OPEN_TARGET);
+    let header = Header::new(request::LOGIN | 0x40, 0x87).with_data_bytes(text.len());
+    text.resize(text.len() + padding(text.len()), 0);
+    [header.0.to_vec(), text].concat()
+}
+
+#[test]
+fn commands_outside_of_the_window_are_ignored() {
+    let server = serve(memory(), options());
+    let mut client = Client::login(&server);
+    assert_eq!(client.test_unit_ready(1), 0);
+    for wrong in [0, 1 + 64, u32::MAX] {
+        let number = client.number;
+        client.number = wrong;
+        client.command(2, 0x80, 0, &[0; 6], &[]);
+        client.number = number;
+    }
+    assert_eq!(client.test_unit_ready(3), 0);
+    assert!(server.stop());
+}
+
+#[test]
+fn an_initiator_port_has_one_session() {
+    let server = serve(memory(), options());
+    let mut old = Client::login(&server);
+    let mut new = Client::login(&server);
+    assert!(old.receive().is_none(), "closed");
+    assert_eq!(new.test_unit_ready(1), 0);
+    assert_eq!(server.sessions(OPEN_TARGET), 1);
+    assert!(server.stop());
+}
+
+#[test]
+fn stalled_writes_give_their_memory_to_others() {
+    let options = ServerOptions {
+        stall_limit: Duration::from_millis(200),
+        pool_bytes: 1,
+        ..options()
+    };
+    let server = serve(MemoryVolume::new(64 << 20), options);
+    let large = |client: &mut Client, tag| {
+        let mut cdb = [0; 16];
+        cdb[0] = 0x8a;
+        cdb[10..14].copy_from_slice(&65_536_u32.to_be_bytes());
+        client.command(tag, 0xa0, 32 << 20, &cdb, &[]);
+    };
+    // Two fill the pool, and send nothing.
+    let mut stalled = Vec::new();
+    for number in 0..2 {
+        let mut client = Client::connect(&server);
+        let name = format!("iqn.x:stalled{number}");
+        client.stream.write_all(&login_as(&name)).unwrap();
+        client.receive().unwrap();
+        large(&mut client, 1);
+        assert_eq!(client.receive().unwrap().0.operation(), response::R2T);
+        stalled.push(client);
+    }
+    let mut third = Client::login(&server);
+    assert_eq!(third.test_unit_ready(1), 0, "small commands do not wait");
+    let began = Instant::now();
+    large(&mut third, 2);
+    assert_eq!(third.receive().unwrap().0.operation(), response::R2T);
+    assert!(began.elapsed() < LIMIT);
+    assert!(server.stop());
+}
+
+#[test]
+fn slow_writes_leave_reads_alone_and_aborts_stop_them() {
+    let slow = Slow::new(memory(), |request| {
+        if request.operation == Operation::Write {
+            std::thread::sleep(Duration::from_millis(150));
+        }
+    })
+    .except(|request| request.operation != Operation::Write);
+    let server = serve(slow, options());
+    let mut client = Client::login(&server);
+    for tag in 0..24 {
+        client.command(tag, 0xa0, 512, &ten(0x2a, tag as u8, 1), &[1; 512]);
+    }
+    client.command(100, 0xc0, 512, &ten(0x28, 50, 1), &[]);
+    let (first, _) = client.receive().unwrap();
+    assert_eq!((first.operation(), first.tag()), (response::DATA_IN, 100));
+    // The last write waits for a thread, so it can be aborted; the first one cannot.
+    let abort = |tag: u32| {
+        Header::new(request::TASK_MANAGEMENT | 0x40, 0x81)
+            .with_tag(200 + tag)
+            .with_u32::<20>(tag)
+    };
+    client.send(abort(23), &[]);
+    let (answer, _) = client.receive().unwrap();
+    assert_eq!(
+        (answer.operation(), answer.0[2]),
+        (response::TASK_MANAGEMENT, 0)
+    );
+    client.send(abort(0), &[]);
+    let mut answered = Vec::new();
+    loop {
+        let (answer, _) = client.receive().unwrap();
+        if answer.operation() == response::TASK_MANAGEMENT {
+            assert_eq!(answer.0[2], 1, "it does not exist any more");
+            break;
+        }
+        answered.push(answer.tag());
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, (0..23).collect::<Vec<u32>>());
+    assert!(server.stop());
+}
+
+#[test]
+fn stopping_asks_for_logout_and_answers_what_arrived() {
+    let server = serve(memory(), options());
+    let mut client = Client::login(&server);
+    assert_eq!(client.test_unit_ready(1), 0);
+    assert!(server.stop());
+    let (asked, _) = client.receive().unwrap();
+    assert_eq!((asked.operation(), asked.0[36]), (response::ASYNC, 1));
+    assert!(client.receive().is_none());
+}
+
+#[test]
+fn open_servers_stay_on_loopback() {
+    let bind = |address: &str, discovery: Access| {
+        let options = ServerOptions {
+            discovery,
+            ..options()
+        };
+        let targets = Arc::new(FixedTargets::default());
+        Server::bind(address.parse().unwrap(), targets, options).map(|_| ())
+    };
+    let open = bind("0.0.0.0:0", Access::default());
+    assert!(matches!(open, Err(ServerError::NotProtected(_))));
+    let secret = |secret: &str| {
+        Some(Credentials {
+            user: "user".to_owned(),
+            secret: secret.into(),
+        })
+    };
+    let protected = |text| Access {
+        initiators: Some(vec!["iqn.x:us".to_owned()]),
+        chap: secret(text),
+        mutual: None,
+    };
+    let short = bind("127.0.0.1:0", protected("short"));
+    assert!(matches!(short, Err(ServerError::WeakSecret)));
+    bind("0.0.0.0:0", protected("a longer secret")).unwrap();
+}
+
+#[test]
+fn silent_initiators_are_asked_for_a_sign_of_life() {
+    let options = ServerOptions {
+        idle_limit: Duration::from_millis(100),
+        ..options()
+    };
+    let server = serve(memory(), options);
+    let mut client = Client::login(&server);
+    for _ in 0..2 {
+        let (ping, _) = client.receive().unwrap();
+        assert_eq!((ping.operation(), ping.tag()), (response::NOP_IN, NO_TAG));
+        let answer = Header::new(request::NOP_OUT | 0x40, 0x80)
+            .with_tag(NO_TAG)
+            .with_u32::<20>(ping.u32_at::<20>());
+        client.send(answer, &[]);
+    }
+    // The third is not answered.
+    assert_eq!(client.receive().unwrap().0.operation(), response::NOP_IN);
+    assert!(client.receive().is_none());
+    assert!(server.stop());
+}

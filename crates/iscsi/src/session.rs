@@ -1,0 +1,307 @@
+//! Serves one connection from its first login request to its end. The server runs one session per
+//! connection.
+//!
+//! Invariant: a client can end at most its own session. Before the login is complete it costs one
+//! input buffer, and a limited time.
+
+mod commands;
+mod data_out;
+mod full_feature;
+mod incoming;
+mod jobs;
+mod state;
+mod tasks;
+mod texts;
+
+use crate::answers::Segments;
+use crate::login::keys::{Parameters, SEGMENT_BYTES_DEFAULT};
+use crate::login::{Login, Names, Rules, Status, Step};
+use crate::registry::{Entry, Registry};
+use crate::replies::{Format, Numbering, Replies};
+use crate::scsi::reservations::Nexus;
+use crate::scsi::unit::Unit;
+use crate::sender::Sender;
+use crate::stats::{Counters, Tally};
+use crate::targets::{Access, Targets};
+use crate::wire::pdu::{HEADER_BYTES, Header, padding, request, response};
+use crate::workers::{Service, Workers};
+use connections::{Connection, Gone, Input, Share};
+use media::Random;
+use state::FullFeature;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Data of commands and answers at which answers are sent although more commands have arrived,
+/// bytes. An initiator that waits for some of them continues while the rest is served.
+const BATCH_BYTES: usize = 32 << 10;
+/// Output memory that a connection keeps between batches, bytes.
+const OUTPUT_KEPT_BYTES: usize = (2 << 20) + (256 << 10);
+/// Maximum number of requests of one login. Usual initiators send fewer than ten.
+const LOGIN_REQUESTS_MAX: u32 = 64;
+
+/// Context of a session: its connection and its server.
+pub(crate) struct Session {
+    /// Differs between all sessions of a server.
+    pub(crate) number: u64,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) targets: Arc<dyn Targets>,
+    pub(crate) discovery: Access,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) counters: Arc<Counters>,
+    /// The initiator may be on another machine.
+    pub(crate) is_remote: bool,
+    /// Address and port of this target, as initiators connect to them.
+    pub(crate) portal: String,
+    pub(crate) limits: Limits,
+    /// Memory for large reads, and for large writes.
+    pub(crate) reads: Arc<Share>,
+    pub(crate) changes: Arc<Share>,
+}
+
+/// Limits of a session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) handshake: Duration,
+    pub(crate) send: Duration,
+    /// Time without a request after which the initiator is asked for a sign of life, and the time
+    /// that it has for that.
+    pub(crate) idle: Duration,
+    /// Time that an old session of the same initiator port has to end.
+    pub(crate) reinstatement: Duration,
+    pub(crate) block_bytes: u32,
+}
+
+/// Result of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The initiator logged out, or disconnected between two requests, or the server stops.
+    Clean,
+    /// The initiator sent invalid data, disconnected within a request, or did not take its answers.
+    Dropped,
+}
+
+impl Session {
+    /// Serves until the end and returns the result.
+    pub(crate) fn run(&self) -> End {
+        let mut input = Input::new();
+        let sender = Arc::new(Sender::new(self.connection.clone()));
+        let end = match self.login(&mut input, &sender) {
+            Ok(Some((names, parameters))) => self.serve(names, parameters, &sender, input),
+            Ok(None) => End::Clean,
+            Err(Gone) => {
+                self.counters.logins_failed.fetch_add(1, Relaxed);
+                End::Dropped
+            }
+        };
+        if end == End::Dropped {
+            self.counters.dropped.fetch_add(1, Relaxed);
+        }
+        self.connection.drop_now();
+        end
+    }
+
+    /// Waits until `len` bytes have arrived.
+    fn need(&self, input: &mut Input, len: usize, until: Instant) -> Result<(), Gone> {
+        while input.peek(0, len).is_none() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.connection.stream.set_recv_timeout(Some(left)).is_err() {
+                return Err(Gone);
+            }
+            match input.fill(&*self.connection.stream, len) {
+                Ok(received) if received > 0 => {}
+                Ok(_) | Err(_) => return Err(Gone),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the initiator log in; `None` if it disconnected before it began.
+    fn login(
+        &self,
+        input: &mut Input,
+        sender: &Sender,
+    ) -> Result<Option<(Names, Parameters)>, Gone> {
+        let until = Instant::now() + self.limits.handshake;
+        let limit = Some(self.limits.handshake.min(self.limits.send));
+        let stream = &self.connection.stream;
+        stream.set_send_timeout(limit).map_err(|_| Gone)?;
+        let mut login = Login::new(Rules {
+            targets: &*self.targets,
+            discovery: &self.discovery,
+            random: &*self.random,
+            is_remote: self.is_remote,
+        });
+        let mut replies = Replies::new(OUTPUT_KEPT_BYTES, Format::default());
+        for requests in 0..LOGIN_REQUESTS_MAX {
+            if self.need(input, HEADER_BYTES, until).is_err() {
+                // A probe that only connects is no failed login.
+                let is_probe = requests == 0 && input.available().is_empty();
+                return if is_probe { Ok(None) } else { Err(Gone) };
+            }
+            let header = Header::decode(input.available()).ok_or(Gone)?;
+            let len = header.data_bytes();
+            let is_login = header.operation() == request::LOGIN;
+            if !is_login || len > SEGMENT_BYTES_DEFAULT as usize || header.0[4] != 0 {
+                return Err(Gone);
+            }
+            if requests == 0 {
+                sender.window.start(header.u32_at::<24>());
+            }
+            let total = HEADER_BYTES + len + padding(len);
+            self.need(input, total, until)?;
+            let data = input.peek(HEADER_BYTES, len).unwrap_or_default();
+            let step = login.request(&header, data);
+            input.consume(total);
+            if let Step::Refuse(status) = step {
+                if matches!(status, Status::AuthenticationFailed | Status::NotAuthorized) {
+                    self.counters.logins_denied.fetch_add(1, Relaxed);
+                }
+                return self.refuse(&header, status, sender);
+            }
+            if let Step::Done { flags, text } = step {
+                let agreed = login.agreed().ok_or(Gone)?;
+                return self.complete(&header, (flags, text), agreed, sender);
+            }
+            if let Step::Reply { flags, text } = step {
+                replies.push(answer(&header, flags), Numbering::Takes, &text);
+                sender.send(&mut replies)?;
+            }
+            if self.connection.closing() {
+                return Ok(None);
+            }
+        }
+        Err(Gone)
+    }
+
+    fn refuse<T>(&self, header: &Header, status: Status, sender: &Sender) -> Result<T, Gone> {
+        let mut replies = Replies::new(0, Format::default());
+        let answer = answer(header, 0).with_u16::<36>(status as u16);
+        replies.push(answer, Numbering::Takes, &[]);
+        sender.send(&mut replies)?;
+        Err(Gone)
+    }
+
+    /// Ends the initiator port's old session before the new one is confirmed.
+    fn complete(
+        &self,
+        header: &Header,
+        (flags, text): (u8, Vec<u8>),
+        (names, parameters): (Names, Parameters),
+        sender: &Sender,
+    ) -> Result<Option<(Names, Parameters)>, Gone> {
+        if names.target.is_some() && !self.registry.end(&names, self.limits.reinstatement) {
+            return self.refuse(header, Status::ServiceUnavailable, sender);
+        }
+        let mut replies = Replies::new(0, Format::default());
+        // 0 stands for no session.
+        let handle = (self.number % 0xffff) as u16 + 1;
+        let answer = answer(header, flags).with_u16::<14>(handle);
+        replies.push(answer, Numbering::Takes, &text);
+        sender.send(&mut replies)?;
+        Ok(Some((names, parameters)))
+    }
+
+    fn serve(
+        &self,
+        names: Names,
+        parameters: Parameters,
+        sender: &Arc<Sender>,
+        input: Input,
+    ) -> End {
+        let stream = &self.connection.stream;
+        let ready = stream.set_recv_timeout(Some(self.limits.idle));
+        let ready = ready.and_then(|()| stream.set_send_timeout(Some(self.limits.send)));
+        let units = match &names.target {
+            Some(target) => self.targets.open(target),
+            None => Some(Vec::new()),
+        };
+        let (Ok(()), Some(units)) = (ready, units) else {
+            return End::Dropped;
+        };
+        let format = Format {
+            header_digest: parameters.header_digest,
+            data_digest: parameters.data_digest,
+        };
+        let entry = Entry {
+            names: names.clone(),
+            connection: self.connection.clone(),
+            sender: sender.clone(),
+            format,
+        };
+        if !self
+            .registry
+            .enter(self.number, entry, self.limits.reinstatement)
+        {
+            return End::Dropped;
+        }
+        let nexus = Nexus::new(self.number, &names.initiator, names.isid);
+        let target = names.target.as_deref().unwrap_or_default();
+        let block_bytes = self.limits.block_bytes;
+        let units = self.registry.attach(&nexus, target, units, block_bytes);
+        let _attached = Attached {
+            session: self,
+            nexus: nexus.clone(),
+            units: &units,
+        };
+        let service = Service {
+            nexus,
+            sender: sender.clone(),
+            counters: self.counters.clone(),
+            segments: Segments {
+                segment_bytes: parameters.send_bytes,
+                burst_bytes: parameters.burst_bytes,
+            },
+            format,
+        };
+        let mut full_feature = FullFeature {
+            session: self,
+            names: &names,
+            parameters,
+            numbers: units.iter().map(|(number, _)| *number).collect(),
+            units: units.clone(),
+            workers: Workers::new(service),
+            replies: Replies::new(OUTPUT_KEPT_BYTES, format),
+            tally: Tally::default(),
+            arrived: Instant::now(),
+            incoming: Default::default(),
+            deep: 0,
+            taken: 0,
+            unseen: 0,
+            is_pinged: false,
+            text: None,
+        };
+        let end = full_feature.run(input).unwrap_or(End::Dropped);
+        let flushed = full_feature.flush();
+        full_feature.workers.finish();
+        match flushed {
+            Ok(()) => end,
+            Err(Gone) => End::Dropped,
+        }
+    }
+}
+
+/// Returns a Login Response without data.
+fn answer(header: &Header, flags: u8) -> Header {
+    let mut answer = Header::new(response::LOGIN, flags).with_tag(header.tag());
+    // The initiator's session identifier, and its handle of the session.
+    answer.0[8..16].copy_from_slice(&header.0[8..16]);
+    answer
+}
+
+/// The use of units by a session. Its drop ends it.
+struct Attached<'a> {
+    session: &'a Session,
+    nexus: Nexus,
+    units: &'a [(u8, Arc<Unit>)],
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        self.units
+            .iter()
+            .for_each(|(_, unit)| unit.detach(&self.nexus));
+        self.session.registry.leave(self.session.number);
+    }
+}

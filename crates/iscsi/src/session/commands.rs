@@ -1,0 +1,229 @@
+//! Takes SCSI commands: finds their unit, has them admitted, and executes them or hands them on.
+//! The full feature phase calls this.
+//!
+//! Invariant: memory beyond the connection's own is leased before it is used. While that waits, no
+//! answer that could be sent is delayed. No read of a disconnected initiator is begun: this thread
+//! checks before a large one, and once in [`LOOK_REQUESTS`] small ones.
+
+use super::state::{ATTRIBUTE, FullFeature, Next, ORDERED, READS, WRITES};
+use crate::answers::Answered;
+use crate::scsi::action::{Action, Lane, Span};
+use crate::scsi::cdb::{Cdb, Command};
+use crate::scsi::inquiry;
+use crate::scsi::sense::Sense;
+use crate::scsi::unit::Unit;
+use crate::sender::DEPTH;
+use crate::stats::Kind;
+use crate::wire::pdu::Header;
+use crate::wire::reject::Reason;
+use crate::workers::Effort;
+use connections::{Gone, Input, Lease};
+use std::sync::Arc;
+use volume::Volume;
+
+/// Reads up to this size need no lease while they are served at once, bytes.
+const SMALL_REPLY_BYTES: u64 = 256 << 10;
+/// Number of waiting reads that go to workers after a sign that the client keeps several in flight.
+const DEEP_REQUESTS: u32 = 64;
+/// Number of small reads between two checks for the client.
+const LOOK_REQUESTS: u32 = 64;
+
+impl FullFeature<'_> {
+    /// Handles a SCSI Command. `next_follows`: more has arrived after it.
+    pub(super) fn command(
+        &mut self,
+        header: &Header,
+        data: &[u8],
+        next_follows: bool,
+    ) -> Result<Next, Gone> {
+        let flags = header.flags();
+        let expected = u64::from(header.u32_at::<20>());
+        let writes = flags & WRITES != 0;
+        let first_burst = u64::from(self.parameters.first_burst_bytes).min(expected);
+        let is_sound = (data.is_empty() || (writes && self.parameters.immediate_data))
+            && data.len() as u64 <= first_burst
+            && (header.is_final() || (writes && !self.parameters.initial_r2t));
+        if !is_sound || self.incoming.contains(header.tag()) {
+            return Ok(Next::Broken(Reason::ProtocolError));
+        }
+        if self.is_crowded() {
+            self.reject(header, Reason::TooManyImmediate);
+            return Ok(Next::Continue);
+        }
+        let answered = Answered {
+            tag: header.tag(),
+            expected_bytes: expected,
+            command_bytes: 0,
+            transfers: 0,
+        };
+        let cdb = Cdb(header.cdb());
+        let Some(unit) = self.unit(header.lun()) else {
+            self.without_unit(&cdb, answered);
+            return Ok(Next::Continue);
+        };
+        let is_ordered = flags & ATTRIBUTE == ORDERED;
+        if is_ordered {
+            self.flush()?;
+            self.workers.drain();
+        }
+        let nexus = &self.workers.service().nexus;
+        match unit.admit(nexus, &cdb, &self.numbers) {
+            Err(refusal) => self.refuse(answered, refusal, &unit),
+            Ok(Action::Good) => {
+                self.tally.done(Kind::Other, 0);
+                answered.good(&mut self.replies);
+            }
+            Ok(Action::Data(reply)) => self.reply(answered, flags, &reply),
+            Ok(Action::Read(span)) => {
+                let answered = Answered {
+                    expected_bytes: if flags & READS != 0 { expected } else { 0 },
+                    command_bytes: span.len_bytes,
+                    ..answered
+                };
+                self.read(unit, span, answered, next_follows)?;
+            }
+            Ok(Action::Job(job)) => {
+                let unsolicited = match header.is_final() {
+                    true => 0,
+                    false => first_burst - data.len() as u64,
+                };
+                self.job(unit, header, job, data, unsolicited)?;
+            }
+        }
+        if is_ordered {
+            self.workers.drain();
+        }
+        Ok(Next::Continue)
+    }
+
+    /// Returns true if immediate commands filled more than the window.
+    fn is_crowded(&self) -> bool {
+        let lanes = [Lane::Reads, Lane::Changes, Lane::Flushes];
+        let in_flight: usize = lanes.map(|lane| self.workers.in_flight(lane)).iter().sum();
+        in_flight + self.incoming.len() >= 2 * DEPTH as usize
+    }
+
+    fn reply(&mut self, answered: Answered, flags: u8, reply: &[u8]) {
+        self.tally.done(Kind::Other, 0);
+        let answered = Answered {
+            expected_bytes: match flags & READS != 0 {
+                true => answered.expected_bytes,
+                false => 0,
+            },
+            command_bytes: reply.len() as u64,
+            ..answered
+        };
+        let segments = self.workers.service().segments;
+        answered.data(&mut self.replies, segments, reply);
+    }
+
+    /// Answers a command for a unit that does not exist (SPC-4, 4.4).
+    fn without_unit(&mut self, cdb: &Cdb, answered: Answered) {
+        let (reply, allocation) = match Command::decode(cdb) {
+            Ok(Command::Inquiry {
+                page: None,
+                allocation,
+            }) => (inquiry::standard(false), allocation),
+            Ok(Command::ReportLuns { select, allocation }) => {
+                let numbers = self.numbers.iter().copied();
+                (
+                    inquiry::luns(select, numbers).unwrap_or_default(),
+                    allocation,
+                )
+            }
+            Ok(Command::RequestSense {
+                descriptor,
+                allocation,
+            }) => (Sense::NO_SUCH_UNIT.encode(descriptor), allocation),
+            _ => {
+                self.tally.failed();
+                let refusal = Sense::NO_SUCH_UNIT.into();
+                return answered.refuse(&mut self.replies, refusal, None);
+            }
+        };
+        let len = reply
+            .len()
+            .min(usize::try_from(allocation).unwrap_or(usize::MAX));
+        let reply = reply.get(..len).unwrap_or_default();
+        self.reply(answered, READS, reply);
+    }
+
+    fn read(
+        &mut self,
+        unit: Arc<Unit>,
+        span: Span,
+        answered: Answered,
+        next_follows: bool,
+    ) -> Result<(), Gone> {
+        let bytes = answered.command_bytes.min(answered.expected_bytes);
+        let is_large = bytes > SMALL_REPLY_BYTES;
+        self.look_for_client(is_large)?;
+        let lease = match is_large {
+            true => Some(self.lease_reads(bytes)?),
+            false => None,
+        };
+        let abilities = unit.volume().capabilities();
+        let is_cached = abilities.is_cached(span.context, span.offset_bytes, span.len_bytes);
+        let is_alone = !next_follows && self.workers.in_flight(Lane::Reads) == 0;
+        if !is_alone && !is_cached {
+            self.deep = DEEP_REQUESTS;
+        }
+        if !is_cached && self.deep > 0 {
+            self.deep -= 1;
+            let task = self.task(unit, Effort::Read(span), answered, lease);
+            return self.hand_over(task);
+        }
+        if !is_cached {
+            // Finished answers must not wait for the device.
+            self.flush()?;
+        }
+        let segments = self.workers.service().segments;
+        answered.read(&mut self.replies, segments, &unit, span);
+        self.tally.done(Kind::Read, bytes);
+        if !is_cached || lease.is_some() {
+            // Send before the memory of a large reply is released.
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Finds out whether the initiator sent more while a read waited on this thread.
+    pub(super) fn look_ahead(&mut self, input: &mut Input) {
+        if !input.available().is_empty() {
+            return;
+        }
+        let stream = &*self.session.connection.stream;
+        if input.fill_now(stream).unwrap_or(false) {
+            // The initiator did not wait for this answer before it sent the next command.
+            self.deep = DEEP_REQUESTS;
+        }
+    }
+
+    pub(super) fn workers_are_idle(&self) -> bool {
+        self.workers.in_flight(Lane::Reads) == 0
+    }
+
+    fn lease_reads(&mut self, bytes: u64) -> Result<Lease, Gone> {
+        let share = &self.session.reads;
+        if let Some(lease) = share.try_take(bytes) {
+            return Ok(lease);
+        }
+        self.flush()?;
+        share.take(bytes).ok_or(Gone)
+    }
+
+    /// Fails if the initiator has disconnected. Asks the system before a large read, and before one
+    /// in [`LOOK_REQUESTS`] small ones. Otherwise it relies on the known state.
+    fn look_for_client(&mut self, is_large: bool) -> Result<(), Gone> {
+        let connection = &*self.session.connection;
+        self.unseen = self.unseen.saturating_sub(1);
+        let is_abandoned = match is_large || self.unseen == 0 {
+            true => {
+                self.unseen = LOOK_REQUESTS;
+                connection.look_for_client()
+            }
+            false => connection.is_gone(),
+        };
+        if is_abandoned { Err(Gone) } else { Ok(()) }
+    }
+}

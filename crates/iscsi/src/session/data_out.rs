@@ -1,0 +1,155 @@
+//! Collects the data of writes that did not come with the command: unsolicited data, and data that
+//! the target asks for with R2T. The full feature phase calls this.
+//!
+//! Invariant: a write that is asked for has leased all of its memory. Unsolicited data is limited
+//! by the window of command numbers and the first burst. This thread waits for memory only while
+//! it has asked for no data, so that no two sessions wait for each other. Data comes in order.
+
+use super::incoming::{Pending, Sequence};
+use super::state::{FullFeature, Next, Payload};
+use crate::replies::Numbering;
+use crate::scsi::sense::Sense;
+use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
+use connections::Gone;
+
+impl FullFeature<'_> {
+    /// Asks for the data of writes that wait, as far as there is memory.
+    pub(super) fn solicit(&mut self) -> Result<(), Gone> {
+        while let Some(tag) = self.incoming.waiting.front().copied() {
+            let Some((pending, _)) = self.incoming.writes.get(&tag) else {
+                self.incoming.waiting.pop_front();
+                continue;
+            };
+            let bytes = pending.transfer;
+            let share = &self.session.changes;
+            let lease = match share.try_take(bytes) {
+                Some(lease) => lease,
+                None if self.incoming.asked > 0 => return Ok(()),
+                None => {
+                    self.flush()?;
+                    self.session.changes.take(bytes).ok_or(Gone)?
+                }
+            };
+            self.incoming.waiting.pop_front();
+            self.incoming.asked += 1;
+            if let Some((pending, _)) = self.incoming.writes.get_mut(&tag) {
+                let missing = pending.transfer as usize - pending.data.len();
+                pending.data.reserve_exact(missing);
+                pending.lease = Some(lease);
+            }
+            self.ask(tag);
+        }
+        Ok(())
+    }
+
+    /// Sends an R2T for the next burst of a write. From now on the initiator stalls if it sends no
+    /// whole burst.
+    fn ask(&mut self, tag: u32) {
+        let transfer_tag = self.incoming.fresh_tag();
+        let Some((pending, _)) = self.incoming.writes.get_mut(&tag) else {
+            return;
+        };
+        let offset = pending.data.len() as u64;
+        let left = (pending.transfer - offset).min(self.parameters.burst_bytes.into());
+        pending.sequence = Sequence {
+            tag: transfer_tag,
+            offset,
+            left,
+            number: 0,
+        };
+        let header = Header::new(response::R2T, FINAL)
+            .with_u64::<8>(pending.lun)
+            .with_tag(tag)
+            .with_u32::<20>(transfer_tag)
+            .with_u32::<36>(pending.answered.transfers)
+            .with_u32::<40>(offset as u32)
+            .with_u32::<44>(left as u32);
+        pending.answered.transfers = pending.answered.transfers.wrapping_add(1);
+        self.replies.push(header, Numbering::Shows, &[]);
+        let connection = &*self.session.connection;
+        connection.sending.start(connection);
+    }
+
+    /// Ends a write whose data does not follow in order. The rest of its data is ignored.
+    fn wrong_data(&mut self, tag: u32) -> Result<Next, Gone> {
+        if let Some((pending, _place)) = self.incoming.remove(tag) {
+            self.note_progress();
+            self.tally.failed();
+            let refusal = Sense::WRONG_AMOUNT_OF_DATA.into();
+            let Pending { answered, unit, .. } = pending;
+            answered.refuse(&mut self.replies, refusal, Some(&unit));
+        }
+        self.solicit()?;
+        Ok(Next::Continue)
+    }
+
+    /// Restarts the clock of stalls, or stops it when no data is asked for.
+    pub(super) fn note_progress(&self) {
+        let connection = &*self.session.connection;
+        match self.incoming.asked {
+            0 => connection.sending.stop(),
+            _ => connection.sending.start(connection),
+        }
+    }
+
+    /// Handles a SCSI Data-Out.
+    pub(super) fn data_out(&mut self, header: &Header, data: &[u8]) -> Result<Next, Gone> {
+        let tag = header.tag();
+        let Some((pending, _)) = self.incoming.writes.get_mut(&tag) else {
+            // Of a write that was answered early, or aborted.
+            return Ok(Next::Continue);
+        };
+        let sequence = &mut pending.sequence;
+        let len = data.len() as u64;
+        let is_sound = header.u32_at::<20>() == sequence.tag
+            && header.u32_at::<36>() == sequence.number
+            && u64::from(header.u32_at::<40>()) == sequence.offset
+            && len <= sequence.left;
+        if !is_sound {
+            return self.wrong_data(tag);
+        }
+        sequence.number = sequence.number.wrapping_add(1);
+        sequence.offset += len;
+        sequence.left -= len;
+        let is_asked = sequence.tag != NO_TAG;
+        let is_complete = sequence.left == 0;
+        // More than the command needs is not kept.
+        let wanted = pending
+            .transfer
+            .saturating_sub(pending.data.len() as u64)
+            .min(len);
+        let kept = data.get(..wanted as usize).unwrap_or_default();
+        pending.data.extend_from_slice(kept);
+        match (header.is_final(), is_complete) {
+            (false, false) => return Ok(Next::Continue),
+            (false, true) => return self.wrong_data(tag),
+            (true, false) if is_asked => return self.wrong_data(tag),
+            (true, _) => {}
+        }
+        if (pending.data.len() as u64) < pending.transfer {
+            match is_asked {
+                true => self.ask(tag),
+                false => self.incoming.waiting.push_back(tag),
+            }
+            self.solicit()?;
+            return Ok(Next::Continue);
+        }
+        if let Some((pending, place)) = self.incoming.remove(tag) {
+            self.note_progress();
+            let Pending {
+                unit,
+                job,
+                answered,
+                data,
+                lease,
+                ..
+            } = pending;
+            let data = Payload::Collected(data);
+            self.start(unit, job, data, answered, lease)?;
+            // The task has its own place.
+            drop(place);
+        }
+        self.solicit()?;
+        Ok(Next::Continue)
+    }
+}

@@ -1,0 +1,139 @@
+//! Runs jobs of commands on this thread if they need not wait, and hands the others to workers. The
+//! full feature phase calls this.
+//!
+//! Invariant: a job starts when all of its data has arrived. Data that is still in the input is not
+//! copied unless a worker needs it.
+
+use super::incoming::Pending;
+use super::state::{FullFeature, Payload, READS, WRITES};
+use crate::answers::Answered;
+use crate::scsi::action::{Job, Refusal};
+use crate::scsi::sense::Sense;
+use crate::scsi::unit::Unit;
+use crate::wire::pdu::Header;
+use crate::workers::{Effort, Task, execute};
+use connections::{Gone, Lease};
+use std::sync::Arc;
+
+impl FullFeature<'_> {
+    pub(super) fn refuse(&mut self, answered: Answered, refusal: Refusal, unit: &Unit) {
+        self.tally.failed();
+        answered.refuse(&mut self.replies, refusal, Some(unit));
+    }
+
+    pub(super) fn task(
+        &self,
+        unit: Arc<Unit>,
+        effort: Effort,
+        answered: Answered,
+        lease: Option<Lease>,
+    ) -> Task {
+        Task {
+            unit,
+            effort,
+            answered,
+            arrived: self.arrived,
+            lease,
+            place: self.workers.service().sender.window.enter(),
+        }
+    }
+
+    pub(super) fn hand_over(&mut self, task: Task) -> Result<(), Gone> {
+        if let Err(task) = self.workers.submit(task) {
+            // No thread can be started, so later commands wait behind this one.
+            self.flush()?;
+            let service = self.workers.service();
+            let (replies, tally) = (&mut self.replies, &mut self.tally);
+            execute(
+                service,
+                &task.unit,
+                &task.effort,
+                task.answered,
+                replies,
+                tally,
+            );
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Starts a job: runs it, hands it over, or waits for its data.
+    pub(super) fn job(
+        &mut self,
+        unit: Arc<Unit>,
+        header: &Header,
+        job: Job,
+        data: &[u8],
+        unsolicited: u64,
+    ) -> Result<(), Gone> {
+        let expected = u64::from(header.u32_at::<20>());
+        let sent = if header.flags() & WRITES != 0 {
+            expected
+        } else {
+            0
+        };
+        let mut answered = Answered {
+            tag: header.tag(),
+            expected_bytes: if job.data_bytes == 0 { expected } else { sent },
+            command_bytes: job.data_bytes,
+            transfers: 0,
+        };
+        let transfer = sent.min(job.data_bytes);
+        if job.work.is_exact() && sent != job.data_bytes {
+            self.refuse(answered, Sense::INVALID_FIELD_IN_CDB.into(), &unit);
+            return Ok(());
+        }
+        let is_part = transfer % unit.block_bytes() != 0 || !job.work.takes_less();
+        if transfer < job.data_bytes && is_part {
+            self.tally.failed();
+            let refusal = Sense::INVALID_FIELD_IN_UNIT.into();
+            answered.refuse_as_is(&mut self.replies, refusal, Some(&unit));
+            return Ok(());
+        }
+        if job.data_bytes == 0 && header.flags() & READS == 0 {
+            answered.expected_bytes = sent;
+        }
+        let at_hand = data.len().min(transfer as usize);
+        let data = data.get(..at_hand).unwrap_or_default();
+        if at_hand as u64 == transfer {
+            return self.start(unit, job, Payload::Here(data), answered, None);
+        }
+        let pending = Pending::new(
+            unit,
+            header.lun(),
+            job,
+            answered,
+            transfer,
+            data,
+            unsolicited,
+        );
+        let place = self.workers.service().sender.window.enter();
+        self.incoming.insert(pending, place);
+        self.solicit()
+    }
+
+    /// Runs a job that has its data, or hands it over.
+    pub(super) fn start(
+        &mut self,
+        unit: Arc<Unit>,
+        job: Job,
+        data: Payload<'_>,
+        answered: Answered,
+        lease: Option<Lease>,
+    ) -> Result<(), Gone> {
+        let nexus = &self.workers.service().nexus;
+        match unit.run(nexus, &job, data.bytes(), false) {
+            Ok(Some(_)) => {
+                self.tally.job(&job, data.bytes().len() as u64);
+                answered.good(&mut self.replies);
+            }
+            Ok(None) => {
+                let effort = Effort::Job(job, data.into_vec());
+                let task = self.task(unit, effort, answered, lease);
+                return self.hand_over(task);
+            }
+            Err(refusal) => self.refuse(answered, refusal, &unit),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Handles task management: aborts and resets. The full feature phase calls this.
+//!
+//! Invariant: no answer of an aborted task follows the response. A task that a worker has begun is
+//! not interrupted: the response waits for its answer.
+
+use super::state::{FullFeature, Next};
+use crate::replies::Numbering;
+use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
+use connections::Gone;
+use std::sync::Arc;
+
+/// Functions (RFC 7143, 11.5.1).
+mod function {
+    pub(super) const ABORT_TASK: u8 = 1;
+    pub(super) const ABORT_TASK_SET: u8 = 2;
+    pub(super) const CLEAR_TASK_SET: u8 = 4;
+    pub(super) const UNIT_RESET: u8 = 5;
+    pub(super) const WARM_RESET: u8 = 6;
+    pub(super) const COLD_RESET: u8 = 7;
+    pub(super) const REASSIGN: u8 = 8;
+}
+
+/// Results (RFC 7143, 11.6.1).
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Outcome {
+    Complete = 0,
+    NoSuchTask = 1,
+    NoSuchUnit = 2,
+    NoReassignment = 4,
+    NotSupported = 5,
+}
+
+impl FullFeature<'_> {
+    pub(super) fn task_management(&mut self, header: &Header) -> Result<Next, Gone> {
+        // Answers of finished commands go first.
+        self.flush()?;
+        let function = header.flags() & 0x7f;
+        let outcome = match function {
+            function::ABORT_TASK => self.abort_task(header.u32_at::<20>()),
+            function::ABORT_TASK_SET | function::CLEAR_TASK_SET => self.abort_all(header.lun()),
+            function::UNIT_RESET => self.reset_unit(header.lun()),
+            function::WARM_RESET | function::COLD_RESET => {
+                self.incoming.abort(None, None);
+                self.workers.cancel(|_| true);
+                self.workers.drain();
+                self.units.iter().for_each(|(_, unit)| unit.reset());
+                Outcome::Complete
+            }
+            function::REASSIGN => Outcome::NoReassignment,
+            _ => Outcome::NotSupported,
+        };
+        let answer = Header::new(response::TASK_MANAGEMENT, FINAL)
+            .with_u8::<2>(outcome as u8)
+            .with_tag(header.tag())
+            .with_u32::<20>(NO_TAG);
+        self.replies.push(answer, Numbering::Takes, &[]);
+        self.note_progress();
+        self.solicit()?;
+        if function == function::COLD_RESET {
+            // All sessions of the target end, this one too (RFC 7143, 11.5.1).
+            self.flush()?;
+            let target = self.names.target.as_deref().unwrap_or_default();
+            self.session.registry.drop_now(target);
+        }
+        Ok(Next::Continue)
+    }
+
+    fn abort_task(&mut self, tag: u32) -> Outcome {
+        let dropped = self.incoming.abort(None, Some(tag));
+        let cancelled = self.workers.cancel(|task| task.answered.tag == tag);
+        match dropped + cancelled {
+            0 => {
+                self.workers.drain();
+                Outcome::NoSuchTask
+            }
+            _ => Outcome::Complete,
+        }
+    }
+
+    fn abort_all(&mut self, lun: u64) -> Outcome {
+        let Some(unit) = self.unit(lun) else {
+            return Outcome::NoSuchUnit;
+        };
+        self.incoming.abort(Some(lun), None);
+        self.workers.cancel(|task| Arc::ptr_eq(&task.unit, &unit));
+        self.workers.drain();
+        Outcome::Complete
+    }
+
+    fn reset_unit(&mut self, lun: u64) -> Outcome {
+        let outcome = self.abort_all(lun);
+        if let Some(unit) = self.unit(lun) {
+            unit.reset();
+        }
+        outcome
+    }
+}

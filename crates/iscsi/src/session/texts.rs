@@ -1,0 +1,104 @@
+//! Answers text requests: SendTargets, in as many responses as the initiator needs. The full
+//! feature phase calls this.
+//!
+//! Invariant: an initiator sees only targets that it may log in to.
+
+use super::state::{FullFeature, Next, PendingText};
+use crate::login::PORTAL_GROUP;
+use crate::login::keys::{Answer, offer};
+use crate::replies::Numbering;
+use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
+use crate::wire::reject::Reason;
+use crate::wire::text;
+
+/// More follows.
+const CONTINUE: u8 = 0x40;
+/// Maximum length of an answer, bytes: some ten thousand targets.
+const TEXT_BYTES_MAX: usize = 2 << 20;
+/// Tag of a text that continues.
+const TEXT_TAG: u32 = 2;
+
+impl FullFeature<'_> {
+    pub(super) fn text(&mut self, header: &Header, data: &[u8]) -> Next {
+        let transfer_tag = header.u32_at::<20>();
+        if transfer_tag != NO_TAG {
+            let is_ours = |t: &PendingText| t.tag == header.tag() && transfer_tag == TEXT_TAG;
+            return match self.text.take().filter(is_ours) {
+                Some(pending) => self.continue_text(header, pending),
+                None => Next::Broken(Reason::ProtocolError),
+            };
+        }
+        // Usual requests have one pair; none needs several PDUs.
+        let pairs = text::decode(data).filter(|_| header.is_final());
+        let Some(pairs) = pairs else {
+            return Next::Broken(Reason::ProtocolError);
+        };
+        let mut bytes = Vec::new();
+        for (key, value) in pairs {
+            match key {
+                "SendTargets" => self.send_targets(value, &mut bytes),
+                "MaxRecvDataSegmentLength" => {
+                    let mut parameters = self.parameters.clone();
+                    let answer = offer(&mut parameters, &mut Vec::new(), false, (key, value));
+                    if let Answer::Value(value) = answer {
+                        text::push(&mut bytes, key, &value);
+                    }
+                }
+                _ => text::push(&mut bytes, key, "NotUnderstood"),
+            }
+        }
+        let pending = PendingText {
+            tag: header.tag(),
+            bytes,
+            at: 0,
+        };
+        self.continue_text(header, pending)
+    }
+
+    fn continue_text(&mut self, header: &Header, mut pending: PendingText) -> Next {
+        let rest = pending.bytes.get(pending.at..).unwrap_or_default();
+        let len = rest.len().min(self.parameters.send_bytes as usize);
+        let part = rest.get(..len).unwrap_or_default();
+        let is_last = len == rest.len();
+        let (flags, tag) = match is_last {
+            true => (FINAL, NO_TAG),
+            false => (CONTINUE, TEXT_TAG),
+        };
+        let answer = Header::new(response::TEXT, flags)
+            .with_tag(header.tag())
+            .with_u32::<20>(tag);
+        self.replies.push(answer, Numbering::Takes, part);
+        if !is_last {
+            pending.at += len;
+            self.text = Some(pending);
+        }
+        Next::Continue
+    }
+
+    /// Lists targets: all in a discovery session; in others only the session's own.
+    fn send_targets(&self, value: &str, out: &mut Vec<u8>) {
+        let own = self.names.target.as_deref();
+        let names = match (value, own) {
+            ("All", None) => self.session.targets.list(),
+            ("", Some(own)) => vec![own.to_owned()],
+            ("All", Some(_)) => return text::push(out, "SendTargets", "Reject"),
+            (name, _) => vec![name.to_owned()],
+        };
+        for name in names {
+            let Some(access) = self.session.targets.access(&name) else {
+                continue;
+            };
+            let is_own = own.is_none_or(|own| own == name);
+            let is_reachable = !self.session.is_remote || access.is_protected();
+            if !is_own || !is_reachable || !access.admits(&self.names.initiator) {
+                continue;
+            }
+            if out.len() > TEXT_BYTES_MAX {
+                return;
+            }
+            text::push(out, "TargetName", &name);
+            let address = format!("{},{PORTAL_GROUP}", self.session.portal);
+            text::push(out, "TargetAddress", &address);
+        }
+    }
+}

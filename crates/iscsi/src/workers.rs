@@ -1,0 +1,285 @@
+//! Runs the threads of one session for commands that wait. Sessions call this.
+//!
+//! Invariant: reads, changes and flushes have separate lanes, each with its own threads and queue.
+//! The window of command numbers limits the queues. Reads of a disconnected initiator are dropped
+//! before they begin; changes that have all their data are executed. A worker's panic ends its
+//! connection and no other. Threads start when they are first needed.
+
+use crate::answers::{Answered, Segments};
+use crate::replies::{Format, Replies};
+use crate::scsi::action::{Job, Lane, Span};
+use crate::scsi::reservations::Nexus;
+use crate::scsi::unit::Unit;
+use crate::sender::{Place, Sender};
+use crate::stats::{Counters, Kind, Tally};
+use connections::Lease;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+/// Output memory that each thread keeps between replies, bytes.
+const OUTPUT_KEPT_BYTES: usize = 64 << 10;
+/// Maximum number of threads in the lanes of reads and changes, and in that of flushes.
+const THREADS_MAX: [usize; Lane::COUNT] = [16, 16, 2];
+
+/// The work of a worker.
+pub(crate) enum Effort {
+    Read(Span),
+    Job(Job, Vec<u8>),
+}
+
+/// A command for a worker.
+pub(crate) struct Task {
+    pub(crate) unit: Arc<Unit>,
+    pub(crate) effort: Effort,
+    pub(crate) answered: Answered,
+    pub(crate) arrived: Instant,
+    /// Memory for its data and its reply, if it is large.
+    pub(crate) lease: Option<Lease>,
+    pub(crate) place: Place,
+}
+
+impl Task {
+    fn lane(&self) -> Lane {
+        match &self.effort {
+            Effort::Read(_) => Lane::Reads,
+            Effort::Job(job, _) => job.work.lane(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    tasks: VecDeque<Task>,
+    /// Number of queued and running tasks.
+    in_flight: usize,
+    idle: usize,
+    threads: usize,
+    is_closed: bool,
+}
+
+#[derive(Default)]
+struct LaneState {
+    queue: Mutex<Queue>,
+    work: Condvar,
+    done: Condvar,
+    /// Copy of [`Queue::in_flight`] that is read without the lock.
+    in_flight: AtomicUsize,
+}
+
+/// The session that workers work for.
+pub(crate) struct Service {
+    pub(crate) nexus: Nexus,
+    pub(crate) sender: Arc<Sender>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) segments: Segments,
+    pub(crate) format: Format,
+}
+
+struct Crew {
+    service: Service,
+    lanes: [LaneState; Lane::COUNT],
+}
+
+/// The threads and their queues.
+pub(crate) struct Workers {
+    crew: Arc<Crew>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl LaneState {
+    fn next(&self) -> Option<Task> {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(task) = queue.tasks.pop_front() {
+                return Some(task);
+            }
+            if queue.is_closed {
+                return None;
+            }
+            queue.idle += 1;
+            self.work.wait(&mut queue);
+            queue.idle -= 1;
+        }
+    }
+
+    fn finished(&self, count: usize) {
+        let mut queue = self.queue.lock();
+        queue.in_flight -= count;
+        self.in_flight.store(queue.in_flight, Relaxed);
+        self.done.notify_all();
+    }
+}
+
+impl Crew {
+    fn run(&self, lane: Lane) {
+        let service = &self.service;
+        let mut replies = Replies::new(OUTPUT_KEPT_BYTES, service.format);
+        let state = &self.lanes[lane as usize];
+        while let Some(task) = state.next() {
+            let _running = Running(service, state);
+            if lane == Lane::Reads && service.sender.client_is_gone() {
+                service.counters.abandoned.fetch_add(1, Relaxed);
+                continue;
+            }
+            let Task {
+                unit,
+                effort,
+                answered,
+                arrived,
+                lease,
+                place,
+            } = task;
+            let mut tally = Tally::default();
+            execute(service, &unit, &effort, answered, &mut replies, &mut tally);
+            // Count before sending: an initiator that has a reply must find it counted.
+            service
+                .counters
+                .add(&mut tally, replies.len(), arrived.elapsed());
+            // The reply opens the window.
+            drop(place);
+            // The connection's thread notices that the initiator disconnected.
+            let _ = service.sender.send(&mut replies);
+            drop(effort);
+            drop(lease);
+        }
+    }
+}
+
+/// Executes a command that may wait, and appends its answer.
+pub(crate) fn execute(
+    service: &Service,
+    unit: &Unit,
+    effort: &Effort,
+    answered: Answered,
+    replies: &mut Replies,
+    tally: &mut Tally,
+) {
+    match effort {
+        Effort::Read(span) => {
+            answered.read(replies, service.segments, unit, *span);
+            tally.done(Kind::Read, answered.command_bytes);
+        }
+        Effort::Job(job, data) => match unit.run(&service.nexus, job, data, true) {
+            Ok(reply) => {
+                tally.job(job, data.len() as u64);
+                answer_job(service, answered, reply.unwrap_or_default(), replies);
+            }
+            Err(refusal) => {
+                tally.failed();
+                answered.refuse(replies, refusal, Some(unit));
+            }
+        },
+    }
+}
+
+fn answer_job(service: &Service, answered: Answered, data: Vec<u8>, replies: &mut Replies) {
+    if data.is_empty() {
+        return answered.good(replies);
+    }
+    let answered = Answered {
+        command_bytes: data.len() as u64,
+        ..answered
+    };
+    answered.data(replies, service.segments, &data);
+}
+
+/// A running task. Its drop counts it as finished, even after a panic.
+struct Running<'a>(&'a Service, &'a LaneState);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let Self(service, lane) = *self;
+        if thread::panicking() {
+            // Its reply is missing or torn, and the initiator must not wait for it.
+            service.sender.drop_now();
+        }
+        lane.finished(1);
+    }
+}
+
+impl Workers {
+    pub(crate) fn new(service: Service) -> Self {
+        Self {
+            crew: Arc::new(Crew {
+                service,
+                lanes: Default::default(),
+            }),
+            threads: Vec::new(),
+        }
+    }
+
+    pub(crate) fn service(&self) -> &Service {
+        &self.crew.service
+    }
+
+    /// Returns the number of a lane's tasks that are submitted and not answered yet.
+    pub(crate) fn in_flight(&self, lane: Lane) -> usize {
+        self.crew.lanes[lane as usize].in_flight.load(Relaxed)
+    }
+
+    /// Takes a task over. Returns it if no thread can execute it.
+    pub(crate) fn submit(&mut self, task: Task) -> Result<(), Box<Task>> {
+        let lane = task.lane();
+        let state = &self.crew.lanes[lane as usize];
+        let mut queue = state.queue.lock();
+        if queue.idle <= queue.tasks.len() && queue.threads < THREADS_MAX[lane as usize] {
+            let crew = self.crew.clone();
+            let thread = thread::Builder::new().name("iscsi-worker".to_owned());
+            match thread.spawn(move || crew.run(lane)) {
+                Ok(handle) => {
+                    self.threads.push(handle);
+                    queue.threads += 1;
+                }
+                Err(_) if queue.threads == 0 => return Err(Box::new(task)),
+                Err(_) => {}
+            }
+        }
+        queue.in_flight += 1;
+        state.in_flight.store(queue.in_flight, Relaxed);
+        queue.tasks.push_back(task);
+        drop(queue);
+        state.work.notify_one();
+        Ok(())
+    }
+
+    /// Drops tasks that have not begun and that `is_meant`. Returns their number.
+    pub(crate) fn cancel(&self, is_meant: impl Fn(&Task) -> bool) -> usize {
+        let mut all = 0;
+        for state in &self.crew.lanes {
+            let mut queue = state.queue.lock();
+            let before = queue.tasks.len();
+            queue.tasks.retain(|task| !is_meant(task));
+            let cancelled = before - queue.tasks.len();
+            drop(queue);
+            state.finished(cancelled);
+            all += cancelled;
+        }
+        all
+    }
+
+    /// Waits until every submitted task was answered.
+    pub(crate) fn drain(&self) {
+        for state in &self.crew.lanes {
+            let mut queue = state.queue.lock();
+            while queue.in_flight > 0 {
+                state.done.wait(&mut queue);
+            }
+        }
+    }
+
+    /// Waits until every submitted task was answered, and ends the threads.
+    pub(crate) fn finish(self) {
+        for state in &self.crew.lanes {
+            state.queue.lock().is_closed = true;
+            state.work.notify_all();
+        }
+        for thread in self.threads {
+            // A panic was handled where it happened.
+            let _ = thread.join();
+        }
+    }
+}
