@@ -31,6 +31,17 @@ enum Bytes {
     Read(Vec<u8>, Range<usize>),
 }
 
+impl Chunk {
+    /// Returns a buffer and the range of the chunk in it. Copies only chunks that were not written
+    /// yet.
+    pub fn into_parts(self) -> (Vec<u8>, Range<usize>) {
+        match self.0 {
+            Bytes::Staged(bytes) => (bytes.to_vec(), 0..bytes.len()),
+            Bytes::Read(frame, chunk) => (frame, chunk),
+        }
+    }
+}
+
 impl Deref for Chunk {
     type Target = [u8];
 
