@@ -62,6 +62,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("scrub", decoders::scrub),
     ("snapshot", decoders::snapshot),
     ("task_progress", task_progress),
+    ("tier_block", decoders::tier_block),
     ("trace", decoders::trace),
     ("trash_minimum", decoders::trash_minimum),
     ("tree", decoders::tree),

@@ -30,6 +30,7 @@ mod record;
 pub mod root;
 pub mod scrub;
 pub mod snapshot;
+pub mod tier;
 pub mod trace;
 pub mod trash_minimum;
 pub mod tree;

@@ -51,6 +51,8 @@ pub enum Kind {
     DamageHints = 24,
     /// Hold of a reading process.
     ReaderHold = 15,
+    /// A cache block of the fast tier.
+    TierBlock = 40,
     /// A user's record of a pool. Kinds from 64 on are files outside of pools.
     Known = 64,
     /// Ranges of files of a host that programs read and wrote.

@@ -15,6 +15,10 @@ pub const MEMORY_BYTES_MIN: u64 = 32 << 20;
 const JOURNAL_BYTES: (usize, usize) = (4 << 20, 32 << 20);
 /// Maximum for large requests, bytes. More does not make them faster.
 const REQUESTS_BYTES_MAX: usize = 512 << 20;
+/// Memory of a fast tier for chunks that wait to be written, bytes.
+const TIER_BYTES_FIXED: u64 = 48 << 20;
+/// Bytes of a fast tier for which its index takes one: 16 bytes for a chunk of 4 KiB.
+const TIER_BYTES_OF_INDEX_BYTE: u64 = 256;
 
 /// Bytes for each consumer. 0 for consumers that do not exist in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub struct MemoryPlan {
     pub mounts: usize,
     /// Large requests of NBD clients in flight.
     pub requests: usize,
+    /// Index and staged chunks of the fast tier.
+    pub tier: usize,
 }
 
 impl MemoryPlan {
@@ -58,6 +64,24 @@ impl MemoryPlan {
             journal,
             mounts,
             requests,
+            tier: 0,
+        }
+    }
+
+    /// Plan of a server with a fast tier of that many bytes. The tier gets what its index needs for
+    /// chunks of 4 KiB, at most a quarter.
+    pub fn with_tier(bytes: usize, journal_bytes: u64, tier_bytes: u64) -> Self {
+        let wanted = TIER_BYTES_FIXED + tier_bytes / TIER_BYTES_OF_INDEX_BYTE;
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let most = (bytes / 4).min(bytes.saturating_sub(MEMORY_BYTES_MIN as usize));
+        let tier = match tier_bytes {
+            0 => 0,
+            _ => wanted.min(most),
+        };
+        Self {
+            all: bytes,
+            tier,
+            ..Self::of(bytes - tier, journal_bytes)
         }
     }
 
@@ -95,7 +119,7 @@ impl MemoryPlan {
 
     /// Returns every consumer and its bytes. The names are those of the metric
     /// `quintet_memory_bytes`.
-    pub fn shares(&self) -> [(&'static str, u64); 11] {
+    pub fn shares(&self) -> [(&'static str, u64); 12] {
         // All fields are named, so that a new field must be handled here.
         let Self {
             all: _,
@@ -106,6 +130,7 @@ impl MemoryPlan {
             journal,
             mounts,
             requests,
+            tier,
         } = *self;
         let PoolMemory {
             index,
@@ -131,6 +156,7 @@ impl MemoryPlan {
             ("regions", regions as u64),
             ("mounts", mounts as u64),
             ("requests", requests as u64),
+            ("tier", tier as u64),
         ]
     }
 
@@ -170,7 +196,12 @@ mod tests {
         for bytes in sizes() {
             let served = [2 << 20, 1 << 30, 64 << 30].map(|journal| MemoryPlan::of(bytes, journal));
             let [small, usual, large] = served;
-            let others = [MemoryPlan::of_images(bytes), MemoryPlan::of_mount(bytes)];
+            let others = [
+                MemoryPlan::of_images(bytes),
+                MemoryPlan::of_mount(bytes),
+                MemoryPlan::with_tier(bytes, 1 << 30, 10 << 30),
+                MemoryPlan::with_tier(bytes, 1 << 30, u64::MAX),
+            ];
             for plan in [small, usual, large].into_iter().chain(others) {
                 let sum: u64 = plan.shares().iter().map(|(_, share)| share).sum();
                 assert!(sum <= bytes as u64, "{bytes}: {sum} planned");
@@ -178,6 +209,17 @@ mod tests {
             }
             assert!(usual.volumes.pages > bytes as u64 / 4, "{bytes}: {usual:?}");
         }
+    }
+
+    #[test]
+    fn a_tier_gets_what_its_index_needs_and_at_most_a_quarter() {
+        let tier = |mib: usize, gib: u64| MemoryPlan::with_tier(mib * MIB, 1 << 30, gib << 30).tier;
+        assert_eq!(tier(4096, 0), 0);
+        assert_eq!(tier(4096, 100), (400 + 48) * MIB);
+        assert_eq!(tier(1024, 100), 256 * MIB);
+        assert_eq!(tier(32, 100), 0);
+        let plan = MemoryPlan::with_tier(1024 * MIB, 1 << 30, 0);
+        assert_eq!(plan, MemoryPlan::of(1024 * MIB, 1 << 30));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod device;
 mod endpoint;
 mod text;
+mod tier;
 
 pub use endpoint::{Endpoint, EndpointError};
 
@@ -89,6 +90,14 @@ table! {
     CACHE_BYTES: Gauge = "quintet_cache_resident_bytes", "Memory of the page cache.";
     CACHE_SHARED: Gauge = "quintet_cache_shared_bytes", "Memory that sharing of cached chunks saves.";
     CACHE_UNWRITTEN: Gauge = "quintet_cache_unwritten_bytes", "Dirty pages in memory.";
+    TIER_STATE: Gauge = "quintet_tier_state", "Fast tier: 0 in use, 1 being opened, 2 read and not written, 3 off. Absent without --fast.";
+    TIER_HITS: Counter = "quintet_tier_hits_total", "Chunks that were read from the fast tier.";
+    TIER_MISSES: Counter = "quintet_tier_misses_total", "Chunks that the fast tier did not have, by kind.";
+    TIER_CLASS_HITS: Counter = "quintet_tier_class_hits_total", "Chunks that were read from blocks of a class.";
+    TIER_WRITTEN: Counter = "quintet_tier_written_bytes_total", "Bytes written to the fast tier, by kind and I/O class.";
+    TIER_EVICTIONS: Counter = "quintet_tier_evictions_total", "Blocks that the fast tier evicted.";
+    TIER_REFUSED: Counter = "quintet_tier_refused_total", "Chunks that were not cached because there was no room or no write budget.";
+    TIER_FAILURES: Counter = "quintet_tier_failures_total", "Failed reads and writes of the fast tier, and damaged chunks in it.";
     JOURNAL_SIZE: Gauge = "quintet_journal_size_bytes", "Size of the journal.";
     JOURNAL_USED: Gauge = "quintet_journal_used_bytes", "Bytes of the journal that wait for a checkpoint.";
     JOURNAL_WRITTEN: Counter = "quintet_journal_written_bytes_total", "Bytes written to the journal.";
@@ -148,6 +157,10 @@ pub fn render(server: &ServerState) -> String {
     holds(&mut text, server);
     for (owner, bytes) in live.memory {
         text.sample(MEMORY, &[("owner", owner)], bytes);
+    }
+    if let Some(status) = &live.tier {
+        text.sample(MEMORY, &[("owner", "tier")], status.memory_bytes);
+        tier::tell(&mut text, status);
     }
     cache(&mut text, &live.cache);
     journal(&mut text, &live);

@@ -10,6 +10,7 @@
 //! verifier  - scrub, repair
 //! defragger - defragmentation
 //! reclaimer - garbage collection
+//! tiering   - the fast tier: directories of blocks at the start, then blocks of staged chunks
 //! watchdog  - tells the service manager that the server lives
 //! settle    - the last checkpoint, at the server's end
 //! ```
@@ -20,6 +21,7 @@ pub mod destager;
 pub mod reclaimer;
 mod settling;
 pub(crate) mod task;
+pub mod tiering;
 pub mod verifier;
 mod watchdog;
 

@@ -45,8 +45,8 @@ pub use pool::{
     SpaceCounts, Unlocked, Verification, is_no_pool, trace_key,
 };
 pub use read_path::{
-    Approach, ChunkRef, History, ImageVolume, Keep, Loaded, ReadCounts, Reader, RecentRegions,
-    Route, changed_ranges, is_comparable, tell_changes,
+    Admit, Approach, ChunkRef, History, ImageVolume, Keep, Loaded, ReadCounts, Reader,
+    RecentRegions, Route, changed_ranges, is_comparable, tell_changes,
 };
 pub use space::MarkCounts;
 pub use write_path::{

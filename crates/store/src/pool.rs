@@ -39,6 +39,7 @@ mod chunk_map_tests;
 mod collect;
 mod dry_run;
 mod examine;
+mod fast;
 mod hints;
 mod holds;
 mod keys;

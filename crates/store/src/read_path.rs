@@ -13,6 +13,7 @@
 mod approach;
 mod cache;
 mod changes;
+mod fast;
 mod forward;
 mod image;
 mod recent;
@@ -22,6 +23,7 @@ pub use approach::{Approach, Keep, Loaded, Route};
 pub use cache::ChunkRef;
 pub use changes::History;
 pub use changes::{changed_ranges, is_comparable, tell_changes};
+pub use fast::Admit;
 pub use image::ImageVolume;
 pub use recent::RecentRegions;
 
@@ -40,6 +42,7 @@ use format::recipe::{ObjectRoot, RecipeNode};
 use format::tree::Entry;
 use parking_lot::Mutex;
 use single_flight::SingleFlight;
+use ssd_tier::Tier;
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,6 +82,7 @@ pub struct Reader {
     /// Receives an event for each region that was read from the device and verified.
     reported: OnceLock<Arc<Duet>>,
     recent: RecentRegions,
+    fast: OnceLock<Arc<Tier>>,
 }
 
 /// Memory for decoded regions that something else uses, until this is dropped.
@@ -119,6 +123,7 @@ impl Reader {
             shared_reads: AtomicU64::new(0),
             reported: OnceLock::new(),
             recent: RecentRegions::default(),
+            fast: OnceLock::new(),
         }
     }
 
@@ -236,13 +241,13 @@ impl Reader {
 
     /// Returns a decoded recipe node.
     pub fn recipe_node(&self, fingerprint: &Fingerprint) -> Result<RecipeNode> {
-        let chunk = self.chunk(fingerprint)?;
+        let chunk = self.node(fingerprint, Approach::default().of_recipe())?;
         RecipeNode::decode(&chunk).map_err(|e| node_error(fingerprint, e))
     }
 
     /// Returns a decoded catalog node.
     pub(crate) fn map_node(&self, fingerprint: &Fingerprint) -> Result<MapNode> {
-        let chunk = self.chunk(fingerprint)?;
+        let chunk = self.node(fingerprint, Approach::default().of_recipe())?;
         MapNode::decode(&chunk).map_err(|e| node_error(fingerprint, e))
     }
 

@@ -22,9 +22,9 @@ use chunk_store::recipe::{FixedLeaves, Leaf};
 use media::{IoOrigin, IoOriginScope};
 use page_cache::{Frame, Place, Use};
 use std::cell::Cell;
-use store::{Approach, ChunkRef, Keep, Loaded, Route};
+use store::{Admit, Approach, ChunkRef, Keep, Loaded, Route};
 use store::{Result, StoreError};
-use units::Fingerprint;
+use units::{Fingerprint, IoClass};
 
 /// How often a chunk may be evicted from the page cache between its insertion by another thread and
 /// the lookup here.
@@ -153,6 +153,8 @@ impl<'a> Reading<'a> {
                 true => Copies::Nowhere,
                 false => Copies::InSystem,
             },
+            // Sequential readers do not fill the fast tier (DDFS). Requests have no class yet.
+            admit: (route == Route::Region).then_some(Admit::data(IoClass(0))),
         }
     }
 

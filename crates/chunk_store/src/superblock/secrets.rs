@@ -96,6 +96,12 @@ impl MasterKey {
         self.salted("Quintet 2026-11 journal records", seal, salt)
     }
 
+    /// Derives the key of the cache blocks of one use of the fast tier. The nonce is the block's
+    /// number in that use and the offset. Returns `None` if the pool is not sealed.
+    pub fn tier_key(&self, seal: Seal, salt: &[u8; 32]) -> Option<SealKey> {
+        self.salted("Quintet 2026-11 fast tier", seal, salt)
+    }
+
     fn salted(&self, context: &'static str, seal: Seal, salt: &[u8; 32]) -> Option<SealKey> {
         if seal == Seal::None {
             return None;

@@ -33,6 +33,7 @@ use format::recipe::{ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
 use format::scrub::ScrubRecord;
 use format::snapshot::Snapshot;
+use format::tier::{BLOCK_HEADER_BYTES, BlockHeader, FrameHeader, TierEntry};
 use format::trace::TraceRecord;
 use format::trash_minimum::TrashMinimum;
 use format::tree::Entry;
@@ -72,6 +73,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("host_trace", host_trace),
     ("known", known),
     ("trash_minimum", trash_minimum),
+    ("tier_block", tier_block),
 ];
 
 /// The pool that bucket and tail samples belong to.
@@ -452,5 +454,28 @@ pub fn trace(bytes: &[u8]) {
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(record) = decode_mended(bytes, sum_at, decode) {
         same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// Decodes a cache block of the fast tier: header, directory, and each frame.
+pub fn tier_block(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| BlockHeader::decode(bytes, POOL, 4, 1 << 20);
+    if let Some(header) = decode_mended(bytes, |_| Some(BLOCK_HEADER_BYTES - 8), decode) {
+        same(&header, decode(&header.encode()));
+        assert_eq!(header.bound().len() + 24, BLOCK_HEADER_BYTES);
+        let end = BLOCK_HEADER_BYTES + header.directory_bytes();
+        let directory = bytes.get(BLOCK_HEADER_BYTES..end).unwrap_or_default();
+        for entry in TierEntry::decode_all(directory, &header).unwrap_or_default() {
+            assert!(entry.offset < header.used_bytes && entry.payload_bytes < header.used_bytes);
+        }
+        let frames = header.frames_at() as usize;
+        tier_frame(bytes.get(frames..).unwrap_or_default());
+    }
+    tier_frame(bytes);
+}
+
+fn tier_frame(bytes: &[u8]) {
+    if let Ok((header, payload, _)) = FrameHeader::split(bytes) {
+        assert_eq!(payload.len(), header.payload_bytes as usize);
     }
 }

@@ -2,6 +2,7 @@
 
 mod index;
 mod journal;
+mod tier;
 
 pub use index::index_header;
 pub use journal::{JOURNAL_AT, JOURNAL_SLOT};
@@ -95,6 +96,7 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
             .encode(),
             TrashMinimum::default().encode(),
         ],
+        "tier_block" => tier::blocks(),
         other => panic!("no samples for {other}"),
     }
 }

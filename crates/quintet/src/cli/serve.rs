@@ -60,6 +60,12 @@ pub struct ServePoolArgs {
     /// Maximum number of NBD connections
     #[arg(long, value_name = "N", default_value = "128")]
     pub connections: u16,
+    /// Directory on a faster device that caches chunks (the fast tier); may vanish at any time
+    #[arg(long, value_name = "DIRECTORY", requires = "fast_size")]
+    pub fast: Option<PathBuf>,
+    /// With --fast: bytes that the fast tier may take
+    #[arg(long, value_name = "SIZE", requires = "fast", value_parser = sizes::parse)]
+    pub fast_size: Option<u64>,
     /// Record no trace of reads; defrag then knows no hot ranges
     #[arg(long)]
     pub no_trace: bool,

@@ -3,6 +3,7 @@
 //! Invariant: SIGINT and SIGTERM end it in good order, with exit code 0. A second signal ends it at
 //! once, which loses no write that was acknowledged as durable.
 
+mod fast;
 mod pool;
 mod program;
 mod snapshots;

@@ -27,6 +27,23 @@ pub(crate) fn server_state(top: &std::path::Path) -> ServerState {
     ServerState::new(path, volumes.unwrap(), Arc::new(device), shares, memory)
 }
 
+/// Gives the pool a fast tier with a chunk in it.
+fn use_tier(server: &ServerState, top: &std::path::Path) {
+    let fast = top.join("fast");
+    std::fs::create_dir(&fast).unwrap();
+    let disk = Arc::new(media::LocalDisk::new(fast));
+    let options = ssd_tier::Options::new(16 << 20, 1 << 20);
+    let settings = ssd_tier::Settings::new(ssd_tier::KindShares::ALONE);
+    let tier = server.pool.use_fast_tier(disk, options, settings);
+    let now = |n| units::UnixNanos(n);
+    while tier.step(now(1), 1 << 20).has_more {}
+    let chunk = [7; 5000];
+    let name = server.pool.reader().fingerprint(&chunk);
+    tier.offer(&name, ssd_tier::Kind::Data, units::IoClass(4), &chunk);
+    tier.finish(now(2));
+    assert!(tier.lookup(&name, ssd_tier::Kind::Data).is_some());
+}
+
 #[test]
 fn every_metric_is_told_and_none_besides() {
     let top = tempfile::tempdir().unwrap();
@@ -41,6 +58,8 @@ fn every_metric_is_told_and_none_besides() {
     volume.read(context, 0, &mut [0; 4096]).unwrap();
     server.volumes.snapshot("disk", "one").unwrap();
     server.meter("state@\"quoted\"\\");
+    assert!(!render(&server).contains("\nquintet_tier"));
+    use_tier(&server, top.path());
     let text = render(&server);
     let name_of = |line: &str| {
         let name = line.split(['{', ' ']).next().unwrap().to_owned();
@@ -58,6 +77,8 @@ fn every_metric_is_told_and_none_besides() {
         "quintet_request_duration_seconds_count{export=\"disk\",operation=\"read\"} 1",
         "quintet_volume_size_bytes{volume=\"disk\"} 1048576",
         "quintet_state 0",
+        "quintet_tier_state 0",
+        "quintet_tier_class_hits_total{kind=\"data\",class=\"4\"} 1",
         "quintet_finding{kind=\"data_damaged\"} 0",
         "quintet_source_snapshot_bytes{source=\"volume disk\"} 1048576",
         "quintet_source_snapshot_complete{source=\"volume disk\"} 1",

@@ -48,6 +48,8 @@ pub struct Live {
     pub cache: page_cache::Counters,
     /// Memory use by owner.
     pub memory: MemoryByOwner,
+    /// The fast tier, if there is one.
+    pub tier: Option<ssd_tier::Status>,
     /// Counts of the pool's own reads.
     pub reads: ReadCounts,
     /// Device I/O by origin, in the order of [`Flow::ALL`].
@@ -109,6 +111,7 @@ impl Live {
             checkpoints: server.volumes.checkpoint_counts(),
             cache: server.volumes.cache_counters(),
             memory: server.volumes.memory_by_owner(),
+            tier: server.pool.fast_tier().map(|tier| tier.status()),
             reads: server.pool.read_counts(),
             device: server.device.counts(),
             scrub,

@@ -3,7 +3,8 @@
 //! cache of their own do.
 //!
 //! ```text
-//! cache -> index hint -> region -> verified chunk
+//! cache -> fast tier, if there is one
+//!      \-> index hint -> region -> verified chunk
 //!      \-> directory  -> region -> verified chunk
 //!                        damaged: quarantine, then every other place
 //! ```
@@ -14,6 +15,7 @@
 
 use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
+use super::fast::Admit;
 use super::single_flight::Boarding;
 use chunk_store::chunk_map::ChunkPlace;
 use chunk_store::container::{Copies, PART_BYTES_MAX, ReadBy, RegionPlace};
@@ -45,6 +47,18 @@ pub struct Approach {
     pub shares: bool,
     /// Selects whether the system's page cache keeps copies.
     pub copies: Copies,
+    /// Chunks that are read from containers are offered to the fast tier like this.
+    pub admit: Option<Admit>,
+}
+
+impl Approach {
+    /// Returns the same approach for the recipe nodes on the way to the chunks.
+    pub fn of_recipe(self) -> Self {
+        Self {
+            admit: Some(Admit::RECIPE),
+            ..self
+        }
+    }
 }
 
 impl Default for Approach {
@@ -53,6 +67,7 @@ impl Default for Approach {
             route: Route::Directory,
             shares: true,
             copies: Copies::InSystem,
+            admit: None,
         }
     }
 }
@@ -151,6 +166,12 @@ impl Reader {
     fn run(&self, errand: Errand<'_>) -> Result<Loaded> {
         if let Some(chunk) = self.cache.get(errand.fingerprint) {
             count(&self.chunk_hits);
+            return Ok(Loaded::Chunk(chunk));
+        }
+        if let Some(chunk) = self.chunk_of_tier(errand.fingerprint, errand.approach.admit) {
+            if !errand.keep.keep(errand.fingerprint, &chunk) {
+                self.cache.keep(&chunk);
+            }
             return Ok(Loaded::Chunk(chunk));
         }
         if errand.approach.route == Route::Region
@@ -282,6 +303,7 @@ impl Reader {
             // Decoding a long region again for its next chunk would cost more than its memory.
             let is_long = region.raw_bytes() > PART_BYTES_MAX;
             let is_kept = errand.keep.keep(fingerprint, chunk);
+            self.offer_to_tier(fingerprint, errand.approach.admit, chunk);
             if is_kept {
                 self.recent.add(place);
             }

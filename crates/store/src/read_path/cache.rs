@@ -25,7 +25,8 @@ const CHUNK_OVERHEAD: usize = 160;
 /// A verified region, inside or outside of the cache.
 pub(super) struct DecodedRegion {
     region: Region,
-    place: RegionPlace,
+    /// `None` for a chunk that did not come from a container.
+    place: Option<RegionPlace>,
     /// Origin of the read that brought it into memory.
     read_for: Origin,
     used: AtomicBool,
@@ -34,8 +35,16 @@ pub(super) struct DecodedRegion {
 impl DecodedRegion {
     pub fn new(region: Region, place: RegionPlace) -> Self {
         Self {
+            place: Some(place),
+            ..Self::alone(region)
+        }
+    }
+
+    /// Wraps chunks that did not come from a container.
+    pub fn alone(region: Region) -> Self {
+        Self {
             region,
-            place,
+            place: None,
             read_for: IoOrigin::current().origin,
             used: AtomicBool::new(false),
         }
@@ -161,9 +170,12 @@ struct Rings {
 
 impl Rings {
     fn forget(&mut self, victim: &Arc<DecodedRegion>) {
-        let found = self.by_place.get(&victim.place);
+        let Some(place) = victim.place else {
+            return;
+        };
+        let found = self.by_place.get(&place);
         if found.is_some_and(|found| Arc::ptr_eq(found, victim)) {
-            self.by_place.remove(&victim.place);
+            self.by_place.remove(&place);
         }
     }
 
@@ -285,7 +297,9 @@ impl ReadCache {
             false => self.bytes_max / PASSING_SHARE,
         };
         let victims = self.victims(&mut rings, bytes, passing_max);
-        rings.by_place.insert(cached.place, Arc::clone(&cached));
+        if let Some(place) = cached.place {
+            rings.by_place.insert(place, Arc::clone(&cached));
+        }
         match is_passing {
             true => rings.passes.push(cached),
             false => rings.stays.push(cached),
@@ -384,7 +398,9 @@ mod tests {
     /// Returns true if the region is found by its place.
     fn at_place(cache: &ReadCache, n: u8) -> bool {
         let (mut found, (name, region)) = (Vec::new(), region(n));
-        cache.visit_region(region.place, &mut |name| found.push(*name));
+        cache.visit_region(region.place.expect("a place"), &mut |name| {
+            found.push(*name)
+        });
         assert!(found.is_empty() || found == [name]);
         !found.is_empty()
     }

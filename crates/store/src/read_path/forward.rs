@@ -22,6 +22,7 @@ use units::Fingerprint;
 const PIECES_MAX: usize = 1 << 16;
 
 const STRAIGHT: Approach = Approach {
+    admit: None,
     route: Route::Region,
     shares: true,
     copies: Copies::InSystem,

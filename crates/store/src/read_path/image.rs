@@ -100,7 +100,7 @@ impl ImageVolume {
             return self.variable_piece(at, approach);
         };
         let fingerprint = FixedLeaves::chunk_at(leaves, &self.root, log2, at, &mut |node| {
-            self.reader.node(node, approach)
+            self.reader.node(node, approach.of_recipe())
         })?;
         let offset = at & !((1 << log2) - 1);
         Ok(Leaf {
@@ -161,7 +161,7 @@ impl ImageVolume {
         if let Some(node) = self.nodes.lock().get(fingerprint) {
             return Ok(Arc::clone(node));
         }
-        let node = self.reader.node(fingerprint, approach)?;
+        let node = self.reader.node(fingerprint, approach.of_recipe())?;
         let node = RecipeNode::decode(&node).map_err(|e| node_error(fingerprint, e))?;
         if node.layout != Layout::Variable {
             let found = "it has another layout";

@@ -11,7 +11,7 @@
 //!        --> other threads --> last checkpoint (settle) --> the pool is closed
 //! ```
 
-use super::{announce, signals, wait};
+use super::{announce, fast, signals, wait};
 use crate::cli::{ReplicaArgs, ServePoolArgs};
 use crate::commands::backup::REGION_BYTES;
 use crate::commands::defrag::unfinished;
@@ -37,7 +37,7 @@ use server::sockets::{NbdSockets, start_nbd};
 use server::state::{JOURNAL_BYTES_DEFAULT, Live, ServerState};
 use server::systemd::{Notifier, watchdog_interval};
 use server::threads::settle;
-use server::threads::{Watchdog, defragger, destager, reclaimer, verifier};
+use server::threads::{Watchdog, defragger, destager, reclaimer, tiering, verifier};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +67,8 @@ pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> any
         metrics: None,
         journal: JOURNAL_BYTES_DEFAULT,
         connections: 0,
+        fast: None,
+        fast_size: None,
         no_trace: false,
         qos: Vec::new(),
         replica: ReplicaArgs::default(),
@@ -94,11 +96,13 @@ fn hold(
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
     let device = Arc::new(device);
     notifier.say("STATUS=opening the pool");
-    let memory = MemoryPlan::of(invocation.settings.memory_bytes, args.journal);
+    let fast_bytes = args.fast_size.unwrap_or(0);
+    let memory = MemoryPlan::with_tier(invocation.settings.memory_bytes, args.journal, fast_bytes);
     let pool = invocation.open_behind(&device, &memory)?;
     // Clients that come from here on wait, instead of finding the pool locked.
     let socket = ControlSocket::bind(invocation.settings.pool()?)
         .context("cannot create the control socket")?;
+    let tier = fast::attach(args, &pool, &memory)?;
     notifier.say("STATUS=replaying the journal");
     let volumes = invocation.volumes_of(pool, &memory, args.journal)?;
     volumes.trace(!args.no_trace);
@@ -141,6 +145,10 @@ fn hold(
     let take_up = || unfinished(&source, lane);
     let defragger = defragger::start(&server, &program, &invocation.zone, take_up)?;
     let reclaimer = reclaimer::start(&server, &program, lane)?;
+    let clock = Arc::new(media::SystemClock);
+    let tiering = tier
+        .map(|tier| tiering::start(&tier, clock, &program))
+        .transpose()?;
     let commands = ClientCommands {
         server: Arc::clone(&server),
     };
@@ -185,7 +193,7 @@ fn hold(
             console.warn("some NBD requests did not end in time and are dropped");
         }
     }
-    drop((metrics, verifier, destager));
+    drop((metrics, verifier, destager, tiering));
     let settled = settle(&server, &notifier, &program);
     drop(watchdog);
     settled?;

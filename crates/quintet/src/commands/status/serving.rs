@@ -13,6 +13,7 @@ use server::calendar;
 use server::settings::flow_name;
 use server::sizes;
 use server::state::{CopyState, Live, ServerState, TaskDue};
+use ssd_tier::{State, Status};
 use units::count;
 
 /// Returns names and values as text.
@@ -86,6 +87,9 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
                 .join(", "),
         ),
     ];
+    if let Some(tier) = &live.tier {
+        lines.push(("fast tier", tier_words(tier)));
+    }
     lines.push(("gc", schedule::collecting(server, live, zone)));
     lines.push(("scrubs", schedule::scrubbing(server, zone)));
     for task in &live.tasks {
@@ -105,6 +109,26 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
             .map(|copy| ("copy", copy_words(copy))),
     );
     lines
+}
+
+fn tier_words(tier: &Status) -> String {
+    let state = match &tier.state {
+        State::Closed => "not open yet".to_owned(),
+        State::Opening { done, total } => format!("opening, {done} of {total} blocks"),
+        State::Ready => "in use".to_owned(),
+        State::NotWritten { reason } => format!("not written for now: {reason}"),
+        State::Off { reason } => format!("off: {reason}"),
+    };
+    let misses: u64 = tier.misses.iter().sum();
+    format!(
+        "{state}; {} of {} blocks, {} of {} chunks read were hits, {} written, {} evicted",
+        tier.slots_full,
+        tier.slots,
+        tier.hits,
+        tier.hits + misses,
+        sizes::display(tier.bytes_written),
+        count(tier.evictions, "block")
+    )
 }
 
 fn deadline_words(task: &str, due: &TaskDue, zone: &TimeZone) -> String {

@@ -10,6 +10,7 @@ const DIRECT: Approach = Approach {
     route: Route::Region,
     shares: true,
     copies: Copies::InSystem,
+    admit: None,
 };
 
 /// Creates a pool with chunks of one size in several regions.

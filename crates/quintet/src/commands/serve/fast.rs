@@ -1,0 +1,38 @@
+//! Gives the pool of a server its fast tier (`--fast`). `pool` calls this.
+//!
+//! Invariant: a directory that is missing or fails later is a slower server, never an error. Only a
+//! wrong size is one, because the user must decide.
+
+use crate::cli::ServePoolArgs;
+use anyhow::bail;
+use media::LocalDisk;
+use server::memory_plan::MemoryPlan;
+use server::sizes;
+use ssd_tier::{KindShares, Options, Settings, Tier};
+use std::sync::Arc;
+use store::Pool;
+
+/// Smallest tier, bytes.
+const FAST_BYTES_MIN: u64 = 64 << 20;
+
+pub(super) fn attach(
+    args: &ServePoolArgs,
+    pool: &Pool,
+    memory: &MemoryPlan,
+) -> anyhow::Result<Option<Arc<Tier>>> {
+    let (Some(directory), Some(bytes)) = (&args.fast, args.fast_size) else {
+        return Ok(None);
+    };
+    if bytes < FAST_BYTES_MIN {
+        bail!("invalid --fast-size: it is at least 64M");
+    }
+    let directory = std::path::absolute(directory)?;
+    let options = Options::new(bytes, memory.tier as u64);
+    let settings = Settings::new(KindShares::ALONE);
+    let tier = pool.use_fast_tier(Arc::new(LocalDisk::new(directory)), options, settings);
+    if tier.memory_bytes() > memory.tier as u64 {
+        let needed = sizes::display(4 * tier.memory_bytes());
+        bail!("too little memory for --fast: use --memory {needed} or more");
+    }
+    Ok(Some(tier))
+}

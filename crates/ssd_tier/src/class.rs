@@ -1,0 +1,222 @@
+//! Classes of cached chunks, and how the tier treats each. `staging`, `victims` and `tier` call
+//! this; the policy of the pool makes the settings.
+//!
+//! Invariant: pure. Data chunks have the class of the I/O that read them; recipe nodes and
+//! container directories are one class each.
+
+use crate::Kind;
+use io_class::{ClassSettings, Priority, Share};
+use std::cmp::Ordering;
+use units::IoClass;
+
+/// Class of a cached chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CacheClass {
+    /// Kind of the chunk.
+    pub kind: Kind,
+    /// I/O class; 0 unless the chunk is data.
+    pub io: IoClass,
+}
+
+impl CacheClass {
+    /// Number of classes.
+    pub(crate) const COUNT: usize = 258;
+
+    /// Makes the class of a chunk of that kind. Recipe nodes and directories have no I/O class.
+    pub fn new(kind: Kind, io: IoClass) -> Self {
+        match kind {
+            Kind::Data => Self { kind, io },
+            Kind::Recipe | Kind::Directory => Self {
+                kind,
+                io: IoClass(0),
+            },
+        }
+    }
+
+    /// Number of the class, below [`Self::COUNT`].
+    pub(crate) fn number(self) -> usize {
+        match self.kind {
+            Kind::Data => usize::from(self.io.0),
+            Kind::Recipe => 256,
+            Kind::Directory => 257,
+        }
+    }
+
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let data = (0..=u8::MAX).map(|io| Self::new(Kind::Data, IoClass(io)));
+        let others = [Kind::Recipe, Kind::Directory];
+        data.chain(others.map(|kind| Self::new(kind, IoClass(0))))
+    }
+}
+
+impl Ord for CacheClass {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.number().cmp(&other.number())
+    }
+}
+
+impl PartialOrd for CacheClass {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Parts of the tier for each kind, in hundredths. Together at most 100.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KindShares {
+    /// Data chunks.
+    pub data: Share,
+    /// Recipe nodes.
+    pub recipes: Share,
+    /// Container directories.
+    pub directories: Share,
+}
+
+const fn share(hundredths: u8) -> Share {
+    match Share::from_hundredths(hundredths) {
+        Some(share) => share,
+        None => Share::ALL,
+    }
+}
+
+impl KindShares {
+    /// Shares beside the fingerprint index, which has the other half (DDFS, section 4).
+    pub const BESIDE_INDEX: Self = Self {
+        data: share(35),
+        recipes: share(10),
+        directories: share(5),
+    };
+
+    /// The same proportions, without the index.
+    pub const ALONE: Self = Self {
+        data: share(70),
+        recipes: share(20),
+        directories: share(10),
+    };
+
+    /// Returns the share of a kind.
+    pub fn of(&self, kind: Kind) -> Share {
+        match kind {
+            Kind::Data => self.data,
+            Kind::Recipe => self.recipes,
+            Kind::Directory => self.directories,
+        }
+    }
+
+    /// Returns the sum, in hundredths, at most 100.
+    pub(crate) fn sum(&self) -> u64 {
+        let shares = Kind::ALL.map(|kind| u64::from(self.of(kind).hundredths()));
+        shares.iter().sum::<u64>().min(100)
+    }
+}
+
+/// Settings of all classes. They can be replaced at any time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    kinds: KindShares,
+    data: Vec<ClassSettings>,
+}
+
+impl Settings {
+    /// Makes settings under which all data chunks are one class.
+    pub fn new(kinds: KindShares) -> Self {
+        Self {
+            kinds,
+            data: vec![Self::DEFAULT; 256],
+        }
+    }
+
+    const DEFAULT: ClassSettings = ClassSettings {
+        priority: Priority::Evictable(128),
+        share: Share::ALL,
+    };
+
+    /// Sets how data chunks of a class are treated. The share is one of the data chunks' part.
+    pub fn set(&mut self, class: IoClass, settings: ClassSettings) {
+        if let Some(slot) = self.data.get_mut(usize::from(class.0)) {
+            *slot = settings;
+        }
+    }
+
+    /// Returns the settings of a class. Other kinds than data do not compete within their part.
+    pub fn of(&self, class: CacheClass) -> ClassSettings {
+        let data = self.data.get(usize::from(class.io.0));
+        match (class.kind, data) {
+            (Kind::Data, Some(settings)) => *settings,
+            _ => ClassSettings {
+                priority: Priority::Evictable(0),
+                ..Self::DEFAULT
+            },
+        }
+    }
+
+    /// Returns true if chunks of the class are never cached.
+    pub fn bypasses(&self, class: CacheClass) -> bool {
+        let nothing = Share::NONE;
+        self.kinds.of(class.kind) == nothing || self.of(class).share == nothing
+    }
+
+    /// Returns the maximum number of slots of a kind, of `slots` that all kinds have together.
+    pub(crate) fn slots_of_kind(&self, kind: Kind, slots: u64) -> u64 {
+        let hundredths = u64::from(self.kinds.of(kind).hundredths());
+        part(
+            slots.saturating_mul(hundredths) / self.kinds.sum().max(1),
+            hundredths,
+        )
+    }
+
+    /// Returns the maximum number of slots of a class.
+    pub(crate) fn slots_of(&self, class: CacheClass, slots: u64) -> u64 {
+        let of_kind = self.slots_of_kind(class.kind, slots);
+        let share = self.of(class).share;
+        part(share.of(of_kind), u64::from(share.hundredths()))
+    }
+
+    pub(crate) fn kinds(&self) -> &KindShares {
+        &self.kinds
+    }
+}
+
+/// A small tier has a slot for everything that has a share.
+fn part(slots: u64, hundredths: u64) -> u64 {
+    slots.max(u64::from(hundredths > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_divide_the_slots_and_classes_the_slots_of_data() {
+        let mut settings = Settings::new(KindShares::BESIDE_INDEX);
+        let slots = |settings: &Settings, kind| settings.slots_of_kind(kind, 100);
+        let all = Kind::ALL.map(|kind| slots(&settings, kind));
+        assert_eq!(all, [70, 20, 10]);
+        let half = ClassSettings {
+            priority: Priority::Pinned,
+            share: share(50),
+        };
+        settings.set(IoClass(9), half);
+        let class = CacheClass::new(Kind::Data, IoClass(9));
+        assert_eq!(settings.slots_of(class, 100), 35);
+        assert_eq!(settings.slots_of(class, 1), 1);
+        assert_eq!(settings.of(class), half);
+        let recipe = CacheClass::new(Kind::Recipe, IoClass(9));
+        assert_eq!(settings.of(recipe).priority, Priority::Evictable(0));
+        settings.set(
+            IoClass(9),
+            ClassSettings {
+                share: Share::NONE,
+                ..half
+            },
+        );
+        assert!(settings.bypasses(class) && !settings.bypasses(recipe));
+        assert_eq!(settings.slots_of(class, 100), 0);
+    }
+
+    #[test]
+    fn every_class_has_its_number() {
+        let numbers: Vec<usize> = CacheClass::all().map(CacheClass::number).collect();
+        assert!(numbers.into_iter().eq(0..CacheClass::COUNT));
+    }
+}

@@ -1,0 +1,94 @@
+//! Sizes of a tier: how its memory and its device are divided. The store makes them, `tier` uses
+//! them.
+//!
+//! Invariant: the size of a block depends on the capacity alone, so a tier that is opened with
+//! other memory is still warm.
+
+use crate::class::KindShares;
+use format::tier::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
+
+/// Blocks of larger tiers are longer: a place in memory counts so many slots.
+pub(crate) const SLOTS_MAX: u64 = 1 << 21;
+/// Normal length of a block, bytes.
+const BLOCK_BYTES: u32 = 4 << 20;
+/// Smallest number of blocks for which they get their normal length.
+const BLOCKS_MIN: u64 = 128;
+/// Memory of a slot, its place in the order of eviction included, bytes.
+pub(crate) const SLOT_MEMORY_BYTES: u64 = 96;
+
+/// Sizes of a tier.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes of the device that the tier may use. The kinds have their shares of it; the rest is
+    /// left alone (for the fingerprint index).
+    pub capacity_bytes: u64,
+    /// Memory of the tier: index, slots and staged chunks.
+    pub memory_bytes: u64,
+    /// Length of a block, a power of two, bytes.
+    pub block_bytes: u32,
+    /// How many times the capacity may be written a day, in hundredths.
+    pub daily_writes_hundredths: u32,
+}
+
+impl Options {
+    /// Makes the usual options: three capacities a day.
+    pub fn new(capacity_bytes: u64, memory_bytes: u64) -> Self {
+        let wanted = (capacity_bytes / BLOCKS_MIN).min(u64::from(BLOCK_BYTES));
+        let needed = capacity_bytes.div_ceil(SLOTS_MAX);
+        let bytes = wanted.max(needed).min(u64::from(BLOCK_BYTES_MAX)) as u32;
+        // The power of two below, unless that gives too many slots.
+        let below = (bytes.max(1).ilog2()).min(31);
+        let mut block_bytes = 1u32 << below;
+        if u64::from(block_bytes) < needed {
+            block_bytes = block_bytes.saturating_mul(2);
+        }
+        Self {
+            capacity_bytes,
+            memory_bytes,
+            block_bytes: block_bytes.clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX),
+            daily_writes_hundredths: 300,
+        }
+    }
+
+    /// Returns the number of slots.
+    pub(crate) fn slots(&self, kinds: &KindShares) -> u32 {
+        let bytes = u128::from(self.capacity_bytes) * u128::from(kinds.sum()) / 100;
+        let slots = bytes / u128::from(self.block_bytes.max(1));
+        slots.min(u128::from(SLOTS_MAX)) as u32
+    }
+
+    /// Returns the limit of staged chunks, bytes of memory. At least two blocks, so that one fills
+    /// while the other is written.
+    pub(crate) fn staging_bytes(&self) -> u64 {
+        let block = u64::from(self.block_bytes);
+        (self.memory_bytes / 4).clamp(2 * block, 16 * block)
+    }
+
+    /// Returns the memory of the index, bytes: what the rest leaves.
+    pub(crate) fn index_bytes(&self, slots: u32) -> u64 {
+        let rest = self.staging_bytes() + 2 * u64::from(self.block_bytes);
+        let rest = rest + u64::from(slots) * SLOT_MEMORY_BYTES;
+        self.memory_bytes.saturating_sub(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_suit_the_capacity() {
+        let block = |capacity| Options::new(capacity, 0).block_bytes;
+        assert_eq!(block(0), BLOCK_BYTES_MIN);
+        assert_eq!(block(64 << 20), 512 << 10);
+        assert_eq!(block(100 << 30), 4 << 20);
+        assert_eq!(block(16 << 40), 8 << 20);
+        assert_eq!(block(u64::MAX), BLOCK_BYTES_MAX);
+        let huge = Options::new(u64::MAX, 0);
+        assert_eq!(u64::from(huge.slots(&KindShares::ALONE)), SLOTS_MAX);
+        let options = Options::new(100 << 30, 256 << 20);
+        assert_eq!(options.slots(&KindShares::ALONE), 25 * 1024);
+        assert_eq!(options.slots(&KindShares::BESIDE_INDEX), 25 * 512);
+        assert!(options.index_bytes(25 * 1024) > 128 << 20);
+    }
+}

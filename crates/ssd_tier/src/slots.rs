@@ -1,0 +1,112 @@
+//! The table of slots: which block each one holds. `index` asks it whether a place still counts,
+//! `step` and `scan` fill it.
+//!
+//! Invariant: a slot's generation changes before its bytes do. A place with another generation is
+//! stale. Generations repeat after 64 uses of a slot, so a place may seem valid again: its chunk
+//! then fails the checks and is a miss. A slot's lock is taken last and held for no I/O.
+
+use crate::class::CacheClass;
+use crate::keys::Use;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use units::UnixNanos;
+
+/// Generations count modulo this.
+pub(crate) const GENERATIONS: u8 = 64;
+
+/// A block in a slot.
+#[derive(Clone)]
+pub(crate) struct Block {
+    /// The use of the tier that wrote it.
+    pub by: Arc<Use>,
+    pub sequence: u64,
+    pub class: CacheClass,
+    /// Time of last use.
+    pub used: UnixNanos,
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u8,
+    block: Option<Block>,
+}
+
+/// All slots.
+pub(crate) struct Slots {
+    slots: Vec<Mutex<Slot>>,
+    full: AtomicU64,
+}
+
+impl Slots {
+    pub fn new(count: u32) -> Self {
+        Self {
+            slots: (0..count).map(|_| Mutex::default()).collect(),
+            full: AtomicU64::new(0),
+        }
+    }
+
+    pub fn count(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// Returns the number of slots with a block.
+    pub fn full(&self) -> u64 {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if the slot still has the block of that generation.
+    pub fn is_current(&self, number: u32, generation: u8) -> bool {
+        let slot = self.slots.get(number as usize).map(|slot| slot.lock());
+        slot.is_some_and(|slot| slot.generation == generation && slot.block.is_some())
+    }
+
+    /// Returns the block of that generation and notes its use.
+    pub fn touch(&self, number: u32, generation: u8, now: UnixNanos) -> Option<Block> {
+        let mut slot = self.slots.get(number as usize)?.lock();
+        if slot.generation != generation {
+            return None;
+        }
+        let block = slot.block.as_mut()?;
+        block.used = block.used.max(now);
+        Some(block.clone())
+    }
+
+    /// Returns class and last use of a slot's block.
+    pub fn use_of(&self, number: u32) -> Option<(CacheClass, UnixNanos)> {
+        let slot = self.slots.get(number as usize)?.lock();
+        let block = slot.block.as_ref()?;
+        Some((block.class, block.used))
+    }
+
+    /// Empties a slot and returns the class of its block. Its places are stale from now on.
+    pub fn vacate(&self, number: u32) -> Option<CacheClass> {
+        let mut slot = self.slots.get(number as usize)?.lock();
+        self.vacated(&mut slot)
+    }
+
+    /// Does the same if the slot still has the block of that generation.
+    pub fn vacate_generation(&self, number: u32, generation: u8) -> Option<CacheClass> {
+        let mut slot = self.slots.get(number as usize)?.lock();
+        match slot.generation == generation {
+            true => self.vacated(&mut slot),
+            false => None,
+        }
+    }
+
+    fn vacated(&self, slot: &mut Slot) -> Option<CacheClass> {
+        let block = slot.block.take()?;
+        slot.generation = (slot.generation + 1) % GENERATIONS;
+        self.full.fetch_sub(1, Ordering::Relaxed);
+        Some(block.class)
+    }
+
+    /// Puts a block into an empty slot. Returns its generation.
+    pub fn fill(&self, number: u32, block: Block) -> Option<u8> {
+        let mut slot = self.slots.get(number as usize)?.lock();
+        debug_assert!(slot.block.is_none(), "vacated before it was written");
+        slot.block = Some(block);
+        self.full.fetch_add(1, Ordering::Relaxed);
+        Some(slot.generation)
+    }
+}

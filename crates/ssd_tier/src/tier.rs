@@ -1,0 +1,335 @@
+//! The tier as its callers see it: look up, offer, forget, status. `step` does its work.
+//!
+//! Invariant: nothing here waits for a write, or returns an error. No lock is held during a read.
+
+use crate::Kind;
+use crate::block::{open_frame, packed_bytes, room_of};
+use crate::budget::WriteBudget;
+use crate::class::{CacheClass, Settings};
+use crate::health::Health;
+use crate::index::{Found, Index, Place};
+use crate::keys::{At, PoolKeys};
+use crate::options::{Options, SLOT_MEMORY_BYTES};
+use crate::slots::{Block, Slots};
+use crate::staging::{Added, Staging};
+use crate::status::{Counters, State, Status, add, value};
+use crate::writer::Writer;
+use format::tier::CHUNK_BYTES_MAX;
+use media::{Disk, DiskFile, MediaError, Random};
+use parking_lot::{Mutex, RwLock};
+use std::io::ErrorKind;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use units::{Fingerprint, IoClass, UnixNanos};
+
+/// A chunk from the tier, verified.
+pub struct Chunk(Bytes);
+
+enum Bytes {
+    Staged(Arc<[u8]>),
+    Read(Vec<u8>, Range<usize>),
+}
+
+impl Chunk {
+    /// Returns a buffer and the range of the chunk in it. Copies only chunks that were not written
+    /// yet.
+    pub fn into_parts(self) -> (Vec<u8>, Range<usize>) {
+        match self.0 {
+            Bytes::Staged(bytes) => (bytes.to_vec(), 0..bytes.len()),
+            Bytes::Read(frame, chunk) => (frame, chunk),
+        }
+    }
+}
+
+impl Deref for Chunk {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Bytes::Staged(bytes) => bytes,
+            Bytes::Read(frame, chunk) => frame.get(chunk.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// Answer to an offer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offer {
+    /// It waits to be written, and can be found.
+    Taken,
+    /// It was here already.
+    Present,
+    /// Its class bypasses the tier, or no block holds it.
+    Bypassed,
+    /// There is no room for more chunks that wait.
+    Refused,
+    /// The tier is off.
+    Off,
+}
+
+/// The fast tier of one pool. Any thread may call all methods.
+pub struct Tier {
+    pub(crate) keys: Arc<dyn PoolKeys>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) random: Arc<dyn Random>,
+    /// Path of the tier's file on `disk`.
+    pub(crate) name: String,
+    pub(crate) options: Options,
+    settings: RwLock<Arc<Settings>>,
+    pub(crate) index: Index,
+    pub(crate) slots: Slots,
+    pub(crate) staging: Staging,
+    pub(crate) health: Health,
+    pub(crate) counters: Counters,
+    pub(crate) file: RwLock<Option<Arc<dyn DiskFile>>>,
+    /// Time of the last step.
+    pub(crate) now: AtomicI64,
+    /// Slots whose blocks readers gave up.
+    pub(crate) given_up: Mutex<Vec<(u32, CacheClass)>>,
+    /// Number of slots that were scanned.
+    pub(crate) scanned: AtomicU32,
+    pub(crate) writer: Mutex<Option<Writer>>,
+}
+
+impl Tier {
+    /// Makes a tier whose blocks are in the file `name` of `disk`. Does no I/O: the first
+    /// [`step`](Self::step) opens the file, or makes it.
+    ///
+    /// The file is the tier's own: whatever else it holds is overwritten. Its name should contain
+    /// the pool's, so that the tiers of two pools can share a directory.
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        name: &str,
+        keys: Arc<dyn PoolKeys>,
+        random: Arc<dyn Random>,
+        options: Options,
+        settings: Settings,
+    ) -> Self {
+        let slots = options.slots(settings.kinds());
+        let daily = u128::from(options.capacity_bytes);
+        let daily = daily * u128::from(options.daily_writes_hundredths) / 100;
+        let daily = u64::try_from(daily).unwrap_or(u64::MAX);
+        let budget = WriteBudget::new(daily, u64::from(options.block_bytes));
+        Self {
+            keys,
+            disk,
+            random,
+            name: name.to_owned(),
+            index: Index::new(options.index_bytes(slots)),
+            slots: Slots::new(slots),
+            staging: Staging::new(options.staging_bytes(), options.block_bytes),
+            options,
+            settings: RwLock::new(Arc::new(settings)),
+            health: Health::default(),
+            counters: Counters::default(),
+            file: RwLock::default(),
+            now: AtomicI64::new(i64::MIN),
+            given_up: Mutex::default(),
+            scanned: AtomicU32::new(0),
+            writer: Mutex::new(Some(Writer::new(budget))),
+        }
+    }
+
+    /// Returns the chunk, verified: its bytes have the fingerprint. At most one read of the device.
+    ///
+    /// A container directory has no fingerprint of its own. Its `fingerprint` is one of its name,
+    /// and only seal or checksum vouch for the bytes: they are what was offered under that name at
+    /// some time. The caller treats them as a hint.
+    pub fn lookup(&self, fingerprint: &Fingerprint, kind: Kind) -> Option<Chunk> {
+        if !self.health.is_up() {
+            return None;
+        }
+        let now = UnixNanos(self.now.load(Ordering::Relaxed));
+        match self.index.find(fingerprint, kind, &self.slots, now) {
+            Found::Nothing => None,
+            Found::Staged(bytes) => {
+                add(&self.counters.hits_staged, 1);
+                Some(Chunk(Bytes::Staged(bytes)))
+            }
+            Found::At(place, block) => {
+                let chunk = self.read(fingerprint, kind, place, &block);
+                match chunk {
+                    Some(_) => self.counters.hit(block.class),
+                    None => self.index.count_miss(fingerprint, kind),
+                }
+                chunk
+            }
+        }
+    }
+
+    /// Returns true if [`lookup`](Self::lookup) would read or return the chunk. Not a use.
+    pub fn contains(&self, fingerprint: &Fingerprint) -> bool {
+        self.health.is_up() && self.index.contains(fingerprint, &self.slots)
+    }
+
+    fn read(
+        &self,
+        fingerprint: &Fingerprint,
+        kind: Kind,
+        place: Place,
+        block: &Block,
+    ) -> Option<Chunk> {
+        let file = self.file.read().clone()?;
+        let slot_at = u64::from(place.slot) * u64::from(self.options.block_bytes);
+        let mut frame = vec![0; place.len as usize];
+        let read = file.read_at_past_cache(slot_at + u64::from(place.offset), &mut frame);
+        if let Err(why) = read {
+            self.give_up(place);
+            if is_end_of_file(&why) {
+                // Somebody truncated it. The device works.
+                add(&self.counters.damaged, 1);
+            } else {
+                add(&self.counters.failed_reads, 1);
+                self.health.read_failed(&why.to_string());
+            }
+            return None;
+        }
+        self.health.worked();
+        let at = At {
+            sequence: block.sequence,
+            offset: place.offset,
+        };
+        let chunk = open_frame(&block.by, at, fingerprint, &mut frame);
+        let is_right = |chunk: &Range<usize>| {
+            let is_named = kind == Kind::Directory;
+            let bytes = frame.get(chunk.clone()).unwrap_or_default();
+            // Invariant 2 of the design: served bytes were verified against their fingerprint.
+            is_named == (block.class.kind == Kind::Directory)
+                && (is_named || self.keys.fingerprint(bytes) == *fingerprint)
+        };
+        if let Some(chunk) = chunk.filter(is_right) {
+            return Some(Chunk(Bytes::Read(frame, chunk)));
+        }
+        // The slot may have been written in the meantime. Otherwise the block is torn, damaged or
+        // old, and so may be the rest of it.
+        if self.slots.is_current(place.slot, place.generation) {
+            add(&self.counters.damaged, 1);
+            self.give_up(place);
+        }
+        None
+    }
+
+    /// Stops using a block that could not be read.
+    fn give_up(&self, place: Place) {
+        let vacated = self.slots.vacate_generation(place.slot, place.generation);
+        if let Some(class) = vacated {
+            self.given_up.lock().push((place.slot, class));
+        }
+    }
+
+    /// Offers a chunk whose bytes the caller has verified. `class` counts for data chunks.
+    ///
+    /// The caller decides what is worth it: reads offer by class and access pattern, writes only
+    /// for the chunks that they read to modify.
+    pub fn offer(
+        &self,
+        fingerprint: &Fingerprint,
+        kind: Kind,
+        class: IoClass,
+        bytes: &[u8],
+    ) -> Offer {
+        let class = CacheClass::new(kind, class);
+        if !self.health.is_up() {
+            return Offer::Off;
+        }
+        let settings = self.settings();
+        let is_possible = (1..=CHUNK_BYTES_MAX).contains(&bytes.len())
+            && packed_bytes(bytes.len()) <= room_of(self.options.block_bytes);
+        if !is_possible || fingerprint.is_hole() || settings.bypasses(class) {
+            return Offer::Bypassed;
+        }
+        if self.index.contains(fingerprint, &self.slots) {
+            return Offer::Present;
+        }
+        let bytes: Arc<[u8]> = Arc::from(bytes);
+        if !self
+            .index
+            .stage(fingerprint, Arc::clone(&bytes), &self.slots)
+        {
+            return Offer::Present;
+        }
+        match self.staging.add(class, (*fingerprint, bytes), &settings) {
+            Added::Yes => Offer::Taken,
+            Added::Displacing(others) => {
+                add(&self.counters.refused, others.len() as u64);
+                others.iter().for_each(|other| {
+                    self.index.unstage(other);
+                });
+                Offer::Taken
+            }
+            Added::No => {
+                add(&self.counters.refused, 1);
+                self.index.unstage(fingerprint);
+                Offer::Refused
+            }
+        }
+    }
+
+    /// Forgets a chunk. The device still has it: it may be found again after a restart.
+    pub fn forget(&self, fingerprint: &Fingerprint) {
+        self.index.unstage(fingerprint);
+        self.index.remove(fingerprint, None);
+    }
+
+    /// Returns the settings of the classes.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read())
+    }
+
+    /// Replaces the settings. Blocks that are here stay until others need their slots.
+    pub fn set_settings(&self, settings: Settings) {
+        *self.settings.write() = Arc::new(settings);
+    }
+
+    /// Returns an upper limit for the memory of the tier, bytes. It does not change.
+    pub fn memory_bytes(&self) -> u64 {
+        let block = u64::from(self.options.block_bytes);
+        self.index.memory_bytes()
+            + u64::from(self.slots.count()) * SLOT_MEMORY_BYTES
+            + self.options.staging_bytes()
+            + 2 * block
+    }
+
+    /// Returns how the tier is.
+    pub fn status(&self) -> Status {
+        let counters = &self.counters;
+        let classes = counters.classes();
+        let staged = value(&counters.hits_staged);
+        Status {
+            state: self.state(),
+            hits: staged + classes.iter().map(|c| c.hits).sum::<u64>(),
+            hits_staged: staged,
+            misses: self.index.misses(),
+            bytes_written: classes.iter().map(|c| c.bytes_written).sum(),
+            classes,
+            staged_bytes: self.staging.memory_bytes(),
+            evictions: value(&counters.evictions),
+            refused: value(&counters.refused),
+            failed_reads: value(&counters.failed_reads),
+            failed_writes: value(&counters.failed_writes),
+            damaged: value(&counters.damaged),
+            slots_full: self.slots.full(),
+            slots: u64::from(self.slots.count()),
+            chunks: self.index.places(),
+            memory_bytes: self.memory_bytes(),
+        }
+    }
+
+    fn state(&self) -> State {
+        let (done, total) = (self.scanned.load(Ordering::Relaxed), self.slots.count());
+        match (self.health.is_up(), self.health.reason()) {
+            (false, Some(reason)) => State::Off { reason },
+            (false, None) => State::Closed,
+            (true, _) if done < total => State::Opening { done, total },
+            (true, Some(reason)) => State::NotWritten { reason },
+            (true, None) => State::Ready,
+        }
+    }
+}
+
+/// Returns true if the file ends before the bytes.
+pub(crate) fn is_end_of_file(why: &MediaError) -> bool {
+    let source = why.source.as_ref();
+    source.is_some_and(|source| source.kind() == ErrorKind::UnexpectedEof)
+}

@@ -1,0 +1,173 @@
+use super::*;
+use crate::class::KindShares;
+use crate::keys::{PoolKeys, Use};
+use crate::slots::Block;
+use chunking::SealKey;
+use io_class::{ClassSettings, Share};
+use std::sync::Arc;
+use units::{Fingerprint, IoClass, PoolId};
+
+struct NoKeys;
+
+impl PoolKeys for NoKeys {
+    fn pool(&self) -> PoolId {
+        PoolId([1; 16])
+    }
+    fn fingerprint(&self, _: &[u8]) -> Fingerprint {
+        Fingerprint::HOLE
+    }
+    fn block_key(&self, _: &[u8; 32]) -> Option<SealKey> {
+        None
+    }
+}
+
+/// Ten slots: 7 for data, 2 for recipes, 1 for directories.
+struct Room {
+    slots: Slots,
+    occupancy: Occupancy,
+    settings: Settings,
+    now: i64,
+}
+
+fn data(n: u8) -> CacheClass {
+    CacheClass::new(Kind::Data, IoClass(n))
+}
+
+impl Room {
+    fn new(classes: &[(u8, Priority, u8)]) -> Self {
+        let mut settings = Settings::new(KindShares::ALONE);
+        for (class, priority, share) in classes {
+            let share = Share::from_hundredths(*share).expect("a share");
+            let priority = *priority;
+            settings.set(IoClass(*class), ClassSettings { priority, share });
+        }
+        let mut occupancy = Occupancy::default();
+        (0..10).for_each(|slot| occupancy.add_free(slot));
+        Self {
+            slots: Slots::new(10),
+            occupancy,
+            settings,
+            now: 0,
+        }
+    }
+
+    /// Places a block; returns its slot.
+    fn put(&mut self, class: CacheClass) -> Option<u32> {
+        let (slot, _) = self
+            .occupancy
+            .take(class, &self.settings, &self.slots, u32::MAX);
+        let slot = slot?;
+        self.now += 1;
+        let block = Block {
+            by: Arc::new(Use::new(&NoKeys, [0; 32])),
+            sequence: 1,
+            class,
+            used: UnixNanos(self.now),
+        };
+        self.slots.fill(slot, block);
+        self.occupancy.add_block(slot, class, UnixNanos(self.now));
+        Some(slot)
+    }
+
+    fn put_many(&mut self, times: std::ops::Range<u32>, class: CacheClass) {
+        for _ in times {
+            self.put(class);
+        }
+    }
+
+    fn counts(&self, classes: &[u8]) -> Vec<u64> {
+        classes
+            .iter()
+            .map(|n| self.occupancy.count(data(*n)))
+            .collect()
+    }
+}
+
+const KEEP: Priority = Priority::Evictable(10);
+const DROP: Priority = Priority::Evictable(200);
+
+#[test]
+fn the_least_important_goes_first_and_the_longest_unused_of_it() {
+    let mut room = Room::new(&[(1, KEEP, 100), (2, DROP, 100)]);
+    let slots: Vec<_> = [1, 2, 2, 2, 1, 1, 1].map(|n| room.put(data(n))).to_vec();
+    assert_eq!(slots, (0..7).map(Some).collect::<Vec<_>>());
+    // Slot 1 is the oldest of class 2, but was used again.
+    room.slots.touch(1, 0, UnixNanos(100));
+    assert_eq!(room.put(data(1)), Some(2));
+    assert_eq!(room.put(data(1)), Some(3));
+    assert_eq!(
+        room.put(data(2)),
+        Some(1),
+        "from itself: the other matters more"
+    );
+    assert_eq!(room.counts(&[1, 2]), [6, 1]);
+    assert_eq!(room.put(data(1)), Some(1));
+    assert_eq!(room.put(data(2)), None, "nothing is as unimportant");
+    assert_eq!(room.put(data(1)), Some(0), "now from itself");
+}
+
+#[test]
+fn a_class_at_its_share_evicts_only_from_itself() {
+    let mut room = Room::new(&[(1, DROP, 30), (2, DROP, 100)]);
+    let slots: Vec<_> = [1, 1, 1, 1].map(|n| room.put(data(n))).to_vec();
+    assert_eq!(slots, [Some(0), Some(1), Some(0), Some(1)]);
+    room.put_many(0..5, data(2));
+    assert_eq!(room.counts(&[1, 2]), [2, 5]);
+    room.put(data(2));
+    assert_eq!(room.counts(&[1, 2]), [1, 6], "equals: the oldest of both");
+}
+
+#[test]
+fn pinned_blocks_stay_until_their_own_class_needs_the_slot() {
+    let mut room = Room::new(&[(1, Priority::Pinned, 50), (2, KEEP, 100)]);
+    room.put_many(0..5, data(1));
+    room.put_many(0..20, data(2));
+    assert_eq!(room.counts(&[1, 2]), [3, 4]);
+    let share = Share::ALL;
+    let priority = Priority::Pinned;
+    room.settings
+        .set(IoClass(1), ClassSettings { priority, share });
+    room.put_many(0..20, data(1));
+    assert_eq!(room.counts(&[1, 2]), [7, 0]);
+    assert_eq!(room.put(data(2)), None);
+}
+
+#[test]
+fn kinds_keep_to_their_parts_and_give_way_when_those_change() {
+    let mut room = Room::new(&[]);
+    let recipe = CacheClass::new(Kind::Recipe, IoClass(0));
+    room.put_many(0..20, data(0));
+    room.put_many(0..20, recipe);
+    assert_eq!(room.counts(&[0]), [7]);
+    assert_eq!(room.occupancy.count(recipe), 2);
+    let share = |n| Share::from_hundredths(n).expect("a share");
+    let kinds = KindShares {
+        data: share(40),
+        recipes: share(50),
+        directories: share(10),
+    };
+    room.settings = Settings::new(kinds);
+    room.put_many(0..20, recipe);
+    assert_eq!(room.counts(&[0]), [5], "one slot is free for a directory");
+    assert_eq!(room.occupancy.count(recipe), 5);
+}
+
+#[test]
+fn free_slots_past_the_limit_are_not_used() {
+    let mut room = Room::new(&[]);
+    room.put_many(0..3, data(0));
+    let taken = room.occupancy.take(data(0), &room.settings, &room.slots, 3);
+    assert_eq!(taken, (Some(0), 1));
+    let taken = room.occupancy.take(data(0), &room.settings, &room.slots, 4);
+    assert_eq!(taken, (Some(3), 0));
+}
+
+#[test]
+fn a_slot_that_readers_gave_up_is_no_victim() {
+    let mut room = Room::new(&[]);
+    room.put_many(0..7, data(0));
+    room.slots.vacate(0);
+    assert_eq!(room.put(data(0)), Some(1));
+    room.occupancy.release(0, data(0));
+    assert_eq!(room.put(data(0)), Some(0));
+}

@@ -1,0 +1,219 @@
+use super::*;
+use crate::pool::Pool;
+use crate::read_path::approach::{Approach, Route};
+use crate::testing::small::{LANE, make, open};
+use media::SeededRandom;
+use sim::{Damage, Fault, Image, SimDisk};
+use ssd_tier::{KindShares, Options, Settings, State};
+use units::{Origin, UnixNanos};
+
+const COUNT: u64 = 40;
+
+fn random_read() -> Approach {
+    Approach {
+        route: Route::Region,
+        admit: Some(Admit::data(IoClass(3))),
+        ..Approach::default()
+    }
+}
+
+/// A pool with chunks of one size in several regions, and a disk for its tier.
+struct World {
+    pool_disk: Arc<SimDisk>,
+    tier_disk: Arc<SimDisk>,
+    chunks: Vec<(Fingerprint, Vec<u8>)>,
+}
+
+impl World {
+    fn new() -> Self {
+        let pool_disk = SimDisk::new();
+        let pool = make(&pool_disk);
+        let mut session = pool.begin(LANE).expect("session");
+        let chunk = |n: u64| {
+            let mut bytes = vec![0; 4096];
+            media::Random::fill(&SeededRandom::new(n), &mut bytes);
+            let fingerprint = session.main().store_chunk(&bytes).expect("store");
+            (fingerprint, bytes)
+        };
+        let chunks = (0..COUNT).map(chunk).collect();
+        pool.commit(session, &[], &[]).expect("commit");
+        Self {
+            pool_disk,
+            tier_disk: SimDisk::new(),
+            chunks,
+        }
+    }
+
+    /// Opens the pool with its tier. Nothing is in memory.
+    fn open(&self) -> Pool {
+        let pool = open(&self.pool_disk);
+        let options = Options {
+            capacity_bytes: 4 << 20,
+            memory_bytes: 1 << 20,
+            block_bytes: 64 << 10,
+            daily_writes_hundredths: u32::MAX,
+        };
+        let disk: Arc<dyn media::Disk> = Arc::<SimDisk>::clone(&self.tier_disk);
+        let settings = Settings::new(KindShares::ALONE);
+        let tier = pool.use_fast_tier(disk, options, settings);
+        while tier.step(UnixNanos(1), 1 << 20).has_more {}
+        pool
+    }
+
+    /// Reads all chunks. Returns the number of regions read, and of chunks from the tier.
+    fn read_all(&self, pool: &Pool, approach: Approach) -> (u64, u64) {
+        let tier = pool.fast_tier().expect("a tier");
+        let (before, hits) = (pool.reader().counts().region_reads, tier.status().hits);
+        for (fingerprint, bytes) in &self.chunks {
+            let chunk = pool.reader().node(fingerprint, approach).expect("read");
+            assert!(*chunk == **bytes);
+        }
+        let read = pool.reader().counts().region_reads - before;
+        (read, tier.status().hits - hits)
+    }
+
+    /// Fills the tier as random readers do. Returns the image of its disk.
+    fn fill(&self) -> Image {
+        let pool = self.open();
+        self.read_all(&pool, random_read());
+        // A chunk is offered when its region is read; its neighbours came along.
+        for (fingerprint, bytes) in &self.chunks {
+            let reader = pool.reader();
+            reader.offer_to_tier(fingerprint, random_read().admit, bytes);
+        }
+        let tier = pool.fast_tier().expect("a tier");
+        tier.finish(UnixNanos(2));
+        self.tier_disk.image()
+    }
+}
+
+#[test]
+fn random_reads_fill_the_tier_and_spare_the_pool() {
+    let world = World::new();
+    world.fill();
+    let pool = world.open();
+    assert_eq!(world.read_all(&pool, random_read()), (0, COUNT));
+    let status = pool.fast_tier().expect("a tier").status();
+    assert_eq!(status.classes.len(), 1);
+    assert_eq!(status.classes[0].class.io, IoClass(3));
+    assert_eq!(status.hits, COUNT);
+    // Now they are in memory.
+    assert_eq!(world.read_all(&pool, random_read()), (0, 0));
+}
+
+#[test]
+fn each_region_read_at_random_offers_the_chunk() {
+    let world = World::new();
+    let pool = world.open();
+    let (regions, _) = world.read_all(&pool, random_read());
+    let tier = pool.fast_tier().expect("a tier");
+    let here = world.chunks.iter().filter(|(f, _)| tier.contains(f));
+    assert_eq!(here.count() as u64, regions);
+    assert!(regions >= COUNT / 2);
+}
+
+#[test]
+fn sequential_readers_do_not_fill_it() {
+    let world = World::new();
+    let pool = world.open();
+    world.read_all(&pool, Approach::default());
+    let tier = pool.fast_tier().expect("a tier");
+    assert!(!world.chunks.iter().any(|(f, _)| tier.contains(f)));
+}
+
+#[test]
+fn recipe_nodes_are_kept_as_their_kind() {
+    let world = World::new();
+    let pool = world.open();
+    world.read_all(&pool, Approach::default().of_recipe());
+    let tier = pool.fast_tier().expect("a tier");
+    tier.finish(UnixNanos(2));
+    let classes = tier.status().classes;
+    let kinds: Vec<Kind> = classes.iter().map(|class| class.class.kind).collect();
+    assert_eq!(kinds, [Kind::Recipe]);
+}
+
+#[test]
+fn maintenance_reads_the_pools_device_and_fills_nothing() {
+    let world = World::new();
+    world.fill();
+    let pool = world.open();
+    let _task = IoOrigin::of(Origin::Scrub).begin();
+    let (regions, hits) = world.read_all(&pool, random_read());
+    assert!(regions >= COUNT / 2 && hits == 0);
+    let empty = World {
+        tier_disk: SimDisk::new(),
+        pool_disk: SimDisk::on(world.pool_disk.image()),
+        chunks: world.chunks.clone(),
+    };
+    let pool = empty.open();
+    empty.read_all(&pool, random_read());
+    let tier = pool.fast_tier().expect("a tier");
+    assert!(!world.chunks.iter().any(|(f, _)| tier.contains(f)));
+}
+
+/// Name of the only large file of the tier's disk.
+fn tier_file(image: &Image) -> String {
+    let files = image.files();
+    let largest = files.iter().max_by_key(|file| file.1);
+    largest.map(|file| file.0.clone()).expect("a file")
+}
+
+#[test]
+fn whatever_happens_to_the_tier_the_bytes_are_the_same() {
+    let world = World::new();
+    let image = world.fill();
+    let name = tier_file(&image);
+    for damage in [
+        Damage::FlipBit(8 * 40_000),
+        Damage::FlipBit(8 * 33),
+        Damage::SetLen(70_000),
+        Damage::Replace(vec![1; 200_000]),
+        Damage::Delete,
+    ] {
+        for in_mid_run in [false, true] {
+            let damaged = World {
+                tier_disk: SimDisk::on(image.clone()),
+                pool_disk: SimDisk::on(world.pool_disk.image()),
+                chunks: world.chunks.clone(),
+            };
+            let hurt = || damaged.tier_disk.damage(&name, &damage).expect("a file");
+            if !in_mid_run {
+                hurt();
+            }
+            let pool = damaged.open();
+            if in_mid_run {
+                hurt();
+            }
+            damaged.read_all(&pool, random_read());
+        }
+    }
+    for fault in [Fault::Gone, Fault::Read { after: 2 }, Fault::ReadOnly] {
+        let faulty = World {
+            tier_disk: SimDisk::on(image.clone()),
+            pool_disk: SimDisk::on(world.pool_disk.image()),
+            chunks: world.chunks.clone(),
+        };
+        let pool = faulty.open();
+        faulty.tier_disk.inject(fault);
+        faulty.read_all(&pool, random_read());
+        let state = pool.fast_tier().expect("a tier").status().state;
+        assert!(
+            state == State::Ready || fault != Fault::ReadOnly,
+            "{state:?}"
+        );
+    }
+}
+
+#[test]
+fn a_tier_of_another_pool_beside_it_is_left_alone() {
+    let (first, second) = (World::new(), World::new());
+    let image = first.fill();
+    let shared = World {
+        tier_disk: SimDisk::on(image),
+        ..second
+    };
+    let pool = shared.open();
+    let status = pool.fast_tier().expect("a tier").status();
+    assert_eq!(status.state, State::Ready);
+}
