@@ -14,6 +14,7 @@
 mod bytes;
 mod ext;
 mod file_system;
+pub mod fuzzing;
 mod runs;
 mod source;
 mod volume;
