@@ -45,6 +45,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("journal_slot", decoders::journal_slot),
     ("key_slot", decoders::key_slot),
     ("known", decoders::known),
+    ("layout", layout),
     ("leases", leases),
     ("map_node", decoders::map_node),
     ("mirrored", decoders::mirrored_blob),
@@ -67,6 +68,11 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("trash_minimum", decoders::trash_minimum),
     ("tree", decoders::tree),
 ];
+
+/// A volume with a file system, and writes to it.
+pub fn layout(data: &[u8]) {
+    io_class::layout::fuzzing::fuzz_volume(data);
+}
 
 /// Messages between a server and a process that reads beside it.
 pub fn leases(data: &[u8]) {

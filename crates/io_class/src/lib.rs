@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod facts;
+pub mod layout;
 mod settings;
 
 pub use facts::{Contents, Facts};

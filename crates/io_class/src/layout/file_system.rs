@@ -1,0 +1,85 @@
+//! One part of a volume and the file system in it, of whatever kind. `volume` keeps these and
+//! passes them steps, writes and lookups.
+//!
+//! Invariant: a part without a file system that we know is unknown, and is looked at again when
+//! its first bytes are written.
+
+use super::ext::{Ext, Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Step};
+use super::source::Meter;
+use crate::facts::Contents;
+
+/// A write to these first bytes of an unknown part may have made a file system.
+const HEAD_BYTES: u64 = 128 << 10;
+
+/// See the module.
+pub enum FileSystem {
+    /// Not looked at yet.
+    Unseen,
+    /// Nothing that we know.
+    Unknown,
+    /// ext2, ext3 or ext4.
+    Ext(Box<Ext>),
+}
+
+impl FileSystem {
+    /// Looks at the superblocks of a part of `len_bytes`.
+    pub fn probe(meter: &mut Meter<'_>, len_bytes: u64, memory_max: u64) -> Self {
+        let head = meter.read(SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES);
+        if let Some(geometry) = head.and_then(|head| Geometry::decode(&head, len_bytes))
+            && let Some(ext) = Ext::new(geometry, memory_max)
+        {
+            return Self::Ext(Box::new(ext));
+        }
+        Self::Unknown
+    }
+
+    /// Contents at an offset, and the bytes from there that are alike.
+    pub fn at(&self, offset_bytes: u64) -> (Contents, u64) {
+        match self {
+            Self::Unseen | Self::Unknown => (Contents::Unknown, u64::MAX - offset_bytes),
+            Self::Ext(ext) => ext.at(offset_bytes),
+        }
+    }
+
+    /// Notes a write; `None` if its bytes are not known.
+    pub fn wrote(&mut self, offset_bytes: u64, len_bytes: u64, bytes: Option<&[u8]>) {
+        match self {
+            Self::Unknown if offset_bytes < HEAD_BYTES => *self = Self::Unseen,
+            Self::Unseen | Self::Unknown => {}
+            Self::Ext(ext) => ext.wrote(offset_bytes, len_bytes, bytes),
+        }
+    }
+
+    /// Reads a little; see [`Step`].
+    pub fn step(&mut self, meter: &mut Meter<'_>, len_bytes: u64, memory_max: u64) -> Step {
+        let step = match self {
+            Self::Unseen => {
+                *self = Self::probe(meter, len_bytes, memory_max);
+                Step::More
+            }
+            Self::Unknown => Step::Idle,
+            Self::Ext(ext) => ext.step(meter),
+        };
+        if step == Step::Lost {
+            *self = Self::Unseen;
+            return Step::More;
+        }
+        step
+    }
+
+    /// Memory of the map, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Unseen | Self::Unknown => 0,
+            Self::Ext(ext) => ext.memory_bytes(),
+        }
+    }
+
+    /// The map is coarser than it could be, for lack of memory.
+    pub fn sheds(&self) -> u64 {
+        match self {
+            Self::Unseen | Self::Unknown => 0,
+            Self::Ext(ext) => ext.sheds,
+        }
+    }
+}
