@@ -28,8 +28,19 @@ pub enum Contents {
     Free,
 }
 
+/// Shape of the requests around this one, as `access_pattern` sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Pattern {
+    /// The request continues earlier ones.
+    Sequential,
+    /// Requests go upwards, with gaps.
+    Monotonic,
+    /// Neither of the two.
+    Random,
+}
+
 /// One request, and everything known of it.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Facts<'a> {
     /// Contents of the blocks.
     pub contents: Contents,
@@ -45,4 +56,13 @@ pub struct Facts<'a> {
     pub len_bytes: u64,
     /// The request writes.
     pub is_write: bool,
+    /// Access pattern, if a detector watches the volume.
+    pub pattern: Option<Pattern>,
+    /// Path of the file from the root of its file system (`/a/b.txt`), if the front end knows it:
+    /// FUSE does, block devices do not.
+    pub file_path: Option<&'a [u8]>,
+    /// The file was opened with `O_DIRECT`, if the front end knows that.
+    pub is_direct: Option<bool>,
+    /// Write lifetime hint as Linux numbers them (0 not set, 2 short, 5 extreme), if one came.
+    pub write_lifetime: Option<u8>,
 }
