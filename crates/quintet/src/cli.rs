@@ -15,6 +15,7 @@ mod inspect;
 mod keys;
 mod maintain;
 mod mount;
+mod policy;
 mod pool;
 mod qos;
 mod replica;
@@ -40,6 +41,7 @@ pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArg
 pub use keys::{KeyCommand, NewKeyArgs};
 pub use maintain::{CheckArgs, RepairArgs, StatsArgs, StatsBy, SubsetArg};
 pub use mount::{MountArgs, MountGuardArgs};
+pub use policy::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs};
 pub use pool::{GenerateArgs, GenerateWhat, InitArgs, ParityCommand};
 pub use qos::{QosCommand, QosSetArgs};
 pub use replica::{ReplicaArgs, ReplicaPasswordArgs};
@@ -230,6 +232,9 @@ pub enum Command {
     /// Show or set the shares of a server's device
     #[command(subcommand)]
     Qos(QosCommand),
+    /// Show and explain policies for I/O classes
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Put together data that is read together and is fragmented
     Defrag(DefragArgs),
     /// Show how much is stored, and how well it is compressed

@@ -35,6 +35,7 @@ mod mount;
 mod new_snapshot;
 mod opened;
 mod parity;
+mod policy;
 mod product;
 mod qos;
 mod readers;
@@ -215,6 +216,7 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Top(args) => top::run(invocation, &args),
         Command::Volume(command) => volume::run(invocation, &command),
         Command::Host(command) => host::run(invocation, &command),
+        Command::Policy(command) => policy::run(invocation, &command),
         Command::Serve(args) => serve::run(invocation, &args),
         Command::Generate(args) => generate::run(&args),
         Command::MountGuard(args) => mount::guard(&args),

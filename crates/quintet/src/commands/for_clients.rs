@@ -101,6 +101,7 @@ impl Need {
             | Command::Serve(_)
             | Command::Generate(_)
             | Command::Host(_)
+            | Command::Policy(_)
             | Command::MountGuard(_) => Self::Nothing,
         }
     }

@@ -19,6 +19,7 @@ pub(super) fn is_asked_for(command: &Command) -> bool {
         | Command::Stats(_)
         | Command::Status(_)
         | Command::Host(_)
+        | Command::Policy(_)
         | Command::Top(_)
         | Command::Generate(_) => true,
         Command::Key(command) => matches!(command, KeyCommand::List),

@@ -1,0 +1,132 @@
+//! `policy`: shows policies for I/O classes (Differentiated Storage Services), and explains them.
+//! [`super::run`] calls this.
+//!
+//! Invariant: it opens no pool.
+
+use super::invocation::Invocation;
+use crate::cli::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs};
+use crate::exit::Exit;
+use crate::json::Object;
+use anyhow::{Context, bail};
+use io_class::{Contents, Facts, Pattern, Policy, Priority, shipped};
+use std::fs::File;
+use std::io::Read;
+
+/// Longest policy file, bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+pub(super) fn run(invocation: &Invocation, command: &PolicyCommand) -> anyhow::Result<Exit> {
+    match command {
+        PolicyCommand::Show(args) => match &args.policy {
+            Some(policy) => show(invocation, policy)?,
+            None => list(invocation)?,
+        },
+        PolicyCommand::Explain(args) => explain(invocation, args)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Reads a policy: one that ships, or a file.
+fn load(policy: &str) -> anyhow::Result<Policy> {
+    let text = match shipped::find(policy) {
+        Some(shipped) => shipped.csv.to_owned(),
+        None => {
+            let names: Vec<_> = shipped::ALL.iter().map(|one| one.name).collect();
+            let is_a_name = !policy.contains(['/', '.']);
+            let file = File::open(policy).with_context(|| match is_a_name {
+                true => format!("no policy {policy} ships ({}); as a file", names.join(", ")),
+                false => format!("cannot read {policy}"),
+            })?;
+            let mut text = String::new();
+            file.take(FILE_BYTES_MAX + 1)
+                .read_to_string(&mut text)
+                .with_context(|| format!("cannot read {policy}"))?;
+            if text.len() as u64 > FILE_BYTES_MAX {
+                bail!("{policy} is no policy: it is longer than 1 MiB");
+            }
+            text
+        }
+    };
+    Policy::parse(&text).with_context(|| policy.to_owned())
+}
+
+fn list(invocation: &Invocation) -> anyhow::Result<()> {
+    for one in &shipped::ALL {
+        let message = Object::message("policy").text("name", one.name);
+        invocation
+            .console
+            .message(message.text("purpose", one.purpose))?;
+        invocation
+            .console
+            .line(format!("{:<12} {}", one.name, one.purpose))?;
+    }
+    Ok(())
+}
+
+fn show(invocation: &Invocation, name: &str) -> anyhow::Result<()> {
+    let (policy, console) = (load(name)?, &invocation.console);
+    for (class, rule) in policy.classes() {
+        let settings = policy.settings(class);
+        let object = Object::message("policy_class")
+            .integer("class", class.0)
+            .text("rule", rule)
+            .integer("allocation_percent", settings.share.hundredths());
+        console.message(match settings.priority {
+            Priority::Pinned => object.boolean("pinned", true),
+            Priority::Evictable(priority) => object.integer("eviction_priority", priority),
+        })?;
+    }
+    for line in policy.to_csv().lines() {
+        console.line(line)?;
+    }
+    for class in policy.impossible() {
+        console.warn(format!("class {}: no request can match its rule", class.0));
+    }
+    Ok(())
+}
+
+fn explain(invocation: &Invocation, args: &PolicyExplainArgs) -> anyhow::Result<()> {
+    let contents = match (args.contents, args.file_size) {
+        (Some(ContentsArg::Metadata), _) => Contents::Metadata,
+        (Some(ContentsArg::Journal), _) => Contents::Journal,
+        (Some(ContentsArg::Directory), _) => Contents::Directory,
+        (Some(ContentsArg::Free), _) => Contents::Free,
+        (None, Some(size_bytes)) => Contents::File {
+            size_bytes,
+            offset_bytes: args.file_offset.unwrap_or(0),
+        },
+        (None, None) => Contents::Unknown,
+    };
+    let facts = Facts {
+        contents,
+        wire_class: args.wire,
+        origin: args.origin.into(),
+        volume: &args.volume,
+        offset_bytes: args.offset,
+        len_bytes: args.size,
+        is_write: args.write,
+        pattern: args.pattern.map(|pattern| match pattern {
+            PatternArg::Seq => Pattern::Sequential,
+            PatternArg::Mono => Pattern::Monotonic,
+            PatternArg::Rand => Pattern::Random,
+        }),
+        ..Facts::default()
+    };
+    let policy = load(&args.policy)?;
+    let explanation = policy.explain(&facts);
+    let console = &invocation.console;
+    for verdict in &explanation.verdicts {
+        let object = Object::message("policy_rule")
+            .integer("class", verdict.class.0)
+            .text("rule", verdict.rule);
+        console.message(object.text("outcome", &verdict.outcome.to_string()))?;
+    }
+    let summary = Object::message("policy_explanation")
+        .integer("class", explanation.class.0)
+        .text("rule", explanation.rule);
+    console.message(summary.text("follows", &explanation.settings.to_string()))?;
+    for line in explanation.to_string().lines() {
+        console.line(line)?;
+    }
+    Ok(())
+}

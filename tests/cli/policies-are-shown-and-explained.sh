@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Policies for I/O classes: those that ship, files, and why a request has its class.
+. "$(dirname "$0")/common.sh"
+unset QUINTET_REPOSITORY
+"$QUINTET" policy show | grep -q '^t2 ' || fail "t2 is not listed"
+"$QUINTET" policy show t2 >"$dir/t2.csv" || fail "show: exit code $?"
+head -n 1 "$dir/t2.csv" | grep -q '^IO class id,IO class name,Eviction priority,Allocation$' || fail "no policy file: $(cat "$dir/t2.csv")"
+# What is shown is a policy file.
+"$QUINTET" policy show "$dir/t2.csv" | cmp - "$dir/t2.csv" || fail "a shown policy is another one when it is read"
+explain() { "$QUINTET" policy explain "$@" --json | grep policy_explanation; }
+explain t2 --file-size 1M --file-offset 0 >"$dir/begin"
+explain "$dir/t2.csv" --file-size 1M --file-offset 8K >"$dir/later"
+grep -q 'not cached' "$dir/begin" && fail "the first 4 KiB are not cached: $(cat "$dir/begin")"
+grep -q 'not cached' "$dir/later" || fail "later bytes are cached: $(cat "$dir/later")"
+"$QUINTET" policy explain t2 --contents journal | grep -q 'matches and decides' || fail "no rule decides"
+# Mistakes are named with their place.
+sed '$s/.*/9,metadata,900,1.00/' "$dir/t2.csv" >"$dir/bad.csv"
+"$QUINTET" policy show "$dir/bad.csv" 2>"$dir/errors" && fail "a bad priority was accepted"
+grep -q "bad.csv: line $(wc -l <"$dir/bad.csv")" "$dir/errors" || fail "$(cat "$dir/errors")"
+"$QUINTET" policy show t9 2>"$dir/errors" && fail "t9 was accepted"
+grep -q 't1, t2' "$dir/errors" || fail "$(cat "$dir/errors")"
