@@ -6,7 +6,7 @@ mod world;
 use sim::{BadSectors, Damage, Fault, SimDisk};
 use ssd_tier::{Kind, KindShares, Offer, Settings, State, Tier};
 use std::sync::Arc;
-use units::UnixNanos;
+use units::{IoClass, UnixNanos};
 use world::{BLOCK_BYTES, Keys, NAME, World, options};
 
 const CHUNKS: std::ops::RangeInclusive<u64> = 1..=80;
@@ -84,6 +84,42 @@ fn every_bit_of_a_small_block_is_checked() {
         let damaged = World::on(disk, world.keys.clone(), world.options);
         damaged.count(1..=2);
     }
+}
+
+/// Only seal or checksum vouch for container directories.
+#[test]
+fn a_flipped_bit_in_a_container_directory_is_found() {
+    for is_sealed in [false, true] {
+        let mut world = World::new(20, is_sealed);
+        let name = world.name(1);
+        let offered = world
+            .tier
+            .offer(&name, Kind::Directory, IoClass(0), &[5; 900]);
+        assert_eq!(offered, Offer::Taken);
+        world.flush();
+        let whole = world.disk.image();
+        for byte in (184..1100).step_by(7) {
+            let disk = SimDisk::on(whole.clone());
+            let flip = Damage::FlipBit(byte * 8 + 3);
+            disk.damage(NAME, &flip).expect("the file");
+            let damaged = World::on(disk, world.keys.clone(), world.options);
+            let found = damaged.tier.lookup(&name, Kind::Directory);
+            assert!(found.is_none_or(|found| *found == [5; 900]), "{byte}");
+        }
+    }
+}
+
+/// A caller that offered other bytes than the fingerprint says.
+#[test]
+fn bytes_that_do_not_have_the_fingerprint_are_not_served_from_the_device() {
+    let mut world = World::new(20, true);
+    let name = world.name(1);
+    world
+        .tier
+        .offer(&name, Kind::Data, IoClass(0), b"other bytes");
+    world.flush();
+    assert!(world.tier.lookup(&name, Kind::Data).is_none());
+    assert_eq!(world.tier.status().damaged, 1);
 }
 
 #[test]
