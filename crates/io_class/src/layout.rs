@@ -15,6 +15,8 @@ mod bytes;
 mod ext;
 mod file_system;
 pub mod fuzzing;
+mod lvm;
+mod partitions;
 mod runs;
 mod source;
 mod volume;

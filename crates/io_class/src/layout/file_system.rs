@@ -1,5 +1,5 @@
-//! One part of a volume and the file system in it, of whatever kind. `volume` keeps these and
-//! passes them steps, writes and lookups.
+//! The file system in one part of a volume, of whatever kind. `volume` keeps these and passes them
+//! steps, writes and lookups.
 //!
 //! Invariant: a part without a file system that we know is unknown, and is looked at again when
 //! its first bytes are written.
@@ -13,8 +13,6 @@ const HEAD_BYTES: u64 = 128 << 10;
 
 /// See the module.
 pub enum FileSystem {
-    /// Not looked at yet.
-    Unseen,
     /// Nothing that we know.
     Unknown,
     /// ext2, ext3 or ext4.
@@ -33,52 +31,51 @@ impl FileSystem {
         Self::Unknown
     }
 
+    /// Returns false for [`FileSystem::Unknown`].
+    pub fn is_known(&self) -> bool {
+        !matches!(self, Self::Unknown)
+    }
+
     /// Contents at an offset, and the bytes from there that are alike.
     pub fn at(&self, offset_bytes: u64) -> (Contents, u64) {
         match self {
-            Self::Unseen | Self::Unknown => (Contents::Unknown, u64::MAX - offset_bytes),
+            Self::Unknown => (Contents::Unknown, u64::MAX - offset_bytes),
             Self::Ext(ext) => ext.at(offset_bytes),
         }
     }
 
-    /// Notes a write; `None` if its bytes are not known.
-    pub fn wrote(&mut self, offset_bytes: u64, len_bytes: u64, bytes: Option<&[u8]>) {
+    /// Notes a write; `None` if its bytes are not known. Returns true if the part has to be looked
+    /// at anew.
+    pub fn wrote(&mut self, offset_bytes: u64, len_bytes: u64, bytes: Option<&[u8]>) -> bool {
         match self {
-            Self::Unknown if offset_bytes < HEAD_BYTES => *self = Self::Unseen,
-            Self::Unseen | Self::Unknown => {}
-            Self::Ext(ext) => ext.wrote(offset_bytes, len_bytes, bytes),
+            Self::Unknown => offset_bytes < HEAD_BYTES,
+            Self::Ext(ext) => {
+                ext.wrote(offset_bytes, len_bytes, bytes);
+                false
+            }
         }
     }
 
     /// Reads a little; see [`Step`].
-    pub fn step(&mut self, meter: &mut Meter<'_>, len_bytes: u64, memory_max: u64) -> Step {
-        let step = match self {
-            Self::Unseen => {
-                *self = Self::probe(meter, len_bytes, memory_max);
-                Step::More
-            }
+    pub fn step(&mut self, meter: &mut Meter<'_>) -> Step {
+        match self {
             Self::Unknown => Step::Idle,
             Self::Ext(ext) => ext.step(meter),
-        };
-        if step == Step::Lost {
-            *self = Self::Unseen;
-            return Step::More;
         }
-        step
     }
 
     /// Memory of the map, bytes.
     pub fn memory_bytes(&self) -> u64 {
         match self {
-            Self::Unseen | Self::Unknown => 0,
+            Self::Unknown => 0,
             Self::Ext(ext) => ext.memory_bytes(),
         }
     }
 
-    /// The map is coarser than it could be, for lack of memory.
+    /// Times that the map was made coarser.
     pub fn sheds(&self) -> u64 {
         match self {
-            Self::Unseen | Self::Unknown => 0,
+            Self::Unknown => 0,
             Self::Ext(ext) => ext.sheds,
         }
     }
