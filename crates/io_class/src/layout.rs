@@ -20,6 +20,7 @@ mod partitions;
 mod runs;
 mod source;
 mod volume;
+mod xfs;
 
 #[cfg(doc)]
 use crate::facts::Contents;

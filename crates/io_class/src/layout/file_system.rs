@@ -6,6 +6,7 @@
 
 use super::ext::{Ext, Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Step};
 use super::source::Meter;
+use super::xfs::Xfs;
 use crate::facts::Contents;
 
 /// A write to these first bytes of an unknown part may have made a file system.
@@ -17,6 +18,8 @@ pub enum FileSystem {
     Unknown,
     /// ext2, ext3 or ext4.
     Ext(Box<Ext>),
+    /// XFS.
+    Xfs(Box<Xfs>),
 }
 
 impl FileSystem {
@@ -28,7 +31,10 @@ impl FileSystem {
         {
             return Self::Ext(Box::new(ext));
         }
-        Self::Unknown
+        match Xfs::probe(meter, len_bytes, memory_max) {
+            Some(xfs) => Self::Xfs(Box::new(xfs)),
+            None => Self::Unknown,
+        }
     }
 
     /// Returns false for [`FileSystem::Unknown`].
@@ -41,6 +47,7 @@ impl FileSystem {
         match self {
             Self::Unknown => (Contents::Unknown, u64::MAX - offset_bytes),
             Self::Ext(ext) => ext.at(offset_bytes),
+            Self::Xfs(xfs) => xfs.at(offset_bytes),
         }
     }
 
@@ -53,6 +60,10 @@ impl FileSystem {
                 ext.wrote(offset_bytes, len_bytes, bytes);
                 false
             }
+            Self::Xfs(xfs) => {
+                xfs.wrote(offset_bytes, len_bytes);
+                false
+            }
         }
     }
 
@@ -61,6 +72,7 @@ impl FileSystem {
         match self {
             Self::Unknown => Step::Idle,
             Self::Ext(ext) => ext.step(meter),
+            Self::Xfs(xfs) => xfs.step(meter),
         }
     }
 
@@ -69,6 +81,7 @@ impl FileSystem {
         match self {
             Self::Unknown => 0,
             Self::Ext(ext) => ext.memory_bytes(),
+            Self::Xfs(xfs) => xfs.memory_bytes(),
         }
     }
 
@@ -77,6 +90,7 @@ impl FileSystem {
         match self {
             Self::Unknown => 0,
             Self::Ext(ext) => ext.sheds,
+            Self::Xfs(xfs) => xfs.sheds,
         }
     }
 }
