@@ -7,13 +7,68 @@
 mod truth;
 
 use io_class::Contents;
-use io_class::layout::{Layout, Options, Progress};
+use io_class::layout::{Layout, Options, Progress, Source, Unreadable};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use truth::{Image, output};
 
 const BLOCK: usize = 4096;
 const FILES: usize = 300;
+
+/// The image with some bytes replaced.
+struct Damaged<'a>(&'a Image, Vec<(u64, u8)>);
+
+impl Source for Damaged<'_> {
+    fn read(&self, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), Unreadable> {
+        self.0.read(offset_bytes, bytes)?;
+        for (at, byte) in &self.1 {
+            let inside = at.checked_sub(offset_bytes);
+            let inside = inside.and_then(|n| usize::try_from(n).ok());
+            if let Some(slot) = inside.and_then(|n| bytes.get_mut(n)) {
+                *slot = *byte;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Damages metadata at random, most of it at the beginning of blocks.
+fn damage(image: &Image, size: u64, metadata: &[u64]) {
+    let mut dice = 88_172_645_463_325_252_u64;
+    let mut below = |limit: u64| {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        dice % limit
+    };
+    for _ in 0..400 {
+        let count = below(12) + 1;
+        let mut changes = Vec::new();
+        for _ in 0..count {
+            let block = metadata[below(metadata.len() as u64) as usize];
+            let range = [64, 300, 4096][below(3) as usize];
+            let byte = [0, 1, 0x7f, 0xff, below(256) as u8][below(5) as usize];
+            changes.push((block + below(range), byte));
+        }
+        let source = Damaged(image, changes);
+        let memory_bytes_max = 1 << 20;
+        let mut layout = Layout::new(size, Options { memory_bytes_max });
+        let mut steps = 0;
+        while layout.step(&source, 50) == Progress::More {
+            steps += 1;
+            assert!(steps < 10_000, "attaching ends");
+        }
+        for (at, _) in &source.1 {
+            layout.wrote(*at, &[0; 512]);
+        }
+        while layout.step(&source, 50) == Progress::More {}
+        assert!(layout.counters().memory_bytes < 2 * memory_bytes_max);
+        let mut at = 0;
+        while at < size {
+            at += layout.at(at).len_bytes;
+        }
+    }
+}
 
 fn len_of(file: usize) -> usize {
     (file * 7919) % 90_000 + 1
@@ -127,5 +182,10 @@ fn files_and_the_log_of_a_new_image_are_known() {
         "{marked} blocks of files, {} of the log, all right",
         number("logblocks")
     );
+    let metadata: Vec<u64> = (0..size)
+        .step_by(BLOCK)
+        .filter(|at| layout.at(*at).contents == Contents::Metadata)
+        .collect();
+    damage(&source, size, &metadata);
     fs::remove_dir_all(&dir).expect("removed");
 }

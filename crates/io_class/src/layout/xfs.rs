@@ -4,7 +4,7 @@
 //! Invariant: unknown rather than wrong. Maps of inodes in B+tree form, and free space, are unknown.
 //! Steps read one block or one chunk of inodes; trees end, because their levels fall.
 
-use super::bytes::{array, be16, be32, be64, byte};
+use super::bytes::{array, be16, be32, be64, byte, fingerprint};
 use super::ext::Step;
 use super::runs::{Claim, FIXED, LOOSE, NOBODY, Runs};
 use super::source::Meter;
@@ -83,11 +83,13 @@ enum Use {
 pub struct Xfs {
     geometry: Geometry,
     runs: Runs,
-    /// By owner: use, and a mark of the extents.
-    inodes: BTreeMap<u32, Use>,
+    /// By owner: use, and a fingerprint of the extents.
+    inodes: BTreeMap<u32, (Use, u32)>,
     next_group: u32,
     /// Blocks of inode trees still to be read: block and level.
     trees: BTreeSet<(u64, u16)>,
+    /// Blocks of the current trees that were read: none is read twice.
+    visited: BTreeSet<u64>,
     /// Blocks of inodes to be read.
     tables: BTreeSet<u64>,
     known_tables: BTreeSet<u64>,
@@ -111,6 +113,7 @@ impl Xfs {
             inodes: BTreeMap::new(),
             next_group: 0,
             trees: BTreeSet::new(),
+            visited: BTreeSet::new(),
             tables: BTreeSet::new(),
             known_tables: BTreeSet::new(),
             is_head_dirty: false,
@@ -128,9 +131,9 @@ impl Xfs {
             Some((NOBODY, FIXED | LOOSE)) => Contents::Metadata,
             Some((LOG, _)) => Contents::Journal,
             Some((owner, logical)) => match self.inodes.get(&owner) {
-                Some(Use::Directory) => Contents::Directory,
-                Some(Use::Metadata) => Contents::Metadata,
-                Some(Use::File(size_bytes)) => Contents::File {
+                Some((Use::Directory, _)) => Contents::Directory,
+                Some((Use::Metadata, _)) => Contents::Metadata,
+                Some((Use::File(size_bytes), _)) => Contents::File {
                     size_bytes: *size_bytes,
                     offset_bytes: u64::from(logical) * block_bytes + inside,
                 },
@@ -204,6 +207,7 @@ impl Xfs {
     }
 
     fn read_group(&mut self, meter: &mut Meter<'_>, group: u32) -> Option<()> {
+        self.visited.clear();
         let geometry = self.geometry;
         let start = u64::from(group) * u64::from(geometry.group_blocks);
         let heads = (4 * geometry.sector_bytes).div_ceil(geometry.block_bytes);
@@ -226,6 +230,9 @@ impl Xfs {
     }
 
     fn read_tree(&mut self, meter: &mut Meter<'_>, block: u64, level: u16) -> Option<()> {
+        if self.visited.len() >= BLOCKS_TO_READ_MAX || !self.visited.insert(block) {
+            return None;
+        }
         let node = self.read(meter, block)?;
         let head = match node.get(..4)? {
             b"IAB3" => 56,
@@ -281,20 +288,24 @@ impl Xfs {
             let Some(owner) = u32::try_from(number + 1).ok().filter(|owner| *owner != LOG) else {
                 continue;
             };
-            if self.inodes.remove(&owner).is_some() {
-                for slice in 0..self.runs.slices() {
-                    self.runs.forget_in(slice, |run| run.owner == owner);
-                }
-            }
             let _ = self.enter(owner, inode);
         }
         Some(())
     }
 
+    fn drop_inode(&mut self, owner: u32) {
+        if self.inodes.remove(&owner).is_some() {
+            for slice in 0..self.runs.slices() {
+                self.runs.forget_in(slice, |run| run.owner == owner);
+            }
+        }
+    }
+
     fn enter(&mut self, owner: u32, inode: &[u8]) -> Option<()> {
         let mode = be16(inode, 2)?;
         let is_extents = inode.get(..2)? == b"IN" && mode != 0 && byte(inode, 5)? == 2;
-        if !is_extents || self.memory_bytes() >= self.memory_max {
+        if !is_extents {
+            self.drop_inode(owner);
             return None;
         }
         let is_v3 = byte(inode, 4)? >= 3;
@@ -313,8 +324,23 @@ impl Xfs {
             0x4000 => Use::Directory,
             _ => Use::Metadata,
         };
-        self.inodes.insert(owner, used_for);
-        let extents = inode.get(core..fork)?.chunks_exact(16);
+        let extents = inode.get(core..fork)?;
+        let fingerprint = fingerprint(&[inode.get(2..6)?, &count.to_le_bytes(), extents]);
+        if let Some(known) = self
+            .inodes
+            .get_mut(&owner)
+            .filter(|known| known.1 == fingerprint)
+        {
+            known.0 = used_for;
+            return Some(());
+        }
+        self.drop_inode(owner);
+        if self.memory_bytes() >= self.memory_max {
+            self.sheds += 1;
+            return None;
+        }
+        self.inodes.insert(owner, (used_for, fingerprint));
+        let extents = extents.chunks_exact(16);
         for extent in extents.take(usize::try_from(count).ok()?) {
             let (high, low) = (be64(extent, 0)?, be64(extent, 8)?);
             let logical = (high & !(1 << 63)) >> 9;
@@ -332,7 +358,8 @@ impl Xfs {
 
     /// Memory that this uses, bytes.
     pub fn memory_bytes(&self) -> u64 {
-        let sets = self.known_tables.len() + self.tables.len() + self.trees.len();
+        let sets =
+            self.known_tables.len() + self.visited.len() + self.tables.len() + self.trees.len();
         self.runs.memory_bytes() as u64 + (self.inodes.len() + sets) as u64 * MEMORY_AN_INODE
     }
 }
