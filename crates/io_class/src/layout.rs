@@ -11,6 +11,7 @@
 //! [`Source`]. Memory is near [`Options::memory_bytes_max`], a step makes few reads. Damaged,
 //! changing or hostile file systems make blocks [`Contents::Unknown`], never an error.
 
+mod btrfs;
 mod bytes;
 mod ext;
 mod file_system;

@@ -4,6 +4,7 @@
 //! Invariant: a part without a file system that we know is unknown, and is looked at again when
 //! its first bytes are written.
 
+use super::btrfs::Btrfs;
 use super::ext::{Ext, Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Step};
 use super::source::Meter;
 use super::xfs::Xfs;
@@ -18,6 +19,8 @@ pub enum FileSystem {
     Unknown,
     /// ext2, ext3 or ext4.
     Ext(Box<Ext>),
+    /// btrfs.
+    Btrfs(Box<Btrfs>),
     /// XFS.
     Xfs(Box<Xfs>),
 }
@@ -30,6 +33,9 @@ impl FileSystem {
             && let Some(ext) = Ext::new(geometry, memory_max)
         {
             return Self::Ext(Box::new(ext));
+        }
+        if let Some(btrfs) = Btrfs::probe(meter) {
+            return Self::Btrfs(Box::new(btrfs));
         }
         match Xfs::probe(meter, len_bytes, memory_max) {
             Some(xfs) => Self::Xfs(Box::new(xfs)),
@@ -48,6 +54,7 @@ impl FileSystem {
             Self::Unknown => (Contents::Unknown, u64::MAX - offset_bytes),
             Self::Ext(ext) => ext.at(offset_bytes),
             Self::Xfs(xfs) => xfs.at(offset_bytes),
+            Self::Btrfs(btrfs) => btrfs.at(offset_bytes),
         }
     }
 
@@ -58,6 +65,10 @@ impl FileSystem {
             Self::Unknown => offset_bytes < HEAD_BYTES,
             Self::Ext(ext) => {
                 ext.wrote(offset_bytes, len_bytes, bytes);
+                false
+            }
+            Self::Btrfs(btrfs) => {
+                btrfs.wrote(offset_bytes, len_bytes);
                 false
             }
             Self::Xfs(xfs) => {
@@ -73,6 +84,7 @@ impl FileSystem {
             Self::Unknown => Step::Idle,
             Self::Ext(ext) => ext.step(meter),
             Self::Xfs(xfs) => xfs.step(meter),
+            Self::Btrfs(btrfs) => btrfs.step(meter),
         }
     }
 
@@ -82,13 +94,14 @@ impl FileSystem {
             Self::Unknown => 0,
             Self::Ext(ext) => ext.memory_bytes(),
             Self::Xfs(xfs) => xfs.memory_bytes(),
+            Self::Btrfs(btrfs) => btrfs.memory_bytes(),
         }
     }
 
     /// Times that the map was made coarser.
     pub fn sheds(&self) -> u64 {
         match self {
-            Self::Unknown => 0,
+            Self::Unknown | Self::Btrfs(_) => 0,
             Self::Ext(ext) => ext.sheds,
             Self::Xfs(xfs) => xfs.sheds,
         }
