@@ -17,6 +17,7 @@ mod ext;
 mod file_system;
 pub mod fuzzing;
 mod lvm;
+mod ntfs;
 mod partitions;
 mod runs;
 mod source;

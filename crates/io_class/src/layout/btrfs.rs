@@ -1,5 +1,5 @@
-//! The classifier for btrfs: block groups of metadata, by the tree of chunks. `file_system` attaches
-//! it.
+//! The classifier for btrfs: block groups of metadata, by the tree of chunks. `file_system`
+//! attaches it.
 //!
 //! Invariant: unknown rather than wrong. Block groups of data, mixed ones, and striped ones are
 //! unknown. The tree is read in bounded steps, again when its root moves.

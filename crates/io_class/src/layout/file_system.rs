@@ -6,6 +6,7 @@
 
 use super::btrfs::Btrfs;
 use super::ext::{Ext, Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Step};
+use super::ntfs::Ntfs;
 use super::source::Meter;
 use super::xfs::Xfs;
 use crate::facts::Contents;
@@ -21,6 +22,8 @@ pub enum FileSystem {
     Ext(Box<Ext>),
     /// btrfs.
     Btrfs(Box<Btrfs>),
+    /// NTFS.
+    Ntfs(Box<Ntfs>),
     /// XFS.
     Xfs(Box<Xfs>),
 }
@@ -36,6 +39,9 @@ impl FileSystem {
         }
         if let Some(btrfs) = Btrfs::probe(meter) {
             return Self::Btrfs(Box::new(btrfs));
+        }
+        if let Some(ntfs) = Ntfs::probe(meter, len_bytes, memory_max) {
+            return Self::Ntfs(Box::new(ntfs));
         }
         match Xfs::probe(meter, len_bytes, memory_max) {
             Some(xfs) => Self::Xfs(Box::new(xfs)),
@@ -54,6 +60,7 @@ impl FileSystem {
             Self::Unknown => (Contents::Unknown, u64::MAX - offset_bytes),
             Self::Ext(ext) => ext.at(offset_bytes),
             Self::Xfs(xfs) => xfs.at(offset_bytes),
+            Self::Ntfs(ntfs) => ntfs.at(offset_bytes),
             Self::Btrfs(btrfs) => btrfs.at(offset_bytes),
         }
     }
@@ -71,6 +78,10 @@ impl FileSystem {
                 btrfs.wrote(offset_bytes, len_bytes);
                 false
             }
+            Self::Ntfs(ntfs) => {
+                ntfs.wrote(offset_bytes, len_bytes);
+                false
+            }
             Self::Xfs(xfs) => {
                 xfs.wrote(offset_bytes, len_bytes);
                 false
@@ -84,6 +95,7 @@ impl FileSystem {
             Self::Unknown => Step::Idle,
             Self::Ext(ext) => ext.step(meter),
             Self::Xfs(xfs) => xfs.step(meter),
+            Self::Ntfs(ntfs) => ntfs.step(meter),
             Self::Btrfs(btrfs) => btrfs.step(meter),
         }
     }
@@ -94,6 +106,7 @@ impl FileSystem {
             Self::Unknown => 0,
             Self::Ext(ext) => ext.memory_bytes(),
             Self::Xfs(xfs) => xfs.memory_bytes(),
+            Self::Ntfs(ntfs) => ntfs.memory_bytes(),
             Self::Btrfs(btrfs) => btrfs.memory_bytes(),
         }
     }
@@ -104,6 +117,7 @@ impl FileSystem {
             Self::Unknown | Self::Btrfs(_) => 0,
             Self::Ext(ext) => ext.sheds,
             Self::Xfs(xfs) => xfs.sheds,
+            Self::Ntfs(ntfs) => ntfs.sheds,
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The classifier for XFS: headers of allocation groups, the log, inodes, and the extents that stand
-//! in the inodes themselves. `file_system` attaches it.
+//! The classifier for XFS: headers of allocation groups, the log, inodes, and the extents that
+//! stand in the inodes themselves. `file_system` attaches it.
 //!
-//! Invariant: unknown rather than wrong. Maps of inodes in B+tree form, and free space, are unknown.
-//! Steps read one block or one chunk of inodes; trees end, because their levels fall.
+//! Invariant: unknown rather than wrong. Maps of inodes in B+tree form, and free space, are
+//! unknown. A step reads one block; trees end, because their levels fall.
 
 use super::bytes::{array, be16, be32, be64, byte, fingerprint};
 use super::ext::Step;
