@@ -11,13 +11,18 @@
 //! [`Source`]. Memory is near [`Options::memory_bytes_max`], a step makes few reads. Damaged,
 //! changing or hostile file systems make blocks [`Contents::Unknown`], never an error.
 
+mod btrfs;
 mod bytes;
 mod ext;
 mod file_system;
 pub mod fuzzing;
+mod lvm;
+mod ntfs;
+mod partitions;
 mod runs;
 mod source;
 mod volume;
+mod xfs;
 
 #[cfg(doc)]
 use crate::facts::Contents;

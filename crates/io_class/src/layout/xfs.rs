@@ -1,0 +1,365 @@
+//! The classifier for XFS: headers of allocation groups, the log, inodes, and the extents that
+//! stand in the inodes themselves. `file_system` attaches it.
+//!
+//! Invariant: unknown rather than wrong. Maps of inodes in B+tree form, and free space, are
+//! unknown. A step reads one block; trees end, because their levels fall.
+
+use super::bytes::{array, be16, be32, be64, byte, fingerprint};
+use super::ext::Step;
+use super::runs::{Claim, FIXED, LOOSE, NOBODY, Runs};
+use super::source::Meter;
+use crate::facts::Contents;
+use std::collections::{BTreeMap, BTreeSet};
+
+const CHUNK_INODES: u32 = 64;
+const GROUPS_MAX: u32 = 1 << 16;
+/// Owner of the log's blocks; inodes count from 1.
+const LOG: u32 = u32::MAX;
+const MEMORY_AN_INODE: u64 = 64;
+const BLOCKS_TO_READ_MAX: usize = 1 << 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Geometry {
+    block_bytes: u32,
+    group_blocks: u32,
+    groups: u32,
+    group_log: u32,
+    inode_bytes: u32,
+    block_inodes_log: u32,
+    sector_bytes: u32,
+    log_start: u64,
+    log_blocks: u32,
+    identity: [u8; 16],
+}
+
+impl Geometry {
+    fn decode(sb: &[u8], volume_bytes: u64) -> Option<Self> {
+        let geometry = Self {
+            block_bytes: be32(sb, 4)?,
+            group_blocks: be32(sb, 84)?,
+            groups: be32(sb, 88)?,
+            group_log: u32::from(byte(sb, 124)?),
+            inode_bytes: u32::from(be16(sb, 104)?),
+            block_inodes_log: u32::from(byte(sb, 123)?),
+            sector_bytes: u32::from(be16(sb, 102)?),
+            log_start: be64(sb, 48)?,
+            log_blocks: be32(sb, 96)?,
+            identity: array(sb, 32)?,
+        };
+        let blocks = be64(sb, 8)?;
+        let all = u64::from(geometry.groups) * u64::from(geometry.group_blocks);
+        let is_sound = sb.get(..4)? == b"XFSB"
+            && geometry.block_bytes.is_power_of_two()
+            && (512..=65536).contains(&geometry.block_bytes)
+            && (64..1 << 31).contains(&geometry.group_blocks)
+            && (1..=GROUPS_MAX).contains(&geometry.groups)
+            && (1..32).contains(&geometry.group_log)
+            && u64::from(geometry.group_blocks) <= 1 << geometry.group_log
+            && (256..=2048).contains(&geometry.inode_bytes)
+            && geometry.inode_bytes.is_power_of_two()
+            && geometry.block_bytes >> geometry.block_inodes_log == geometry.inode_bytes
+            && (512..=32768).contains(&geometry.sector_bytes)
+            && blocks <= all
+            && blocks.checked_mul(u64::from(geometry.block_bytes))? <= volume_bytes;
+        is_sound.then_some(geometry)
+    }
+
+    /// Block of the volume for a block number with the group in its high bits.
+    fn linear(&self, block: u64) -> Option<u64> {
+        let (group, inside) = (block >> self.group_log, block & ((1 << self.group_log) - 1));
+        let is_inside = group < u64::from(self.groups) && inside < u64::from(self.group_blocks);
+        is_inside.then(|| group * u64::from(self.group_blocks) + inside)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    File(u64),
+    Directory,
+    Metadata,
+}
+
+/// See the module.
+pub struct Xfs {
+    geometry: Geometry,
+    runs: Runs,
+    /// By owner: use, and a fingerprint of the extents.
+    inodes: BTreeMap<u32, (Use, u32)>,
+    next_group: u32,
+    /// Blocks of inode trees still to be read: block and level.
+    trees: BTreeSet<(u64, u16)>,
+    /// Blocks of the current trees that were read: none is read twice.
+    visited: BTreeSet<u64>,
+    /// Blocks of inodes to be read.
+    tables: BTreeSet<u64>,
+    known_tables: BTreeSet<u64>,
+    is_head_dirty: bool,
+    memory_max: u64,
+    /// Blocks that were left out for lack of memory.
+    pub sheds: u64,
+}
+
+impl Xfs {
+    /// Looks at the superblock of a part of `len_bytes`.
+    pub fn probe(meter: &mut Meter<'_>, len_bytes: u64, memory_max: u64) -> Option<Self> {
+        let geometry = Geometry::decode(&meter.read(0, 512)?, len_bytes)?;
+        if u64::from(geometry.groups) * 200 > memory_max / 2 {
+            return None;
+        }
+        let blocks = u64::from(geometry.groups) * u64::from(geometry.group_blocks);
+        Some(Self {
+            runs: Runs::new(blocks, geometry.group_blocks),
+            geometry,
+            inodes: BTreeMap::new(),
+            next_group: 0,
+            trees: BTreeSet::new(),
+            visited: BTreeSet::new(),
+            tables: BTreeSet::new(),
+            known_tables: BTreeSet::new(),
+            is_head_dirty: false,
+            memory_max,
+            sheds: 0,
+        })
+    }
+
+    /// Contents at an offset, and the bytes from there that are alike.
+    pub fn at(&self, offset_bytes: u64) -> (Contents, u64) {
+        let block_bytes = u64::from(self.geometry.block_bytes);
+        let (block, inside) = (offset_bytes / block_bytes, offset_bytes % block_bytes);
+        let found = self.runs.find(block);
+        let contents = match found.owner {
+            Some((NOBODY, FIXED | LOOSE)) => Contents::Metadata,
+            Some((LOG, _)) => Contents::Journal,
+            Some((owner, logical)) => match self.inodes.get(&owner) {
+                Some((Use::Directory, _)) => Contents::Directory,
+                Some((Use::Metadata, _)) => Contents::Metadata,
+                Some((Use::File(size_bytes), _)) => Contents::File {
+                    size_bytes: *size_bytes,
+                    offset_bytes: u64::from(logical) * block_bytes + inside,
+                },
+                None => Contents::Unknown,
+            },
+            None => Contents::Unknown,
+        };
+        (contents, found.len.saturating_mul(block_bytes) - inside)
+    }
+
+    /// Notes a write.
+    pub fn wrote(&mut self, offset_bytes: u64, len_bytes: u64) {
+        if offset_bytes < 512 {
+            self.is_head_dirty = true;
+        }
+        let block_bytes = u64::from(self.geometry.block_bytes);
+        let end = offset_bytes.saturating_add(len_bytes).div_ceil(block_bytes);
+        let written = offset_bytes / block_bytes..end;
+        for block in self.known_tables.range(written.clone()) {
+            self.tables.insert(*block);
+        }
+        // Group headers name the trees of inodes: new chunks show there.
+        let per = u64::from(self.geometry.group_blocks);
+        for group in (written.start / per..=(end.saturating_sub(1)) / per).take(64) {
+            if written.contains(&(group * per)) && group < u64::from(self.geometry.groups) {
+                self.next_group = self.next_group.min(group as u32);
+            }
+        }
+    }
+
+    /// Reads a little.
+    pub fn step(&mut self, meter: &mut Meter<'_>) -> Step {
+        if self.is_head_dirty {
+            self.is_head_dirty = false;
+            let head = meter.read(0, 512);
+            let geometry = head.and_then(|head| Geometry::decode(&head, u64::MAX));
+            if geometry != Some(self.geometry) {
+                return Step::Lost;
+            }
+        } else if let Some((block, level)) = self.trees.pop_last() {
+            let _ = self.read_tree(meter, block, level);
+        } else if let Some(block) = self.tables.pop_first() {
+            let _ = self.read_inodes(meter, block);
+        } else if self.next_group < self.geometry.groups {
+            let group = self.next_group;
+            self.next_group += 1;
+            let _ = self.read_group(meter, group);
+        } else {
+            return Step::Idle;
+        }
+        Step::More
+    }
+
+    fn read(&self, meter: &mut Meter<'_>, block: u64) -> Option<Vec<u8>> {
+        let bytes = u64::from(self.geometry.block_bytes);
+        meter.read(block.checked_mul(bytes)?, bytes as usize)
+    }
+
+    fn fix(&mut self, block: u64, len: u32, owner: u32, logical: u32) {
+        let claim = Claim {
+            block,
+            len,
+            logical,
+        };
+        if self.memory_bytes() < self.memory_max {
+            self.runs
+                .claim(owner, claim, false, &mut Vec::new(), |_| true);
+        } else {
+            self.sheds += 1;
+        }
+    }
+
+    fn read_group(&mut self, meter: &mut Meter<'_>, group: u32) -> Option<()> {
+        self.visited.clear();
+        let geometry = self.geometry;
+        let start = u64::from(group) * u64::from(geometry.group_blocks);
+        let heads = (4 * geometry.sector_bytes).div_ceil(geometry.block_bytes);
+        self.fix(start, heads, NOBODY, FIXED);
+        if group == 0
+            && geometry.log_start != 0
+            && let Some(log) = geometry.linear(geometry.log_start)
+        {
+            self.fix(log, geometry.log_blocks, LOG, 0);
+        }
+        let sector = u64::from(geometry.sector_bytes);
+        let at = start * u64::from(geometry.block_bytes) + 2 * sector;
+        let head = meter.read(at, geometry.sector_bytes as usize)?;
+        if head.get(..4)? == b"XAGI" && be32(&head, 20)? < geometry.group_blocks {
+            let level = be32(&head, 24)?.clamp(1, 9) as u16;
+            self.trees
+                .insert((start + u64::from(be32(&head, 20)?), level - 1));
+        }
+        Some(())
+    }
+
+    fn read_tree(&mut self, meter: &mut Meter<'_>, block: u64, level: u16) -> Option<()> {
+        if self.visited.len() >= BLOCKS_TO_READ_MAX || !self.visited.insert(block) {
+            return None;
+        }
+        let node = self.read(meter, block)?;
+        let head = match node.get(..4)? {
+            b"IAB3" => 56,
+            b"IABT" => 16,
+            _ => return None,
+        };
+        if be16(&node, 4)? != level {
+            return None;
+        }
+        self.fix(block, 1, NOBODY, LOOSE);
+        let geometry = self.geometry;
+        let per = u64::from(geometry.group_blocks);
+        let start = block / per * per;
+        let count = usize::from(be16(&node, 6)?);
+        if level > 0 {
+            let pointers = head + (node.len() - head) / 8 * 4;
+            for n in 0..count.min((node.len() - head) / 8) {
+                let child = be32(&node, pointers + n * 4)?;
+                if child < geometry.group_blocks && self.trees.len() < BLOCKS_TO_READ_MAX {
+                    self.trees.insert((start + u64::from(child), level - 1));
+                }
+            }
+            return Some(());
+        }
+        for n in 0..count.min((node.len() - head) / 16) {
+            let first = be32(&node, head + n * 16)?;
+            let holes = be16(&node, head + n * 16 + 4)?;
+            let blocks = (CHUNK_INODES >> geometry.block_inodes_log).max(1);
+            for k in 0..blocks {
+                // A bit of the mask stands for four inodes; old file systems count there.
+                let bit = k * (CHUNK_INODES / blocks) / 4;
+                let is_hole = head == 56 && holes & (1 << bit) != 0;
+                let inside = u64::from(first >> geometry.block_inodes_log) + u64::from(k);
+                if is_hole || inside >= per {
+                    continue;
+                }
+                self.fix(start + inside, 1, NOBODY, LOOSE);
+                if self.memory_bytes() < self.memory_max && self.known_tables.insert(start + inside)
+                {
+                    self.tables.insert(start + inside);
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn read_inodes(&mut self, meter: &mut Meter<'_>, block: u64) -> Option<()> {
+        let bytes = self.read(meter, block)?;
+        let geometry = self.geometry;
+        for (n, inode) in (0..).zip(bytes.chunks_exact(geometry.inode_bytes as usize)) {
+            let number = (block << geometry.block_inodes_log).checked_add(n)?;
+            // Owners have 32 bits; inodes beyond are left out.
+            let Some(owner) = u32::try_from(number + 1).ok().filter(|owner| *owner != LOG) else {
+                continue;
+            };
+            let _ = self.enter(owner, inode);
+        }
+        Some(())
+    }
+
+    fn drop_inode(&mut self, owner: u32) {
+        if self.inodes.remove(&owner).is_some() {
+            for slice in 0..self.runs.slices() {
+                self.runs.forget_in(slice, |run| run.owner == owner);
+            }
+        }
+    }
+
+    fn enter(&mut self, owner: u32, inode: &[u8]) -> Option<()> {
+        let mode = be16(inode, 2)?;
+        let is_extents = inode.get(..2)? == b"IN" && mode != 0 && byte(inode, 5)? == 2;
+        if !is_extents {
+            self.drop_inode(owner);
+            return None;
+        }
+        let is_v3 = byte(inode, 4)? >= 3;
+        let has_wide_counts = is_v3 && be64(inode, 120)? & (1 << 4) != 0;
+        let count = match has_wide_counts {
+            true => be64(inode, 24)?,
+            false => u64::from(be32(inode, 76)?),
+        };
+        let core = if is_v3 { 176 } else { 100 };
+        let fork = match byte(inode, 82)? {
+            0 => inode.len(),
+            offset => core + usize::from(offset) * 8,
+        };
+        let used_for = match mode & 0xf000 {
+            0x8000 => Use::File(be64(inode, 56)?),
+            0x4000 => Use::Directory,
+            _ => Use::Metadata,
+        };
+        let extents = inode.get(core..fork)?;
+        let fingerprint = fingerprint(&[inode.get(2..6)?, &count.to_le_bytes(), extents]);
+        if let Some(known) = self
+            .inodes
+            .get_mut(&owner)
+            .filter(|known| known.1 == fingerprint)
+        {
+            known.0 = used_for;
+            return Some(());
+        }
+        self.drop_inode(owner);
+        if self.memory_bytes() >= self.memory_max {
+            self.sheds += 1;
+            return None;
+        }
+        self.inodes.insert(owner, (used_for, fingerprint));
+        let extents = extents.chunks_exact(16);
+        for extent in extents.take(usize::try_from(count).ok()?) {
+            let (high, low) = (be64(extent, 0)?, be64(extent, 8)?);
+            let logical = (high & !(1 << 63)) >> 9;
+            let start = (high & 0x1ff) << 43 | low >> 21;
+            let len = (low & 0x1f_ffff) as u32;
+            if let (Some(block), Ok(logical)) =
+                (self.geometry.linear(start), u32::try_from(logical))
+                && logical.checked_add(len).is_some_and(|end| end < u32::MAX)
+            {
+                self.fix(block, len, owner, logical);
+            }
+        }
+        Some(())
+    }
+
+    /// Memory that this uses, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let sets =
+            self.known_tables.len() + self.visited.len() + self.tables.len() + self.trees.len();
+        self.runs.memory_bytes() as u64 + (self.inodes.len() + sets) as u64 * MEMORY_AN_INODE
+    }
+}
