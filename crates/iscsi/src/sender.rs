@@ -9,9 +9,13 @@ use connections::{Connection, Gone};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
 
 /// Maximum number of commands that an initiator may have in flight.
 pub(crate) const DEPTH: u32 = 64;
+
+/// Time for another thread to finish a send that does not wait for the initiator.
+const BUSY_LIMIT: Duration = Duration::from_millis(100);
 
 /// Command numbers that the target accepts.
 pub(crate) struct Window {
@@ -102,10 +106,10 @@ impl Sender {
         sent
     }
 
-    /// Sends PDUs if that need not wait. Returns false if another thread is sending. An initiator
-    /// that takes only a part is dropped.
+    /// Sends PDUs without waiting for the initiator. Returns false if another thread waits for it.
+    /// An initiator that takes only a part is dropped.
     pub(crate) fn send_now(&self, replies: &mut Replies) -> bool {
-        let Some(mut state) = self.state.try_lock() else {
+        let Some(mut state) = self.state.try_lock_for(BUSY_LIMIT) else {
             return false;
         };
         let (expected, most) = self.window.bounds();

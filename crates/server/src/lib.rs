@@ -36,4 +36,5 @@ pub mod sizes;
 pub mod sockets;
 pub mod state;
 pub mod systemd;
+pub mod targets;
 pub mod threads;

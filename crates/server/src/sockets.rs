@@ -1,12 +1,13 @@
 //! Starts the NBD servers of a server: on a Unix socket, on a loopback address, and on sockets that
-//! the service manager opened. `serve` calls this.
+//! the service manager opened; and its iSCSI server. `serve` calls this.
 //!
-//! Invariant: only this user or this machine can reach a served socket. The crate `nbd` refuses
-//! others.
+//! Invariant: only this user or this machine can reach a served socket. The crates `nbd` and
+//! `iscsi` refuse others.
 
 use crate::settings::Environment;
 use crate::state::ServerState;
 use crate::systemd::{ServiceError, listening_sockets};
+use crate::targets::ServerTargets;
 use nbd::{Exports, Server, ServerError, ServerOptions};
 use rustix::net::AddressFamily;
 use std::io;
@@ -16,12 +17,14 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Sockets for NBD clients.
+/// Sockets for clients of volumes and images.
 pub struct NbdSockets<'a> {
     /// Path of a Unix socket.
     pub socket: Option<&'a Path>,
     /// A loopback address.
     pub listen: Option<SocketAddr>,
+    /// A loopback address for iSCSI initiators.
+    pub iscsi: Option<SocketAddr>,
     /// Maximum number of connections of each socket.
     pub connections: u16,
 }
@@ -38,6 +41,9 @@ pub enum SocketError {
     /// A socket cannot be served.
     #[error(transparent)]
     Nbd(#[from] ServerError),
+    /// An address cannot be served.
+    #[error(transparent)]
+    Iscsi(#[from] iscsi::ServerError),
     /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -60,7 +66,12 @@ pub fn start_nbd(
     exports: &Arc<dyn Exports>,
 ) -> Result<Vec<String>, SocketError> {
     let from_manager = listening_sockets(environment)?;
-    let own = usize::from(wanted.socket.is_some()) + usize::from(wanted.listen.is_some());
+    let own = [
+        wanted.socket.is_some(),
+        wanted.listen.is_some(),
+        wanted.iscsi.is_some(),
+    ];
+    let own: usize = own.into_iter().map(usize::from).sum();
     let sockets = own + from_manager.len();
     let options = ServerOptions {
         connections_max: wanted.connections.max(1).into(),
@@ -69,6 +80,18 @@ pub fn start_nbd(
     };
     let exports = || Arc::clone(exports);
     let mut places = Vec::new();
+    if let Some(address) = wanted.iscsi {
+        let targets = ServerTargets::new(exports(), iscsi::Access::default());
+        let options = iscsi::ServerOptions {
+            connections_max: options.connections_max,
+            pool_bytes: options.pool_bytes,
+            ..iscsi::ServerOptions::default()
+        };
+        let server = iscsi::Server::bind(address, Arc::new(targets), options)?.start()?;
+        let address = server.address().unwrap_or(address);
+        places.push(format!("iscsi://{address}"));
+        state.add_target_server(server);
+    }
     let mut start = |server: Server, path: Option<&Path>| {
         let server = server.start()?;
         places.push(place(path, server.tcp_address()));

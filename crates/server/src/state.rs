@@ -52,6 +52,7 @@ use crate::memory_plan::MemoryPlan;
 use crate::meters::Meter;
 use crate::mount::Directories;
 use crate::settings::Shares;
+use crate::targets::target_of;
 use ::volumes::Volumes;
 use device::{DeviceQueue, StepGrant};
 use maintenance::{DefragRun, Defragmenter};
@@ -109,6 +110,7 @@ pub struct ServerState {
     /// One meter for every export name that a client ever opened.
     meters: Mutex<BTreeMap<String, Arc<Meter>>>,
     servers: Mutex<Vec<ServerHandle>>,
+    target_servers: Mutex<Vec<iscsi::ServerHandle>>,
     findings: findings::LastFindings,
     files: Arc<OpenFiles>,
     directories: Arc<Directories>,
@@ -146,6 +148,7 @@ impl ServerState {
             stuck: Trouble::default(),
             meters: Mutex::default(),
             servers: Mutex::default(),
+            target_servers: Mutex::default(),
             findings: findings::LastFindings::default(),
             files: Arc::default(),
         }
@@ -250,6 +253,24 @@ impl ServerState {
         std::mem::take(&mut *self.servers.lock())
     }
 
+    /// Registers an iSCSI server that serves this state until
+    /// [`ServerState::take_target_servers`].
+    pub fn add_target_server(&self, server: iscsi::ServerHandle) {
+        self.target_servers.lock().push(server);
+    }
+
+    /// Removes and returns the iSCSI servers, so that the caller can stop them.
+    pub fn take_target_servers(&self) -> Vec<iscsi::ServerHandle> {
+        std::mem::take(&mut *self.target_servers.lock())
+    }
+
+    /// Returns the number of iSCSI sessions that use an export.
+    fn sessions(&self, export: &str) -> usize {
+        let servers = self.target_servers.lock();
+        let target = target_of(export);
+        servers.iter().map(|server| server.sessions(&target)).sum()
+    }
+
     /// Registers a volume as an open file of a mount.
     pub fn open_file<V: Volume>(&self, name: &str, volume: V) -> OpenFile<V> {
         OpenFiles::open(&self.files, name, volume)
@@ -264,14 +285,15 @@ impl ServerState {
     pub fn clients(&self, export: &str) -> usize {
         let servers = self.servers.lock();
         let connections = servers.iter().map(|server| server.clients(export));
-        connections.sum::<usize>() + self.files.count(export)
+        connections.sum::<usize>() + self.sessions(export) + self.files.count(export)
     }
 
     /// The same without connections whose client has disconnected already.
     pub fn clients_connected(&self, export: &str) -> usize {
         let servers = self.servers.lock();
         let connected = |server: &ServerHandle| server.clients_connected(export);
-        servers.iter().map(connected).sum::<usize>() + self.files.count(export)
+        let connections: usize = servers.iter().map(connected).sum();
+        connections + self.sessions(export) + self.files.count(export)
     }
 
     /// Disconnects the clients of an export and returns their number. Connections end when their
@@ -279,7 +301,12 @@ impl ServerState {
     pub fn disconnect(&self, export: &str) -> usize {
         let servers = self.servers.lock();
         let closed = servers.iter().map(|server| server.close_export(export));
-        closed.sum::<usize>() + self.files.disconnect(export)
+        let closed = closed.sum::<usize>() + self.files.disconnect(export);
+        drop(servers);
+        let target = target_of(export);
+        let servers = self.target_servers.lock();
+        let asked = servers.iter().map(|server| server.close_target(&target));
+        closed + asked.sum::<usize>()
     }
 }
 

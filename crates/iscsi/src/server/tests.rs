@@ -148,7 +148,10 @@ fn clients_that_break_rules_are_dropped_and_hurt_nobody() {
         ("login again", Header::new(request::LOGIN, 0x87), 0),
         (
             "a gap",
-            Header::new(request::TEXT, 0x80).with_u32::<24>(3),
+            Header::new(request::NOP_OUT, 0x80)
+                .with_tag(1)
+                .with_u32::<20>(NO_TAG)
+                .with_u32::<24>(3),
             0,
         ),
         ("data of a read", Header::new(request::COMMAND, 0xc0), 512),

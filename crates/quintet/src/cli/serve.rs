@@ -45,6 +45,9 @@ pub struct ServePoolArgs {
     /// Loopback address for NBD clients
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:10809")]
     pub nbd_listen: Option<SocketAddr>,
+    /// Loopback address for iSCSI initiators; each volume and image is a target
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:3260")]
+    pub iscsi_listen: Option<SocketAddr>,
     /// Empty directory in which volumes, images and snapshots appear as files
     #[arg(long, value_name = "DIRECTORY")]
     pub mount: Option<PathBuf>,

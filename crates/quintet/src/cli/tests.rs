@@ -77,6 +77,8 @@ fn lines_that_must_parse() {
         "volume delete a --force",
         "top --interval 0.5 --count 3 --json",
         "serve --nbd-socket s --nbd-listen 127.0.0.1:0 --connections 4",
+        "serve --iscsi-listen --nbd-socket s",
+        "serve --iscsi-listen 127.0.0.1:0",
         "serve nbd --read-only --socket s --memory 1G",
         "serve nbd --read-only --listen 127.0.0.1:0 --export a --export b@12",
         "generate bash",

@@ -93,7 +93,7 @@ impl Live {
         let servers = server.servers.lock();
         for (name, export) in &mut exports {
             let clients = servers.iter().map(|server| server.clients(name));
-            let clients = clients.sum::<usize>() + server.files.count(name);
+            let clients = clients.sum::<usize>() + server.sessions(name) + server.files.count(name);
             export.clients = clients as u64;
         }
         let stats = servers.iter().map(|server| server.stats());

@@ -62,6 +62,7 @@ pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> any
     let args = ServePoolArgs {
         nbd_socket: None,
         nbd_listen: None,
+        iscsi_listen: None,
         mount: None,
         allow_other: false,
         metrics: None,
@@ -124,6 +125,7 @@ fn hold(
     let sockets = NbdSockets {
         socket: args.nbd_socket.as_deref(),
         listen: args.nbd_listen,
+        iscsi: args.iscsi_listen,
         connections: args.connections,
     };
     let places = start_nbd(environment, &sockets, &server, &clients)?;
@@ -191,6 +193,11 @@ fn hold(
     for server in server.take_servers() {
         if !server.stop() {
             console.warn("some NBD requests did not end in time and are dropped");
+        }
+    }
+    for server in server.take_target_servers() {
+        if !server.stop() {
+            console.warn("some iSCSI commands did not end in time and are dropped");
         }
     }
     drop((metrics, verifier, destager, tiering));

@@ -1,0 +1,108 @@
+//! The targets that iSCSI initiators of a server can log in to: one for each NBD export, with the
+//! export as its only logical unit. The iSCSI server calls this.
+//!
+//! Invariant: every export has one target name, and no two exports share one.
+
+use iscsi::{Access, NAME_BYTES_MAX, TargetUnit, Targets};
+use nbd::Exports;
+use std::sync::Arc;
+
+/// Start of all target names.
+const PREFIX: &str = "iqn.2026-11.org.quintet:";
+/// Start of names that cannot be part of an iSCSI name as they are.
+const ENCODED: &str = "x-";
+
+/// The exports of a server as targets.
+pub struct ServerTargets {
+    exports: Arc<dyn Exports>,
+    access: Access,
+}
+
+impl ServerTargets {
+    /// Offers `exports` to initiators that `access` admits.
+    pub fn new(exports: Arc<dyn Exports>, access: Access) -> Self {
+        Self { exports, access }
+    }
+}
+
+/// Returns the name of the target for an export.
+///
+/// iSCSI names consist of lower-case letters, digits, dots, hyphens and colons. `@` becomes a
+/// colon; a name with other characters becomes its bytes in hexadecimal.
+pub fn target_of(export: &str) -> String {
+    let is_plain = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b'@');
+    if export.bytes().all(is_plain) && !export.starts_with(ENCODED) {
+        return format!("{PREFIX}{}", export.replace('@', ":"));
+    }
+    let digits: String = export.bytes().map(|b| format!("{b:02x}")).collect();
+    format!("{PREFIX}{ENCODED}{digits}")
+}
+
+/// Returns the export of a target.
+fn export_of(target: &str) -> Option<String> {
+    let name = target.strip_prefix(PREFIX)?;
+    let export = match name.strip_prefix(ENCODED) {
+        None => name.replace(':', "@"),
+        Some(digits) => {
+            let digit = |byte: &u8| char::from(*byte).to_digit(16);
+            let pairs = digits.as_bytes().chunks(2);
+            let byte = |pair: &[u8]| match pair {
+                [high, low] => Some((digit(high)? << 4 | digit(low)?) as u8),
+                _ => None,
+            };
+            String::from_utf8(pairs.map(byte).collect::<Option<_>>()?).ok()?
+        }
+    };
+    // The name that is shown, and no other spelling of it.
+    (target_of(&export) == target).then_some(export)
+}
+
+impl Targets for ServerTargets {
+    fn list(&self) -> Vec<String> {
+        let exports = self.exports.list().into_iter();
+        let names = exports.map(|export| target_of(&export.name));
+        names.filter(|name| name.len() <= NAME_BYTES_MAX).collect()
+    }
+
+    fn access(&self, name: &str) -> Option<Access> {
+        let export = export_of(name)?;
+        let is_there = self.exports.list().iter().any(|e| e.name == export);
+        is_there.then(|| self.access.clone())
+    }
+
+    fn open(&self, name: &str) -> Option<Vec<TargetUnit>> {
+        let volume = self.exports.open(&export_of(name)?)?;
+        Some(vec![TargetUnit { number: 0, volume }])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_export_has_one_target_name() {
+        let plain = target_of("vm-1@before.update");
+        assert_eq!(plain, "iqn.2026-11.org.quintet:vm-1:before.update");
+        for export in [
+            "vm-1@before.update",
+            "Upper",
+            "x-41",
+            "a:b",
+            "ä",
+            "a b@c",
+            "a",
+        ] {
+            let target = target_of(export);
+            assert_eq!(export_of(&target).as_deref(), Some(export), "{target}");
+        }
+        for other in [
+            "iqn.x:vm",
+            "iqn.2026-11.org.quintet:x-4",
+            "iqn.2026-11.org.quintet:x-61",
+        ] {
+            assert_eq!(export_of(other), None, "{other}");
+        }
+        assert_eq!(export_of("iqn.2026-11.org.quintet:Upper"), None);
+    }
+}
