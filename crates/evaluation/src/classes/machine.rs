@@ -15,7 +15,7 @@ pub const BLOCK: u64 = 4096;
 /// Largest write of destaged neighbours, blocks.
 const NEIGHBOURS: u64 = 128;
 
-/// What is between the host and the disk.
+/// Cache between the host and the disk.
 #[derive(Clone, Debug)]
 pub enum Cache {
     /// Nothing.
