@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ageing;
+pub mod classes;
 pub mod disk;
 pub mod figures;
 pub mod flash;

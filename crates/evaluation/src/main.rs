@@ -4,21 +4,21 @@
 //! Invariant: it reads neither clock nor machine; two runs write the same bytes.
 #![forbid(unsafe_code)]
 
-use evaluation::figures::{FULL, SHORT, SHORT_TASKS, TASKS, plot, write_page};
+use evaluation::figures::{FULL, Marks, SHORT, SHORT_TASKS, TASKS, plot, write_page};
 use evaluation::maintenance::grid::{self, Tasks, Variant};
 use evaluation::maintenance::page;
 use evaluation::maintenance::settings::{Order, Picks, Settings};
-use evaluation::{ageing, fragments, shipped};
+use evaluation::{ageing, classes, fragments, shipped};
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: evaluation [duet] [tasks] [fragpicker] [ageing] [short]
+const USAGE: &str = "usage: evaluation [duet] [tasks] [fragpicker] [ageing] [classes] [short]
 
 Writes docs/evaluation/PAGE.md and PAGE.svg, all pages unless some are named. Takes minutes.
 tasks: the part of Duet's page with the tasks that ship.
 short: only the short runs on these pages, which a test compares. Takes seconds.";
 
-const PAGES: [&str; 5] = ["duet", "tasks", "fragpicker", "ageing", "short"];
+const PAGES: [&str; 6] = ["duet", "tasks", "fragpicker", "ageing", "classes", "short"];
 
 fn main() -> ExitCode {
     let named: Vec<String> = std::env::args().skip(1).collect();
@@ -48,6 +48,7 @@ fn write(page: &str, pages: &Path) -> std::io::Result<()> {
         "tasks" => tasks(pages),
         "fragpicker" => fragpicker(pages),
         "ageing" => ageing(pages),
+        "classes" => by_class(pages, FULL, classes::page::FULL_DIVIDES),
         "short" => short(pages),
         _ => Ok(()),
     }
@@ -108,11 +109,17 @@ fn ageing(pages: &Path) -> std::io::Result<()> {
     )
 }
 
+fn by_class(pages: &Path, marks: Marks, divide: u64) -> std::io::Result<()> {
+    let text = classes::page::text(divide).map_err(std::io::Error::other)?;
+    write_page(&pages.join("classes.md"), "Classes of I/O", marks, &text)
+}
+
 fn short(pages: &Path) -> std::io::Result<()> {
     let duet = page::short_text();
     write_page(&pages.join("duet.md"), "Duet", SHORT, &duet)?;
     let tasks = shipped::page::short_text().map_err(std::io::Error::other)?;
     write_page(&pages.join("duet.md"), "Duet", SHORT_TASKS, &tasks)?;
     let ageing = ageing::page::short_text().map_err(std::io::Error::other)?;
-    write_page(&pages.join("ageing.md"), "Ageing", SHORT, &ageing)
+    write_page(&pages.join("ageing.md"), "Ageing", SHORT, &ageing)?;
+    by_class(pages, SHORT, classes::page::SHORT_DIVIDES)
 }

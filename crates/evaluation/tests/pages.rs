@@ -2,7 +2,7 @@
 //! page as a whole, of the others the short run.
 
 use evaluation::figures::{FULL, Marks, SHORT, SHORT_TASKS, measured, plot};
-use evaluation::{ageing, fragments, maintenance, shipped};
+use evaluation::{ageing, classes, fragments, maintenance, shipped};
 use std::path::PathBuf;
 
 fn committed(name: &str) -> String {
@@ -44,4 +44,10 @@ fn duet_by_the_tasks_that_ship() {
 fn ageing_of_pools() {
     let now = ageing::page::short_text().expect("histories");
     says("ageing.md", SHORT, &now);
+}
+
+#[test]
+fn classes_of_io() {
+    let now = classes::page::text(classes::page::SHORT_DIVIDES).expect("policies");
+    says("classes.md", SHORT, &now);
 }

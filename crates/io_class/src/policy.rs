@@ -31,6 +31,17 @@ pub struct Policy {
     candidates: [[u64; 2]; KINDS],
 }
 
+impl Default for Policy {
+    /// No rules: everything is class 0, and may fill the cache.
+    fn default() -> Self {
+        Self {
+            rules: Box::default(),
+            settings: [UNCLASSIFIED; CLASSES],
+            candidates: [[0; 2]; KINDS],
+        }
+    }
+}
+
 impl Policy {
     /// Reads a policy file.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {

@@ -41,8 +41,9 @@ fn random_policy(seed: &mut Seed) -> String {
         }
         let join = if seed.chance(128) { "&" } else { "|" };
         let count = 1 + seed.below(3);
-        let of = |_| CONDITIONS[seed.below(CONDITIONS.len() as u64) as usize];
-        let rule = (0..count).map(of).collect::<Vec<_>>().join(join);
+        let mut rule = Vec::new();
+        rule.extend((0..count).map(|_| CONDITIONS[seed.below(CONDITIONS.len() as u64) as usize]));
+        let rule = rule.join(join);
         let done = if seed.chance(50) { "&done" } else { "" };
         text += &format!(
             "{class},{rule}{done},{},0.{}\n",
@@ -119,7 +120,7 @@ fn damaged_text_is_an_error_or_a_policy_that_is_read_again() {
         let shipped = shipped::ALL[seed.below(shipped::ALL.len() as u64) as usize];
         let mut bytes = shipped.csv.as_bytes().to_vec();
         for _ in 0..=seed.below(3) {
-            bytes.push(b'\n');
+            bytes.extend(*b"\n");
             let at = seed.below(bytes.len() as u64) as usize;
             match seed.below(4) {
                 0 => bytes[at] = seed.draw() as u8,
