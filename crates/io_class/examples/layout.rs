@@ -2,13 +2,13 @@
 //!
 //!     layout show IMAGE [MEMORY]
 //!     layout compare IMAGE
-//!     layout replay IMAGE LOG AFTER CHECKS LAG
+//!     layout replay IMAGE LOG AFTER CHECKS LAG LEAST
 //!
 //! `show` attaches and prints the pieces of each kind, reads, memory and the time of a lookup.
 //! `compare` compares every block of an ext image with e2fsprogs. `replay` copies IMAGE to AFTER,
 //! attaches, applies the writes in LOG (of `power_cuts record`) to AFTER, reports each of them to
 //! the layout, and compares CHECKS times on the way and at the end. The layout reads what changed
-//! after every LAG writes.
+//! after every LAG writes. On the way, LEAST percent of the blocks in use must be right.
 //!
 //! Invariant: exits with 1 if fewer than 99.9 % of the blocks are right at the end, or one is
 //! wrong.
@@ -43,9 +43,13 @@ fn main() -> ExitCode {
             println!("{score}");
             score.accuracy() >= 99.9 && score.wrong() == 0
         }
-        ["replay", image, log, after, checks, lag] => {
-            replay([image, log, after], number(checks), number(lag)).expect("replayed")
-        }
+        ["replay", image, log, after, checks, lag, least] => replay(
+            [image, log, after],
+            number(checks),
+            number(lag),
+            number(least),
+        )
+        .expect("replayed"),
         _ => {
             eprintln!("layout: see the head of its source");
             false
@@ -151,7 +155,7 @@ fn records(log: &str, mut visit: impl FnMut(u64, &[u8], u64) -> io::Result<()>) 
     Ok(())
 }
 
-fn replay([image, log, after]: [&str; 3], checks: u64, lag: u64) -> io::Result<bool> {
+fn replay([image, log, after]: [&str; 3], checks: u64, lag: u64, least: u64) -> io::Result<bool> {
     let copied = std::process::Command::new("cp")
         .args(["--sparse=always", image, after])
         .status()?;
@@ -163,6 +167,7 @@ fn replay([image, log, after]: [&str; 3], checks: u64, lag: u64) -> io::Result<b
     let every = fs::metadata(log)?.len() / (checks + 1) + 1;
     let (mut next, mut writes, mut bytes_written) = (every, 0_u64, 0_u64);
     let (mut noting, mut reading) = (0.0, 0.0);
+    let mut is_right = true;
     let reads_before = layout.counters();
     records(log, |offset, bytes, position| {
         file.write_all_at(bytes, offset)?;
@@ -180,6 +185,7 @@ fn replay([image, log, after]: [&str; 3], checks: u64, lag: u64) -> io::Result<b
             next += every;
             let score = during(after, &layout)?;
             println!("after {writes} writes: {score}");
+            is_right &= score.accuracy_in_use() >= least as f64;
         }
         Ok(())
     })?;
@@ -200,7 +206,7 @@ fn replay([image, log, after]: [&str; 3], checks: u64, lag: u64) -> io::Result<b
     );
     let fresh = attach(after, MEMORY);
     println!("attached again: {}", compare(after, &fresh));
-    Ok(score.accuracy() >= 99.9 && score.wrong() == 0)
+    Ok(is_right && score.accuracy() >= 99.9 && score.wrong() == 0)
 }
 
 fn catch_up(layout: &mut Layout, source: &dyn Source) {
