@@ -3,6 +3,7 @@
 import argparse
 import json
 import statistics
+import textwrap
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -28,9 +29,9 @@ def page(results):
     machine, first = results["machine"], table[0]
     lines = [
         "# Backups beside a web server", "",
-        f"Made by `{results['command']}` and `bench/host_backup_report.py`; `bench/host_backup.py --help` says what is measured. {results['date'][:10]}, "
+        textwrap.fill(f"Made by `{results['command']}` and `bench/host_backup_report.py`; `bench/host_backup.py --help` says what is measured. {results['date'][:10]}, "
         f"Linux {machine['kernel']}, {machine['cores']} processors ({machine['cpu']}), a disk with arms in real time "
-        f"({round(first['total_bytes'] / 2**20)} files of 1 MiB, ext4), rounds: {1 + max(r['round'] for r in results['records'])}. {results['note']}", "",
+        f"({round(first['total_bytes'] / 2**20)} files of 1 MiB, ext4), rounds: {1 + max(r['round'] for r in results['records'])}. {results['note']}", 118, break_on_hyphens=False, break_long_words=False), "",
         "![Device reads saved, and latencies](host-backup.svg)", "",
         "| overlap | tool | seconds | in memory before | device reads saved | hot set kept | p50 alone, beside | p99 alone, beside | requests beside |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -71,11 +71,17 @@ def arms(folder, mib, flash=False):
     mounted.mkdir(exist_ok=True)
     model = subprocess.Popen([target / "release" / "examples" / "slow_disk", *["--flash"] * flash, mounted, str(mib)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              text=True)
+    # If this program is killed, the file system on the disk must go before the model does. The model would be the last process of
+    # this mount namespace otherwise: its end unmounts the file system, which then waits for the model for ever.
+    keeper = subprocess.Popen(["sh", "-c", 'cat; for n in 1 2 3 4 5 6 7 8 9; do mountpoint -q "$0" || break; umount "$0" || sleep 1; done 2>/dev/null', folder / "point"],
+                              stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, pass_fds=(model.stdin.fileno(),))
     if model.stdout.readline() != "ready\n":
         raise RuntimeError("the model of a disk did not start")
     try:
         yield mounted / "disk"
     finally:
+        keeper.stdin.close()
+        keeper.wait()
         model.stdin.close()
         model.wait(60)
 
