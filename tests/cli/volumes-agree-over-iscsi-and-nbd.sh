@@ -28,10 +28,15 @@ exits 0 q volume snapshot vm-1@before
 io -c 'read -P 7 8M 1M' -r "$target:before/0"
 qemu-io -f raw -c 'write 0 512' "$target:before/0" >"$dir/io" 2>&1 && fail "wrote to a snapshot"
 # A session keeps the volume.
-qemu-io -f raw -c 'sleep 3000' -c 'read 0 512' "$target/0" >"$dir/held" 2>&1 &
+mkfifo "$dir/commands"
+qemu-io -f raw "$target/0" <"$dir/commands" >"$dir/held" 2>&1 &
 held=$!
-sleep 1
+exec 7>"$dir/commands"
+echo 'read 0 512' >&7
+wait_until grep -q 'read 512/512' "$dir/held"
 q volume delete vm-1 --yes >"$dir/delete" 2>&1 && fail "deleted under a session"
+echo 'read 512 512' >&7
+exec 7>&-
 wait $held || fail "$(cat "$dir/held")"
 stop_server
 sound

@@ -38,7 +38,7 @@ serve() {
     tries=0
     until grep -q ^ready "$dir/server.log"; do
         tries=$((tries + 1))
-        if [ $tries -ge 100 ] || ! kill -0 "$server"; then
+        if [ $tries -ge 600 ] || ! kill -0 "$server"; then
             echo "server did not start"
             cat "$dir/server.log"
             exit 1
@@ -68,7 +68,7 @@ control() {
     tries=0
     until [ "$(wc -l <"$dir/server.log")" -gt "$before" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 200 ] || fail "no answer to $*"
+        [ $tries -lt 1200 ] || fail "no answer to $*"
         sleep 0.05
     done
     answer=$(tail -1 "$dir/server.log")

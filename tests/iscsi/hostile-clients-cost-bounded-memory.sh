@@ -10,7 +10,8 @@ good = Initiator().login()
 before = resident_mib()
 clients = []
 for number in range(100):
-    i = Initiator(f"iqn.x:hostile{number}", timeout=0.05).login(InitialR2T="No", MaxRecvDataSegmentLength=262144)
+    i = Initiator(f"iqn.x:hostile{number}").login(InitialR2T="No", MaxRecvDataSegmentLength=262144)
+    i.socket.settimeout(0.05)
     large = struct.pack(">BBQIBB", 0x8A if number % 2 else 0x88, 0, 0, 65536, 0, 0)
     try:
         for tag in range(64):
@@ -31,6 +32,7 @@ grown = resident_mib() - before
 print("grown by", grown, "MiB, longest read", longest)
 # Two pools of 128 MiB; for each connection about one MiB, and the first bursts of a quarter of them.
 assert grown < 2 * 128 + 100 * 2 + 25 * 6 + 32, grown
-assert longest < 2, longest
+# Served while the others stall: a busy machine may take longer, a stall would never end.
+assert longest < 8, longest
 P
 cat "$dir/log"

@@ -18,7 +18,7 @@ passed=0 failed=0 skipped=0
 for script in "$here"/${1:-}*.sh; do
     name=$(basename "$script" .sh)
     case $name in run | common | measure | score) continue ;; esac
-    output=$(timeout 300 sh "$script" 2>&1)
+    output=$(timeout 900 sh "$script" 2>&1)
     case $? in
     0) passed=$((passed + 1)); echo "ok      $name"; echo "$output" | grep '^score:' ;;
     77) skipped=$((skipped + 1)); echo "SKIPPED $name: $output" ;;

@@ -233,7 +233,14 @@ pub enum Command {
     #[command(subcommand)]
     Qos(QosCommand),
     /// Show and explain policies for I/O classes
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  quintet policy show
+  quintet policy show vm-images >mine.csv
+  quintet policy explain mine.csv --contents journal --write"
+    )]
     Policy(PolicyCommand),
     /// Put together data that is read together and is fragmented
     Defrag(DefragArgs),
