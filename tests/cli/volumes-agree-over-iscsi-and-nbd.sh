@@ -34,7 +34,8 @@ held=$!
 exec 7>"$dir/commands"
 echo 'read 0 512' >&7
 wait_until grep -q 'read 512/512' "$dir/held"
-q volume delete vm-1 --yes >"$dir/delete" 2>&1 && fail "deleted under a session"
+q volume delete vm-1 >"$dir/delete" 2>&1 && fail "deleted under a session"
+grep -q "in use" "$dir/delete" || fail "$(cat "$dir/delete")"
 echo 'read 512 512' >&7
 exec 7>&-
 wait $held || fail "$(cat "$dir/held")"
