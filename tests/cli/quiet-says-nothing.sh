@@ -55,6 +55,7 @@ all_of_them() {
     quiet copy --all
     quiet copy --all
     asked parity show
+    asked policy show
     quiet parity set 3
     asked key list
     quiet key add --new-password-file "$dir/new-password" --label "second$1"
