@@ -23,7 +23,7 @@ mod scan;
 mod walk;
 mod window;
 
-pub use crate::filesystem::paced::{Pacer, divided};
+pub use crate::filesystem::paced::{Pacer, in_pieces};
 pub use count::count_trees;
 pub use frozen::{FrozenOutcome, NotFrozen};
 pub use handing::Order;

@@ -5,7 +5,7 @@
 
 use crate::opened::OpenedFile;
 use crate::ranges::{add, differences};
-use archive::backup::{Pacer, divided};
+use archive::backup::{Pacer, in_pieces};
 use chunking::is_zero;
 use format::recipe::{Layout, ObjectRoot};
 use linux_host::Way;
@@ -159,29 +159,14 @@ impl Comparison<'_> {
         let Some(pacer) = self.pacer else {
             return once(range);
         };
-        let (mut all, mut all_unproven, mut result) = (Vec::new(), 0, Ok(()));
-        let mut ranges = divided(range).peekable();
-        pacer.run(self.file.entry.device, &mut || {
-            let Some(piece) = ranges.next() else {
-                return ControlFlow::Break(0);
-            };
-            match once(piece.clone()) {
-                Ok((bytes, unproven)) => {
-                    let count = bytes.len() as u64;
-                    all.extend(bytes);
-                    all_unproven += unproven;
-                    match count < piece.end - piece.start || ranges.peek().is_none() {
-                        true => ControlFlow::Break(count),
-                        false => ControlFlow::Continue(count),
-                    }
-                }
-                Err(e) => {
-                    result = Err(e);
-                    ControlFlow::Break(0)
-                }
-            }
-        });
-        result.map(|()| (all, all_unproven))
+        let (mut all, mut all_unproven) = (Vec::new(), 0);
+        in_pieces(pacer, self.file.entry.device, range, |piece| {
+            let (bytes, unproven) = once(piece)?;
+            all.extend_from_slice(&bytes);
+            all_unproven += unproven;
+            Ok(bytes.len() as u64)
+        })
+        .map(|()| (all, all_unproven))
     }
 
     /// Compares neighbouring chunks with the bytes of the medium.

@@ -20,8 +20,36 @@ pub trait Pacer: Sync {
     fn run(&self, device: u64, read: &mut dyn FnMut() -> ControlFlow<u64, u64>);
 }
 
+/// Reads a range in pieces, each when `pacer` says so. Ends early when one fails or is shorter than
+/// asked for. `read` returns the number of bytes.
+pub fn in_pieces<E>(
+    pacer: &dyn Pacer,
+    device: u64,
+    range: Range<u64>,
+    mut read: impl FnMut(Range<u64>) -> Result<u64, E>,
+) -> Result<(), E> {
+    let mut result = Ok(());
+    let mut ranges = divided(range).peekable();
+    pacer.run(device, &mut || {
+        let Some(piece) = ranges.next() else {
+            return ControlFlow::Break(0);
+        };
+        match read(piece.clone()) {
+            Ok(count) if count < piece.end - piece.start || ranges.peek().is_none() => {
+                ControlFlow::Break(count)
+            }
+            Ok(count) => ControlFlow::Continue(count),
+            Err(e) => {
+                result = Err(e);
+                ControlFlow::Break(0)
+            }
+        }
+    });
+    result
+}
+
 /// Divides a range at multiples of [`PIECE_BYTES`].
-pub fn divided(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+fn divided(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut at = range.start;
     std::iter::from_fn(move || {
         let end = (at + 1).next_multiple_of(PIECE_BYTES).min(range.end);
@@ -57,28 +85,16 @@ impl<'p> Pace<'p> {
         let Some((pacer, device)) = self.pacer else {
             return file.read_at(offset, into);
         };
-        let (mut done, asked) = (0, into.len());
-        let mut result = Ok(());
-        let mut ranges = divided(offset..offset + asked as u64);
-        pacer.run(device, &mut || {
-            let range = ranges.next().unwrap_or_default();
-            let len = (range.end - range.start) as usize;
-            let piece = into.get_mut(done..done + len).unwrap_or_default();
-            match file.read_at(range.start, piece) {
-                Ok(count) => {
-                    done += count;
-                    match count < len || done == asked {
-                        true => ControlFlow::Break(count as u64),
-                        false => ControlFlow::Continue(count as u64),
-                    }
-                }
-                Err(e) => {
-                    result = Err(e);
-                    ControlFlow::Break(0)
-                }
-            }
-        });
-        result.map(|()| done)
+        let mut done = 0;
+        let range = offset..offset + into.len() as u64;
+        in_pieces(pacer, device, range, |piece| {
+            let len = (piece.end - piece.start) as usize;
+            let into = into.get_mut(done..done + len).unwrap_or_default();
+            let count = file.read_at(piece.start, into)?;
+            done += count;
+            Ok(count as u64)
+        })?;
+        Ok(done)
     }
 }
 
