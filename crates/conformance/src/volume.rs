@@ -7,12 +7,14 @@
 
 mod abilities;
 mod changes;
+mod file;
 mod model;
 #[cfg(test)]
 mod tests;
 
 pub use abilities::{Able, abilities_suite};
 pub use changes::changes_suite;
+pub use file::FileVolume;
 
 use std::ops::ControlFlow;
 use volume::{Checked, Durability, Extent, RequestContext, Volume, VolumeErrorKind};

@@ -8,11 +8,10 @@
 //! lines of its standard input change the targets (see `table.rs`). Each is answered with a line.
 
 mod classes;
-mod file;
 mod table;
 
 use classes::{Classes, Physical};
-use file::FileVolume;
+use conformance::volume::FileVolume;
 use iscsi::{Access, Credentials, Server, ServerHandle, ServerOptions};
 use std::sync::Arc;
 use std::thread;

@@ -5,10 +5,9 @@
 //! It runs until it is killed; with `--until-eof` until its standard input ends. With `--control`,
 //! lines of its standard input change the exports (see `table.rs`). Each is answered with a line.
 
-mod file;
 mod table;
 
-use file::FileVolume;
+use conformance::volume::FileVolume;
 use nbd::{Server, ServerHandle, ServerOptions};
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Serves a plain file as a disk, to compare with peers that do so. It knows no holes.
+//! Serves a plain file as a disk, to compare with peers that do so. The examples of `nbd` and
+//! `iscsi` call this. It knows no holes.
 
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
@@ -9,14 +10,15 @@ use volume::{
 };
 
 /// A file as a volume.
-pub(crate) struct FileVolume {
+pub struct FileVolume {
     file: File,
     size: u64,
     read_only: bool,
 }
 
 impl FileVolume {
-    pub(crate) fn open(path: &str, read_only: bool) -> std::io::Result<Self> {
+    /// Opens an existing file.
+    pub fn open(path: &str, read_only: bool) -> std::io::Result<Self> {
         let file = OpenOptions::new().read(true).write(!read_only).open(path)?;
         let size = file.metadata()?.len();
         Ok(Self {
