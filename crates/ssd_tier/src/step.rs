@@ -53,6 +53,10 @@ impl Tier {
         };
         self.now.store(now.0, Ordering::Relaxed);
         let mut stepped = self.advance(&mut writer, now, budget_bytes, is_last);
+        let may_write = writer.phase == Phase::Ready
+            && self.health.reason().is_none()
+            && writer.budget.allows(self.options.block_bytes.into());
+        self.may_write.store(may_write, Ordering::Relaxed);
         *self.writer.lock() = Some(writer);
         stepped.notice = self.health.take_notice(now);
         stepped

@@ -276,3 +276,63 @@ fn keys_name(keys: &world::Keys, n: u64) -> Fingerprint {
 fn kinds_are_those_of_the_format() {
     assert_eq!(TierKind::ALL, [Kind::Data, Kind::Recipe, Kind::Directory]);
 }
+
+#[test]
+fn a_kind_that_is_not_in_use_is_neither_taken_nor_found() {
+    let mut world = World::new(20, true);
+    world.fill(1..=10);
+    world.tier.set_in_use(Kind::Data, false);
+    assert_eq!(world.count(1..=10), 0);
+    assert_eq!(world.tier.status().misses, [0; 3], "it was not asked");
+    assert_eq!(world.offer(11), Offer::Bypassed);
+    assert_eq!(world.offer_as(12, Kind::Recipe, 0), Offer::Taken);
+    world.tier.set_in_use(Kind::Data, true);
+    assert_eq!(world.count(1..=12), 11);
+}
+
+#[test]
+fn more_is_wanted_while_there_is_room_and_it_can_be_written_soon() {
+    let class = IoClass(0);
+    let mut world = World::new(20, true);
+    assert!(world.tier.wants_more(class));
+    // Half of the room for chunks that wait belongs to those that were asked for.
+    let mut n = 0;
+    while world.tier.wants_more(class) {
+        world.offer(n);
+        n += 1;
+    }
+    let staged = world.tier.status().staged_bytes;
+    assert!((500 << 10..600 << 10).contains(&staged), "{staged}");
+    assert_eq!(world.offer(n), Offer::Taken, "who was asked for has room");
+    world.flush();
+    assert!(world.tier.wants_more(class));
+    world.tier.set_in_use(Kind::Data, false);
+    assert!(!world.tier.wants_more(class));
+    world.tier.set_in_use(Kind::Data, true);
+    let mut settings = world.settings.clone();
+    let (priority, share) = (Priority::Evictable(0), Share::NONE);
+    settings.set(class, ClassSettings { priority, share });
+    world.tier.set_settings(settings);
+    assert!(!world.tier.wants_more(class), "the class bypasses the tier");
+    assert!(world.tier.wants_more(IoClass(1)));
+    world.disk.inject(sim::Fault::ReadOnly);
+    world.fill(100..=110);
+    assert!(!world.tier.wants_more(IoClass(1)), "it cannot be written");
+    world.disk.heal();
+    world.wait(3600);
+    assert!(world.tier.wants_more(IoClass(1)));
+}
+
+#[test]
+fn nothing_more_is_wanted_without_a_budget() {
+    let mut options = options(20);
+    options.daily_writes_hundredths = 0;
+    let mut world = World::on(sim::SimDisk::new(), world::Keys::new(1, true), options);
+    assert!(
+        world.tier.wants_more(IoClass(0)),
+        "one block, while it is empty"
+    );
+    world.fill(1..=200);
+    assert!(world.tier.status().bytes_written > 0);
+    assert!(!world.tier.wants_more(IoClass(0)));
+}

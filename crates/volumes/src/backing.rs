@@ -9,11 +9,12 @@ use super::decisions::{AccessOptions, Meters};
 use super::tracing::Tracer;
 use crate::budget::VolumesMemory;
 use crate::journal::Journal;
+use access_pattern::FetchInto;
 use page_cache::PageCache;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use store::LaneOptions;
-use store::Pool;
+use store::{Admit, LaneOptions, Pool};
+use units::IoClass;
 
 /// The shared objects. See the module's head.
 pub(crate) struct Backing {
@@ -53,6 +54,18 @@ impl Backing {
             meters: Meters::default(),
             tracer: Tracer::new(access.switches.trace, memory.trace),
             objects: AtomicU64::new(1),
+        }
+    }
+
+    /// Returns true if a plan may be fetched: its switch is on, and the tier wants what goes there.
+    pub fn fetches(&self, into: FetchInto) -> bool {
+        let switches = &self.access.switches;
+        match into {
+            FetchInto::Memory => switches.prefetch,
+            FetchInto::FastTier => {
+                let admit = Admit::data(IoClass(0));
+                switches.fast_tier_prefetch && self.pool.reader().wants_for_fast_tier(admit)
+            }
         }
     }
 

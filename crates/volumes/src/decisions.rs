@@ -23,6 +23,10 @@ pub struct Switches {
     pub past_system_cache: bool,
     /// Reads are recorded for defragmentation.
     pub trace: bool,
+    /// The surroundings of random reads are fetched into the fast tier, if there is one.
+    pub fast_tier_prefetch: bool,
+    /// Chunks that a checkpoint read to change a part of them go to the fast tier.
+    pub fast_tier_modified: bool,
 }
 
 impl Default for Switches {
@@ -34,6 +38,8 @@ impl Default for Switches {
             unprobed_writes: true,
             past_system_cache: false,
             trace: true,
+            fast_tier_prefetch: true,
+            fast_tier_modified: true,
         }
     }
 }
@@ -75,6 +81,16 @@ pub struct DecisionCounters {
     pub fetch_dropped_bytes: u64,
     /// Regions that were fetched ahead and read by no other thread.
     pub fetched_regions: u64,
+    /// Bytes around random requests that were planned to be fetched into the fast tier.
+    pub around_planned_bytes: u64,
+    /// Bytes of them that found the queue full.
+    pub around_dropped_bytes: u64,
+    /// Regions that were read for them.
+    pub around_regions: u64,
+    /// Chunks of them that were offered to the fast tier.
+    pub around_chunks: u64,
+    /// Chunks that a checkpoint changed in part and offered to the fast tier.
+    pub modified_chunks: u64,
     /// Chunks that were destaged without a lookup in the fingerprint index.
     pub chunks_unprobed: u64,
     /// Regions that were read and decoded.
@@ -93,6 +109,11 @@ pub(super) struct Meters {
     pub fetch_planned_bytes: AtomicU64,
     pub fetch_dropped_bytes: AtomicU64,
     pub fetched_regions: AtomicU64,
+    pub around_planned_bytes: AtomicU64,
+    pub around_dropped_bytes: AtomicU64,
+    pub around_regions: AtomicU64,
+    pub around_chunks: AtomicU64,
+    pub modified_chunks: AtomicU64,
     pub chunks_unprobed: AtomicU64,
 }
 
@@ -111,6 +132,11 @@ impl Meters {
             fetch_planned_bytes: read(&self.fetch_planned_bytes),
             fetch_dropped_bytes: read(&self.fetch_dropped_bytes),
             fetched_regions: read(&self.fetched_regions),
+            around_planned_bytes: read(&self.around_planned_bytes),
+            around_dropped_bytes: read(&self.around_dropped_bytes),
+            around_regions: read(&self.around_regions),
+            around_chunks: read(&self.around_chunks),
+            modified_chunks: read(&self.modified_chunks),
             chunks_unprobed: read(&self.chunks_unprobed),
             region_reads: reads.region_reads,
             direct_reads: reads.direct_reads,

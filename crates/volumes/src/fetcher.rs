@@ -16,12 +16,17 @@ use std::thread::JoinHandle;
 /// Ranges are fetched in parts of this size, so that several threads share one window and its start
 /// arrives soon.
 const PART_BYTES: u64 = 256 << 10;
+/// Parts for the fast tier may take this part of the limit.
+const AROUND_PART: u64 = 8;
 
 /// An object whose ranges can be fetched.
 pub(super) trait Fetchable: Send + Sync {
     /// Reads the chunks of `[from, to)` that are not in memory into the page cache. Returns the
     /// number of regions that were read.
     fn fetch(&self, from: u64, to: u64) -> store::Result<u64>;
+
+    /// Offers the chunks of `[from, to)` to the fast tier.
+    fn fetch_around(&self, from: u64, to: u64) -> store::Result<()>;
 }
 
 /// Returns the plan for a range that a client asked to have fetched.
@@ -39,14 +44,56 @@ struct Part {
     of: Arc<dyn Fetchable>,
     from: u64,
     to: u64,
+    into: FetchInto,
 }
 
 #[derive(Default)]
 struct Queue {
     parts: VecDeque<Part>,
+    /// Parts for the fast tier. They run when nothing else does, one at a time: at most one of the
+    /// requests that the device has is theirs.
+    around: VecDeque<Part>,
+    is_around_running: bool,
     /// Bytes of queued and running parts.
     bytes: u64,
+    /// Bytes of them for the fast tier.
+    around_bytes: u64,
     stopped: bool,
+}
+
+impl Queue {
+    fn pop(&mut self) -> Option<Part> {
+        if let Some(part) = self.parts.pop_front() {
+            return Some(part);
+        }
+        if self.is_around_running {
+            return None;
+        }
+        let part = self.around.pop_front();
+        self.is_around_running = part.is_some();
+        part
+    }
+
+    fn push(&mut self, part: Part) {
+        let bytes = part.to - part.from;
+        self.bytes += bytes;
+        match part.into {
+            FetchInto::Memory => self.parts.push_back(part),
+            FetchInto::FastTier => {
+                self.around_bytes += bytes;
+                self.around.push_back(part);
+            }
+        }
+    }
+
+    fn done(&mut self, part: &Part) {
+        let bytes = part.to - part.from;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        if part.into == FetchInto::FastTier {
+            self.around_bytes = self.around_bytes.saturating_sub(bytes);
+            self.is_around_running = false;
+        }
+    }
 }
 
 /// The queue. See the module's head.
@@ -68,22 +115,27 @@ impl Fetcher {
     /// Queues a plan as far as the limit allows.
     pub fn submit(&self, of: &Arc<dyn Fetchable>, fetch: &Fetch) {
         let (mut planned, mut dropped) = (0, 0);
+        let into = fetch.into;
         let bytes_max = self.backing.access.fetch_bytes_max;
+        let around_max = bytes_max / AROUND_PART;
         let mut queue = self.queue.lock();
         for (from, to) in fetch.ranges() {
             planned += to - from;
             let mut at = from;
             while at < to {
                 let end = to.min((at + 1).next_multiple_of(PART_BYTES));
-                if queue.stopped || queue.bytes + (end - at) > bytes_max {
+                let bytes = end - at;
+                let is_full = queue.bytes + bytes > bytes_max
+                    || into == FetchInto::FastTier && queue.around_bytes + bytes > around_max;
+                if queue.stopped || is_full {
                     dropped += to - at;
                     break;
                 }
-                queue.bytes += end - at;
-                queue.parts.push_back(Part {
+                queue.push(Part {
                     of: Arc::clone(of),
                     from: at,
                     to: end,
+                    into,
                 });
                 self.work.notify_one();
                 at = end;
@@ -91,31 +143,49 @@ impl Fetcher {
         }
         drop(queue);
         let meters = &self.backing.meters;
-        Meters::add(&meters.fetch_planned_bytes, planned);
-        Meters::add(&meters.fetch_dropped_bytes, dropped);
+        let (of_planned, of_dropped) = match into {
+            FetchInto::Memory => (&meters.fetch_planned_bytes, &meters.fetch_dropped_bytes),
+            FetchInto::FastTier => (&meters.around_planned_bytes, &meters.around_dropped_bytes),
+        };
+        Meters::add(of_planned, planned);
+        Meters::add(of_dropped, dropped);
     }
 
     /// Fetches one part on this thread. Returns false if none is queued.
     pub fn step(&self) -> bool {
-        let part = self.queue.lock().parts.pop_front();
+        let part = self.queue.lock().pop();
         part.map(|part| self.fetch(part)).is_some()
     }
 
     fn fetch(&self, part: Part) {
-        let Part { of, from, to } = part;
-        let fetched = of.fetch(from, to).unwrap_or(0);
-        Meters::add(&self.backing.meters.fetched_regions, fetched);
+        let Part { of, from, to, into } = &part;
+        match into {
+            FetchInto::Memory => {
+                let fetched = of.fetch(*from, *to).unwrap_or(0);
+                Meters::add(&self.backing.meters.fetched_regions, fetched);
+            }
+            FetchInto::FastTier => drop(of.fetch_around(*from, *to)),
+        }
         let mut queue = self.queue.lock();
-        queue.bytes = queue.bytes.saturating_sub(to - from);
+        queue.done(&part);
+        let has_more = !queue.around.is_empty();
+        drop(queue);
+        if has_more {
+            // A thread may have waited for this one.
+            self.work.notify_one();
+        }
     }
 
     fn wait(&self) -> Option<Part> {
         let mut queue = self.queue.lock();
-        let idle = |queue: &mut Queue| queue.parts.is_empty() && !queue.stopped;
-        self.work.wait_while(&mut queue, idle);
-        match queue.stopped {
-            true => None,
-            false => queue.parts.pop_front(),
+        loop {
+            if queue.stopped {
+                return None;
+            }
+            if let Some(part) = queue.pop() {
+                return Some(part);
+            }
+            self.work.wait(&mut queue);
         }
     }
 
@@ -123,7 +193,10 @@ impl Fetcher {
         let mut queue = self.queue.lock();
         queue.stopped = true;
         queue.bytes = 0;
-        let waiting = std::mem::take(&mut queue.parts);
+        let waiting = (
+            std::mem::take(&mut queue.parts),
+            std::mem::take(&mut queue.around),
+        );
         drop(queue);
         // Dropping a part may drop its object, which takes other locks.
         drop(waiting);

@@ -7,9 +7,7 @@
 //! (decision 23). A front takes at most 3 KiB.
 
 use super::decisions::Meters;
-use access_pattern::{
-    Detector, Fetch, FetchInto, FetchLimits, Pattern, Prefetch, STREAMS, Threshold,
-};
+use access_pattern::{Detector, Fetch, FetchLimits, Pattern, Prefetch, STREAMS, Threshold};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct Judgement {
     /// The request continues a stream: more of its region and container will be needed soon.
     pub follows: bool,
-    /// Range to fetch into memory.
+    /// Range to fetch.
     pub fetch: Option<Fetch>,
 }
 
@@ -84,11 +82,7 @@ impl Front {
             Pattern::Random => random,
         };
         Meters::add(judged, 1);
-        Judgement {
-            follows,
-            // There is no fast tier yet.
-            fetch: fetch.filter(|f| f.into == FetchInto::Memory),
-        }
+        Judgement { follows, fetch }
     }
 }
 

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod administration;
+mod around;
 mod back_pressure;
 mod backing;
 mod budget;

@@ -16,7 +16,7 @@ use super::backing::Backing;
 use super::front::Front;
 use super::tally::{CacheMeter, CacheTally};
 use super::tracing::Recorder;
-use access_pattern::Fetch;
+use access_pattern::{Fetch, FetchInto};
 use chunk_store::container::Copies;
 use chunk_store::recipe::{FixedLeaves, Leaf};
 use media::{IoOrigin, IoOriginScope};
@@ -91,6 +91,8 @@ pub(super) struct Reading<'a> {
     last: Option<ChunkRef>,
     /// Number of regions that came from the device.
     pub loaded: u64,
+    /// Surroundings of the request, for the fast tier. Fetched if a container was read.
+    around: Option<Fetch>,
 }
 
 impl<'a> Reading<'a> {
@@ -109,7 +111,11 @@ impl<'a> Reading<'a> {
     /// For destaging: single chunks at random places that are not needed again.
     pub fn single(backing: &'a Backing) -> Self {
         let mut reading = Self::new(backing, Use::Scan);
-        reading.approach = Some(reading.approach_for(Route::Region));
+        // The old bytes of a chunk that is changed are no longer needed.
+        reading.approach = Some(Approach {
+            admit: None,
+            ..reading.approach_for(Route::Region)
+        });
         reading.ask(Route::Region);
         reading
     }
@@ -136,6 +142,7 @@ impl<'a> Reading<'a> {
             leaves: None,
             last: None,
             loaded: 0,
+            around: None,
         }
     }
 
@@ -189,10 +196,10 @@ impl<'a> Reading<'a> {
             if !judged.follows {
                 route = Route::Region;
             }
-            if let Some(fetch) = judged.fetch
-                && backing.access.switches.prefetch
-            {
-                (judging.submit)(fetch);
+            match judged.fetch {
+                Some(fetch) if fetch.into == FetchInto::FastTier => self.around = Some(fetch),
+                Some(fetch) if backing.fetches(fetch.into) => (judging.submit)(fetch),
+                _ => {}
             }
         }
         self.ask(route);
@@ -200,6 +207,15 @@ impl<'a> Reading<'a> {
         // Chunks that are decompressed anyway cost nothing while the page cache has room.
         self.gathers = approach.route == Route::Directory || backing.cache.has_room();
         *self.approach.insert(approach)
+    }
+
+    /// Queues the surroundings of a random request that the fast tier did not have.
+    fn fetch_around(&mut self) {
+        if let (Some(fetch), Some(judging)) = (self.around.take(), &self.judging)
+            && self.backing.fetches(fetch.into)
+        {
+            (judging.submit)(fetch);
+        }
     }
 
     /// Fills `into` from byte `offset` of `below`.
@@ -286,6 +302,9 @@ impl<'a> Reading<'a> {
                 None => match backing.pool.reader().load(fingerprint, approach, &kept)? {
                     Loaded::Chunk(chunk) => {
                         self.loaded += u64::from(kept.inserted.get());
+                        if chunk.container().is_some() {
+                            self.fetch_around();
+                        }
                         chunk
                     }
                     Loaded::Kept => continue,

@@ -5,6 +5,7 @@
 //! Invariant: all returned bytes were verified. Damage is an I/O error for the damaged range only.
 
 use super::Volumes;
+use super::around;
 use super::backing::Backing;
 use super::engine::Engine;
 use super::fetcher::Fetchable;
@@ -137,6 +138,10 @@ impl Below for Viewed {
 }
 
 impl Fetchable for Viewed {
+    fn fetch_around(&self, from: u64, to: u64) -> Result<()> {
+        around::fetch(&self.backing, self, from..to)
+    }
+
     fn fetch(&self, from: u64, to: u64) -> Result<u64> {
         let mut reading = Reading::ahead(&self.backing);
         reading.warm(self, from, to)?;

@@ -303,7 +303,7 @@ impl Reader {
             // Decoding a long region again for its next chunk would cost more than its memory.
             let is_long = region.raw_bytes() > PART_BYTES_MAX;
             let is_kept = errand.keep.keep(fingerprint, chunk);
-            self.offer_to_tier(fingerprint, errand.approach.admit, chunk);
+            self.offer_region_to_tier(fingerprint, errand.approach.admit, chunk);
             if is_kept {
                 self.recent.add(place);
             }

@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use units::{Fingerprint, Origin};
+use units::{ContainerId, Fingerprint, Origin};
 
 const SHARDS: usize = 32;
 /// Memory of a cached chunk besides its bytes: table slots and its place in the region, bytes.
@@ -99,6 +99,11 @@ impl ChunkRef {
     /// Returns the origin of the read that brought the chunk's region into memory.
     pub fn read_for(&self) -> Origin {
         self.region.read_for
+    }
+
+    /// Returns the container of the region; `None` if the chunk came from the fast tier.
+    pub fn container(&self) -> Option<ContainerId> {
+        self.region.place.map(|place| place.container)
     }
 
     /// Returns the memory of the region, bytes.

@@ -46,6 +46,23 @@ impl Reader {
         self.fast.get()
     }
 
+    /// Returns true if the fast tier has the chunk.
+    pub fn is_in_fast_tier(&self, fingerprint: &Fingerprint) -> bool {
+        let tier = self.fast.get();
+        tier.is_some_and(|tier| tier.contains(fingerprint))
+    }
+
+    /// Returns true if there is a fast tier that welcomes data chunks that nobody asked for.
+    pub fn wants_for_fast_tier(&self, admit: Admit) -> bool {
+        let tier = self.tier_for_this_read();
+        admit.kind == Kind::Data && tier.is_some_and(|tier| tier.wants_more(admit.class))
+    }
+
+    /// Offers verified bytes, which have the fingerprint, to the fast tier, if there is one.
+    pub fn give_to_fast_tier(&self, fingerprint: &Fingerprint, admit: Admit, bytes: &[u8]) {
+        self.offer_to_tier(fingerprint, Some(admit), bytes);
+    }
+
     fn tier_for_this_read(&self) -> Option<&Tier> {
         let tier = self.fast.get()?;
         (!IoOrigin::current().origin.is_maintenance()).then_some(&**tier)
@@ -68,13 +85,23 @@ impl Reader {
         ChunkRef::within(&Arc::new(DecodedRegion::alone(region)), fingerprint)
     }
 
-    /// Offers a chunk of a container to the tier, if the read admits it.
-    pub(super) fn offer_to_tier(
+    /// Offers a chunk of a container to the tier, if the read admits it. Recipe nodes bring the
+    /// other nodes of their region along: those are found in memory from now on, so no read would
+    /// offer them.
+    pub(super) fn offer_region_to_tier(
         &self,
         fingerprint: &Fingerprint,
         admit: Option<Admit>,
-        chunk: &[u8],
+        chunk: &ChunkRef,
     ) {
+        self.offer_to_tier(fingerprint, admit, chunk);
+        if self.fast.get().is_some() && admit == Some(Admit::RECIPE) {
+            let others = chunk.others();
+            others.for_each(|(other, bytes)| self.offer_to_tier(other, admit, bytes));
+        }
+    }
+
+    fn offer_to_tier(&self, fingerprint: &Fingerprint, admit: Option<Admit>, chunk: &[u8]) {
         if let Some(Admit { kind, class }) = admit
             && let Some(tier) = self.tier_for_this_read()
         {

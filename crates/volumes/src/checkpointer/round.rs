@@ -21,10 +21,10 @@ use format::recipe::ObjectRoot;
 use page_cache::{Place, Use};
 use std::ops::Range;
 use std::sync::Arc;
-use store::Approach;
+use store::{Admit, Approach};
 use store::{Lane, Probe, WriteSession};
 use store::{Result, StoreError};
-use units::{Fingerprint, JournalPosition};
+use units::{Fingerprint, IoClass, JournalPosition};
 
 /// Random writes shorter than this are not looked up in the fingerprint index (DDFS, ATC'18).
 const PROBE_BYTES_MIN: u64 = 128 << 10;
@@ -67,10 +67,20 @@ pub(crate) struct Member {
 /// Chunks that are stored together.
 #[derive(Default)]
 struct Batch {
-    /// Number of each chunk, and whether it should stay in memory.
-    chunks: Vec<(u64, bool)>,
+    /// Number of each chunk, and what to do with it.
+    chunks: Vec<(u64, Assembled)>,
     /// Their bytes, in order. The rest of the buffer is for the next chunks.
     bytes: Vec<u8>,
+}
+
+/// What a chunk was made of.
+#[derive(Clone, Copy)]
+struct Assembled {
+    /// All written bytes were in memory: the chunk should stay there.
+    is_resident: bool,
+    /// A part of it was read from the root: the chunk is in use (DDFS: writes do not fill the fast
+    /// tier, except for read-modify-write).
+    is_modified: bool,
 }
 
 impl Member {
@@ -268,7 +278,7 @@ impl Member {
         batch.bytes.resize(start + chunk_bytes, 0);
         let bytes = batch.bytes.get_mut(start..).unwrap_or_default();
         match self.assemble(chunk, bytes) {
-            Ok(resident) => batch.chunks.push((chunk, resident)),
+            Ok(assembled) => batch.chunks.push((chunk, assembled)),
             // The bytes around the write are damaged. The write stays in the journal until the
             // chunk is overwritten or repaired. The checkpoint continues.
             Err(e) if is_damage(&e) => self.keep(chunk, &e),
@@ -301,9 +311,15 @@ impl Member {
             &self.backing.meters.chunks_unprobed,
             count * u64::from(self.unprobed),
         );
-        for (((chunk, resident), bytes), name) in batch.chunks.drain(..).zip(chunks).zip(names) {
-            if resident && !name.is_hole() {
+        let offers = self.backing.access.switches.fast_tier_modified;
+        for (((chunk, of), bytes), name) in batch.chunks.drain(..).zip(chunks).zip(names) {
+            if of.is_resident && !name.is_hole() {
                 self.backing.cache.insert(&name, bytes, None, Use::Prefetch);
+            }
+            if of.is_modified && offers {
+                Meters::add(&self.backing.meters.modified_chunks, 1);
+                let (reader, admit) = (self.backing.pool.reader(), Admit::data(IoClass(0)));
+                reader.give_to_fast_tier(&name, admit, bytes);
             }
             self.push(chunk, 1, name);
         }
@@ -332,9 +348,8 @@ impl Member {
         });
     }
 
-    /// Builds a chunk from the root's bytes and the frozen writes. Returns true if all written
-    /// bytes were in memory: then the chunk should stay there.
-    fn assemble(&self, chunk: u64, bytes: &mut [u8]) -> Result<bool> {
+    /// Builds a chunk from the root's bytes and the frozen writes.
+    fn assemble(&self, chunk: u64, bytes: &mut [u8]) -> Result<Assembled> {
         let start = chunk << self.volume.log2;
         let end = start.saturating_add(bytes.len() as u64).min(self.len);
         let mut pieces = Vec::new();
@@ -344,20 +359,24 @@ impl Member {
             pieces.push(piece);
         });
         let used = (end - start) as usize;
+        let mut is_modified = false;
         if covered < used as u64 {
             let root = self.volume.state().root;
             let base = bytes.get_mut(..used).unwrap_or_default();
-            self.volume.fill_root(&root, start, base)?;
+            is_modified = self.volume.fill_root(&root, start, base)?;
         }
-        let mut resident = true;
+        let mut is_resident = true;
         for piece in pieces {
-            resident &= self.is_resident(&piece);
+            is_resident &= self.is_resident(&piece);
             let at = (piece.offset - start) as usize;
             let into = bytes.get_mut(at..at + piece.len as usize);
             let into = into.unwrap_or_default();
             self.volume.fill_piece(&piece, into)?;
         }
-        Ok(resident)
+        Ok(Assembled {
+            is_resident,
+            is_modified,
+        })
     }
 
     fn is_resident(&self, piece: &Piece) -> bool {

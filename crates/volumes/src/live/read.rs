@@ -5,6 +5,7 @@
 //! Invariant: a read sees the layers of one moment. If a checkpoint frees what these layers refer
 //! to, the read starts again with new layers.
 
+use super::super::around;
 use super::super::fetcher::{Fetchable, Fetcher, hinted};
 use super::super::overlay::{DirectChunks, Piece, Source};
 use super::super::reading::{Below, Judging, Reading};
@@ -188,10 +189,13 @@ impl LiveVolume {
         self.fill_from_piece(piece, into, &mut Reading::single(&self.backing))
     }
 
-    /// Reads what lies below the overlays, for a checkpoint.
-    pub fn fill_root(&self, root: &ObjectRoot, offset: u64, into: &mut [u8]) -> Result<()> {
+    /// Reads what lies below the overlays, for a checkpoint. Returns true if a chunk was read, and
+    /// not only holes.
+    pub fn fill_root(&self, root: &ObjectRoot, offset: u64, into: &mut [u8]) -> Result<bool> {
         let below = RootOf { volume: self, root };
-        Reading::single(&self.backing).fill(&below, offset, into)
+        let mut reading = Reading::single(&self.backing);
+        reading.fill(&below, offset, into)?;
+        Ok(reading.tally.looks() > 0)
     }
 
     /// Queues a range that a client asked to have fetched.
@@ -232,7 +236,7 @@ impl Below for RootOf<'_> {
     ) -> Result<Leaf> {
         let (root, log2) = (self.root, self.volume.log2);
         let reader = self.volume.backing.pool.reader();
-        let load = &mut |node: &Fingerprint| reader.node(node, approach);
+        let load = &mut |node: &Fingerprint| reader.node(node, approach.of_recipe());
         Ok(Leaf {
             offset: at & !((1 << log2) - 1),
             len: 1 << log2,
@@ -247,6 +251,19 @@ impl Below for RootOf<'_> {
 }
 
 impl Fetchable for LiveVolume {
+    fn fetch_around(&self, from: u64, to: u64) -> Result<()> {
+        let root = {
+            let state = self.state();
+            state.expect_open()?;
+            state.root
+        };
+        let below = RootOf {
+            volume: self,
+            root: &root,
+        };
+        around::fetch(&self.backing, &below, from..to)
+    }
+
     fn fetch(&self, from: u64, to: u64) -> Result<u64> {
         let to = to.min(self.state().size);
         let layers = self.layers(from, to.saturating_sub(from))?;

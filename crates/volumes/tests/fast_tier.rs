@@ -1,0 +1,327 @@
+//! Costs of the fast tier below volumes, in reads and in chunks offered: what random readers,
+//! sequential readers and checkpoints bring into it, and what each switch changes.
+
+mod noise_volume;
+mod small_volumes;
+#[path = "../../store/tests/specimen/mod.rs"]
+mod specimen;
+
+use noise_volume::*;
+use sim::{Image, SimDisk};
+use small_volumes::CONTEXT;
+use specimen::noise;
+use ssd_tier::{Kind, KindShares, Options, Settings, State, Tier};
+use std::sync::Arc;
+use store::{OpenMode, Pool};
+use units::UnixNanos;
+use volume::{Durability, Volume};
+use volumes::{Switches, Volumes};
+
+const BLOCK_BYTES: u32 = 512 << 10;
+const AROUND_BYTES: u64 = 128 << 10;
+
+/// Volumes with a fast tier.
+struct World {
+    tier: Arc<Tier>,
+    volumes: Volumes,
+    now: i64,
+}
+
+fn ample() -> Options {
+    Options {
+        capacity_bytes: 256 << 20,
+        memory_bytes: 32 << 20,
+        block_bytes: BLOCK_BYTES,
+        daily_writes_hundredths: u32::MAX,
+    }
+}
+
+impl World {
+    fn new(disk: &Arc<SimDisk>, fast: &Arc<SimDisk>, switches: Switches) -> Self {
+        Self::with(disk, fast, switches, ample(), KindShares::ALONE)
+    }
+
+    fn with(
+        disk: &Arc<SimDisk>,
+        fast: &Arc<SimDisk>,
+        switches: Switches,
+        tier: Options,
+        shares: KindShares,
+    ) -> Self {
+        let pool = Pool::open(specimen::media(disk, 2), None, OpenMode::Write, 64 << 20);
+        let pool = Arc::new(pool.expect("pool"));
+        let settings = Settings::new(shares);
+        let tier = pool.use_fast_tier(Arc::<SimDisk>::clone(fast), tier, settings);
+        let volumes = Volumes::open(pool, &options(switches, 256 << 20)).expect("volumes");
+        let mut world = Self {
+            tier,
+            volumes,
+            now: 0,
+        };
+        world.settle();
+        world
+    }
+
+    fn settle(&mut self) {
+        loop {
+            self.now += 1_000_000_000;
+            if !self.tier.step(UnixNanos(self.now), 8 << 20).has_more {
+                break;
+            }
+        }
+    }
+
+    fn finish(mut self) {
+        self.settle();
+        self.tier.finish(UnixNanos(self.now));
+    }
+
+    /// Reads pages, fetching what was queued after each.
+    fn read_pages(&mut self, pages: &[u64]) {
+        let volume = self.volumes.volume("v").expect("volume");
+        for page in pages {
+            expect_page(&volume, *page);
+            while self.volumes.fetch_step() {}
+            self.settle();
+        }
+    }
+
+    fn kept(&self, kind: Kind) -> u64 {
+        let classes = self.tier.status().classes;
+        let of_kind = classes.iter().filter(|c| c.class.kind == kind);
+        of_kind.map(|c| c.bytes_written).sum()
+    }
+}
+
+fn empty() -> Arc<SimDisk> {
+    SimDisk::unrecorded(Image::new())
+}
+
+/// Pages 512 KiB apart, in random order: no request is near another.
+fn scattered() -> Vec<u64> {
+    let pages = shuffled(5);
+    pages.into_iter().filter(|page| page % 128 == 77).collect()
+}
+
+#[test]
+fn the_surroundings_of_random_requests_are_there_after_a_restart() {
+    let (disk, fast) = (disk_with_a_volume(), empty());
+    let mut world = World::new(&disk, &fast, Switches::default());
+    let pages = scattered();
+    world.read_pages(&pages);
+    let counters = world.volumes.decision_counters();
+    let judged = counters.judged_random + counters.judged_monotonic;
+    assert!(judged >= pages.len() as u64 - 17, "{counters:?}");
+    assert_eq!(
+        counters.around_planned_bytes,
+        counters.judged_random * AROUND_BYTES
+    );
+    assert_eq!(counters.around_dropped_bytes, 0);
+    // A window of 128 KiB has eight regions of 16 KiB, or parts of nine.
+    let windows = counters.judged_random;
+    assert!(counters.around_regions <= windows * 9, "{counters:?}");
+    assert!(counters.around_chunks <= windows * 32, "{counters:?}");
+    assert!(counters.around_chunks >= windows * 28, "{counters:?}");
+    world.finish();
+    // Not the first requests: their history was too short.
+    let world = World::new(&disk, &fast, Switches::default());
+    let mut near = Vec::new();
+    for page in &pages[pages.len() - 40..] {
+        near.extend([page - 13, page + 9]);
+    }
+    let volume = world.volumes.volume("v").expect("volume");
+    let found = near.iter().filter(|page| {
+        let before = world.volumes.decision_counters().region_reads;
+        expect_page(&volume, **page);
+        world.volumes.decision_counters().region_reads == before
+    });
+    let found = found.count();
+    assert!(found * 10 >= near.len() * 9, "{found} of {}", near.len());
+}
+
+#[test]
+fn a_client_pays_nothing_for_the_surroundings() {
+    let disk = disk_with_a_volume();
+    let reads = |switches: Switches| {
+        let world = World::new(&disk, &empty(), switches);
+        let volume = world.volumes.volume("v").expect("volume");
+        let before = disk.counts().reads;
+        scattered().iter().for_each(|p| expect_page(&volume, *p));
+        (
+            disk.counts().reads - before,
+            world.volumes.decision_counters().around_planned_bytes,
+        )
+    };
+    let (with, planned) = reads(Switches::default());
+    let (without, none) = reads(without(|s| s.fast_tier_prefetch = false));
+    assert_eq!(with, without);
+    assert!(planned > 0 && none == 0, "{planned} {none}");
+}
+
+/// The queue is bounded: whoever comes first is fetched, others are dropped.
+#[test]
+fn surroundings_that_nobody_fetches_are_dropped() {
+    let disk = disk_with_a_volume();
+    let world = World::new(&disk, &empty(), Switches::default());
+    let volume = world.volumes.volume("v").expect("volume");
+    scattered().iter().for_each(|p| expect_page(&volume, *p));
+    let counters = world.volumes.decision_counters();
+    let queued = counters.around_planned_bytes - counters.around_dropped_bytes;
+    assert!(counters.around_dropped_bytes > 0, "{counters:?}");
+    assert!(queued <= 2 << 20, "{counters:?}");
+}
+
+#[test]
+fn nothing_is_fetched_that_the_tier_does_not_want() {
+    let disk = disk_with_a_volume();
+    let pages = scattered();
+    let planned = |switches, options, shares, kind_off: Option<Kind>| {
+        let mut world = World::with(&disk, &empty(), switches, options, shares);
+        if let Some(kind) = kind_off {
+            world.tier.set_in_use(kind, false);
+        }
+        world.read_pages(&pages);
+        let counters = world.volumes.decision_counters();
+        (counters.around_planned_bytes, counters.around_regions)
+    };
+    let (usual, alone) = (Switches::default(), KindShares::ALONE);
+    assert!(planned(usual, ample(), alone, None).0 > 0);
+    let unwritten = Options {
+        daily_writes_hundredths: 0,
+        ..ample()
+    };
+    // An empty tier may write one block.
+    let (bytes, _) = planned(usual, unwritten, alone, None);
+    assert!(bytes <= 8 * AROUND_BYTES, "{bytes}");
+    let no_data = KindShares {
+        data: io_class::Share::NONE,
+        ..alone
+    };
+    assert_eq!(planned(usual, ample(), no_data, None), (0, 0));
+    assert_eq!(planned(usual, ample(), alone, Some(Kind::Data)), (0, 0));
+    let off = without(|s| s.fast_tier_prefetch = false);
+    assert_eq!(planned(off, ample(), alone, None), (0, 0));
+}
+
+#[test]
+fn a_warm_tier_has_nothing_fetched_and_a_read_from_it_reads_no_container() {
+    let (disk, fast) = (disk_with_a_volume(), empty());
+    let mut world = World::new(&disk, &fast, Switches::default());
+    world.read_pages(&scattered());
+    world.finish();
+    let mut world = World::new(&disk, &fast, Switches::default());
+    // Opening the pool read its catalog before the tier was open.
+    let opened = world.volumes.decision_counters();
+    world.read_pages(&scattered());
+    let counters = world.volumes.decision_counters();
+    assert_eq!(counters.region_reads, opened.region_reads, "{counters:?}");
+    assert_eq!(counters.around_planned_bytes, 0, "{counters:?}");
+}
+
+#[test]
+fn sequential_readers_bring_nothing_but_recipe_nodes() {
+    let disk = disk_with_a_volume();
+    let mut world = World::new(&disk, &empty(), Switches::default());
+    let volume = world.volumes.volume("v").expect("volume");
+    for n in 0..SIZE >> 16 {
+        read(&volume, n << 16, 64 << 10);
+        while world.volumes.fetch_step() {}
+    }
+    drop(volume);
+    world.settle();
+    world.tier.finish(UnixNanos(world.now));
+    assert_eq!(world.volumes.decision_counters().around_planned_bytes, 0);
+    // The first request is no stream yet.
+    let data = world.kept(Kind::Data);
+    assert!(data <= 5 * REGION_BYTES, "{data}");
+    assert!(world.kept(Kind::Recipe) > 0);
+}
+
+/// Each kind has a switch. The recipe's nodes are not cached as data.
+#[test]
+fn kinds_that_are_not_in_use_are_neither_kept_nor_found() {
+    let disk = disk_with_a_volume();
+    for off in [Kind::Data, Kind::Recipe] {
+        let fast = empty();
+        let mut world = World::new(&disk, &fast, Switches::default());
+        world.tier.set_in_use(off, false);
+        world.read_pages(&scattered());
+        world.settle();
+        world.tier.finish(UnixNanos(world.now));
+        let other = match off {
+            Kind::Data => Kind::Recipe,
+            _ => Kind::Data,
+        };
+        assert_eq!(world.kept(off), 0, "{off:?}");
+        assert!(world.kept(other) > 0, "{off:?}");
+        world.tier.set_in_use(off, true);
+        world.finish();
+        // All of it is there now, and found only while it is in use.
+        let mut world = World::new(&disk, &fast, Switches::default());
+        world.read_pages(&scattered());
+        world.finish();
+        let mut world = World::new(&disk, &fast, Switches::default());
+        world.tier.set_in_use(off, false);
+        world.read_pages(&scattered());
+        assert_eq!(world.tier.status().misses[off as usize], 0);
+        let reads = world.volumes.decision_counters().region_reads;
+        assert!(reads > 0, "{off:?}");
+        assert!(world.tier.status().hits > 0, "{off:?}");
+    }
+}
+
+/// Writes do not fill the tier, except for chunks that were read to be changed in part.
+#[test]
+fn checkpoints_bring_the_chunks_that_they_change_in_part() {
+    for (switches, modified) in [
+        (Switches::default(), 100),
+        (without(|s| s.fast_tier_modified = false), 0),
+    ] {
+        let (disk, fast) = (disk_with_a_pool(), empty());
+        let world = World::new(&disk, &fast, switches);
+        let volume = world.volumes.create("w", 32 << 20, 16).expect("create");
+        let write = |at: u64, bytes: &[u8]| {
+            let written = volume.write(CONTEXT, at, bytes, Durability::Volatile);
+            written.expect("write");
+        };
+        (0..256).for_each(|n| write(n << 16, &noise(n, 64 << 10)));
+        // Parts of chunks where nothing was.
+        (300..310).for_each(|n| write(n << 16, &noise(n, 4 << 10)));
+        world.volumes.checkpoint().expect("checkpoint");
+        let data = |world: &World| world.tier.status().staged_bytes + world.kept(Kind::Data);
+        assert_eq!(world.volumes.decision_counters().modified_chunks, 0);
+        let before = data(&world);
+        (0..100).for_each(|n| write((2 * n) << 16, &noise(1000 + n, 4 << 10)));
+        // Whole ones.
+        (200..210).for_each(|n| write(n << 16, &noise(2000 + n, 64 << 10)));
+        world.volumes.checkpoint().expect("checkpoint");
+        let counters = world.volumes.decision_counters();
+        assert_eq!(counters.modified_chunks, modified, "{counters:?}");
+        let brought = data(&world) - before;
+        let expected = modified * (64 << 10);
+        // Recipe nodes are there too.
+        let nodes = 64 << 10;
+        assert!(
+            (expected..=expected + expected / 20 + nodes).contains(&brought),
+            "{brought} of {expected}"
+        );
+        assert!(matches!(
+            world.tier.status().state,
+            State::Ready | State::NotWritten { .. }
+        ));
+        drop(volume);
+        // It is the new contents that are there.
+        world.finish();
+        let world = World::new(&disk, &fast, switches);
+        let volume = world.volumes.volume("w").expect("volume");
+        let hits = world.tier.status().hits;
+        for n in 0..100 {
+            let found = read(&volume, (2 * n) << 16, 64 << 10);
+            let old = noise(2 * n, 64 << 10);
+            assert!(found[..4096] == noise(1000 + n, 4 << 10)[..], "{n}");
+            assert!(found[4096..] == old[4096..], "{n}");
+        }
+        let hits = world.tier.status().hits - hits;
+        assert!(modified == 0 || hits >= modified * 9 / 10, "{hits}");
+    }
+}
