@@ -4,16 +4,17 @@
 //! hold. The least important class evicts, and nothing leaves for a less important one. Of equally
 //! important classes clean chunks are evicted before dirty pages, which also have their own limit.
 
-use crate::arena::Owner;
+mod space;
+
 use crate::classes::{Classes, Need, known};
 use crate::clean::CleanPages;
 use crate::counters::{ClassCounters, Counters};
 use crate::events::PageEvents;
-use crate::extent::{GRANULE_BYTES, Run, granules};
-use crate::memory::{Frame, Lacking, Memory};
-use crate::policy::{ClassSet, EvictionPolicy};
+use crate::extent::Run;
+use crate::memory::{Frame, Memory};
+use crate::policy::EvictionPolicy;
 use crate::unwritten::UnwrittenPages;
-use crate::{CHUNK_BYTES_MAX, Options, PAGE_BYTES, Place, Purpose};
+use crate::{Options, PAGE_BYTES, Place, Purpose};
 use io_class::{CLASSES, ClassSettings};
 use std::sync::Arc;
 use units::{Fingerprint, IoClass};
@@ -111,8 +112,9 @@ impl PageCache {
         debug_assert!(!fingerprint.is_hole(), "holes take no memory");
         let purpose = purpose.into().of_known_class();
         let class = purpose.class;
-        let is_kept = self.classes.keeps(class) && self.make_share(class, bytes.len());
-        let run = is_kept.then(|| self.obtain(bytes, Need::For(class)));
+        let may_enter = !self.classes.are_distinct()
+            || self.classes.keeps(class) && self.make_share(class, bytes.len());
+        let run = may_enter.then(|| self.obtain(bytes, Need::For(class)));
         let kept = match run.flatten() {
             Some(run) => self.clean.insert(fingerprint, run, alias, purpose),
             None => {
@@ -152,8 +154,10 @@ impl PageCache {
         if self.unwritten.overwrite(place, of_write, bytes) {
             return;
         }
-        let has_share = !self.classes.keeps(class) || self.make_share(class, PAGE_BYTES);
-        let run = has_share.then(|| self.obtain(bytes, Need::For(class)));
+        let may_enter = !self.classes.are_distinct()
+            || !self.classes.keeps(class)
+            || self.make_share(class, PAGE_BYTES);
+        let run = may_enter.then(|| self.obtain(bytes, Need::For(class)));
         self.unwritten.put(place, of_write, run.flatten());
         while self.unwritten.bytes() > self.unwritten_bytes_max && self.spill_one() {}
         self.settle();
@@ -211,94 +215,6 @@ impl PageCache {
         self.clean.count_classes(&mut counters);
         self.unwritten.count_classes(&mut counters);
         counters
-    }
-
-    fn evict(&self, need: Need) -> bool {
-        self.evict_by(need, |classes| {
-            self.clean.evict(classes) || self.unwritten.evict(classes)
-        })
-    }
-
-    /// Evicts a dirty page, because there are too many of them.
-    fn spill_one(&self) -> bool {
-        self.evict_by(Need::Budget, |classes| self.unwritten.evict(classes))
-    }
-
-    /// Asks classes to evict, the least important first, until one does.
-    fn evict_by(&self, need: Need, evict: impl Fn(ClassSet) -> bool) -> bool {
-        if !self.classes.are_distinct() {
-            return evict(ClassSet::ALL);
-        }
-        let mut tried = ClassSet::NONE;
-        while let Some(classes) = self.classes.next_to_evict(need, tried) {
-            if evict(classes) {
-                return true;
-            }
-            tried = tried.with(classes);
-        }
-        false
-    }
-
-    /// Makes the class evict its own, so that `len` more bytes stay within its share. Returns false
-    /// if it cannot.
-    fn make_share(&self, class: IoClass, len: usize) -> bool {
-        let bytes = u64::from(granules(len)) * GRANULE_BYTES as u64;
-        while self.classes.fills_share(class, bytes) {
-            let own = ClassSet::one(class);
-            if !self.clean.evict(own) && !self.unwritten.evict(own) {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Copies `bytes` within the budget; `None` when callers hold all memory, or everything in it
-    /// is more important.
-    fn obtain(&self, bytes: &[u8], need: Need) -> Option<Arc<Run>> {
-        if bytes.len() > CHUNK_BYTES_MAX {
-            return None;
-        }
-        loop {
-            let cleared = match self.memory.obtain(bytes) {
-                Ok(run) => return Some(run),
-                Err(Lacking::Window) => self.clear_window(bytes, need),
-                Err(Lacking::Room) => None,
-            };
-            if cleared.is_some() || !self.evict(need) {
-                return cleared.or_else(|| self.clear_window(bytes, need));
-            }
-        }
-    }
-
-    /// Moves the contents of a window of that size to free memory elsewhere.
-    fn clear_window(&self, bytes: &[u8], need: Need) -> Option<Arc<Run>> {
-        let window = self.memory.close_window(bytes.len())?;
-        let owners = window.owners.iter();
-        owners.for_each(|owner| self.vacate(*owner, need));
-        self.memory.open_window(&window, bytes)
-    }
-
-    fn vacate(&self, owner: Owner, need: Need) {
-        if UnwrittenPages::owns(owner) {
-            self.unwritten.vacate(owner, need);
-        } else {
-            self.clean.vacate(owner, need);
-        }
-    }
-
-    /// Removes an extent to make space for tables that have grown.
-    fn settle(&self) {
-        let mut failed = 0;
-        while self.memory.is_over() {
-            while !self.memory.can_spare_an_extent() && self.evict(Need::Budget) {}
-            let Some((extent, owners)) = self.memory.close_extent(failed) else {
-                // Callers hold some of each extent; the next call tries again.
-                return;
-            };
-            let owners = owners.into_iter();
-            owners.for_each(|owner| self.vacate(owner, Need::Budget));
-            failed += usize::from(!self.memory.remove_extent(extent));
-        }
     }
 }
 

@@ -21,13 +21,23 @@ const OVER: u16 = 1000;
 pub(crate) enum Need {
     /// Bytes of this class come.
     For(IoClass),
+    /// Nothing may leave.
+    Nothing,
+    /// Only what is less important than this class may leave.
+    Above(IoClass),
     /// The budget is exceeded: anything may have to leave.
     Budget,
 }
 
-struct OfClass {
+/// Settings of a class.
+struct Setting {
     rank: AtomicU16,
     limit_bytes: AtomicU64,
+}
+
+/// Bytes of a class in memory.
+#[derive(Default)]
+struct Size {
     clean_bytes: AtomicU64,
     dirty_bytes: AtomicU64,
 }
@@ -37,8 +47,14 @@ pub(crate) struct Classes {
     /// False while all classes are equal and may fill the cache.
     are_distinct: AtomicBool,
     bytes_max: u64,
-    of: [OfClass; CLASSES],
+    settings: [Setting; CLASSES],
+    sizes: Sizes,
 }
+
+/// Sizes change all the time. They have their own cache lines, so that each processor keeps the
+/// settings in its cache.
+#[repr(align(128))]
+struct Sizes([Size; CLASSES]);
 
 /// Returns a class that exists: other numbers are class 0.
 pub(crate) fn known(class: IoClass) -> IoClass {
@@ -62,23 +78,41 @@ impl Classes {
         Self {
             are_distinct: AtomicBool::new(false),
             bytes_max,
-            of: std::array::from_fn(|_| OfClass {
+            settings: std::array::from_fn(|_| Setting {
                 rank: AtomicU16::new(1),
                 limit_bytes: AtomicU64::new(u64::MAX),
-                clean_bytes: AtomicU64::new(0),
-                dirty_bytes: AtomicU64::new(0),
             }),
+            sizes: Sizes(std::array::from_fn(|_| Size::default())),
         }
     }
 
-    fn of(&self, class: IoClass) -> &OfClass {
+    fn rank(&self, class: IoClass) -> u16 {
         // `known` has made it smaller than their number.
-        &self.of[usize::from(class.0) % CLASSES]
+        let setting = &self.settings[usize::from(class.0) % CLASSES];
+        setting.rank.load(Relaxed)
+    }
+
+    fn limit_bytes(&self, class: IoClass) -> u64 {
+        let setting = &self.settings[usize::from(class.0) % CLASSES];
+        setting.limit_bytes.load(Relaxed)
+    }
+
+    fn size(&self, class: IoClass) -> &Size {
+        &self.sizes.0[usize::from(class.0) % CLASSES]
+    }
+
+    fn bytes(&self, class: IoClass) -> u64 {
+        self.clean_bytes(class)
+            .saturating_add(self.dirty_bytes(class))
+    }
+
+    fn is_over(&self, class: IoClass) -> bool {
+        self.bytes(class) > self.limit_bytes(class)
     }
 
     /// Changes the settings. Returns true if classes differ now.
     pub fn set(&self, settings: &[ClassSettings; CLASSES]) -> bool {
-        for (of, settings) in self.of.iter().zip(settings) {
+        for (of, settings) in self.settings.iter().zip(settings) {
             // A share above 0 is a chunk at least: 1 % of a tiny cache is not "do not keep".
             let share_bytes = settings.share.of(self.bytes_max);
             let limit_bytes = match settings.share {
@@ -104,57 +138,61 @@ impl Classes {
 
     /// Returns true if chunks of the class are kept.
     pub fn keeps(&self, class: IoClass) -> bool {
-        self.of(class).rank.load(Relaxed) != BYPASSING
+        self.rank(class) != BYPASSING
     }
 
     /// Returns true if the class is more important than the other.
     pub fn is_above(&self, class: IoClass, other: IoClass) -> bool {
-        self.of(class).rank.load(Relaxed) < self.of(other).rank.load(Relaxed)
+        self.rank(class) < self.rank(other)
     }
 
     /// Returns true if `bytes` more of the class would exceed its share.
     pub fn fills_share(&self, class: IoClass, bytes: u64) -> bool {
-        let of = self.of(class);
-        of.bytes().saturating_add(bytes) > of.limit_bytes.load(Relaxed)
+        self.bytes(class).saturating_add(bytes) > self.limit_bytes(class)
     }
 
     pub fn clean_bytes(&self, class: IoClass) -> u64 {
-        self.of(class).clean_bytes.load(Relaxed)
+        self.size(class).clean_bytes.load(Relaxed)
     }
 
     pub fn dirty_bytes(&self, class: IoClass) -> u64 {
-        self.of(class).dirty_bytes.load(Relaxed)
+        self.size(class).dirty_bytes.load(Relaxed)
     }
 
     pub fn add_clean(&self, class: IoClass, bytes: usize) {
-        let of = self.of(class);
-        of.clean_bytes.fetch_add(bytes as u64, Relaxed);
+        let size = self.size(class);
+        size.clean_bytes.fetch_add(bytes as u64, Relaxed);
     }
 
     pub fn take_clean(&self, class: IoClass, bytes: usize) {
-        let of = self.of(class);
-        of.clean_bytes.fetch_sub(bytes as u64, Relaxed);
+        let size = self.size(class);
+        size.clean_bytes.fetch_sub(bytes as u64, Relaxed);
     }
 
     pub fn add_dirty_page(&self, class: IoClass) {
-        let of = self.of(class);
-        of.dirty_bytes.fetch_add(crate::PAGE_BYTES as u64, Relaxed);
+        let size = self.size(class);
+        size.dirty_bytes
+            .fetch_add(crate::PAGE_BYTES as u64, Relaxed);
     }
 
     pub fn take_dirty_page(&self, class: IoClass) {
-        let of = self.of(class);
-        of.dirty_bytes.fetch_sub(crate::PAGE_BYTES as u64, Relaxed);
+        let size = self.size(class);
+        size.dirty_bytes
+            .fetch_sub(crate::PAGE_BYTES as u64, Relaxed);
     }
 
     /// Returns true if bytes of this class may leave for this need.
     pub fn may_evict(&self, class: IoClass, need: Need) -> bool {
-        let of = self.of(class);
-        let Need::For(other) = need else {
-            return true;
-        };
-        let rank = of.rank.load(Relaxed);
-        let is_below = rank != PINNED && rank >= self.of(other).rank.load(Relaxed);
-        is_below || class == other || of.is_over()
+        let rank = self.rank(class);
+        match need {
+            Need::Nothing => false,
+            Need::Budget => true,
+            Need::Above(other) => rank > self.rank(other),
+            Need::For(other) => {
+                let is_below = rank != PINNED && rank >= self.rank(other);
+                is_below || class == other || self.is_over(class)
+            }
+        }
     }
 
     /// Returns the classes that evict next for this need: those that are least important and have
@@ -164,11 +202,11 @@ impl Classes {
     /// evicts for itself, and for the budget.
     pub fn next_to_evict(&self, need: Need, tried: ClassSet) -> Option<ClassSet> {
         let (mut highest, mut found) = (0, ClassSet::NONE);
-        for (class, of) in (0..).map(IoClass).zip(&self.of) {
-            if of.bytes() == 0 || tried.contains(class) || !self.may_evict(class, need) {
+        for class in (0..CLASSES as u8).map(IoClass) {
+            if self.bytes(class) == 0 || tried.contains(class) || !self.may_evict(class, need) {
                 continue;
             }
-            let rank = of.rank.load(Relaxed) + if of.is_over() { OVER } else { 0 };
+            let rank = self.rank(class) + if self.is_over(class) { OVER } else { 0 };
             if rank > highest || found == ClassSet::NONE {
                 (highest, found) = (rank, ClassSet::one(class));
             } else if rank == highest {
@@ -176,16 +214,5 @@ impl Classes {
             }
         }
         (found != ClassSet::NONE).then_some(found)
-    }
-}
-
-impl OfClass {
-    fn is_over(&self) -> bool {
-        self.bytes() > self.limit_bytes.load(Relaxed)
-    }
-
-    fn bytes(&self) -> u64 {
-        let clean = self.clean_bytes.load(Relaxed);
-        clean.saturating_add(self.dirty_bytes.load(Relaxed))
     }
 }

@@ -4,12 +4,12 @@
 //! its shard. A content shard may be locked under that lock, never the other way round, and never
 //! two of one kind. The policy's lock comes before content shards. No lock is held across I/O.
 
+mod counting;
 mod leaving;
 mod visiting;
 
 use crate::classes::Classes;
 use crate::content::{ContentShard, Identity, SHARDS_MAX, SHARDS_MIN, SLOT_BITS};
-use crate::counters::{ClassCounters, Counters};
 use crate::events::PageEvents;
 use crate::extent::Run;
 use crate::memory::Memory;
@@ -19,7 +19,7 @@ use crate::{Place, Purpose, Shard, Use, hash_pair};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::{Fingerprint, IoClass};
+use units::Fingerprint;
 
 /// Bits in numbers of aliases and frames: content shard, then slot.
 const GLOBAL_BITS: u32 = SLOT_BITS + SHARDS_MAX.ilog2();
@@ -276,55 +276,6 @@ impl CleanPages {
         drop(places);
         if let Some(oldest) = oldest {
             self.forget_if(oldest, |id| id == global(identity.shard, frame));
-        }
-    }
-
-    /// Counts requests by class from now on.
-    pub fn tell_classes_apart(&self) {
-        for shard in 0..self.contents.len() {
-            let mut content = self.content(shard);
-            let before = content.memory_bytes();
-            content.tell_classes_apart();
-            self.memory.adjust(before, content.memory_bytes());
-        }
-    }
-
-    pub fn count_classes(&self, counters: &mut [ClassCounters]) {
-        let mut all = ClassCounters::default();
-        for shard in 0..self.contents.len() {
-            let content = self.content(shard);
-            all.hits += content.counters.hits_by_place + content.counters.hits_by_content;
-            all.misses += content.counters.misses;
-            all.evictions += content.counters.evictions;
-            for (counters, tally) in counters.iter_mut().zip(&content.by_class).skip(1) {
-                counters.hits += tally.hits;
-                counters.misses += tally.misses;
-                counters.evictions += tally.evictions;
-            }
-        }
-        for (class, counters) in (1..).zip(counters.iter_mut().skip(1)) {
-            counters.bytes_clean = self.classes.clean_bytes(IoClass(class));
-            all.hits -= counters.hits;
-            all.misses -= counters.misses;
-            all.evictions -= counters.evictions;
-        }
-        // Everything that no other class has is class 0's.
-        if let Some(first) = counters.first_mut() {
-            all.bytes_clean = self.classes.clean_bytes(IoClass(0));
-            *first = all;
-        }
-    }
-
-    pub fn count(&self, counters: &mut Counters) {
-        for shard in 0..self.contents.len() {
-            let of = self.content(shard).counters;
-            counters.hits_by_place += of.hits_by_place;
-            counters.hits_by_content += of.hits_by_content;
-            counters.misses += of.misses;
-            counters.evictions += of.evictions;
-            counters.frames += of.frames;
-            counters.places += of.places;
-            counters.bytes_shared += of.bytes_shared;
         }
     }
 }

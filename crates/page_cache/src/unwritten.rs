@@ -6,20 +6,22 @@
 //! the lock of its shard. Eviction is CLOCK over slots: no page takes more than its slot, however
 //! often it is written.
 
+mod counting;
 mod lists;
+mod page;
 mod shard;
 mod visiting;
 
 use crate::arena::Owner;
 use crate::classes::{Classes, Need};
-use crate::counters::{ClassCounters, Counters};
 use crate::events::PageEvents;
 use crate::extent::Run;
 use crate::memory::Memory;
 use crate::policy::ClassSet;
 use crate::{PAGE_BYTES, Shard, hash_pair};
+use page::{Links, Page, SLOT_BITS};
 use parking_lot::MutexGuard;
-use shard::{Links, Page, Pages, SLOT_BITS};
+use shard::Pages;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use units::IoClass;
@@ -119,16 +121,6 @@ impl UnwrittenPages {
     fn count_removed(&self, class: IoClass) {
         self.count.fetch_sub(1, Ordering::Relaxed);
         self.classes.take_dirty_page(class);
-    }
-
-    /// Tells the classes of pages apart from now on, or no longer.
-    pub fn tell_classes_apart(&self, are_distinct: bool) {
-        for shard in &self.shards {
-            let mut shard = shard.lock();
-            let before = shard.memory_bytes();
-            shard.tell_classes_apart(are_distinct);
-            self.memory.adjust(before, shard.memory_bytes());
-        }
     }
 
     /// Keeps a page. `None` means that there was no space for it; then the cached page is older and
@@ -277,57 +269,26 @@ impl UnwrittenPages {
     }
 
     /// Vacates the page's memory: moves the page, or else spills it if the need allows that, unless
-    /// a caller reads it now.
-    pub fn vacate(&self, owner: Owner, need: Need) {
+    /// a caller reads it now. Returns its class if neither is possible.
+    pub fn vacate(&self, owner: Owner, need: Need) -> Option<IoClass> {
         let id = owner & ((1 << SLOT_BITS) - 1);
         let mut shard = self.shards[(owner >> SLOT_BITS) as usize % self.shards.len()].lock();
         let held = shard.pages.get_mut(id as usize);
         let held = held.and_then(|p| Some((p.class, p.run.as_mut()?)));
-        let Some((class, run)) = held.filter(|(_, run)| Arc::strong_count(run) == 1) else {
-            return;
-        };
+        let (class, run) = held.filter(|(_, run)| Arc::strong_count(run) == 1)?;
         match self.memory.relocate(run.bytes()) {
             Some(moved) => {
                 self.memory.set_owner(&moved, owner);
                 let left = std::mem::replace(run, moved);
                 drop(shard);
                 drop(left);
+                None
             }
-            None if self.classes.may_evict(class, need) => self.spill(shard, id),
-            None => {}
-        }
-    }
-
-    pub fn count_classes(&self, counters: &mut [ClassCounters]) {
-        let mut all = ClassCounters::default();
-        for shard in &self.shards {
-            let shard = shard.lock();
-            all.hits += shard.hits;
-            all.spills += shard.spills;
-            for (counters, tally) in counters.iter_mut().zip(&shard.by_class).skip(1) {
-                counters.hits += tally.hits;
-                counters.spills += tally.spills;
-                all.hits -= tally.hits;
-                all.spills -= tally.spills;
+            None if self.classes.may_evict(class, need) => {
+                self.spill(shard, id);
+                None
             }
+            None => Some(class),
         }
-        for (class, counters) in (0..).zip(counters.iter_mut()) {
-            counters.bytes_unwritten = self.classes.dirty_bytes(IoClass(class));
-        }
-        // Everything that no other class has is class 0's.
-        if let Some(first) = counters.first_mut() {
-            first.hits += all.hits;
-            first.spills += all.spills;
-        }
-    }
-
-    pub fn count(&self, counters: &mut Counters) {
-        for shard in &self.shards {
-            let shard = shard.lock();
-            counters.hits_unwritten += shard.hits;
-            counters.misses_unwritten += shard.misses;
-            counters.spills += shard.spills;
-        }
-        counters.bytes_unwritten = self.bytes();
     }
 }

@@ -9,6 +9,7 @@ use crate::classes::Need;
 use crate::content::ContentShard;
 use crate::policy::{ClassSet, FrameHeat, FrameId, Heat};
 use std::sync::atomic::Ordering;
+use units::IoClass;
 
 impl CleanPages {
     /// Removes an alias from the table after it was removed from its frame.
@@ -79,26 +80,27 @@ impl CleanPages {
     }
 
     /// Vacates the frame's memory: moves the frame, or else evicts it if the need allows that,
-    /// unless a caller reads it now.
-    pub fn vacate(&self, id: u32, need: Need) {
+    /// unless a caller reads it now. Returns its class if neither is possible.
+    pub fn vacate(&self, id: u32, need: Need) -> Option<IoClass> {
         let (shard, frame) = local(id);
         let mut content = self.content(shard);
-        let Some(run) = content.movable(frame) else {
-            return;
-        };
+        let class = content.class_of(frame);
+        let run = content.movable(frame)?;
         match self.memory.relocate(run.bytes()) {
             Some(moved) => {
                 self.memory.set_owner(&moved, id);
                 let left = std::mem::replace(run, moved);
                 drop(content);
                 drop(left);
+                None
             }
             None => {
-                let class = content.class_of(frame);
                 drop(content);
-                if class.is_some_and(|class| self.classes.may_evict(class, need)) {
+                let stays = class.filter(|class| !self.classes.may_evict(*class, need));
+                if stays.is_none() {
                     self.drop_frame(id, false);
                 }
+                stays
             }
         }
     }

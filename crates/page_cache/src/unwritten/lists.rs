@@ -4,44 +4,12 @@
 //! Invariant: a page in memory is in the list of its class. The links lie in the page's own slot,
 //! in bytes that were free.
 
-use super::shard::{Page, SLOT_BITS};
+use super::page::{Links, Page, SLOT_BITS, Slot};
 use crate::policy::ClassSet;
 use io_class::CLASSES;
 use units::IoClass;
 
 const NONE: u32 = (1 << SLOT_BITS) - 1;
-
-/// A slot number in three bytes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Slot([u8; 3]);
-
-const _: () = assert!(SLOT_BITS == 24);
-
-impl Slot {
-    fn of(id: u32) -> Self {
-        let [a, b, c, _] = id.to_le_bytes();
-        Self([a, b, c])
-    }
-
-    fn id(self) -> u32 {
-        let [a, b, c] = self.0;
-        u32::from_le_bytes([a, b, c, 0])
-    }
-}
-
-/// Neighbours of a page in its list.
-#[derive(Clone, Copy)]
-pub(super) struct Links {
-    older: Slot,
-    newer: Slot,
-}
-
-impl Links {
-    pub const NONE: Self = Self {
-        older: Slot([0xff; 3]),
-        newer: Slot([0xff; 3]),
-    };
-}
 
 /// Oldest and newest page of each class.
 pub(super) struct Lists {

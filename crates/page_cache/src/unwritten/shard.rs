@@ -2,8 +2,8 @@
 //!
 //! Invariant: a page has one slot. A free slot has no bytes, and names the next free one.
 
-pub(super) use super::lists::Links;
 use super::lists::Lists;
+use super::page::{Page, SLOT_BITS};
 use crate::extent::Run;
 use crate::policy::ClassSet;
 use crate::table::{HashTable, push_exactly, touched_bytes};
@@ -11,25 +11,7 @@ use io_class::CLASSES;
 use std::sync::Arc;
 use units::IoClass;
 
-/// Bits of a page's number that count within a shard.
-pub(super) const SLOT_BITS: u32 = 24;
 const NONE: u32 = u32::MAX;
-
-/// A page, in exactly this version.
-pub(super) struct Page {
-    pub object: u64,
-    pub page: u64,
-    pub version: u64,
-    /// `None` in a free slot; then `page` is the next free one.
-    pub run: Option<Arc<Run>>,
-    pub used: bool,
-    /// Class of the write.
-    pub class: IoClass,
-    /// Without meaning while the shard has no lists.
-    pub links: Links,
-}
-
-const _: () = assert!(size_of::<Page>() == 40);
 
 /// Counts of one class in this shard.
 #[derive(Clone, Copy, Default)]
