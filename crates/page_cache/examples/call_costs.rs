@@ -8,7 +8,7 @@
 use page_cache::{NoEvents, Options, PAGE_BYTES, PageCache, PageEvents, Place, S3Fifo, Use};
 use std::hint::black_box;
 use std::sync::Arc;
-use units::Fingerprint;
+use units::{Fingerprint, IoClass};
 
 const CALLS: u64 = 300_000;
 const BATCHES: usize = 11;
@@ -204,16 +204,16 @@ fn main() {
     let page = [9u8; PAGE_BYTES];
     let written = cache(bytes_max, Arc::new(NoEvents));
     row("put of an unwritten page, new", |n| {
-        written.put_unwritten(1, n >> 20, 1, &page);
+        written.put_unwritten(1, n >> 20, 1, &page, IoClass(0));
         written.destaged(1, n >> 20, 1);
     });
-    (0..hot).for_each(|n| written.put_unwritten(2, n, 1, &page));
+    (0..hot).for_each(|n| written.put_unwritten(2, n, 1, &page, IoClass(0)));
     row("read of an unwritten page", |n| {
         black_box(written.unwritten(2, n % hot, 1));
     });
     let version = std::sync::atomic::AtomicU64::new(2);
     row("put of an unwritten page, over another", |n| {
         let next = version.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        written.put_unwritten(2, n % hot, next, &page);
+        written.put_unwritten(2, n % hot, next, &page, IoClass(0));
     });
 }

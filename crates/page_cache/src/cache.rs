@@ -1,19 +1,23 @@
 //! Implements the cache: a clean side, a dirty side, one budget. The store calls this.
 //!
 //! Invariant: when a call returns, memory is within the budget, except for frames that callers
-//! hold. Clean chunks are evicted before dirty pages, which also have their own limit.
+//! hold. The least important class evicts, and nothing leaves for a less important one. Of equally
+//! important classes clean chunks are evicted before dirty pages, which also have their own limit.
 
-use crate::arena::Owner;
+mod space;
+
+use crate::classes::{Classes, Need, known};
 use crate::clean::CleanPages;
-use crate::counters::Counters;
+use crate::counters::{ClassCounters, Counters};
 use crate::events::PageEvents;
 use crate::extent::Run;
-use crate::memory::{Frame, Lacking, Memory};
+use crate::memory::{Frame, Memory};
 use crate::policy::EvictionPolicy;
 use crate::unwritten::UnwrittenPages;
-use crate::{CHUNK_BYTES_MAX, Options, PAGE_BYTES, Place, Use};
+use crate::{Options, PAGE_BYTES, Place, Purpose};
+use io_class::{CLASSES, ClassSettings};
 use std::sync::Arc;
-use units::Fingerprint;
+use units::{Fingerprint, IoClass};
 
 /// Pages in memory, by place and by content. Any thread may call all methods. None does I/O or
 /// waits for anything but short locks.
@@ -21,6 +25,7 @@ pub struct PageCache {
     unwritten_bytes_max: u64,
     pub(crate) clean: CleanPages,
     pub(crate) unwritten: UnwrittenPages,
+    classes: Arc<Classes>,
     memory: Arc<Memory>,
 }
 
@@ -35,23 +40,46 @@ impl PageCache {
         events: Arc<dyn PageEvents>,
     ) -> Self {
         let memory = Memory::new(options.bytes_max);
+        let classes = Arc::new(Classes::new(options.bytes_max));
+        memory.adjust(0, size_of::<Classes>());
         let domain = (options.seed, options.bytes_max);
-        let clean = CleanPages::new(domain, policy, Arc::clone(&memory), Arc::clone(&events));
+        let (shared, of_all) = (Arc::clone(&memory), Arc::clone(&classes));
+        let clean = CleanPages::new(domain, policy, of_all, shared, Arc::clone(&events));
         let unwritten_bytes_max = options.unwritten_bytes_max.min(options.bytes_max);
         let domain = (options.seed, unwritten_bytes_max);
-        let unwritten = UnwrittenPages::new(domain, Arc::clone(&memory), events);
+        let (shared, of_all) = (Arc::clone(&memory), Arc::clone(&classes));
+        let unwritten = UnwrittenPages::new(domain, of_all, shared, events);
         Self {
             unwritten_bytes_max,
             clean,
             unwritten,
+            classes,
             memory,
         }
     }
 
+    /// Changes how classes are treated, at any moment. Before the first call all are equal.
+    ///
+    /// A class that fills its share evicts its own chunks and pages. When memory is short, the
+    /// least important class evicts, until it is empty; equally important ones are one queue. A
+    /// chunk does not enter if everything in memory is more important, and never if its class has
+    /// no share. A pinned class evicts for itself, and last when tables need the memory. A dirty
+    /// page of a class without a share takes memory that nothing else wants: a checkpoint needs
+    /// it once more.
+    pub fn set_classes(&self, settings: &[ClassSettings; CLASSES]) {
+        let are_distinct = self.classes.set(settings);
+        if are_distinct {
+            self.clean.tell_classes_apart();
+        }
+        self.unwritten.tell_classes_apart(are_distinct);
+        self.settle();
+    }
+
     /// Returns the chunk of a place. After `None`, look up its fingerprint, then call
     /// [`by_content`](Self::by_content).
-    pub fn by_place(&self, place: Place, for_use: Use) -> Option<Frame> {
-        self.clean.by_place(place, for_use).map(Frame)
+    pub fn by_place(&self, place: Place, purpose: impl Into<Purpose>) -> Option<Frame> {
+        let purpose = purpose.into().of_known_class();
+        self.clean.by_place(place, purpose).map(Frame)
     }
 
     /// Returns the chunk of a fingerprint. Also records that `alias`, if given, has exactly this
@@ -60,31 +88,35 @@ impl PageCache {
         &self,
         fingerprint: &Fingerprint,
         alias: Option<Place>,
-        for_use: Use,
+        purpose: impl Into<Purpose>,
     ) -> Option<Frame> {
-        let found = self
-            .clean
-            .by_content(fingerprint, alias, for_use)
-            .map(Frame);
+        let purpose = purpose.into().of_known_class();
+        let found = self.clean.by_content(fingerprint, alias, purpose);
         self.settle();
-        found
+        found.map(Frame)
     }
 
     /// Keeps a chunk whose bytes the caller has verified against `fingerprint`, and records that
     /// `alias` has exactly this content.
     ///
     /// A chunk longer than [`CHUNK_BYTES_MAX`] is returned and not kept. So is one that finds no
-    /// space because callers hold all frames.
+    /// space because callers hold all frames, or because its class may not have it: see
+    /// [`Self::set_classes`].
     pub fn insert(
         &self,
         fingerprint: &Fingerprint,
         bytes: &[u8],
         alias: Option<Place>,
-        for_use: Use,
+        purpose: impl Into<Purpose>,
     ) -> Frame {
         debug_assert!(!fingerprint.is_hole(), "holes take no memory");
-        let kept = match self.obtain(bytes) {
-            Some(run) => self.clean.insert(fingerprint, run, alias, for_use),
+        let purpose = purpose.into().of_known_class();
+        let class = purpose.class;
+        let may_enter = !self.classes.are_distinct()
+            || self.classes.keeps(class) && self.make_share(class, bytes.len());
+        let run = may_enter.then(|| self.obtain(bytes, Need::For(class)));
+        let kept = match run.flatten() {
+            Some(run) => self.clean.insert(fingerprint, run, alias, purpose),
             None => {
                 alias.inspect(|place| self.clean.forget_place(*place));
                 Arc::new(Run::alone(bytes))
@@ -107,15 +139,27 @@ impl PageCache {
     }
 
     /// Keeps a dirty page: bytes that are only in the journal. Versions of one page ascend. A put
-    /// of the cached version, or of an older one, changes nothing.
-    pub fn put_unwritten(&self, object: u64, page: u64, version: u64, bytes: &[u8; PAGE_BYTES]) {
-        let place = (object, page);
-        if self.unwritten.overwrite(place, version, bytes) {
+    /// of the cached version, or of an older one, changes nothing. The page takes the class of its
+    /// newest write.
+    pub fn put_unwritten(
+        &self,
+        object: u64,
+        page: u64,
+        version: u64,
+        bytes: &[u8; PAGE_BYTES],
+        class: IoClass,
+    ) {
+        let (place, class) = ((object, page), known(class));
+        let of_write = (version, class);
+        if self.unwritten.overwrite(place, of_write, bytes) {
             return;
         }
-        let run = self.obtain(bytes);
-        self.unwritten.put(place, version, run);
-        while self.unwritten.bytes() > self.unwritten_bytes_max && self.unwritten.evict() {}
+        let may_enter = !self.classes.are_distinct()
+            || !self.classes.keeps(class)
+            || self.make_share(class, PAGE_BYTES);
+        let run = may_enter.then(|| self.obtain(bytes, Need::For(class)));
+        self.unwritten.put(place, of_write, run.flatten());
+        while self.unwritten.bytes() > self.unwritten_bytes_max && self.spill_one() {}
         self.settle();
     }
 
@@ -142,7 +186,13 @@ impl PageCache {
 
     /// Returns true if [`unwritten`](Self::unwritten) would find it. Does not count as a use.
     pub fn is_unwritten_resident(&self, object: u64, page: u64, version: u64) -> bool {
-        self.unwritten.is_resident((object, page), version)
+        self.unwritten_class(object, page, version).is_some()
+    }
+
+    /// Returns the class of a dirty page that is in memory in exactly this version. Does not count
+    /// as a use.
+    pub fn unwritten_class(&self, object: u64, page: u64, version: u64) -> Option<IoClass> {
+        self.unwritten.class_of((object, page), version)
     }
 
     /// Returns true while an insert evicts nothing: an eighth of the memory was never needed.
@@ -159,54 +209,12 @@ impl PageCache {
         counters
     }
 
-    fn evict(&self) -> bool {
-        self.clean.evict() || self.unwritten.evict()
-    }
-
-    /// Copies `bytes` within the budget; `None` when callers hold all memory.
-    fn obtain(&self, bytes: &[u8]) -> Option<Arc<Run>> {
-        if bytes.len() > CHUNK_BYTES_MAX {
-            return None;
-        }
-        loop {
-            let cleared = match self.memory.obtain(bytes) {
-                Ok(run) => return Some(run),
-                Err(Lacking::Window) => self.clear_window(bytes),
-                Err(Lacking::Room) => None,
-            };
-            if cleared.is_some() || !self.evict() {
-                return cleared.or_else(|| self.clear_window(bytes));
-            }
-        }
-    }
-
-    /// Moves the contents of a window of that size to free memory elsewhere.
-    fn clear_window(&self, bytes: &[u8]) -> Option<Arc<Run>> {
-        let window = self.memory.close_window(bytes.len())?;
-        window.owners.iter().for_each(|owner| self.vacate(*owner));
-        self.memory.open_window(&window, bytes)
-    }
-
-    fn vacate(&self, owner: Owner) {
-        if UnwrittenPages::owns(owner) {
-            self.unwritten.vacate(owner);
-        } else {
-            self.clean.vacate(owner);
-        }
-    }
-
-    /// Removes an extent to make space for tables that have grown.
-    fn settle(&self) {
-        let mut failed = 0;
-        while self.memory.is_over() {
-            while !self.memory.can_spare_an_extent() && self.evict() {}
-            let Some((extent, owners)) = self.memory.close_extent(failed) else {
-                // Callers hold some of each extent; the next call tries again.
-                return;
-            };
-            owners.into_iter().for_each(|owner| self.vacate(owner));
-            failed += usize::from(!self.memory.remove_extent(extent));
-        }
+    /// Returns counts and sizes of each class, in the order of their numbers.
+    pub fn class_counters(&self) -> [ClassCounters; CLASSES] {
+        let mut counters = [ClassCounters::default(); CLASSES];
+        self.clean.count_classes(&mut counters);
+        self.unwritten.count_classes(&mut counters);
+        counters
     }
 }
 

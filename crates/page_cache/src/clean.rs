@@ -4,17 +4,18 @@
 //! its shard. A content shard may be locked under that lock, never the other way round, and never
 //! two of one kind. The policy's lock comes before content shards. No lock is held across I/O.
 
+mod counting;
 mod leaving;
 mod visiting;
 
+use crate::classes::Classes;
 use crate::content::{ContentShard, Identity, SHARDS_MAX, SHARDS_MIN, SLOT_BITS};
-use crate::counters::Counters;
 use crate::events::PageEvents;
 use crate::extent::Run;
 use crate::memory::Memory;
 use crate::policy::{EvictionPolicy, FrameId, Heat};
 use crate::table::HashTable;
-use crate::{Place, Shard, Use, hash_pair};
+use crate::{Place, Purpose, Shard, Use, hash_pair};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,6 +52,7 @@ pub(crate) struct CleanPages {
     aliases: AtomicU64,
     inserted_bytes: AtomicU64,
     tick_bytes: u64,
+    classes: Arc<Classes>,
     memory: Arc<Memory>,
     events: Arc<dyn PageEvents>,
 }
@@ -59,6 +61,7 @@ impl CleanPages {
     pub fn new(
         (seed, bytes_max): (u64, u64),
         policy: Box<dyn EvictionPolicy>,
+        classes: Arc<Classes>,
         memory: Arc<Memory>,
         events: Arc<dyn PageEvents>,
     ) -> Self {
@@ -82,6 +85,7 @@ impl CleanPages {
             aliases: AtomicU64::new(0),
             inserted_bytes: AtomicU64::new(0),
             tick_bytes: (bytes_max / TICKS).max(1),
+            classes,
             memory,
             events,
         };
@@ -121,12 +125,15 @@ impl CleanPages {
         hash_pair(self.seed, place.object, place.chunk)
     }
 
-    pub fn by_place(&self, place: Place, for_use: Use) -> Option<Arc<Run>> {
+    pub fn by_place(&self, place: Place, purpose: Purpose) -> Option<Arc<Run>> {
         let (hash, tick) = (self.hash(place), self.tick());
         let places = self.places(hash);
         let hit = |content: &mut ContentShard, _, frame| {
             content.counters.hits_by_place += 1;
-            content.touch(local(frame).1, for_use, tick)
+            if let Some(tally) = content.tally(purpose.class) {
+                tally.hits += 1;
+            }
+            content.touch(local(frame).1, purpose, &self.classes, tick)
         };
         self.with_alias(&places, (hash, place), hit)?.1
     }
@@ -155,15 +162,19 @@ impl CleanPages {
         &self,
         fingerprint: &Fingerprint,
         alias: Option<Place>,
-        for_use: Use,
+        purpose: Purpose,
     ) -> Option<Arc<Run>> {
         let (identity, tick) = (&self.identity(fingerprint), self.tick());
         let mut content = self.content(identity.shard);
         let found = content.find(identity);
-        let run = found.and_then(|frame| content.touch(frame, for_use, tick));
+        let run = found.and_then(|frame| content.touch(frame, purpose, &self.classes, tick));
         match run {
             Some(_) => content.counters.hits_by_content += 1,
             None => content.counters.misses += 1,
+        }
+        if let Some(tally) = content.tally(purpose.class) {
+            tally.hits += u64::from(run.is_some());
+            tally.misses += u64::from(run.is_none());
         }
         drop(content);
         if let Some(place) = alias {
@@ -178,12 +189,14 @@ impl CleanPages {
         fingerprint: &Fingerprint,
         run: Arc<Run>,
         alias: Option<Place>,
-        for_use: Use,
+        purpose: Purpose,
     ) -> Arc<Run> {
         let (identity, tick) = (&self.identity(fingerprint), self.tick());
         let mut content = self.content(identity.shard);
         let held = content.find(identity);
-        let held = held.and_then(|frame| content.touch(frame, Use::Scan, tick));
+        // Another thread has just inserted it: this is no second use.
+        let again = Use::Scan.of(purpose.class);
+        let held = held.and_then(|frame| content.touch(frame, again, &self.classes, tick));
         let kept = match held {
             Some(held) => {
                 drop(content);
@@ -191,9 +204,10 @@ impl CleanPages {
             }
             None => {
                 let before = content.memory_bytes();
-                let frame = content.insert(identity, Arc::clone(&run), for_use, tick);
+                let frame = content.insert(identity, Arc::clone(&run), purpose, tick);
                 let now = content.memory_bytes();
                 if let Some(frame) = frame {
+                    self.classes.add_clean(purpose.class, run.taken_bytes());
                     let owner = global(identity.shard, frame);
                     self.memory.set_owner(&run, owner);
                 }
@@ -202,8 +216,9 @@ impl CleanPages {
                 let len = run.taken_bytes() as u64;
                 self.inserted_bytes.fetch_add(len, Ordering::Relaxed);
                 if let Some(frame) = frame {
-                    let heat = identity.heat(run.taken_bytes());
-                    self.tell_policy(FrameId(global(identity.shard, frame)), heat, for_use);
+                    let heat = identity.heat(purpose.class, run.taken_bytes());
+                    let frame = FrameId(global(identity.shard, frame));
+                    self.tell_policy(frame, heat, purpose.for_use);
                 }
                 run
             }
@@ -261,19 +276,6 @@ impl CleanPages {
         drop(places);
         if let Some(oldest) = oldest {
             self.forget_if(oldest, |id| id == global(identity.shard, frame));
-        }
-    }
-
-    pub fn count(&self, counters: &mut Counters) {
-        for shard in 0..self.contents.len() {
-            let of = self.content(shard).counters;
-            counters.hits_by_place += of.hits_by_place;
-            counters.hits_by_content += of.hits_by_content;
-            counters.misses += of.misses;
-            counters.evictions += of.evictions;
-            counters.frames += of.frames;
-            counters.places += of.places;
-            counters.bytes_shared += of.bytes_shared;
         }
     }
 }

@@ -8,14 +8,17 @@
 mod aliases;
 mod identity;
 
-use crate::Use;
+use crate::classes::Classes;
 use crate::extent::Run;
 use crate::policy::Heat;
 use crate::table::{HashTable, push_exactly, touched_bytes};
+use crate::{Purpose, Use};
 use aliases::Alias;
 pub(crate) use identity::Identity;
 use identity::{HOME_BITS, Key, heat_of, home_of};
+use io_class::CLASSES;
 use std::sync::Arc;
+use units::IoClass;
 
 /// Limits on the number of shards of the content side, which is a power of two.
 pub(crate) const SHARDS_MIN: usize = 16;
@@ -30,10 +33,16 @@ const NONE: u32 = u32::MAX;
 struct Entry {
     /// `None` in a free slot, and in one that waits until the policy forgets it.
     run: Option<Arc<Run>>,
-    aliases: u32,
     /// Newest alias, `NONE` without any. In a free slot: the next free one. In a waiting slot: the
     /// bytes that the policy counts.
     newest: u32,
+    /// A little above [`aliases::ALIASES_MAX`] at most.
+    aliases: u16,
+    /// Class of its most important use.
+    class: IoClass,
+    /// Class that the policy and the sizes count it as: the policy has not moved it yet if it is
+    /// another one.
+    counted_as: IoClass,
     key: Key,
     flags: u8,
 }
@@ -60,6 +69,14 @@ pub(crate) struct ShardCounters {
     pub bytes_shared: u64,
 }
 
+/// Counts of requests of one class in this shard.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ClassTally {
+    pub hits: u64,
+    pub misses: u64,
+    pub evictions: u64,
+}
+
 /// Frames and aliases of one shard.
 pub(crate) struct ContentShard {
     table: HashTable<SLOT_BITS>,
@@ -68,6 +85,8 @@ pub(crate) struct ContentShard {
     aliases: Vec<Alias>,
     alias_free: u32,
     pub counters: ShardCounters,
+    /// Counts by class; empty until classes differ for the first time.
+    pub by_class: Vec<ClassTally>,
 }
 
 impl ContentShard {
@@ -80,11 +99,27 @@ impl ContentShard {
             aliases: Vec::with_capacity(aliases),
             alias_free: NONE,
             counters: ShardCounters::default(),
+            by_class: Vec::new(),
         }
     }
 
+    /// Counts by class from now on.
+    pub fn tell_classes_apart(&mut self) {
+        let missing = CLASSES - self.by_class.len();
+        self.by_class.reserve_exact(missing);
+        self.by_class.resize(CLASSES, ClassTally::default());
+    }
+
+    pub fn tally(&mut self, class: IoClass) -> Option<&mut ClassTally> {
+        self.by_class.get_mut(usize::from(class.0))
+    }
+
     pub fn memory_bytes(&self) -> usize {
-        self.table.memory_bytes() + touched_bytes(&self.frames) + touched_bytes(&self.aliases)
+        let by_class = self.by_class.capacity() * size_of::<ClassTally>();
+        self.table.memory_bytes()
+            + touched_bytes(&self.frames)
+            + touched_bytes(&self.aliases)
+            + by_class
     }
 
     fn entry(&self, frame: u32) -> Option<&Entry> {
@@ -97,10 +132,24 @@ impl ContentShard {
     }
 
     /// Returns the frame's bytes and counts a use of them, once in a tick. A client that reads a
-    /// chunk in pieces uses it once.
-    pub fn touch(&mut self, frame: u32, for_use: Use, tick: u8) -> Option<Arc<Run>> {
+    /// chunk in pieces uses it once. The chunk takes the request's class if that is more important.
+    /// The first demand for a prefetched chunk says what it is: the prefetch only guessed.
+    pub fn touch(
+        &mut self,
+        frame: u32,
+        purpose: Purpose,
+        classes: &Classes,
+        tick: u8,
+    ) -> Option<Arc<Run>> {
+        let Purpose { for_use, class } = purpose;
         let entry = self.frames.get_mut(frame as usize)?;
         let is_counted = entry.flags >> TICK_SHIFT == tick % 8;
+        if for_use == Use::Demand
+            && class != entry.class
+            && (entry.flags & UNTOUCHED != 0 || classes.is_above(class, entry.class))
+        {
+            entry.class = class;
+        }
         if for_use == Use::Demand && (!is_counted || entry.flags & UNTOUCHED != 0) {
             let is_hit = entry.flags & UNTOUCHED == 0 && entry.flags & HITS < HITS_MAX;
             entry.flags = (entry.flags & !UNTOUCHED & 31) | tick << TICK_SHIFT;
@@ -114,17 +163,19 @@ impl ContentShard {
         &mut self,
         identity: &Identity,
         run: Arc<Run>,
-        for_use: Use,
+        purpose: Purpose,
         tick: u8,
     ) -> Option<u32> {
-        let untouched = match for_use {
+        let untouched = match purpose.for_use {
             Use::Prefetch => UNTOUCHED,
             Use::Demand | Use::Scan => 0,
         };
         let entry = Entry {
             run: Some(run),
-            aliases: 0,
             newest: NONE,
+            aliases: 0,
+            class: purpose.class,
+            counted_as: purpose.class,
             key: identity.key,
             flags: untouched | tick << TICK_SHIFT,
         };
@@ -152,10 +203,34 @@ impl ContentShard {
         entry.flags -= u8::from(hits > 0);
         let waiting = entry.newest as usize;
         let bytes = entry.run.as_ref().map_or(waiting, |r| r.taken_bytes());
+        // A frame that has left stays where the policy has it.
+        let class = match entry.run {
+            Some(_) => entry.class,
+            None => entry.counted_as,
+        };
         Heat {
             hits,
-            ..heat_of(&entry.key, bytes)
+            ..heat_of(&entry.key, class, bytes)
         }
+    }
+
+    /// Counts a frame as one of its class, after the policy has moved it there.
+    pub fn moved(&mut self, frame: u32, classes: &Classes) {
+        let Some(entry) = self.frames.get_mut(frame as usize) else {
+            return;
+        };
+        let Some(run) = &entry.run else {
+            return;
+        };
+        classes.take_clean(entry.counted_as, run.taken_bytes());
+        classes.add_clean(entry.class, run.taken_bytes());
+        entry.counted_as = entry.class;
+    }
+
+    /// Returns the class that a frame is counted as.
+    pub fn class_of(&self, frame: u32) -> Option<IoClass> {
+        let entry = self.entry(frame)?;
+        entry.run.as_ref().map(|_| entry.counted_as)
     }
 
     /// Makes the frame impossible to find by content and closed to new aliases. Returns false when
@@ -183,16 +258,21 @@ impl ContentShard {
 
     /// Takes the bytes of a frame without aliases. Its slot is free when the policy has forgotten
     /// the frame; otherwise it waits for that.
-    pub fn end_eviction(&mut self, frame: u32) -> Option<Arc<Run>> {
+    pub fn end_eviction(&mut self, frame: u32, classes: &Classes) -> Option<Arc<Run>> {
         let entry = self.frames.get_mut(frame as usize)?;
         debug_assert!(entry.flags & LEAVING != 0 && entry.aliases == 0);
         let run = entry.run.take();
-        self.counters.frames -= 1;
-        self.counters.evictions += 1;
+        let class = entry.counted_as;
+        classes.take_clean(class, run.as_ref().map_or(0, |r| r.taken_bytes()));
         if entry.flags & UNKNOWN != 0 {
             self.free_slot(frame);
         } else {
             entry.newest = run.as_ref().map_or(0, |r| r.taken_bytes()) as u32;
+        }
+        self.counters.frames -= 1;
+        self.counters.evictions += 1;
+        if let Some(tally) = self.tally(class) {
+            tally.evictions += 1;
         }
         run
     }

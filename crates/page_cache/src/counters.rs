@@ -30,3 +30,21 @@ pub struct Counters {
     /// All memory in use: bytes, tables, allocations, and memory that is kept for reuse.
     pub bytes_resident: u64,
 }
+
+/// Counts and sizes of one class. Requests are counted by class since a policy was set; before, all
+/// count as class 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClassCounters {
+    /// Bytes of clean chunks in memory, in steps of 2 KiB for each.
+    pub bytes_clean: u64,
+    /// Bytes of dirty pages in memory.
+    pub bytes_unwritten: u64,
+    /// Reads of this class that found a clean chunk, and reads of its dirty pages.
+    pub hits: u64,
+    /// Reads by content that found nothing.
+    pub misses: u64,
+    /// Clean chunks of the class that were evicted.
+    pub evictions: u64,
+    /// Dirty pages of the class that left memory before they were destaged.
+    pub spills: u64,
+}

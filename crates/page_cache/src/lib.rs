@@ -4,11 +4,13 @@
 //! The store calls this. It verifies bytes before it inserts them.
 //! Invariant: the bytes served for a place were inserted for it and not forgotten since. A dirty
 //! page is found only by place and version, so it is never served for another address. Memory,
-//! tables included, stays within one budget. Everything here may be lost at any moment.
+//! tables included, stays within one budget. Everything here may be lost at any moment. Classes of
+//! I/O decide only what is evicted first (Differentiated Storage Services, SOSP'11).
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod arena;
 mod cache;
+mod classes;
 mod clean;
 mod content;
 mod counters;
@@ -21,12 +23,13 @@ mod table;
 mod unwritten;
 
 use parking_lot::{Mutex, MutexGuard};
+use units::IoClass;
 
 pub use cache::PageCache;
-pub use counters::Counters;
+pub use counters::{ClassCounters, Counters};
 pub use events::{NoEvents, PageEvents};
 pub use memory::Frame;
-pub use policy::{EvictionPolicy, FrameHeat, FrameId, Heat, S3Fifo};
+pub use policy::{ClassSet, EvictionPolicy, FrameHeat, FrameId, Heat, S3Fifo};
 
 /// Size of a dirty page, bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -55,6 +58,40 @@ pub enum Use {
     /// The bytes are read once in passing (sequential streams, backup, maintenance). This makes
     /// nothing hot.
     Scan,
+}
+
+impl Use {
+    /// Makes the purpose of a request of that class.
+    pub const fn of(self, class: IoClass) -> Purpose {
+        Purpose {
+            for_use: self,
+            class,
+        }
+    }
+}
+
+/// Purpose of a request. It decides what the bytes are worth when memory is short.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Purpose {
+    /// Purpose of the read.
+    pub for_use: Use,
+    /// Class of the request. A number that no policy can have counts as 0, unclassified.
+    pub class: IoClass,
+}
+
+impl Purpose {
+    fn of_known_class(self) -> Self {
+        Self {
+            class: classes::known(self.class),
+            ..self
+        }
+    }
+}
+
+impl From<Use> for Purpose {
+    fn from(for_use: Use) -> Self {
+        for_use.of(IoClass(0))
+    }
 }
 
 /// Sizes and secret of a cache.

@@ -6,19 +6,25 @@
 //! the lock of its shard. Eviction is CLOCK over slots: no page takes more than its slot, however
 //! often it is written.
 
+mod counting;
+mod lists;
+mod page;
 mod shard;
 mod visiting;
 
 use crate::arena::Owner;
-use crate::counters::Counters;
+use crate::classes::{Classes, Need};
 use crate::events::PageEvents;
 use crate::extent::Run;
 use crate::memory::Memory;
+use crate::policy::ClassSet;
 use crate::{PAGE_BYTES, Shard, hash_pair};
+use page::{Links, Page, SLOT_BITS};
 use parking_lot::MutexGuard;
-use shard::{Page, Pages, SLOT_BITS};
+use shard::Pages;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use units::IoClass;
 
 /// Memory for each shard; there are 64 at most.
 const SHARD_BYTES: u64 = 4 << 20;
@@ -33,6 +39,7 @@ pub(crate) struct UnwrittenPages {
     /// Shard at which the next eviction starts.
     turn: AtomicUsize,
     count: AtomicU64,
+    classes: Arc<Classes>,
     memory: Arc<Memory>,
     events: Arc<dyn PageEvents>,
 }
@@ -44,6 +51,7 @@ fn owner(shard: usize, id: u32) -> Owner {
 impl UnwrittenPages {
     pub fn new(
         (seed, bytes_max): (u64, u64),
+        classes: Arc<Classes>,
         memory: Arc<Memory>,
         events: Arc<dyn PageEvents>,
     ) -> Self {
@@ -59,6 +67,7 @@ impl UnwrittenPages {
             shards,
             turn: AtomicUsize::new(0),
             count: AtomicU64::new(0),
+            classes,
             memory,
             events,
         }
@@ -76,13 +85,14 @@ impl UnwrittenPages {
     pub fn overwrite(
         &self,
         (object, page): (u64, u64),
-        version: u64,
+        (version, class): (u64, IoClass),
         bytes: &[u8; PAGE_BYTES],
     ) -> bool {
         let hash = hash_pair(self.seed, object, page);
         let mut shard = self.shard(hash);
         let found = shard.find(hash, object, page);
-        let Some(held) = found.and_then(|id| shard.pages.get_mut(id as usize)) else {
+        let held = found.and_then(|id| Some((id, shard.pages.get_mut(id as usize)?)));
+        let Some((id, held)) = held else {
             return false;
         };
         if held.version >= version {
@@ -94,12 +104,33 @@ impl UnwrittenPages {
         run.fill(bytes);
         held.version = version;
         held.used = true;
+        self.reclass(&mut shard, id, class);
         true
+    }
+
+    fn reclass(&self, shard: &mut Pages, id: u32, class: IoClass) {
+        let before = shard.pages.get(id as usize).map(|p| p.class);
+        if let Some(before) = before.filter(|before| *before != class) {
+            self.classes.take_dirty_page(before);
+            self.classes.add_dirty_page(class);
+            shard.set_class(id, class);
+        }
+    }
+
+    /// Counts a page that leaves.
+    fn count_removed(&self, class: IoClass) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.classes.take_dirty_page(class);
     }
 
     /// Keeps a page. `None` means that there was no space for it; then the cached page is older and
     /// is dropped.
-    pub fn put(&self, (object, page): (u64, u64), version: u64, run: Option<Arc<Run>>) {
+    pub fn put(
+        &self,
+        (object, page): (u64, u64),
+        (version, class): (u64, IoClass),
+        run: Option<Arc<Run>>,
+    ) {
         let hash = hash_pair(self.seed, object, page);
         let number = hash as usize % self.shards.len();
         let mut shard = self.shard(hash);
@@ -112,6 +143,7 @@ impl UnwrittenPages {
                 held.version = version;
                 held.used = true;
                 let old = held.run.replace(run);
+                self.reclass(&mut shard, id, class);
                 drop(shard);
                 drop(old);
             }
@@ -126,12 +158,15 @@ impl UnwrittenPages {
                         version,
                         run: Some(Arc::clone(&run)),
                         used: false,
+                        class,
+                        links: Links::NONE,
                     },
                 );
                 self.memory.adjust(before, shard.memory_bytes());
                 if let Some(id) = added {
                     self.memory.set_owner(&run, owner(number, id));
                     self.count.fetch_add(1, Ordering::Relaxed);
+                    self.classes.add_dirty_page(class);
                     self.events.dirtied(object, page);
                 }
             }
@@ -144,23 +179,26 @@ impl UnwrittenPages {
         let mut shard = self.shard(hash);
         let found = shard.find(hash, object, page);
         let held = found.and_then(|id| shard.pages.get_mut(id as usize));
-        let run = held.filter(|p| p.version == version).and_then(|p| {
-            p.used = true;
-            p.run.clone()
-        });
-        match run {
-            Some(_) => shard.hits += 1,
-            None => shard.misses += 1,
+        let held = held.filter(|p| p.version == version);
+        let Some(held) = held else {
+            shard.misses += 1;
+            return None;
+        };
+        held.used = true;
+        let (run, class) = (held.run.clone(), held.class);
+        shard.hits += 1;
+        if let Some(tally) = shard.tally(class) {
+            tally.hits += 1;
         }
         run
     }
 
-    pub fn is_resident(&self, (object, page): (u64, u64), version: u64) -> bool {
+    pub fn class_of(&self, (object, page): (u64, u64), version: u64) -> Option<IoClass> {
         let hash = hash_pair(self.seed, object, page);
         let shard = self.shard(hash);
         let found = shard.find(hash, object, page);
         let held = found.and_then(|id| shard.pages.get(id as usize));
-        held.is_some_and(|p| p.version == version)
+        held.filter(|p| p.version == version).map(|p| p.class)
     }
 
     pub fn destaged(&self, (object, page): (u64, u64), version: u64) {
@@ -170,11 +208,12 @@ impl UnwrittenPages {
             return;
         };
         let held = shard.pages.get(id as usize);
-        if held.is_none_or(|p| p.version != version) {
+        let Some(held) = held.filter(|p| p.version == version) else {
             return;
-        }
+        };
+        let class = held.class;
         let run = shard.remove(hash, id);
-        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.count_removed(class);
         self.events.flushed(object, page);
         drop(shard);
         drop(run);
@@ -184,24 +223,25 @@ impl UnwrittenPages {
         for shard in &self.shards {
             let mut shard = shard.lock();
             let of = |(id, p): (usize, &Page)| {
-                (p.run.is_some() && p.object == object).then_some((id as u32, p.page))
+                let is_of = p.run.is_some() && p.object == object;
+                is_of.then_some((id as u32, p.page, p.class))
             };
-            let pages: Vec<(u32, u64)> = shard.pages.iter().enumerate().filter_map(of).collect();
-            for (id, page) in pages {
+            let pages: Vec<_> = shard.pages.iter().enumerate().filter_map(of).collect();
+            for (id, page, class) in pages {
                 shard.remove(hash_pair(self.seed, object, page), id);
-                shard.spills += 1;
-                self.count.fetch_sub(1, Ordering::Relaxed);
+                shard.count_spill(class);
+                self.count_removed(class);
                 self.events.spilled(object, page);
             }
         }
     }
 
-    /// Evicts one page. Returns false when there is none.
-    pub fn evict(&self) -> bool {
+    /// Evicts one page of these classes. Returns false when there is none.
+    pub fn evict(&self, classes: ClassSet) -> bool {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         for n in 0..self.shards.len() {
             let mut shard = self.shards[turn.wrapping_add(n) % self.shards.len()].lock();
-            if let Some(id) = shard.victim() {
+            if let Some(id) = shard.victim(classes) {
                 self.spill(shard, id);
                 return true;
             }
@@ -211,12 +251,12 @@ impl UnwrittenPages {
 
     fn spill(&self, mut shard: MutexGuard<'_, Pages>, id: u32) {
         let victim = shard.pages.get(id as usize);
-        let Some((object, page)) = victim.map(|p| (p.object, p.page)) else {
+        let Some((object, page, class)) = victim.map(|p| (p.object, p.page, p.class)) else {
             return;
         };
         let run = shard.remove(hash_pair(self.seed, object, page), id);
-        shard.spills += 1;
-        self.count.fetch_sub(1, Ordering::Relaxed);
+        shard.count_spill(class);
+        self.count_removed(class);
         self.events.spilled(object, page);
         // Free the bytes only after the lock is released.
         drop(shard);
@@ -228,33 +268,27 @@ impl UnwrittenPages {
         owner & OWNER != 0
     }
 
-    /// Vacates the page's memory: moves the page, or else spills it, unless a caller reads it now.
-    pub fn vacate(&self, owner: Owner) {
+    /// Vacates the page's memory: moves the page, or else spills it if the need allows that, unless
+    /// a caller reads it now. Returns its class if neither is possible.
+    pub fn vacate(&self, owner: Owner, need: Need) -> Option<IoClass> {
         let id = owner & ((1 << SLOT_BITS) - 1);
         let mut shard = self.shards[(owner >> SLOT_BITS) as usize % self.shards.len()].lock();
         let held = shard.pages.get_mut(id as usize);
-        let held = held.and_then(|p| p.run.as_mut());
-        let Some(run) = held.filter(|run| Arc::strong_count(run) == 1) else {
-            return;
-        };
+        let held = held.and_then(|p| Some((p.class, p.run.as_mut()?)));
+        let (class, run) = held.filter(|(_, run)| Arc::strong_count(run) == 1)?;
         match self.memory.relocate(run.bytes()) {
             Some(moved) => {
                 self.memory.set_owner(&moved, owner);
                 let left = std::mem::replace(run, moved);
                 drop(shard);
                 drop(left);
+                None
             }
-            None => self.spill(shard, id),
+            None if self.classes.may_evict(class, need) => {
+                self.spill(shard, id);
+                None
+            }
+            None => Some(class),
         }
-    }
-
-    pub fn count(&self, counters: &mut Counters) {
-        for shard in &self.shards {
-            let shard = shard.lock();
-            counters.hits_unwritten += shard.hits;
-            counters.misses_unwritten += shard.misses;
-            counters.spills += shard.spills;
-        }
-        counters.bytes_unwritten = self.bytes();
     }
 }

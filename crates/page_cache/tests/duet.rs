@@ -9,6 +9,7 @@ use recording::{Numbers, Recorder, content, fingerprint, page};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use units::IoClass;
 
 /// Passes events to both.
 struct Both(Recorder, Arc<Duet>);
@@ -57,7 +58,7 @@ fn act(cache: &PageCache, numbers: &mut Numbers) {
             cache.insert(&fingerprint(n), &content(n, 4096), Some(place), Use::Demand);
         }
         9..11 => cache.forget_place(place),
-        11..16 => cache.put_unwritten(object, chunk, 1, &page(object, chunk, 1)),
+        11..16 => cache.put_unwritten(object, chunk, 1, &page(object, chunk, 1), IoClass(0)),
         16..19 => cache.destaged(object, chunk, 1),
         _ if numbers.below(400) == 0 => cache.forget_object(object),
         _ => {}

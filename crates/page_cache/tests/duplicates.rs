@@ -9,6 +9,7 @@ mod recording;
 
 use page_cache::{PageCache, Place, Use};
 use recording::{Numbers, content, fingerprint, page, silent};
+use units::IoClass;
 
 /// Pages of one job, and number of jobs.
 const PAGES: u64 = 8000;
@@ -109,7 +110,7 @@ fn written_pages_are_never_served_stale() {
         match numbers.below(10) {
             0..3 => {
                 *version = step;
-                cache.put_unwritten(1, chunk, step, &page(1, chunk, step));
+                cache.put_unwritten(1, chunk, step, &page(1, chunk, step), IoClass(0));
             }
             3..5 if *version > 0 => {
                 // The destager has stored it: its content duplicates another page's.

@@ -7,7 +7,7 @@
 mod recording;
 
 use page_cache::{
-    EvictionPolicy, FrameHeat, FrameId, Heat, NoEvents, Options, PageCache, S3Fifo, Use,
+    ClassSet, EvictionPolicy, FrameHeat, FrameId, Heat, NoEvents, Options, PageCache, S3Fifo, Use,
 };
 use recording::{Numbers, fingerprint};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -66,7 +66,7 @@ impl EvictionPolicy for Clock {
         self.0.push_back(frame);
     }
 
-    fn victim(&mut self, frames: &mut dyn FrameHeat) -> Option<FrameId> {
+    fn victim(&mut self, _: ClassSet, frames: &mut dyn FrameHeat) -> Option<FrameId> {
         loop {
             let frame = self.0.pop_front()?;
             if frames.cool(frame).hits == 0 {

@@ -7,6 +7,7 @@ mod recording;
 use page_cache::{Frame, PageCache, Place, Use};
 use recording::{Numbers, Recorder, content, fingerprint, page, recorded};
 use std::collections::HashMap;
+use units::IoClass;
 
 const BUDGET: u64 = 4 << 20;
 const OBJECTS: u64 = 4;
@@ -126,7 +127,7 @@ impl Model {
                 let held = self.unwritten.entry((object, at)).or_insert(100);
                 let version = if newer { *held + 1 } else { *held };
                 // One version has one content.
-                cache.put_unwritten(object, at, version, &page(object, at, version));
+                cache.put_unwritten(object, at, version, &page(object, at, version), IoClass(0));
                 *held = version;
             }
             Operation::Unwritten {

@@ -8,6 +8,7 @@ mod recording;
 
 use page_cache::{Place, Use};
 use recording::{fingerprint, silent};
+use units::IoClass;
 
 const BUDGET: u64 = 128 << 20;
 
@@ -66,7 +67,7 @@ fn resident_memory_stays_within_the_budget_under_any_mix() {
             cache.by_place(again, Use::Demand);
             cache.by_place(again, Use::Demand);
             for page in 0..unwritten {
-                cache.put_unwritten(9, n * 4 + page, n, &[1; 4096]);
+                cache.put_unwritten(9, n * 4 + page, n, &[1; 4096], IoClass(0));
             }
             inserted += (len as u64).max(4096);
             if n % 1000 == 0 {

@@ -6,6 +6,7 @@ mod recording;
 use page_cache::{PageCache, Place, Use};
 use recording::{Numbers, content, fingerprint, page, recorded};
 use std::collections::HashMap;
+use units::IoClass;
 
 const BUDGET: u64 = 4 << 20;
 const THREADS: u64 = 4;
@@ -54,7 +55,7 @@ fn live(cache: &PageCache, thread: u64, templates: &[Vec<u8>]) -> u64 {
                 places.remove(&place);
             }
             80..90 => {
-                cache.put_unwritten(thread, at, step, &page(thread, at, step));
+                cache.put_unwritten(thread, at, step, &page(thread, at, step), IoClass(0));
                 unwritten.insert(at, step);
             }
             90..95 => {

@@ -17,7 +17,7 @@ use crate::journal::Record;
 use page_cache::Use;
 use std::sync::Arc;
 use store::{Result, StoreError, StoreErrorKind};
-use units::{Fingerprint, JournalPosition};
+use units::{Fingerprint, IoClass, JournalPosition};
 
 /// A direct write is entered in parts of this size, a multiple of every chunk size.
 const DIRECT_PART_BYTES: usize = 1 << 20;
@@ -224,10 +224,13 @@ impl LiveVolume {
         let first = offset.div_ceil(PAGE_BYTES);
         for (page, bytes) in (first..).zip(whole.chunks_exact(PAGE_BYTES as usize)) {
             if let Ok(bytes) = bytes.try_into() {
-                engine
-                    .backing
-                    .cache
-                    .put_unwritten(self.object, page, position.0, bytes);
+                engine.backing.cache.put_unwritten(
+                    self.object,
+                    page,
+                    position.0,
+                    bytes,
+                    IoClass(0),
+                );
             }
         }
     }

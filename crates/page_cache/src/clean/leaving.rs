@@ -5,9 +5,11 @@
 
 use super::{CleanPages, Places, local};
 use crate::Place;
+use crate::classes::Need;
 use crate::content::ContentShard;
-use crate::policy::{FrameHeat, FrameId, Heat};
+use crate::policy::{ClassSet, FrameHeat, FrameId, Heat};
 use std::sync::atomic::Ordering;
+use units::IoClass;
 
 impl CleanPages {
     /// Removes an alias from the table after it was removed from its frame.
@@ -46,11 +48,14 @@ impl CleanPages {
         }
     }
 
-    /// Evicts one chunk. Returns false when there is none.
-    pub fn evict(&self) -> bool {
+    /// Evicts one chunk of these classes. Returns false when there is none.
+    pub fn evict(&self, classes: ClassSet) -> bool {
         let mut policy = self.policy.lock();
-        let victim = policy.victim(&mut Heating(self));
+        let before = policy.memory_bytes();
+        let victim = policy.victim(classes, &mut Heating(self));
+        let now = policy.memory_bytes();
         drop(policy);
+        self.memory.adjust(before, now);
         if let Some(FrameId(id)) = victim {
             self.drop_frame(id, true);
         }
@@ -68,30 +73,34 @@ impl CleanPages {
             self.forget_if(place, |found| found == id);
             content = self.content(shard);
         }
-        let run = content.end_eviction(frame);
+        let run = content.end_eviction(frame, &self.classes);
         // Free the bytes only after the lock is released.
         drop(content);
         drop(run);
     }
 
-    /// Vacates the frame's memory: moves the frame, or else evicts it, unless a caller reads it
-    /// now.
-    pub fn vacate(&self, id: u32) {
+    /// Vacates the frame's memory: moves the frame, or else evicts it if the need allows that,
+    /// unless a caller reads it now. Returns its class if neither is possible.
+    pub fn vacate(&self, id: u32, need: Need) -> Option<IoClass> {
         let (shard, frame) = local(id);
         let mut content = self.content(shard);
-        let Some(run) = content.movable(frame) else {
-            return;
-        };
+        let class = content.class_of(frame);
+        let run = content.movable(frame)?;
         match self.memory.relocate(run.bytes()) {
             Some(moved) => {
                 self.memory.set_owner(&moved, id);
                 let left = std::mem::replace(run, moved);
                 drop(content);
                 drop(left);
+                None
             }
             None => {
                 drop(content);
-                self.drop_frame(id, false);
+                let stays = class.filter(|class| !self.classes.may_evict(*class, need));
+                if stays.is_none() {
+                    self.drop_frame(id, false);
+                }
+                stays
             }
         }
     }
@@ -104,5 +113,10 @@ impl FrameHeat for Heating<'_> {
     fn cool(&mut self, FrameId(id): FrameId) -> Heat {
         let (shard, frame) = local(id);
         self.0.content(shard).cool(frame)
+    }
+
+    fn moved(&mut self, FrameId(id): FrameId) {
+        let (shard, frame) = local(id);
+        self.0.content(shard).moved(frame, &self.0.classes);
     }
 }

@@ -7,7 +7,7 @@ use super::{ContentShard, NONE, push_slot};
 use crate::Place;
 
 /// Maximum number of places remembered for one chunk. It bounds the work of an eviction.
-const ALIASES_MAX: u32 = 1024;
+pub(super) const ALIASES_MAX: u16 = 1024;
 
 /// A place of a frame; 32 bytes.
 pub(super) struct Alias {
@@ -46,7 +46,7 @@ impl ContentShard {
     }
 
     /// Returns the number of the frame's aliases.
-    pub fn aliases(&self, frame: u32) -> u32 {
+    pub fn aliases(&self, frame: u32) -> u16 {
         self.entry(frame).map_or(0, |e| e.aliases)
     }
 

@@ -7,7 +7,7 @@
 //! memory. Identity takes 7 bytes in the frame and at most 8.9 in the table.
 
 use crate::policy::Heat;
-use units::Fingerprint;
+use units::{Fingerprint, IoClass};
 
 /// Bits of the hash that a frame keeps to find its word again.
 pub(super) const HOME_BITS: u32 = 16;
@@ -33,9 +33,9 @@ impl Identity {
         }
     }
 
-    /// Returns the initial heat of a chunk with this size, for the policy.
-    pub fn heat(&self, bytes: usize) -> Heat {
-        heat_of(&self.key, bytes)
+    /// Returns the initial heat of a chunk of this class and size, for the policy.
+    pub fn heat(&self, class: IoClass, bytes: usize) -> Heat {
+        heat_of(&self.key, class, bytes)
     }
 }
 
@@ -45,11 +45,12 @@ pub(super) fn home_of(key: &Key) -> u64 {
     u64::from_be_bytes([a, b, 0, 0, 0, 0, 0, 0])
 }
 
-pub(super) fn heat_of(key: &Key, bytes: usize) -> Heat {
+pub(super) fn heat_of(key: &Key, class: IoClass, bytes: usize) -> Heat {
     let [a, b, c, d, e, f, g] = *key;
     Heat {
         hits: 0,
         bytes: bytes as u32,
         identity: u64::from_be_bytes([0, a, b, c, d, e, f, g]),
+        class,
     }
 }

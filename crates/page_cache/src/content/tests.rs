@@ -2,6 +2,10 @@ use super::*;
 use crate::Place;
 use units::Fingerprint;
 
+fn classes() -> Classes {
+    Classes::new(1 << 30)
+}
+
 fn shard() -> ContentShard {
     ContentShard::new(100, 100)
 }
@@ -23,7 +27,7 @@ fn at(chunk: u64) -> Place {
 fn contents_that_differ_in_one_bit_are_told_apart() {
     let base = Fingerprint([0x5a; 32]);
     let mut shard = shard();
-    shard.insert(&identity_of(&base), run(4096), Use::Demand, 0);
+    shard.insert(&identity_of(&base), run(4096), Use::Demand.into(), 0);
     let mut compared = 0;
     for bit in 0..256 {
         let mut other = base;
@@ -41,7 +45,7 @@ fn an_alias_is_of_its_place_only() {
     let mut shard = shard();
     let identity = identity_of(&Fingerprint([1; 32]));
     let frame = shard
-        .insert(&identity, run(4096), Use::Demand, 0)
+        .insert(&identity, run(4096), Use::Demand.into(), 0)
         .expect("room");
     let alias = shard.add_alias(frame, at(7)).expect("room");
     assert_eq!(shard.frame_of(alias, at(7)), Some(frame));
@@ -66,7 +70,7 @@ fn the_ring_of_aliases_keeps_its_order() {
     let mut shard = shard();
     let identity = identity_of(&Fingerprint([1; 32]));
     let frame = shard
-        .insert(&identity, run(4096), Use::Demand, 0)
+        .insert(&identity, run(4096), Use::Demand.into(), 0)
         .expect("room");
     let (mut model, mut seed) = (Vec::<(u32, Place)>::new(), 1u64);
     for step in 0..5000 {
@@ -101,29 +105,29 @@ fn a_slot_is_free_when_frame_and_policy_are_done_with_it() {
     let identity = identity_of(&Fingerprint([1; 32]));
     let mut shard = shard();
     let insert = |shard: &mut ContentShard| {
-        let frame = shard.insert(&identity, run(5000), Use::Demand, 0);
+        let frame = shard.insert(&identity, run(5000), Use::Demand.into(), 0);
         frame.expect("room")
     };
     let first = insert(&mut shard);
     // Evicted by the policy alone.
     assert!(shard.begin_eviction(first, true));
     assert!(shard.find(&identity).is_none());
-    assert!(shard.end_eviction(first).is_some());
+    assert!(shard.end_eviction(first, &classes()).is_some());
     assert_eq!(insert(&mut shard), first);
     // Evicted by another thread; the policy still counts it.
     assert!(shard.begin_eviction(first, false));
-    assert!(shard.end_eviction(first).is_some());
+    assert!(shard.end_eviction(first, &classes()).is_some());
     assert_eq!(shard.cool(first).bytes, 6144);
     let second = insert(&mut shard);
     assert_ne!(second, first);
     assert!(!shard.begin_eviction(first, true));
-    assert!(shard.begin_eviction(second, true) && shard.end_eviction(second).is_some());
+    assert!(shard.begin_eviction(second, true) && shard.end_eviction(second, &classes()).is_some());
     let (third, fourth) = (insert(&mut shard), insert(&mut shard));
     assert!([(first, second), (second, first)].contains(&(third, fourth)));
     // Evicted by both at once.
     assert!(shard.begin_eviction(third, false));
     assert!(!shard.begin_eviction(third, true));
-    assert!(shard.end_eviction(third).is_some());
+    assert!(shard.end_eviction(third, &classes()).is_some());
     assert_eq!(insert(&mut shard), third);
 }
 
@@ -132,11 +136,11 @@ fn a_slot_is_free_when_frame_and_policy_are_done_with_it() {
 fn only_demands_make_a_frame_hot() {
     let mut shard = shard();
     let identity = identity_of(&Fingerprint([1; 32]));
-    let frame = shard.insert(&identity, run(4096), Use::Prefetch, 0);
+    let frame = shard.insert(&identity, run(4096), Use::Prefetch.into(), 0);
     let frame = frame.expect("room");
     let mut heat_after = |uses: &[(Use, u8)]| {
         uses.iter()
-            .for_each(|(u, tick)| drop(shard.touch(frame, *u, *tick)));
+            .for_each(|(u, tick)| drop(shard.touch(frame, (*u).into(), &classes(), *tick)));
         let heat = shard.cool(frame).hits;
         while shard.cool(frame).hits > 0 {}
         heat

@@ -3,7 +3,7 @@
 //! Invariant: a page is visited under the lock of its shard, so it cannot change meanwhile.
 
 use super::UnwrittenPages;
-use super::shard::Page;
+use super::page::Page;
 use crate::events::{UNWRITTEN, unwritten_page};
 use crate::present::{Next, Visit};
 
