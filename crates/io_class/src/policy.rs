@@ -113,6 +113,15 @@ impl Policy {
         class
     }
 
+    /// Returns true if a rule asks for the access pattern: then callers find it out.
+    pub fn asks_pattern(&self) -> bool {
+        let conditions = |rule: &Rule| {
+            let mut all = rule.conditions.iter();
+            all.any(|condition| matches!(condition.question, Question::Pattern(_)))
+        };
+        self.rules.iter().any(conditions)
+    }
+
     /// Returns how caches treat a class. A class without a line is treated as class 0.
     #[inline]
     pub fn settings(&self, class: IoClass) -> ClassSettings {

@@ -48,9 +48,14 @@ struct Window<'a> {
     jumps_left: u32,
 }
 
-/// Offers the chunks of `within` to the fast tier.
-pub(super) fn fetch<B: Below>(backing: &Backing, below: &B, within: Range<u64>) -> Result<()> {
-    let admit = Admit::data(IoClass(0));
+/// Offers the chunks of `within` to the fast tier, in the class of the request.
+pub(super) fn fetch<B: Below>(
+    backing: &Backing,
+    below: &B,
+    within: Range<u64>,
+    class: IoClass,
+) -> Result<()> {
+    let admit = Admit::data(class);
     if !backing.pool.reader().wants_for_fast_tier(admit) {
         return Ok(());
     }

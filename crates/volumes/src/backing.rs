@@ -57,13 +57,14 @@ impl Backing {
         }
     }
 
-    /// Returns true if a plan may be fetched: its switch is on, and the tier wants what goes there.
-    pub fn fetches(&self, into: FetchInto) -> bool {
+    /// Returns true if a plan may be fetched for requests of that class: its switch is on, and the
+    /// tier wants what goes there.
+    pub fn fetches(&self, into: FetchInto, class: IoClass) -> bool {
         let switches = &self.access.switches;
         match into {
             FetchInto::Memory => switches.prefetch,
             FetchInto::FastTier => {
-                let admit = Admit::data(IoClass(0));
+                let admit = Admit::data(class);
                 switches.fast_tier_prefetch && self.pool.reader().wants_for_fast_tier(admit)
             }
         }

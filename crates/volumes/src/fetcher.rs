@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use units::IoClass;
 
 /// Ranges are fetched in parts of this size, so that several threads share one window and its start
 /// arrives soon.
@@ -22,11 +23,11 @@ const AROUND_PART: u64 = 8;
 /// An object whose ranges can be fetched.
 pub(super) trait Fetchable: Send + Sync {
     /// Reads the chunks of `[from, to)` that are not in memory into the page cache. Returns the
-    /// number of regions that were read.
-    fn fetch(&self, from: u64, to: u64) -> store::Result<u64>;
+    /// number of regions that were read. `class` is that of the request which they follow.
+    fn fetch(&self, from: u64, to: u64, class: IoClass) -> store::Result<u64>;
 
     /// Offers the chunks of `[from, to)` to the fast tier.
-    fn fetch_around(&self, from: u64, to: u64) -> store::Result<()>;
+    fn fetch_around(&self, from: u64, to: u64, class: IoClass) -> store::Result<()>;
 }
 
 /// Returns the plan for a range that a client asked to have fetched.
@@ -45,6 +46,7 @@ struct Part {
     from: u64,
     to: u64,
     into: FetchInto,
+    class: IoClass,
 }
 
 #[derive(Default)]
@@ -112,8 +114,8 @@ impl Fetcher {
         }
     }
 
-    /// Queues a plan as far as the limit allows.
-    pub fn submit(&self, of: &Arc<dyn Fetchable>, fetch: &Fetch) {
+    /// Queues a plan as far as the limit allows, for requests of that class.
+    pub fn submit(&self, of: &Arc<dyn Fetchable>, fetch: &Fetch, class: IoClass) {
         let (mut planned, mut dropped) = (0, 0);
         let into = fetch.into;
         let bytes_max = self.backing.access.fetch_bytes_max;
@@ -136,6 +138,7 @@ impl Fetcher {
                     from: at,
                     to: end,
                     into,
+                    class,
                 });
                 self.work.notify_one();
                 at = end;
@@ -158,13 +161,19 @@ impl Fetcher {
     }
 
     fn fetch(&self, part: Part) {
-        let Part { of, from, to, into } = &part;
+        let Part {
+            of,
+            from,
+            to,
+            into,
+            class,
+        } = &part;
         match into {
             FetchInto::Memory => {
-                let fetched = of.fetch(*from, *to).unwrap_or(0);
+                let fetched = of.fetch(*from, *to, *class).unwrap_or(0);
                 Meters::add(&self.backing.meters.fetched_regions, fetched);
             }
-            FetchInto::FastTier => drop(of.fetch_around(*from, *to)),
+            FetchInto::FastTier => drop(of.fetch_around(*from, *to, *class)),
         }
         let mut queue = self.queue.lock();
         queue.done(&part);

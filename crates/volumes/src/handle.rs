@@ -75,24 +75,24 @@ impl Volume for VolumeHandle {
 
     fn read(
         &self,
-        _context: RequestContext,
+        context: RequestContext,
         offset_bytes: u64,
         into: &mut [u8],
     ) -> std::result::Result<(), VolumeError> {
         self.volume
-            .read(&self.engine.fetcher, offset_bytes, into)
+            .read(&self.engine.fetcher, context.class, offset_bytes, into)
             .map_err(volume_error)
     }
 
     fn write(
         &self,
-        _context: RequestContext,
+        context: RequestContext,
         offset_bytes: u64,
         data: &[u8],
         durability: Durability,
     ) -> std::result::Result<(), VolumeError> {
         self.volume
-            .write(&self.engine, offset_bytes, data)
+            .write(&self.engine, context.class, offset_bytes, data)
             .and_then(|()| self.settle(durability))
             .map_err(volume_error)
     }
@@ -156,12 +156,12 @@ impl FastPath for VolumeHandle {
 
     fn write_now(
         &self,
-        _context: RequestContext,
+        context: RequestContext,
         offset_bytes: u64,
         data: &[u8],
     ) -> std::result::Result<bool, VolumeError> {
         self.volume
-            .write_now(&self.engine, offset_bytes, data)
+            .write_now(&self.engine, context.class, offset_bytes, data)
             .map_err(volume_error)
     }
 }
@@ -184,9 +184,10 @@ impl TrackChanges for VolumeHandle {
 }
 
 impl Prefetch for VolumeHandle {
-    fn prefetch(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) {
-        let fetcher = &self.engine.fetcher;
-        self.volume.prefetch(fetcher, offset_bytes, len_bytes);
+    fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
+        let (fetcher, class) = (&self.engine.fetcher, context.class);
+        self.volume
+            .prefetch(fetcher, class, offset_bytes, len_bytes);
     }
 }
 

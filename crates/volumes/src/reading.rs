@@ -20,7 +20,7 @@ use access_pattern::{Fetch, FetchInto};
 use chunk_store::container::Copies;
 use chunk_store::recipe::{FixedLeaves, Leaf};
 use media::{IoOrigin, IoOriginScope};
-use page_cache::{Frame, Place, Use};
+use page_cache::{Frame, Place, Purpose, Use};
 use std::cell::Cell;
 use store::{Admit, Approach, ChunkRef, Keep, Loaded, Route};
 use store::{Result, StoreError};
@@ -66,6 +66,8 @@ pub(super) struct Judging<'a> {
     pub object_bytes: u64,
     /// Offset and length of the request, bytes.
     pub request: (u64, u64),
+    /// Class of the request.
+    pub class: IoClass,
     pub submit: &'a dyn Fn(Fetch),
     pub meter: &'a CacheMeter,
     /// Recorder whose buffer is emptied at a miss.
@@ -84,7 +86,7 @@ pub(super) struct Reading<'a> {
     gathers: bool,
     /// The whole request lies in one chunk: other chunks of its region are not needed.
     alone: bool,
-    why: Use,
+    why: Purpose,
     pub tally: CacheTally,
     leaves: Option<FixedLeaves<ChunkRef>>,
     /// The chunk that was loaded last, in its region.
@@ -100,7 +102,7 @@ impl<'a> Reading<'a> {
     pub fn judged(backing: &'a Backing, judging: Judging<'a>) -> Self {
         let (offset, len) = judging.request;
         let due = judging.front.awaits(offset, offset.saturating_add(len));
-        let mut reading = Self::new(backing, Use::Demand);
+        let mut reading = Self::new(backing, Use::Demand.of(judging.class));
         reading.judging = Some(judging);
         if due {
             reading.approach();
@@ -110,7 +112,7 @@ impl<'a> Reading<'a> {
 
     /// For destaging: single chunks at random places that are not needed again.
     pub fn single(backing: &'a Backing) -> Self {
-        let mut reading = Self::new(backing, Use::Scan);
+        let mut reading = Self::new(backing, Use::Scan.into());
         // The old bytes of a chunk that is changed are no longer needed.
         reading.approach = Some(Approach {
             admit: None,
@@ -120,16 +122,16 @@ impl<'a> Reading<'a> {
         reading
     }
 
-    /// For read-ahead and prefetch.
-    pub fn ahead(backing: &'a Backing) -> Self {
-        let mut reading = Self::new(backing, Use::Prefetch);
+    /// For read-ahead and prefetch, for requests of that class.
+    pub fn ahead(backing: &'a Backing, class: IoClass) -> Self {
+        let mut reading = Self::new(backing, Use::Prefetch.of(class));
         reading.approach = Some(reading.approach_for(Route::Directory));
         reading.ask(Route::Directory);
         reading.gathers = true;
         reading
     }
 
-    fn new(backing: &'a Backing, why: Use) -> Self {
+    fn new(backing: &'a Backing, why: Purpose) -> Self {
         Self {
             backing,
             judging: None,
@@ -146,6 +148,11 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Returns the purpose of the request.
+    pub fn why(&self) -> Purpose {
+        self.why
+    }
+
     fn approach_for(&self, route: Route) -> Approach {
         let switches = self.backing.access.switches;
         let route = match switches.direct_regions {
@@ -160,8 +167,8 @@ impl<'a> Reading<'a> {
                 true => Copies::Nowhere,
                 false => Copies::InSystem,
             },
-            // Sequential readers do not fill the fast tier (DDFS). Requests have no class yet.
-            admit: (route == Route::Region).then_some(Admit::data(IoClass(0))),
+            // Sequential readers do not fill the fast tier (DDFS).
+            admit: (route == Route::Region).then_some(Admit::data(self.why.class)),
         }
     }
 
@@ -198,7 +205,9 @@ impl<'a> Reading<'a> {
             }
             match judged.fetch {
                 Some(fetch) if fetch.into == FetchInto::FastTier => self.around = Some(fetch),
-                Some(fetch) if backing.fetches(fetch.into) => (judging.submit)(fetch),
+                Some(fetch) if backing.fetches(fetch.into, self.why.class) => {
+                    (judging.submit)(fetch)
+                }
                 _ => {}
             }
         }
@@ -212,7 +221,7 @@ impl<'a> Reading<'a> {
     /// Queues the surroundings of a random request that the fast tier did not have.
     fn fetch_around(&mut self) {
         if let (Some(fetch), Some(judging)) = (self.around.take(), &self.judging)
-            && self.backing.fetches(fetch.into)
+            && self.backing.fetches(fetch.into, self.why.class)
         {
             (judging.submit)(fetch);
         }
@@ -391,7 +400,7 @@ fn known(
     backing: &Backing,
     fingerprint: &Fingerprint,
     alias: &Alias<'_>,
-    why: Use,
+    why: Purpose,
 ) -> Option<Frame> {
     let mut frame = None;
     alias(&mut |place| frame = backing.cache.by_content(fingerprint, place, why));
@@ -402,7 +411,7 @@ fn known(
 struct Kept<'a> {
     backing: &'a Backing,
     alias: &'a Alias<'a>,
-    why: Use,
+    why: Purpose,
     gathers: bool,
     alone: bool,
     inserted: Cell<bool>,
@@ -434,7 +443,7 @@ impl Keep for Kept<'_> {
             let cache = &self.backing.cache;
             for (fingerprint, bytes) in chunk.others() {
                 if !cache.is_content_resident(fingerprint) {
-                    cache.insert(fingerprint, bytes, None, Use::Prefetch);
+                    cache.insert(fingerprint, bytes, None, Use::Prefetch.of(self.why.class));
                 }
             }
         }

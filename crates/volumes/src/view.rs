@@ -24,6 +24,7 @@ use std::sync::Arc;
 use store::Result;
 use store::{Approach, ChunkRef, ImageVolume};
 use store::{OpenSnapshot, trace_key};
+use units::IoClass;
 use volume::{
     Capabilities, Durability, Extent, FastPath, Prefetch, RequestContext, Volume, VolumeError,
     VolumeErrorKind, VolumeInfo,
@@ -138,12 +139,12 @@ impl Below for Viewed {
 }
 
 impl Fetchable for Viewed {
-    fn fetch_around(&self, from: u64, to: u64) -> Result<()> {
-        around::fetch(&self.backing, self, from..to)
+    fn fetch_around(&self, from: u64, to: u64, class: IoClass) -> Result<()> {
+        around::fetch(&self.backing, self, from..to, class)
     }
 
-    fn fetch(&self, from: u64, to: u64) -> Result<u64> {
-        let mut reading = Reading::ahead(&self.backing);
+    fn fetch(&self, from: u64, to: u64, class: IoClass) -> Result<u64> {
+        let mut reading = Reading::ahead(&self.backing, class);
         reading.warm(self, from, to)?;
         Ok(reading.loaded)
     }
@@ -156,9 +157,9 @@ impl View {
         self
     }
 
-    fn submit(&self, fetch: &Fetch) {
+    fn submit(&self, fetch: &Fetch, class: IoClass) {
         let viewed: Arc<dyn Fetchable> = Arc::clone(&self.viewed) as _;
-        self.engine.fetcher.submit(&viewed, fetch);
+        self.engine.fetcher.submit(&viewed, fetch, class);
     }
 }
 
@@ -173,7 +174,7 @@ impl Volume for View {
 
     fn read(
         &self,
-        _context: RequestContext,
+        context: RequestContext,
         offset_bytes: u64,
         into: &mut [u8],
     ) -> std::result::Result<(), VolumeError> {
@@ -184,7 +185,8 @@ impl Volume for View {
             front: &self.viewed.front,
             object_bytes: self.viewed.len(),
             request: (offset_bytes, into.len() as u64),
-            submit: &|fetch| self.submit(&fetch),
+            class: context.class,
+            submit: &|fetch| self.submit(&fetch, context.class),
             meter: &self.viewed.meter,
             recorder: self.viewed.recorder.as_deref(),
         };
@@ -282,8 +284,9 @@ impl FastPath for View {
 }
 
 impl Prefetch for View {
-    fn prefetch(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) {
-        self.submit(&super::fetcher::hinted(offset_bytes, len_bytes));
+    fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
+        let fetch = super::fetcher::hinted(offset_bytes, len_bytes);
+        self.submit(&fetch, context.class);
     }
 }
 

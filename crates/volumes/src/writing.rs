@@ -30,35 +30,42 @@ enum Write<'a> {
 }
 
 impl LiveVolume {
-    /// Writes `data` at `offset`; later reads see it. Waits for space in the journal.
-    pub fn write(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
+    /// Writes `data` at `offset`, for a request of that class; later reads see it. Waits for space
+    /// in the journal.
+    pub fn write(&self, engine: &Engine, class: IoClass, offset: u64, data: &[u8]) -> Result<()> {
         let len = data.len() as u64;
         engine.back_pressure.admission.admit(len)?;
         let direct_bytes_min = engine.direct.bytes_min();
         if !engine.direct.is_streaming(len) || len < direct_bytes_min {
-            return self.write_journalled(engine, offset, data);
+            return self.write_journalled(engine, class, offset, data);
         }
         // Whole chunks bypass the journal; the bytes around them do not.
         let chunk_bytes = self.chunk_bytes();
         let first = offset.next_multiple_of(chunk_bytes);
         let end = (offset + len) & !(chunk_bytes - 1);
         if end < first + direct_bytes_min {
-            return self.write_journalled(engine, offset, data);
+            return self.write_journalled(engine, class, offset, data);
         }
         let (head, rest) = data.split_at((first - offset) as usize);
         let (whole, tail) = rest.split_at((end - first) as usize);
-        self.write_journalled(engine, offset, head)?;
+        self.write_journalled(engine, class, offset, head)?;
         let mut at = first;
         for part in whole.chunks(DIRECT_PART_BYTES) {
-            self.write_direct(engine, at, part)?;
+            self.write_direct(engine, class, at, part)?;
             at += part.len() as u64;
         }
-        self.write_journalled(engine, end, tail)
+        self.write_journalled(engine, class, end, tail)
     }
 
-    fn write_direct(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
+    fn write_direct(
+        &self,
+        engine: &Engine,
+        class: IoClass,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
         if engine.back_pressure.waits.is_held_back() {
-            return self.write_journalled(engine, offset, data);
+            return self.write_journalled(engine, class, offset, data);
         }
         // Held from the lookup of duplicates until the overlay names the chunks: see
         // `Volumes::visit_unapplied`.
@@ -67,7 +74,7 @@ impl LiveVolume {
         let stored = engine.direct.store(self.chunk_bytes() as usize, data)?;
         let Some(fingerprints) = stored else {
             drop(choosing);
-            return self.write_journalled(engine, offset, data);
+            return self.write_journalled(engine, class, offset, data);
         };
         let chunks = data.chunks_exact(self.chunk_bytes() as usize);
         for (fingerprint, bytes) in fingerprints.iter().zip(chunks) {
@@ -75,15 +82,21 @@ impl LiveVolume {
                 engine
                     .backing
                     .cache
-                    .insert(fingerprint, bytes, None, Use::Scan);
+                    .insert(fingerprint, bytes, None, Use::Scan.of(class));
             }
         }
         let write = Write::Chunks(fingerprints.into());
-        self.append_waiting(engine, offset, &write, data.len() as u64)?;
+        self.append_waiting(engine, class, offset, &write, data.len() as u64)?;
         engine.back_pressure.written()
     }
 
-    fn write_journalled(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
+    fn write_journalled(
+        &self,
+        engine: &Engine,
+        class: IoClass,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
         let mut at = offset;
         let mut rest = data;
         while !rest.is_empty() {
@@ -91,7 +104,7 @@ impl LiveVolume {
             let room = Record::DATA_BYTES_MAX as u64 - at % Record::DATA_BYTES_MAX as u64;
             let take = room.min(rest.len() as u64) as usize;
             let (now, later) = rest.split_at(take);
-            self.append_waiting(engine, at, &Write::Data(now), take as u64)?;
+            self.append_waiting(engine, class, at, &Write::Data(now), take as u64)?;
             rest = later;
             at += take as u64;
         }
@@ -99,7 +112,13 @@ impl LiveVolume {
     }
 
     /// Writes if that needs no waiting. Returns false, without a write, if it does.
-    pub fn write_now(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<bool> {
+    pub fn write_now(
+        &self,
+        engine: &Engine,
+        class: IoClass,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<bool> {
         let fits_one_record = data.len() <= Record::DATA_BYTES_MAX;
         if !fits_one_record
             || engine.levels.is_pressed()
@@ -115,7 +134,7 @@ impl LiveVolume {
             return Ok(false);
         }
         engine.direct.is_streaming(data.len() as u64);
-        self.append(engine, offset, &Write::Data(data), data.len() as u64)
+        self.append(engine, class, offset, &Write::Data(data), data.len() as u64)
     }
 
     /// Makes a range read as zeroes.
@@ -123,7 +142,7 @@ impl LiveVolume {
         if len == 0 {
             return Ok(());
         }
-        self.append_waiting(engine, offset, &Write::Zero, len)?;
+        self.append_waiting(engine, IoClass(0), offset, &Write::Zero, len)?;
         engine.back_pressure.written()
     }
 
@@ -131,6 +150,7 @@ impl LiveVolume {
     fn append_waiting(
         &self,
         engine: &Engine,
+        class: IoClass,
         offset: u64,
         write: &Write<'_>,
         len: u64,
@@ -141,7 +161,7 @@ impl LiveVolume {
         loop {
             engine.back_pressure.wait_for_pieces(may_wait)?;
             let rounds = engine.checkpointer.rounds();
-            if self.append(engine, offset, write, len)? {
+            if self.append(engine, class, offset, write, len)? {
                 return Ok(());
             }
             engine.back_pressure.make_room(rounds, may_wait)?;
@@ -150,7 +170,14 @@ impl LiveVolume {
 
     /// Appends one record and inserts its piece, behind the gate. Returns false if the journal is
     /// full.
-    fn append(&self, engine: &Engine, offset: u64, write: &Write<'_>, len: u64) -> Result<bool> {
+    fn append(
+        &self,
+        engine: &Engine,
+        class: IoClass,
+        offset: u64,
+        write: &Write<'_>,
+        len: u64,
+    ) -> Result<bool> {
         let _gate = self.enter();
         self.expect_takes(engine, offset, len)?;
         let volume = self.id;
@@ -190,7 +217,7 @@ impl LiveVolume {
         };
         // Before readers can find the piece.
         if let Write::Data(data) = write {
-            self.keep_pages(engine, offset, data, position);
+            self.keep_pages(engine, (class, position), offset, data);
         }
         let mut state = self.state_mut();
         state.active.insert(Piece {
@@ -218,19 +245,22 @@ impl LiveVolume {
         }
     }
 
-    fn keep_pages(&self, engine: &Engine, offset: u64, data: &[u8], position: JournalPosition) {
+    fn keep_pages(
+        &self,
+        engine: &Engine,
+        (class, position): (IoClass, JournalPosition),
+        offset: u64,
+        data: &[u8],
+    ) {
         let lead = (offset.next_multiple_of(PAGE_BYTES) - offset) as usize;
         let whole = data.get(lead..).unwrap_or_default();
         let first = offset.div_ceil(PAGE_BYTES);
         for (page, bytes) in (first..).zip(whole.chunks_exact(PAGE_BYTES as usize)) {
             if let Ok(bytes) = bytes.try_into() {
-                engine.backing.cache.put_unwritten(
-                    self.object,
-                    page,
-                    position.0,
-                    bytes,
-                    IoClass(0),
-                );
+                engine
+                    .backing
+                    .cache
+                    .put_unwritten(self.object, page, position.0, bytes, class);
             }
         }
     }

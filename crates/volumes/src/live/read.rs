@@ -13,11 +13,11 @@ use super::{LiveVolume, PAGE_BYTES};
 use access_pattern::Fetch;
 use chunk_store::recipe::{FixedLeaves, Leaf};
 use format::recipe::ObjectRoot;
-use page_cache::{Place, Use};
+use page_cache::Place;
 use std::sync::Arc;
 use store::{Approach, ChunkRef};
 use store::{Result, StoreError, StoreErrorKind};
-use units::Fingerprint;
+use units::{Fingerprint, IoClass};
 
 /// Maximum number of checkpoints that may overtake one read.
 const LOOKS_MAX: u32 = 100;
@@ -29,8 +29,14 @@ struct Layers {
 }
 
 impl LiveVolume {
-    /// Fills `into` from byte `offset`.
-    pub fn read(self: &Arc<Self>, fetcher: &Fetcher, offset: u64, into: &mut [u8]) -> Result<()> {
+    /// Fills `into` from byte `offset`, for a request of that class.
+    pub fn read(
+        self: &Arc<Self>,
+        fetcher: &Fetcher,
+        class: IoClass,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<()> {
         self.recorder.record(offset, into.len() as u64);
         let mut looks = 0;
         loop {
@@ -39,7 +45,8 @@ impl LiveVolume {
                 front: &self.front,
                 object_bytes: layers.root.len,
                 request: (offset, into.len() as u64),
-                submit: &|fetch| self.submit(fetcher, &fetch),
+                class,
+                submit: &|fetch| self.submit(fetcher, &fetch, class),
                 meter: &self.meter,
                 recorder: Some(&self.recorder),
             };
@@ -160,7 +167,7 @@ impl LiveVolume {
                 let cached = self
                     .backing
                     .cache
-                    .by_content(&fingerprint, None, Use::Demand);
+                    .by_content(&fingerprint, None, reading.why());
                 if let Some(frame) = cached {
                     reading.tally.hits_by_content += 1;
                     now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
@@ -199,13 +206,13 @@ impl LiveVolume {
     }
 
     /// Queues a range that a client asked to have fetched.
-    pub fn prefetch(self: &Arc<Self>, fetcher: &Fetcher, offset: u64, len: u64) {
-        self.submit(fetcher, &hinted(offset, len));
+    pub fn prefetch(self: &Arc<Self>, fetcher: &Fetcher, class: IoClass, offset: u64, len: u64) {
+        self.submit(fetcher, &hinted(offset, len), class);
     }
 
-    fn submit(self: &Arc<Self>, fetcher: &Fetcher, fetch: &Fetch) {
+    fn submit(self: &Arc<Self>, fetcher: &Fetcher, fetch: &Fetch, class: IoClass) {
         let volume: Arc<dyn Fetchable> = Arc::clone(self) as _;
-        fetcher.submit(&volume, fetch);
+        fetcher.submit(&volume, fetch, class);
     }
 }
 
@@ -251,7 +258,7 @@ impl Below for RootOf<'_> {
 }
 
 impl Fetchable for LiveVolume {
-    fn fetch_around(&self, from: u64, to: u64) -> Result<()> {
+    fn fetch_around(&self, from: u64, to: u64, class: IoClass) -> Result<()> {
         let root = {
             let state = self.state();
             state.expect_open()?;
@@ -261,17 +268,17 @@ impl Fetchable for LiveVolume {
             volume: self,
             root: &root,
         };
-        around::fetch(&self.backing, &below, from..to)
+        around::fetch(&self.backing, &below, from..to, class)
     }
 
-    fn fetch(&self, from: u64, to: u64) -> Result<u64> {
+    fn fetch(&self, from: u64, to: u64, class: IoClass) -> Result<u64> {
         let to = to.min(self.state().size);
         let layers = self.layers(from, to.saturating_sub(from))?;
         let below = RootOf {
             volume: self,
             root: &layers.root,
         };
-        let mut reading = Reading::ahead(&self.backing);
+        let mut reading = Reading::ahead(&self.backing, class);
         let mut at = from;
         for piece in &layers.pieces {
             reading.warm(&below, at, piece.offset)?;

@@ -82,7 +82,8 @@ fn room_that_was_made_meanwhile_is_room() {
     let (volumes, disk) = opened();
     let engine = &volumes.engine;
     let before = engine.checkpointer.rounds();
-    disk.write(engine, 0, &[7; 4096]).expect("write");
+    disk.write(engine, IoClass(0), 0, &[7; 4096])
+        .expect("write");
     while engine.checkpointer.step(u64::MAX).expect("step") != Step::Idle {}
     engine
         .back_pressure
@@ -145,7 +146,7 @@ fn what_a_writer_has_found_and_not_told_is_not_collected() {
         // The writer stops at the gate: it has its chunk, but neither the journal nor the overlay
         // has it.
         let gate = disk.shut();
-        scope.spawn(|| disk.write(engine, 0, &data).expect("write"));
+        scope.spawn(|| disk.write(engine, IoClass(0), 0, &data).expect("write"));
         while !chunks
             .iter()
             .all(|c| engine.backing.cache.is_content_resident(c))

@@ -1,0 +1,167 @@
+//! A volume whose requests have the classes of the policy. Front ends call it as a [`Volume`].
+//!
+//! Invariant: see [`super`]. The class that the client sent reaches the volume only through the
+//! policy (`wire:N`).
+
+use crate::classifiers::Classifiers;
+use crate::served::Served;
+use std::sync::Arc;
+use units::IoClass;
+use volume::{
+    Capabilities, Durability, FastPath, Layer, Prefetch, RequestContext, Volume, VolumeError,
+};
+
+/// See the module's head.
+pub struct Classified<V> {
+    all: Arc<Classifiers>,
+    served: Arc<Served>,
+    below: Arc<V>,
+}
+
+impl<V: Volume> Classified<V> {
+    pub(crate) fn new(all: Arc<Classifiers>, served: Arc<Served>, below: Arc<V>) -> Self {
+        Self { all, served, below }
+    }
+
+    fn volume(&self) -> &V {
+        &self.below
+    }
+
+    /// Returns the context with the class of a request.
+    fn with_class(
+        &self,
+        context: RequestContext,
+        (offset_bytes, len_bytes): (u64, u64),
+        is_write: bool,
+    ) -> RequestContext {
+        let request = (offset_bytes, len_bytes, is_write);
+        let class = self.all.class_of(&self.served, context, request);
+        RequestContext { class, ..context }
+    }
+
+    /// Tells of a write that was done, or may have been done in part.
+    fn wrote(&self, offset_bytes: u64, len_bytes: u64, bytes: Option<&[u8]>) {
+        if self.all.is_active() {
+            self.served.wrote(offset_bytes, len_bytes, bytes);
+        }
+    }
+
+    fn wrote_data<T>(&self, result: &Result<T, VolumeError>, offset_bytes: u64, data: &[u8]) {
+        let bytes = result.is_ok().then_some(data);
+        self.wrote(offset_bytes, data.len() as u64, bytes);
+    }
+}
+
+impl<V: Volume> Layer for Classified<V> {
+    type Below = V;
+
+    fn below(&self) -> &V {
+        &self.below
+    }
+
+    fn read(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        into: &mut [u8],
+    ) -> Result<(), VolumeError> {
+        let context = self.with_class(context, (offset_bytes, into.len() as u64), false);
+        self.volume().read(context, offset_bytes, into)
+    }
+
+    fn write(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        let context = self.with_class(context, (offset_bytes, data.len() as u64), true);
+        let result = self.volume().write(context, offset_bytes, data, durability);
+        self.wrote_data(&result, offset_bytes, data);
+        result
+    }
+
+    fn discard(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<(), VolumeError> {
+        let result = self
+            .volume()
+            .discard(unclassified(context), offset_bytes, len_bytes);
+        self.wrote(offset_bytes, len_bytes, None);
+        result
+    }
+
+    fn write_zeroes(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        may_free: bool,
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        let context = unclassified(context);
+        let below = self.volume();
+        let result = below.write_zeroes(context, offset_bytes, len_bytes, may_free, durability);
+        self.wrote(offset_bytes, len_bytes, None);
+        result
+    }
+
+    fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
+        Capabilities {
+            fast_path: below.fast_path.map(|_| self as &dyn FastPath),
+            prefetch: below.prefetch.map(|_| self as &dyn Prefetch),
+            ..below
+        }
+    }
+}
+
+/// Zeroes take no place in a cache.
+fn unclassified(context: RequestContext) -> RequestContext {
+    RequestContext {
+        class: IoClass(0),
+        ..context
+    }
+}
+
+impl<V: Volume> FastPath for Classified<V> {
+    fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        let below = self.volume().capabilities();
+        below.is_cached(context, offset_bytes, len_bytes)
+    }
+
+    fn write_now(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> Result<bool, VolumeError> {
+        let asked = (offset_bytes, data.len() as u64);
+        let class = self.all.look(&self.served, context, asked, true);
+        let context = RequestContext { class, ..context };
+        let below = self.volume().capabilities();
+        let result = below.write_now(context, offset_bytes, data);
+        // What was not done comes again as an ordinary write, and counts there.
+        if matches!(result, Ok(false)) {
+            if self.all.is_active() {
+                self.served.comes_again(asked.0, asked.1);
+            }
+            return result;
+        }
+        self.all.count(class, true, asked.1);
+        self.wrote_data(&result, offset_bytes, data);
+        result
+    }
+}
+
+impl<V: Volume> Prefetch for Classified<V> {
+    fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
+        let asked = (offset_bytes, len_bytes);
+        let class = self.all.look(&self.served, context, asked, false);
+        let below = self.volume().capabilities();
+        below.prefetch(RequestContext { class, ..context }, offset_bytes, len_bytes);
+    }
+}

@@ -1,0 +1,204 @@
+//! All served volumes of a server, and the policy in force. The server makes one.
+//!
+//! Invariant: the layouts of all volumes together take at most the memory that was given. A volume
+//! that nobody uses takes none. A layout begins anew when a policy begins, because nobody told it
+//! of writes before.
+
+use crate::classified::Classified;
+use crate::counts::{ClassCounts, Counts};
+use crate::served::Served;
+use io_class::layout::Counters;
+use io_class::{CLASSES, Facts, Policy};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use units::IoClass;
+use volume::{RequestContext, Volume};
+
+/// A new volume gets this part of the memory that is left, so that later ones get some too.
+const PART_OF_LEFT: u64 = 4;
+/// Less is not worth a layout, bytes.
+const MEMORY_BYTES_MIN: u64 = 64 << 10;
+
+/// What is known of the blocks of one volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LayoutStatus {
+    /// Name of the volume.
+    pub name: String,
+    /// Cost. `None` while it is being read.
+    pub cost: Option<Counters>,
+    /// Everything was read, and nothing was written since.
+    pub is_complete: bool,
+    /// There is no memory for it: all its blocks are unknown.
+    pub is_left_out: bool,
+}
+
+/// See the module's head.
+pub struct Classifiers {
+    is_active: AtomicBool,
+    policy: RwLock<Option<Arc<Policy>>>,
+    memory_bytes_max: u64,
+    served: Mutex<BTreeMap<String, Weak<Served>>>,
+    counts: Counts,
+}
+
+impl Classifiers {
+    /// Makes one without a policy. `memory_bytes_max` is for all layouts.
+    pub fn new(memory_bytes_max: u64) -> Self {
+        Self {
+            is_active: AtomicBool::new(false),
+            policy: RwLock::default(),
+            memory_bytes_max,
+            served: Mutex::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Returns true while a policy is in force.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.is_active.load(Ordering::SeqCst)
+    }
+
+    /// Returns the policy in force.
+    pub fn policy(&self) -> Option<Arc<Policy>> {
+        self.policy.read().clone()
+    }
+
+    /// Replaces the policy, from the next request on. `None`: all requests are unclassified.
+    pub fn set(&self, policy: Option<Arc<Policy>>) {
+        let is_active = policy.is_some();
+        let mut of_now = self.policy.write();
+        if is_active != of_now.is_some() {
+            // Frees memory, or begins: nobody told of writes meanwhile.
+            self.all().iter().for_each(|served| served.reset());
+        }
+        *of_now = policy;
+        self.is_active.store(is_active, Ordering::SeqCst);
+    }
+
+    /// Puts the classifier before a volume. `key` is what it is: two names of one thing have the
+    /// same. `name` is for `volume:` in policies. All handles of one key share what is learned, so
+    /// all that write to the volume must come through here.
+    pub fn classify<V: Volume + 'static>(
+        self: &Arc<Self>,
+        key: &str,
+        name: &str,
+        volume: V,
+    ) -> Classified<V> {
+        let volume = Arc::new(volume);
+        let mut served = self.served.lock();
+        served.retain(|_, one| one.strong_count() > 0);
+        let known = served.get(key).and_then(Weak::upgrade);
+        let one = known.unwrap_or_else(|| {
+            let live = served.values().filter_map(Weak::upgrade);
+            let taken: u64 = live.map(|one| one.memory_bytes_max).sum();
+            let part = self.memory_bytes_max.saturating_sub(taken) / PART_OF_LEFT;
+            let bytes = if part < MEMORY_BYTES_MIN { 0 } else { part };
+            let source: Arc<dyn Volume> = Arc::<V>::clone(&volume);
+            let new = Arc::new(Served::new(name, source, bytes));
+            served.insert(key.to_owned(), Arc::downgrade(&new));
+            new
+        });
+        Classified::new(Arc::clone(self), one, volume)
+    }
+
+    /// Returns the class of a request: offset, length, and whether it writes. Counts it.
+    #[inline]
+    pub(crate) fn class_of(
+        &self,
+        served: &Served,
+        context: RequestContext,
+        (offset_bytes, len_bytes, is_write): (u64, u64, bool),
+    ) -> IoClass {
+        let class = self.look(served, context, (offset_bytes, len_bytes), is_write);
+        self.count(class, is_write, len_bytes);
+        class
+    }
+
+    /// The same, without counting.
+    #[inline]
+    pub(crate) fn look(
+        &self,
+        served: &Served,
+        context: RequestContext,
+        asked: (u64, u64),
+        is_write: bool,
+    ) -> IoClass {
+        match self.is_active() {
+            false => IoClass(0),
+            true => self.class_by_policy(served, context, asked, is_write),
+        }
+    }
+
+    fn class_by_policy(
+        &self,
+        served: &Served,
+        context: RequestContext,
+        (offset_bytes, len_bytes): (u64, u64),
+        is_write: bool,
+    ) -> IoClass {
+        let policy = self.policy.read();
+        let Some(policy) = &*policy else {
+            return IoClass(0);
+        };
+        let pattern = policy
+            .asks_pattern()
+            .then(|| served.pattern(offset_bytes, len_bytes));
+        policy.classify(&Facts {
+            contents: served.contents(offset_bytes),
+            wire_class: context.class.0,
+            origin: context.origin,
+            volume: &served.name,
+            offset_bytes,
+            len_bytes,
+            is_write,
+            pattern,
+            ..Facts::default()
+        })
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, class: IoClass, is_write: bool, bytes: u64) {
+        if self.is_active() {
+            self.counts.add(class, is_write, bytes);
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Served>> {
+        let served = self.served.lock();
+        served.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Reads about `reads_max` times from each volume whose layout is not complete. Returns true if
+    /// more is left. Does nothing without a policy.
+    pub fn step(&self, reads_max: u64) -> bool {
+        let mut has_more = false;
+        for served in self.all() {
+            if self.is_active() {
+                has_more |= served.step(reads_max);
+            }
+        }
+        has_more
+    }
+
+    /// Returns the counts of all classes since the start.
+    pub fn counts(&self) -> [ClassCounts; CLASSES] {
+        self.counts.read()
+    }
+
+    /// Returns the layouts of the volumes in use, by name.
+    pub fn layouts(&self) -> Vec<LayoutStatus> {
+        let status = |served: Arc<Served>| {
+            let counters = served.counters();
+            LayoutStatus {
+                name: served.name.clone(),
+                is_complete: counters.is_some_and(|(_, is_settled)| is_settled),
+                cost: counters.map(|(cost, _)| cost),
+                is_left_out: served.memory_bytes_max == 0,
+            }
+        };
+        self.all().into_iter().map(status).collect()
+    }
+}
