@@ -90,6 +90,8 @@ asked host doctor "$dir/src"
 start_server
 all_of_them 2
 quiet qos set scrub-within=9d
+quiet policy set vm-images
+asked policy status
 asked qos show
 asked top --count 1
 quiet scrub start

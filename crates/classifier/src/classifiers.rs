@@ -104,6 +104,14 @@ impl Classifiers {
         Classified::new(Arc::clone(self), one, volume)
     }
 
+    /// Forgets what is known of the blocks of a volume, which has other contents now.
+    pub fn forget(&self, key: &str) {
+        let served = self.served.lock().get(key).and_then(Weak::upgrade);
+        if let Some(served) = served {
+            served.reset();
+        }
+    }
+
     /// Returns the class of a request: offset, length, and whether it writes. Counts it.
     #[inline]
     pub(crate) fn class_of(

@@ -41,7 +41,7 @@ pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArg
 pub use keys::{KeyCommand, NewKeyArgs};
 pub use maintain::{CheckArgs, RepairArgs, StatsArgs, StatsBy, SubsetArg};
 pub use mount::{MountArgs, MountGuardArgs};
-pub use policy::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs};
+pub use policy::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs, PolicySetArgs};
 pub use pool::{GenerateArgs, GenerateWhat, InitArgs, ParityCommand};
 pub use qos::{QosCommand, QosSetArgs};
 pub use replica::{ReplicaArgs, ReplicaPasswordArgs};
@@ -232,14 +232,16 @@ pub enum Command {
     /// Show or set the shares of a server's device
     #[command(subcommand)]
     Qos(QosCommand),
-    /// Show and explain policies for I/O classes
+    /// Show, explain and set policies for I/O classes
     #[command(
         subcommand,
         after_help = "\
 Examples:
   quintet policy show
   quintet policy show vm-images >mine.csv
-  quintet policy explain mine.csv --contents journal --write"
+  quintet policy explain mine.csv --contents journal --write
+  quintet -r /srv/pool policy set mine.csv
+  quintet -r /srv/pool policy status"
     )]
     Policy(PolicyCommand),
     /// Put together data that is read together and is fragmented

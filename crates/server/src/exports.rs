@@ -81,6 +81,7 @@ impl Exports for ServerExports {
 
     fn open(&self, name: &str) -> Option<Arc<dyn Volume>> {
         if let Some(volume) = self.server.volumes.volume(name) {
+            let volume = self.server.classify_volume(volume.id(), name, volume);
             return Some(Arc::new(Metered::new(volume, self.server.meter(name))));
         }
         let snapshot = self.states().remove(name)?;
@@ -99,6 +100,7 @@ impl Exports for ServerExports {
             .volumes
             .view_state(&snapshot, description, cache);
         let view = view.keeping(Some(kept));
+        let view = self.server.classify_state(snapshot.id, name, view);
         Some(Arc::new(Metered::new(view, meter)))
     }
 

@@ -41,6 +41,8 @@ pub struct MemoryPlan {
     pub requests: usize,
     /// Index and staged chunks of the fast tier.
     pub tier: usize,
+    /// What is known of the blocks of served volumes, for classes of I/O.
+    pub layouts: usize,
 }
 
 impl MemoryPlan {
@@ -49,8 +51,9 @@ impl MemoryPlan {
     /// clients read.
     pub fn of(bytes: usize, journal_bytes: u64) -> Self {
         let sixteenth = bytes / 16;
-        let (pool_bytes, mounts) = (sixteenth * 6, sixteenth);
-        let left = bytes - pool_bytes - mounts;
+        let layouts = sixteenth / 4;
+        let (pool_bytes, mounts) = (sixteenth * 6, sixteenth - layouts);
+        let left = bytes - pool_bytes - mounts - layouts;
         let (fewest, most) = JOURNAL_BYTES;
         let journal = (left / 16).clamp(fewest, most);
         let requests = sixteenth.min(REQUESTS_BYTES_MAX);
@@ -65,6 +68,7 @@ impl MemoryPlan {
             mounts,
             requests,
             tier: 0,
+            layouts,
         }
     }
 
@@ -119,7 +123,7 @@ impl MemoryPlan {
 
     /// Returns every consumer and its bytes. The names are those of the metric
     /// `quintet_memory_bytes`.
-    pub fn shares(&self) -> [(&'static str, u64); 12] {
+    pub fn shares(&self) -> [(&'static str, u64); 13] {
         // All fields are named, so that a new field must be handled here.
         let Self {
             all: _,
@@ -131,6 +135,7 @@ impl MemoryPlan {
             mounts,
             requests,
             tier,
+            layouts,
         } = *self;
         let PoolMemory {
             index,
@@ -157,6 +162,7 @@ impl MemoryPlan {
             ("mounts", mounts as u64),
             ("requests", requests as u64),
             ("tier", tier as u64),
+            ("layouts", layouts as u64),
         ]
     }
 
@@ -247,7 +253,8 @@ mod tests {
         };
         assert_eq!((mib("index"), mib("directories")), (18.0, 18.0));
         assert_eq!((mib("claims"), mib("regions")), (12.0, 48.0));
-        assert_eq!((mib("mounts"), mib("requests")), (16.0, 16.0));
+        assert_eq!((mib("mounts"), mib("layouts")), (12.0, 4.0));
+        assert_eq!(mib("requests"), 16.0);
         assert_eq!((mib("journal"), mib("pieces")), (9.0, 14.875));
         assert!((102.0..103.0).contains(&mib("pages")), "{}", mib("pages"));
     }

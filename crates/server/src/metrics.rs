@@ -4,6 +4,7 @@
 //! Units are base units; names of counters end in `_total`. Rendering reads counters and the cached
 //! findings, which are renewed at most once a minute and commit.
 
+mod classes;
 mod device;
 mod endpoint;
 mod text;
@@ -98,6 +99,15 @@ table! {
     TIER_EVICTIONS: Counter = "quintet_tier_evictions_total", "Blocks that the fast tier evicted.";
     TIER_REFUSED: Counter = "quintet_tier_refused_total", "Chunks that were not cached because there was no room or no write budget.";
     TIER_FAILURES: Counter = "quintet_tier_failures_total", "Failed reads and writes of the fast tier, and damaged chunks in it.";
+    CLASS_REQUESTS: Counter = "quintet_class_requests_total", "Requests of an I/O class. Absent without a policy, as all metrics of classes.";
+    CLASS_BYTES: Counter = "quintet_class_bytes_total", "Bytes of requests of an I/O class.";
+    CLASS_CACHE_BYTES: Gauge = "quintet_class_cache_bytes", "Memory of the page cache that a class takes.";
+    CLASS_CACHE_HITS: Counter = "quintet_class_cache_hits_total", "Reads of a class that were served from memory.";
+    CLASS_CACHE_MISSES: Counter = "quintet_class_cache_misses_total", "Reads of a class that were not served from memory.";
+    CLASS_CACHE_EVICTIONS: Counter = "quintet_class_cache_evictions_total", "Chunks and dirty pages of a class that the page cache evicted.";
+    LAYOUT_COMPLETE: Gauge = "quintet_layout_complete", "1 if the file system inside the volume was read, and nothing was written since.";
+    LAYOUT_READS: Counter = "quintet_layout_reads_total", "Reads of the volume that its classification took.";
+    LAYOUT_MEMORY: Gauge = "quintet_layout_memory_bytes", "Memory of what is known of the volume's blocks.";
     JOURNAL_SIZE: Gauge = "quintet_journal_size_bytes", "Size of the journal.";
     JOURNAL_USED: Gauge = "quintet_journal_used_bytes", "Bytes of the journal that wait for a checkpoint.";
     JOURNAL_WRITTEN: Counter = "quintet_journal_written_bytes_total", "Bytes written to the journal.";
@@ -161,6 +171,9 @@ pub fn render(server: &ServerState) -> String {
     if let Some(status) = &live.tier {
         text.sample(MEMORY, &[("owner", "tier")], status.memory_bytes);
         tier::tell(&mut text, status);
+    }
+    if let Some(reading) = server.classes() {
+        classes::tell(&mut text, &reading);
     }
     cache(&mut text, &live.cache);
     journal(&mut text, &live);

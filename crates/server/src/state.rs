@@ -10,9 +10,10 @@
 //! commands --- for_reading, for_writing --> OpenPool (hold, writer lock)
 //! threads ---- scrub, collecting, defrag, copies (one state per maintenance task)
 //! device I/O - turn --> DeviceQueue (I/O grants by share)
-//! NBD, mounts - meter, open_file, clients, disconnect
+//! NBD, mounts - meter, open_file, classify_volume, clients, disconnect
 //! ```
 
+mod classes;
 mod collecting;
 mod copies;
 mod deadlines;
@@ -29,6 +30,7 @@ mod trouble;
 mod volumes;
 mod writer_lock;
 
+pub use classes::{ClassReading, ClassesReading, PolicyInForce};
 pub use collecting::{
     CollectStatus, CollectTotals, Collecting, Collection, checkpoint_all, seconds,
 };
@@ -54,6 +56,7 @@ use crate::mount::Directories;
 use crate::settings::Shares;
 use crate::targets::target_of;
 use ::volumes::Volumes;
+use classifier::Classifiers;
 use device::{DeviceQueue, StepGrant};
 use maintenance::{DefragRun, Defragmenter};
 use nbd::ServerHandle;
@@ -114,6 +117,9 @@ pub struct ServerState {
     findings: findings::LastFindings,
     files: Arc<OpenFiles>,
     directories: Arc<Directories>,
+    /// Give requests their classes.
+    pub classifiers: Arc<Classifiers>,
+    policy: Mutex<Option<PolicyInForce>>,
 }
 
 impl ServerState {
@@ -151,6 +157,8 @@ impl ServerState {
             target_servers: Mutex::default(),
             findings: findings::LastFindings::default(),
             files: Arc::default(),
+            classifiers: Arc::new(Classifiers::new(memory.layouts as u64)),
+            policy: Mutex::default(),
         }
     }
 

@@ -11,11 +11,13 @@
 //! defragger - defragmentation
 //! reclaimer - garbage collection
 //! tiering   - the fast tier: directories of blocks at the start, then blocks of staged chunks
+//! classifying - file systems inside served volumes, for classes of I/O
 //! watchdog  - tells the service manager that the server lives
 //! settle    - the last checkpoint, at the server's end
 //! ```
 
 mod background;
+pub mod classifying;
 pub mod defragger;
 pub mod destager;
 pub mod reclaimer;

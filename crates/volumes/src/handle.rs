@@ -15,6 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{History, is_comparable};
 use store::{Result, StoreError, StoreErrorKind};
+use units::VolumeId;
 use volume::{
     Capabilities, Changes, Durability, Extent, FastPath, Prefetch, RequestContext, TrackChanges,
     Volume, VolumeError, VolumeErrorKind, VolumeInfo,
@@ -38,6 +39,11 @@ impl VolumeHandle {
             description: format!("volume {name}"),
             states,
         }
+    }
+
+    /// Returns the volume's id.
+    pub fn id(&self) -> VolumeId {
+        self.volume.id
     }
 
     fn settle(&self, durability: Durability) -> Result<()> {

@@ -76,6 +76,7 @@ use duet::Duet;
 use engine::Engine;
 use fetcher::FetchThreads;
 use format::volume::VolumeRecord;
+use io_class::{CLASSES, ClassSettings};
 use live::LiveVolume;
 use overlay::Overlay;
 use page_cache::PageCache;
@@ -302,6 +303,16 @@ impl Volumes {
         let registry = self.engine.registry.lock();
         let numbers = registry.iter().map(|(id, r)| (*id, r.volume.object));
         numbers.collect()
+    }
+
+    /// Changes how the page cache treats the classes of I/O, by number.
+    pub fn set_classes(&self, settings: &[ClassSettings; CLASSES]) {
+        self.engine.backing.cache.set_classes(settings);
+    }
+
+    /// Returns the counters of the page cache for each class.
+    pub fn class_counters(&self) -> [page_cache::ClassCounters; CLASSES] {
+        self.engine.backing.cache.class_counters()
     }
 
     /// Returns the counters of the page cache.

@@ -11,6 +11,10 @@ use units::Origin;
 pub enum PolicyCommand {
     /// Show a policy for I/O classes, or list those that ship
     Show(PolicyShowArgs),
+    /// Put a policy in force in the server, until it ends
+    Set(PolicySetArgs),
+    /// Show what each class did since the server began
+    Status,
     /// Say which rule gives a request its class, and what follows
     Explain(PolicyExplainArgs),
 }
@@ -20,6 +24,21 @@ pub enum PolicyCommand {
 pub struct PolicyShowArgs {
     /// Name of a policy that ships, or a file; without it: the names
     pub policy: Option<String>,
+}
+
+/// Put a policy in force.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet -r /srv/pool policy set vm-images
+  quintet -r /srv/pool policy set ./mine.csv
+  quintet -r /srv/pool policy set none
+
+The policy holds from the next request on, until the server ends. To keep it, start the server with
+quintet serve --policy.")]
+pub struct PolicySetArgs {
+    /// Name of a policy that ships, a file, or none
+    pub policy: String,
 }
 
 /// Explain the class of a request.

@@ -69,6 +69,9 @@ pub struct ServePoolArgs {
     /// With --fast: bytes that the fast tier may take
     #[arg(long, value_name = "SIZE", requires = "fast", value_parser = sizes::parse)]
     pub fast_size: Option<u64>,
+    /// Policy for I/O classes: the name of one that ships, or a file; see quintet policy show
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<String>,
     /// Record no trace of reads; defrag then knows no hot ranges
     #[arg(long)]
     pub no_trace: bool,

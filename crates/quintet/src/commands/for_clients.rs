@@ -7,7 +7,8 @@
 
 use super::run_for;
 use crate::cli::{
-    Cli, Command, DefragCommand, KeyCommand, ParityCommand, QosCommand, ScrubCommand, VolumeCommand,
+    Cli, Command, DefragCommand, KeyCommand, ParityCommand, PolicyCommand, QosCommand,
+    ScrubCommand, VolumeCommand,
 };
 use crate::exit::Exit;
 use crate::settings::{Settings, receiving_pool};
@@ -73,6 +74,8 @@ impl Need {
             | Command::Top(_)
             | Command::Qos(QosCommand::Show)
             | Command::Volume(VolumeCommand::List) => Self::Live,
+            Command::Policy(PolicyCommand::Status) => Self::Live,
+            Command::Policy(PolicyCommand::Set(_)) => Self::Writing { files },
             Command::Qos(_) => Self::Writing { files: false },
             Command::Scrub(args) => {
                 let pass = match &args.command {

@@ -1,16 +1,20 @@
-//! `policy`: shows policies for I/O classes (Differentiated Storage Services), and explains them.
-//! [`super::run`] calls this.
+//! `policy`: shows policies for I/O classes (Differentiated Storage Services), explains them, and
+//! puts one in force in a server. [`super::run`] calls this, and `serve`.
 //!
-//! Invariant: it opens no pool.
+//! Invariant: it opens no pool. A policy with an error is never put in force.
 
 use super::invocation::Invocation;
+mod in_use;
+
 use crate::cli::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs};
 use crate::exit::Exit;
 use crate::json::Object;
 use anyhow::{Context, bail};
 use io_class::{Contents, Facts, Pattern, Policy, Priority, shipped};
+use server::state::PolicyInForce;
 use std::fs::File;
 use std::io::Read;
+use std::sync::Arc;
 
 /// Longest policy file, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -22,6 +26,8 @@ pub(super) fn run(invocation: &Invocation, command: &PolicyCommand) -> anyhow::R
             None => list(invocation)?,
         },
         PolicyCommand::Explain(args) => explain(invocation, args)?,
+        PolicyCommand::Set(args) => set(invocation, &args.policy)?,
+        PolicyCommand::Status => status(invocation)?,
     }
     Ok(Exit::Done)
 }
@@ -48,6 +54,48 @@ fn load(policy: &str) -> anyhow::Result<Policy> {
         }
     };
     Policy::parse(&text).with_context(|| policy.to_owned())
+}
+
+/// Reads a policy that is to be put in force; `none` is `None`.
+pub(super) fn in_force(policy: &str) -> anyhow::Result<Option<PolicyInForce>> {
+    if policy == "none" {
+        return Ok(None);
+    }
+    Ok(Some(PolicyInForce {
+        name: policy.to_owned(),
+        policy: Arc::new(load(policy)?),
+    }))
+}
+
+fn set(invocation: &Invocation, policy: &str) -> anyhow::Result<()> {
+    let server = invocation.server("start one with quintet serve --policy")?;
+    let new = in_force(policy)?;
+    let impossible: Vec<_> = match &new {
+        Some(new) => new.policy.impossible().collect(),
+        None => Vec::new(),
+    };
+    let console = &invocation.console;
+    for class in impossible {
+        console.warn(format!("class {}: no request can match its rule", class.0));
+    }
+    server.set_policy(new);
+    console.message(Object::message("summary").text("policy", policy))?;
+    console.line(match policy {
+        "none" => "no policy is in force".to_owned(),
+        policy => format!("policy {policy} is in force until the server ends"),
+    })?;
+    Ok(())
+}
+
+fn status(invocation: &Invocation) -> anyhow::Result<()> {
+    let server = invocation.server("no policy is in force")?;
+    let console = &invocation.console;
+    let reading = server.classes();
+    console.message(in_use::message(reading.as_ref()))?;
+    for line in in_use::lines(reading.as_ref()) {
+        console.line(line)?;
+    }
+    Ok(())
 }
 
 fn list(invocation: &Invocation) -> anyhow::Result<()> {

@@ -5,7 +5,8 @@
 //! Invariant: dry runs, lists and status are run for their output.
 
 use crate::cli::{
-    Command, DefragCommand, KeyCommand, ParityCommand, QosCommand, ScrubCommand, VolumeCommand,
+    Command, DefragCommand, KeyCommand, ParityCommand, PolicyCommand, QosCommand, ScrubCommand,
+    VolumeCommand,
 };
 
 /// Returns true if the user runs the command for its output.
@@ -19,11 +20,11 @@ pub(super) fn is_asked_for(command: &Command) -> bool {
         | Command::Stats(_)
         | Command::Status(_)
         | Command::Host(_)
-        | Command::Policy(_)
         | Command::Top(_)
         | Command::Generate(_) => true,
         Command::Key(command) => matches!(command, KeyCommand::List),
         Command::Parity(command) => matches!(command, ParityCommand::Show),
+        Command::Policy(command) => !matches!(command, PolicyCommand::Set(_)),
         Command::Qos(command) => matches!(command, QosCommand::Show),
         Command::Scrub(args) => matches!(args.command, Some(ScrubCommand::Status)),
         Command::Defrag(args) => {

@@ -111,7 +111,11 @@ fn rollback(invocation: &Invocation, args: &VolumeRollbackArgs) -> anyhow::Resul
         return would(invocation, &volumes, "rolled back", name);
     }
     make_way(invocation, &volumes, name, args.force)?;
+    let id = status(&volumes, name)?.record.id;
     volumes.rollback(name, snapshot)?;
+    if let Some(server) = &volumes.server {
+        server.forget_layout(id);
+    }
     say(invocation, &volumes, "rolled back", name)
 }
 

@@ -1,5 +1,7 @@
 use super::*;
 use crate::meters::Metered;
+use crate::state::PolicyInForce;
+use io_class::Policy;
 use media::{Media, Syncing};
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -50,6 +52,11 @@ fn every_metric_is_told_and_none_besides() {
     let server = server_state(top.path());
     assert!(server.volumes.create("a\"b", 1 << 20, 12).is_err());
     let volume = server.volumes.create("disk", 1 << 20, 12).unwrap();
+    server.set_policy(Some(PolicyInForce {
+        name: "vm-images".to_owned(),
+        policy: Arc::new(Policy::parse(io_class::shipped::find("vm-images").unwrap().csv).unwrap()),
+    }));
+    let volume = server.classify_volume(volume.id(), "disk", volume);
     let volume = Metered::new(volume, server.meter("disk"));
     let context = RequestContext::default();
     volume

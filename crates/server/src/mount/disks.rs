@@ -45,7 +45,8 @@ struct Kept {
     snapshots: Option<Arc<Vec<Snapshot>>>,
     volumes: Vec<(VolumeId, u64)>,
     list: Arc<VolumeList>,
-    frozen: Arc<HashMap<VolumeId, SnapshotRoot>>,
+    /// Snapshots with their names.
+    frozen: Arc<HashMap<VolumeId, (SnapshotRoot, String)>>,
 }
 
 impl Disks {
@@ -84,7 +85,8 @@ impl Disks {
                 Which::Images => SnapshotKind::Image,
             };
             if snapshot.kind == wanted {
-                frozen.insert(VolumeId(snapshot.id.0), SnapshotRoot::from(snapshot));
+                let root = SnapshotRoot::from(snapshot);
+                frozen.insert(VolumeId(snapshot.id.0), (root, snapshot.name.clone()));
                 self.states(snapshot, &mut entries);
             }
         }
@@ -142,14 +144,14 @@ impl Disks {
         }
     }
 
-    fn open_state(&self, state: &SnapshotRoot) -> Arc<dyn Volume> {
+    fn open_state(&self, state: &SnapshotRoot, name: &str) -> Arc<dyn Volume> {
         match &self.server {
             Some(server) => {
                 let kept = server
                     .pool
                     .open_snapshot(state, HolderKind::Mount, &self.mount);
                 let view = server.volumes.view(state.root, String::new());
-                Arc::new(view.keeping(kept))
+                Arc::new(server.classify_state(state.id, name, view.keeping(kept)))
             }
             None => {
                 let reader = Arc::clone(self.snapshots.pool().reader());
@@ -162,7 +164,8 @@ impl Disks {
         let server = self.server.as_ref()?;
         let mut all = server.volumes.list().into_iter();
         let name = all.find(|volume| volume.record.id == id)?.record.name;
-        let volume = Metered::new(server.volumes.volume(&name)?, server.meter(&name));
+        let volume = server.classify_volume(id, &name, server.volumes.volume(&name)?);
+        let volume = Metered::new(volume, server.meter(&name));
         Some(Arc::new(server.open_file(&name, volume)))
     }
 }
@@ -180,7 +183,7 @@ impl fuse::Volumes for Disks {
         let frozen = self.now().frozen;
         let state = frozen.get(&id).or_else(|| frozen.get(&newest(id)));
         let opened = match state {
-            Some(state) => Some(self.open_state(state)),
+            Some((state, name)) => Some(self.open_state(state, name)),
             None => self.open_volume(id),
         };
         opened.ok_or_else(|| VolumeErrorKind::Io.into())

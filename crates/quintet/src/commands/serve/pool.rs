@@ -18,6 +18,7 @@ use crate::commands::defrag::unfinished;
 use crate::commands::for_clients::ClientCommands;
 use crate::commands::invocation::Invocation;
 use crate::commands::mount::{self, Settings};
+use crate::commands::policy;
 use crate::commands::replica::replica_of;
 use crate::commands::snapshot_choice::SnapshotFilter;
 use crate::exit::Exit;
@@ -37,7 +38,7 @@ use server::sockets::{NbdSockets, start_nbd};
 use server::state::{JOURNAL_BYTES_DEFAULT, Live, ServerState};
 use server::systemd::{Notifier, watchdog_interval};
 use server::threads::settle;
-use server::threads::{Watchdog, defragger, destager, reclaimer, tiering, verifier};
+use server::threads::{Watchdog, classifying, defragger, destager, reclaimer, tiering, verifier};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +71,7 @@ pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> any
         connections: 0,
         fast: None,
         fast_size: None,
+        policy: None,
         no_trace: false,
         qos: Vec::new(),
         replica: ReplicaArgs::default(),
@@ -94,6 +96,7 @@ fn hold(
         bail!("invalid --journal: it is 2M to 64G");
     }
     let shares = Shares::default().with(&args.qos)?;
+    let in_force = args.policy.as_deref().map(policy::in_force).transpose()?;
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
     let device = Arc::new(device);
     notifier.say("STATUS=opening the pool");
@@ -118,6 +121,7 @@ fn hold(
             crate::commands::failure::text(&e)
         )),
     }
+    server.set_policy(in_force.flatten());
     let server = Arc::new(server);
     let zone = invocation.zone.clone();
     let exports = Arc::new(ServerExports::new(Arc::clone(&server), zone));
@@ -147,6 +151,7 @@ fn hold(
     let take_up = || unfinished(&source, lane);
     let defragger = defragger::start(&server, &program, &invocation.zone, take_up)?;
     let reclaimer = reclaimer::start(&server, &program, lane)?;
+    let classifying = classifying::start(&server.classifiers)?;
     let clock = Arc::new(media::SystemClock);
     let tiering = tier
         .map(|tier| tiering::start(&tier, clock, &program))
@@ -200,7 +205,7 @@ fn hold(
             console.warn("some iSCSI commands did not end in time and are dropped");
         }
     }
-    drop((metrics, verifier, destager, tiering));
+    drop((metrics, verifier, destager, tiering, classifying));
     let settled = settle(&server, &notifier, &program);
     drop(watchdog);
     settled?;

@@ -1,0 +1,145 @@
+//! Classes of I/O in a server: the policy in force, and what each class did. The program sets the
+//! policy; `status`, the metrics and `policy advise` read it.
+//!
+//! Invariant: one policy for classifiers, page cache and fast tier. While none is in force, all
+//! classes are equal in every cache.
+
+use super::ServerState;
+use classifier::{ClassCounts, Classified, LayoutStatus};
+use io_class::{CLASSES, ClassSettings, Policy};
+use page_cache::ClassCounters;
+use ssd_tier::{KindShares, Settings};
+use std::sync::Arc;
+use units::{IoClass, SnapshotId, VolumeId};
+use volume::Volume;
+
+/// The policy in force, and the name under which it was set.
+#[derive(Clone, Debug)]
+pub struct PolicyInForce {
+    /// Name of a policy that ships, or path of a file.
+    pub name: String,
+    /// The policy.
+    pub policy: Arc<Policy>,
+}
+
+/// Reading of one class of the policy in force.
+#[derive(Clone, Debug)]
+pub struct ClassReading {
+    /// Number of the class.
+    pub class: IoClass,
+    /// Its rule.
+    pub rule: String,
+    /// How caches treat it.
+    pub settings: ClassSettings,
+    /// Requests since the server began.
+    pub requests: ClassCounts,
+    /// The page cache.
+    pub cache: ClassCounters,
+    /// Chunks read from the fast tier.
+    pub tier_hits: u64,
+    /// Bytes written to the fast tier.
+    pub tier_written_bytes: u64,
+}
+
+/// Reading of all classes.
+#[derive(Clone, Debug)]
+pub struct ClassesReading {
+    /// Name of the policy.
+    pub policy: String,
+    /// Classes of the policy, by number; class 0 is first.
+    pub classes: Vec<ClassReading>,
+    /// What is known of the blocks of volumes that clients use.
+    pub layouts: Vec<LayoutStatus>,
+}
+
+impl ServerState {
+    /// Puts a policy in force, from the next request on; `None` ends the one in force.
+    pub fn set_policy(&self, new: Option<PolicyInForce>) {
+        let mut in_force = self.policy.lock();
+        let settings = match &new {
+            Some(new) => *new.policy.all_settings(),
+            None => *Policy::default().all_settings(),
+        };
+        self.volumes.set_classes(&settings);
+        if let Some(tier) = self.pool.fast_tier() {
+            tier.set_settings(tier_settings(&settings));
+        }
+        let policy = new.as_ref().map(|new| Arc::clone(&new.policy));
+        self.classifiers.set(policy);
+        *in_force = new;
+    }
+
+    /// Returns the policy in force.
+    pub fn policy(&self) -> Option<PolicyInForce> {
+        self.policy.lock().clone()
+    }
+
+    /// Reads what each class did. `None` without a policy.
+    pub fn classes(&self) -> Option<ClassesReading> {
+        let PolicyInForce { name, policy } = self.policy()?;
+        let (requests, cache) = (self.classifiers.counts(), self.volumes.class_counters());
+        let tier = self.pool.fast_tier().map(|tier| tier.status());
+        let in_tier = |class: IoClass| {
+            let all = tier.iter().flat_map(|status| &status.classes);
+            let of = all.filter(|of| of.class.kind == ssd_tier::Kind::Data && of.class.io == class);
+            of.fold((0, 0), |(hits, bytes), of| {
+                (hits + of.hits, bytes + of.bytes_written)
+            })
+        };
+        let reading = |(class, rule): (IoClass, &str)| {
+            let number = usize::from(class.0);
+            let (tier_hits, tier_written_bytes) = in_tier(class);
+            ClassReading {
+                class,
+                rule: rule.to_owned(),
+                settings: policy.settings(class),
+                requests: requests.get(number).copied().unwrap_or_default(),
+                cache: cache.get(number).copied().unwrap_or_default(),
+                tier_hits,
+                tier_written_bytes,
+            }
+        };
+        Some(ClassesReading {
+            policy: name,
+            classes: policy.classes().map(reading).collect(),
+            layouts: self.classifiers.layouts(),
+        })
+    }
+
+    /// Puts the classifier before a volume.
+    pub fn classify_volume<V: Volume + 'static>(
+        &self,
+        id: VolumeId,
+        name: &str,
+        volume: V,
+    ) -> Classified<V> {
+        let key = format!("volume {id}");
+        self.classifiers.classify(&key, name, volume)
+    }
+
+    /// The same for a snapshot or an image.
+    pub fn classify_state<V: Volume + 'static>(
+        &self,
+        id: SnapshotId,
+        name: &str,
+        volume: V,
+    ) -> Classified<V> {
+        let key = format!("state {id}");
+        self.classifiers.classify(&key, name, volume)
+    }
+
+    /// Forgets what is known of the blocks of a volume: it has other contents now, and nobody wrote
+    /// them.
+    pub fn forget_layout(&self, id: VolumeId) {
+        self.classifiers.forget(&format!("volume {id}"));
+    }
+}
+
+/// Makes the settings of the fast tier from those of the classes.
+fn tier_settings(classes: &[ClassSettings; CLASSES]) -> Settings {
+    let mut settings = Settings::new(KindShares::ALONE);
+    for (class, of) in (0..).map(IoClass).zip(classes) {
+        settings.set(class, *of);
+    }
+    settings
+}
