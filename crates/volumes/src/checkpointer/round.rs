@@ -76,6 +76,8 @@ struct Batch {
 /// What a chunk was made of.
 #[derive(Clone, Copy)]
 struct Assembled {
+    /// Class of its first write that is in memory; 0 if none is.
+    class: IoClass,
     /// All written bytes were in memory: the chunk should stay there.
     is_resident: bool,
     /// A part of it was read from the root: the chunk is in use (DDFS: writes do not fill the fast
@@ -314,11 +316,12 @@ impl Member {
         let offers = self.backing.access.switches.fast_tier_modified;
         for (((chunk, of), bytes), name) in batch.chunks.drain(..).zip(chunks).zip(names) {
             if of.is_resident && !name.is_hole() {
-                self.backing.cache.insert(&name, bytes, None, Use::Prefetch);
+                let purpose = Use::Prefetch.of(of.class);
+                self.backing.cache.insert(&name, bytes, None, purpose);
             }
             if of.is_modified && offers {
                 Meters::add(&self.backing.meters.modified_chunks, 1);
-                let (reader, admit) = (self.backing.pool.reader(), Admit::data(IoClass(0)));
+                let (reader, admit) = (self.backing.pool.reader(), Admit::data(of.class));
                 reader.give_to_fast_tier(&name, admit, bytes);
             }
             self.push(chunk, 1, name);
@@ -365,18 +368,27 @@ impl Member {
             let base = bytes.get_mut(..used).unwrap_or_default();
             is_modified = self.volume.fill_root(&root, start, base)?;
         }
-        let mut is_resident = true;
+        let (mut is_resident, mut class) = (true, None);
         for piece in pieces {
             is_resident &= self.is_resident(&piece);
+            class = class.or_else(|| self.class_of(&piece));
             let at = (piece.offset - start) as usize;
             let into = bytes.get_mut(at..at + piece.len as usize);
             let into = into.unwrap_or_default();
             self.volume.fill_piece(&piece, into)?;
         }
         Ok(Assembled {
+            class: class.unwrap_or_default(),
             is_resident,
             is_modified,
         })
+    }
+
+    /// Returns the class of a piece's first page, if that is in memory.
+    fn class_of(&self, piece: &Piece) -> Option<IoClass> {
+        let (object, page) = (self.volume.object, piece.offset.div_ceil(PAGE_BYTES));
+        let cache = &self.backing.cache;
+        cache.unwritten_class(object, page, piece.position.0)
     }
 
     fn is_resident(&self, piece: &Piece) -> bool {
