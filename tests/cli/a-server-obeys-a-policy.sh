@@ -32,7 +32,7 @@ PY
 }
 learned() { status && grep -q '"complete":true' "$dir/status.json" && ! grep -q '"recognised":0,' "$dir/status.json"; }
 uri() { echo "nbd+unix:///$1?socket=$dir/nbd"; }
-block() { debugfs -R "blocks /$1" "$dir/image" 2>/dev/null | tr ' ' '\n' | grep -m 1 .; }
+block() { debugfs -R "blocks /$1" "$dir/image" 2>/dev/null | awk 'NR == 1 { print $1 }'; }
 # hold EXPORT: a client that stays, so that what was learned stays; its process is $holder.
 hold() {
     qemu-io -f raw -t none "$(uri "$1")" -c 'read -q 0 4k' -c 'sleep 600000' >/dev/null 2>&1 &
@@ -61,7 +61,7 @@ io -c "read -q $((large * 4096)) 4k" -c 'read -q 1024 1024'
 # All of it is read as it was.
 nbdcopy "$(uri disk)" "$dir/read"
 cmp "$dir/image" "$dir/read" || fail "the volume reads wrong"
-metrics=$(sed -n 's|.*metrics at \(http://[^ ]*\).*|\1|p' "$dir/serve" | head -n 1)
+metrics=$(sed -n 's|.*metrics at \(http://[^ ]*\).*|\1|p' "$dir/serve")
 [ -n "$metrics" ] || fail "no metrics: $(cat "$dir/serve")"
 curl -sf "$metrics" | matches 'quintet_class_requests_total{class="2",operation="read"}' ||
     fail "the metrics know no classes"

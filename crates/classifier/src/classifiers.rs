@@ -8,7 +8,7 @@ use crate::classified::Classified;
 use crate::counts::{ClassCounts, Counts};
 use crate::served::Served;
 use io_class::layout::Counters;
-use io_class::{CLASSES, Facts, Policy};
+use io_class::{CLASSES, Contents, Facts, Policy};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use units::IoClass;
 use volume::{RequestContext, Volume};
 
 /// A new volume gets this part of the memory that is left, so that later ones get some too.
-const PART_OF_LEFT: u64 = 4;
+const PART_OF_LEFT: u64 = 2;
 /// Less is not worth a layout, bytes.
 const MEMORY_BYTES_MIN: u64 = 64 << 10;
 
@@ -32,6 +32,19 @@ pub struct LayoutStatus {
     pub is_complete: bool,
     /// There is no memory for it: all its blocks are unknown.
     pub is_left_out: bool,
+}
+
+/// A read of a file whose name and size the front end knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileRead<'a> {
+    /// Path from the root of its file system.
+    pub path: &'a [u8],
+    /// Size of the file, bytes.
+    pub size_bytes: u64,
+    /// Offset in the file, bytes.
+    pub offset_bytes: u64,
+    /// Length of the request, bytes.
+    pub len_bytes: u64,
 }
 
 /// See the module's head.
@@ -102,6 +115,30 @@ impl Classifiers {
             new
         });
         Classified::new(Arc::clone(self), one, volume)
+    }
+
+    /// Returns the class of a read of a file, and counts it. 0 without a policy.
+    pub fn class_of_file(&self, context: RequestContext, file: &FileRead<'_>) -> IoClass {
+        if !self.is_active() {
+            return IoClass(0);
+        }
+        let policy = self.policy.read();
+        let class = policy.as_ref().map(|policy| {
+            policy.classify(&Facts {
+                contents: Contents::File {
+                    size_bytes: file.size_bytes,
+                    offset_bytes: file.offset_bytes,
+                },
+                origin: context.origin,
+                offset_bytes: file.offset_bytes,
+                len_bytes: file.len_bytes,
+                file_path: Some(file.path),
+                ..Facts::default()
+            })
+        });
+        let class = class.unwrap_or_default();
+        self.count(class, false, file.len_bytes);
+        class
     }
 
     /// Forgets what is known of the blocks of a volume, which has other contents now.

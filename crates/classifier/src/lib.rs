@@ -19,5 +19,5 @@ mod counts;
 mod served;
 
 pub use classified::Classified;
-pub use classifiers::{Classifiers, LayoutStatus};
+pub use classifiers::{Classifiers, FileRead, LayoutStatus};
 pub use counts::ClassCounts;

@@ -51,7 +51,7 @@ impl MemoryPlan {
     /// clients read.
     pub fn of(bytes: usize, journal_bytes: u64) -> Self {
         let sixteenth = bytes / 16;
-        let layouts = sixteenth / 4;
+        let layouts = sixteenth / 2;
         let (pool_bytes, mounts) = (sixteenth * 6, sixteenth - layouts);
         let left = bytes - pool_bytes - mounts - layouts;
         let (fewest, most) = JOURNAL_BYTES;
@@ -253,7 +253,7 @@ mod tests {
         };
         assert_eq!((mib("index"), mib("directories")), (18.0, 18.0));
         assert_eq!((mib("claims"), mib("regions")), (12.0, 48.0));
-        assert_eq!((mib("mounts"), mib("layouts")), (12.0, 4.0));
+        assert_eq!((mib("mounts"), mib("layouts")), (8.0, 8.0));
         assert_eq!(mib("requests"), 16.0);
         assert_eq!((mib("journal"), mib("pieces")), (9.0, 14.875));
         assert!((102.0..103.0).contains(&mib("pages")), "{}", mib("pages"));

@@ -227,13 +227,26 @@ impl Items {
 
     /// Returns the path of a node, for messages.
     pub fn path(&self, node: NodeId) -> Vec<u8> {
+        self.path_below(node, |_| true)
+    }
+
+    /// Returns the path of a stored entry from the root of its snapshot.
+    pub fn path_in_snapshot(&self, node: NodeId) -> Vec<u8> {
+        self.path_below(node, |item| !matches!(item, Item::Above(_)))
+    }
+
+    /// Returns the names from the first item that is not `wanted` down to the node.
+    fn path_below(&self, node: NodeId, wanted: impl Fn(&Item) -> bool) -> Vec<u8> {
         let mut names = Vec::new();
         let mut at = node;
         while at != NodeId::ROOT {
             // Directories above the node are in memory, or were a moment ago.
-            let Ok((place, name, _)) = self.item(at) else {
+            let Ok((place, name, item)) = self.item(at) else {
                 break;
             };
+            if !wanted(&item) {
+                break;
+            }
             names.push(name);
             at = place.node;
         }

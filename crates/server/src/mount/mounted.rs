@@ -226,6 +226,7 @@ fn files(
         zone: zone.clone(),
         directories: Arc::clone(&pools.directories),
         mount: mount.clone(),
+        classifiers: pools.server.as_ref().map(|s| Arc::clone(&s.classifiers)),
     };
     let program = Arc::clone(program);
     let tell = move |path: &[u8], error: &StoreError| {

@@ -1,7 +1,8 @@
 //! Open files and directories of snapshots. `snapshot_files` calls this.
 //!
 //! Invariant: a content that is open several times in one snapshot has one reader, so that decoded
-//! nodes of its recipe are shared. An open file or directory holds its snapshot against gc. Handles
+//! nodes of its recipe are shared. Of several paths of one content the one that was opened first
+//! says what it is. An open file or directory holds its snapshot against gc. Handles
 //! are not reused.
 
 use format::recipe::ObjectRoot;
@@ -13,14 +14,17 @@ use store::{ImageVolume, OpenSnapshot, Reader};
 use units::SnapshotId;
 use volume::Checked;
 
-/// A reader of an open content.
-pub(super) type OpenFile = Arc<Checked<ImageVolume>>;
+/// A reader of an open content, and its path from the root of its snapshot.
+pub(super) struct OpenFile {
+    pub volume: Checked<ImageVolume>,
+    pub path: Vec<u8>,
+}
 
 /// A content and the snapshot that is held for it.
 type Content = (ObjectRoot, Option<SnapshotId>);
 
 struct Opened {
-    file: OpenFile,
+    file: Arc<OpenFile>,
     content: Content,
     opens: u64,
     _kept: Option<OpenSnapshot>,
@@ -52,6 +56,7 @@ impl OpenFiles {
         reader: &Arc<Reader>,
         root: ObjectRoot,
         kept: Option<OpenSnapshot>,
+        path: impl FnOnce() -> Vec<u8>,
     ) -> Handle {
         let content = (root, kept.as_ref().map(OpenSnapshot::snapshot));
         let mut guard = self.0.lock();
@@ -66,7 +71,10 @@ impl OpenFiles {
         let handle = Handle(table.last);
         let volume = ImageVolume::new(Arc::clone(reader), root, String::new());
         let opened = Opened {
-            file: Arc::new(Checked::new(volume)),
+            file: Arc::new(OpenFile {
+                volume: Checked::new(volume),
+                path: path(),
+            }),
             content,
             opens: 1,
             _kept: kept,
@@ -77,7 +85,7 @@ impl OpenFiles {
     }
 
     /// Returns the reader of a handle.
-    pub fn get(&self, handle: Handle) -> Result<OpenFile, Errno> {
+    pub fn get(&self, handle: Handle) -> Result<Arc<OpenFile>, Errno> {
         let table = self.0.lock();
         let opened = table.by_handle.get(&handle).ok_or(Errno::BADF)?;
         Ok(Arc::clone(&opened.file))

@@ -7,6 +7,7 @@ use super::directories::Directories;
 use super::places::{DISKS, IMAGES};
 use super::snapshot_files::{SnapshotFiles, Tell};
 use super::snapshot_list::SnapshotList;
+use classifier::Classifiers;
 use fuse::{
     Attributes, Errno, FileSystem, Handle, Listing, Node, NodeId, Opened, SeekTarget, Statistics,
     VolumeFiles, Volumes, Zeroing,
@@ -41,6 +42,8 @@ pub struct Source {
     pub directories: Arc<Directories>,
     /// Path of the mount, for messages and lists of holds.
     pub mount: String,
+    /// Classify reads of files. `None` without a server.
+    pub classifiers: Option<Arc<Classifiers>>,
 }
 
 impl PoolFiles {
@@ -51,12 +54,13 @@ impl PoolFiles {
             zone,
             directories,
             mount,
+            classifiers,
             ..
         } = source;
         let disks =
             |volumes, bits| VolumeFiles::new(volumes, Arc::new(SystemClock)).with_inodes_from(bits);
         Self {
-            snapshots: SnapshotFiles::new(snapshots, zone, directories, mount, tell),
+            snapshots: SnapshotFiles::new(snapshots, zone, directories, mount, classifiers, tell),
             volumes: disks(source.volumes, DISKS),
             images: disks(source.images, DISKS | IMAGES),
         }

@@ -7,11 +7,12 @@ use super::appearance::{of_item, of_top};
 use super::directories::Directories;
 use super::items::{Item, Items, Missing};
 use super::lines;
-use super::open_files::OpenFiles;
+use super::open_files::{OpenFile, OpenFiles};
 use super::places::{Contents, FOR_EVER, NOT_AT_ALL, Place};
 use super::snapshot_list::SnapshotList;
 use super::views::Target;
 use archive::filesystem::xattrs::Xattrs;
+use classifier::{Classifiers, FileRead};
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use fuse::{
@@ -39,6 +40,8 @@ pub struct SnapshotFiles {
     pool: Arc<Pool>,
     /// Path of the mount, which lists of holds show as the holder.
     mount: String,
+    /// Classify reads. `None` without a server.
+    classifiers: Option<Arc<Classifiers>>,
     tell: Box<Tell>,
     /// Nodes whose damage was reported.
     told: Mutex<HashSet<NodeId>>,
@@ -52,6 +55,7 @@ impl SnapshotFiles {
         zone: TimeZone,
         directories: Arc<Directories>,
         mount: String,
+        classifiers: Option<Arc<Classifiers>>,
         tell: Box<Tell>,
     ) -> Self {
         let pool = Arc::clone(snapshots.pool());
@@ -61,6 +65,7 @@ impl SnapshotFiles {
             open: OpenFiles::default(),
             pool,
             mount,
+            classifiers,
             tell,
             told: Mutex::default(),
         }
@@ -102,6 +107,27 @@ impl SnapshotFiles {
         let snapshot = place.snapshot.as_ref()?.as_root();
         let kind = HolderKind::Mount;
         self.pool.open_snapshot(&snapshot, kind, &self.mount)
+    }
+
+    /// Returns the context with the class of a read, if a policy is in force.
+    fn with_class(
+        &self,
+        context: RequestContext,
+        file: &OpenFile,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> RequestContext {
+        let Some(classifiers) = &self.classifiers else {
+            return context;
+        };
+        let file = FileRead {
+            path: &file.path,
+            size_bytes: file.volume.size_bytes(),
+            offset_bytes,
+            len_bytes,
+        };
+        let class = classifiers.class_of_file(context, &file);
+        RequestContext { class, ..context }
     }
 
     /// Returns the content of a regular file, and whether its zeroes were holes.
@@ -159,7 +185,7 @@ impl FileSystem for SnapshotFiles {
     ) -> bool {
         let file = self.open.get(handle);
         file.is_ok_and(|file| {
-            let able = file.capabilities();
+            let able = file.volume.capabilities();
             able.is_cached(context, offset, len_bytes)
         })
     }
@@ -202,7 +228,9 @@ impl FileSystem for SnapshotFiles {
         let (root, _) = self.content(node)?;
         let (place, _) = self.items.places.of(node).ok_or(Errno::STALE)?;
         Ok(Opened {
-            handle: self.open.open(&self.reader, root, self.keep(&place)),
+            handle: self.open.open(&self.reader, root, self.keep(&place), || {
+                self.items.path_in_snapshot(node)
+            }),
             keep_cache: true,
         })
     }
@@ -220,7 +248,8 @@ impl FileSystem for SnapshotFiles {
         into: &mut [u8],
     ) -> Result<usize, Errno> {
         let file = self.open.get(handle)?;
-        read_within(&*file, context, offset, into).map_err(|error| {
+        let context = self.with_class(context, &file, offset, into.len() as u64);
+        read_within(&file.volume, context, offset, into).map_err(|error| {
             let refused = errno(&error);
             let cause = error.source.and_then(|e| e.downcast::<StoreError>().ok());
             if let Some(cause) = cause {
@@ -240,7 +269,7 @@ impl FileSystem for SnapshotFiles {
     ) -> Result<u64, Errno> {
         let (root, sparse) = self.content(node)?;
         match (sparse, target) {
-            (true, _) => seek_extent(&*self.open.get(handle)?, context, offset, target),
+            (true, _) => seek_extent(&self.open.get(handle)?.volume, context, offset, target),
             (false, _) if offset >= root.len => Err(Errno::NXIO),
             // The source stored these zeroes as data.
             (false, SeekTarget::Data) => Ok(offset),

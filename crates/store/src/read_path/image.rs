@@ -5,7 +5,7 @@
 //! affects.
 
 use super::changes::{History, StateChanges, is_comparable};
-use super::{Approach, ChunkRef, Reader, expect_len, node_error};
+use super::{Admit, Approach, ChunkRef, Reader, expect_len, node_error};
 use chunk_store::recipe::{FixedLeaves, Leaf, fixed_chunk};
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use units::Fingerprint;
+use units::{Fingerprint, IoClass};
 use volume::{
     Capabilities, Changes, Durability, Extent, FastPath, RequestContext, TrackChanges, Volume,
     VolumeError, VolumeErrorKind, VolumeInfo,
@@ -60,7 +60,9 @@ impl ImageVolume {
         self
     }
 
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+    /// Chunks of a request that has a class are offered to the fast tier: a policy asks for that.
+    /// Unclassified reads of files do not fill it.
+    fn read_at(&self, class: IoClass, offset: u64, into: &mut [u8]) -> Result<()> {
         let mut leaves = None;
         let mut at = offset;
         let mut rest = into;
@@ -74,6 +76,11 @@ impl ImageVolume {
             } else {
                 let chunk = self.reader.chunk(&piece.fingerprint)?;
                 expect_len(&self.root, &piece.fingerprint, &chunk, piece.len)?;
+                if class != IoClass(0) {
+                    let admit = Admit::data(class);
+                    self.reader
+                        .give_to_fast_tier(&piece.fingerprint, admit, &chunk);
+                }
                 let from = within as usize;
                 now.copy_from_slice(chunk.get(from..from + take).unwrap_or_default());
             }
@@ -250,11 +257,12 @@ impl Volume for ImageVolume {
 
     fn read(
         &self,
-        _context: RequestContext,
+        context: RequestContext,
         offset_bytes: u64,
         into: &mut [u8],
     ) -> std::result::Result<(), VolumeError> {
-        self.read_at(offset_bytes, into).map_err(volume_error)
+        self.read_at(context.class, offset_bytes, into)
+            .map_err(volume_error)
     }
 
     fn write(

@@ -43,6 +43,7 @@ fn files(pool: &Arc<Pool>, directory_bytes_max: usize) -> PoolFiles {
         zone: TimeZone::UTC,
         directories: Arc::new(Directories::new(reader, directory_bytes_max)),
         mount: "/mnt".to_owned(),
+        classifiers: None,
     };
     let tell = Box::new(|path: &[u8], error: &store::StoreError| panic!("{path:?}: {error}"));
     PoolFiles::new(source, tell)
