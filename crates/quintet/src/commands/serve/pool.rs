@@ -33,9 +33,10 @@ use server::metrics::Endpoint;
 use server::mount::Pools;
 use server::program::Program;
 use server::settings::Shares;
-use server::sockets::{NbdSockets, start_nbd};
+use server::sockets::{ClientSockets, start_servers};
 use server::state::{JOURNAL_BYTES_DEFAULT, Live, ServerState};
 use server::systemd::{Notifier, watchdog_interval};
+use server::targets::TargetRules;
 use server::threads::settle;
 use server::threads::{Watchdog, defragger, destager, reclaimer, tiering, verifier};
 use std::ops::RangeInclusive;
@@ -63,6 +64,7 @@ pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> any
         nbd_socket: None,
         nbd_listen: None,
         iscsi_listen: None,
+        iscsi_access: None,
         mount: None,
         allow_other: false,
         metrics: None,
@@ -93,6 +95,7 @@ fn hold(
     if !JOURNAL_BYTES.contains(&args.journal) {
         bail!("invalid --journal: it is 2M to 64G");
     }
+    let rules = target_rules(invocation, args)?;
     let shares = Shares::default().with(&args.qos)?;
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
     let device = Arc::new(device);
@@ -122,13 +125,23 @@ fn hold(
     let zone = invocation.zone.clone();
     let exports = Arc::new(ServerExports::new(Arc::clone(&server), zone));
     let clients: Arc<dyn Exports> = exports.clone();
-    let sockets = NbdSockets {
+    let sockets = ClientSockets {
         socket: args.nbd_socket.as_deref(),
         listen: args.nbd_listen,
         iscsi: args.iscsi_listen,
+        rules: Arc::clone(&rules),
         connections: args.connections,
     };
-    let places = start_nbd(environment, &sockets, &server, &clients)?;
+    let places = start_servers(environment, &sockets, &server, &clients)?;
+    let names = exports.names();
+    for name in rules
+        .exports()
+        .filter(|name| !names.iter().any(|n| n == name))
+    {
+        console.note(format_args!(
+            "--iscsi-access has a section for {name}, which is no volume or image yet"
+        ));
+    }
     let metrics = args
         .metrics
         .map(|address| Endpoint::start(address, &server).context("cannot serve --metrics"))
@@ -173,7 +186,7 @@ fn hold(
     }
     match to_the_end {
         true => console.note(mount::HOW_IT_ENDS),
-        false => announce(invocation, &places, exports.names().iter())?,
+        false => announce(invocation, &places, names.iter())?,
     }
     notifier.say("READY=1\nSTATUS=serving");
     let watchdog = watchdog_interval(environment)?
@@ -206,6 +219,28 @@ fn hold(
     settled?;
     unmounted.transpose()?;
     Ok(Exit::Done)
+}
+
+/// Reads who may use which iSCSI target, before anything is opened.
+fn target_rules(invocation: &Invocation, args: &ServePoolArgs) -> anyhow::Result<Arc<TargetRules>> {
+    let rules = match &args.iscsi_access {
+        Some(path) => {
+            let rules = TargetRules::read(path, &invocation.context.environment);
+            rules.context("cannot use --iscsi-access")?
+        }
+        None => TargetRules::default(),
+    };
+    if let Some(address) = args.iscsi_listen {
+        let checked = rules.check(address);
+        if args.iscsi_access.is_none() && checked.is_err() {
+            bail!(
+                "cannot serve iSCSI on {address}: other machines can reach it, and nothing says \
+                 who may log in; give --iscsi-access FILE, or a loopback address"
+            );
+        }
+        checked?;
+    }
+    Ok(Arc::new(rules))
 }
 
 /// Returns the answer to SIGUSR1.
