@@ -5,6 +5,7 @@
 //! other machines can reach is served only if all initiators must prove who they are and are named.
 //! The crates `nbd` and `iscsi` refuse others.
 
+use crate::exports::ServerExports;
 use crate::settings::Environment;
 use crate::state::ServerState;
 use crate::systemd::{ServiceError, listening_sockets};
@@ -75,7 +76,7 @@ pub fn start_servers(
     environment: &Environment,
     wanted: &ClientSockets<'_>,
     state: &ServerState,
-    exports: &Arc<dyn Exports>,
+    exports: &Arc<ServerExports>,
 ) -> Result<Vec<String>, SocketError> {
     let from_manager = listening_sockets(environment)?;
     let own = [
@@ -90,14 +91,15 @@ pub fn start_servers(
         pool_bytes: state.memory.requests_of_socket(sockets),
         ..ServerOptions::default()
     };
-    let exports = || Arc::clone(exports);
+    let for_initiators: Arc<dyn Exports> = Arc::new(exports.for_initiators());
+    let exports = || -> Arc<dyn Exports> { exports.clone() };
     let (for_iscsi, for_nbd): (Vec<_>, Vec<_>) = from_manager
         .into_iter()
         .partition(|passed| passed.name == ISCSI_NAME);
     let mut places = Vec::new();
     let targets = || {
         let rules = Arc::clone(&wanted.rules);
-        Arc::new(ServerTargets::new(exports(), rules))
+        Arc::new(ServerTargets::new(Arc::clone(&for_initiators), rules))
     };
     let target_options = || iscsi::ServerOptions {
         discovery: wanted.rules.discovery().clone(),

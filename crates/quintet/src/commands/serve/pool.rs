@@ -25,7 +25,6 @@ use anyhow::{Context, bail};
 use device::DeviceQueue;
 use maintenance::DefragSource;
 use media::SystemTicks;
-use nbd::Exports;
 use server::control::ControlSocket;
 use server::exports::ServerExports;
 use server::memory_plan::MemoryPlan;
@@ -124,7 +123,6 @@ fn hold(
     let server = Arc::new(server);
     let zone = invocation.zone.clone();
     let exports = Arc::new(ServerExports::new(Arc::clone(&server), zone));
-    let clients: Arc<dyn Exports> = exports.clone();
     let sockets = ClientSockets {
         socket: args.nbd_socket.as_deref(),
         listen: args.nbd_listen,
@@ -132,7 +130,7 @@ fn hold(
         rules: Arc::clone(&rules),
         connections: args.connections,
     };
-    let places = start_servers(environment, &sockets, &server, &clients)?;
+    let places = start_servers(environment, &sockets, &server, &exports)?;
     let names = exports.names();
     for name in rules
         .exports()
