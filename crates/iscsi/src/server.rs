@@ -10,6 +10,7 @@ mod tests;
 
 use crate::error::ServerError;
 use crate::registry::Registry;
+use crate::scsi::unit::Properties;
 use crate::session::{Limits, Session};
 use crate::stats::{Counters, Stats};
 use crate::targets::Targets;
@@ -182,7 +183,10 @@ impl Front {
                 send: options.send_limit,
                 idle: options.idle_limit,
                 reinstatement: options.stop_limit,
-                block_bytes: options.block_bytes,
+                units: Properties {
+                    block_bytes: options.block_bytes,
+                    write_cache: options.write_cache,
+                },
             },
             reads: self.reads.share(number, connection.clone()),
             changes: self.changes.share(number, connection.clone()),

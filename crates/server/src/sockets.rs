@@ -27,6 +27,8 @@ pub struct ClientSockets<'a> {
     pub listen: Option<SocketAddr>,
     /// An address for iSCSI initiators.
     pub iscsi: Option<SocketAddr>,
+    /// Whether iSCSI writes may be acknowledged before they are durable.
+    pub iscsi_write_cache: bool,
     /// Who may use which iSCSI target.
     pub rules: Arc<TargetRules>,
     /// Maximum number of connections of each socket.
@@ -103,6 +105,7 @@ pub fn start_servers(
     };
     let target_options = || iscsi::ServerOptions {
         discovery: wanted.rules.discovery().clone(),
+        write_cache: wanted.iscsi_write_cache,
         connections_max: options.connections_max,
         pool_bytes: options.pool_bytes,
         ..iscsi::ServerOptions::default()

@@ -71,6 +71,10 @@ pub struct ServePoolArgs {
     /// user may read it
     #[arg(long, value_name = "FILE")]
     pub iscsi_access: Option<PathBuf>,
+    /// Acknowledge iSCSI writes before they are durable: faster, but an initiator that reconnects
+    /// after a crash of the server does not learn which writes are lost
+    #[arg(long)]
+    pub iscsi_write_cache: bool,
     /// Empty directory in which volumes, images and snapshots appear as files
     #[arg(long, value_name = "DIRECTORY")]
     pub mount: Option<PathBuf>,

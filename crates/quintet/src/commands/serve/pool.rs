@@ -64,6 +64,7 @@ pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> any
         nbd_listen: None,
         iscsi_listen: None,
         iscsi_access: None,
+        iscsi_write_cache: false,
         mount: None,
         allow_other: false,
         metrics: None,
@@ -127,6 +128,7 @@ fn hold(
         socket: args.nbd_socket.as_deref(),
         listen: args.nbd_listen,
         iscsi: args.iscsi_listen,
+        iscsi_write_cache: args.iscsi_write_cache,
         rules: Arc::clone(&rules),
         connections: args.connections,
     };
