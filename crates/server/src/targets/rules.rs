@@ -56,7 +56,8 @@ pub struct RulesError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cannot serve iSCSI on {address}: other machines can reach it, and {section} of the access \
-     file lacks a user with a secret, or an initiator; add both, or serve a loopback address"
+     file lacks a user with a secret, or an initiator, or there is no such file; add them, or \
+     serve a loopback address"
 )]
 pub struct Unprotected {
     address: SocketAddr,
