@@ -194,6 +194,8 @@ impl Session {
         if names.target.is_some() && !self.registry.end(&names, self.limits.reinstatement) {
             return self.refuse(header, Status::ServiceUnavailable, sender);
         }
+        // Before the initiator knows: from now on it is not dropped for a newcomer.
+        self.connection.admit();
         let mut replies = Replies::new(0, Format::default());
         // 0 stands for no session.
         let handle = (self.number % 0xffff) as u16 + 1;

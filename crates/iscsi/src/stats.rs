@@ -101,7 +101,6 @@ const KINDS: usize = 5;
 /// The live counters.
 #[derive(Default)]
 pub(crate) struct Counters {
-    pub(crate) connections: AtomicU64,
     pub(crate) accepted: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) logins_failed: AtomicU64,
@@ -180,11 +179,12 @@ impl Counters {
         }
     }
 
-    pub(crate) fn snapshot(&self) -> Stats {
+    /// Returns all counts. `connections` are open now.
+    pub(crate) fn snapshot(&self, connections: usize) -> Stats {
         let [reads, writes, flushes, unmaps, others] =
             self.commands.each_ref().map(|count| count.load(Relaxed));
         Stats {
-            connections: self.connections.load(Relaxed),
+            connections: connections as u64,
             connections_total: self.accepted.load(Relaxed),
             connections_refused_total: self.refused.load(Relaxed),
             logins_failed_total: self.logins_failed.load(Relaxed),

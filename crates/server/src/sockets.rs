@@ -1,5 +1,5 @@
-//! Starts the NBD and iSCSI servers of a server: on a Unix socket, on addresses, and on sockets that
-//! the service manager opened. `serve` calls this.
+//! Starts the NBD and iSCSI servers of a server: on a Unix socket, on addresses, and on sockets of
+//! the service manager. `serve` calls this.
 //!
 //! Invariant: only this user or this machine can reach a served NBD socket. An iSCSI address that
 //! other machines can reach is served only if all initiators must prove who they are and are named.
@@ -29,7 +29,7 @@ pub struct ClientSockets<'a> {
     pub iscsi: Option<SocketAddr>,
     /// Whether iSCSI writes may be acknowledged before they are durable.
     pub iscsi_write_cache: bool,
-    /// Who may use which iSCSI target.
+    /// The initiators that may use each iSCSI target.
     pub rules: Arc<TargetRules>,
     /// Maximum number of connections of each socket.
     pub connections: u16,

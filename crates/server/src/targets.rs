@@ -1,8 +1,8 @@
 //! The targets that iSCSI initiators of a server can log in to: one for each NBD export, with the
 //! export as its only logical unit. The iSCSI server calls this.
 //!
-//! Invariant: every export has one target name, and no two exports share one. Who may use a target
-//! is said by [`TargetRules`] alone.
+//! Invariant: every export has one target name, and no two exports share one. Only
+//! [`TargetRules`] decide which initiators may use a target.
 
 mod rules;
 

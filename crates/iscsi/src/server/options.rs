@@ -14,9 +14,9 @@ pub struct ServerOptions {
     /// Size of a block, bytes: 512 or 4096. A volume's last incomplete block is not visible.
     pub block_bytes: u32,
     /// Whether writes may be acknowledged before they are durable (WCE), until an initiator changes
-    /// it with MODE SELECT. All usual initiators reconnect by themselves. After a crash of the server
-    /// they would continue as if acknowledged writes were there, so without the cache nothing that
-    /// was acknowledged may be lost.
+    /// it with MODE SELECT. All usual initiators reconnect by themselves. After a crash of the
+    /// server they would continue as if acknowledged writes were there, so without the cache no
+    /// acknowledged write may be lost.
     pub write_cache: bool,
     /// Maximum number of connections. Further ones are closed at once.
     pub connections_max: usize,

@@ -29,7 +29,7 @@ answers status, top and qos. Most dry runs, and commands that only read, read th
 SIGTERM and SIGINT end the server cleanly.
 
 The file of --iscsi-access says who may use which iSCSI target (chmod 600). It begins with those who may
-use all that have no section of their own; a section that is empty lets nobody in:
+use all that have no section of their own; a section that is empty lets no initiator in:
 
   user = web
   secret = at least 12 bytes

@@ -1,8 +1,8 @@
-//! Reads from a file who may use which iSCSI target. `serve` reads it once, at its start.
+//! Parses the rules of iSCSI access: the initiators that may use each target. `serve` reads them
+//! from a file, once, at its start.
 //!
-//! Invariant: a file that cannot be understood wholly is refused, with the line. With a file, nobody
-//! may do what it does not allow. A secret is never printed, and never read from a file that other
-//! users can read or write.
+//! Invariant: a text that cannot be understood wholly is refused, with the line. Rules from a text
+//! allow only what the text says. A secret is never printed.
 //!
 //! ```text
 //! # Discovery, and every export without a section of its own.
@@ -21,22 +21,15 @@
 #[cfg(test)]
 mod tests;
 
-use crate::settings::Environment;
 use iscsi::{Access, Credentials, NAME_BYTES_MAX, SECRET_BYTES_MIN};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
-/// Maximum size of the file, bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Maximum length of a user or secret, bytes: initiators accept no longer ones.
 const VALUE_BYTES_MAX: usize = 255;
 
-/// Who may use which target. The default: everybody may use all, without a proof.
+/// The initiators that may use each target. The default: all may use all, without a proof.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetRules {
     others: Access,
@@ -44,7 +37,7 @@ pub struct TargetRules {
     exports: BTreeMap<String, Access>,
 }
 
-/// A file of rules that is refused: the place in it, and the reason.
+/// A text of rules that is refused: the place in it, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {why}")]
 pub struct RulesError {
@@ -80,45 +73,13 @@ const DISCOVERY: &str = "discovery";
 const EXPORT: &str = "export ";
 
 impl TargetRules {
-    /// Reads a file. It must belong to this user or root, and nobody else may read or write it.
-    /// Credentials of a service are exempt: their access list looks like permissions of a group.
-    pub fn read(path: &Path, environment: &Environment) -> Result<Self, RulesError> {
-        let place = path.display().to_string();
-        let refuse = |why: &dyn fmt::Display| RulesError::new(&place, why);
-        let system = |e| refuse(&units::reason(&e));
-        let file = File::open(path).map_err(system)?;
-        let metadata = file.metadata().map_err(system)?;
-        let credentials = environment.value("CREDENTIALS_DIRECTORY");
-        if !credentials.is_some_and(|directory| path.starts_with(directory)) {
-            let (mode, owner) = (metadata.mode() & 0o777, metadata.uid());
-            if mode & 0o077 != 0 {
-                return Err(refuse(&format_args!(
-                    "other users can read or write its secrets (mode {mode:04o}); \
-                     run chmod 600 {place}"
-                )));
-            }
-            if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-                return Err(refuse(&format_args!(
-                    "it belongs to another user ({owner}); give it to the user of the server"
-                )));
-            }
-        }
-        let mut text = String::new();
-        let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
-        read.map_err(system)?;
-        match text.len() as u64 > FILE_BYTES_MAX {
-            true => Err(refuse(&"it is longer than 1 MiB")),
-            false => Self::parse(&place, &text),
-        }
-    }
-
-    /// Understands the text of a file. `place` is its name in messages.
-    fn parse(place: &str, text: &str) -> Result<Self, RulesError> {
+    /// Parses the text of a file.
+    pub fn parse(text: &str) -> Result<Self, RulesError> {
         let mut sections = vec![Section::default()];
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             let refuse = |why: &dyn fmt::Display| {
-                let place = format!("{place}, line {number}");
+                let place = format!("line {number}");
                 RulesError::new(&place, why)
             };
             if line.is_empty() || line.starts_with('#') {
@@ -157,9 +118,9 @@ impl TargetRules {
         };
         for section in sections {
             let line = section.line.max(1);
-            let (name, access) = section.access().map_err(|why| {
-                RulesError::new(&format!("{place}, section at line {line}"), &why)
-            })?;
+            let (name, access) = section
+                .access()
+                .map_err(|why| RulesError::new(&format!("section at line {line}"), &why))?;
             match name.strip_prefix(EXPORT) {
                 Some(export) => {
                     let _ = rules.exports.insert(export.trim().to_owned(), access);
@@ -168,20 +129,20 @@ impl TargetRules {
                 None => rules.others = access,
             }
         }
-        rules.check_secrets(place)?;
+        rules.check_secrets()?;
         Ok(rules)
     }
 
     /// Refuses a secret that is used in both directions: an initiator could have a target's proof
     /// made by another target.
-    fn check_secrets(&self, place: &str) -> Result<(), RulesError> {
+    fn check_secrets(&self) -> Result<(), RulesError> {
         let secret = |c: &Credentials| c.secret.clone();
         let all = || self.sections().map(|(_, access)| access);
         let theirs: Vec<_> = all().filter_map(|a| a.chap.as_ref().map(secret)).collect();
         let mut ours = all().filter_map(|a| a.mutual.as_ref().map(secret));
         match ours.any(|secret| theirs.contains(&secret)) {
             true => Err(RulesError::new(
-                place,
+                "all sections",
                 &"a mutual-secret is also a secret; both directions need secrets of their own",
             )),
             false => Ok(()),

@@ -21,6 +21,7 @@ use crate::commands::mount::{self, Settings};
 use crate::commands::replica::replica_of;
 use crate::commands::snapshot_choice::SnapshotFilter;
 use crate::exit::Exit;
+use crate::settings::iscsi_access;
 use anyhow::{Context, bail};
 use device::DeviceQueue;
 use maintenance::DefragSource;
@@ -221,13 +222,10 @@ fn hold(
     Ok(Exit::Done)
 }
 
-/// Reads who may use which iSCSI target, before anything is opened.
+/// Reads the rules of iSCSI access, before anything is opened.
 fn target_rules(invocation: &Invocation, args: &ServePoolArgs) -> anyhow::Result<Arc<TargetRules>> {
     let rules = match &args.iscsi_access {
-        Some(path) => {
-            let rules = TargetRules::read(path, &invocation.context.environment);
-            rules.context("cannot use --iscsi-access")?
-        }
+        Some(path) => iscsi_access(path, &invocation.context.environment)?,
         None => TargetRules::default(),
     };
     if let Some(address) = args.iscsi_listen {

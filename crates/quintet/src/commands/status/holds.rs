@@ -28,8 +28,8 @@ pub(super) fn of_forgotten(
     holders
 }
 
-/// Formats a holder as JSON: snapshot, kind (nbd, iscsi or mount), name, begin, number of connections
-/// or open files.
+/// Formats a holder as JSON: snapshot, kind (nbd, iscsi or mount), name, begin, number of
+/// connections or open files.
 pub(super) fn object(holder: &SnapshotHolder) -> Object {
     Object::new()
         .text("snapshot", &holder.snapshot.to_string())
