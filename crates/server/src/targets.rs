@@ -62,10 +62,12 @@ fn export_of(target: &str) -> Option<String> {
 }
 
 impl Targets for ServerTargets {
-    fn list(&self) -> Vec<String> {
+    fn list(&self) -> Vec<(String, Access)> {
         let exports = self.exports.list().into_iter();
-        let names = exports.map(|export| target_of(&export.name));
-        names.filter(|name| name.len() <= NAME_BYTES_MAX).collect()
+        let access = |export: &str| self.rules.of_export(export).clone();
+        let targets = exports.map(|export| (target_of(&export.name), access(&export.name)));
+        let targets = targets.filter(|(name, _)| name.len() <= NAME_BYTES_MAX);
+        targets.collect()
     }
 
     fn access(&self, name: &str) -> Option<Access> {

@@ -16,7 +16,8 @@ const NAME: &str = "--iscsi-access";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads the rules. The file must belong to this user or root, and others may neither read nor
-/// write it. Credentials of a service are exempt: their access list looks like permissions of a group.
+/// write it. Credentials of a service are exempt: their access list looks like permissions of a
+/// group.
 pub fn iscsi_access(path: &Path, environment: &Environment) -> Result<TargetRules, SettingError> {
     let place = path.display();
     let refuse = |why: &dyn fmt::Display| SettingError::new(NAME, format!("{place}: {why}"));
