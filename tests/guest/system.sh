@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Prints a directory with a small Linux system: `vmlinuz` and `initrd` for qemu's -kernel and -initrd, and `disk.img`,
-# a raw ext4 image with the root file system. Debian's kernel for clouds, busybox, and what inside/ holds.
+# a raw ext4 image with the root file system. Debian's kernel for clouds, busybox, and what inside/ holds. A file
+# `no-iscsi` in it says why the system has no iSCSI initiator.
 # Made on the first call, without root; a change of what it is made of makes another one.
 # Exits 77 with the reason when that cannot be.
 #
@@ -47,7 +48,19 @@ if [ ! -f "$packages/complete" ]; then
     mv -T "$work/packages" "$packages"
 fi
 
-mkdir -p "$work/kernel" "$work/busybox" "$work/result"
+# The initiator: a daemon and its command line for the part in the kernel.
+initiator=$cache/guest-packages-iscsi
+if [ ! -f "$initiator/complete" ] && [ -z "${QUINTET_NO_INSTALL:-}" ]; then
+    mkdir -p "$work/initiator"
+    if (cd "$work/initiator" && apt-get -qq download open-iscsi libopeniscsiusr libisns0 >log 2>&1 ||
+        apt-get -qq download open-iscsi libopeniscsiusr libisns0t64 >log 2>&1); then
+        touch "$work/initiator/complete"
+        rm -rf "$initiator"
+        mv -T "$work/initiator" "$initiator"
+    fi
+fi
+
+mkdir -p "$work/kernel" "$work/busybox" "$work/open-iscsi" "$work/result"
 dpkg-deb --fsys-tarfile "$packages"/linux-image-*.deb | tar -x -C "$work/kernel"
 dpkg-deb --fsys-tarfile "$packages"/busybox-static*.deb | tar -x -C "$work/busybox"
 busybox=$(find "$work/busybox" -path '*bin/busybox' | head -n 1)
@@ -73,17 +86,43 @@ cp "$busybox" "$tree/bin/busybox"
 for name in $("$busybox" --list); do
     [ "$name" = busybox ] || [ -e "$tree/bin/$name" ] || ln -s busybox "$tree/bin/$name"
 done
-install -m 755 "$here/inside/init" "$here/inside/nbd-task" "$tree/sbin/"
+install -m 755 "$here/inside/init" "$here/inside/nbd-task" "$here/inside/iscsi-task" "$tree/sbin/"
 echo 'root::0:0:root:/:/bin/sh' >"$tree/etc/passwd"
-# Programs of this machine, with their libraries.
-for name in nbd-client mkfs.ext4 e2fsck; do
-    program=$(command -v $name)
-    cp -L "$program" "$tree/usr/sbin/$name"
-    ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
-        mkdir -p "$tree$(dirname "$library")"
-        cp -L "$library" "$tree$library"
+# with_libraries PROGRAM...: into the tree, with the libraries of this machine.
+with_libraries() {
+    local program library
+    for program; do
+        cp -L "$program" "$tree/usr/sbin/"
+        ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
+            case $library in "$work"/*) mkdir -p "$tree/usr/lib" && cp -L "$library" "$tree/usr/lib/" && continue ;; esac
+            mkdir -p "$tree$(dirname "$library")"
+            cp -L "$library" "$tree$library"
+        done
     done
-done
+}
+with_libraries "$(command -v nbd-client)" "$(command -v mkfs.ext4)" "$(command -v e2fsck)"
+# What follows is for iSCSI alone: without it the other tests run.
+if [ -f "$initiator/complete" ]; then
+    for package in "$initiator"/*.deb; do dpkg-deb --fsys-tarfile "$package" | tar -x -C "$work/open-iscsi"; done
+    export LD_LIBRARY_PATH=$work/open-iscsi/usr/lib/x86_64-linux-gnu
+    programs=$(find "$work/open-iscsi" -type f -path '*sbin/iscsi*' '(' -name iscsid -o -name iscsiadm ')')
+    if ! missing=$(ldd $programs 2>&1 | grep 'not found'); then
+        with_libraries $programs
+        mkdir -p "$tree/etc/iscsi" "$tree/modules"
+        for module in scsi_common scsi_mod sd_mod scsi_transport_iscsi libiscsi libiscsi_tcp iscsi_tcp; do
+            found=$(find "$work/kernel" -name "$module.ko*" | head -n 1)
+            [ -n "$found" ] || continue
+            cp "$found" "$tree/modules/"
+            basename "$found" >>"$tree/modules/iscsi"
+        done
+        grep -q '^iscsi_tcp' "$tree/modules/iscsi" || echo "the kernel has no iscsi_tcp" >"$work/result/no-iscsi"
+    else
+        echo "libraries of open-iscsi are not here: $missing" >"$work/result/no-iscsi"
+    fi
+    unset LD_LIBRARY_PATH
+else
+    echo "the packages open-iscsi, libopeniscsiusr and libisns0 cannot be had" >"$work/result/no-iscsi"
+fi
 cp -L /etc/mke2fs.conf "$tree/etc/"
 (cd "$tree" && find . -type f ! -path ./etc/manifest -exec sha256sum {} +) | sed 's|  \./|  /|' >"$work/manifest"
 mv "$work/manifest" "$tree/etc/manifest"

@@ -17,6 +17,8 @@ pub struct Connection {
     closing: AtomicBool,
     /// True when no reply can reach the client any more; never cleared.
     gone: AtomicBool,
+    /// True when the client has introduced itself; never cleared.
+    admitted: AtomicBool,
     /// The export that the client last asked for. It is set before the export is opened.
     export: Mutex<String>,
     made: Instant,
@@ -50,6 +52,7 @@ impl Connection {
             stream,
             closing: AtomicBool::new(false),
             gone: AtomicBool::new(false),
+            admitted: AtomicBool::new(false),
             export: Mutex::default(),
             made: Instant::now(),
             sending: Clock::default(),
@@ -81,6 +84,17 @@ impl Connection {
     pub fn has_claimed(&self, export: &str) -> bool {
         let claimed = self.export.lock();
         *claimed == export
+    }
+
+    /// The client has introduced itself, and proved who it is if it must: it is no longer dropped
+    /// to make room for another one.
+    pub fn admit(&self) {
+        self.admitted.store(true, Relaxed);
+    }
+
+    /// Returns true after [`Connection::admit`].
+    pub fn is_admitted(&self) -> bool {
+        self.admitted.load(Relaxed)
     }
 
     /// Returns true if the session must take only requests that have already arrived.

@@ -1,5 +1,5 @@
-//! Provides the parts of a front end that serves clients over sockets: streams, buffers, memory
-//! leases, the state of a connection.
+//! Provides the parts of a front end that serves clients over sockets: accepting, permits for
+//! connections, streams, buffers, memory leases, the state of a connection.
 //!
 //! The NBD and the iSCSI server call this. It knows no protocol.
 //!
@@ -7,14 +7,18 @@
 //! allocated. A client that stalls while others wait for its memory is dropped.
 #![forbid(unsafe_code)]
 
+mod acceptor;
 mod buffers;
 mod connection;
 mod memory;
+mod permits;
 mod stream;
 mod writer;
 
+pub use acceptor::{Acceptor, Listening, prepare_tcp};
 pub use buffers::{INPUT_BYTES, Input, Output, Payload};
 pub use connection::{Clock, Connection};
 pub use memory::{Lease, OWN_BYTES, Pool, Share};
+pub use permits::{Permit, Permits};
 pub use stream::{Replay, Stream};
 pub use writer::{Gone, Writer};

@@ -7,7 +7,7 @@ use crate::login::{Login, Rules};
 use crate::registry::Registry;
 use crate::scsi::cdb::Cdb;
 use crate::scsi::reservations::Nexus;
-use crate::scsi::unit::Unit;
+use crate::scsi::unit::{Properties, Unit};
 use crate::session::{Limits, Session};
 use crate::targets::{Access, Credentials, FixedTargets, Targets};
 use crate::wire::pdu::{FINAL, HEADER_BYTES, Header, padding, request};
@@ -20,6 +20,10 @@ use volume::{MemoryVolume, ReadOnly};
 
 /// Name of the target that needs no proof.
 pub const OPEN_TARGET: &str = "iqn.2026-11.org.quintet:disk";
+const PROPERTIES: Properties = Properties {
+    block_bytes: 512,
+    write_cache: true,
+};
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn targets() -> FixedTargets {
@@ -77,7 +81,7 @@ pub fn fuzz_login(data: &[u8]) {
 /// Feeds commands to a unit: each is a block of 16 bytes and a length, then its data.
 pub fn fuzz_commands(data: &[u8]) {
     let volume = Arc::new(MemoryVolume::new(1 << 20));
-    let unit = Unit::new(OPEN_TARGET, 0, volume, 512);
+    let unit = Unit::new(OPEN_TARGET, 0, volume, PROPERTIES);
     let nexus = [1, 2].map(|number| Nexus::new(number, "iqn.x", [number as u8; 6]));
     nexus.iter().for_each(|nexus| unit.attach(nexus));
     let mut rest = data;
@@ -116,7 +120,7 @@ pub fn fuzz_session(data: &[u8]) {
             send: LIMIT,
             idle: LIMIT,
             reinstatement: LIMIT,
-            block_bytes: 512,
+            units: PROPERTIES,
         },
         reads: pool(),
         changes: pool(),

@@ -8,7 +8,7 @@
 use crate::login::Names;
 use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::reservations::Nexus;
-use crate::scsi::unit::Unit;
+use crate::scsi::unit::{Properties, Unit};
 use crate::sender::Sender;
 use crate::targets::{TargetUnit, UNITS_MAX};
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
@@ -97,11 +97,11 @@ impl Registry {
         nexus: &Nexus,
         target: &str,
         units: Vec<TargetUnit>,
-        block_bytes: u32,
+        properties: Properties,
     ) -> Vec<(u8, Arc<Unit>)> {
         let mut state = self.state.lock();
         let shared = units.into_iter().take(UNITS_MAX).map(|unit| {
-            let make = || Arc::new(Unit::new(target, unit.number, unit.volume, block_bytes));
+            let make = || Arc::new(Unit::new(target, unit.number, unit.volume, properties));
             let (number, place) = (unit.number, (target.to_owned(), unit.number));
             let shared = state.units.entry(place).or_insert_with(make).clone();
             // Under the lock: another session that ends must not forget the unit meanwhile.

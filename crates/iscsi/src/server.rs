@@ -1,7 +1,7 @@
 //! Listens, accepts and stops. The program starts one server per address.
 //!
-//! Invariant: there are never more connections than permits. A permit is returned when its thread
-//! ends, however it ends. Off loopback nothing is served without CHAP and a list of initiators.
+//! Invariant: every connection has a permit, which its thread returns. Off loopback nothing is
+//! served without CHAP and a list of initiators.
 
 mod listener;
 mod options;
@@ -10,21 +10,18 @@ mod tests;
 
 use crate::error::ServerError;
 use crate::registry::Registry;
+use crate::scsi::unit::Properties;
 use crate::session::{Limits, Session};
 use crate::stats::{Counters, Stats};
 use crate::targets::Targets;
-use connections::{Connection, Pool};
+use connections::{Acceptor, Permits, Pool};
 use listener::{Accepted, Listener};
 use media::{Random, SystemRandom};
 pub use options::ServerOptions;
-use parking_lot::{Condvar, Mutex};
-use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 
 /// A listening socket and its targets. It accepts nothing before [`Server::start`].
 pub struct Server {
@@ -38,20 +35,15 @@ struct Front {
     random: Arc<dyn Random>,
     counters: Arc<Counters>,
     registry: Arc<Registry>,
-    stopping: AtomicBool,
     reads: Arc<Pool>,
     changes: Arc<Pool>,
-    connections: Mutex<HashMap<u64, Arc<Connection>>>,
-    /// Signalled when a connection ends.
-    ended: Condvar,
+    permits: Arc<Permits>,
 }
 
 /// A running server. Dropping it stops it.
 pub struct ServerHandle {
     front: Arc<Front>,
-    acceptor: Option<JoinHandle<()>>,
-    /// Closing it wakes the acceptor.
-    waker: Option<UnixStream>,
+    acceptor: Acceptor,
     address: Option<SocketAddr>,
 }
 
@@ -82,17 +74,15 @@ impl Server {
         let front = Front {
             reads: pool(),
             changes: pool(),
+            permits: Permits::new(options.connections_max),
             targets,
             options,
             random: Arc::new(SystemRandom),
             counters: Arc::default(),
             registry: Arc::default(),
-            stopping: AtomicBool::new(false),
-            connections: Mutex::default(),
-            ended: Condvar::new(),
         };
         Ok(Self {
-            listener: Listener::new(listener)?,
+            listener: Listener::new(listener, front.options.vanished_limit)?,
             front: Arc::new(front),
         })
     }
@@ -104,18 +94,14 @@ impl Server {
 
     /// Starts to accept on a separate thread.
     pub fn start(self) -> Result<ServerHandle, ServerError> {
-        let pair = UnixStream::pair().map_err(ServerError::io("create an event descriptor"))?;
-        let (waker, woken) = pair;
         let address = self.address();
-        let front = self.front.clone();
-        let acceptor = thread::Builder::new()
-            .name("iscsi-accept".to_owned())
-            .spawn(move || accept(&self.listener, &woken, &self.front))
-            .map_err(ServerError::io("start a thread"))?;
+        let (front, permits) = (self.front.clone(), self.front.permits.clone());
+        let connect = move |accepted| front.connect(accepted);
+        let acceptor = Acceptor::start("iscsi-accept", self.listener, permits, connect)
+            .map_err(ServerError::io("start to accept"))?;
         Ok(ServerHandle {
-            front,
-            acceptor: Some(acceptor),
-            waker: Some(waker),
+            front: self.front,
+            acceptor,
             address,
         })
     }
@@ -134,39 +120,16 @@ fn check(address: SocketAddr, options: &ServerOptions) -> Result<(), ServerError
     Ok(())
 }
 
-/// Pause when the system has no more descriptors or threads.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-fn accept(listener: &Listener, woken: &UnixStream, front: &Arc<Front>) {
-    let mut number = 0;
-    while listener.wait(woken) && !front.stopping.load(Relaxed) {
-        match listener.accept(front.options.vanished_limit) {
-            Ok(Some(accepted)) => {
-                number += 1;
-                front.connect(number, accepted);
-            }
-            Ok(None) => {}
-            Err(_) => {
-                let mut connections = front.connections.lock();
-                front.ended.wait_for(&mut connections, ACCEPT_PAUSE);
-            }
-        }
-    }
-}
-
 impl Front {
     /// Serves a new connection on its own thread, or closes it if there are too many.
-    fn connect(self: &Arc<Self>, number: u64, accepted: Accepted) {
+    fn connect(&self, accepted: Accepted) {
         self.counters.accepted.fetch_add(1, Relaxed);
-        let mut connections = self.connections.lock();
-        if connections.len() >= self.options.connections_max {
+        // The initiator sees the end after it has been counted.
+        let Some(permit) = self.permits.take(accepted.stream.clone()) else {
             self.counters.refused.fetch_add(1, Relaxed);
             return;
-        }
-        let connection = Arc::new(Connection::new(accepted.stream));
-        connections.insert(number, connection.clone());
-        drop(connections);
-        self.counters.connections.fetch_add(1, Relaxed);
+        };
+        let (number, connection) = (permit.number, permit.connection.clone());
         let options = &self.options;
         let session = Session {
             number,
@@ -182,13 +145,15 @@ impl Front {
                 send: options.send_limit,
                 idle: options.idle_limit,
                 reinstatement: options.stop_limit,
-                block_bytes: options.block_bytes,
+                units: Properties {
+                    block_bytes: options.block_bytes,
+                    write_cache: options.write_cache,
+                },
             },
             reads: self.reads.share(number, connection.clone()),
             changes: self.changes.share(number, connection.clone()),
             connection,
         };
-        let permit = Permit(self.clone(), number);
         let thread = thread::Builder::new().name(format!("iscsi-{number}"));
         // If no thread can be started, the closure is dropped, and the permit with it.
         let _ = thread.spawn(move || {
@@ -196,40 +161,12 @@ impl Front {
             session.run();
         });
     }
-
-    /// Waits until there are no connections, but not past `until`.
-    fn wait_for_all(&self, until: Instant) -> bool {
-        let mut connections = self.connections.lock();
-        while !connections.is_empty() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            self.ended.wait_for(&mut connections, left);
-        }
-        true
-    }
-}
-
-/// Permit for one connection.
-struct Permit(Arc<Front>, u64);
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let Self(front, number) = self;
-        if let Some(connection) = front.connections.lock().remove(number) {
-            // After a panic nothing else has closed it.
-            connection.drop_now();
-        }
-        front.counters.connections.fetch_sub(1, Relaxed);
-        front.ended.notify_all();
-    }
 }
 
 impl ServerHandle {
     /// Returns the counts since the start.
     pub fn stats(&self) -> Stats {
-        self.front.counters.snapshot()
+        self.front.counters.snapshot(self.front.permits.count())
     }
 
     /// Returns the address of the server.
@@ -269,33 +206,14 @@ impl ServerHandle {
     }
 
     fn stop_now(&mut self) -> bool {
-        let Some(acceptor) = self.acceptor.take() else {
-            return true;
-        };
-        let front = &self.front;
-        front.stopping.store(true, Relaxed);
-        drop(self.waker.take());
-        let _ = acceptor.join();
-        if front
-            .registry
-            .ask_to_leave(None, front.options.logout_limit)
-            > 0
-        {
-            front
-                .registry
-                .wait_for_none(None, front.options.logout_limit);
-        }
-        for connection in front.connections.lock().values() {
-            connection.close();
-        }
-        let limit = front.options.stop_limit;
-        if front.wait_for_all(Instant::now() + limit) {
+        if !self.acceptor.stop() {
             return true;
         }
-        for connection in front.connections.lock().values() {
-            connection.drop_now();
+        let (registry, options) = (&self.front.registry, &self.front.options);
+        if registry.ask_to_leave(None, options.logout_limit) > 0 {
+            registry.wait_for_none(None, options.logout_limit);
         }
-        front.wait_for_all(Instant::now() + limit)
+        self.front.permits.end_all(options.stop_limit)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::login::{Login, Names, Rules, Status, Step};
 use crate::registry::{Entry, Registry};
 use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::reservations::Nexus;
-use crate::scsi::unit::Unit;
+use crate::scsi::unit::{Properties, Unit};
 use crate::sender::Sender;
 use crate::stats::{Counters, Tally};
 use crate::targets::{Access, Targets};
@@ -70,7 +70,7 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
     /// Time that an old session of the same initiator port has to end.
     pub(crate) reinstatement: Duration,
-    pub(crate) block_bytes: u32,
+    pub(crate) units: Properties,
 }
 
 /// Result of a session.
@@ -194,6 +194,8 @@ impl Session {
         if names.target.is_some() && !self.registry.end(&names, self.limits.reinstatement) {
             return self.refuse(header, Status::ServiceUnavailable, sender);
         }
+        // Before the initiator knows: from now on it is not dropped for a newcomer.
+        self.connection.admit();
         let mut replies = Replies::new(0, Format::default());
         // 0 stands for no session.
         let handle = (self.number % 0xffff) as u16 + 1;
@@ -238,8 +240,8 @@ impl Session {
         }
         let nexus = Nexus::new(self.number, &names.initiator, names.isid);
         let target = names.target.as_deref().unwrap_or_default();
-        let block_bytes = self.limits.block_bytes;
-        let units = self.registry.attach(&nexus, target, units, block_bytes);
+        let properties = self.limits.units;
+        let units = self.registry.attach(&nexus, target, units, properties);
         let _attached = Attached {
             session: self,
             nexus: nexus.clone(),

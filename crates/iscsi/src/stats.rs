@@ -50,6 +50,42 @@ pub struct Stats {
     pub latency_us: [u64; LATENCY_BUCKETS],
 }
 
+impl Stats {
+    /// Adds the counts of another server.
+    pub fn add(&mut self, more: &Self) {
+        self.connections += more.connections;
+        self.connections_total += more.connections_total;
+        self.connections_refused_total += more.connections_refused_total;
+        self.logins_failed_total += more.logins_failed_total;
+        self.logins_denied_total += more.logins_denied_total;
+        self.connections_dropped_total += more.connections_dropped_total;
+        self.reads_total += more.reads_total;
+        self.writes_total += more.writes_total;
+        self.flushes_total += more.flushes_total;
+        self.unmaps_total += more.unmaps_total;
+        self.others_total += more.others_total;
+        self.reads_abandoned_total += more.reads_abandoned_total;
+        self.errors_total += more.errors_total;
+        self.read_bytes_total += more.read_bytes_total;
+        self.written_bytes_total += more.written_bytes_total;
+        self.sent_bytes_total += more.sent_bytes_total;
+        for (sum, more) in self.latency_us.iter_mut().zip(more.latency_us) {
+            *sum += more;
+        }
+    }
+
+    /// Returns the number of commands of each kind, with the kind's name.
+    pub fn commands(&self) -> [(&'static str, u64); 5] {
+        [
+            ("read", self.reads_total),
+            ("write", self.writes_total),
+            ("flush", self.flushes_total),
+            ("unmap", self.unmaps_total),
+            ("other", self.others_total),
+        ]
+    }
+}
+
 /// Kinds of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -65,7 +101,6 @@ const KINDS: usize = 5;
 /// The live counters.
 #[derive(Default)]
 pub(crate) struct Counters {
-    pub(crate) connections: AtomicU64,
     pub(crate) accepted: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) logins_failed: AtomicU64,
@@ -144,11 +179,12 @@ impl Counters {
         }
     }
 
-    pub(crate) fn snapshot(&self) -> Stats {
+    /// Returns all counts. `connections` are open now.
+    pub(crate) fn snapshot(&self, connections: usize) -> Stats {
         let [reads, writes, flushes, unmaps, others] =
             self.commands.each_ref().map(|count| count.load(Relaxed));
         Stats {
-            connections: self.connections.load(Relaxed),
+            connections: connections as u64,
             connections_total: self.accepted.load(Relaxed),
             connections_refused_total: self.refused.load(Relaxed),
             logins_failed_total: self.logins_failed.load(Relaxed),

@@ -76,8 +76,8 @@ pub struct TargetUnit {
 
 /// The targets that initiators can choose from. All connection threads may call this at once.
 pub trait Targets: Send + Sync {
-    /// Returns the names of all targets, in display order.
-    fn list(&self) -> Vec<String>;
+    /// Returns the names of all targets, in display order, each with the conditions for its use.
+    fn list(&self) -> Vec<(String, Access)>;
 
     /// Returns the conditions for the use of a target, or `None` if there is no such target.
     fn access(&self, name: &str) -> Option<Access>;
@@ -110,8 +110,10 @@ impl FixedTargets {
 }
 
 impl Targets for FixedTargets {
-    fn list(&self) -> Vec<String> {
-        self.0.keys().cloned().collect()
+    fn list(&self) -> Vec<(String, Access)> {
+        let all = self.0.iter();
+        all.map(|(name, (access, _))| (name.clone(), access.clone()))
+            .collect()
     }
 
     fn access(&self, name: &str) -> Option<Access> {

@@ -199,6 +199,7 @@ impl Session {
     }
 
     fn transmission(&self, agreed: Agreed, input: Input) -> End {
+        self.connection.admit();
         let stream = &self.connection.stream;
         let ready = stream.set_recv_timeout(None);
         let ready = ready.and_then(|()| stream.set_send_timeout(Some(self.send_limit)));

@@ -46,7 +46,6 @@ pub struct Stats {
 /// The live counters.
 #[derive(Default)]
 pub(crate) struct Counters {
-    pub(crate) connections: AtomicU64,
     pub(crate) accepted: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) handshakes_failed: AtomicU64,
@@ -107,9 +106,10 @@ impl Counters {
         }
     }
 
-    pub(crate) fn snapshot(&self) -> Stats {
+    /// Returns all counts. `connections` are open now.
+    pub(crate) fn snapshot(&self, connections: usize) -> Stats {
         Stats {
-            connections: self.connections.load(Relaxed),
+            connections: connections as u64,
             connections_total: self.accepted.load(Relaxed),
             connections_refused_total: self.refused.load(Relaxed),
             handshakes_failed_total: self.handshakes_failed.load(Relaxed),
@@ -156,7 +156,7 @@ mod tests {
         tally.done(Command::BlockStatus, 1 << 40);
         counters.add(&mut tally, 7, Duration::from_micros(3));
         counters.add(&mut tally, 0, Duration::ZERO);
-        let stats = counters.snapshot();
+        let stats = counters.snapshot(0);
         assert_eq!(stats.requests_total, [1, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!((stats.read_bytes_total, stats.sent_bytes_total), (5, 7));
         assert_eq!(stats.latency_us[2], 2);

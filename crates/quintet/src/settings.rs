@@ -6,12 +6,14 @@
 
 mod cache_file;
 mod first_line;
+mod iscsi_access;
 mod known_pools;
 mod password;
 mod recovery_key;
 mod terminal;
 
 pub use cache_file::CacheFile;
+pub use iscsi_access::iscsi_access;
 pub use known_pools::KnownPlace;
 pub use password::{PasswordError, PasswordFlags, PasswordSource, PasswordSources, exposed_secret};
 pub use recovery_key::RecoveryKey;

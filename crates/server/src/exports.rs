@@ -1,4 +1,5 @@
-//! The exports that NBD clients of a server can open. The NBD servers call this.
+//! The exports that NBD clients and iSCSI initiators of a server can open. The NBD servers call
+//! this, and the targets of the iSCSI servers.
 //!
 //! Invariant: every list and every open reads the present state. A volume takes precedence over an
 //! image of the same name. An open export holds its snapshot against gc. All clients of a volume
@@ -20,12 +21,27 @@ use volume::Volume;
 pub struct ServerExports {
     server: Arc<ServerState>,
     zone: TimeZone,
+    /// Kind of the clients, for what they hold open.
+    kind: HolderKind,
 }
 
 impl ServerExports {
     /// Descriptions show times in `zone`.
     pub fn new(server: Arc<ServerState>, zone: TimeZone) -> Self {
-        Self { server, zone }
+        Self {
+            server,
+            zone,
+            kind: HolderKind::Nbd,
+        }
+    }
+
+    /// Returns the same exports for iSCSI initiators.
+    pub fn for_initiators(&self) -> Self {
+        Self {
+            server: Arc::clone(&self.server),
+            zone: self.zone.clone(),
+            kind: HolderKind::Iscsi,
+        }
     }
 
     /// Returns the states of volumes and images by name. Unreadable snapshots are left out.
@@ -88,10 +104,7 @@ impl Exports for ServerExports {
         // Holds the snapshot for this client, even if it is deleted later. `None`: it was deleted
         // since it was listed.
         let root = SnapshotRoot::from(&snapshot);
-        let kept = self
-            .server
-            .pool
-            .open_snapshot(&root, HolderKind::Nbd, name)?;
+        let kept = self.server.pool.open_snapshot(&root, self.kind, name)?;
         let description = description(&snapshot, &snapshot.name, &self.zone);
         let meter = self.server.meter(name);
         let cache = Arc::clone(&meter.cache);

@@ -84,6 +84,15 @@ table! {
     ABANDONED: Counter = "quintet_nbd_reads_abandoned_total", "NBD reads dropped before they began because the client had disconnected.";
     REQUESTS: Counter = "quintet_nbd_requests_total", "NBD requests that were answered.";
     SENT: Counter = "quintet_nbd_sent_bytes_total", "Bytes sent to NBD clients.";
+    ISCSI_CONNECTIONS: Gauge = "quintet_iscsi_connections", "Open iSCSI connections; a session has one.";
+    ISCSI_ACCEPTED: Counter = "quintet_iscsi_connections_total", "iSCSI connections that were accepted.";
+    ISCSI_REFUSED: Counter = "quintet_iscsi_connections_refused_total", "iSCSI connections refused because there were too many.";
+    ISCSI_DROPPED: Counter = "quintet_iscsi_connections_dropped_total", "iSCSI connections closed because of a fault of the initiator.";
+    ISCSI_FAILED: Counter = "quintet_iscsi_logins_failed_total", "iSCSI logins that did not succeed, denied ones included.";
+    ISCSI_DENIED: Counter = "quintet_iscsi_logins_denied_total", "iSCSI logins with a wrong user or secret, or of an initiator that is not named.";
+    ISCSI_ABANDONED: Counter = "quintet_iscsi_reads_abandoned_total", "iSCSI reads dropped before they began because the initiator had disconnected.";
+    ISCSI_REQUESTS: Counter = "quintet_iscsi_requests_total", "SCSI commands that were answered, by kind.";
+    ISCSI_SENT: Counter = "quintet_iscsi_sent_bytes_total", "Bytes sent to iSCSI initiators.";
     MEMORY: Gauge = "quintet_memory_bytes", "Memory that counts in the budget, by owner.";
     CACHE_HITS: Counter = "quintet_cache_hits_total", "Reads of volumes that were served from memory.";
     CACHE_MISSES: Counter = "quintet_cache_misses_total", "Reads of volumes that were not served from memory.";
@@ -131,7 +140,7 @@ table! {
     TASK_UNDER_WAY: Gauge = "quintet_maintenance_under_way", "1 while a task runs, 0 at rest or paused.";
     FREE: Gauge = "quintet_disk_free_bytes", "Free bytes of the pool's disk; 0 if unknown.";
     HELD_BACK: Counter = "quintet_writers_held_back_seconds_total", "Time that writers to volumes waited for space on the pool's disk.";
-    HOLDS: Gauge = "quintet_holds", "Open NBD connections (kind nbd) and open files and directories of mounts (kind mount) that protect their snapshot from gc.";
+    HOLDS: Gauge = "quintet_holds", "Open NBD connections (kind nbd), iSCSI sessions (kind iscsi) and open files and directories of mounts (kind mount) that protect their snapshot from gc.";
     COLLECT_RUNS: Counter = "quintet_collect_runs_total", "gc runs, by origin: command, server.";
     COLLECT_DELETED: Counter = "quintet_collect_deleted_bytes_total", "Stored bytes that gc deleted.";
     COLLECT_ENDED: Gauge = "quintet_collect_ended_timestamp_seconds", "End of the last gc run, since 1970; 0: none.";
@@ -164,6 +173,7 @@ pub fn render(server: &ServerState) -> String {
     text.sample(REGION_READS, &[], live.reads.region_reads);
     exports(&mut text, &live);
     nbd(&mut text, &live.nbd);
+    iscsi(&mut text, &live.iscsi);
     holds(&mut text, server);
     for (owner, bytes) in live.memory {
         text.sample(MEMORY, &[("owner", owner)], bytes);
@@ -278,6 +288,25 @@ fn nbd(text: &mut Text, stats: &Stats) {
     for (command, count) in Command::ALL.iter().zip(stats.requests_total) {
         let name = format!("{command:?}").to_lowercase();
         text.sample(REQUESTS, &[("command", &name)], count);
+    }
+}
+
+fn iscsi(text: &mut Text, stats: &iscsi::Stats) {
+    let values: [(Metric, u64); 8] = [
+        (ISCSI_CONNECTIONS, stats.connections),
+        (ISCSI_ACCEPTED, stats.connections_total),
+        (ISCSI_REFUSED, stats.connections_refused_total),
+        (ISCSI_DROPPED, stats.connections_dropped_total),
+        (ISCSI_FAILED, stats.logins_failed_total),
+        (ISCSI_DENIED, stats.logins_denied_total),
+        (ISCSI_ABANDONED, stats.reads_abandoned_total),
+        (ISCSI_SENT, stats.sent_bytes_total),
+    ];
+    for (metric, value) in values {
+        text.sample(metric, &[], value);
+    }
+    for (command, count) in stats.commands() {
+        text.sample(ISCSI_REQUESTS, &[("command", command)], count);
     }
 }
 

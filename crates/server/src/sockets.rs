@@ -1,39 +1,51 @@
-//! Starts the NBD servers of a server: on a Unix socket, on a loopback address, and on sockets that
-//! the service manager opened; and its iSCSI server. `serve` calls this.
+//! Starts the NBD and iSCSI servers of a server: on a Unix socket, on addresses, and on sockets of
+//! the service manager. `serve` calls this.
 //!
-//! Invariant: only this user or this machine can reach a served socket. The crates `nbd` and
-//! `iscsi` refuse others.
+//! Invariant: only this user or this machine can reach a served NBD socket. An iSCSI address that
+//! other machines can reach is served only if all initiators must prove who they are and are named.
+//! The crates `nbd` and `iscsi` refuse others.
 
+use crate::exports::ServerExports;
 use crate::settings::Environment;
 use crate::state::ServerState;
 use crate::systemd::{ServiceError, listening_sockets};
-use crate::targets::ServerTargets;
+use crate::targets::{ServerTargets, TargetRules, Unprotected};
 use nbd::{Exports, Server, ServerError, ServerOptions};
 use rustix::net::AddressFamily;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Sockets for clients of volumes and images.
-pub struct NbdSockets<'a> {
+pub struct ClientSockets<'a> {
     /// Path of a Unix socket.
     pub socket: Option<&'a Path>,
     /// A loopback address.
     pub listen: Option<SocketAddr>,
-    /// A loopback address for iSCSI initiators.
+    /// An address for iSCSI initiators.
     pub iscsi: Option<SocketAddr>,
+    /// Whether iSCSI writes may be acknowledged before they are durable.
+    pub iscsi_write_cache: bool,
+    /// The initiators that may use each iSCSI target.
+    pub rules: Arc<TargetRules>,
     /// Maximum number of connections of each socket.
     pub connections: u16,
 }
 
-/// Error of starting an NBD server.
+/// Name of sockets of the service manager for iSCSI initiators; all others are for NBD clients.
+const ISCSI_NAME: &str = "iscsi";
+
+/// Error of starting a server.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// The service manager passed a socket of another family.
-    #[error("invalid LISTEN_FDS: a socket is neither a unix socket nor a TCP socket")]
+    #[error(
+        "invalid LISTEN_FDS: a socket is neither a unix socket nor a TCP socket, or it is named \
+         iscsi and is no TCP socket"
+    )]
     Family,
     /// A variable of the service manager is invalid.
     #[error(transparent)]
@@ -44,6 +56,9 @@ pub enum SocketError {
     /// An address cannot be served.
     #[error(transparent)]
     Iscsi(#[from] iscsi::ServerError),
+    /// Other machines can reach an address, and some rules do not protect it.
+    #[error(transparent)]
+    Unprotected(#[from] Unprotected),
     /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -59,11 +74,11 @@ pub fn place(socket: Option<&Path>, address: Option<SocketAddr>) -> String {
 }
 
 /// Starts all requested servers. Returns their URIs.
-pub fn start_nbd(
+pub fn start_servers(
     environment: &Environment,
-    wanted: &NbdSockets<'_>,
+    wanted: &ClientSockets<'_>,
     state: &ServerState,
-    exports: &Arc<dyn Exports>,
+    exports: &Arc<ServerExports>,
 ) -> Result<Vec<String>, SocketError> {
     let from_manager = listening_sockets(environment)?;
     let own = [
@@ -78,19 +93,41 @@ pub fn start_nbd(
         pool_bytes: state.memory.requests_of_socket(sockets),
         ..ServerOptions::default()
     };
-    let exports = || Arc::clone(exports);
+    let for_initiators: Arc<dyn Exports> = Arc::new(exports.for_initiators());
+    let exports = || -> Arc<dyn Exports> { exports.clone() };
+    let (for_iscsi, for_nbd): (Vec<_>, Vec<_>) = from_manager
+        .into_iter()
+        .partition(|passed| passed.name == ISCSI_NAME);
     let mut places = Vec::new();
-    if let Some(address) = wanted.iscsi {
-        let targets = ServerTargets::new(exports(), iscsi::Access::default());
-        let options = iscsi::ServerOptions {
-            connections_max: options.connections_max,
-            pool_bytes: options.pool_bytes,
-            ..iscsi::ServerOptions::default()
-        };
-        let server = iscsi::Server::bind(address, Arc::new(targets), options)?.start()?;
-        let address = server.address().unwrap_or(address);
-        places.push(format!("iscsi://{address}"));
+    let targets = || {
+        let rules = Arc::clone(&wanted.rules);
+        Arc::new(ServerTargets::new(Arc::clone(&for_initiators), rules))
+    };
+    let target_options = || iscsi::ServerOptions {
+        discovery: wanted.rules.discovery().clone(),
+        write_cache: wanted.iscsi_write_cache,
+        connections_max: options.connections_max,
+        pool_bytes: options.pool_bytes,
+        ..iscsi::ServerOptions::default()
+    };
+    let mut start = |server: iscsi::Server| {
+        let server = server.start()?;
+        places.extend(server.address().map(|address| format!("iscsi://{address}")));
         state.add_target_server(server);
+        Ok::<_, iscsi::ServerError>(())
+    };
+    if let Some(address) = wanted.iscsi {
+        wanted.rules.check(address)?;
+        start(iscsi::Server::bind(address, targets(), target_options())?)?;
+    }
+    for passed in for_iscsi {
+        let listener = tcp_of_manager(passed.socket)?;
+        wanted.rules.check(listener.local_addr()?)?;
+        start(iscsi::Server::from_listener(
+            listener,
+            targets(),
+            target_options(),
+        )?)?;
     }
     let mut start = |server: Server, path: Option<&Path>| {
         let server = server.start()?;
@@ -105,14 +142,23 @@ pub fn start_nbd(
     if let Some(address) = wanted.listen {
         start(Server::bind_tcp(address, exports(), options.clone())?, None)?;
     }
-    for socket in from_manager {
-        let (server, path) = of_manager(socket, exports(), options.clone())?;
+    for passed in for_nbd {
+        let (server, path) = of_manager(passed.socket, exports(), options.clone())?;
         start(server, path.as_deref())?;
     }
     Ok(places)
 }
 
-/// Makes a server on a socket of the service manager. Returns its path too, if it has one.
+/// Returns a TCP socket of the service manager.
+fn tcp_of_manager(socket: OwnedFd) -> Result<TcpListener, SocketError> {
+    let name = rustix::net::getsockname(&socket).map_err(io::Error::from)?;
+    match name.address_family() {
+        AddressFamily::INET | AddressFamily::INET6 => Ok(TcpListener::from(socket)),
+        _ => Err(SocketError::Family),
+    }
+}
+
+/// Makes an NBD server on a socket of the service manager. Returns its path too, if it has one.
 fn of_manager(
     socket: OwnedFd,
     exports: Arc<dyn Exports>,

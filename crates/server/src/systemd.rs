@@ -92,8 +92,16 @@ pub fn watchdog_interval(environment: &Environment) -> Result<Option<Duration>, 
     Ok((us > 0).then(|| Duration::from_micros(us / 2)))
 }
 
+/// A listening socket of the service manager.
+pub struct PassedSocket {
+    /// The socket.
+    pub socket: OwnedFd,
+    /// Its name (`FileDescriptorName=`). Empty if the service manager passed no names.
+    pub name: String,
+}
+
 /// Returns the listening sockets that the service manager passed.
-pub fn listening_sockets(environment: &Environment) -> Result<Vec<OwnedFd>, ServiceError> {
+pub fn listening_sockets(environment: &Environment) -> Result<Vec<PassedSocket>, ServiceError> {
     let Some(text) = environment.text("LISTEN_FDS")? else {
         return Ok(Vec::new());
     };
@@ -102,11 +110,15 @@ pub fn listening_sockets(environment: &Environment) -> Result<Vec<OwnedFd>, Serv
     }
     let count: i32 = text.trim().parse().map_err(ServiceError::Sockets)?;
     let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(io::Error::from)?;
+    let names = environment.text("LISTEN_FDNAMES")?.unwrap_or_default();
+    let names = names.split(':').map(str::to_owned);
     (LISTEN_FIRST..LISTEN_FIRST + count.clamp(0, LISTEN_MAX))
+        .zip(names.chain(std::iter::repeat(String::new())))
         // Copies each descriptor: safe code cannot take ownership of one by its number.
-        .map(|fd| {
-            let taken = pidfd_getfd(&own, fd, PidfdGetfdFlags::empty());
-            taken.map_err(|e| ServiceError::Socket(e.into()))
+        .map(|(fd, name)| {
+            let socket = pidfd_getfd(&own, fd, PidfdGetfdFlags::empty());
+            let socket = socket.map_err(|e| ServiceError::Socket(e.into()))?;
+            Ok(PassedSocket { socket, name })
         })
         .collect()
 }

@@ -1,10 +1,14 @@
 //! The targets that iSCSI initiators of a server can log in to: one for each NBD export, with the
 //! export as its only logical unit. The iSCSI server calls this.
 //!
-//! Invariant: every export has one target name, and no two exports share one.
+//! Invariant: every export has one target name, and no two exports share one. Only
+//! [`TargetRules`] decide which initiators may use a target.
+
+mod rules;
 
 use iscsi::{Access, NAME_BYTES_MAX, TargetUnit, Targets};
 use nbd::Exports;
+pub use rules::{RulesError, TargetRules, Unprotected};
 use std::sync::Arc;
 
 /// Start of all target names.
@@ -15,13 +19,13 @@ const ENCODED: &str = "x-";
 /// The exports of a server as targets.
 pub struct ServerTargets {
     exports: Arc<dyn Exports>,
-    access: Access,
+    rules: Arc<TargetRules>,
 }
 
 impl ServerTargets {
-    /// Offers `exports` to initiators that `access` admits.
-    pub fn new(exports: Arc<dyn Exports>, access: Access) -> Self {
-        Self { exports, access }
+    /// Offers `exports` to initiators that `rules` admit.
+    pub fn new(exports: Arc<dyn Exports>, rules: Arc<TargetRules>) -> Self {
+        Self { exports, rules }
     }
 }
 
@@ -58,16 +62,18 @@ fn export_of(target: &str) -> Option<String> {
 }
 
 impl Targets for ServerTargets {
-    fn list(&self) -> Vec<String> {
+    fn list(&self) -> Vec<(String, Access)> {
         let exports = self.exports.list().into_iter();
-        let names = exports.map(|export| target_of(&export.name));
-        names.filter(|name| name.len() <= NAME_BYTES_MAX).collect()
+        let access = |export: &str| self.rules.of_export(export).clone();
+        let targets = exports.map(|export| (target_of(&export.name), access(&export.name)));
+        let targets = targets.filter(|(name, _)| name.len() <= NAME_BYTES_MAX);
+        targets.collect()
     }
 
     fn access(&self, name: &str) -> Option<Access> {
         let export = export_of(name)?;
         let is_there = self.exports.list().iter().any(|e| e.name == export);
-        is_there.then(|| self.access.clone())
+        is_there.then(|| self.rules.of_export(&export).clone())
     }
 
     fn open(&self, name: &str) -> Option<Vec<TargetUnit>> {

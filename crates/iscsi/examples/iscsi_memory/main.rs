@@ -2,8 +2,8 @@
 //!
 //! `iscsi_memory [--size BYTES] [--pattern] [--read-only] [--file PATH] [--slow-us N]
 //! [--slow-write-us N] [--idle-s N] [--pool-mib N] [--block BYTES] [--physical BYTES]
-//! [--chap USER:SECRET] [--mutual USER:SECRET] [--initiator NAME]... [--classes] [--control]
-//! [--until-eof] ADDRESS`.
+//! [--no-write-cache] [--chap USER:SECRET] [--mutual USER:SECRET] [--initiator NAME]... [--classes]
+//! [--control] [--until-eof] ADDRESS`.
 //! It runs until it is killed; with `--until-eof` until its standard input ends. With `--control`,
 //! lines of its standard input change the targets (see `table.rs`). Each is answered with a line.
 
@@ -64,6 +64,7 @@ fn main() -> Result<(), Failed> {
             "--pool-mib" => options.pool_bytes = value()?.parse::<u64>()? << 20,
             "--block" => options.block_bytes = value()?.parse()?,
             "--physical" => disk.physical = value()?.parse()?,
+            "--no-write-cache" => options.write_cache = false,
             "--chap" => access.chap = Some(credentials(&value()?)?),
             "--mutual" => access.mutual = Some(credentials(&value()?)?),
             "--initiator" => access.initiators.get_or_insert_default().push(value()?),

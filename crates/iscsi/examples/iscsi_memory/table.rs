@@ -69,8 +69,11 @@ impl Table {
 }
 
 impl Targets for Table {
-    fn list(&self) -> Vec<String> {
-        self.0.read().keys().cloned().collect()
+    fn list(&self) -> Vec<(String, Access)> {
+        let table = self.0.read();
+        let all = table.iter();
+        all.map(|(name, entry)| (name.clone(), entry.access.clone()))
+            .collect()
     }
 
     fn access(&self, name: &str) -> Option<Access> {

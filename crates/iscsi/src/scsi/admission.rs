@@ -167,7 +167,7 @@ impl Unit {
                 };
                 let sizes = (geometry.blocks, geometry.block_bytes);
                 data(
-                    mode::sense(mode, asked, self.is_read_only, sizes)?,
+                    mode::sense((mode, self.default_mode), asked, self.is_read_only, sizes)?,
                     allocation,
                 )
             }

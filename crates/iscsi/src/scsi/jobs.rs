@@ -200,10 +200,12 @@ impl Unit {
         };
         if pattern.iter().all(|byte| *byte == 0) {
             let (offset, len) = (span.offset_bytes, span.len_bytes);
-            let zeroed = match unmap {
-                true => volume.discard(span.context, offset, len),
-                false => volume.write_zeroes(span.context, offset, len, true, durable),
-            };
+            if unmap {
+                let freed = volume.discard(span.context, offset, len);
+                freed.map_err(writing)?;
+                return self.settle_discard(span.context.class);
+            }
+            let zeroed = volume.write_zeroes(span.context, offset, len, true, durable);
             return zeroed.map_err(writing);
         }
         let len = (PIECE_BYTES as u64).min(span.len_bytes) as usize;
@@ -236,7 +238,15 @@ impl Unit {
             let freed = self.volume().discard(context(class.0), offset, len);
             freed.map_err(writing)?;
         }
-        Ok(())
+        self.settle_discard(class)
+    }
+
+    /// Makes discards durable if the write cache is off: they have no such flag.
+    fn settle_discard(&self, class: IoClass) -> Result<(), Refusal> {
+        match self.mode().write_cache {
+            true => Ok(()),
+            false => self.volume().flush(context(class.0)).map_err(writing),
+        }
     }
 
     /// Returns the data of GET LBA STATUS (SBC-4, 5.7): which blocks are mapped, from `lba` on.

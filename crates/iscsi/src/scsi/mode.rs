@@ -18,11 +18,15 @@ pub(crate) struct Mode {
 }
 
 impl Mode {
-    pub(crate) const DEFAULT: Self = Self {
-        write_cache: true,
-        write_protected: false,
-        descriptor_sense: false,
-    };
+    /// Returns the values at the start and after a reset.
+    pub(crate) fn default_of(write_cache: bool) -> Self {
+        Self {
+            write_cache,
+            write_protected: false,
+            descriptor_sense: false,
+        }
+    }
+
     /// All bits that can change.
     const CHANGEABLE: Self = Self {
         write_cache: true,
@@ -82,7 +86,7 @@ fn hints() -> Vec<u8> {
 
 /// Returns the parameter data of MODE SENSE. `is_read_only`: the volume refuses writes.
 pub(crate) fn sense(
-    mode: Mode,
+    (mode, default): (Mode, Mode),
     asked: Asked,
     is_read_only: bool,
     (blocks, block_bytes): (u64, u32),
@@ -90,7 +94,7 @@ pub(crate) fn sense(
     let (mode, fixed) = match asked.control {
         0 => (mode, true),
         1 => (Mode::CHANGEABLE, false),
-        2 => (Mode::DEFAULT, true),
+        2 => (default, true),
         _ => return Err(Sense::SAVING_NOT_SUPPORTED),
     };
     let one = |code| page(code, mode, fixed);

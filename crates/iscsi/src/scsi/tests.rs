@@ -3,7 +3,7 @@ use super::cdb::{Cdb, Command};
 use super::opcodes::{OPERATIONS, code};
 use super::reservations::Nexus;
 use super::sense::Sense;
-use super::unit::Unit;
+use super::unit::{Properties, Unit};
 use std::sync::Arc;
 use units::IoClass;
 use volume::{
@@ -12,9 +12,17 @@ use volume::{
 };
 
 const BLOCKS: u64 = 2048;
+const PROPERTIES: Properties = Properties {
+    block_bytes: 512,
+    write_cache: true,
+};
 
 fn unit_of(volume: impl Volume + 'static) -> (Unit, Nexus, Nexus) {
-    let unit = Unit::new("iqn.x:disk", 0, Arc::new(volume), 512);
+    unit_with(volume, PROPERTIES)
+}
+
+fn unit_with(volume: impl Volume + 'static, properties: Properties) -> (Unit, Nexus, Nexus) {
+    let unit = Unit::new("iqn.x:disk", 0, Arc::new(volume), properties);
     let nexus = |number: u64| Nexus::new(number, "iqn.x:us", [number as u8; 6]);
     let (one, two) = (nexus(1), nexus(2));
     unit.attach(&one);
@@ -340,6 +348,54 @@ fn without_a_write_cache_every_write_is_durable() {
     assert_eq!((fua(0), fua(0x08)), (false, true));
     execute(&unit, &nexus, select, &caching).unwrap();
     assert!(fua(0));
+}
+
+#[test]
+fn a_server_without_a_write_cache_starts_and_resets_without_one() {
+    let properties = Properties {
+        write_cache: false,
+        ..PROPERTIES
+    };
+    let failures = vec![Failure::always(Operation::Flush, VolumeErrorKind::Io)];
+    let faulty = Faulty::new(MemoryVolume::new(BLOCKS * 512), failures);
+    let (unit, nexus, other) = unit_with(faulty, properties);
+    let is_durable = || match unit.admit(&nexus, &sixteen(code::WRITE_16, 0, 0, 1, 0), &[0]) {
+        Ok(Action::Job(Job {
+            work: Work::Write { fua, .. },
+            ..
+        })) => fua,
+        other => panic!("{other:?}"),
+    };
+    // WCE of the caching page: the present value, the one that can change, the default.
+    let write_cache = |control: u8| {
+        let sense = cdb(&[code::MODE_SENSE_6, 0x08, control << 6 | 0x08, 0, 0xff, 0]);
+        execute(&unit, &nexus, sense, &[]).unwrap()[6] & 4 != 0
+    };
+    let free = || {
+        let mut list = vec![0, 22, 0, 16, 0, 0, 0, 0];
+        list.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0]);
+        let unmap = cdb(&[code::UNMAP, 0, 0, 0, 0, 0, 0, 0, 24, 0]);
+        execute(&unit, &nexus, unmap, &list)
+    };
+    assert!(is_durable());
+    assert_eq!([0, 1, 2].map(write_cache), [false, true, false]);
+    // Freed blocks must stay freed: that flush fails here.
+    let failed = Sense::of(VolumeErrorKind::Io, true);
+    assert_eq!(free(), Err(failed.into()));
+    let mut caching = vec![0, 0, 0, 0, 0x08, 0x12, 4];
+    caching.resize(24, 0);
+    let select = cdb(&[code::MODE_SELECT_6, 0x10, 0, 0, 24, 0]);
+    execute(&unit, &nexus, select, &caching).unwrap();
+    assert!(!is_durable() && free().is_ok());
+    assert_eq!([0, 1, 2].map(write_cache), [true, true, false]);
+    unit.reset();
+    let told = execute(&unit, &nexus, cdb(&[0]), &[]);
+    assert_eq!(told, Err(Sense::RESET.into()));
+    assert!(is_durable());
+    assert_eq!(
+        execute(&unit, &other, cdb(&[0]), &[]),
+        Err(Sense::MODE_CHANGED.into())
+    );
 }
 
 #[test]

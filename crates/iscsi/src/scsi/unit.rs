@@ -17,12 +17,23 @@ use volume::{Checked, Volume};
 
 const ATTENTIONS_MAX: usize = 8;
 
+/// Properties of all units of a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Properties {
+    /// Size of a block, bytes.
+    pub(crate) block_bytes: u32,
+    /// Whether writes may be acknowledged before they are durable, until an initiator changes it.
+    pub(crate) write_cache: bool,
+}
+
 /// A logical unit.
 pub(crate) struct Unit {
     pub(super) volume: Checked<Arc<dyn Volume>>,
     pub(super) identity: Identity,
     pub(super) block_bytes: u32,
     pub(super) is_read_only: bool,
+    /// Mode at the start and after a reset.
+    pub(super) default_mode: Mode,
     sizes: (u32, u32),
     /// Number of blocks at the last command.
     blocks: AtomicU64,
@@ -46,8 +57,8 @@ struct Attentions {
 }
 
 impl State {
-    fn is_quiet(&self) -> bool {
-        self.mode == Mode::DEFAULT
+    fn is_quiet(&self, default_mode: Mode) -> bool {
+        self.mode == default_mode
             && self.reservations.is_empty()
             && self.sessions.iter().all(|s| s.pending.is_empty())
     }
@@ -76,7 +87,17 @@ impl State {
 }
 
 impl Unit {
-    pub(crate) fn new(target: &str, number: u8, volume: Arc<dyn Volume>, block_bytes: u32) -> Self {
+    pub(crate) fn new(
+        target: &str,
+        number: u8,
+        volume: Arc<dyn Volume>,
+        properties: Properties,
+    ) -> Self {
+        let Properties {
+            block_bytes,
+            write_cache,
+        } = properties;
+        let default_mode = Mode::default_of(write_cache);
         let info = volume.info();
         let volume = Checked::new(volume);
         let blocks = info.size_bytes / u64::from(block_bytes);
@@ -84,11 +105,12 @@ impl Unit {
             identity: Identity::new(target, number),
             block_bytes,
             is_read_only: info.read_only,
+            default_mode,
             sizes: (info.block_bytes_min, info.block_bytes_preferred),
             blocks: AtomicU64::new(blocks),
             is_quiet: AtomicBool::new(true),
             state: Mutex::new(State {
-                mode: Mode::DEFAULT,
+                mode: default_mode,
                 reservations: Reservations::default(),
                 sessions: Vec::new(),
             }),
@@ -128,7 +150,8 @@ impl Unit {
     fn change<R>(&self, run: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock();
         let result = run(&mut state);
-        self.is_quiet.store(state.is_quiet(), Relaxed);
+        self.is_quiet
+            .store(state.is_quiet(self.default_mode), Relaxed);
         result
     }
 
@@ -153,7 +176,7 @@ impl Unit {
     /// Resets the unit: the mode is the default, RESERVE (6) ends, every session learns of it.
     pub(crate) fn reset(&self) {
         self.change(|state| {
-            state.mode = Mode::DEFAULT;
+            state.mode = self.default_mode;
             state.reservations.reset();
             state.notify(Sense::RESET, |_| true);
         });
@@ -162,14 +185,14 @@ impl Unit {
     /// Returns true if the state must be forgotten by no restart of a session.
     pub(crate) fn is_remembered(&self) -> bool {
         let state = self.state.lock();
-        !state.sessions.is_empty() || !state.is_quiet()
+        !state.sessions.is_empty() || !state.is_quiet(self.default_mode)
     }
 
     /// Returns the mode after it has checked attentions and reservations. `what` is the use that
     /// the command makes of the unit.
     pub(super) fn check(&self, nexus: &Nexus, what: Use) -> Result<Mode, Refusal> {
         if self.is_quiet.load(Relaxed) {
-            return Ok(Mode::DEFAULT);
+            return Ok(self.default_mode);
         }
         self.change(|state| {
             if what != Use::Always
@@ -184,7 +207,7 @@ impl Unit {
 
     pub(super) fn mode(&self) -> Mode {
         match self.is_quiet.load(Relaxed) {
-            true => Mode::DEFAULT,
+            true => self.default_mode,
             false => self.state.lock().mode,
         }
     }

@@ -13,6 +13,11 @@ pub struct ServerOptions {
     pub discovery: Access,
     /// Size of a block, bytes: 512 or 4096. A volume's last incomplete block is not visible.
     pub block_bytes: u32,
+    /// Whether writes may be acknowledged before they are durable (WCE), until an initiator changes
+    /// it with MODE SELECT. All usual initiators reconnect by themselves. After a crash of the
+    /// server they would continue as if acknowledged writes were there, so without the cache no
+    /// acknowledged write may be lost.
+    pub write_cache: bool,
     /// Maximum number of connections. Further ones are closed at once.
     pub connections_max: usize,
     /// Time from the connection to the end of the login.
@@ -51,6 +56,7 @@ impl Default for ServerOptions {
         Self {
             discovery: Access::default(),
             block_bytes: 512,
+            write_cache: true,
             connections_max: 128,
             handshake_limit: Duration::from_secs(30),
             send_limit: Duration::from_secs(300),

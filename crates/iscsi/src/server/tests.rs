@@ -45,8 +45,15 @@ impl Client {
     }
 
     fn login(server: &ServerHandle) -> Self {
+        Self::login_from(server, 0)
+    }
+
+    /// Logs in from an initiator port of its own: an older session of the same port would end.
+    fn login_from(server: &ServerHandle, port: u8) -> Self {
         let mut client = Self::connect(server);
-        client.stream.write_all(&login_request()).unwrap();
+        let mut request = login_request();
+        request[13] = port;
+        client.stream.write_all(&request).unwrap();
         let (answer, _) = client.receive().unwrap();
         assert_eq!(answer.operation(), response::LOGIN);
         assert_eq!(answer.u16_at::<36>(), 0, "status");
@@ -135,6 +142,25 @@ fn writes_of_all_kinds_of_data_are_read_back() {
     }
     assert!(read == data);
     assert!(server.stop());
+}
+
+#[test]
+fn half_open_logins_keep_nobody_out() {
+    let options = ServerOptions {
+        connections_max: 4,
+        ..options()
+    };
+    let server = serve(memory(), options);
+    let mut working = Client::login_from(&server, 1);
+    let silent: Vec<Client> = (0..20).map(|_| Client::connect(&server)).collect();
+    let mut late = Client::login_from(&server, 2);
+    assert_eq!(working.test_unit_ready(7), 0);
+    assert_eq!(late.test_unit_ready(7), 0);
+    // When all are admitted, the newest is refused.
+    let _others = [3, 4].map(|port| Client::login_from(&server, port));
+    assert!(Client::connect(&server).receive().is_none());
+    assert_eq!(server.stats().connections_refused_total, 1);
+    drop(silent);
 }
 
 #[test]

@@ -78,16 +78,18 @@ impl FullFeature<'_> {
     /// Lists targets: all in a discovery session; in others only the session's own.
     fn send_targets(&self, value: &str, out: &mut Vec<u8>) {
         let own = self.names.target.as_deref();
-        let names = match (value, own) {
-            ("All", None) => self.session.targets.list(),
-            ("", Some(own)) => vec![own.to_owned()],
-            ("All", Some(_)) => return text::push(out, "SendTargets", "Reject"),
-            (name, _) => vec![name.to_owned()],
+        let targets = &self.session.targets;
+        let one = |name: &str| {
+            let access = targets.access(name);
+            access.map(|access| (name.to_owned(), access))
         };
-        for name in names {
-            let Some(access) = self.session.targets.access(&name) else {
-                continue;
-            };
+        let list = match (value, own) {
+            ("All", None) => targets.list(),
+            ("", Some(own)) => one(own).into_iter().collect(),
+            ("All", Some(_)) => return text::push(out, "SendTargets", "Reject"),
+            (name, _) => one(name).into_iter().collect(),
+        };
+        for (name, access) in list {
             let is_own = own.is_none_or(|own| own == name);
             let is_reachable = !self.session.is_remote || access.is_protected();
             if !is_own || !is_reachable || !access.admits(&self.names.initiator) {

@@ -8,6 +8,8 @@ use crate::wire::constants::command_flag as flag;
 use crate::wire::requests::{Command, Request, encode};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 use volume::MemoryVolume;
 
 #[test]

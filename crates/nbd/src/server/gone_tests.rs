@@ -10,6 +10,7 @@ use crate::wire::requests::{Command, Request, encode};
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
 use volume::{Operation, RequestContext, Volume};
 
 const LARGE: usize = crate::REQUEST_BYTES_MAX as usize;

@@ -5,16 +5,15 @@
 //! made is removed.
 
 use crate::error::ServerError;
-use connections::Stream;
-use rustix::event::{PollFd, PollFlags, poll};
+use connections::{Listening, Stream, prepare_tcp};
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,60 +104,43 @@ impl Listener {
         }
     }
 
-    /// Waits for a connection. Returns false when the other end of `woken` was closed.
-    pub(super) fn wait(&self, woken: &UnixStream) -> bool {
-        let mut fds = [
-            PollFd::from_borrowed_fd(self.fd(), PollFlags::IN),
-            PollFd::new(woken, PollFlags::IN),
-        ];
-        match poll(&mut fds, None) {
-            Ok(_) => fds[1].revents().is_empty(),
-            Err(rustix::io::Errno::INTR) => true,
-            Err(_) => false,
-        }
-    }
-
-    /// Accepts a connection if there is one.
-    pub(super) fn accept(&self, vanished_limit: Duration) -> io::Result<Option<Arc<dyn Stream>>> {
-        let accepted = match &self.socket {
-            Socket::Unix(listener) => listener.accept().and_then(|(stream, _)| {
-                stream.set_nonblocking(false)?;
-                let _ = sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
-                Ok(Arc::new(stream) as Arc<dyn Stream>)
-            }),
-            Socket::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
-                stream.set_nonblocking(false)?;
-                // A reply is one send, so waiting for more data only costs time.
-                let _ = stream.set_nodelay(true);
-                notice_vanished(&stream, vanished_limit);
-                Ok(Arc::new(stream) as Arc<dyn Stream>)
-            }),
-        };
-        match accepted {
-            Ok(stream) => Ok(Some(stream)),
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock
-                | io::ErrorKind::Interrupted
-                | io::ErrorKind::ConnectionAborted => Ok(None),
-                _ => Err(error),
-            },
+    /// Sets the time after which a silent client counts as vanished.
+    pub(super) fn until(self, vanished_limit: Duration) -> Accepting {
+        Accepting {
+            listener: self,
+            vanished_limit,
         }
     }
 }
 
-/// Number of unanswered probes after which a silent client counts as vanished.
-const PROBES: u32 = 4;
+/// A listener that accepts.
+pub(super) struct Accepting {
+    listener: Listener,
+    vanished_limit: Duration,
+}
 
-/// Lets the system detect a vanished peer machine: by probes while there is nothing to send, else
-/// by data that is not acknowledged. Best effort; without it only the next send detects that.
-pub(super) fn notice_vanished(stream: &TcpStream, limit: Duration) {
-    let second = Duration::from_secs(1);
-    let period = (limit / (PROBES + 1)).max(second);
-    let _ = sockopt::set_socket_keepalive(stream, true);
-    let _ = sockopt::set_tcp_keepidle(stream, period);
-    let _ = sockopt::set_tcp_keepintvl(stream, period);
-    let _ = sockopt::set_tcp_keepcnt(stream, PROBES);
-    let _ = sockopt::set_tcp_user_timeout(stream, limit.as_millis().min(1 << 30) as u32);
+impl Listening for Accepting {
+    type Accepted = Arc<dyn Stream>;
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.listener.fd()
+    }
+
+    fn accept(&self) -> io::Result<Arc<dyn Stream>> {
+        match &self.listener.socket {
+            Socket::Unix(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(false)?;
+                let _ = sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
+                Ok(Arc::new(stream))
+            }
+            Socket::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                prepare_tcp(&stream, self.vanished_limit)?;
+                Ok(Arc::new(stream))
+            }
+        }
+    }
 }
 
 impl Drop for Listener {

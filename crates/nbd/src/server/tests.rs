@@ -7,6 +7,7 @@ use crate::wire::requests::Command;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 use volume::MemoryVolume;
@@ -74,8 +75,12 @@ fn there_are_only_so_many_permits() {
         ..ServerOptions::default()
     };
     let handle = start(&place, options);
-    let first = connect(&place);
+    let mut first = connect(&place);
     let mut second = connect(&place);
+    // After an answer to a request a client is admitted.
+    for client in [&mut first, &mut second] {
+        assert_eq!(client.errno(Command::Flush, 0, 0, 0), 0);
+    }
     let mut third = Client::new(UnixStream::connect(&place.0).unwrap());
     assert!(third.closed());
     assert_eq!(second.errno(Command::Flush, 0, 0, 0), 0);

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 Examples:
   quintet serve --nbd-socket /run/quintet/nbd.sock
   quintet serve --nbd-listen 127.0.0.1:10809 --memory 4G
+  quintet serve --iscsi-listen 192.0.2.7:3260 --iscsi-access /etc/quintet/iscsi
   quintet serve --mount /mnt
   quintet serve --replica /mnt/other/pool --replica-password-file /root/other.password
   systemd-run --property Type=notify quintet -r /srv/pool serve --nbd-socket /run/nbd.sock
@@ -25,7 +26,24 @@ The server exports volumes under their names, their snapshots as VOLUME@NAME, an
 NAME@SNAPSHOT. New ones appear at once. While there is a server, it runs all commands that change the
 pool (backup, copy, defrag, forget, gc, import, key, parity, repair, scrub, tag, undelete, volume) and
 answers status, top and qos. Most dry runs, and commands that only read, read the pool themselves.
-SIGTERM and SIGINT end the server cleanly."
+SIGTERM and SIGINT end the server cleanly.
+
+The file of --iscsi-access says who may use which iSCSI target (chmod 600). It begins with those who may
+use all that have no section of their own; a section that is empty lets no initiator in:
+
+  user = web
+  secret = at least 12 bytes
+  initiator = iqn.1993-08.org.debian:01:d35f
+  [discovery]
+  user = look
+  secret = another 12 bytes
+  initiator = iqn.1993-08.org.debian:01:d35f
+  [export db]
+  user = db
+  secret = 12 bytes of the database
+  mutual-user = quintet
+  mutual-secret = 12 bytes of this server
+  initiator = iqn.1993-08.org.debian:01:77aa"
 )]
 pub struct ServeArgs {
     /// The subcommand, which serves without holding the pool for writing.
@@ -45,9 +63,18 @@ pub struct ServePoolArgs {
     /// Loopback address for NBD clients
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:10809")]
     pub nbd_listen: Option<SocketAddr>,
-    /// Loopback address for iSCSI initiators; each volume and image is a target
+    /// Address for iSCSI initiators; each volume and image is a target. Off loopback it needs
+    /// --iscsi-access with a secret and a list of initiators
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:3260")]
     pub iscsi_listen: Option<SocketAddr>,
+    /// File that says who may use which iSCSI target: CHAP users, secrets and initiators; only this
+    /// user may read it
+    #[arg(long, value_name = "FILE")]
+    pub iscsi_access: Option<PathBuf>,
+    /// Acknowledge iSCSI writes before they are durable: faster, but an initiator that reconnects
+    /// after a crash of the server does not learn which writes are lost
+    #[arg(long)]
+    pub iscsi_write_cache: bool,
     /// Empty directory in which volumes, images and snapshots appear as files
     #[arg(long, value_name = "DIRECTORY")]
     pub mount: Option<PathBuf>,

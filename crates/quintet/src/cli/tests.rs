@@ -79,6 +79,7 @@ fn lines_that_must_parse() {
         "serve --nbd-socket s --nbd-listen 127.0.0.1:0 --connections 4",
         "serve --iscsi-listen --nbd-socket s",
         "serve --iscsi-listen 127.0.0.1:0",
+        "serve --iscsi-listen 192.0.2.1:3260 --iscsi-access f",
         "serve nbd --read-only --socket s --memory 1G",
         "serve nbd --read-only --listen 127.0.0.1:0 --export a --export b@12",
         "generate bash",

@@ -38,6 +38,8 @@ pub struct Live {
     pub exports: BTreeMap<String, ExportReading>,
     /// Sums of all NBD servers.
     pub nbd: Stats,
+    /// Sums of all iSCSI servers.
+    pub iscsi: iscsi::Stats,
     /// Usage of the journal.
     pub journal: JournalUsage,
     /// Bytes written directly to containers, not through the journal.
@@ -99,6 +101,10 @@ impl Live {
         let stats = servers.iter().map(|server| server.stats());
         let nbd = stats.fold(Stats::default(), |sum, stats| together(sum, &stats));
         drop(servers);
+        let mut iscsi = iscsi::Stats::default();
+        for server in server.target_servers.lock().iter() {
+            iscsi.add(&server.stats());
+        }
         let (scrub, scrub_totals) = (server.scrub.status(), server.scrub.totals());
         let (collecting, defrag) = (server.collecting.status(), server.defrag.status());
         let tasks = tasks::tasks(server, &scrub, &collecting, defrag.as_ref());
@@ -106,6 +112,7 @@ impl Live {
             at: Instant::now(),
             exports,
             nbd,
+            iscsi,
             journal: server.volumes.journal_usage(),
             direct_bytes: server.volumes.direct_bytes(),
             checkpoints: server.volumes.checkpoint_counts(),

@@ -22,18 +22,21 @@ use units::{SnapshotId, UnixNanos};
 pub enum HolderKind {
     /// Connections to an NBD export.
     Nbd,
+    /// Sessions of an iSCSI target.
+    Iscsi,
     /// Open files and directories of a mount.
     Mount,
 }
 
 impl HolderKind {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Nbd, Self::Mount];
+    pub const ALL: [Self; 3] = [Self::Nbd, Self::Iscsi, Self::Mount];
 
     /// Returns its name in JSON and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nbd => "nbd",
+            Self::Iscsi => "iscsi",
             Self::Mount => "mount",
         }
     }

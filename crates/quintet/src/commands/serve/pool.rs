@@ -22,11 +22,11 @@ use crate::commands::policy;
 use crate::commands::replica::replica_of;
 use crate::commands::snapshot_choice::SnapshotFilter;
 use crate::exit::Exit;
+use crate::settings::iscsi_access;
 use anyhow::{Context, bail};
 use device::DeviceQueue;
 use maintenance::DefragSource;
 use media::SystemTicks;
-use nbd::Exports;
 use server::control::ControlSocket;
 use server::exports::ServerExports;
 use server::memory_plan::MemoryPlan;
@@ -34,9 +34,10 @@ use server::metrics::Endpoint;
 use server::mount::Pools;
 use server::program::Program;
 use server::settings::Shares;
-use server::sockets::{NbdSockets, start_nbd};
+use server::sockets::{ClientSockets, start_servers};
 use server::state::{JOURNAL_BYTES_DEFAULT, Live, ServerState};
 use server::systemd::{Notifier, watchdog_interval};
+use server::targets::TargetRules;
 use server::threads::settle;
 use server::threads::{Watchdog, classifying, defragger, destager, reclaimer, tiering, verifier};
 use std::ops::RangeInclusive;
@@ -64,6 +65,8 @@ pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> any
         nbd_socket: None,
         nbd_listen: None,
         iscsi_listen: None,
+        iscsi_access: None,
+        iscsi_write_cache: false,
         mount: None,
         allow_other: false,
         metrics: None,
@@ -95,6 +98,7 @@ fn hold(
     if !JOURNAL_BYTES.contains(&args.journal) {
         bail!("invalid --journal: it is 2M to 64G");
     }
+    let rules = target_rules(invocation, args)?;
     let shares = Shares::default().with(&args.qos)?;
     let in_force = args.policy.as_deref().map(policy::in_force).transpose()?;
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
@@ -125,14 +129,24 @@ fn hold(
     let server = Arc::new(server);
     let zone = invocation.zone.clone();
     let exports = Arc::new(ServerExports::new(Arc::clone(&server), zone));
-    let clients: Arc<dyn Exports> = exports.clone();
-    let sockets = NbdSockets {
+    let sockets = ClientSockets {
         socket: args.nbd_socket.as_deref(),
         listen: args.nbd_listen,
         iscsi: args.iscsi_listen,
+        iscsi_write_cache: args.iscsi_write_cache,
+        rules: Arc::clone(&rules),
         connections: args.connections,
     };
-    let places = start_nbd(environment, &sockets, &server, &clients)?;
+    let places = start_servers(environment, &sockets, &server, &exports)?;
+    let names = exports.names();
+    for name in rules
+        .exports()
+        .filter(|name| !names.iter().any(|n| n == name))
+    {
+        console.note(format_args!(
+            "--iscsi-access has a section for {name}, which is no volume or image yet"
+        ));
+    }
     let metrics = args
         .metrics
         .map(|address| Endpoint::start(address, &server).context("cannot serve --metrics"))
@@ -178,7 +192,7 @@ fn hold(
     }
     match to_the_end {
         true => console.note(mount::HOW_IT_ENDS),
-        false => announce(invocation, &places, exports.names().iter())?,
+        false => announce(invocation, &places, names.iter())?,
     }
     notifier.say("READY=1\nSTATUS=serving");
     let watchdog = watchdog_interval(environment)?
@@ -211,6 +225,25 @@ fn hold(
     settled?;
     unmounted.transpose()?;
     Ok(Exit::Done)
+}
+
+/// Reads the rules of iSCSI access, before anything is opened.
+fn target_rules(invocation: &Invocation, args: &ServePoolArgs) -> anyhow::Result<Arc<TargetRules>> {
+    let rules = match &args.iscsi_access {
+        Some(path) => iscsi_access(path, &invocation.context.environment)?,
+        None => TargetRules::default(),
+    };
+    if let Some(address) = args.iscsi_listen {
+        let checked = rules.check(address);
+        if args.iscsi_access.is_none() && checked.is_err() {
+            bail!(
+                "cannot serve iSCSI on {address}: other machines can reach it, and nothing says \
+                 who may log in; give --iscsi-access FILE, or a loopback address"
+            );
+        }
+        checked?;
+    }
+    Ok(Arc::new(rules))
 }
 
 /// Returns the answer to SIGUSR1.

@@ -28,8 +28,8 @@ pub(super) fn of_forgotten(
     holders
 }
 
-/// Formats a holder as JSON: snapshot, kind (nbd or mount), name, begin, number of connections or
-/// open files.
+/// Formats a holder as JSON: snapshot, kind (nbd, iscsi or mount), name, begin, number of
+/// connections or open files.
 pub(super) fn object(holder: &SnapshotHolder) -> Object {
     Object::new()
         .text("snapshot", &holder.snapshot.to_string())
@@ -46,6 +46,7 @@ pub(super) fn line(holder: &SnapshotHolder, zone: &TimeZone) -> String {
     let (name, opens) = (&holder.name, holder.opens);
     let who = match holder.kind {
         HolderKind::Nbd => format!("{} to {name}", count(opens, "NBD connection")),
+        HolderKind::Iscsi => format!("{} to {name}", count(opens, "iSCSI session")),
         HolderKind::Mount => format!("open files and directories of the mount {name} ({opens})"),
     };
     let since = calendar::local(holder.since, zone);

@@ -213,6 +213,7 @@ pub fn object(server: &ServerState, live: &Live) -> Object {
         .integer("pid", std::process::id())
         .number("uptime_seconds", server.since.elapsed().as_secs_f64())
         .integer("nbd_connections", live.nbd.connections)
+        .integer("iscsi_connections", live.iscsi.connections)
         .integer("journal_used_bytes", live.journal.used_bytes)
         .integer("journal_size_bytes", live.journal.bytes_max)
         .integer("journal_written_bytes", live.journal.bytes_written)

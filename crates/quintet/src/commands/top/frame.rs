@@ -11,8 +11,8 @@ use server::state::{ExportReading, Live};
 use std::time::Duration;
 use volumes::CacheTally;
 
-/// Number of lines above the table.
-const HEAD_LINES: usize = 6;
+/// Lines between the head and the first row: an empty one and the heading.
+const HEADING_LINES: usize = 2;
 
 /// One frame. See the module's head.
 pub struct Frame<'a> {
@@ -77,6 +77,8 @@ impl Frame<'_> {
     /// Returns at most `rows_max` lines.
     pub fn lines(&self, rows_max: usize) -> Vec<String> {
         let mut lines = vec![self.head(), self.journal(), self.cache(), self.nbd()];
+        lines.extend(self.iscsi());
+        let head_lines = lines.len() + HEADING_LINES;
         lines.push(String::new());
         let heading = [
             "Name",
@@ -94,7 +96,7 @@ impl Frame<'_> {
         ];
         let mut table = Table::new(heading, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
         let seconds = self.seconds();
-        for row in self.rows().iter().take(rows_max.saturating_sub(HEAD_LINES)) {
+        for row in self.rows().iter().take(rows_max.saturating_sub(head_lines)) {
             let [read, write, flush, _] = &row.asked.kinds;
             let count = |kind: &KindReading| format!("{:.0}", kind.count as f64 / seconds);
             let bytes = |kind: &KindReading| sizes::display((kind.bytes as f64 / seconds) as u64);
@@ -182,6 +184,19 @@ impl Frame<'_> {
         )
     }
 
+    /// Returns nothing before an initiator has connected.
+    fn iscsi(&self) -> Option<String> {
+        let requests = |live: &Live| live.iscsi.commands().iter().map(|(_, count)| count).sum();
+        (self.now.iscsi.connections_total > 0).then(|| {
+            format!(
+                "iscsi: {}; per second {:.0} requests, {} sent",
+                units::count(self.now.iscsi.connections, "connection"),
+                self.rate(requests),
+                sizes::display(self.rate(|live| live.iscsi.sent_bytes_total) as u64),
+            )
+        })
+    }
+
     /// Formats the same as JSON.
     pub fn message(&self) -> Object {
         let seconds = self.seconds();
@@ -213,6 +228,7 @@ impl Frame<'_> {
             .number("uptime_seconds", self.uptime.as_secs_f64())
             .text("state", self.state)
             .integer("nbd_connections", self.now.nbd.connections)
+            .integer("iscsi_connections", self.now.iscsi.connections)
             .object(
                 "journal",
                 Object::new()

@@ -1,0 +1,84 @@
+//! Reads the file of `--iscsi-access`. `serve` calls this, once, before it opens anything.
+//!
+//! Invariant: secrets are never taken from a file that other users can read or write.
+//! [`server::targets::TargetRules`] says what the file may contain.
+
+use server::settings::{Environment, SettingError};
+use server::targets::TargetRules;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+const NAME: &str = "--iscsi-access";
+/// Maximum size of the file, bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads the rules. The file must belong to this user or root, and others may neither read nor
+/// write it. Credentials of a service are exempt: their access list looks like permissions of a
+/// group.
+pub fn iscsi_access(path: &Path, environment: &Environment) -> Result<TargetRules, SettingError> {
+    let place = path.display();
+    let refuse = |why: &dyn fmt::Display| SettingError::new(NAME, format!("{place}: {why}"));
+    let system = |e| refuse(&units::reason(&e));
+    // The same file is checked and read, whatever its name leads to meanwhile.
+    let file = File::open(path).map_err(system)?;
+    let metadata = file.metadata().map_err(system)?;
+    let credentials = environment.value("CREDENTIALS_DIRECTORY");
+    if !credentials.is_some_and(|directory| path.starts_with(directory)) {
+        let (mode, owner) = (metadata.mode() & 0o777, metadata.uid());
+        if mode & 0o077 != 0 {
+            return Err(refuse(&format_args!(
+                "other users can read or write its secrets (mode {mode:04o}); run chmod 600 {place}"
+            )));
+        }
+        if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+            return Err(refuse(&format_args!(
+                "it belongs to another user ({owner}); give it to the user of the server"
+            )));
+        }
+    }
+    let mut text = String::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
+    read.map_err(system)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(refuse(&"it is longer than 1 MiB"));
+    }
+    TargetRules::parse(&text).map_err(|e| SettingError::new(NAME, format!("{place}, {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn files_that_others_can_read_are_refused() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("access");
+        let text = "user = web\nsecret = a secret of theirs\ninitiator = iqn.x:a\n";
+        let rules = TargetRules::parse(text).unwrap();
+        write(&path, text).unwrap();
+        let none = Environment::default();
+        for mode in [0o644, 0o640, 0o620, 0o604, 0o601] {
+            set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let said = iscsi_access(&path, &none).unwrap_err().to_string();
+            assert!(said.contains(&format!("mode {mode:04o}")), "{said}");
+            assert!(said.contains("chmod 600"), "{said}");
+        }
+        // A credential of a service.
+        let service = Environment::of(&[("CREDENTIALS_DIRECTORY", top.path().to_str().unwrap())]);
+        assert_eq!(iscsi_access(&path, &service), Ok(rules.clone()));
+        for mode in [0o400, 0o600] {
+            set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(iscsi_access(&path, &none), Ok(rules.clone()));
+        }
+        write(&path, "user\n").unwrap();
+        let said = iscsi_access(&path, &none).unwrap_err().to_string();
+        assert!(said.contains("access, line 1: "), "{said}");
+        let missing = iscsi_access(&top.path().join("none"), &none).unwrap_err();
+        assert!(missing.to_string().contains("no such file"), "{missing}");
+    }
+}
