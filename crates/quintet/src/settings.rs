@@ -4,17 +4,7 @@
 //! name and never replaced by a default. [`crate::cli`] parses the command line first. This module
 //! checks it second, so commands see no raw text.
 
-mod cache_file;
-mod first_line;
-mod known_pools;
-mod password;
-mod recovery_key;
-mod terminal;
-
-pub use cache_file::CacheFile;
-pub use known_pools::KnownPlace;
-pub use password::{PasswordError, PasswordFlags, PasswordSource, PasswordSources, exposed_secret};
-pub use recovery_key::RecoveryKey;
+mod password_flags;
 
 use crate::cli::{GlobalArgs, ReplicaArgs, ToArgs};
 use crate::console::Loudness;
@@ -25,6 +15,7 @@ use server::sizes;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use unlocking::{PasswordFlags, PasswordSource, PasswordSources, first_line};
 
 /// Default memory for index, caches and queues, bytes.
 pub const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
@@ -120,7 +111,7 @@ fn pool_location(
     let (name, location) = if let Some(location) = &args.repo {
         ("--repo", location.clone().into_os_string())
     } else if let Some(file) = &args.repository_file {
-        let location = first_line::first_line("--repository-file", file)?;
+        let location = first_line("--repository-file", file)?;
         ("--repository-file", location)
     } else {
         let direct = environment.value("QUINTET_REPOSITORY");
@@ -133,7 +124,7 @@ fn pool_location(
             (Some(location), None) => ("QUINTET_REPOSITORY", location.to_owned()),
             (None, Some(file)) => {
                 let name = "QUINTET_REPOSITORY_FILE";
-                (name, first_line::first_line(name, Path::new(file))?)
+                (name, first_line(name, Path::new(file))?)
             }
             (None, None) => return Ok(None),
         }
