@@ -35,6 +35,7 @@ reads() {
     echo $((fields[2] * 512))
 }
 cold() { sync -f "$mnt"; echo 3 >/proc/sys/vm/drop_caches; }
+uncached() { sync -f "$mnt"; dd if="$1" iflag=nocache count=0 status=none; }
 pieces() { "$quintet" host defrag analyse "$1" --json | sed -n 's/.*"summary","files":[0-9]*,"failed":[0-9]*,"pieces":\([0-9]*\).*/\1/p'; }
 field() { sed -n "s/.*\"message_type\":\"$1\".*\"$2\":\"\?\([a-z0-9]*\).*/\1/p" "$dir/json"; }
 status() { "$quintet" host defrag status "$@" --json >"$dir/json"; }
@@ -137,13 +138,15 @@ states() {
     umount "$mnt"
 }
 
-# Beside reads of others, a run waits longer than alone.
+# Beside reads of others, a run waits longer than alone. It looks for them before each 128 KiB that it reads, and the file
+# is as it was.
 background() {
-    local fs=$1 alone beside run
+    local fs=$1 alone beside run sums looks
     for who in alone beside; do
         prepared "$fs" || return
         "$program" fragment "$mnt/file" 32 && head -c 64M /dev/zero >"$mnt/other" || { wrong "$fs: no files"; umount "$mnt"; return; }
-        cold
+        sums=$(cksum <"$mnt/file")
+        uncached "$mnt/file"
         if [ "$who" = beside ]; then
             setsid bash -c "while :; do dd if=$mnt/other of=/dev/null iflag=direct bs=64k status=none; done" &
             run=$!
@@ -155,10 +158,14 @@ background() {
         "$quintet" host defrag run "$mnt/file" --background -v >"$dir/text" 2>&1 || wrong "$fs: exit code $?"
         [ "$who" = alone ] || { kill -- "-$run"; wait "$run"; } 2>/dev/null
         declare "$who=$(sed -n 's/.*waited \([0-9.]*\) s.*/\1/p' "$dir/text")"
+        looks=$(sed -n 's/.*looked for others \([0-9]*\) times.*/\1/p' "$dir/text")
+        [ "$looks" -ge $((32 << 20 >> 17)) ] || wrong "$fs: a run in the background looked for others $looks times only"
         [ "$(pieces "$mnt/file")" -le 40 ] || wrong "$fs, background: $(pieces "$mnt/file") pieces"
+        uncached "$mnt/file"
+        [ "$sums" = "$(cksum <"$mnt/file")" ] || wrong "$fs, background: other bytes"
         umount "$mnt"
     done
-    echo "$fs: a run in the background waited $alone s alone, $beside s beside reads"
+    echo "$fs: a run in the background waited $alone s alone, $beside s beside reads, and looked for others $looks times"
     awk "BEGIN { exit !($beside > $alone) }" || wrong "$fs: a run in the background does not wait for others"
 }
 

@@ -5,7 +5,7 @@
 //! cargo run --release -p classifier --example request_costs -- IMAGE
 //! ```
 
-use classifier::Classifiers;
+use classifier::{Classified, Classifiers};
 use io_class::{Policy, shipped};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn main() {
     let of = |name: Option<&str>| {
         let all = Arc::new(Classifiers::new(64 << 20));
         all.set(name.map(policy));
-        let classified = all.classify("id", "disk", Arc::clone(&plain));
+        let classified = Classified::new(&all, "id", "disk", Arc::clone(&plain));
         while all.step(8) {}
         (all, classified)
     };

@@ -19,8 +19,20 @@ pub struct Classified<V> {
 }
 
 impl<V: Volume> Classified<V> {
-    pub(crate) fn new(all: Arc<Classifiers>, served: Arc<Served>, below: Arc<V>) -> Self {
-        Self { all, served, below }
+    /// Puts a classifier before a volume. `key` is its identity: two names of one volume have the
+    /// same. `name` is for `volume:` in policies. All handles of one key share what is learned, so all
+    /// that write to the volume must come through here.
+    pub fn new(all: &Arc<Classifiers>, key: &str, name: &str, volume: V) -> Self
+    where
+        V: 'static,
+    {
+        let below = Arc::new(volume);
+        let source: Arc<dyn Volume> = Arc::<V>::clone(&below);
+        Self {
+            all: Arc::clone(all),
+            served: all.serve(key, name, source),
+            below,
+        }
     }
 
     fn volume(&self) -> &V {
@@ -144,7 +156,7 @@ impl<V: Volume> FastPath for Classified<V> {
         let context = RequestContext { class, ..context };
         let below = self.volume().capabilities();
         let result = below.write_now(context, offset_bytes, data);
-        // What was not done comes again as an ordinary write, and counts there.
+        // A write that was not done comes again as an ordinary one, and counts there.
         if matches!(result, Ok(false)) {
             if self.all.is_active() {
                 self.served.comes_again(asked.0, asked.1);

@@ -1,10 +1,9 @@
 //! All served volumes of a server, and the policy in force. The server makes one.
 //!
 //! Invariant: the layouts of all volumes together take at most the memory that was given. A volume
-//! that nobody uses takes none. A layout begins anew when a policy begins, because nobody told it
-//! of writes before.
+//! that nobody uses takes none. A layout begins anew when a policy begins, because it knows
+//! nothing of writes before.
 
-use crate::classified::Classified;
 use crate::counts::{ClassCounts, Counts};
 use crate::served::Served;
 use io_class::layout::Counters;
@@ -21,7 +20,7 @@ const PART_OF_LEFT: u64 = 2;
 /// Less is not worth a layout, bytes.
 const MEMORY_BYTES_MIN: u64 = 64 << 10;
 
-/// What is known of the blocks of one volume.
+/// Knowledge of the blocks of one volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LayoutStatus {
     /// Name of the volume.
@@ -84,37 +83,27 @@ impl Classifiers {
         let is_active = policy.is_some();
         let mut of_now = self.policy.write();
         if is_active != of_now.is_some() {
-            // Frees memory, or begins: nobody told of writes meanwhile.
+            // Frees memory, or begins: writes before that are not known.
             self.all().iter().for_each(|served| served.reset());
         }
         *of_now = policy;
         self.is_active.store(is_active, Ordering::SeqCst);
     }
 
-    /// Puts the classifier before a volume. `key` is what it is: two names of one thing have the
-    /// same. `name` is for `volume:` in policies. All handles of one key share what is learned, so
-    /// all that write to the volume must come through here.
-    pub fn classify<V: Volume + 'static>(
-        self: &Arc<Self>,
-        key: &str,
-        name: &str,
-        volume: V,
-    ) -> Classified<V> {
-        let volume = Arc::new(volume);
+    /// Returns what is known of a volume; begins to learn if nobody uses it yet.
+    pub(crate) fn serve(&self, key: &str, name: &str, source: Arc<dyn Volume>) -> Arc<Served> {
         let mut served = self.served.lock();
         served.retain(|_, one| one.strong_count() > 0);
         let known = served.get(key).and_then(Weak::upgrade);
-        let one = known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             let live = served.values().filter_map(Weak::upgrade);
             let taken: u64 = live.map(|one| one.memory_bytes_max).sum();
             let part = self.memory_bytes_max.saturating_sub(taken) / PART_OF_LEFT;
             let bytes = if part < MEMORY_BYTES_MIN { 0 } else { part };
-            let source: Arc<dyn Volume> = Arc::<V>::clone(&volume);
             let new = Arc::new(Served::new(name, source, bytes));
             served.insert(key.to_owned(), Arc::downgrade(&new));
             new
-        });
-        Classified::new(Arc::clone(self), one, volume)
+        })
     }
 
     /// Returns the class of a read of a file, and counts it. 0 without a policy.

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a request never waits for a step, which reads the volume. While a step runs, blocks
 //! are [`Contents::Unknown`] and writes are kept for after it. If too many came to keep, the
-//! layout begins anew. A write is told only after it was done, so the step that looks again
+//! layout begins anew. A write is reported only after it was done, so the step that looks again
 //! reads it.
 
 use access_pattern::{Detector, Threshold};

@@ -41,7 +41,7 @@ fn served(size: u64, rules: &str) -> (Arc<Classifiers>, Arc<Seen>, Classified<No
     all.set(Some(policy(rules)));
     let seen = Arc::<Seen>::default();
     let volume = Noting(MemoryVolume::new(size), Arc::clone(&seen));
-    let volume = all.classify("id", "db-1", volume);
+    let volume = Classified::new(&all, "id", "db-1", volume);
     (all, seen, volume)
 }
 
@@ -58,9 +58,17 @@ fn it_is_a_volume_with_all_abilities() {
     for rules in [None, Some("1,metadata,0,1.00\n2,pattern:rand,9,1.00\n")] {
         all.set(rules.map(policy));
         volume_suite(&|size| {
-            Box::new(all.classify(&size.to_string(), "v", MemoryVolume::new(size)))
+            Box::new(Classified::new(
+                &all,
+                &size.to_string(),
+                "v",
+                MemoryVolume::new(size),
+            ))
         });
-        abilities_suite(&|volume| Box::new(all.classify("able", "v", volume)), &[]);
+        abilities_suite(
+            &|volume| Box::new(Classified::new(&all, "able", "v", volume)),
+            &[],
+        );
     }
 }
 
@@ -200,15 +208,15 @@ fn handles_of_one_volume_learn_together_and_memory_is_bounded() {
     let all = Arc::new(Classifiers::new(MIB));
     all.set(Some(policy("1,metadata,1,1.00\n")));
     let volumes: Vec<_> = (0..100)
-        .map(|n| all.classify(&n.to_string(), "v", MemoryVolume::new(4096)))
+        .map(|n| Classified::new(&all, &n.to_string(), "v", MemoryVolume::new(4096)))
         .collect();
-    let again = all.classify("0", "v", MemoryVolume::new(4096));
+    let again = Classified::new(&all, "0", "v", MemoryVolume::new(4096));
     assert_eq!(all.layouts().len(), 100);
     let left_out = all.layouts().iter().filter(|l| l.is_left_out).count();
     assert!((80..100).contains(&left_out), "{left_out} have no memory");
     drop((volumes, again));
     assert!(all.layouts().is_empty());
-    let _one = all.classify("0", "v", MemoryVolume::new(4096));
+    let _one = Classified::new(&all, "0", "v", MemoryVolume::new(4096));
     assert!(!all.layouts()[0].is_left_out, "memory comes back");
 }
 

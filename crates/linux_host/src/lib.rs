@@ -47,7 +47,7 @@ pub use hot::{HotError, HotRanges};
 pub use identity::{FileId, Identities};
 pub use idle::{Activity, IdleDisk, IdlePriority, Requests, has_arms};
 pub use medium::{FileState, Medium, MediumRead, Way};
-pub use migrate::{Migrated, MigrationError, Target};
+pub use migrate::{Migrated, MigrationError, PIECE_BYTES, Pacer, Target};
 pub use mirror::{Mirror, Moved};
 pub use mounts::Mount;
 pub use pages::{

@@ -16,9 +16,11 @@ mod donor;
 mod error;
 mod ext4;
 mod method;
+mod pace;
 
 pub use error::MigrationError;
 pub use method::Migrated;
+pub use pace::{PIECE_BYTES, Pacer};
 
 use crate::extents::{extents, pieces};
 use crate::pages::{PAGE_BYTES, cached};
@@ -28,6 +30,7 @@ use claim::Claim;
 use donor::Donor;
 use fragpicker::Piece;
 use method::{Job, Method};
+use pace::Pace;
 use rustix::fs::{Advice, CWD, IFlags, Mode, OFlags, fadvise, fstatvfs, ioctl_getflags, openat};
 use std::fs::File;
 use std::io;
@@ -35,6 +38,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A file whose ranges may be moved. Others cannot have it for that until it is dropped.
 pub struct Target {
@@ -45,6 +49,7 @@ pub struct Target {
     is_nocow: Option<bool>,
     unit: u64,
     block: u64,
+    pace: Pace,
     _claim: Claim,
 }
 
@@ -99,8 +104,20 @@ impl Target {
             is_nocow,
             unit: block.max(PAGE_BYTES),
             block,
+            pace: Pace::default(),
             _claim: claim,
         })
+    }
+
+    /// Lets moves leave the device to others: it is read in pieces of [`PIECE_BYTES`] and written
+    /// in parts of 1 MiB, each when `pacer` says so. The kernel does not read the file ahead.
+    pub fn paced(mut self, pacer: Option<Arc<dyn Pacer>>) -> Self {
+        if pacer.is_some() {
+            // It is only advice: no error matters.
+            let _ = fadvise(&self.file, 0, None, Advice::Random);
+        }
+        self.pace = Pace::new(pacer);
+        self
     }
 
     /// Returns the open file.
@@ -158,6 +175,7 @@ impl Target {
             runs: &all,
             unit: self.unit,
             block: self.block,
+            pace: &self.pace,
         };
         let outcome = self.method.exchange(&job, moved);
         for (range, pages) in &was_cached {

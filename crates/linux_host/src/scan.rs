@@ -9,6 +9,7 @@ use crate::mounts::mount_id;
 use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A regular file of the tree, open.
@@ -34,16 +35,39 @@ pub struct Walked {
 /// meanwhile is passed over.
 pub fn walk(top: &Path, visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>) -> io::Result<Walked> {
     let mut walker = Walker::new(top)?;
-    while let Some(walked) = walker.next_file() {
-        let found = Found {
-            path: &walked.path,
-            file: &walked.file,
-            bytes: walked.bytes,
-        };
-        let seen = visit(&found);
-        walker.note(&walked.path, seen);
-    }
+    walker.visit_all(visit);
     Ok(walker.walked)
+}
+
+/// The directories of a tree, and their times of change when their names were read.
+#[derive(Debug, Default)]
+pub(crate) struct Directories(Vec<(PathBuf, Changed)>);
+
+/// Seconds and nanoseconds; `None` if the directory cannot be asked.
+type Changed = Option<(i64, i64)>;
+
+impl Directories {
+    /// Visits the files as [`walk`] does, and returns the directories.
+    pub fn of_walk(
+        top: &Path,
+        visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>,
+    ) -> io::Result<(Walked, Self)> {
+        let mut walker = Walker::new(top)?;
+        walker.seen = Some(Self::default());
+        walker.visit_all(visit);
+        Ok((walker.walked, walker.seen.unwrap_or_default()))
+    }
+
+    /// Returns true if a name may have been added or removed since. Kernels before 6.13 keep times
+    /// in steps of a few milliseconds: of two changes in one step the second is not noticed.
+    pub fn have_changed(&self) -> bool {
+        self.0.iter().any(|(path, then)| changed(path) != *then)
+    }
+}
+
+fn changed(directory: &Path) -> Changed {
+    let metadata = fs::symlink_metadata(directory).ok()?;
+    Some((metadata.mtime(), metadata.mtime_nsec()))
 }
 
 /// A regular file of the tree, for callers that keep it.
@@ -65,6 +89,8 @@ pub struct Walker {
     directories: Vec<PathBuf>,
     files: Vec<PathBuf>,
     walked: Walked,
+    /// Directories that were entered, for callers that need them.
+    seen: Option<Directories>,
 }
 
 impl Walker {
@@ -82,7 +108,20 @@ impl Walker {
             directories,
             files,
             walked: Walked::default(),
+            seen: None,
         })
+    }
+
+    fn visit_all(&mut self, visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>) {
+        while let Some(walked) = self.next_file() {
+            let found = Found {
+                path: &walked.path,
+                file: &walked.file,
+                bytes: walked.bytes,
+            };
+            let seen = visit(&found);
+            self.note(&walked.path, seen);
+        }
     }
 
     /// Returns the next file; `None` at the end.
@@ -125,6 +164,10 @@ impl Walker {
     fn enter(&mut self, directory: &Path) -> io::Result<()> {
         if mount_id(directory)? != self.mount {
             return Ok(());
+        }
+        if let Some(Directories(seen)) = &mut self.seen {
+            // Before the names are read: a name that comes meanwhile is a change.
+            seen.push((directory.to_owned(), changed(directory)));
         }
         let mut names = fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>()?;
         names.sort_by_key(|entry| Reverse(entry.file_name()));

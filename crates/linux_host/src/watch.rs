@@ -10,7 +10,7 @@ use crate::identity::{FileId, Identities};
 use crate::mirror::{Mirror, Moved};
 use crate::mounts::Mount;
 use crate::pages;
-use crate::scan::{Found, Walked, walk};
+use crate::scan::{Directories, Found, Walked};
 use duet::Duet;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
@@ -35,8 +35,10 @@ pub struct Watch {
     ebpf: Result<Ebpf, String>,
     mirror: Mirror,
     identities: Identities,
-    /// Files of the same file system that are not below `top`, as of the last scan.
+    /// Files of the same file system that were not below `top` at the last walk.
     elsewhere: HashSet<FileId>,
+    /// Directories of the last walk.
+    directories: Directories,
 }
 
 impl Watch {
@@ -77,6 +79,7 @@ impl Watch {
             mirror: Mirror::new(duet),
             identities: Identities::default(),
             elsewhere: HashSet::new(),
+            directories: Directories::default(),
         }
     }
 
@@ -176,7 +179,8 @@ impl Watch {
             }
             Ok(())
         };
-        let Walked { failed, .. } = walk(&self.top, &mut visit)?;
+        let (Walked { failed, .. }, directories) = Directories::of_walk(&self.top, &mut visit)?;
+        self.directories = directories;
         drained.failed = failed;
         // Files that the walk did not find are deleted, or not below the top.
         let others: Vec<FileId> = mirror.files().filter(|id| !seen.contains(id)).collect();
@@ -188,24 +192,28 @@ impl Watch {
     }
 
     /// Returns a path below the top that names the file now. Looks for files that it does not know,
-    /// with one walk for all of `ids`.
+    /// with one walk for all of `ids`. Files that were elsewhere are looked for again when a name
+    /// was added below the top: they may have been moved there.
     pub fn paths(&mut self, ids: &[FileId]) -> io::Result<HashMap<FileId, PathBuf>> {
         let mut paths = HashMap::new();
-        let mut unknown = false;
+        let (mut unknown, mut were_elsewhere) = (false, false);
         for id in ids {
             match self.identities.path(*id, &self.mount) {
                 Some(path) => drop(paths.insert(*id, path)),
-                None => unknown |= !self.elsewhere.contains(id),
+                None if self.elsewhere.contains(id) => were_elsewhere = true,
+                None => unknown = true,
             }
         }
-        if !unknown {
+        if !(unknown || were_elsewhere && self.directories.have_changed()) {
             return Ok(paths);
         }
         let (identities, mount) = (&mut self.identities, &self.mount);
-        walk(&self.top, &mut |found| {
+        let (_, directories) = Directories::of_walk(&self.top, &mut |found| {
             identities.insert(FileId::of(found.file, mount)?, found.path);
             Ok(())
         })?;
+        self.directories = directories;
+        self.elsewhere.clear();
         for id in ids
             .iter()
             .filter(|id| !paths.contains_key(id))
@@ -231,4 +239,38 @@ fn by_events(mount: &Mount, chunks_max: u32) -> Result<Ebpf, String> {
         }
     };
     Ebpf::watch(mount.device, kind, chunks_max).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::open;
+    use std::fs;
+
+    #[test]
+    fn a_file_that_is_moved_into_the_tree_gets_its_name() {
+        let top = tempfile::tempdir_in(".").unwrap();
+        let name = |name: &str| top.path().join(name);
+        fs::create_dir_all(name("tree/sub")).unwrap();
+        fs::write(name("tree/known"), "x").unwrap();
+        fs::write(name("new"), "x").unwrap();
+        let duet = Duet::new(duet::Options {
+            items_max: 16,
+            seed: 0,
+        });
+        let mut watch = Watch::start_polling(&name("tree"), duet).unwrap();
+        watch.scan().unwrap();
+        let id = FileId::of(&open(&name("new")).unwrap(), watch.mount()).unwrap();
+        assert!(watch.paths(&[id]).unwrap().is_empty());
+        assert!(watch.elsewhere.contains(&id));
+        // Nobody walks again for a file that is known to be elsewhere.
+        assert!(watch.paths(&[id]).unwrap().is_empty());
+        for to in ["tree/new", "tree/sub/new"] {
+            fs::rename(name("new"), name(to)).unwrap();
+            let found = watch.paths(&[id]).unwrap();
+            assert_eq!(found.get(&id), Some(&name(to)), "after a move to {to}");
+            fs::rename(name(to), name("new")).unwrap();
+            assert!(watch.paths(&[id]).unwrap().is_empty());
+        }
+    }
 }

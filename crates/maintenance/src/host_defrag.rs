@@ -25,7 +25,7 @@ use crate::task::{Access, MaintenanceTask, TaskStep};
 use duet::{Driver, DriverOptions, Duet, Mask, Options, Progress, Scope, Space, Step};
 use files::{Files, PART_BITS};
 use format::phase::TaskPhase;
-use linux_host::{Histogram, HotRanges, Walked, Watch};
+use linux_host::{Histogram, HotRanges, Pacer, Walked, Watch};
 use qos::Flow;
 use std::convert::Infallible;
 use std::io;
@@ -59,6 +59,8 @@ pub struct HostDefragOptions {
     pub bytes_per_s: Option<u64>,
     /// Move what is in memory first; otherwise in the order of the tree.
     pub cached_first: bool,
+    /// Leaves the device to others between the pieces of a unit.
+    pub pacer: Option<Arc<dyn Pacer>>,
     /// When the run began.
     pub began: UnixNanos,
 }

@@ -2,8 +2,6 @@
 
 #[path = "../../volumes/tests/small_volumes/mod.rs"]
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use chunking::Compression;
 use maintenance::{Collector, GcPolicy};

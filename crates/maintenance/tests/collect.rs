@@ -3,9 +3,6 @@
 //! Invariant: whatever was forgotten, used again or in progress, every snapshot restores and the
 //! pool checks as sound.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};

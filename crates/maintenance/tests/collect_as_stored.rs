@@ -2,9 +2,6 @@
 //!
 //! Invariant: every pool restores, and no damaged chunk becomes one that counts as sound.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader};
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};

@@ -3,9 +3,6 @@
 //! Invariant: only the order of copies changes. No chunk is lost or stored twice, whatever happens
 //! to owners, space, memory or the process meanwhile.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::{Fault, Seed, SimDisk};

@@ -4,9 +4,6 @@
 //! Invariant: each process has its own clock. The next run gets what the last one saw, as in the
 //! program.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use maintenance::{Collector, GcCounts, GcPolicy};
 use media::Media;

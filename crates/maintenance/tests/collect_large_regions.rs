@@ -3,9 +3,6 @@
 //! Invariant: they are packed in order, each for its own container. Damage in one keeps that
 //! container and no other.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use format::container::{HEADER_BYTES, REGION_HEADER_BYTES};
 use maintenance::{Collector, GcCounts, GcStage};

@@ -1,9 +1,6 @@
 //! Leftovers of a session that did not commit: the next gc run finds them, in the same process and
 //! in another one. Freeing their space takes no later backup.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use maintenance::Collector;
 use sim::SimDisk;

@@ -3,9 +3,6 @@
 //! Invariant: chunks that are read at random stay in small regions, whatever the options of the
 //! run. Chunks from large regions, which serve restores, are packed into large ones.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use format::container::{
     HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES, region_sectors,

@@ -3,9 +3,6 @@
 //!
 //! Invariant: everything restores whatever was merged, and a run after a merge copies nothing.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::SimDisk;

@@ -1,9 +1,6 @@
 //! Defragmentation of streams, which are read from begin to end: short runs are joined once, long
 //! ones stay, and no run makes work for the next one.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{
     DefragOptions, DefragReport, DefragSource, Defragmenter, MaintenanceTask, TaskStep,

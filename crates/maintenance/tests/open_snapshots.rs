@@ -4,9 +4,6 @@
 //! Invariant: an open snapshot restores from the disk alone, byte for byte. The next gc run deletes
 //! snapshots that no client has open any more.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{Collector, GcCounts, GcStage};

@@ -3,9 +3,6 @@
 //! Invariant: while a reader lives, everything that the commit it opened reaches can be read. Once
 //! it has ended, in whatever way, nothing of it protects anything.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use maintenance::{Collector, GcCounts};
 use sim::SimDisk;

@@ -3,8 +3,6 @@
 mod copies;
 #[path = "../../volumes/tests/small_volumes/mod.rs"]
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use chunking::Compression;
 use copies::{copy, copy_all, copy_options, open_receiver, receiver, replication};

@@ -3,8 +3,6 @@
 mod copies;
 #[path = "../../volumes/tests/small_volumes/mod.rs"]
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use copies::{copy, open_receiver, receiver, replication};
 use small_volumes::{made, open, write};

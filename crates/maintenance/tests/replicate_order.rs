@@ -4,8 +4,6 @@
 mod copies;
 #[path = "../../volumes/tests/small_volumes/mod.rs"]
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use chunking::Compression;
 use copies::{copy_all, copy_options, open_receiver, receiver};

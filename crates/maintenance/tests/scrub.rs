@@ -1,8 +1,5 @@
 //! The scrub over real pools on a simulated disk: what it reads, what it finds, how it resumes.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use duet::Duet;
 use format::container::{ContainerHeader, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};

@@ -1,9 +1,6 @@
 //! A scrub verifies the medium: regions that readers got from the system's page cache are read
 //! again, and damaged containers are restored where there is parity.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use duet::Duet;
 use maintenance::{MaintenanceTask, ScrubFindings, ScrubNews, Scrubber, TaskStep};
 use media::{Barrier, Disk, DiskFile, DiskLayer, Media, MediaError, ReadFrom};

@@ -3,8 +3,6 @@
 
 #[path = "../../volumes/tests/small_volumes/mod.rs"]
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use format::phase::TaskPhase;
 use maintenance::{MaintenanceTask, Scrubber, TaskStep};

@@ -2,9 +2,6 @@
 //!
 //! Invariant: damage in any run is found, once, whatever the size of the steps.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use duet::Duet;
 use maintenance::{Alone, RunEnd, ScrubFindings, Scrubber, StepSizes, run_task};

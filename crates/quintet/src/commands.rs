@@ -54,7 +54,6 @@ mod tag;
 mod top;
 mod tree;
 mod undelete;
-mod unlocking;
 mod volume;
 
 use crate::cli::{Cli, Command};

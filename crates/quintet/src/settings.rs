@@ -4,19 +4,10 @@
 //! name and never replaced by a default. [`crate::cli`] parses the command line first. This module
 //! checks it second, so commands see no raw text.
 
-mod cache_file;
-mod first_line;
 mod iscsi_access;
-mod known_pools;
-mod password;
-mod recovery_key;
-mod terminal;
+mod password_flags;
 
-pub use cache_file::CacheFile;
 pub use iscsi_access::iscsi_access;
-pub use known_pools::KnownPlace;
-pub use password::{PasswordError, PasswordFlags, PasswordSource, PasswordSources, exposed_secret};
-pub use recovery_key::RecoveryKey;
 
 use crate::cli::{GlobalArgs, ReplicaArgs, ToArgs};
 use crate::console::Loudness;
@@ -27,6 +18,7 @@ use server::sizes;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use unlocking::{PasswordFlags, PasswordSource, PasswordSources, first_line};
 
 /// Default memory for index, caches and queues, bytes.
 pub const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
@@ -122,7 +114,7 @@ fn pool_location(
     let (name, location) = if let Some(location) = &args.repo {
         ("--repo", location.clone().into_os_string())
     } else if let Some(file) = &args.repository_file {
-        let location = first_line::first_line("--repository-file", file)?;
+        let location = first_line("--repository-file", file)?;
         ("--repository-file", location)
     } else {
         let direct = environment.value("QUINTET_REPOSITORY");
@@ -135,7 +127,7 @@ fn pool_location(
             (Some(location), None) => ("QUINTET_REPOSITORY", location.to_owned()),
             (None, Some(file)) => {
                 let name = "QUINTET_REPOSITORY_FILE";
-                (name, first_line::first_line(name, Path::new(file))?)
+                (name, first_line(name, Path::new(file))?)
             }
             (None, None) => return Ok(None),
         }

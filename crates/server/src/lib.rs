@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calendar;
+pub mod class_words;
 pub mod command_context;
 pub mod control;
 pub mod error;

@@ -41,7 +41,7 @@ pub struct MemoryPlan {
     pub requests: usize,
     /// Index and staged chunks of the fast tier.
     pub tier: usize,
-    /// What is known of the blocks of served volumes, for classes of I/O.
+    /// Knowledge of the blocks of served volumes, for classes of I/O.
     pub layouts: usize,
 }
 

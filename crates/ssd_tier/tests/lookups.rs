@@ -316,10 +316,14 @@ fn more_is_wanted_while_there_is_room_and_it_can_be_written_soon() {
     assert!(!world.tier.wants_more(class), "the class bypasses the tier");
     assert!(world.tier.wants_more(IoClass(1)));
     world.disk.inject(sim::Fault::ReadOnly);
-    world.fill(100..=110);
+    for n in 1000..=1010 {
+        assert_eq!(world.offer_as(n, Kind::Data, 1), Offer::Taken);
+    }
+    world.flush();
     assert!(!world.tier.wants_more(IoClass(1)), "it cannot be written");
     world.disk.heal();
     world.wait(3600);
+    world.flush();
     assert!(world.tier.wants_more(IoClass(1)));
 }
 

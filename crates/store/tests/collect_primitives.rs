@@ -2,8 +2,6 @@
 //!
 //! Invariant: no order of calls deletes, retires or copies without a permit and a finished mark.
 
-mod specimen;
-
 use chunking::Compression;
 use duet::Access;
 use sim::SimDisk;

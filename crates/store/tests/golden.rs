@@ -5,7 +5,6 @@
 mod contents;
 #[path = "golden/manifest.rs"]
 mod manifest;
-mod specimen;
 
 use contents::{PASSWORD, RECOVERY};
 use format::container::RegionHeader;

@@ -3,7 +3,6 @@
 
 #[path = "index_unwritable/no_cache.rs"]
 mod no_cache;
-mod specimen;
 
 use format::recipe::{Layout, ObjectRoot};
 use format::snapshot::SnapshotKind;

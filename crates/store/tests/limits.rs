@@ -1,8 +1,6 @@
 //! Limits that hold: memory too small for the index, endless trees, wrong lengths, snapshots that
 //! look alike.
 
-mod specimen;
-
 use chunking::Compression;
 use format::recipe::{Layout, ObjectRoot};
 use format::snapshot::SnapshotKind;

@@ -1,7 +1,5 @@
 //! Parity: one lost sector anywhere in any container loses nothing, for readers and after a repair.
 
-mod specimen;
-
 use format::container::{ContainerHeader, HEADER_BYTES};
 use media::Media;
 use sim::pool_histories::check_all;

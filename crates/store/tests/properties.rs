@@ -2,7 +2,6 @@
 
 #[path = "properties/naive.rs"]
 mod naive;
-mod specimen;
 
 use chunking::FingerprintKey;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};

@@ -2,8 +2,6 @@
 //!
 //! Invariant: whatever a session left, the next one loses nothing and stores nothing twice.
 
-mod specimen;
-
 use chunking::Compression;
 use sim::pool_histories::check_all;
 use sim::{Fault, Image, SimDisk};

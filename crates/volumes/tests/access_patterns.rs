@@ -3,8 +3,6 @@
 
 mod noise_volume;
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use noise_volume::*;
 use sim::SimDisk;

@@ -2,8 +2,6 @@
 //! bytes.
 
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use format::snapshot::SnapshotKind;
 use small_volumes::{CONTEXT, made, open, read, write};

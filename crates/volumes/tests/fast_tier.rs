@@ -3,8 +3,6 @@
 
 mod noise_volume;
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use noise_volume::*;
 use sim::{Image, SimDisk};
@@ -158,7 +156,7 @@ fn a_client_pays_nothing_for_the_surroundings() {
     assert!(planned > 0 && none == 0, "{planned} {none}");
 }
 
-/// The queue is bounded: whoever comes first is fetched, others are dropped.
+/// The queue is bounded: the first windows are fetched, later ones are dropped.
 #[test]
 fn surroundings_that_nobody_fetches_are_dropped() {
     let disk = disk_with_a_volume();

@@ -4,8 +4,6 @@
 //! This test is a process of its own, because the count covers the whole process.
 
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use chunking::Compression;
 use media::{DirBlobs, LocalDisk, Media, SeededRandom, Syncing, SystemClock};

@@ -3,8 +3,6 @@
 
 mod noise_volume;
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use media::{Blobs, MediaError, Put};
 use noise_volume::*;

@@ -1,9 +1,6 @@
 //! Objects of a pool that are served through the volumes' page cache: the conformance suite, and
 //! what they share with volumes.
 
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
-
 use chunking::Compression;
 use format::recipe::{Layout, ObjectRoot};
 use specimen::{noise, options};

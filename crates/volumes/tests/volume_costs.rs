@@ -1,8 +1,6 @@
 //! Costs of administrative changes, in bytes and operations: the same for any size.
 
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use sim::Counts;
 use small_volumes::{CONTEXT, is_sound, made, open, write};

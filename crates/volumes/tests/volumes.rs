@@ -2,8 +2,6 @@
 //! each administrative change keeps and costs.
 
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use chunking::Compression;
 use sim::Seed;

@@ -2,8 +2,6 @@
 //! that does not need the damaged data works.
 
 mod small_volumes;
-#[path = "../../store/tests/specimen/mod.rs"]
-mod specimen;
 
 use format::container::ContainerClass::{self, Data, Recipe};
 use format::container::{ContainerHeader, HEADER_BYTES, SECTOR_BYTES};

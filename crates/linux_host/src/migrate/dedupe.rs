@@ -5,10 +5,10 @@
 //! Invariant: the kernel compares and exchanges while it keeps writers out, so a copy that a writer
 //! made old is never exchanged: it is made anew. What is exchanged is on the device already.
 
-use super::donor::{COPY_BYTES, Donor};
+use super::donor::COPY_BYTES;
 use super::error::MigrationError;
 use super::method::{ATTEMPTS, Job, Method, Migrated};
-use crate::sys::extents::{Shared, share_if_same};
+use crate::sys::extents::{Shared, share_if_same, write_back};
 use std::io;
 use std::ops::Range;
 
@@ -26,11 +26,22 @@ impl Method for Dedupe {
     fn exchange(&self, job: &Job<'_>, moved: &mut Migrated) -> Result<(), MigrationError> {
         let mut buffer = vec![0; COPY_BYTES];
         let mut end = 0;
-        for (run, to) in job.placed() {
-            let run = run.start..run.end.min(job.size);
-            let bytes = run.end.saturating_sub(run.start);
-            copy(job.donor, job, &run, to, &mut buffer, moved)?;
-            end = to + bytes;
+        for part in job.parts() {
+            let from = end;
+            for (run, to) in part {
+                let run = run.start..run.end.min(job.size);
+                let bytes = run.end.saturating_sub(run.start);
+                copy(job, &run, to, &mut buffer, moved)?;
+                end = to + bytes;
+            }
+            if job.pace.is_paced() && from < end {
+                // Otherwise all of it would be written at once below.
+                let written = from..end;
+                let outcome = job
+                    .pace
+                    .run(end - from, || write_back(&job.donor.file, &written));
+                outcome.map_err(|e| MigrationError::of("write the donor", e))?;
+            }
         }
         // The last block of a file is only shared if both files end in it.
         let cut = job.donor.file.set_len(end);
@@ -72,7 +83,7 @@ fn share_run(
                 // Smaller parts are less likely to change between two looks.
                 step = (step / 2).max(job.unit);
                 let part = run.start..run.end.min(run.start + step);
-                copy(job.donor, job, &part, to, buffer, moved)?;
+                copy(job, &part, to, buffer, moved)?;
             }
             Err(e) => return Err(failed(job, e)),
         }
@@ -81,14 +92,13 @@ fn share_run(
 }
 
 fn copy(
-    donor: &Donor,
     job: &Job<'_>,
     range: &Range<u64>,
     to: u64,
     buffer: &mut [u8],
     moved: &mut Migrated,
 ) -> Result<(), MigrationError> {
-    donor.copy(job.file, range, to, buffer)?;
+    job.donor.copy(job.file, range, to, buffer, job.pace)?;
     let bytes = range.end.saturating_sub(range.start);
     moved.read_bytes += bytes;
     moved.written_bytes += bytes;

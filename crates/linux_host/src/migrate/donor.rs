@@ -5,6 +5,7 @@
 //! or at the next mount. Only its owner can read it.
 
 use super::error::MigrationError;
+use super::pace::Pace;
 use crate::extents::extents;
 use rustix::fs::{FallocateFlags, IFlags, Mode, OFlags, fallocate, fstatvfs, openat};
 use rustix::fs::{ioctl_getflags, ioctl_setflags};
@@ -75,14 +76,16 @@ impl Donor {
         range: &Range<u64>,
         to: u64,
         buffer: &mut [u8],
+        pace: &Pace,
     ) -> Result<(), MigrationError> {
         let (mut from, mut to) = (range.start, to);
         while from < range.end {
-            let bytes = (range.end - from).min(buffer.len() as u64);
+            let bytes = pace.read_bytes(&(from..range.end), buffer.len() as u64);
             let Some(part) = buffer.get_mut(..bytes as usize) else {
                 break;
             };
-            match file.read_exact_at(part, from) {
+            let piece = from..from + bytes;
+            match pace.read(file, &piece, || file.read_exact_at(part, from)) {
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
                     return Err(MigrationError::Changed);
                 }

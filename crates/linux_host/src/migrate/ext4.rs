@@ -7,13 +7,16 @@
 //!
 //! The kernel does not count an exchange as a change that fdatasync has to commit. What others
 //! write to the new blocks and fdatasync is lost in a power cut until the journal commits, so that
-//! is done at once. `tests/host/power-cuts.sh` shows it.
+//! is done at once. `tests/host/power-cuts.sh` shows it. A paced move reads first, in pieces, and
+//! commits each part: nothing waits between an exchange and its commit.
 
+use super::donor::COPY_BYTES;
 use super::error::MigrationError;
-use super::method::{ATTEMPTS, Job, Method, Migrated};
+use super::method::{ATTEMPTS, Job, Method, Migrated, Placed};
 use crate::sys::extents::{move_extents, write_back};
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 
 /// Bytes of a call. One call for a large range gives up as soon as a single page is busy.
 const STEP_BYTES: u64 = 1 << 20;
@@ -27,30 +30,69 @@ impl Method for Ext4 {
     }
 
     fn exchange(&self, job: &Job<'_>, moved: &mut Migrated) -> Result<(), MigrationError> {
-        let before = moved.bytes;
-        let exchanged = job
-            .placed()
-            .try_for_each(|(run, to)| exchange_run(job, run, to, moved));
-        // Pages of the new blocks are dirty, also after an error.
-        // fsync of the donor too: it commits the exchange however deep the file's extent tree is.
-        let committed = job.file.sync_all().and_then(|()| job.donor.file.sync_all());
-        // An error that writing back has reported is not reported to fsync again.
-        let was_reported = match &exchanged {
-            Err(MigrationError::Io { .. } | MigrationError::NoSpace) => true,
-            Ok(()) | Err(_) => false,
+        let mut buffer = match job.pace.is_paced() {
+            true => vec![0; COPY_BYTES],
+            false => Vec::new(),
         };
-        match committed {
-            Ok(()) if was_reported => {
-                take_back(job, moved.bytes - before);
-                moved.bytes = before;
-                exchanged
-            }
-            Ok(()) => exchanged,
-            Err(e) => {
-                take_back(job, moved.bytes - before);
-                moved.bytes = before;
-                Err(MigrationError::of("write the moved range", e))
-            }
+        job.parts().into_iter().try_for_each(|part| {
+            bring_into_memory(job, &part, &mut buffer)?;
+            let bytes = part.iter().map(|(run, _)| run.end - run.start).sum();
+            job.pace.run(bytes, || exchange_part(job, &part, moved))
+        })
+    }
+}
+
+/// Reads what the exchange would read while others wait.
+fn bring_into_memory(
+    job: &Job<'_>,
+    part: &Placed,
+    buffer: &mut [u8],
+) -> Result<(), MigrationError> {
+    if !job.pace.is_paced() {
+        return Ok(());
+    }
+    for (run, _) in part {
+        let mut range = run.start..run.end.min(job.size);
+        while range.start < range.end {
+            let bytes = job.pace.read_bytes(&range, buffer.len() as u64);
+            let Some(into) = buffer.get_mut(..bytes as usize) else {
+                break;
+            };
+            let piece = range.start..range.start + bytes;
+            job.pace
+                .read(job.file, &piece, || job.file.read_at(into, piece.start))
+                .map_err(|e| MigrationError::of("read the file", e))?;
+            range.start += bytes;
+        }
+    }
+    Ok(())
+}
+
+/// Exchanges a part, and commits it.
+fn exchange_part(job: &Job<'_>, part: &Placed, moved: &mut Migrated) -> Result<(), MigrationError> {
+    let before = moved.bytes;
+    let exchanged = part
+        .iter()
+        .try_for_each(|(run, to)| exchange_run(job, run.clone(), *to, moved));
+    // Pages of the new blocks are dirty, also after an error.
+    // fsync of the donor too: it commits the exchange however deep the file's extent tree is.
+    let committed = job.file.sync_all().and_then(|()| job.donor.file.sync_all());
+    // An error that writing back has reported is not reported to fsync again.
+    let was_reported = match &exchanged {
+        Err(MigrationError::Io { .. } | MigrationError::NoSpace) => true,
+        Ok(()) | Err(_) => false,
+    };
+    match committed {
+        Ok(()) if was_reported => {
+            take_back(job, part, moved.bytes - before);
+            moved.bytes = before;
+            exchanged
+        }
+        Ok(()) => exchanged,
+        Err(e) => {
+            take_back(job, part, moved.bytes - before);
+            moved.bytes = before;
+            Err(MigrationError::of("write the moved range", e))
         }
     }
 }
@@ -108,11 +150,11 @@ fn failed(job: &Job<'_>, source: io::Error) -> MigrationError {
     }
 }
 
-/// Gives the file the old blocks of the first `exchanged` bytes back. The pages are still in
-/// memory, and are written there.
-fn take_back(job: &Job<'_>, mut exchanged: u64) {
-    for (run, to) in job.placed() {
-        let (mut start, mut to) = (run.start, to);
+/// Gives the file the old blocks of the first `exchanged` bytes of a part back. The pages are still
+/// in memory, and are written there.
+fn take_back(job: &Job<'_>, part: &Placed, mut exchanged: u64) {
+    for (run, to) in part {
+        let (mut start, mut to) = (run.start, *to);
         let end = run.end.min(start + exchanged);
         exchanged -= end - start;
         while start < end {

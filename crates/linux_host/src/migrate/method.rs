@@ -6,6 +6,7 @@
 
 use super::donor::Donor;
 use super::error::MigrationError;
+use super::pace::{PART_BYTES, Pace};
 use std::fs::File;
 use std::ops::Range;
 
@@ -21,7 +22,12 @@ pub(super) struct Job<'a> {
     pub unit: u64,
     /// The file system's block, bytes.
     pub block: u64,
+    /// When its I/O is done.
+    pub pace: &'a Pace,
 }
+
+/// Ranges of a file, each with its place in the donor, ascending in both.
+pub(super) type Placed = Vec<(Range<u64>, u64)>;
 
 impl Job<'_> {
     /// Yields each run with its place in the donor, where all runs follow one another.
@@ -32,6 +38,35 @@ impl Job<'_> {
             to += run.end - run.start;
             (run.clone(), at)
         })
+    }
+
+    /// Returns what is moved at once: all of it, or parts of [`PART_BYTES`] at most if the device
+    /// is left to others in between.
+    pub fn parts(&self) -> Vec<Placed> {
+        let part_bytes = match self.pace.is_paced() {
+            true => PART_BYTES,
+            false => u64::MAX,
+        };
+        let mut parts: Vec<Placed> = Vec::new();
+        let mut left = 0;
+        for (mut run, mut to) in self.placed() {
+            while run.start < run.end {
+                if left == 0 {
+                    parts.push(Vec::new());
+                    left = part_bytes;
+                }
+                let bytes = (run.end - run.start).min(left);
+                let piece = (run.start..run.start + bytes, to);
+                parts
+                    .last_mut()
+                    .into_iter()
+                    .for_each(|part| part.push(piece.clone()));
+                run.start += bytes;
+                to += bytes;
+                left -= bytes;
+            }
+        }
+        parts
     }
 }
 

@@ -283,7 +283,8 @@ impl Files {
         }
         let opened = match self.target.take() {
             Some((of, target)) if of == number => Ok(target),
-            _ => open_target(planned, &self.mount),
+            _ => open_target(planned, &self.mount)
+                .map(|target| target.paced(self.options.pacer.clone())),
         };
         let whole = (unit.ranges.len() as u64, unit.bytes);
         let target = match opened {

@@ -2,7 +2,6 @@
 
 #![allow(dead_code)]
 
-use crate::specimen::{self, options};
 use chunking::Compression;
 use format::snapshot::Snapshot;
 use maintenance::{
@@ -11,6 +10,7 @@ use maintenance::{
 };
 use sim::pool_histories::init_options;
 use sim::{Image, SimDisk};
+use specimen::{self, options};
 use std::sync::Arc;
 use store::{OpenMode, Pool};
 

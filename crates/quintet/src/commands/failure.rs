@@ -4,7 +4,6 @@
 //! unknown error is a general failure.
 
 use crate::exit::Exit;
-use crate::settings::PasswordError;
 use archive::ArchiveError;
 use archive::filesystem::PathError;
 use media::MediaErrorKind;
@@ -21,6 +20,7 @@ use server::threads::SettleError;
 use std::io;
 use std::path::Path;
 use store::{StoreError, StoreErrorKind};
+use unlocking::PasswordError;
 
 /// Returns the exit code for an error that ended a command.
 pub(super) fn exit_of(error: &anyhow::Error) -> Exit {

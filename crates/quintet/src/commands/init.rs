@@ -5,14 +5,13 @@
 
 use super::failure;
 use super::invocation::Invocation;
-use super::unlocking::remember_new;
 use crate::cli::InitArgs;
 use crate::exit::Exit;
 use crate::json::Object;
-use crate::settings::{RecoveryKey, exposed_secret};
 use anyhow::bail;
 use format::config::Seal;
 use store::{InitOptions, NewSecret, OpenMode, Pool, SecretKey};
+use unlocking::{RecoveryKey, exposed_secret, remember_new};
 
 const CHUNK_BYTES: std::ops::RangeInclusive<u64> = (4 << 10)..=(256 << 10);
 

@@ -13,11 +13,10 @@
 use super::failure;
 use super::opened::Opened;
 use super::readers;
-use super::unlocking::{Door, Opening, Visit};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::settings::{OtherPool, PasswordSources, Settings, parse_compression};
+use crate::settings::{OtherPool, Settings, parse_compression};
 use anyhow::{Context, anyhow};
 use device::{DeviceQueue, PacedDisk, RequestQueue, Writes, flow_of};
 use format::config::Seal;
@@ -44,6 +43,7 @@ use store::{
     DamageHints, LaneOptions, OpenMode, Pool, SecretKey, SlotInfo, StoreError, StoreErrorKind,
 };
 use units::Origin;
+use unlocking::{Door, Opening, PasswordSources, Visit};
 use volumes::Volumes;
 
 /// Number of threads that write and sync containers, so that the device overlaps their syncs.
@@ -370,7 +370,8 @@ impl Invocation {
     ) -> anyhow::Result<(Pool, Option<SecretKey>)> {
         let environment = self.own_environment();
         let of_pool = |e| failure::of_pool(e, door.path);
-        let opening = door.unlock(&media, &self.context, &environment, &self.console);
+        let warn = |warning: &dyn std::fmt::Display| self.console.warn(warning);
+        let opening = door.unlock(&media, &self.context, &environment, &warn);
         let opening = opening.map_err(of_pool)?;
         let Opening {
             unlocked,
@@ -379,7 +380,7 @@ impl Invocation {
         } = opening;
         let pool = readers::open(media, unlocked, mode, memory_bytes);
         let pool = pool.map_err(|e| of_pool(e.into()))?;
-        visit.entered(&pool, door.path, &self.console);
+        visit.entered(&pool, door.path, &warn);
         let mut visits = self.visits.lock();
         visits.push(visit);
         drop(visits);

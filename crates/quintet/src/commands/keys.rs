@@ -8,13 +8,13 @@ use super::table::Table;
 use crate::cli::{KeyCommand, NewKeyArgs};
 use crate::exit::Exit;
 use crate::json::Object;
-use crate::settings::{PasswordSource, RecoveryKey, exposed_secret};
 use anyhow::bail;
 use format::key_slot::KeyDerivation;
 use media::SystemRandom;
 use server::calendar;
 use std::path::Path;
 use store::{NewSecret, OpenMode, Pool, SecretKey, SlotInfo};
+use unlocking::{PasswordSource, RecoveryKey, exposed_secret};
 
 pub(super) fn run(invocation: &Invocation, command: &KeyCommand) -> anyhow::Result<Exit> {
     match command {

@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use crate::json::Object;
 use anyhow::{Context, bail};
 use io_class::{Contents, Facts, Pattern, Policy, Priority, shipped};
+use server::class_words;
 use server::state::PolicyInForce;
 use std::fs::File;
 use std::io::Read;
@@ -92,7 +93,7 @@ fn status(invocation: &Invocation) -> anyhow::Result<()> {
     let console = &invocation.console;
     let reading = server.classes();
     console.message(in_use::message(reading.as_ref()))?;
-    for line in in_use::lines(reading.as_ref()) {
+    for line in class_words::lines(reading.as_ref()) {
         console.line(line)?;
     }
     Ok(())

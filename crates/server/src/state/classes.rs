@@ -48,7 +48,7 @@ pub struct ClassesReading {
     pub policy: String,
     /// Classes of the policy, by number; class 0 is first.
     pub classes: Vec<ClassReading>,
-    /// What is known of the blocks of volumes that clients use.
+    /// Knowledge of the blocks of volumes that clients use.
     pub layouts: Vec<LayoutStatus>,
 }
 
@@ -114,7 +114,7 @@ impl ServerState {
         volume: V,
     ) -> Classified<V> {
         let key = format!("volume {id}");
-        self.classifiers.classify(&key, name, volume)
+        Classified::new(&self.classifiers, &key, name, volume)
     }
 
     /// The same for a snapshot or an image.
@@ -125,7 +125,7 @@ impl ServerState {
         volume: V,
     ) -> Classified<V> {
         let key = format!("state {id}");
-        self.classifiers.classify(&key, name, volume)
+        Classified::new(&self.classifiers, &key, name, volume)
     }
 
     /// Forgets what is known of the blocks of a volume: it has other contents now, and nobody wrote

@@ -2,11 +2,11 @@
 //! `cargo test -p store --test golden -- --ignored`. Existing pools are never written again.
 
 use super::manifest::{files_below, manifest_of};
-use crate::specimen::{MEMORY_BYTES, media, noise, put_image, snapshot};
 use chunking::Compression;
 use format::snapshot::SnapshotKind;
 use format::tree::{Entry, EntryKind, Timestamp};
 use sim::{Image, SimDisk};
+use specimen::{MEMORY_BYTES, media, noise, put_image, snapshot};
 use std::path::Path;
 use store::{InitOptions, LaneOptions, NewSecret, OpenMode, Pool, SecretKey, WriteSession};
 

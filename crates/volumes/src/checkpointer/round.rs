@@ -73,7 +73,7 @@ struct Batch {
     bytes: Vec<u8>,
 }
 
-/// What a chunk was made of.
+/// How a chunk was made.
 #[derive(Clone, Copy)]
 struct Assembled {
     /// Class of its first write that is in memory; 0 if none is.

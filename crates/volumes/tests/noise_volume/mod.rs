@@ -5,10 +5,10 @@
 #![allow(dead_code)] // No test uses all of it.
 
 use super::small_volumes::CONTEXT;
-use super::specimen::{self, noise};
 use chunking::Compression;
 use sim::pool_histories::init_options;
 use sim::{Image, Seed, SimDisk};
+use specimen::{self, noise};
 use std::sync::Arc;
 use store::{LaneOptions, OpenMode, Pool};
 use volume::{Durability, Volume};

@@ -2,10 +2,10 @@
 
 #![allow(dead_code)] // No test uses all of it.
 
-use super::specimen::{self, options};
 use chunking::Compression;
 use sim::pool_histories::{check_all, init_options};
 use sim::{Image, SimDisk};
+use specimen::{self, options};
 use std::sync::Arc;
 use store::{OpenMode, Pool};
 use volume::{Durability, RequestContext, Volume};

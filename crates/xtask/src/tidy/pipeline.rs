@@ -54,6 +54,7 @@ const ORDERS: [(&str, &[&str]); 3] = [
             "levels",
             "losses",
             "reading",
+            "around",
             "live",
             "registry",
             "replaying",

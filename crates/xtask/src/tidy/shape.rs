@@ -1,5 +1,5 @@
-//! Checks the shape of files: a head, a bounded length, and reasons for `unsafe`. `check` calls
-//! this.
+//! Checks the shape of files and crates: a head, a bounded length, and reasons for `unsafe`.
+//! `check` calls this.
 //!
 //! Invariant: tests may lack a head and may import with `*`.
 
@@ -9,6 +9,8 @@ use super::{Finding, SourceFile, Tree};
 const LINES_WARNED: usize = 300;
 /// Longer files are refused.
 const LINES_MAX: usize = 600;
+/// Larger crates are refused. All Rust files of a crate count, its tests too (decision 33).
+const CRATE_LINES_MAX: usize = 18_000;
 
 /// See the module's head.
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -20,7 +22,21 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         findings.extend(forbids_unsafe(source, tree));
         findings.extend(stars(source));
     }
+    findings.extend(crates(tree));
     findings
+}
+
+fn crates(tree: &Tree) -> Vec<Finding> {
+    let refuse = |manifest: &super::manifest::Manifest| {
+        let files = tree.sources.iter().filter(|s| s.krate == manifest.name);
+        let lines: usize = files.map(|source| source.text.lines().count()).sum();
+        let message = format!(
+            "{lines} lines in the crate's Rust files; at most {CRATE_LINES_MAX}: move a whole topic \
+             to the crate where it belongs, or to its own"
+        );
+        (lines > CRATE_LINES_MAX).then(|| Finding::refuse(&manifest.path, 0, message))
+    };
+    tree.manifests.iter().filter_map(refuse).collect()
 }
 
 fn opening(source: &SourceFile) -> Option<Finding> {

@@ -141,6 +141,31 @@ fn every_shape_of_a_dependency_is_seen() {
 }
 
 #[test]
+fn a_crate_that_has_grown_too_large_is_refused_and_its_tests_count() {
+    // Files of 600 lines, the head included.
+    let filler = "// x\n".repeat(599);
+    let files = |count: usize| {
+        let sources = (0..count).map(|n| match n % 2 {
+            0 => file(&format!("crates/nbd/src/a{n}.rs"), &filler),
+            _ => file(&format!("crates/nbd/tests/a{n}.rs"), &filler),
+        });
+        let mut files = vec![krate("nbd", "2", "")];
+        files.extend(sources);
+        files
+    };
+    let too_large = |count: usize| {
+        let found = findings(files(count));
+        found.iter().any(|f| {
+            f.refused
+                && f.to_string()
+                    .contains("18600 lines in the crate's Rust files")
+        })
+    };
+    assert!(!too_large(30), "18,000 lines are allowed");
+    assert!(too_large(31));
+}
+
+#[test]
 fn some_libraries_stay_upstairs() {
     refused(
         vec![krate("store", "3", "[dependencies]\nanyhow = \"1\"\n")],

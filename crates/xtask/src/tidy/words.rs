@@ -24,7 +24,7 @@ const BANNED: &[Banned] = &[
             "OpenOptions",
             "tokio::fs",
         ],
-        crates: &["media", "archive", "linux_host", "quintet"],
+        crates: &["media", "archive", "linux_host", "unlocking", "quintet"],
         exceptions: &[
             (
                 "crates/nbd/src/server/listener.rs",

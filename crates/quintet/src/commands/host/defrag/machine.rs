@@ -1,16 +1,18 @@
 //! The environment of `host defrag run`: the clock, the interrupt, and with `--background` a disk
 //! that is left to others. [`super::run`] makes one for each run.
 //!
-//! Invariant: see [`IdleDisk`].
+//! Invariant: see [`IdleDisk`]. The task asks for a grant for each unit; within a unit the moves
+//! ask again before each piece.
 
 use crate::cli::HostDefragRunArgs;
 use crate::commands::invocation::Invocation;
-use linux_host::IdleDisk;
+use linux_host::{IdleDisk, Pacer};
 use maintenance::{Host, IoGrant};
 use parking_lot::Mutex;
 use qos::Flow;
 use server::interrupt::Interrupt;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// See the module's head.
@@ -18,8 +20,35 @@ pub(super) struct Machine {
     interrupt: Interrupt,
     begin: Instant,
     /// The disk of the files, with `--background`; `None` also if it cannot be watched.
-    disk: Option<Mutex<IdleDisk>>,
-    waited: Mutex<Duration>,
+    disk: Option<Arc<LeftToOthers>>,
+}
+
+/// A disk that is left to others.
+struct LeftToOthers {
+    disk: Mutex<IdleDisk>,
+    interrupt: Interrupt,
+    waits: Mutex<Waits>,
+}
+
+/// How long a run has waited for an idle disk, and how often it has looked for others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waits {
+    pub time: Duration,
+    pub looks: u64,
+}
+
+impl Pacer for LeftToOthers {
+    /// Waits at most a second. An interrupt ends the wait.
+    fn wait(&self) {
+        let waited = self.disk.lock().wait(|time| self.interrupt.wait(time));
+        let mut waits = self.waits.lock();
+        waits.time += waited;
+        waits.looks += 1;
+    }
+
+    fn passed(&self, bytes: u64) {
+        self.disk.lock().passed(bytes);
+    }
 }
 
 impl Machine {
@@ -36,14 +65,25 @@ impl Machine {
         Ok(Self {
             interrupt: invocation.interrupt.clone(),
             begin: Instant::now(),
-            disk: disk.map(Mutex::new),
-            waited: Mutex::default(),
+            disk: disk.map(|disk| {
+                Arc::new(LeftToOthers {
+                    disk: Mutex::new(disk),
+                    interrupt: invocation.interrupt.clone(),
+                    waits: Mutex::default(),
+                })
+            }),
         })
     }
 
     /// Returns how long the run has waited for an idle disk.
-    pub fn waited(&self) -> Duration {
-        *self.waited.lock()
+    pub fn waits(&self) -> Waits {
+        let waits = self.disk.as_ref().map(|disk| *disk.waits.lock());
+        waits.unwrap_or_default()
+    }
+
+    /// Returns what leaves the disk to others between the pieces of a unit.
+    pub fn pacer(&self) -> Option<Arc<dyn Pacer>> {
+        self.disk.clone().map(|disk| disk as _)
     }
 }
 
@@ -56,12 +96,10 @@ impl Host for Machine {
         self.interrupt.requested()
     }
 
-    fn ask(&self, _: Flow, bytes: u64) -> Option<Box<dyn IoGrant + '_>> {
+    fn ask(&self, _: Flow, _: u64) -> Option<Box<dyn IoGrant + '_>> {
         let disk = self.disk.as_ref()?;
         Some(Box::new(Given {
-            machine: self,
             disk,
-            bytes,
             is_there: false,
         }))
     }
@@ -74,19 +112,15 @@ impl Host for Machine {
 
 /// A grant: what was done in it does not count as requests of others.
 struct Given<'a> {
-    machine: &'a Machine,
-    disk: &'a Mutex<IdleDisk>,
-    bytes: u64,
+    disk: &'a LeftToOthers,
     is_there: bool,
 }
 
 impl IoGrant for Given<'_> {
     /// Waits until the disk is idle, at most a second: the task does nothing in memory meanwhile.
     fn wait(&mut self, _: Duration) -> bool {
-        let interrupt = &self.machine.interrupt;
-        let waited = self.disk.lock().wait(|time| interrupt.wait(time));
-        *self.machine.waited.lock() += waited;
-        self.is_there = !interrupt.requested();
+        Pacer::wait(self.disk);
+        self.is_there = !self.disk.interrupt.requested();
         self.is_there
     }
 
@@ -98,7 +132,8 @@ impl IoGrant for Given<'_> {
 impl Drop for Given<'_> {
     fn drop(&mut self) {
         if self.is_there {
-            self.disk.lock().passed(self.bytes);
+            // The pieces have been counted. Looking at files is reading too.
+            self.disk.passed(0);
         }
     }
 }

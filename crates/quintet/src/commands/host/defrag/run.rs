@@ -38,6 +38,7 @@ const RECORD_EVERY: Duration = Duration::from_secs(1);
 pub(super) fn run(invocation: &Invocation, args: &HostDefragRunArgs) -> anyhow::Result<Exit> {
     let of_path = || args.path.display().to_string();
     let heat = Heat::of(&args.heat, &args.path)?;
+    let machine = Machine::new(invocation, args).with_context(of_path)?;
     let options = HostDefragOptions {
         heat: heat.0,
         moves_shared: args.shared,
@@ -46,10 +47,10 @@ pub(super) fn run(invocation: &Invocation, args: &HostDefragRunArgs) -> anyhow::
         bytes_max: args.limit_bytes,
         bytes_per_s: args.limit_rate,
         cached_first: args.order == MoveOrder::Cached,
+        pacer: machine.pacer(),
         began: SystemClock.now(),
     };
     let mut task = HostDefrag::new(&args.path, options).with_context(of_path)?;
-    let machine = Machine::new(invocation, args).with_context(of_path)?;
     let _priority = args
         .background
         .then(|| idle_priority(invocation, "the run"));
@@ -76,10 +77,11 @@ pub(super) fn run(invocation: &Invocation, args: &HostDefragRunArgs) -> anyhow::
     })?;
     say_order(invocation, args, &task);
     if args.background {
-        let waited = machine.waited().as_secs_f64();
-        invocation
-            .console
-            .detail(format!("waited {waited:.1} s for an idle disk"));
+        let waits = machine.waits();
+        let (waited, looks) = (waits.time.as_secs_f64(), waits.looks);
+        invocation.console.detail(format!(
+            "waited {waited:.1} s for an idle disk, and looked for others {looks} times"
+        ));
     }
     let (before, after) = task.histograms();
     let (before, after) = (before.clone(), after.clone());

@@ -11,7 +11,6 @@ use crate::commands::snapshot_choice::{SnapshotFilter, choose};
 use crate::commands::source_paths::absolute;
 use crate::commands::tree::{Found, lookup, top};
 use crate::exit::Exit;
-use crate::settings::CacheFile;
 use anyhow::{Context, bail};
 use archive::selection::Patterns;
 use format::bytes::checksum;
@@ -29,6 +28,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use store::{Pool, Reader};
 use units::UnixNanos;
+use unlocking::CacheFile;
 
 /// Subdirectory of the cache directory.
 const DIR: &str = "host-scrub";

@@ -1,8 +1,8 @@
 //! Actions that damage a place.
 
 use crate::places::{Place, Target};
-use crate::specimen::{Specimen, noise};
 use sim::{Damage, SimDisk};
+use specimen::{Specimen, noise};
 
 /// A column of the matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,10 +1,10 @@
 //! Remembers pools on this machine, in one file for each directory of a pool, in the user's cache
-//! directory. `commands::unlocking` calls this.
+//! directory. `Door` and `Visit` call this.
 //!
 //! Invariant: a party that can write the pool cannot write these files, so the user notices changes
 //! that it makes. If nothing can be stored there, nothing is remembered, and that is no error.
 
-use super::cache_file::CacheFile;
+use crate::cache_file::CacheFile;
 use format::known::{KNOWN_BYTES_MAX, KnownPool};
 use server::settings::{Environment, SettingError};
 use std::os::unix::ffi::OsStrExt;

@@ -13,7 +13,6 @@ mod examine;
 mod heal;
 #[path = "damage/places.rs"]
 mod places;
-mod specimen;
 #[path = "damage/table.rs"]
 mod table;
 

@@ -4,7 +4,7 @@
 //! object: an image of two recipe levels with holes and duplicates, a stream, file trees with a
 //! directory of several chunks, several commits, containers of both classes, all three codecs.
 
-#![allow(dead_code, unused_imports)]
+#![forbid(unsafe_code)]
 
 pub mod restore;
 mod source;

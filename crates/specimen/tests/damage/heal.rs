@@ -1,9 +1,9 @@
 //! After the damage: a repair and a backup of the same sources make the pool complete again.
 
 use crate::places::Place;
-use crate::specimen::Specimen;
 use sim::SimDisk;
 use sim::pool_histories::check_all;
+use specimen::Specimen;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, OpenMode, Pool};
@@ -23,7 +23,7 @@ fn try_heal(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Resu
     let repair = pool
         .repair(
             CheckDepth::ALL,
-            crate::specimen::options(chunking::Compression::Zstd(1)),
+            specimen::options(chunking::Compression::Zstd(1)),
             &mut |_, _| ControlFlow::Continue(()),
         )
         .map_err(|e| format!("repair fails: {e}"))?;

@@ -6,7 +6,6 @@ mod examine;
 #[path = "damage/places.rs"]
 #[allow(dead_code)]
 mod places;
-mod specimen;
 
 use chunking::Compression;
 use examine::{examine, look};

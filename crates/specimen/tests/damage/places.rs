@@ -1,9 +1,9 @@
 //! Places that the matrix damages: every kind of file of a pool and every part of a container.
 
-use crate::specimen::Specimen;
 use format::container::{ContainerClass, ContainerHeader, HEADER_BYTES, RegionHeader};
 use format::container::{REGION_HEADER_BYTES, SECTOR_BYTES};
 use sim::Image;
+use specimen::Specimen;
 use std::ops::Range;
 
 /// Selects one or both names of a small blob.

@@ -8,7 +8,6 @@
 mod places;
 #[path = "damage/rotten.rs"]
 mod rotten;
-mod specimen;
 
 use chunking::Compression;
 use places::Part;

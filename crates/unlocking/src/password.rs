@@ -4,10 +4,9 @@
 //! derivation and may open the wrong pool. Nothing is read before a pool needs it. Secrets are
 //! never printed, and settings do not keep them, except for the value of `QUINTET_PASSWORD`.
 
-use super::first_line;
-use super::recovery_key::RecoveryKey;
-use super::terminal::{self, TerminalError};
-use crate::cli::{PasswordArgs, ReplicaPasswordArgs, ToPasswordArgs};
+use crate::first_line;
+use crate::recovery_key::RecoveryKey;
+use crate::terminal::{self, TerminalError};
 use server::command_context::CommandContext;
 use server::settings::{Environment, SettingError};
 use std::ffi::OsString;
@@ -93,49 +92,15 @@ impl From<SettingError> for PasswordError {
 /// Password flags of one pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PasswordFlags<'a> {
-    file: Option<&'a PathBuf>,
-    command: Option<&'a str>,
-    key_file: Option<&'a PathBuf>,
+    /// The file with the password.
+    pub file: Option<&'a PathBuf>,
+    /// The command that prints the password.
+    pub command: Option<&'a str>,
+    /// The file with the recovery key.
+    pub key_file: Option<&'a PathBuf>,
     /// The user declares that the pool is not encrypted.
-    pub(super) is_unencrypted: bool,
+    pub is_unencrypted: bool,
 }
-
-macro_rules! flags_of {
-    ($args:ty, $file:ident, $command:ident, $key_file:ident, $none:ident) => {
-        impl<'a> From<&'a $args> for PasswordFlags<'a> {
-            fn from(args: &'a $args) -> Self {
-                Self {
-                    file: args.$file.as_ref(),
-                    command: args.$command.as_deref(),
-                    key_file: args.$key_file.as_ref(),
-                    is_unencrypted: args.$none,
-                }
-            }
-        }
-    };
-}
-
-flags_of!(
-    PasswordArgs,
-    password_file,
-    password_command,
-    key_file,
-    insecure_no_password
-);
-flags_of!(
-    ToPasswordArgs,
-    to_password_file,
-    to_password_command,
-    to_key_file,
-    to_insecure_no_password
-);
-flags_of!(
-    ReplicaPasswordArgs,
-    replica_password_file,
-    replica_password_command,
-    replica_key_file,
-    replica_insecure_no_password
-);
 
 /// Names of a family of sources: for opening a pool, and for a new password.
 #[derive(Clone, Copy, Debug)]
@@ -408,3 +373,6 @@ fn split_command(name: &str, text: &[u8]) -> Result<PasswordSource, SettingError
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,10 @@
 //! Examines a damaged pool as its users do: opens it, restores, checks, and continues with backups.
 
 use crate::places::Place;
-use crate::specimen::restore::{Name, Truth};
-use crate::specimen::{Specimen, noise, store_image};
 use chunking::Compression;
 use sim::SimDisk;
+use specimen::restore::{Name, Truth};
+use specimen::{Specimen, noise, store_image};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -6,7 +6,6 @@
 mod places;
 #[path = "damage/rotten.rs"]
 mod rotten;
-mod specimen;
 
 use chunking::Compression;
 use format::damage_hints::DamageHintsRecord;

@@ -15,12 +15,12 @@ use zeroize::Zeroizing;
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Returns the first line of the file at `path`. `name` is the setting that names the file.
-pub(super) fn first_line(name: &str, path: &Path) -> Result<OsString, SettingError> {
+pub fn first_line(name: &str, path: &Path) -> Result<OsString, SettingError> {
     first_line_of(name, &path.display(), File::open(path))
 }
 
 /// The same for an open file. `place` is its name in messages.
-pub(super) fn first_line_of(
+pub(crate) fn first_line_of(
     name: &str,
     place: &dyn std::fmt::Display,
     file: std::io::Result<File>,

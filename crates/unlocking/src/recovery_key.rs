@@ -5,7 +5,7 @@
 //! key from a wrong one. The file is created with mode 0600 and is durable before a pool depends on
 //! it.
 
-use super::first_line;
+use crate::first_line;
 use server::settings::SettingError;
 use std::fmt;
 use std::fs::{File, OpenOptions};

@@ -1,8 +1,8 @@
 //! A pool whose first image has a damaged region. Tests of quarantine and of hints use it.
 
 use crate::places::{Part, Place, Which};
-use crate::specimen::{Specimen, restore};
 use sim::{Damage, SimDisk};
+use specimen::{Specimen, restore};
 use std::sync::Arc;
 use store::{OpenMode, Pool};
 

@@ -15,7 +15,7 @@ const PASSWORD_BYTES_MAX: usize = 4096;
 
 /// Reason why nothing was typed.
 #[derive(Debug)]
-pub(super) enum TerminalError {
+pub(crate) enum TerminalError {
     /// There is no terminal.
     Absent,
     /// The user stopped the prompt.
@@ -25,7 +25,7 @@ pub(super) enum TerminalError {
 }
 
 /// Shows `prompt` and reads one line without echo.
-pub(super) fn ask(prompt: &str, context: &CommandContext) -> Result<Vec<u8>, TerminalError> {
+pub(crate) fn ask(prompt: &str, context: &CommandContext) -> Result<Vec<u8>, TerminalError> {
     let mut terminal = context.terminal().ok_or(TerminalError::Absent)?;
     let _silence = Silence::begin(&terminal)?;
     write!(terminal, "{prompt}: ").map_err(TerminalError::Failed)?;

@@ -2,8 +2,6 @@
 //! config that says "not encrypted", key slots that cost too much. None is trusted, and all are
 //! reported.
 
-mod specimen;
-
 use format::config::{Config, Seal};
 use format::container::{ContainerHeader, HEADER_BYTES};
 use format::key_slot::{KeyDerivation, KeySlot};

@@ -1,5 +1,5 @@
 //! Small files in the user's cache directory: remembered pools, progress of scrubs of this machine.
-//! `known_pools` and `commands::host::scrub` call this.
+//! `known_pools` and `quintet host scrub` call this.
 //!
 //! Invariant: files have mode 0600 in our own directory of mode 0700, and are replaced atomically.
 //! A directory of another user is not written, and no link is followed.

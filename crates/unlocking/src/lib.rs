@@ -1,19 +1,32 @@
-//! Unlocks a pool: gets the secret, and checks that the pool is the one that this machine
-//! remembers. `invocation` calls this.
+//! Unlocks a pool: where the secret comes from, which pool a machine remembers, and whether it is
+//! still that pool. The program calls this.
 //!
 //! Invariant: a user who gave a secret, or whose machine remembers the pool as encrypted, gets no
 //! pool without encryption, unless the user asks for that. A different pool, or an older state than
 //! this machine remembers, is reported before anything is stored or restored, in each run until the
 //! user accepts it.
+#![forbid(unsafe_code)]
 
-use crate::console::Console;
-use crate::settings::{KnownPlace, PasswordSource, PasswordSources, exposed_secret};
+mod cache_file;
+mod first_line;
+mod known_pools;
+mod password;
+mod recovery_key;
+mod terminal;
+
+pub use cache_file::CacheFile;
+pub use first_line::first_line;
+use known_pools::KnownPlace;
+pub use password::{PasswordError, PasswordFlags, PasswordSource, PasswordSources, exposed_secret};
+pub use recovery_key::RecoveryKey;
+
 use format::config::Seal;
 use format::known::KnownPool;
 use media::Media;
 use server::command_context::CommandContext;
 use server::interrupt::{Interrupt, Interrupted};
 use server::settings::{Environment, SettingError};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +39,7 @@ use units::{Generation, PoolId, UnixNanos};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A pool that is not unlocked yet.
-pub(super) struct Door<'a> {
+pub struct Door<'a> {
     /// Its directory.
     pub path: &'a Path,
     /// Source of its secret.
@@ -40,14 +53,20 @@ pub(super) struct Door<'a> {
 }
 
 /// An unlocked pool, its secret, and what was remembered of it.
-pub(super) struct Opening {
+pub struct Opening {
+    /// The pool's config and key.
     pub unlocked: Unlocked,
+    /// The secret; `None` if the pool is not encrypted.
     pub secret: Option<SecretKey>,
+    /// The memory of this visit.
     pub visit: Visit,
 }
 
+/// Receives warnings, one line each.
+pub type Warn<'a> = dyn Fn(&dyn fmt::Display) + 'a;
+
 /// A pool that this run uses, to be remembered at the end.
-pub(super) struct Visit {
+pub struct Visit {
     place: KnownPlace,
     before: Option<KnownPool>,
     accepts_changed: bool,
@@ -63,7 +82,7 @@ impl Door<'_> {
         media: &Media,
         context: &CommandContext,
         environment: &Environment,
-        console: &Console,
+        warn: &Warn<'_>,
     ) -> anyhow::Result<Opening> {
         let place = KnownPlace::of(self.path, environment)?;
         // Read the memory before the pool: otherwise a commit of another process in between would
@@ -81,7 +100,7 @@ impl Door<'_> {
             }
             Err(e) if e.kind == StoreErrorKind::WrongKey => {
                 if let Some(warning) = exposed_secret(self.password, environment) {
-                    console.warn(warning);
+                    warn(&warning);
                 }
                 let secret = self.password.read_of(self.sources, context)?;
                 let unlocked = stretched(media, &secret, &context.interrupt)?;
@@ -149,7 +168,7 @@ fn stretched(media: &Media, secret: &SecretKey, interrupt: &Interrupt) -> anyhow
 
 impl Visit {
     /// Warns about changes since the pool was remembered. Follows the pool's commits from now on.
-    pub fn entered(&mut self, pool: &Pool, path: &Path, console: &Console) {
+    pub fn entered(&mut self, pool: &Pool, path: &Path, warn: &Warn<'_>) {
         self.generation = Some(pool.generation_cell());
         let Some(before) = self.before.as_ref().filter(|_| !self.accepts_changed) else {
             return;
@@ -157,13 +176,13 @@ impl Visit {
         let path = path.display();
         let accept = "If this is intended, give --accept-changed-pool once";
         if before.pool != self.pool {
-            console.warn(format_args!(
+            warn(&format_args!(
                 "{path}: this is another pool than this machine saw here before ({} now, {} before). \
                  {accept}",
                 self.pool, before.pool
             ));
         } else if before.generation > pool.generation() {
-            console.warn(format_args!(
+            warn(&format_args!(
                 "{path}: the pool is at commit {}, and this machine has seen commit {}. The pool was set \
                  back to an older state, or its newest commits are lost. {accept}",
                 pool.generation(),
@@ -175,7 +194,7 @@ impl Visit {
                 Seal::None => "is no longer encrypted",
                 Seal::Aes256Gcm => "is encrypted now",
             };
-            console.warn(format_args!("{path}: the pool {now}. {accept}"));
+            warn(&format_args!("{path}: the pool {now}. {accept}"));
         }
     }
 
@@ -200,7 +219,7 @@ impl Visit {
 }
 
 /// Remembers a pool that was just made, whatever was there before.
-pub(super) fn remember_new(
+pub fn remember_new(
     path: &Path,
     pool: &Pool,
     environment: &Environment,
