@@ -20,8 +20,8 @@ pub struct Classified<V> {
 
 impl<V: Volume> Classified<V> {
     /// Puts a classifier before a volume. `key` is its identity: two names of one volume have the
-    /// same. `name` is for `volume:` in policies. All handles of one key share what is learned, so all
-    /// that write to the volume must come through here.
+    /// same. `name` is for `volume:` in policies. Handles of one key share what is learned, so all
+    /// writes to the volume must come through here.
     pub fn new(all: &Arc<Classifiers>, key: &str, name: &str, volume: V) -> Self
     where
         V: 'static,
