@@ -321,12 +321,6 @@ fn more_is_wanted_while_there_is_room_and_it_can_be_written_soon() {
     }
     world.flush();
     assert!(!world.tier.wants_more(IoClass(1)), "it cannot be written");
-    world.disk.heal();
-    world.wait(3600);
-    // A chunk that was asked for tries the device again.
-    assert_eq!(world.offer_as(2000, Kind::Data, 1), Offer::Taken);
-    world.flush();
-    assert!(world.tier.wants_more(IoClass(1)));
 }
 
 #[test]
