@@ -129,6 +129,20 @@ fn t1_to_t5_cache_more_of_each_file() {
     }
 }
 
+/// Ext4 writes the data of a new file before it says that the blocks are in use.
+#[test]
+fn new_data_is_not_refused_as_free_space() {
+    for name in ["successor", "vm-images", "file-server", "database"] {
+        let policy = policy(name);
+        let write = Facts {
+            is_write: true,
+            ..of(Contents::Free)
+        };
+        assert!(is_cached(&policy, &write), "{name}");
+        assert!(!is_cached(&policy, &of(Contents::Free)), "{name}");
+    }
+}
+
 #[test]
 fn images_of_machines_keep_random_reads_before_streams() {
     let policy = policy("vm-images");
