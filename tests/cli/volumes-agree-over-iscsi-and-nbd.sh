@@ -8,6 +8,8 @@ qemu-img info iscsi://127.0.0.1:1/x/0 2>&1 | grep -qi 'unknown\|not find' && ski
 new_pool
 exits 0 q volume create vm-1 --size 64M
 start() {
+    # The addresses of the server before are not read again.
+    rm -f "$dir/serve"
     "$QUINTET" serve --nbd-socket "$dir/nbd" --iscsi-listen 127.0.0.1:0 >"$dir/serve" 2>&1 &
     server=$!
     wait_until grep -q iscsi:// "$dir/serve"
