@@ -1,23 +1,23 @@
 //! Open files and directories of snapshots. `snapshot_files` calls this.
 //!
 //! Invariant: a content that is open several times in one snapshot has one reader, so that decoded
-//! nodes of its recipe are shared. Of several paths of one content the one that was opened first
-//! says what it is. An open file or directory holds its snapshot against gc. Handles
-//! are not reused.
+//! nodes of its recipe are shared. Of several paths of one content, the one that is read first says
+//! what it is. An open file or directory holds its snapshot against gc. Handles are not reused.
 
 use format::recipe::ObjectRoot;
 use fuse::{Errno, Handle, NodeId};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use store::{ImageVolume, OpenSnapshot, Reader};
 use units::SnapshotId;
 use volume::Checked;
 
-/// A reader of an open content, and its path from the root of its snapshot.
+/// A reader of an open content.
 pub(super) struct OpenFile {
     pub volume: Checked<ImageVolume>,
-    pub path: Vec<u8>,
+    /// Path from the root of its snapshot, once a read needs it.
+    pub path: OnceLock<Vec<u8>>,
 }
 
 /// A content and the snapshot that is held for it.
@@ -56,7 +56,6 @@ impl OpenFiles {
         reader: &Arc<Reader>,
         root: ObjectRoot,
         kept: Option<OpenSnapshot>,
-        path: impl FnOnce() -> Vec<u8>,
     ) -> Handle {
         let content = (root, kept.as_ref().map(OpenSnapshot::snapshot));
         let mut guard = self.0.lock();
@@ -73,7 +72,7 @@ impl OpenFiles {
         let opened = Opened {
             file: Arc::new(OpenFile {
                 volume: Checked::new(volume),
-                path: path(),
+                path: OnceLock::new(),
             }),
             content,
             opens: 1,

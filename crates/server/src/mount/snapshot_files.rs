@@ -113,15 +113,17 @@ impl SnapshotFiles {
     fn with_class(
         &self,
         context: RequestContext,
-        file: &OpenFile,
+        (node, file): (NodeId, &OpenFile),
         offset_bytes: u64,
         len_bytes: u64,
     ) -> RequestContext {
-        let Some(classifiers) = &self.classifiers else {
+        let active = self.classifiers.as_ref().filter(|all| all.is_active());
+        let Some(classifiers) = active else {
             return context;
         };
+        let path = || self.items.path_in_snapshot(node);
         let file = FileRead {
-            path: &file.path,
+            path: file.path.get_or_init(path),
             size_bytes: file.volume.size_bytes(),
             offset_bytes,
             len_bytes,
@@ -228,9 +230,7 @@ impl FileSystem for SnapshotFiles {
         let (root, _) = self.content(node)?;
         let (place, _) = self.items.places.of(node).ok_or(Errno::STALE)?;
         Ok(Opened {
-            handle: self.open.open(&self.reader, root, self.keep(&place), || {
-                self.items.path_in_snapshot(node)
-            }),
+            handle: self.open.open(&self.reader, root, self.keep(&place)),
             keep_cache: true,
         })
     }
@@ -248,7 +248,7 @@ impl FileSystem for SnapshotFiles {
         into: &mut [u8],
     ) -> Result<usize, Errno> {
         let file = self.open.get(handle)?;
-        let context = self.with_class(context, &file, offset, into.len() as u64);
+        let context = self.with_class(context, (node, &file), offset, into.len() as u64);
         read_within(&file.volume, context, offset, into).map_err(|error| {
             let refused = errno(&error);
             let cause = error.source.and_then(|e| e.downcast::<StoreError>().ok());
