@@ -1,14 +1,14 @@
 //! A volume whose requests have the classes of the policy. Front ends call it as a [`Volume`].
 //!
-//! Invariant: see [`super`]. The class that the client sent reaches the volume only through the
-//! policy (`wire:N`).
+//! Invariant: see [`super`]. The class that the client sent with a read or write reaches the volume
+//! only through the policy (`wire:N`).
 
 use crate::classifiers::Classifiers;
 use crate::served::Served;
 use std::sync::Arc;
-use units::IoClass;
 use volume::{
-    Capabilities, Durability, FastPath, Layer, Prefetch, RequestContext, Volume, VolumeError,
+    Capabilities, Durability, FastPath, Layer, Operation, Prefetch, Request, RequestContext,
+    Volume, VolumeError,
 };
 
 /// See the module's head.
@@ -39,15 +39,14 @@ impl<V: Volume> Classified<V> {
         &self.below
     }
 
-    /// Returns the context with the class of a request.
+    /// Returns the context with the class of a request: offset and length, and whether it writes.
     fn with_class(
         &self,
         context: RequestContext,
-        (offset_bytes, len_bytes): (u64, u64),
+        asked: (u64, u64),
         is_write: bool,
     ) -> RequestContext {
-        let request = (offset_bytes, len_bytes, is_write);
-        let class = self.all.class_of(&self.served, context, request);
+        let class = self.all.class_of(&self.served, context, asked, is_write);
         RequestContext { class, ..context }
     }
 
@@ -71,13 +70,28 @@ impl<V: Volume> Layer for Classified<V> {
         &self.below
     }
 
+    /// Zeroes take no place in a cache, so they need no class; but blocks have other contents.
+    fn around(
+        &self,
+        request: Request,
+        go: impl FnOnce(&V) -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        let result = go(self.volume());
+        if let Operation::Discard | Operation::WriteZeroes = request.operation {
+            self.wrote(request.offset_bytes, request.len_bytes, None);
+        }
+        result
+    }
+
     fn read(
         &self,
         context: RequestContext,
         offset_bytes: u64,
         into: &mut [u8],
     ) -> Result<(), VolumeError> {
-        let context = self.with_class(context, (offset_bytes, into.len() as u64), false);
+        let len_bytes = into.len() as u64;
+        let context = self.with_class(context, (offset_bytes, len_bytes), false);
+        self.all.count(context.class, false, len_bytes);
         self.volume().read(context, offset_bytes, into)
     }
 
@@ -88,37 +102,11 @@ impl<V: Volume> Layer for Classified<V> {
         data: &[u8],
         durability: Durability,
     ) -> Result<(), VolumeError> {
-        let context = self.with_class(context, (offset_bytes, data.len() as u64), true);
+        let len_bytes = data.len() as u64;
+        let context = self.with_class(context, (offset_bytes, len_bytes), true);
+        self.all.count(context.class, true, len_bytes);
         let result = self.volume().write(context, offset_bytes, data, durability);
         self.wrote_data(&result, offset_bytes, data);
-        result
-    }
-
-    fn discard(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-    ) -> Result<(), VolumeError> {
-        let result = self
-            .volume()
-            .discard(unclassified(context), offset_bytes, len_bytes);
-        self.wrote(offset_bytes, len_bytes, None);
-        result
-    }
-
-    fn write_zeroes(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        may_free: bool,
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        let context = unclassified(context);
-        let below = self.volume();
-        let result = below.write_zeroes(context, offset_bytes, len_bytes, may_free, durability);
-        self.wrote(offset_bytes, len_bytes, None);
         result
     }
 
@@ -128,14 +116,6 @@ impl<V: Volume> Layer for Classified<V> {
             prefetch: below.prefetch.map(|_| self as &dyn Prefetch),
             ..below
         }
-    }
-}
-
-/// Zeroes take no place in a cache.
-fn unclassified(context: RequestContext) -> RequestContext {
-    RequestContext {
-        class: IoClass(0),
-        ..context
     }
 }
 
@@ -152,8 +132,7 @@ impl<V: Volume> FastPath for Classified<V> {
         data: &[u8],
     ) -> Result<bool, VolumeError> {
         let asked = (offset_bytes, data.len() as u64);
-        let class = self.all.look(&self.served, context, asked, true);
-        let context = RequestContext { class, ..context };
+        let context = self.with_class(context, asked, true);
         let below = self.volume().capabilities();
         let result = below.write_now(context, offset_bytes, data);
         // A write that was not done comes again as an ordinary one, and counts there.
@@ -163,7 +142,7 @@ impl<V: Volume> FastPath for Classified<V> {
             }
             return result;
         }
-        self.all.count(class, true, asked.1);
+        self.all.count(context.class, true, asked.1);
         self.wrote_data(&result, offset_bytes, data);
         result
     }
@@ -171,9 +150,8 @@ impl<V: Volume> FastPath for Classified<V> {
 
 impl<V: Volume> Prefetch for Classified<V> {
     fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
-        let asked = (offset_bytes, len_bytes);
-        let class = self.all.look(&self.served, context, asked, false);
+        let context = self.with_class(context, (offset_bytes, len_bytes), false);
         let below = self.volume().capabilities();
-        below.prefetch(RequestContext { class, ..context }, offset_bytes, len_bytes);
+        below.prefetch(context, offset_bytes, len_bytes);
     }
 }

@@ -73,11 +73,6 @@ impl Classifiers {
         self.is_active.load(Ordering::SeqCst)
     }
 
-    /// Returns the policy in force.
-    pub fn policy(&self) -> Option<Arc<Policy>> {
-        self.policy.read().clone()
-    }
-
     /// Replaces the policy, from the next request on. `None`: all requests are unclassified.
     pub fn set(&self, policy: Option<Arc<Policy>>) {
         let is_active = policy.is_some();
@@ -138,22 +133,9 @@ impl Classifiers {
         }
     }
 
-    /// Returns the class of a request: offset, length, and whether it writes. Counts it.
+    /// Returns the class of a request: offset and length, and whether it writes. 0 without a policy.
     #[inline]
     pub(crate) fn class_of(
-        &self,
-        served: &Served,
-        context: RequestContext,
-        (offset_bytes, len_bytes, is_write): (u64, u64, bool),
-    ) -> IoClass {
-        let class = self.look(served, context, (offset_bytes, len_bytes), is_write);
-        self.count(class, is_write, len_bytes);
-        class
-    }
-
-    /// The same, without counting.
-    #[inline]
-    pub(crate) fn look(
         &self,
         served: &Served,
         context: RequestContext,
