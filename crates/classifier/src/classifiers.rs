@@ -73,16 +73,30 @@ impl Classifiers {
         self.is_active.load(Ordering::SeqCst)
     }
 
-    /// Replaces the policy, from the next request on. `None`: all requests are unclassified.
+    /// Replaces the policy, from the next request on. `None`: all requests are unclassified. The
+    /// caller sets one at a time.
     pub fn set(&self, policy: Option<Arc<Policy>>) {
-        let is_active = policy.is_some();
-        let mut of_now = self.policy.write();
-        if is_active != of_now.is_some() {
-            // Frees memory, or begins: writes before that are not known.
-            self.all().iter().for_each(|served| served.reset());
+        let (was_active, is_active) = (self.is_active(), policy.is_some());
+        // Layouts are reset while no request asks for them: a reset waits for a step.
+        let reset = || self.all().iter().for_each(|served| served.reset());
+        match is_active {
+            true => {
+                if !was_active {
+                    // Writes until now are not known.
+                    reset();
+                }
+                *self.policy.write() = policy;
+                self.is_active.store(true, Ordering::SeqCst);
+            }
+            false => {
+                self.is_active.store(false, Ordering::SeqCst);
+                *self.policy.write() = None;
+                if was_active {
+                    // Frees memory.
+                    reset();
+                }
+            }
         }
-        *of_now = policy;
-        self.is_active.store(is_active, Ordering::SeqCst);
     }
 
     /// Returns what is known of a volume; begins to learn if nobody uses it yet.
@@ -133,7 +147,7 @@ impl Classifiers {
         }
     }
 
-    /// Returns the class of a request: offset and length, and whether it writes. 0 without a policy.
+    /// Returns the class of a request: offset and length, and whether it writes. 0: no policy.
     #[inline]
     pub(crate) fn class_of(
         &self,
