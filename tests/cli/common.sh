@@ -8,8 +8,9 @@ pool=$dir/pool
 server=
 mounted=()
 finish() {
-    local status=$? where
-    [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
+    local status=$? where job
+    # The server, and whatever else a script that failed half-way has not ended.
+    for job in $server $(jobs -p); do kill -9 "$job" 2>/dev/null || true; done
     for where in ${mounted[@]+"${mounted[@]}"}; do umount -l "$where" 2>/dev/null || true; done
     chmod -R u+rwx "$dir" 2>/dev/null || true
     rm -rf "$dir"

@@ -23,13 +23,16 @@ says 'other users can read'
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
     chmod 755 "$dir"
     cp "$QUINTET" "$dir/quintet" && chmod 755 "$dir/quintet"
-    as() { setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all "$@"; }
+    # No function: the process of one in the background is a shell.
+    as=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all)
     mkdir "$dir/his" && chown 65534:65534 "$dir/his"
-    QUINTET_REPOSITORY=$dir/his/pool QUINTET_CACHE_DIR=$dir/his/cache as "$dir/quintet" init >/dev/null
-    QUINTET_REPOSITORY=$dir/his/pool QUINTET_CACHE_DIR=$dir/his/cache as "$dir/quintet" serve >"$dir/serve" 2>&1 &
+    export QUINTET_REPOSITORY=$dir/his/pool QUINTET_CACHE_DIR=$dir/his/cache
+    "${as[@]}" "$dir/quintet" init >/dev/null
+    "${as[@]}" "$dir/quintet" serve >"$dir/serve" 2>&1 &
     server=$!
     wait_until is_serving
-    ! as cat "/proc/$server/maps" >/dev/null 2>&1 || fail "the memory of a server is open to others"
+    [ "$(readlink "/proc/$server/exe")" = "$dir/quintet" ] || fail "process $server is not the server"
+    ! "${as[@]}" cat "/proc/$server/maps" >/dev/null 2>&1 || fail "the memory of a server is open to others"
     kill -ABRT "$server" && wait "$server" || true
     server=
     [ -z "$(find "$dir" . -maxdepth 1 -name 'core*' -newer "$dir/serve" 2>/dev/null)" ] || fail "a core dump"
