@@ -3,9 +3,9 @@
 //!
 //! Invariant: it opens no pool. A policy with an error is never put in force.
 
-use super::invocation::Invocation;
 mod in_use;
 
+use super::invocation::Invocation;
 use crate::cli::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs};
 use crate::exit::Exit;
 use crate::json::Object;
