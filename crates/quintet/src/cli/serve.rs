@@ -25,8 +25,8 @@ Examples:
 The server exports volumes under their names, their snapshots as VOLUME@NAME, and images as NAME and
 NAME@SNAPSHOT. New ones appear at once. While there is a server, it runs all commands that change the
 pool (backup, copy, defrag, forget, gc, import, key, parity, repair, scrub, tag, undelete, volume) and
-answers status, top, qos and policy status. Most dry runs, and commands that only read, read the pool themselves.
-SIGTERM and SIGINT end the server cleanly.
+answers status, top, qos and policy status. Most dry runs, and commands that only read, read the pool
+themselves. SIGTERM and SIGINT end the server cleanly.
 
 The file of --iscsi-access says who may use which iSCSI target (chmod 600). It begins with those who may
 use all that have no section of their own; a section that is empty lets no initiator in:
