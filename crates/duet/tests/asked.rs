@@ -1,7 +1,7 @@
 //! A driver whose task knows by itself what is in memory, and whose units share pages. Events only
 //! say when to ask.
 
-mod world;
+use crate::world;
 
 use duet::{Access, Driver, DriverOptions, Mask, Page, Processed, Progress, Scope, Step};
 use duet::{Task, Work};

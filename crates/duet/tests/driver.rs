@@ -1,8 +1,8 @@
 //! The driver over a small store with a page cache. It does all work whatever it hears, cached work
 //! first, with several tasks at once, across restarts, failures and rewrites, at a limited rate.
 
-mod reading;
-mod world;
+use crate::reading;
+use crate::world;
 
 use duet::{Access, Driver, DriverOptions, Mask, Progress, Scope, Step, Work};
 use reading::{OBJECTS, PAGE_BYTES, PAGES, Reader, Store};

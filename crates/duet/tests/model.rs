@@ -2,7 +2,7 @@
 //! at any time. Delivered items lead to the true state, nothing is delivered twice, and the table
 //! has exactly the pending items.
 
-mod world;
+use crate::world;
 
 use duet::{Events, Item, Mask, Members, Page, Scope, Session, Space};
 use parking_lot::Mutex;

@@ -2,7 +2,7 @@
 //! sessions, scans beside eviction, items that starve, memory without a limit. (One done bit for
 //! 4096 inodes: `work.rs`.)
 
-mod world;
+use crate::world;
 
 use duet::{Duet, Events, Mask, Options, Page, Scope, Session, Space};
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Files that move into a scope and out of it, while their pages come and leave.
 
-mod world;
+use crate::world;
 
 use duet::{Events, Mask, Members, Page, Position, Present, Scope, Space};
 use parking_lot::Mutex;

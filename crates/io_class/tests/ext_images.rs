@@ -3,7 +3,7 @@
 //!
 //! Invariant: every block is compared; a missing tool is reported with `SKIPPED:`.
 
-mod truth;
+use crate::truth;
 
 use io_class::layout::{Layout, Options, Progress};
 use std::fs::{self, File};

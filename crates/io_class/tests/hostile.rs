@@ -3,8 +3,7 @@
 //!
 //! Invariant: the seed decides every image. `LAYOUT_MUTANTS` says how many of each (default 150).
 
-#[allow(dead_code, reason = "only the tools are used")]
-mod truth;
+use crate::truth;
 
 use io_class::layout::fuzzing::{VOLUME_BYTES, encode, fuzz_volume};
 use std::fs;

@@ -3,8 +3,7 @@
 //!
 //! Invariant: a missing tool is reported with `SKIPPED:`.
 
-#[allow(dead_code, reason = "only the tools are used")]
-mod truth;
+use crate::truth;
 
 use io_class::Contents;
 use io_class::layout::{Layout, Options, Progress, Source, Unreadable};

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a missing tool is reported with `SKIPPED:`.
 
-mod truth;
+use crate::truth;
 
 use io_class::Contents;
 use io_class::layout::{Layout, Options, Progress, Source};

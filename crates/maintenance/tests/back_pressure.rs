@@ -1,7 +1,6 @@
 //! Back-pressure: writers that wait for free space on the disk, beside a gc run that frees it.
 
-#[path = "../../volumes/tests/small_volumes/mod.rs"]
-mod small_volumes;
+use crate::small_volumes;
 
 use chunking::Compression;
 use maintenance::{Collector, GcPolicy};

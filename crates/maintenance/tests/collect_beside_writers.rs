@@ -3,8 +3,7 @@
 //! Invariant: contents come from few blocks, so garbage is needed again all the time. Listed
 //! snapshots and volumes always have what was written, and at the end no garbage is left.
 
-#[path = "../../volumes/tests/small_volumes/mod.rs"]
-mod small_volumes;
+use crate::small_volumes;
 
 use chunking::Compression;
 use format::snapshot::SnapshotKind;

@@ -1,7 +1,6 @@
 //! Gc takes chunks from memory (Duet, SOSP'15, table of tasks).
 
-#[path = "../../volumes/tests/small_volumes/mod.rs"]
-mod small_volumes;
+use crate::small_volumes;
 
 use chunking::Compression;
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};

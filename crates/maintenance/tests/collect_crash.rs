@@ -1,7 +1,7 @@
 //! Power losses around gc runs: the remembered run is one that was recorded, or none. The next
 //! server neither runs gc at once because of it nor never.
 
-mod backed_up;
+use crate::backed_up;
 
 use backed_up::{back_up, open};
 use maintenance::{

@@ -3,8 +3,7 @@
 //! Invariant: the pool stays sound, uncommitted copies are removed, and gc alone makes a full disk
 //! usable again with every acknowledged byte.
 
-#[path = "../../volumes/tests/small_volumes/mod.rs"]
-mod small_volumes;
+use crate::small_volumes;
 
 use chunking::Compression;
 use maintenance::{Collector, GcCounts, GcPolicy};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: whatever is moved, every byte reads as it was written.
 
-mod fragmented;
+use crate::fragmented;
 
 use fragmented::*;
 use maintenance::{

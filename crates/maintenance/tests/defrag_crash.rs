@@ -2,7 +2,7 @@
 //! resumes from it reaches the same result as a run without a loss, so every copy that the record
 //! counts was made. Every byte is unchanged.
 
-mod fragmented;
+use crate::fragmented;
 
 use format::phase::TaskPhase;
 use fragmented::*;

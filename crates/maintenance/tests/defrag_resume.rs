@@ -3,7 +3,7 @@
 //! Invariant: whenever a process dies, the run finds and copies what one process would have, and
 //! the data reads as it was written.
 
-mod fragmented;
+use crate::fragmented;
 
 use format::defrag::{DefragCounts, DefragToll, MoveCounts};
 use format::phase::TaskPhase;

@@ -1,7 +1,7 @@
 //! Power losses while damaged containers are restored from parity. Each container is the damaged
 //! one or the restored one, and the next scrub restores all of them.
 
-mod backed_up;
+use crate::backed_up;
 
 use backed_up::{back_up, open};
 use maintenance::{MaintenanceTask, Scrubber, TaskStep};

@@ -1,8 +1,7 @@
 //! Repairs from a replica between real pools on simulated disks: what is repaired, and what is not.
 
-mod copies;
-#[path = "../../volumes/tests/small_volumes/mod.rs"]
-mod small_volumes;
+use crate::copies;
+use crate::small_volumes;
 
 use chunking::Compression;
 use copies::{copy_all, open_receiver, receiver};

@@ -1,8 +1,7 @@
 //! Replication between real pools on simulated disks: what is sent, what is read, what arrives.
 
-mod copies;
-#[path = "../../volumes/tests/small_volumes/mod.rs"]
-mod small_volumes;
+use crate::copies;
+use crate::small_volumes;
 
 use chunking::Compression;
 use copies::{copy, copy_all, copy_options, open_receiver, receiver, replication};

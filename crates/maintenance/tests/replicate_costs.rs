@@ -1,8 +1,7 @@
 //! Cost of a copy: the nodes of recipes that it loads. Counts, not times.
 
-mod copies;
-#[path = "../../volumes/tests/small_volumes/mod.rs"]
-mod small_volumes;
+use crate::copies;
+use crate::small_volumes;
 
 use copies::{copy, open_receiver, receiver, replication};
 use small_volumes::{made, open, write};

@@ -1,9 +1,8 @@
 //! Copies of streams and trees take first what clients have read (Duet, SOSP'15), and arrive the
 //! same whatever the order. Costs are counted in reads.
 
-mod copies;
-#[path = "../../volumes/tests/small_volumes/mod.rs"]
-mod small_volumes;
+use crate::copies;
+use crate::small_volumes;
 
 use chunking::Compression;
 use copies::{copy_all, copy_options, open_receiver, receiver};

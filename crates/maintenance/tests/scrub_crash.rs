@@ -1,7 +1,7 @@
 //! Power losses during a scrub. Its record is one that was written, or none. The next scrub
 //! continues there, verifies everything, and reports no false damage.
 
-mod backed_up;
+use crate::backed_up;
 
 use backed_up::{back_up, open};
 use duet::Duet;

@@ -1,8 +1,7 @@
 //! The order of a scrub beside clients: containers that clients have in memory are read at the end
 //! of the pass, once, and each region is verified on the medium whatever happens meanwhile.
 
-#[path = "../../volumes/tests/small_volumes/mod.rs"]
-mod small_volumes;
+use crate::small_volumes;
 
 use format::phase::TaskPhase;
 use maintenance::{MaintenanceTask, Scrubber, TaskStep};

@@ -1,7 +1,7 @@
 //! Classes choose what is evicted: the least important first, nothing for a less important one, and
 //! each class within its share.
 
-mod recording;
+use crate::recording;
 
 use io_class::{CLASSES, ClassSettings, Priority, Share};
 use page_cache::{Options, PageCache, PageEvents, Place, S3Fifo, Use};

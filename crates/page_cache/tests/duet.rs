@@ -1,7 +1,7 @@
 //! Tests that the cache feeds Duet: a session that starts at any time learns the contents of
 //! memory.
 
-mod recording;
+use crate::recording;
 
 use duet::{Duet, Item, Mask, Page, Scope, Session, Space};
 use page_cache::{Options, PageCache, PageEvents, Place, S3Fifo, Use};

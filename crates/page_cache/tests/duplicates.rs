@@ -5,7 +5,7 @@
 //! `cargo test -p page_cache --test duplicates -- --nocapture` prints the table of
 //! `docs/evaluation/page-cache.md`.
 
-mod recording;
+use crate::recording;
 
 use page_cache::{PageCache, Place, Use};
 use recording::{Numbers, content, fingerprint, page, silent};

@@ -4,7 +4,7 @@
 //! `cargo test -p page_cache --test hit_ratio -- --nocapture` prints the table of
 //! `docs/evaluation/page-cache.md`. It has counts only: they are the same on every machine.
 
-mod recording;
+use crate::recording;
 
 use page_cache::{
     ClassSet, EvictionPolicy, FrameHeat, FrameId, Heat, NoEvents, Options, PageCache, S3Fifo, Use,

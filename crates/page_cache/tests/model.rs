@@ -2,7 +2,7 @@
 //! forgotten chunk is no error. Replayed events give the contents of memory, and the budget is
 //! kept.
 
-mod recording;
+use crate::recording;
 
 use page_cache::{Frame, PageCache, Place, Use};
 use recording::{Numbers, Recorder, content, fingerprint, page, recorded};

@@ -1,7 +1,7 @@
 //! Runs threads that share contents and compete for a small budget. Each has its own objects, so it
 //! knows their contents. All use one cache, one listener and one set of contents.
 
-mod recording;
+use crate::recording;
 
 use page_cache::{PageCache, Place, Use};
 use recording::{Numbers, content, fingerprint, page, recorded};

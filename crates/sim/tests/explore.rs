@@ -4,7 +4,7 @@
 //! Invariant: every mistake and every missing barrier that matters gives a failure; the correct toy
 //! gives none.
 
-mod register;
+use crate::register;
 
 use media::{Barrier, Disk};
 use register::{Counting, Mistake};

@@ -5,15 +5,11 @@
 //! a lost copy. A backup after the damage works. After a repair and a backup of the same sources
 //! everything is complete again. `damage/table.rs` has the expectations.
 
-#[path = "damage/actions.rs"]
 mod actions;
-#[path = "damage/examine.rs"]
-mod examine;
-#[path = "damage/heal.rs"]
+pub mod examine;
 mod heal;
-#[path = "damage/places.rs"]
-mod places;
-#[path = "damage/table.rs"]
+pub mod places;
+pub mod rotten;
 mod table;
 
 use actions::{ACTIONS, Action};

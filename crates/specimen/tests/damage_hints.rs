@@ -1,11 +1,8 @@
 //! Damage that any process found is known to the next writer, which stores the chunks again without
 //! an explicit repair. A hint alone decides nothing.
 
-#[allow(dead_code)]
-#[path = "damage/places.rs"]
-mod places;
-#[path = "damage/rotten.rs"]
-mod rotten;
+use crate::damage::places;
+use crate::damage::rotten;
 
 use chunking::Compression;
 use format::damage_hints::DamageHintsRecord;

@@ -1,11 +1,7 @@
 //! Damage beyond the matrix: files of other pools, unknown files, bad sectors, two losses at once.
 
-#[path = "damage/examine.rs"]
-#[allow(dead_code)]
-mod examine;
-#[path = "damage/places.rs"]
-#[allow(dead_code)]
-mod places;
+use crate::damage::examine;
+use crate::damage::places;
 
 use chunking::Compression;
 use examine::{examine, look};

@@ -3,11 +3,8 @@
 //!
 //! The damage matrix repairs every kind of damage. These tests show the single steps.
 
-#[allow(dead_code)]
-#[path = "damage/places.rs"]
-mod places;
-#[path = "damage/rotten.rs"]
-mod rotten;
+use crate::damage::places;
+use crate::damage::rotten;
 
 use chunking::Compression;
 use places::Part;

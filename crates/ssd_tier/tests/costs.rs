@@ -1,6 +1,6 @@
 //! Counts reads, writes and syncs of the device for each operation.
 
-mod world;
+use crate::world;
 
 use sim::Counts;
 use ssd_tier::{Kind, Offer};

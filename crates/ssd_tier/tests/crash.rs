@@ -1,7 +1,7 @@
 //! Power losses at every point, explored: after any of them a lookup returns the right bytes or
 //! nothing, and what was durable before the history is lost only where it was overwritten.
 
-mod world;
+use crate::world;
 
 use sim::{Damage, Expected, Explorer, History, Scenario, Seed, SimDisk};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The damage matrix: whatever happens to the file or the device, a lookup returns the right bytes
 //! or nothing, and the tier works again afterwards.
 
-mod world;
+use crate::world;
 
 use sim::{BadSectors, Damage, Fault, SimDisk};
 use ssd_tier::{Kind, KindShares, Offer, Settings, State, Tier};

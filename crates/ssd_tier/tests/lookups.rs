@@ -1,6 +1,6 @@
 //! Tests what is found, refused and counted.
 
-mod world;
+use crate::world;
 
 use format::tier::TierKind;
 use io_class::{ClassSettings, Priority, Share};

@@ -3,7 +3,7 @@
 //! The model is small: a chunk that is found has its bytes. Without pressure every chunk that was
 //! taken is found.
 
-mod world;
+use crate::world;
 
 use io_class::{ClassSettings, Priority, Share};
 use sim::{Fault, Seed, SimDisk};

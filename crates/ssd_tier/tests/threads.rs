@@ -1,7 +1,7 @@
 //! Many threads look up, offer and forget while another steps: right bytes or nothing, and nobody
 //! waits for anybody.
 
-mod world;
+use crate::world;
 
 use ssd_tier::Kind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

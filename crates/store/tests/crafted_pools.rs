@@ -1,7 +1,7 @@
 //! Seeded loops over mutated and crafted pools: the short, deterministic version of the fuzz
 //! targets `pool` and `crafted`.
 
-mod crafted;
+use crate::crafted;
 
 use crafted::{craft, empty, exercise, mutated, small};
 use sim::{Seed, SimDisk};

@@ -1,9 +1,7 @@
 //! Golden pools: bytes written by earlier versions, which every later version must read unchanged
 //! (style 9). `tests/golden/README.md` says how to add one.
 
-#[path = "golden/contents.rs"]
 mod contents;
-#[path = "golden/manifest.rs"]
 mod manifest;
 
 use contents::{PASSWORD, RECOVERY};

@@ -1,7 +1,6 @@
 //! The fingerprint index is a cache: if its file cannot be written, from whatever moment on, a
 //! backup continues. Only time is lost, and some bytes are stored twice.
 
-#[path = "index_unwritable/no_cache.rs"]
 mod no_cache;
 
 use format::recipe::{Layout, ObjectRoot};

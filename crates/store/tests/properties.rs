@@ -1,6 +1,5 @@
 //! Compares recipes with naive models: an object is what was pushed, a read is a slice of it.
 
-#[path = "properties/naive.rs"]
 mod naive;
 
 use chunking::FingerprintKey;

@@ -1,8 +1,8 @@
 //! Costs of reads for each access pattern, in reads of the disk. Each switch changes these costs
 //! and nothing else.
 
-mod noise_volume;
-mod small_volumes;
+use crate::noise_volume;
+use crate::small_volumes;
 
 use noise_volume::*;
 use sim::SimDisk;

@@ -1,7 +1,7 @@
 //! Changes since a state: the conformance suite, and states of every kind compared with their
 //! bytes.
 
-mod small_volumes;
+use crate::small_volumes;
 
 use format::snapshot::SnapshotKind;
 use small_volumes::{CONTEXT, made, open, read, write};

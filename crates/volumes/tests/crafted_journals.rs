@@ -1,6 +1,6 @@
 //! Crafted journals with valid checksums: a short, seeded version of the fuzz target `journal`.
 
-mod crafted_journal;
+use crate::crafted_journal;
 
 use sim::Seed;
 use std::panic::catch_unwind;

@@ -1,8 +1,8 @@
 //! Costs of the fast tier below volumes, in reads and in chunks offered: what random readers,
 //! sequential readers and checkpoints bring into it, and what each switch changes.
 
-mod noise_volume;
-mod small_volumes;
+use crate::noise_volume;
+use crate::small_volumes;
 
 use noise_volume::*;
 use sim::{Image, SimDisk};

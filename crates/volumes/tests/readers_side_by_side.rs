@@ -1,8 +1,8 @@
 //! Readers, writers, checkpoints and read-ahead run at the same time. A region that several need is
 //! read once, memory stays within its budget, and every byte is right.
 
-mod noise_volume;
-mod small_volumes;
+use crate::noise_volume;
+use crate::small_volumes;
 
 use media::{Blobs, MediaError, Put};
 use noise_volume::*;

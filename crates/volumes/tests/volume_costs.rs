@@ -1,6 +1,6 @@
 //! Costs of administrative changes, in bytes and operations: the same for any size.
 
-mod small_volumes;
+use crate::small_volumes;
 
 use sim::Counts;
 use small_volumes::{CONTEXT, is_sound, made, open, write};

@@ -1,7 +1,7 @@
 //! Writable volumes: the conformance suite, random histories compared with plain bytes, and what
 //! each administrative change keeps and costs.
 
-mod small_volumes;
+use crate::small_volumes;
 
 use chunking::Compression;
 use sim::Seed;

@@ -1,7 +1,7 @@
 //! Damage below a volume affects only that volume. Others continue, checkpoints end, and everything
 //! that does not need the damaged data works.
 
-mod small_volumes;
+use crate::small_volumes;
 
 use format::container::ContainerClass::{self, Data, Recipe};
 use format::container::{ContainerHeader, HEADER_BYTES, SECTOR_BYTES};

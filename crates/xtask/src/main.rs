@@ -1,9 +1,11 @@
-//! Tasks of the project that are no part of the program: `cargo xtask tidy`, which developers
-//! and `./test` run, and `cargo xtask messages`, for a review of the program's English.
+//! Tasks of the project that are no part of the program: `cargo xtask tidy`, which developers and
+//! `./test` run, `cargo xtask messages`, for a review of the program's English, and `cargo xtask
+//! run`, with which `./test` runs the tests.
 //!
 //! Invariant: no dependencies, so that it builds in a second.
 #![forbid(unsafe_code)]
 
+mod runner;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -11,12 +13,19 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask tidy [DIRECTORY]
        cargo xtask messages [DIRECTORY]
+       cargo xtask run ARTIFACTS [--long] NAME...
+       cargo xtask clean
 
 tidy checks what the compiler does not: layers of the crates, order of the store's modules, words and
 files that do not belong, documents that must exist. Every rule says what to do instead.
 
 messages lists every text that the program can print: file, line, the call or field that takes it,
-and the text. Help texts are comments in crates/quintet/src/cli and are not listed.";
+and the text. Help texts are comments in crates/quintet/src/cli and are not listed.
+
+run is what ./test calls after the build: it runs the tests that the names mean, several at a time. ARTIFACTS
+is what cargo build said with --message-format=json.
+
+clean removes what killed runs of it have left: processes, mounts, loop devices, scratch folders.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -26,6 +35,11 @@ fn main() -> ExitCode {
         ["tidy", root] => run_tidy(Path::new(root)),
         ["messages"] => list_messages(&checkout()),
         ["messages", root] => list_messages(Path::new(root)),
+        ["run", artifacts, ref names @ ..] => run_tests(artifacts, names),
+        ["clean"] => {
+            runner::clean();
+            ExitCode::SUCCESS
+        }
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -59,6 +73,19 @@ fn run_tidy(root: &Path) -> ExitCode {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+fn run_tests(artifacts: &str, names: &[&str]) -> ExitCode {
+    runner::run(&runner::Request {
+        root: checkout(),
+        artifacts: artifacts.into(),
+        names: names
+            .iter()
+            .filter(|n| **n != "--long")
+            .map(|n| (*n).to_owned())
+            .collect(),
+        is_long: names.contains(&"--long"),
+    })
 }
 
 fn list_messages(root: &Path) -> ExitCode {

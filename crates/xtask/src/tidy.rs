@@ -9,6 +9,7 @@
 
 mod cycles;
 mod documents;
+mod harnesses;
 mod layers;
 mod lexer;
 mod manifest;
@@ -90,6 +91,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         prose::check,
         messages::check,
         names::check,
+        harnesses::check,
         documents::check,
         map::check,
     ];

@@ -1,6 +1,6 @@
 //! Actions that damage a place.
 
-use crate::places::{Place, Target};
+use super::places::{Place, Target};
 use sim::{Damage, SimDisk};
 use specimen::{Specimen, noise};
 

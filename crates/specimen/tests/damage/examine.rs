@@ -1,6 +1,6 @@
 //! Examines a damaged pool as its users do: opens it, restores, checks, and continues with backups.
 
-use crate::places::Place;
+use super::places::Place;
 use chunking::Compression;
 use sim::SimDisk;
 use specimen::restore::{Name, Truth};

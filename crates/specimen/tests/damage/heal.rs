@@ -1,6 +1,6 @@
 //! After the damage: a repair and a backup of the same sources make the pool complete again.
 
-use crate::places::Place;
+use super::places::Place;
 use sim::SimDisk;
 use sim::pool_histories::check_all;
 use specimen::Specimen;
@@ -57,7 +57,7 @@ fn try_heal(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Resu
     }
     let pool = open(3, OpenMode::Read)?;
     let report = check(&pool)?;
-    if !report.is_sound() && place != Place::OtherSlot(crate::places::Copies::Both) {
+    if !report.is_sound() && place != Place::OtherSlot(super::places::Copies::Both) {
         return Err(format!(
             "not healed: {:?} {:?}",
             report.damage, report.affected

@@ -1,6 +1,6 @@
 //! A pool whose first image has a damaged region. Tests of quarantine and of hints use it.
 
-use crate::places::{Part, Place, Which};
+use super::places::{Part, Place, Which};
 use sim::{Damage, SimDisk};
 use specimen::{Specimen, restore};
 use std::sync::Arc;

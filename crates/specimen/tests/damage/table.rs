@@ -1,12 +1,12 @@
 //! The matrix: action x place x what must still work.
 
-use crate::actions::Action::{self, *};
-use crate::examine::Seen;
-use crate::places::Copies::{Both, Mirror, Name};
-use crate::places::Part::{self, *};
-use crate::places::Place::{self, *};
-use crate::places::Which::{Data, NewestRecipe, Recipe};
-use crate::places::{Copies, Which};
+use super::actions::Action::{self, *};
+use super::examine::Seen;
+use super::places::Copies::{Both, Mirror, Name};
+use super::places::Part::{self, *};
+use super::places::Place::{self, *};
+use super::places::Which::{Data, NewestRecipe, Recipe};
+use super::places::{Copies, Which};
 use store::StoreErrorKind;
 
 /// Permitted effect of a damage.

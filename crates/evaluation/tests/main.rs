@@ -1,0 +1,8 @@
+//! The integration tests of this crate in one binary, which is linked once.
+
+mod ageing;
+mod fragments;
+mod maintenance;
+mod pages;
+mod pieces;
+mod shipped;

@@ -1,0 +1,18 @@
+//! The integration tests of this crate in one binary, which is linked once.
+
+mod conformance;
+mod crash_states;
+mod dir_blobs;
+mod dir_blobs_races;
+mod explore;
+mod journal_crash;
+mod journal_dead;
+mod liar;
+mod pool_barriers;
+mod pool_crash;
+mod pool_faults;
+mod pool_fencing;
+mod register;
+mod reserve;
+mod volume_barriers;
+mod volume_crash;

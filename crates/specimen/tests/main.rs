@@ -1,0 +1,7 @@
+//! The integration tests of this crate in one binary, which is linked once.
+
+mod damage;
+mod damage_hints;
+mod forged;
+mod lost_and_foreign;
+mod quarantine;
