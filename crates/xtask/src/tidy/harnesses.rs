@@ -2,7 +2,7 @@
 //! this.
 //!
 //! A crate has one harness, `tests/main.rs`, because each one is linked with the whole engine. The
-//! compiler says nothing of a file beside it that nobody declares: its tests would be lost silently.
+//! compiler says nothing of a file beside it that nobody declares: its tests would be lost.
 
 use super::{Finding, Tree};
 
