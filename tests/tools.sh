@@ -28,6 +28,20 @@ own_mounts() {
     done < <(cut -d ' ' -f 5 /proc/self/mountinfo)
 }
 
+# namespace_of_its_own "$@": the script goes on in a mount namespace of its own, where that is allowed. Nothing that it
+# mounts is in the way of a script beside it (mkfs.btrfs fails while a FUSE mount is dead), or outlives it, even killed.
+namespace_of_its_own() {
+    # The process stays the same.
+    [ "${QUINTET_NAMESPACE_OF:-}" != $$ ] || return 0
+    export QUINTET_NAMESPACE_OF=$$
+    if unshare --mount true 2>/dev/null; then exec unshare --mount --propagation private bash "$0" "$@"; fi
+}
+
+# long_run: this is `./test --long`; other runs are the short form of a script.
+long_run() {
+    [ -n "${QUINTET_LONG:-}" ]
+}
+
 # need_packages COMMAND:PACKAGE...: installs the packages of commands that are missing. What cannot
 # be installed is only said: whoever needs it skips or stops.
 need_packages() {

@@ -37,9 +37,7 @@ says 'gc: .*by the server itself'
 exits 0 q undelete
 id=$(sed -n 's/^\([0-9a-f]\{8\}\).*/\1/p' "$dir/out" | head -n 1)
 exits 0 q undelete "$id"
-kill -9 $server
-wait $server || true
-server=
+kill_server
 start_server --nbd-socket "$dir/nbd" --journal 32M
 exits 0 q status
 says 'gc: .*last run .* by the server itself'

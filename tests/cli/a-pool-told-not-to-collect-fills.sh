@@ -22,9 +22,7 @@ grep -qi 'no space' "$dir/err" || fail "$(cat "$dir/err")"
 curl -sf "$url" | matches -x 'quintet_collect_runs_total{by="server"} 0' || fail "$(curl -sf "$url" | grep collect)"
 exits 0 q qos show
 says '^gc=off'
-kill -9 $server
-wait $server || true
-server=
+kill_server
 
 # With room again, told to while it runs, the next one does: the same goes on, and there is an end of it.
 mount -o remount,size=650M "$dir/small"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # backup --background waits for a disk that others use, and goes on when they have ended, or slowly beside them.
 . "$(dirname "$0")/common.sh"
-. "$(dirname "$0")/loop.sh"
+. "$here/loop.sh"
 requires_loop
 can_make ext4 || skip "there is no ext4 here"
 truncate -s 200M "$dir/disk"

@@ -2,7 +2,7 @@
 # A backup reads first what is in memory, drops what it brought in and nothing else; the order changes nothing that is
 # stored. Where the system does not say what is in memory, it says so if it was asked for.
 . "$(dirname "$0")/common.sh"
-. "$(dirname "$0")/loop.sh"
+. "$here/loop.sh"
 
 # Files on a tmpfs are in memory anyway.
 mkdir "$dir/shm"
@@ -27,7 +27,7 @@ if command -v setpriv >/dev/null; then
         QUINTET_REPOSITORY=$dir/theirs/pool QUINTET_CACHE_DIR=$dir/known-to-them \
             setpriv --reuid 65534 --regid 65534 --clear-groups "$dir/quintet" "$@"
     }
-    exits 0 as_another init
+    exits 0 as_another init --no-encryption
     exits 0 as_another backup --order=cached "$dir/two"
     says '1 file read in the order of the tree, because .* only root and the owner of a file may ask'
     exits 0 as_another backup --force "$dir/two"

@@ -1,8 +1,15 @@
-# Sourced by the behaviour scripts: a scratch directory, an encrypted pool's place, and what they need.
-# The program is $QUINTET; run.sh sets it.
+# Sourced by the behaviour scripts: a scratch directory, a pool's place, and what they need. The program is $QUINTET.
+#
+# A script runs beside others, also beside itself: all that it makes is below $dir, where it also runs; ports are the
+# server's choice (port 0). What it mounts nobody else sees.
+# Pools are not encrypted, as deriving a key costs more than most commands: what is about keys, or what encryption might
+# change, calls `sealed` first and says why in its head.
 set -euo pipefail
-. "$(dirname "$0")/../tools.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../tools.sh"
+namespace_of_its_own "$@"
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin NO_COLOR=1
+case ${QUINTET:-} in */*) QUINTET=$(realpath "$QUINTET") ;; esac
 dir=$(mktemp -d "${TMPDIR:-/tmp}/quintet-cli.XXXXXX")
 pool=$dir/pool
 server=
@@ -17,9 +24,20 @@ finish() {
     return $status
 }
 trap finish EXIT
-export QUINTET_REPOSITORY=$pool QUINTET_PASSWORD='correct horse' QUINTET_CACHE_DIR=$dir/known
-unset QUINTET_REPOSITORY_FILE QUINTET_PASSWORD_FILE QUINTET_PASSWORD_COMMAND QUINTET_PASSPHRASE_FD \
-    QUINTET_COMPRESSION QUINTET_PROGRESS_FPS QUINTET_MEMORY
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+cd "$dir"
+export QUINTET_REPOSITORY=$pool QUINTET_CACHE_DIR=$dir/known
+unset QUINTET_REPOSITORY_FILE QUINTET_PASSWORD QUINTET_PASSWORD_FILE QUINTET_PASSWORD_COMMAND QUINTET_PASSPHRASE_FD \
+    QUINTET_TO_PASSWORD QUINTET_REPLICA_PASSWORD QUINTET_COMPRESSION QUINTET_PROGRESS_FPS QUINTET_MEMORY
+# What `init` is told of every pool of the script.
+init_options=(--no-encryption)
+
+# sealed: from here on pools are encrypted, and each has a password of its own.
+sealed() {
+    init_options=()
+    export QUINTET_PASSWORD='correct horse'
+}
 
 skip() {
     echo "$*"
@@ -61,11 +79,15 @@ show() {
     mounted+=("$mount")
     "$QUINTET" mount "$mount" "$@" >"$dir/mount.log" 2>"$dir/mount.err" &
     server=$!
-    wait_until test -d "$mount/snapshots" || true
+    wait_until is_shown
     if ! kill -0 $server 2>/dev/null; then
         ! grep -qi 'Operation not permitted\|Permission denied\|fusermount3' "$dir/mount.err" || skip "$(cat "$dir/mount.err")"
         fail "mount: $(cat "$dir/mount.err")"
     fi
+}
+
+is_shown() {
+    [ -d "$mount/snapshots" ] || ! kill -0 "$server"
 }
 
 # Unmounts; the program must end by itself, in good order.
@@ -104,19 +126,26 @@ matches() {
     grep -q "$@" <<<"$text"
 }
 
-# new_pool [OPTION...]: who gives a password is refused by a pool that is not encrypted.
+# new_pool [OPTION...]
 new_pool() {
-    case " $* " in *" --no-encryption "*) unset QUINTET_PASSWORD ;; esac
-    exits 0 q init "$@"
+    exits 0 q init ${init_options[@]+"${init_options[@]}"} "$@"
 }
 
-# A second pool, $other, with a secret of its own; `copy` sends there. o COMMAND...: the program on it.
+# A second pool, $other; `copy` sends there. Encrypted pools have different passwords. o COMMAND...: the program on it.
 other_pool() {
     other=$dir/other
-    export QUINTET_TO_REPOSITORY=$other QUINTET_TO_PASSWORD='another horse'
+    export QUINTET_TO_REPOSITORY=$other
+    [ -z "${QUINTET_PASSWORD:-}" ] || export QUINTET_TO_PASSWORD='another horse'
 }
 o() {
-    QUINTET_REPOSITORY=$other QUINTET_PASSWORD=$QUINTET_TO_PASSWORD "$QUINTET" "$@"
+    if [ -n "${QUINTET_TO_PASSWORD:-}" ]; then
+        QUINTET_REPOSITORY=$other QUINTET_PASSWORD=$QUINTET_TO_PASSWORD "$QUINTET" "$@"
+    else
+        QUINTET_REPOSITORY=$other "$QUINTET" "$@"
+    fi
+}
+new_other_pool() {
+    exits 0 o init ${init_options[@]+"${init_options[@]}"} "$@"
 }
 
 # number NAME [OBJECTS]: of the JSON in the last output of `exits`, the last number of this name, or the one so many
@@ -174,6 +203,13 @@ stop_server() {
     [ ! -e "$pool/control" ] || fail "the server left its socket behind"
 }
 
+# kill_server: as a crash of it would.
+kill_server() {
+    kill -9 "$server"
+    wait "$server" 2>/dev/null || true
+    server=
+}
+
 # background NAME COMMAND...: its output is in $dir/NAME, its process is $!.
 background() {
     local name=$1
@@ -181,12 +217,28 @@ background() {
     "$@" >"$dir/$name" 2>&1 </dev/null &
 }
 
-# wait_until COMMAND...: up to ten seconds.
+# wait_until COMMAND...: up to a minute: nobody else's business makes this machine slower than that.
 wait_until() {
-    local tries=0
+    local deadline=$((EPOCHSECONDS + 60))
     until "$@" 2>/dev/null; do
-        tries=$((tries + 1))
-        [ $tries -lt 200 ] || fail "waited in vain for: $*"
+        [ $EPOCHSECONDS -lt $deadline ] || fail "waited a minute in vain for: $*"
         sleep 0.05
     done
+}
+
+# For wait_until; all are true too when the process has ended, as what it would do does not come any more.
+# has_ended PROCESS
+has_ended() {
+    # One that nobody waited for yet is a zombie.
+    case $(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null) in '' | Z) ;; *) return 1 ;; esac
+}
+# has_moved read|written PROCESS BYTES: by system calls, whatever they reached: pipes and sockets too.
+has_moved() {
+    local name=rchar
+    [ "$1" = read ] || name=wchar
+    has_ended "$2" || [ "$(sed -n "s/^$name: //p" "/proc/$2/io")" -ge "$3" ]
+}
+# catches_interrupts PROCESS: SIGINT does not just kill it.
+catches_interrupts() {
+    has_ended "$1" || [ $((0x$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status") & 2)) -ne 0 ]
 }

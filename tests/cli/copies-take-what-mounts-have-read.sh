@@ -11,7 +11,7 @@ for n in 1 2 3 4; do
     noise "$dir/src/b/$n" 4
 done
 new_pool --parity 0
-exits 0 o init
+new_other_pool
 q backup --stdin --stdin-filename db.sql <"$dir/stream" >/dev/null
 exits 0 q backup "$dir/src"
 start_server --metrics 127.0.0.1:0 --memory 512M

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # `copy --dry-run` and `repair --dry-run` count what the real run then counts, on an equal pool, to the last byte; and
 # change nothing. Pools with other keys, with the same, with older states, with damage, with and without parity.
+# Sealed: pools with other keys and with the same are what it compares.
 . "$(dirname "$0")/common.sh"
+sealed
 requires python3
 other_pool
 export QUINTET_REPLICA_PASSWORD=$QUINTET_TO_PASSWORD
@@ -75,7 +77,7 @@ noise "$dir/image" 20
 truncate -s 64M "$dir/image"
 noise "$dir/stream" 10
 new_pool --parity 0
-exits 0 o init
+new_other_pool
 exits 0 q backup "$dir/src" --tag daily
 exits 0 q backup "$dir/src/small"
 exits 0 q import "$dir/image" disk
@@ -115,7 +117,7 @@ o repair >/dev/null 2>&1 || true
 same_copy 0 --all
 # The source is damaged: what cannot be read is not copied, in both runs.
 rm -rf "$other"
-exits 0 o init
+new_other_pool
 find "$pool/containers" -type f -size +1M | sort | head -n 1 | xargs rm
 same_copy 21 --all
 
@@ -166,7 +168,7 @@ exits 20 q scrub
 # A server runs both: the pool is its own.
 start_server
 rm -rf "$other"
-exits 0 o init
+new_other_pool
 same_copy 0 --all
 same_repair 0
 stop_server

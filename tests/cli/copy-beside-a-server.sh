@@ -9,7 +9,7 @@ noise "$dir/image2" 48
 mkdir "$dir/src"
 noise "$dir/src/file" 4
 new_pool
-exits 0 o init
+new_other_pool
 exits 0 q backup "$dir/src"
 start_server --nbd-socket "$dir/nbd" --memory 256M
 exits 0 q volume create disk --size 48M

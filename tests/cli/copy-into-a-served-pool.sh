@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # A pool that a server holds receives: the copy runs there, beside its clients, whether another server holds the pool that is copied
 # or none; its status shows it; names that it has meanwhile are not taken twice.
+# Sealed: the server of the receiving pool has its password, and nobody else needs it.
 . "$(dirname "$0")/common.sh"
+sealed
 other_pool
 noise "$dir/image" 24
 mkdir "$dir/src"
 noise "$dir/src/file" 8
 new_pool
-exits 0 o init
+new_other_pool
 exits 0 q backup "$dir/src"
 exits 0 q import "$dir/image" disk
 exits 0 q volume clone disk@latest machine

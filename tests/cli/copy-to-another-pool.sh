@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Trees, an image, a stream and a state of a volume go to a pool with other keys, whole and by their names; what is
 # there is not sent again, and of what is newer only what changed.
+# Sealed: chunks go from the keys of one pool to those of another.
 . "$(dirname "$0")/common.sh"
+sealed
 other_pool
 
 real_tree "$dir/src/real" 12
@@ -14,7 +16,7 @@ noise "$dir/image" 40
 truncate -s 96M "$dir/image"
 noise "$dir/stream" 20
 new_pool
-exits 0 o init
+new_other_pool
 exits 0 q backup "$dir/src" --tag daily
 exits 0 q import "$dir/image" disk
 "$QUINTET" backup --stdin --stdin-filename dump <"$dir/stream" >/dev/null 2>&1

@@ -16,9 +16,7 @@ copied_more_than() { [ "$(field copied_bytes)" -gt "$1" ]; }
 is_begun() { [ "$(field running)" = true ]; }
 status_says() { q defrag status | matches "$1"; }
 dies() {
-    kill -9 "$server"
-    wait "$server" 2>/dev/null || true
-    server=
+    kill_server
 }
 exits 0 q defrag status
 says 'no run yet'
@@ -86,8 +84,7 @@ says '100.0 % of rewriting'
 exits 1 q defrag resume
 background alone "$QUINTET" defrag --whole --limit 2M disk
 alone=$!
-wait_until is_begun
-sleep 1
+wait_until copied_more_than 0
 kill -9 $alone
 wait $alone 2>/dev/null || true
 began=$(field began)

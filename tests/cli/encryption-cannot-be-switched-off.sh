@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Who gives a password, or has seen the pool encrypted, is never served one that is not encrypted, unless he says so:
 # in backup, restore, copy, with a replica and through a server. Nothing is stored or restored before.
+# Sealed: encryption is its subject.
 . "$(dirname "$0")/common.sh"
+sealed
 mkdir "$dir/src" && echo 'private words' >"$dir/src/file"
 new_pool
 exits 0 q backup "$dir/src"
@@ -46,7 +48,7 @@ exits 0 q snapshots
 
 # The same for a pool that receives, and for a replica.
 other_pool
-exits 0 o init
+new_other_pool
 exits 0 q copy --all
 mv "$other" "$dir/true-other"
 cp -a "$dir/clear" "$other"

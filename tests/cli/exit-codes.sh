@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # 0 done, 1 failed, 3 partly, 10 no pool, 12 wrong key; messages say what to do.
+# Sealed: a wrong password has a code of its own.
 . "$(dirname "$0")/common.sh"
+sealed
 mkdir "$dir/src" && echo x >"$dir/src/x"
 exits 10 q snapshots
 exits 10 q backup "$dir/src"

@@ -113,12 +113,12 @@ usable
 
 # 4. Copies from another pool.
 begin copies
-export QUINTET_TO_REPOSITORY=$small/pool QUINTET_TO_PASSWORD=$QUINTET_PASSWORD
-(export QUINTET_REPOSITORY=$dir/source && q init && q import "$dir/large" large) >"$log" 2>&1 || fail "$(cat "$log")"
+export QUINTET_TO_REPOSITORY=$small/pool
+(export QUINTET_REPOSITORY=$dir/source && q init --no-encryption && q import "$dir/large" large) >"$log" 2>&1 || fail "$(cat "$log")"
 code=0
 QUINTET_REPOSITORY=$dir/source q copy latest >"$log" 2>&1 || code=$?
 [ $code -ne 0 ] || fail "copies: taken"
-unset QUINTET_TO_REPOSITORY QUINTET_TO_PASSWORD
+unset QUINTET_TO_REPOSITORY
 rm -rf "$dir/source"
 foreign
 usable
@@ -133,7 +133,7 @@ for turn in 1 2 3 4 5 6; do
     noise "$dir/fill" 60
     before=$(stored)
     # A stream that does not end: the backup cannot be done before it is killed.
-    { cat "$dir/fill"; exec sleep 100; } >"$dir/stream" 2>/dev/null &
+    { cat "$dir/fill"; exec sleep 1000; } >"$dir/stream" 2>/dev/null &
     feeder=$!
     "$QUINTET" backup --stdin --stdin-filename fill <"$dir/stream" >"$log" 2>&1 &
     one=$!
@@ -159,7 +159,8 @@ foreign
 for turn in 1 2 3; do
     "$QUINTET" gc --trash-period 0 >"$log" 2>&1 &
     one=$!
-    sleep 0.$((turn * 2))
+    # While it copies: what it writes is needed, and so is what it copies from.
+    wait_until has_moved written $one $((turn * 3000000))
     kill -9 $one 2>/dev/null || true
     wait $one 2>/dev/null || true
 done
@@ -203,9 +204,7 @@ stop_server
 begin volume-writes-killed
 volumes
 until_full overwrite
-kill -9 $server
-wait $server 2>/dev/null || true
-server=
+kill_server
 foreign
 usable
 serve_volumes

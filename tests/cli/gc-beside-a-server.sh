@@ -30,9 +30,7 @@ before=$(stored_bytes)
 exits 0 q gc --trash-period 0
 exits 0 q gc --trash-period 0
 [ "$(stored_bytes)" -lt "$before" ] || fail "nothing came back of $before bytes"
-kill -9 $server
-wait $server || true
-server=
+kill_server
 start_server --nbd-socket "$dir/nbd"
 io -c "read -P 1 0 12M" -c "read -P 13 12M 4M"
 sound

@@ -46,7 +46,7 @@ mkdir "$dir/theirs" && chown -R 65534:65534 "$dir/theirs" "$dir/src"
 export QUINTET_REPOSITORY=$dir/theirs/pool
 cp "$QUINTET" "$dir/quintet" && chmod 0755 "$dir/quintet"
 q() { setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all "$dir/quintet" "$@"; }
-exits 0 q init
+new_pool
 exits 3 q backup "$dir/src"
 says '1 not read'
 exits 0 q snapshots

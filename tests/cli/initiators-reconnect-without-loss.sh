@@ -2,13 +2,15 @@
 # An iSCSI initiator whose server is killed reconnects by itself and continues: every write that was acknowledged is
 # there, flushed or not. With --iscsi-write-cache the disk says that it has one, and an initiator can switch it off.
 . "$(dirname "$0")/common.sh"
-requires qemu-io qemu-img python3
+requires qemu-io qemu-img
 qemu-img info iscsi://127.0.0.1:1/x/0 2>&1 | grep -qi 'unknown\|not find' && skip "qemu-block-extra is not installed"
 new_pool
 exits 0 q volume create disk --size 64M
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-disk=iscsi://127.0.0.1:$port/iqn.2026-11.org.quintet:disk/0
-start_server --iscsi-listen "127.0.0.1:$port"
+# An address of its own, so that nobody takes the port while there is no server.
+address=127.$(($$ >> 16 & 127 | 64)).$(($$ >> 8 & 255)).$(($$ & 255))
+start_server --iscsi-listen "$address:0"
+port=$(sed -n "s|.*iscsi://$address:\([0-9]*\).*|\1|p" "$dir/serve")
+disk=iscsi://$address:$port/iqn.2026-11.org.quintet:disk/0
 mkfifo "$dir/commands"
 # Writeback: qemu flushes only when it is told to.
 qemu-io -f raw -t writeback "$disk" <"$dir/commands" >"$dir/io" 2>&1 &
@@ -25,12 +27,12 @@ does 'write -P 8 8M 4M' 'wrote 4194304/4194304'
 kill -9 "$server"
 wait "$server" 2>/dev/null || true
 # Without the pipe, whose end would otherwise never be seen.
-start_server --iscsi-listen "127.0.0.1:$port" 7>&-
+start_server --iscsi-listen "$address:$port" 7>&-
 does 'read -P 7 1M 64k' 'read 65536/65536 bytes at offset 1048576'
 does 'read -P 0 4M 64k' 'read 65536/65536 bytes at offset 4194304'
 does 'read -P 8 8M 4M' 'read 4194304/4194304'
 exec 7>&-
-timeout 20 tail --pid=$initiator -f /dev/null
+timeout 60 tail --pid=$initiator -f /dev/null
 wait $initiator || fail "$(cat "$dir/io")"
 ! grep -qi 'fail\|error\|verification' "$dir/io" || fail "$(cat "$dir/io")"
 stop_server

@@ -8,9 +8,11 @@ mkfifo "$dir/pipe"
 backup=$!
 exec 7>"$dir/pipe"
 cat "$dir/noise" >&7
-sleep 1
+enough() { [ "$(stored_bytes)" -gt 16000000 ]; }
+wait_until enough
 kill -INT $backup
-sleep 0.3
+# The stream has no end: only the signal can end the backup.
+wait_until has_ended $backup
 exec 7>&-
 code=0
 wait $backup || code=$?

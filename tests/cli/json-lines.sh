@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # With --json every line of every command is one JSON object with a message_type.
+# Sealed: keys are among what is listed.
 . "$(dirname "$0")/common.sh"
+sealed
 requires python3
 mkdir "$dir/src" && noise "$dir/src/noise" 1 && echo x >"$dir/src/$(printf 'odd\377')"
 exits 0 q --json init

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Several passwords and a recovery key open the same pool; the last one stays.
+# Sealed: passwords and keys are its subject.
 . "$(dirname "$0")/common.sh"
+sealed
 mkdir "$dir/src" && echo x >"$dir/src/x"
 exits 0 q init --recovery-key-file "$dir/recovery"
 [ "$(stat -c %a "$dir/recovery")" = 600 ] || [ "$(stat -c %a "$dir/recovery")" = 400 ] || fail "the recovery key is $(stat -c %a "$dir/recovery")"

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # kill -9 at many moments of a backup: no manual step, nothing wrong, and what was stored is used.
+# Sealed: a killed backup must leave no half-written seal behind.
 . "$(dirname "$0")/common.sh"
+sealed
 mkdir "$dir/src"
 for n in 1 2 3 4; do noise "$dir/src/noise$n" 20; done
 real_tree "$dir/src/real" 40

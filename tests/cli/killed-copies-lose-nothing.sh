@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # kill -9 at many moments of a copy, and an interruption: nothing wrong on either side, and what had arrived is not stored
 # again.
+# Sealed: chunks go from the keys of one pool to those of another.
 . "$(dirname "$0")/common.sh"
+sealed
 other_pool
 mkdir "$dir/src"
 for n in 1 2 3; do noise "$dir/src/noise$n" 20; done
@@ -18,7 +20,7 @@ started=$(date +%s%N)
 exits 0 q copy --all --to "$dir/reference"
 took=$((($(date +%s%N) - started) / 1000000))
 reference=$(du -sb "$dir/reference/containers" | cut -f1)
-exits 0 o init
+new_other_pool
 most=0
 for n in 1 2 3 4 5 6 7 8; do
     "$QUINTET" copy --all >/dev/null 2>&1 &
@@ -34,7 +36,7 @@ done
 # Interrupted: 130, and the next one goes on.
 "$QUINTET" copy --all --limit 8M >"$dir/out" 2>&1 &
 copy=$!
-sleep 0.5
+wait_until catches_interrupts $copy
 if kill -INT $copy 2>/dev/null; then
     code=0
     wait $copy || code=$?

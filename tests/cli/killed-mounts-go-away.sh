@@ -3,7 +3,7 @@
 # what was flushed, in file systems without a fault. Killed together with its guard, the next mount
 # takes the place, also after somebody looked at the dead one.
 . "$(dirname "$0")/common.sh"
-. "$(dirname "$0")/loop.sh"
+. "$here/loop.sh"
 requires_loop
 export QUINTET_MEMORY=128M
 new_pool
@@ -25,9 +25,7 @@ for kind in "${tried[@]}"; do
     cp "$dir/inner/flushed" "$dir/flushed"
     sync "$dir/inner/flushed" && sync -f "$dir/inner"
     noise "$dir/inner/not-flushed" 5
-    kill -9 "$server"
-    wait "$server" 2>/dev/null || true
-    server=
+    kill_server
     wait_until is_unmounted
     umount "$dir/inner" 2>/dev/null || umount -l "$dir/inner" || fail "the file system cannot be unmounted"
     show

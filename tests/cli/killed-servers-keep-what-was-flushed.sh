@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # The server is killed while clients write and commands run, again and again; nothing that was flushed is lost, torn or
 # misplaced. Longer: tests/soak/killed-servers.py --minutes 30.
+# Sealed: killed servers must leave a journal and checkpoints that open again, with copies to other keys.
 . "$(dirname "$0")/common.sh"
-soak=$(dirname "$0")/../soak
+sealed
+soak=$here/../soak
 for python in python3 /usr/bin/python3; do
     ! "$python" -c 'import nbd' 2>/dev/null || break
 done

@@ -2,7 +2,7 @@
 # `latest` is the newest snapshot of files that the filters leave, in every command and in mounts; of images and streams
 # only where there are no files. A search through nothing is no success.
 . "$(dirname "$0")/common.sh"
-new_pool --no-encryption
+new_pool
 exits 1 q find '*'
 says "nothing was searched"
 noise "$dir/disk" 1

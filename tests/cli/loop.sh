@@ -24,7 +24,7 @@ make_file_system() {
 attach() {
     local loop
     loop=$(losetup -f --show --direct-io="$1" "$2") || fail "losetup $2"
-    mount "$loop" "$dir/inner" || fail "mount $2"
+    mount "$loop" "$dir/inner" || { losetup -d "$loop"; fail "mount $2"; }
     losetup -d "$loop"
 }
 
@@ -36,10 +36,13 @@ detach() {
 check() {
     local loop
     loop=$(losetup -r -f --show "$2") || fail "losetup $2"
+    # It goes away with the last who has it open.
+    exec {open_loop}<"$loop"
+    losetup -d "$loop"
     case $1 in
     ext4) e2fsck -fn "$loop" ;;
     xfs) xfs_repair -n "$loop" ;;
     btrfs) btrfs check --readonly "$loop" ;;
     esac >"$dir/fsck" 2>&1 || fail "$1: $(tail -n 5 "$dir/fsck")"
-    losetup -d "$loop"
+    exec {open_loop}<&-
 }

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The index, the config, key slots and the newest root may each lose a copy: nothing is lost.
+# Sealed: key slots are among what is lost.
 . "$(dirname "$0")/common.sh"
+sealed
 real_tree "$dir/src" 20
 new_pool
 exits 0 q backup "$dir/src"

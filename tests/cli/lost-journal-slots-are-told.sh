@@ -10,9 +10,7 @@ qemu-io -f raw -t none "nbd+unix:///two?socket=$dir/nbd" -c 'write -P 2 64k 64k'
     fail "$(cat "$dir/io")"
 exits 0 q check
 says 'no damage found'
-kill -9 "$server"
-wait "$server" 2>/dev/null || true
-server=
+kill_server
 exits 0 q check
 rm "$pool/journal/00"
 exits 21 q check

@@ -15,9 +15,7 @@ start_server --nbd-socket "$dir/nbd"
 on one -c 'write -P 1 0 64k' -c flush
 on two -c 'write -P 2 0 64k' -c flush
 on one -c 'write -P 3 128k 64k' -c flush
-kill -9 "$server"
-wait "$server" 2>/dev/null || true
-server=
+kill_server
 # Header, first write, and half of the second.
 printf damage | dd of="$pool/journal/00" bs=1 seek=$((8192 + 65536 + 30000)) conv=notrunc status=none
 start_server --nbd-socket "$dir/nbd"

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # A minimum trash period: whoever has only the password cannot make gc delete what was forgotten, and cannot shorten it,
 # also not with a recovery key that he makes; the recovery key from before can.
+# Sealed: the recovery key decides.
 . "$(dirname "$0")/common.sh"
+sealed
 mkdir "$dir/src" && noise "$dir/src/file" 1
 exits 0 q init --recovery-key-file "$dir/recovery"
 exits 0 q backup "$dir/src"

@@ -2,7 +2,7 @@
 # ext4, xfs and btrfs on loop devices over volumes of a mount: made, filled, trimmed, unmounted, checked; the
 # same after a restart, from a snapshot of the volume and from a clone. Loop devices read buffered and direct.
 . "$(dirname "$0")/common.sh"
-. "$(dirname "$0")/loop.sh"
+. "$here/loop.sh"
 requires_loop
 requires rsync
 export QUINTET_MEMORY=128M

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # A mount ends with 0 when it is interrupted or unmounted, waits for open files, and never hides its pool.
+# Sealed: a mount asks for the password.
 . "$(dirname "$0")/common.sh"
+sealed
 new_pool
 mkdir "$dir/src"
 noise "$dir/src/noise" 1
 exits 0 q backup "$dir/src"
 for place in "$pool" "$dir" "$pool/containers" "$dir/nowhere" "$dir/src/noise"; do
-    exits 1 timeout 20 "$QUINTET" mount "$place"
+    exits 1 timeout 60 "$QUINTET" mount "$place"
 done
 mkdir "$mount"
 exits 12 env QUINTET_PASSWORD=wrong "$QUINTET" mount "$mount"

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Hosts, tags, labels, paths and names are whatever their writers liked: no command lets them move a
 # terminal's cursor, and programs get the names exactly.
+# Sealed: labels of keys are among the names.
 . "$(dirname "$0")/common.sh"
+sealed
 requires script
 escape=$'\e]0;owned\a\e[2Jx\u202ey\u009bz'
 src=$dir/src

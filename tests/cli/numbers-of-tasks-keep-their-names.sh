@@ -4,7 +4,7 @@
 requires python3
 other_pool
 new_pool
-exits 0 o init
+new_other_pool
 noise "$dir/image" 2
 exits 0 q import "$dir/image" disk
 exits 0 q volume clone disk one

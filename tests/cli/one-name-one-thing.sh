@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 other_pool
 noise "$dir/disk" 1 && noise "$dir/second" 1
-new_pool --no-encryption
+new_pool
 exits 0 q import "$dir/disk" image
 exits 0 q volume create volume --size 1M
 exits 1 q import "$dir/disk" volume
@@ -17,7 +17,7 @@ exits 1 q backup --stdin --stdin-filename volume
 says "name of a volume"
 exits 0 q volume clone image copy
 # A copy brings an image whose name a volume has.
-exits 0 o init
+new_other_pool
 exits 0 o volume create image --size 2M
 exits 0 q copy image
 exits 0 o volume clone image from-volume

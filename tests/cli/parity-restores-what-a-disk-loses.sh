@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # One flipped bit and one lost 4 KiB sector in every container lose nothing: readers get what was stored, check says
 # what is damaged (21), scrub and repair put it back as it was (20), byte for byte, without another pool.
+# Sealed: parity is made of sealed bytes, and what it restores must open again.
 . "$(dirname "$0")/common.sh"
+sealed
 mkdir "$dir/src"
 for n in 1 2 3; do noise "$dir/src/noise$n" 6; done
 seq 200000 >"$dir/src/numbers"

@@ -12,7 +12,7 @@ noise "$dir/src/file" 2
 head -c 70000 /dev/urandom >"$dir/outside/file"
 echo precious >"$dir/outside/sub/000000000000"
 echo precious >"$dir/outside/other"
-new_pool --no-encryption
+new_pool
 exits 0 q backup "$dir/src"
 exits 0 q volume create disk --size 1M
 # Root went on in a pool that belongs to somebody else: what it made is root's.

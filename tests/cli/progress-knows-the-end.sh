@@ -2,7 +2,7 @@
 # While a backup runs, a walk ahead finds out how much there is: progress has a percentage and an ETA, and the
 # totals are those of the summary.
 . "$(dirname "$0")/common.sh"
-q init -q
+new_pool
 mkdir -p "$dir/source/sub"
 for n in 1 2 3 4 5 6 7 8; do
     head -c 24M /dev/urandom >"$dir/source/sub/$n"

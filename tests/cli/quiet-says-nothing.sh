@@ -3,7 +3,6 @@
 # for; what goes wrong is printed as ever. Alone, and beside a server.
 . "$(dirname "$0")/common.sh"
 other_pool
-export QUINTET_REPLICA_PASSWORD=$QUINTET_TO_PASSWORD
 mkdir -p "$dir/src"
 noise "$dir/src/noise" 3
 noise "$dir/image" 2
@@ -24,10 +23,8 @@ asked() {
     [ -s "$dir/out" ] && [ ! -s "$dir/err" ] || fail "-q $*: $(cat "$dir/out" "$dir/err")"
 }
 
-quiet init --recovery-key-file "$dir/recovery"
-exits 0 q -q init -r "$other" --password-file "$dir/new-password"
-rm -rf "$other"
-exits 0 o -q init
+quiet init "${init_options[@]}"
+new_other_pool -q
 [ ! -s "$dir/out" ] || fail "$(cat "$dir/out")"
 all_of_them() {
     quiet backup "$dir/src"
@@ -57,9 +54,6 @@ all_of_them() {
     asked parity show
     asked policy show
     quiet parity set 3
-    asked key list
-    quiet key add --new-password-file "$dir/new-password" --label "second$1"
-    quiet key recovery "$dir/recovery$1" --label "third$1"
     quiet check
     quiet check --read-data
     asked repair --dry-run --replica "$other"
@@ -112,15 +106,6 @@ if [ -e /dev/fuse ] && mkdir "$mount" && mounted+=("$mount"); then
 fi
 tested="$tested mount"
 
-quiet gc --set-trash-minimum 1h --key-file "$dir/recovery"
-
-# The table has all commands.
-q --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' >"$dir/commands"
-[ "$(wc -l <"$dir/commands")" -gt 20 ] || fail "no list of commands"
-while read -r name; do
-    case " $tested " in *" $name "* | *" help "*) ;; *) [ "$name" = help ] || fail "$name is not in the table" ;; esac
-done <"$dir/commands"
-
 # What goes wrong is said.
 find "$pool/containers" -type f -size +1M | sort | head -n 1 | xargs rm
 exits 21 q -q check
@@ -129,3 +114,29 @@ exits 21 q -q repair
 says 'STILL DAMAGED'
 exits 1 q -q tag nothing --add kept
 says nothing
+
+# What only encrypted pools have.
+sealed
+pool=$dir/sealed
+export QUINTET_REPOSITORY=$pool
+quiet init --recovery-key-file "$dir/recovery"
+exits 0 q -q init -r "$dir/third" --password-file "$dir/new-password"
+[ ! -s "$dir/out" ] && [ ! -s "$dir/err" ] || fail "$(cat "$dir/out" "$dir/err")"
+keys() {
+    quiet backup "$dir/src"
+    asked key list
+    quiet key add --new-password-file "$dir/new-password" --label "second$1"
+    quiet key recovery "$dir/recovery$1" --label "third$1"
+}
+keys 1
+start_server
+keys 2
+stop_server
+quiet gc --set-trash-minimum 1h --key-file "$dir/recovery"
+
+# The table has all commands.
+q --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' >"$dir/commands"
+[ "$(wc -l <"$dir/commands")" -gt 20 ] || fail "no list of commands"
+while read -r name; do
+    case " $tested " in *" $name "* | *" help "*) ;; *) [ "$name" = help ] || fail "$name is not in the table" ;; esac
+done <"$dir/commands"

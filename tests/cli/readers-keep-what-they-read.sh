@@ -26,9 +26,7 @@ grep -q '"message_type":"held_by_reader".*"reader":"mount, process' "$dir/out" |
 # Nothing of it was read before: neither the kernel nor the program has it.
 cmp "$mount/snapshots/latest$dir/src/goes" "$dir/kept/goes" || fail "the reader lost what it reads"
 # Killed, it holds nothing, and its file goes.
-kill -9 $server
-wait $server 2>/dev/null || true
-server=
+kill_server
 exits 0 q gc --trash-period 0
 ! grep -q 'a reader needs' "$dir/err" || fail "$(cat "$dir/err")"
 [ "$(size)" -lt 4000000 ] || fail "a dead reader's hold stays: $(size) bytes"

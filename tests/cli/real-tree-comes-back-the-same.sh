@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # A real tree comes back identical; unchanged it costs nothing; one changed file costs little.
+# Sealed: what costs nothing because it is stored already must be found among sealed chunks.
 . "$(dirname "$0")/common.sh"
+sealed
 requires rsync
 real_tree "$dir/src" 150
 new_pool

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # A region rots: check names it, repair sets it aside, the next plain backup stores it anew, and old snapshots are whole.
+# Sealed: a region that rots fails its seal, and what replaces it is sealed anew.
 . "$(dirname "$0")/common.sh"
+sealed
 mkdir "$dir/src"
 for n in 1 2 3; do noise "$dir/src/noise$n" 6; done
 noise "$dir/disk" 5

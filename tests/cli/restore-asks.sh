@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh"
 requires python3
 mkdir "$dir/src" && echo new >"$dir/src/file" && echo same >"$dir/src/other"
-new_pool --no-encryption
+new_pool
 exits 0 q backup "$dir/src"
 cat >"$dir/terminal.py" <<'PY'
 import os, pty, select, sys

@@ -3,7 +3,7 @@
 # seen in the target itself (names, inodes, contents), not in the program's words; the counts of both runs are the same.
 . "$(dirname "$0")/common.sh"
 requires python3
-new_pool --no-encryption
+new_pool
 cat >"$dir/both.py" <<'PY'
 import itertools, json, os, random, shutil, stat, subprocess, sys
 quintet, top = os.environ["QUINTET"], sys.argv[1]

@@ -5,7 +5,7 @@ requires python3
 mkdir "$dir/src" && cd "$dir/src"
 noise large 40
 for n in $(seq 20); do head -c 3000 /dev/urandom >"small$n"; done
-new_pool --no-encryption
+new_pool
 exits 0 q backup "$dir/src"
 # A whole container goes: more than any parity of containers mends.
 lost=$(find "$pool/containers" -type f -size +12M | sort | sed -n 2p)

@@ -10,7 +10,7 @@ mknod null c 1 3 && mknod loop b 7 0 && mkfifo pipe
 attributes=
 if command -v setfattr >/dev/null && setfattr -n user.a -v 1 program 2>/dev/null; then attributes=yes; fi
 mode() { stat -c '%u %a' "$@"; }
-new_pool --no-encryption
+new_pool
 exits 0 q backup "$dir/src"
 exits 0 q restore "latest:$dir/src" --target "$dir/all"
 [ "$(mode "$dir/all/program")" = "12345 6755" ] || fail "$(mode "$dir/all/program")"

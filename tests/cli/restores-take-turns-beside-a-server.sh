@@ -62,7 +62,7 @@ exec 7<"$dir/slow"
 head -c 1000 <&7 >/dev/null
 "$QUINTET" check --read-data >/dev/null 2>&1 &
 stuck+=($!)
-sleep 0.3
+for process in "${stuck[@]}"; do wait_until has_moved read "$process" $((1 << 20)); done
 kill -9 "${stuck[@]}" 2>/dev/null || true
 exec 7<&-
 wait "${stuck[@]}" 2>/dev/null || true
@@ -81,9 +81,7 @@ mkfifo "$dir/pipe"
 reader=$!
 exec 8<"$dir/pipe"
 head -c 65536 <&8 >"$dir/copy"
-kill -9 "$server"
-wait "$server" 2>/dev/null || true
-server=
+kill_server
 cat <&8 >>"$dir/copy"
 exec 8<&-
 wait "$reader" || fail "the dump failed when the server was killed"

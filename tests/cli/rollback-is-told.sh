@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # A pool that was set back to an older state, and another one in its place, are said before anything is stored or
 # restored, each time, until the user accepts them.
+# Sealed: tampering is its subject, and the password that two pools share.
 . "$(dirname "$0")/common.sh"
+sealed
 mkdir "$dir/src" && echo 1 >"$dir/src/file"
 new_pool
 exits 0 q backup "$dir/src"

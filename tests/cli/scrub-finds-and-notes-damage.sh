@@ -25,8 +25,7 @@ read_in_full=$(sed -n 's/.*"read_bytes":\([0-9]*\).*/\1/p' "$dir/out")
 # Interrupted, it goes on from there.
 "$QUINTET" scrub --limit 1M >"$dir/interrupted" 2>&1 &
 scrub=$!
-has_read() { [ "$(sed -n "s/^rchar: //p" "/proc/$scrub/io")" -gt 2000000 ]; }
-wait_until has_read
+wait_until has_moved read $scrub 2000000
 kill -INT $scrub
 code=0
 wait $scrub || code=$?

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Containers rot or vanish: scrub and repair read what is lost from a pool that copy filled, with other keys or with the same,
 # here and in a server; what it does not have stays lost and is named.
+# Sealed: replicas with other keys and with the same are its subject.
 . "$(dirname "$0")/common.sh"
+sealed
 other_pool
 export QUINTET_REPLICA_PASSWORD=$QUINTET_TO_PASSWORD
 # Three bytes in the middle of every container of at least so many bytes change, but for the newest, which holds the
@@ -33,7 +35,7 @@ noise "$dir/src/large" 12
 noise "$dir/image" 20
 truncate -s 64M "$dir/image"
 new_pool --parity 0
-exits 0 o init
+new_other_pool
 exits 0 q backup "$dir/src"
 tree=$(q snapshots --json | sed -n 's/.*"short_id":"\([0-9a-f]*\)".*/\1/p')
 exits 0 q import "$dir/image" disk

@@ -2,7 +2,7 @@
 # A file system's page cache is warm with what was written; the disk below it rots. Readers do not see that, and do
 # not count as verification of the disk: a scrub finds it, in a server while clients read, and alone.
 . "$(dirname "$0")/common.sh"
-. "$(dirname "$0")/loop.sh"
+. "$here/loop.sh"
 requires_loop
 requires debugfs
 can_make ext4 || skip "there is no ext4 here"
@@ -32,7 +32,7 @@ start_server --nbd-socket "$dir/nbd"
 exits 0 q scrub start
 exits 0 q restore "latest:$dir/src" --target "$dir/back"
 cmp "$dir/src/noise" "$dir/back/noise" || fail "not what was stored"
-is_at_rest() { q scrub status | grep -q 'at rest'; }
-wait_until is_at_rest || fail "the scrub does not end: $(q scrub status)"
-q scrub status --json | grep -q '"damaged":[1-9]' || fail "the scrub saw the cache: $(q scrub status)"
+is_at_rest() { q scrub status | matches 'at rest'; }
+wait_until is_at_rest
+q scrub status --json | matches '"damaged":[1-9]' || fail "the scrub saw the cache: $(q scrub status)"
 stop_server

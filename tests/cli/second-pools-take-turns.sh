@@ -4,7 +4,6 @@
 . "$(dirname "$0")/common.sh"
 requires curl
 other_pool
-export QUINTET_REPLICA_PASSWORD=$QUINTET_TO_PASSWORD
 url_of() { sed -n 's/^metrics at //p' "$1"; }
 # metric NAME URL
 metric() {
@@ -13,7 +12,7 @@ metric() {
 }
 noise "$dir/image" 24
 new_pool
-exits 0 o init
+new_other_pool
 exits 0 q import "$dir/image" disk
 
 # The server of the pool copies: what it stores there are its turns.
@@ -28,7 +27,7 @@ cached=$(metric 'quintet_maintenance_bytes_total{task="copy",source="cache"}' "$
 stop_server
 
 # The replica has a server: repairs read it in turns there.
-"$QUINTET" serve -r "$other" --password-command "echo $QUINTET_TO_PASSWORD" --metrics 127.0.0.1:0 >"$dir/replica" 2>&1 &
+"$QUINTET" serve -r "$other" --metrics 127.0.0.1:0 >"$dir/replica" 2>&1 &
 replica=$!
 trap 'kill -9 $replica 2>/dev/null || true; finish' EXIT
 replica_serves() { grep -qE '^serving' "$dir/replica" || ! kill -0 $replica; }

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # A password file that others can read is warned of; a process with keys leaves no core dump and shows
 # its memory to nobody.
+# Sealed: passwords and keys in memory are its subject.
 . "$(dirname "$0")/common.sh"
+sealed
 new_pool
 echo 'correct horse' >"$dir/password"
 for mode in 644 640 604; do

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # While a server holds the pool every command works, with the user's directory, variables, streams and
 # exit codes; also when the pool's path is longer than a socket's address.
+# Sealed: a server must not lend its key to who gives no password.
 . "$(dirname "$0")/common.sh"
+sealed
 requires cmp
 pool=$dir/$(printf 'a%.0s' {1..120})/pool
 export QUINTET_REPOSITORY=$pool

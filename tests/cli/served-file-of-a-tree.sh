@@ -11,9 +11,10 @@ exits 0 q backup "$dir/vms"
 "$QUINTET" serve nbd --read-only --socket "$dir/socket" \
     --export "latest:$dir/vms/disk.raw" >"$dir/log" 2>&1 &
 server=$!
-for _ in $(seq 100); do [ -S "$dir/socket" ] && break; sleep 0.1; done
+wait_until grep -q ^serving "$dir/log"
 qemu-img compare -f raw -F raw "$dir/vms/disk.raw" "nbd:unix:$dir/socket" || fail "differs"
 kill $server
 code=0
 wait $server || code=$?
+server=
 [ $code -eq 0 ] || fail "the server exited with $code: $(cat "$dir/log")"

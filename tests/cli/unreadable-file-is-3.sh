@@ -14,7 +14,7 @@ if [ "$(id -u)" -eq 0 ]; then
 else
     chmod 0000 "$dir/src/two" "$dir/src/closed"
 fi
-exits 0 q init
+new_pool
 exits 3 q backup "$dir/src"
 says two
 says closed

@@ -65,9 +65,7 @@ sound
 # Killed, and nobody serves: commands replay the journal themselves.
 serve
 nbdcopy --flush "$dir/noise" "$(uri v3)"
-kill -9 "$server"
-wait "$server" 2>/dev/null || true
-server=
+kill_server
 exits 0 q volume snapshot v3@killed
 exits 0 q volume delete v2
 serve

@@ -46,7 +46,7 @@ requires_root
 requires setpriv
 export QUINTET_REPOSITORY=$dir/open
 pool=$dir/open
-exits 0 q init --parity 0
+new_pool --parity 0
 exits 0 q backup "$dir/src"
 rot 3000000
 chmod 0755 "$dir"

@@ -1,6 +1,14 @@
 # Sourced by the behaviour scripts: a scratch directory, a mounted volume, and what they need.
-# The server is $QUINTET_FUSE_SERVER; run.sh sets it.
+# The server is $QUINTET_FUSE_SERVER, a command that shows a volume of SIZE bytes as MOUNTPOINT/disk. It is called as
+#   $QUINTET_FUSE_SERVER [--read-only] --size SIZE MOUNTPOINT
+# says "ready", or "ready PATH" when the file is MOUNTPOINT/PATH, and runs until it is unmounted.
+#
+# A script runs beside others, also beside itself: all that it makes is below $dir, where it also runs. What it mounts
+# nobody else sees.
 set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../tools.sh"
+namespace_of_its_own "$@"
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 dir=$(mktemp -d "${TMPDIR:-/tmp}/quintet-fuse.XXXXXX")
 mount=$dir/mount
@@ -10,13 +18,16 @@ loop=
 finish() {
     local status=$?
     umount -l "$dir/inner" 2>/dev/null || true
-    [ -z "$loop" ] || losetup -d "$loop" 2>/dev/null || true
     [ -z "$server" ] || kill "$server" 2>/dev/null || true
     umount -l "$mount" 2>/dev/null || fusermount3 -u -z "$mount" 2>/dev/null || true
     rm -rf "$dir"
     return $status
 }
 trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+cd "$dir"
+[ -e /dev/fuse ] || { echo "/dev/fuse is missing"; exit 77; }
 
 skip() {
     echo "$*"
@@ -55,8 +66,10 @@ show() {
     mkdir -p "$mount"
     $QUINTET_FUSE_SERVER "$@" --size "$size" "$mount" >"$dir/server.log" 2>&1 &
     server=$!
+    local deadline=$((EPOCHSECONDS + 60))
     until grep -q ready "$dir/server.log"; do
         kill -0 $server 2>/dev/null || fail "the server did not start: $(cat "$dir/server.log")"
+        [ $EPOCHSECONDS -lt $deadline ] || fail "the server did not start within a minute: $(cat "$dir/server.log")"
         sleep 0.05
     done
     disk=$(sed -n 's/^ready *//p' "$dir/server.log")
@@ -72,12 +85,15 @@ unshow() {
     [ $code -eq 0 ] || fail "the server ended with $code: $(cat "$dir/server.log")"
 }
 
-# attach [losetup option...]: $loop is a block device over $disk.
+# attach [losetup option...]: $loop is a block device over $disk, until detach or the end of the script, however it ends:
+# it is given up at once, and this shell has it open.
 attach() {
     loop=$(losetup -f --show "$@" "$disk") || fail "losetup"
+    exec {open_loop}<"$loop"
+    losetup -d "$loop" || fail "losetup -d"
 }
 
 detach() {
-    losetup -d "$loop" || fail "losetup -d"
+    exec {open_loop}<&-
     loop=
 }

@@ -17,10 +17,10 @@ skip() {
 key=$(cat "$here"/inside/* "$here/system.sh" | sha256sum | cut -c1-12)
 cache=${QUINTET_TEST_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/quintet-tests}
 root=$cache/guest-$key
-if [ -f "$root/complete" ]; then
-    echo "$root"
-    exit 0
-fi
+made() {
+    [ ! -f "$root/complete" ] || { echo "$root"; exit 0; }
+}
+made
 for tool in apt-get apt-cache dpkg dpkg-deb; do
     command -v $tool >/dev/null || skip "no kernel and busybox for the guest: this is no Debian"
 done
@@ -29,6 +29,10 @@ for tool in mkfs.ext4 cpio nbd-client; do
 done
 [ "$(dpkg --print-architecture)" = amd64 ] || skip "the guest is made for amd64 only"
 mkdir -p "$cache"
+# Another script may be making it just now.
+exec 9>"$cache/guest.lock"
+flock 9
+made
 # Systems of other versions of this script.
 find "$cache" -maxdepth 1 -name 'guest-*' -mtime +7 -exec rm -rf {} +
 work=$(mktemp -d "$cache/guest-making.XXXXXX")

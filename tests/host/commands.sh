@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # `quintet host` as a user sees it: by events, by polling, and without privileges.
-set -u
-export LC_ALL=C
-dir=$(mktemp -d "${TMPDIR:-/var/tmp}/host.XXXXXX")
-trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$dir"' EXIT
+. "$(dirname "$0")/filesystems.sh"
+# Nothing else happens there, and what happened elsewhere is nobody else's.
+on_a_disk_of_its_own || on_a_disk
 fail() { echo "FAILED: $*"; exit 1; }
 mkdir "$dir/tree" "$dir/tree/sub"
 head -c 1000000 /dev/urandom >"$dir/tree/sub/written"
@@ -19,10 +18,8 @@ grep -q '"message_type":"summary","files":3,"bytes":2000000,"cached_bytes":10035
 
 # sum FIELD PATTERN: the field over all lines that have the pattern. A change may be told in two intervals.
 sum() { grep -- "$2" "$dir/json" | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" | awk '{ all += $1 } END { print all + 0 }'; }
-# until_seen COMMAND...: a slow machine has a minute.
 until_seen() {
-    for _ in $(seq 600); do "$@" && return; sleep 0.1; done
-    fail "not seen: $*: $(cat "$dir/json")"
+    wait_until "$@" || fail "not seen: $*: $(cat "$dir/json")"
 }
 seen() { [ "$(sum "$1" "$2")" -ge "$3" ]; }
 
@@ -61,6 +58,7 @@ if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then
     exit 0
 fi
 cp "$QUINTET" "$dir/quintet"
+chmod 711 "$top"
 chmod 755 "$dir" "$dir/tree" "$dir/tree/sub"
 as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$dir/quintet" "$@"; }
 as_nobody host doctor "$dir" >"$dir/doctor" || fail "doctor: exit code $?"
@@ -85,4 +83,4 @@ with_capabilities() {
 with_capabilities host cached "$dir/tree" --json | grep -q '"cached_bytes":1003520,"dirty_bytes":[0-9]*,"failed":0' || fail "capabilities: files of others are not seen"
 source=$("$QUINTET" host events "$dir/tree" --count 1 --json | sed -n 's/.*"source":"\([a-z]*\)".*/\1/p')
 with_capabilities host events "$dir/tree" --count 1 --json | grep -q "\"source\":\"$source\"" || fail "capabilities: root gets $source, they do not"
-exit 0
+exit $failed

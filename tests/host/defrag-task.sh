@@ -3,24 +3,10 @@
 # and not read again, events change the order of a run in progress, --background waits for others, and `status` tells a
 # run in progress from a finished, stopped and killed one. Needs root; says SKIPPED otherwise.
 #   QUINTET=.../quintet MIGRATIONS_PROGRAM=.../migrations tests/host/defrag-task.sh [ext4|xfs|btrfs]...
-set -u
-export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
-quintet=${QUINTET:-target/release/quintet}
-program=${MIGRATIONS_PROGRAM:-target/release/examples/migrations}
-dir=$(mktemp -d "${TMPDIR:-/dev/shm}/defrag-task.XXXXXX") || exit 1
-mnt=$dir/mnt
-export STATE_DIRECTORY=$dir/state
-children=()
-clean_up() {
-    for child in ${children[@]+"${children[@]}"}; do kill -9 -- "$child" 2>/dev/null; done
-    wait
-    umount -l "$mnt" 2>/dev/null
-    rm -rf "$dir"
-}
-trap clean_up EXIT
-trap 'exit 130' INT TERM
-mkdir "$mnt"
 . "$(dirname "$0")/filesystems.sh"
+program=$MIGRATIONS_PROGRAM
+in_memory
+export STATE_DIRECTORY=$dir/state
 
 # prepared FS: an empty one at $mnt; $device is what it is mounted from.
 prepared() {
@@ -34,8 +20,8 @@ reads() {
     read -ra fields <"/sys/block/$device/stat"
     echo $((fields[2] * 512))
 }
-cold() { sync -f "$mnt"; echo 3 >/proc/sys/vm/drop_caches; }
-uncached() { sync -f "$mnt"; dd if="$1" iflag=nocache count=0 status=none; }
+# Nothing of the file is in memory, and the device has all.
+cold() { sync -f "$mnt"; uncached "$1"; }
 pieces() { "$quintet" host defrag analyse "$1" --json | sed -n 's/.*"summary","files":[0-9]*,"failed":[0-9]*,"pieces":\([0-9]*\).*/\1/p'; }
 field() { sed -n "s/.*\"message_type\":\"$1\".*\"$2\":\"\?\([a-z0-9]*\).*/\1/p" "$dir/json"; }
 status() { "$quintet" host defrag status "$@" --json >"$dir/json"; }
@@ -47,17 +33,17 @@ in_two_runs() {
     prepared "$fs" || return 1
     "$program" fragment "$mnt/file" 32 || { wrong "$fs: no fragmented file"; umount "$mnt"; return 1; }
     sums=$(cksum <"$mnt/file")
-    cold
+    cold "$mnt/file"
     dd if="$mnt/file" of=/dev/null bs=1M skip=16 status=none
     before=$(reads)
     "$quintet" host defrag run "$mnt/file" --order="$order" --limit-bytes 16M --json >"$dir/json" || wrong "$fs: exit code $?"
     # A batch of a step may not fit into the limit any more.
     [ "$(field summary moved_bytes)" -gt 12000000 ] || wrong "$fs, $order: $(cat "$dir/json")"
     found=$(field summary bytes_found_in_memory)
-    cold
+    cold "$mnt/file"
     "$quintet" host defrag run "$mnt/file" --order="$order" --json >"$dir/json" || wrong "$fs: exit code $?"
     read=$(($(reads) - before))
-    cold
+    cold "$mnt/file"
     [ "$sums" = "$(cksum <"$mnt/file")" ] || wrong "$fs, $order: other bytes"
     [ "$(pieces "$mnt/file")" -le 40 ] || wrong "$fs, $order: $(pieces "$mnt/file") pieces"
     umount "$mnt"
@@ -83,10 +69,10 @@ events_change_the_order() {
     mkdir "$mnt/a" "$mnt/z"
     "$program" fragment "$mnt/a/file" 64 && "$program" fragment "$mnt/z/file" 4 || { wrong "$fs: no fragmented files"; umount "$mnt"; return; }
     before=$(pieces "$mnt/z/file")
-    cold
+    cold "$mnt/a/file"
+    cold "$mnt/z/file"
     "$quintet" host defrag run "$mnt" --limit-rate 6M -v >"$dir/text" 2>"$dir/errors" &
     run=$!
-    children+=("$run")
     while kill -0 "$run" 2>/dev/null; do
         dd of="$mnt/z/file" oflag=nocache conv=notrunc,fdatasync count=0 status=none
         cat "$mnt/z/file" >/dev/null
@@ -109,6 +95,11 @@ events_change_the_order() {
     umount "$mnt"
 }
 
+is_moving() {
+    status "$mnt"
+    grep -q '"state":"running".*"moved_bytes":[1-9]' "$dir/json"
+}
+
 states() {
     local fs=$1 run
     prepared "$fs" || return
@@ -117,12 +108,7 @@ states() {
     "$program" fragment "$mnt/file" 32 || { wrong "$fs: no fragmented file"; umount "$mnt"; return; }
     "$quintet" host defrag run "$mnt" --limit-rate 4M >/dev/null 2>"$dir/errors" &
     run=$!
-    children+=("$run")
-    for _ in $(seq 600); do
-        status "$mnt"
-        grep -q '"state":"running".*"moved_bytes":[1-9]' "$dir/json" && break
-        sleep 0.1
-    done
+    wait_until is_moving
     grep -q "\"state\":\"running\",\"process\":$run,.*\"moved_bytes\":[1-9]" "$dir/json" || wrong "$fs: the run is not shown: $(cat "$dir/json")"
     "$quintet" host defrag run "$mnt" --limit-bytes 0 2>&1 | grep -q 'another run of the same path' || wrong "$fs: two runs share a record"
     status "$mnt"
@@ -140,28 +126,29 @@ states() {
 
 # Beside reads of others, a run waits longer than alone. It looks for them before each 128 KiB that it reads, and the file
 # is as it was.
+others_read() { [ "$(reads)" -gt "$before" ]; }
+nobody_reads() { ! pgrep -f "dd if=$mnt/other "; }
 background() {
-    local fs=$1 alone beside run sums looks
+    local fs=$1 alone beside run sums looks before
     for who in alone beside; do
         prepared "$fs" || return
         "$program" fragment "$mnt/file" 32 && head -c 64M /dev/zero >"$mnt/other" || { wrong "$fs: no files"; umount "$mnt"; return; }
         sums=$(cksum <"$mnt/file")
-        uncached "$mnt/file"
+        cold "$mnt/file"
         if [ "$who" = beside ]; then
-            setsid bash -c "while :; do dd if=$mnt/other of=/dev/null iflag=direct bs=64k status=none; done" &
+            while dd if="$mnt/other" of=/dev/null iflag=direct bs=64k status=none; do :; done 2>/dev/null &
             run=$!
-            children+=("-$run")
-            local before
             before=$(reads)
-            for _ in $(seq 600); do [ "$(reads)" -gt "$before" ] && break; sleep 0.1; done
+            wait_until others_read
         fi
         "$quintet" host defrag run "$mnt/file" --background -v >"$dir/text" 2>&1 || wrong "$fs: exit code $?"
-        [ "$who" = alone ] || { kill -- "-$run"; wait "$run"; } 2>/dev/null
+        # The last of its reads may be under way.
+        [ "$who" = alone ] || { kill "$run"; wait "$run"; wait_until nobody_reads; } 2>/dev/null
         declare "$who=$(sed -n 's/.*waited \([0-9.]*\) s.*/\1/p' "$dir/text")"
         looks=$(sed -n 's/.*looked for others \([0-9]*\) times.*/\1/p' "$dir/text")
         [ "$looks" -ge $((32 << 20 >> 17)) ] || wrong "$fs: a run in the background looked for others $looks times only"
         [ "$(pieces "$mnt/file")" -le 40 ] || wrong "$fs, background: $(pieces "$mnt/file") pieces"
-        uncached "$mnt/file"
+        cold "$mnt/file"
         [ "$sums" = "$(cksum <"$mnt/file")" ] || wrong "$fs, background: other bytes"
         umount "$mnt"
     done

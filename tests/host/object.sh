@@ -2,8 +2,9 @@
 # The compiled programs in the repository are those of the source beside them.
 set -u
 cd "$(dirname "$0")/../../crates/linux_host/bpf" || exit 1
-dir=$(mktemp -d)
+dir=$(mktemp -d "${TMPDIR:-/tmp}/quintet-object.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
+trap 'exit 143' INT TERM HUP
 sources="sources $(cat kernel.h ./*.bpf.c build | cksum)"
 if [ "$(sed -n 1p built-with)" != "$sources" ]; then
     echo "the sources changed: run crates/linux_host/bpf/build and commit what it writes"

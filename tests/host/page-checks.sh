@@ -2,25 +2,11 @@
 # Page events against cachestat, page by page, on real file systems over loop devices. Needs root and
 # eBPF; says SKIPPED otherwise. CHECKS (default 40000) pages are compared on each of them.
 #   PAGE_CHECKS=.../page_checks FUSE_SERVER=.../fuse_memory tests/host/page-checks.sh
-set -u
-export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
-program=${PAGE_CHECKS:-target/release/examples/page_checks}
+. "$(dirname "$0")/filesystems.sh"
+program=$PAGE_CHECKS
 checks=${CHECKS:-40000}
-dir=$(mktemp -d "${TMPDIR:-/tmp}/page-checks.XXXXXX")
-server=
-# A path with `..` is never given to rm: everything is below $dir.
-clean_up() {
-    umount -l "$dir/mnt" 2>/dev/null
-    [ -z "$server" ] || { kill "$server"; wait "$server"; } 2>/dev/null
-    umount -l "$dir/fuse" 2>/dev/null
-    rm -rf "$dir"
-}
-trap clean_up EXIT
-trap 'exit 130' INT TERM
-mkdir "$dir/mnt" "$dir/fuse"
-failed=0
-
-skip() { echo "SKIPPED: $*"; }
+in_memory
+mkdir "$dir/fuse"
 
 # compare NAME PATH [ARGUMENT...]
 compare() {
@@ -71,7 +57,8 @@ fi
 if [ -x "${FUSE_SERVER:-}" ]; then
     "$FUSE_SERVER" --size 16777216 "$dir/fuse" >/dev/null 2>&1 &
     server=$!
-    for _ in $(seq 100); do [ -f "$dir/fuse/disk" ] && break; sleep 0.1; done
+    is_shown() { [ -f "$dir/fuse/disk" ] || ! kill -0 "$server"; }
+    wait_until is_shown
     if [ -f "$dir/fuse/disk" ]; then compare fuse "$dir/fuse/disk"; else skip "fuse: cannot mount it here"; fi
 else
     skip "fuse: no server to mount (FUSE_SERVER)"

@@ -7,16 +7,11 @@
 # CUTS (default 24) on each file system, SECONDS_OF_RUN (default 6) of migrations beside a writer, SEED (default 1).
 # KEEP=DIRECTORY keeps image and log of each file system there. The canaries (careless migrations, and a disk that
 # ignores flushes) must be noticed.
-set -u
-export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
-program=${POWER_CUTS:-target/release/examples/power_cuts}
-migrations=${MIGRATIONS_PROGRAM:-target/release/examples/migrations}
-quintet=${QUINTET:-target/release/quintet}
-cuts=${CUTS:-24}
-run_seconds=${SECONDS_OF_RUN:-6}
+. "$(dirname "$0")/filesystems.sh"
+program=$POWER_CUTS
+migrations=$MIGRATIONS_PROGRAM
+if long_run; then cuts=${CUTS:-24} run_seconds=${SECONDS_OF_RUN:-6}; else cuts=${CUTS:-8} run_seconds=${SECONDS_OF_RUN:-2}; fi
 seed=${SEED:-1}
-dir=$(mktemp -d "${TMPDIR:-/dev/shm}/power-cuts.XXXXXX") || exit 1
-mnt=$dir/mnt
 loop=
 disk=
 running=()
@@ -29,19 +24,15 @@ stop_running() {
 stop_disk() {
     stop_running
     umount "$mnt" 2>/dev/null || umount -l "$mnt" 2>/dev/null
-    [ -z "$loop" ] || losetup -d "$loop"
+    # It was given up when it was made; whoever has it open last ends it.
+    [ -z "$loop" ] || exec 8<&-
     loop=
     [ -z "$disk" ] || { exec 9>&-; wait "$disk"; } 2>/dev/null
     disk=
 }
-clean_up() {
-    stop_disk
-    rm -rf "$dir"
-}
-trap clean_up EXIT
-trap 'exit 130' INT TERM
-mkdir "$mnt" "$dir/disk"
-. "$(dirname "$0")/filesystems.sh"
+clean_up() { stop_disk; }
+in_memory
+mkdir "$dir/disk"
 sum_of() { cksum <"$1"; }
 
 # What writers use beside migrations. On ext4 a write that is synced by fdatasync between an exchange and the commit
@@ -82,6 +73,8 @@ start_disk() {
     read -r ready <"$dir/from"
     [ "$ready" = ready ] || { skip "$1: no FUSE here"; disk=; return 1; }
     loop=$(losetup --show -f --direct-io=on "$dir/disk/disk") || { skip "$1: no loop device over FUSE"; stop_disk; return 1; }
+    exec 8<"$loop"
+    losetup -d "$loop"
     mount -o noatime "$loop" "$mnt" || { wrong "$1: the logging disk cannot be mounted"; stop_disk; return 1; }
 }
 
@@ -90,7 +83,7 @@ begin() {
     : >"$dir/began"
     "$@" >"$dir/began" 2>"$dir/errors" 9>&- &
     running+=($!)
-    for _ in $(seq 3000); do grep -q began "$dir/began" && return; sleep 0.02; done
+    wait_until grep -q began "$dir/began"
 }
 
 # record FS: migrations beside a writer.

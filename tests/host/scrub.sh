@@ -1,16 +1,7 @@
 #!/usr/bin/env bash
 # `quintet host scrub`: finds bytes that changed below the file system, and nothing else.
-set -u
-export LC_ALL=C
-dir=$(mktemp -d "${TMPDIR:-/var/tmp}/host-scrub.XXXXXX")
-mounted=()
-fuse=
-cleanup() {
-    for at in "${mounted[@]}"; do umount -l "$at" 2>/dev/null; done
-    [ -n "$fuse" ] && { fusermount3 -u -z "$fuse" 2>/dev/null || umount -l "$fuse" 2>/dev/null; }
-    rm -rf "$dir"
-}
-trap cleanup EXIT
+. "$(dirname "$0")/filesystems.sh"
+on_a_disk
 fail() { echo "FAILED: $*"; exit 1; }
 export QUINTET_REPOSITORY=$dir/pool QUINTET_CACHE_DIR=$dir/cache
 unset QUINTET_PASSWORD QUINTET_PASSWORD_FILE QUINTET_PASSWORD_COMMAND
@@ -68,14 +59,17 @@ sync -f "$tree"
 backup "$tree"
 "$QUINTET" host scrub "$tree/large" --limit-rate 20M --json >"$dir/json" 2>&1 &
 running=$!
-for _ in $(seq 300); do ls "$dir"/cache/host-scrub/* >/dev/null 2>&1 && break; sleep 0.1; done
+is_recorded() { compgen -G "$dir/cache/host-scrub/*"; }
+wait_until is_recorded >/dev/null
 kill -9 $running
 wait $running 2>/dev/null
 ls "$dir"/cache/host-scrub/* >/dev/null || fail "no progress was recorded"
 "$QUINTET" host scrub "$tree/large" --limit-rate 20M --json >"$dir/json" 2>"$dir/errors" &
 running=$!
-for _ in $(seq 600); do grep -q '"continued":true' "$dir/json" && break; sleep 0.1; done
-sleep 1
+wait_until grep -q '"continued":true' "$dir/json"
+# It goes on.
+has_read() { [ "$(sed -n 's/^rchar: //p' "/proc/$running/io")" -ge 20000000 ]; }
+wait_until has_read
 kill -INT $running
 wait $running
 [ $? -eq 130 ] || fail "an interrupted scrub does not say so"
@@ -93,16 +87,17 @@ scrub "$tree/large" --background
 [ $code -eq 0 ] || fail "in the background: $code $(cat "$dir/errors")"
 
 # Memory is no medium.
-if [ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ]; then
-    shm=$(mktemp -d /dev/shm/host-scrub.XXXXXX)
+shm=$top/memory
+mkdir "$shm"
+if mount -t tmpfs quintet-host "$shm" 2>/dev/null; then
     head -c 50000 /dev/urandom >"$shm/file"
     backup "$shm"
     scrub "$shm"
-    rm -rf "$shm"
+    umount "$shm"
     says '"bytes_read":0,.*"bytes_unproven":50000' "tmpfs"
     says '"fallback_reason"' "tmpfs"
 else
-    echo "SKIPPED: /dev/shm is no tmpfs: what a scrub says of memory"
+    echo "SKIPPED: cannot mount a tmpfs here: what a scrub says of memory"
 fi
 
 # Files of others: the rest is compared.
@@ -116,6 +111,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
     backup "$dir/his"
     sync -f "$dir"
     chmod 755 "$dir"
+    chmod 711 "$top"
     chown -R 65534 "$dir/pool" "$dir/hiscache"
     setpriv --reuid 65534 --regid 65534 --clear-groups env QUINTET_CACHE_DIR="$dir/hiscache" \
         "$dir/quintet" host scrub "$dir/his" --json >"$dir/json" 2>"$dir/errors"
@@ -156,7 +152,6 @@ on_device() { # KIND MKFS-COMMAND MOUNT-OPTIONS COMPRESSED
     $make "$image" >"$dir/log" 2>&1 || { echo "SKIPPED: $make: $(tail -n 1 "$dir/log")"; return; }
     mkdir "$at"
     mount -o "loop$options" "$image" "$at" 2>"$dir/log" || { echo "SKIPPED: $kind cannot be mounted: $(cat "$dir/log")"; return; }
-    mounted+=("$at")
     mkdir "$at/tree"
     # Compressible, but the text that is replaced lies in the clear where nothing is compressed.
     python3 - "$at/tree" <<'PYTHON'
@@ -203,10 +198,10 @@ PYTHON
         echo "SKIPPED: $kind: the page cache had dropped the file: not seen that a scrub reads past it"
     # What others have just read is not read again.
     if "$QUINTET" host doctor "$at" | grep -q '^privilege .*works'; then
-        echo 1 >/proc/sys/vm/drop_caches
+        uncached "$at"/tree/*
         "$QUINTET" host scrub "$at/tree" --limit-rate 2M --json >"$dir/json" 2>"$dir/errors" &
         local running=$!
-        for _ in $(seq 100); do grep -q host_scrub_begin "$dir/json" && break; sleep 0.05; done
+        wait_until grep -q host_scrub_begin "$dir/json"
         cat "$at/tree/same" "$at/tree/soft" >/dev/null
         wait $running
         if grep -q fallback_reason "$dir/json"; then
@@ -235,7 +230,6 @@ failing_disk() {
     mount -o noatime "$loop" "$at" || { losetup -d "$loop"; fail "failing disk: no mount"; }
     # From here on the mount keeps it.
     losetup -d "$loop"
-    mounted+=("$at")
     mkdir "$at/tree"
     for name in first last; do head -c 4000000 /dev/urandom >"$at/tree/$name"; sync -f "$at"; done
     backup "$at/tree"
@@ -243,10 +237,11 @@ failing_disk() {
     name=last first=$(start_of "$at/tree/first") last=$(start_of "$at/tree/last")
     if [ "${first:-0}" -gt "${last:-0}" ]; then name=first last=$first; fi
     truncate -s $(((last + 100) * 4096)) "$image"
-    echo 1 >/proc/sys/vm/drop_caches
+    uncached "$at"/tree/*
     scrub "$at/tree"
     [ $code -eq 21 ] || fail "failing disk: $code $(cat "$dir/json" "$dir/errors")"
     says '"files_same":1,"files_changed":0,"files_rotten":0,"files_unreadable":1' "failing disk"
     says "\"path\":\"$at/tree/$name\",\"rotten\":\[\],\"unreadable\":\[{\"offset\":409600,\"bytes\":3590400}\]" "failing disk"
 }
 failing_disk
+exit $failed

@@ -3,16 +3,9 @@
 # reading and writing, and a run with the trace moves what was requested and nothing else. Needs root, eBPF and fio; says
 # SKIPPED otherwise.
 #   QUINTET=.../quintet MIGRATIONS_PROGRAM=.../migrations tests/host/tracing.sh [ext4|xfs|btrfs]...
-set -u
-export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
-quintet=${QUINTET:-target/release/quintet}
-program=${MIGRATIONS_PROGRAM:-target/release/examples/migrations}
-dir=$(mktemp -d "${TMPDIR:-/dev/shm}/tracing.XXXXXX") || exit 1
-mnt=$dir/mnt
-trap 'umount -l "$mnt" 2>/dev/null; rm -rf "$dir"' EXIT
-trap 'exit 130' INT TERM
-mkdir "$mnt"
 . "$(dirname "$0")/filesystems.sh"
+program=$MIGRATIONS_PROGRAM
+in_memory
 field() { sed -n "s/.*\"message_type\":\"summary\".*\"$1\":\([0-9]*\).*/\1/p" "$dir/json"; }
 
 # trace OPTION... -- COMMAND...: the summary is in json then.
@@ -37,8 +30,7 @@ seen() {
 every_way() {
     local fs=$1 kib2048=2097152
     head -c 16777216 /dev/urandom >"$mnt/file"
-    sync "$mnt/file"
-    echo 1 >/proc/sys/vm/drop_caches
+    uncached "$mnt/file"
     seen "$fs" "read" 512 0 $kib2048 -- --rw=randread --ioengine=psync
     seen "$fs" "read to the byte" 512 0 $kib2048 --exact -- --rw=randread --ioengine=psync
     seen "$fs" "direct read" 512 0 $kib2048 -- --rw=randread --ioengine=psync --direct=1
@@ -51,7 +43,7 @@ every_way() {
     sync "$mnt/file"
     seen "$fs" "write to the byte" 0 512 $kib2048 --exact -- --rw=randwrite --ioengine=psync
     # Mapped reads are faults, and each is a window of 128 KiB: all 128 of them.
-    echo 1 >/proc/sys/vm/drop_caches
+    uncached "$mnt/file"
     trace -- fio --name=x --filename="$mnt/file" --size=16m --bs=4k --io_size=2m --rw=randread --ioengine=mmap --output-format=terse || wrong "$fs, mapped: $(cat "$dir/errors")"
     [ "$(field reads)" -ge 128 ] && [ "$(field requested_bytes)" -ge 15000000 ] || wrong "$fs, mapped: $(cat "$dir/json")"
     # Buffered writes are seen when a clean folio becomes dirty.

@@ -2,17 +2,11 @@
 # The systemd units for this machine's files are valid, and their commands work as another user with exactly the
 # capabilities that the units give. Says SKIPPED for each part that cannot be done here.
 #   QUINTET=.../quintet MIGRATIONS_PROGRAM=.../migrations tests/host/units.sh
-set -u
-export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
-quintet=${QUINTET:-target/release/quintet}
-migrations=${MIGRATIONS_PROGRAM:-target/release/examples/migrations}
-units=$(cd "$(dirname "$0")/../../systemd" && pwd) || exit 1
-dir=$(mktemp -d "${TMPDIR:-/dev/shm}/units.XXXXXX") || exit 1
-mnt=$dir/mnt
-trap 'umount -l "$mnt" 2>/dev/null; rm -rf "$dir"' EXIT
-trap 'exit 130' INT TERM
-mkdir "$mnt" "$dir/units"
 . "$(dirname "$0")/filesystems.sh"
+migrations=$MIGRATIONS_PROGRAM
+units=$(cd "$here/../../systemd" && pwd) || exit 1
+in_memory
+mkdir "$dir/units"
 chmod 755 "$dir"
 cp "$quintet" "$dir/quintet"
 
@@ -55,8 +49,8 @@ for fs in ext4 xfs btrfs; do
     rm -rf "$dir/pool"
     mkdir -m 700 "$dir/pool"
     chown 65534:65534 "$dir/pool"
-    export QUINTET_REPOSITORY=$dir/pool/pool QUINTET_PASSWORD=tested HOME=$dir/pool
-    with quintet-backup "$dir/quintet" init >/dev/null 2>&1 || { wrong "$fs: no pool"; continue; }
+    export QUINTET_REPOSITORY=$dir/pool/pool HOME=$dir/pool
+    with quintet-backup "$dir/quintet" init --no-encryption >/dev/null 2>&1 || { wrong "$fs: no pool"; continue; }
     with quintet-backup "$dir/quintet" backup --background --order=cached "$mnt" --json >"$dir/json" 2>"$dir/errors" ||
         wrong "$fs: backup: exit code $?: $(cat "$dir/errors")"
     # It said nothing of files whose pages it may not ask for.

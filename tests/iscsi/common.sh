@@ -1,9 +1,17 @@
 # Sourced by the behaviour scripts: a scratch directory, a server on a free port, and what they need.
+# The server is $QUINTET_ISCSI_SERVER, a command that serves a disk over iSCSI. It is called as
+#   $QUINTET_ISCSI_SERVER [--read-only] [--pattern] --size SIZE ADDRESS
+# prints "ready Some(ADDRESS)" and runs until it is killed: the example iscsi_memory of the crate iscsi.
+#
+# A script runs beside others, also beside itself: all that it makes is below $dir, where it also runs.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-dir=$(mktemp -d)
+dir=$(mktemp -d "${TMPDIR:-/tmp}/quintet-iscsi.XXXXXX")
 server=
+client=
 finish() {
+    # What a script that failed half-way has not ended.
+    [ -z "$client" ] || pkill -P "$client" || true
     if [ -n "$server" ]; then
         kill "$server" 2>/dev/null || true
         # It may write until it ends.
@@ -12,6 +20,9 @@ finish() {
     rm -rf "$dir"
 }
 trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+cd "$dir"
 target=iqn.2026-11.org.quintet:disk
 
 # Skips the script, aloud, unless the tools are there.
@@ -35,16 +46,8 @@ serve() {
     # The command may have arguments of its own.
     $QUINTET_ISCSI_SERVER "$@" 127.0.0.1:0 >"$dir/server.log" 2>&1 &
     server=$!
-    tries=0
-    until grep -q ^ready "$dir/server.log"; do
-        tries=$((tries + 1))
-        if [ $tries -ge 600 ] || ! kill -0 "$server"; then
-            echo "server did not start"
-            cat "$dir/server.log"
-            exit 1
-        fi
-        sleep 0.1
-    done
+    wait_until accepts
+    kill -0 "$server" 2>/dev/null || fail "the server ended: $(cat "$dir/server.log")"
     portal=$(sed -n 's/^ready Some(\(.*\))$/\1/p' "$dir/server.log")
     uri=iscsi://$portal/$target/0
 }
@@ -65,15 +68,28 @@ serve_controlled() {
 control() {
     before=$(wc -l <"$dir/server.log")
     echo "$*" >&3
-    tries=0
-    until [ "$(wc -l <"$dir/server.log")" -gt "$before" ]; do
-        tries=$((tries + 1))
-        [ $tries -lt 1200 ] || fail "no answer to $*"
-        sleep 0.05
-    done
+    wait_until has_answered
     answer=$(tail -1 "$dir/server.log")
     case $answer in refused*) fail "$*: $answer" ;; esac
     echo "$answer"
+}
+
+accepts() {
+    grep -q ^ready "$dir/server.log" || ! kill -0 "$server" 2>/dev/null
+}
+
+has_answered() {
+    [ "$(wc -l <"$dir/server.log")" -gt "$before" ]
+}
+
+# wait_until COMMAND...: up to a minute: nobody else's business makes this machine slower than that.
+wait_until() {
+    tries=0
+    until "$@"; do
+        tries=$((tries + 1))
+        [ $tries -lt 1200 ] || fail "waited a minute in vain for: $*: $(cat "$dir/server.log")"
+        sleep 0.05
+    done
 }
 
 # initiator ARGUMENTS <SCRIPT: runs a script with the raw initiator of initiator.py.

@@ -37,7 +37,7 @@ def header(op, flags=0x80, data=b"", tag=1, w20=0, number=0, w36=0, w40=0, lun=0
 
 
 class Initiator:
-    def __init__(self, name="iqn.2026-11.org.quintet:test", timeout=10):
+    def __init__(self, name="iqn.2026-11.org.quintet:test", timeout=60):
         self.socket = socket.create_connection((HOST, int(PORT)))
         self.socket.settimeout(timeout)
         self.name, self.number = name, 0

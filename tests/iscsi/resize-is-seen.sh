@@ -20,3 +20,4 @@ cat "$dir/ready"
 control resize "$target" 2097152
 echo >"$dir/go"
 wait $client
+client=

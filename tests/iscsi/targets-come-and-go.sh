@@ -26,3 +26,4 @@ cat "$dir/ready"
 [ "$(control sessions iqn.2026-11.org.quintet:other)" = "2 sessions" ] || fail "sessions"
 [ "$(control remove iqn.2026-11.org.quintet:other)" = "removed, 2 sessions" ] || fail "removed"
 wait $client
+client=

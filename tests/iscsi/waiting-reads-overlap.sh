@@ -1,7 +1,7 @@
 #!/bin/sh
 # Reads that wait for a slow device run side by side.
 . "$(dirname "$0")/common.sh"
-serve --size 1048576 --slow-us 200000
+serve --size 1048576 --slow-us 500000
 initiator <<'P'
 from initiator import *
 import time
@@ -12,5 +12,6 @@ for tag in range(48):
 tags = {int.from_bytes(i.receive()[0][16:20], "big") for _ in range(48)}
 took = time.monotonic() - began
 assert tags == set(range(48)), tags
-assert took < 48 * 0.2 / 3, took
+# One after the other they wait 24 s.
+assert took < 48 * 0.5 / 3, took
 P

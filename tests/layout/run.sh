@@ -3,30 +3,26 @@
 # writes of a mounted file system under a random workload; the log is applied again, and the layout hears of each write.
 # Needs root; says SKIPPED otherwise.
 #   POWER_CUTS=.../power_cuts LAYOUT=.../layout tests/layout/run.sh [NAME-PATTERN]
-# OPERATIONS (default 3000) of the workload, SEED (default 1), CHECKS (default 3) comparisons during the run, LAG (default
-# 1) writes between two readings, DIR for scratch, which KEEP=1 keeps.
-set -u
-export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
-cd "$(dirname "$0")/../.." || exit 1
-record=${POWER_CUTS:-target/release/examples/power_cuts}
-layout=${LAYOUT:-target/release/examples/layout}
+# OPERATIONS of the workload (400; 3000 in the long form), SEED (default 1), CHECKS (1; 3 in the long form) comparisons
+# during the run, LAG (default 1) writes between two readings. KEEP=DIRECTORY keeps image and log of each file system there.
+. "$(dirname "$0")/../host/filesystems.sh"
+record=$POWER_CUTS
+layout=$LAYOUT
+if long_run; then operations=${OPERATIONS:-3000} checks=${CHECKS:-3}; else operations=${OPERATIONS:-400} checks=${CHECKS:-1}; fi
 wanted=${1:-.}
-dir=$(mktemp -d "${DIR:-/dev/shm}/layout.XXXXXX") || exit 1
-mnt=$dir/mnt
 loop=
 disk=
-failed=0
-skip() { echo "SKIPPED: $*" >&2; }
 stop() {
     umount "$mnt" 2>/dev/null
-    [ -z "$loop" ] || losetup -d "$loop"
+    # It was given up when it was made; whoever has it open last ends it.
+    [ -z "$loop" ] || exec 8<&-
     loop=
     [ -z "$disk" ] || { exec 9>&-; wait "$disk"; } 2>/dev/null
     disk=
 }
-trap 'stop; [ -n "${KEEP:-}" ] || rm -rf "$dir"' EXIT
-trap 'exit 130' INT TERM
-mkdir "$mnt" "$dir/disk"
+clean_up() { stop; }
+in_memory
+mkdir "$dir/disk"
 
 # run NAME MKE2FS-OPTIONS MOUNT-OPTIONS LEAST: that percentage of the blocks in use must be right during the run. A
 # journal makes 99 possible at every moment; without one, metadata is written in any order.
@@ -43,11 +39,14 @@ run() {
     read -r ready <"$dir/from"
     [ "$ready" = ready ] || { skip "$name: no FUSE here"; disk=; return; }
     loop=$(losetup --show -f --direct-io=on "$dir/disk/disk") || { skip "$name: no loop device"; stop; return; }
+    exec 8<"$loop"
+    losetup -d "$loop"
     mount -o "noatime,$3" "$loop" "$mnt" || { skip "$name: this kernel does not mount it"; stop; return; }
-    python3 tests/layout/workload.py "$mnt" "${OPERATIONS:-3000}" "${SEED:-1}" 9>&- || { echo "FAILED: $name: the workload"; failed=1; }
+    python3 "$here/workload.py" "$mnt" "$operations" "${SEED:-1}" 9>&- || { echo "FAILED: $name: the workload"; failed=1; }
     stop
     echo "== $name"
-    "$layout" replay "$dir/image" "$dir/log" "$dir/after" "${CHECKS:-3}" "${LAG:-1}" "$4" || { echo "FAILED: $name"; failed=1; }
+    "$layout" replay "$dir/image" "$dir/log" "$dir/after" "$checks" "${LAG:-1}" "$4" || { echo "FAILED: $name"; failed=1; }
+    if [ -n "${KEEP:-}" ]; then mkdir -p "$KEEP/$name" && cp --sparse=always "$dir/image" "$dir/log" "$KEEP/$name"; fi
 }
 
 run ext4-4k "-t ext4 -b 4096" commit=1 99

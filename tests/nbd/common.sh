@@ -1,8 +1,17 @@
 # Sourced by the behaviour scripts: a scratch directory, a server in it, and what they need.
+# The server is $QUINTET_NBD_SERVER, a command that serves a disk of SIZE bytes on a unix socket. It is called as
+#   $QUINTET_NBD_SERVER [--read-only] [--pattern] --size SIZE SOCKET
+# and runs until it is killed; it says "ready" or "serving" when it accepts.
+#
+# A script runs beside others, also beside itself: all that it makes is below $dir, where it also runs.
 set -eu
-dir=$(mktemp -d)
+here=$(cd "$(dirname "$0")" && pwd)
+dir=$(mktemp -d "${TMPDIR:-/tmp}/quintet-nbd.XXXXXX")
 server=
+client=
 finish() {
+    # What a script that failed half-way has not ended.
+    [ -z "$client" ] || kill "$client" 2>/dev/null || true
     if [ -n "$server" ]; then
         kill "$server" 2>/dev/null || true
         # It may write until it ends.
@@ -11,6 +20,9 @@ finish() {
     rm -rf "$dir"
 }
 trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+cd "$dir"
 socket=$dir/socket
 uri="nbd+unix:///?socket=$socket"
 
@@ -49,11 +61,17 @@ serve() {
     # The command may have arguments of its own.
     $QUINTET_NBD_SERVER "$@" "$socket" >"$dir/server.log" 2>&1 &
     server=$!
+    accepts
+}
+
+# Waits until the server accepts; before that a client would find no one.
+accepts() {
     tries=0
-    until [ -S "$socket" ] && nbd_ready; do
+    until grep -q '^ready\|^serving' "$dir/server.log"; do
+        kill -0 "$server" 2>/dev/null || fail "the server ended: $(cat "$dir/server.log")"
         tries=$((tries + 1))
-        [ $tries -lt 100 ] || { echo "server did not start"; cat "$dir/server.log"; exit 1; }
-        sleep 0.1
+        [ $tries -lt 1200 ] || fail "the server did not start within a minute: $(cat "$dir/server.log")"
+        sleep 0.05
     done
 }
 
@@ -85,7 +103,7 @@ control() {
     tries=0
     until [ "$(wc -l <"$dir/server.log")" -gt "$before" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 100 ] || fail "no answer to $*"
+        [ $tries -lt 1200 ] || fail "no answer within a minute to $*"
         sleep 0.05
     done
     answer=$(tail -1 "$dir/server.log")
@@ -102,15 +120,19 @@ nbdsh_steps() {
         echo '    sys.stdin.readline()'
         cat "$1"
     } >"$dir/steps.py"
-    nbdsh -c "$(cat "$dir/steps.py")" <"$dir/next" >"$dir/steps.log" 2>&1 &
+    # No function: the process of one in the background is a shell.
+    "$python" -m nbd -c "$(cat "$dir/steps.py")" <"$dir/next" >"$dir/steps.log" 2>&1 &
     client=$!
     exec 4>"$dir/next"
 }
 
 # reached STEP: waits until the script in the background is there.
 reached() {
+    tries=0
     until grep -qx "$1" "$dir/steps.log"; do
         kill -0 "$client" 2>/dev/null || fail "$(cat "$dir/steps.log")"
+        tries=$((tries + 1))
+        [ $tries -lt 1200 ] || fail "the client did not reach $1 within a minute: $(cat "$dir/steps.log")"
         sleep 0.05
     done
 }
@@ -122,11 +144,7 @@ next() {
 # Waits for the end of the script in the background.
 ended() {
     wait "$client" || fail "$(cat "$dir/steps.log")"
-}
-
-# True once the server accepts; before that a client would find no one.
-nbd_ready() {
-    kill -0 "$server"
+    client=
 }
 
 fail() {

@@ -12,10 +12,15 @@ skip() {
     exit 77
 }
 root=${QUINTET_TEST_CACHE:-${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/quintet-tests}/$newer
-if [ -f "$root/complete" ]; then
-    echo "$root/bin"
-    exit 0
-fi
+made() {
+    [ ! -f "$root/complete" ] || { echo "$root/bin"; exit 0; }
+}
+made
+# Another script may be making it just now.
+mkdir -p "${root%/*}"
+exec 9>"$root.lock"
+flock 9
+made
 [ -z "${QUINTET_NO_INSTALL:-}" ] || skip "nothing is to be downloaded"
 command -v apt-get >/dev/null && command -v dpkg >/dev/null || skip "this is no Debian"
 keys=/usr/share/keyrings/debian-archive-keyring.gpg

@@ -6,10 +6,7 @@ requires_nbdsh
 example_server "limit for vanished clients"
 $QUINTET_NBD_SERVER --tcp --vanished-s 2 --size 1048576 127.0.0.1:0 >"$dir/server.log" 2>&1 &
 server=$!
-until grep -q ready "$dir/server.log"; do
-    kill -0 $server || fail "$(cat "$dir/server.log")"
-    sleep 0.05
-done
+accepts
 port=$(sed -n 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/p' "$dir/server.log")
 status=0
 nbdsh -u "nbd://127.0.0.1:$port" -c "
@@ -35,7 +32,7 @@ gone.close()
 began = time.monotonic()
 while descriptors() > before + 1:
     h.pread(512, 0)
-    assert time.monotonic() - began < 20, 'still connected'
+    assert time.monotonic() - began < 60, 'still connected'
     time.sleep(0.05)
 # Silence alone ends nothing.
 time.sleep(4)
