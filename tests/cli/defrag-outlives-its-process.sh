@@ -5,9 +5,9 @@
 . "$(dirname "$0")/common.sh"
 requires cmp
 new_pool
-noise "$dir/image" 8
+noise "$dir/image" 32
 exits 0 q import "$dir/image" disk
-all=$((8 << 20))
+all=$((32 << 20))
 # field NAME: of what `defrag status` says.
 field() {
     q defrag status --json | grep -o "\"$1\":\"\?[^,\"]*" | head -n 1 | sed 's/.*:"\?//'
@@ -26,7 +26,7 @@ exits 1 q defrag cancel
 
 # Killed in the middle.
 start_server
-exits 0 q defrag start --whole --limit 2M disk
+exits 0 q defrag start --whole --limit 1M disk
 exits 1 q defrag --bypass disk
 says already
 wait_until copied_more_than $((1 << 20))
@@ -36,7 +36,7 @@ exits 0 q status
 says 'defrag: paused'
 before=$(field copied_bytes) began=$(field began)
 [ "$before" -gt $((1 << 20)) ] && [ "$before" -lt "$all" ] || fail "$before bytes"
-exits 0 q defrag resume --limit 2M
+exits 0 q defrag resume --limit 1M
 wait_until copied_more_than $((before + (1 << 20)))
 dies
 exits 0 q defrag status --json
@@ -55,7 +55,7 @@ wait_until status_says 'last run copied'
 [ "$(field copied_bytes)" -eq "$all" ] || fail "$(field copied_bytes) bytes were copied"
 
 # Stopped in the middle, while somebody waits for it.
-background waits "$QUINTET" defrag --whole --limit 2M disk
+background waits "$QUINTET" defrag --whole --limit 1M disk
 waits=$!
 wait_until is_begun
 wait_until copied_more_than $((1 << 20))
@@ -82,7 +82,7 @@ exits 0 q defrag resume --limit 2G
 says '100.0 % of rewriting'
 [ "$(field copied_bytes)" -eq "$all" ] || fail "$(field copied_bytes) bytes were copied"
 exits 1 q defrag resume
-background alone "$QUINTET" defrag --whole --limit 2M disk
+background alone "$QUINTET" defrag --whole --limit 1M disk
 alone=$!
 wait_until copied_more_than 0
 kill -9 $alone
@@ -92,7 +92,7 @@ began=$(field began)
 exits 0 q defrag --whole disk
 says 'resumes the run of'
 [ "$(field began)" = "$began" ] || fail "another run: $(q defrag status --json)"
-background alone "$QUINTET" defrag --whole --limit 2M disk
+background alone "$QUINTET" defrag --whole --limit 1M disk
 alone=$!
 wait_until is_begun
 kill -INT $alone
@@ -106,7 +106,7 @@ exits 1 q defrag resume
 
 # Nothing of the record is needed.
 start_server
-exits 0 q defrag start --whole --limit 2M disk
+exits 0 q defrag start --whole --limit 1M disk
 wait_until is_begun
 wait_until copied_more_than $((1 << 20))
 dies

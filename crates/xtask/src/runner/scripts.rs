@@ -15,10 +15,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const SECONDS_MAX: u64 = 300;
-/// Files beside the scripts that are no tests: what scripts source or call, and measurements.
+/// Programs beside the scripts that are no tests: tools that scripts call, and measurements. Files
+/// that scripts source have no `#!`.
 const NO_TESTS: &[&str] = &[
-    "common",
-    "loop",
     "measure",
     "newer-clients",
     "nbd-server",
@@ -85,13 +84,6 @@ const SUITES: &[Suite] = &[
             ("MIGRATIONS_PROGRAM", Built("migrations")),
             ("POWER_CUTS", Built("power_cuts")),
             ("FUSE_SERVER", Built("fuse_memory")),
-        ],
-    },
-    Suite {
-        name: "layout",
-        directory: "layout",
-        variables: &[
-            ("POWER_CUTS", Built("power_cuts")),
             ("LAYOUT", Built("layout")),
         ],
     },
@@ -106,31 +98,37 @@ const SUITES: &[Suite] = &[
         variables: &[],
     },
 ];
-/// Suites whose scripts run again with newer clients than the system's: those that need them, or
-/// all with --long.
-const WITH_NEWER_CLIENTS: &[&str] = &["nbd", "serve"];
-/// A script that says so needs newer clients.
-const NEEDS_NEWER: &str = "requires_extended_headers";
-
 /// Returns a job for each script of the checkout at `root`.
 pub fn jobs(root: &Path, programs: &Programs, is_long: bool) -> io::Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for suite in SUITES {
         for script in scripts(&root.join("tests").join(suite.directory))? {
             let text = super::read(&script)?;
+            let Some(shell) = shell(&text) else { continue };
             let head = Head::of(&text)
                 .map_err(|why| io::Error::other(format!("{}: {why}", script.display())))?;
             if head.is_long && !is_long {
                 continue;
             }
-            let job = job(root, programs, suite, &script, &head, is_long)?;
-            if WITH_NEWER_CLIENTS.contains(&suite.name) && (is_long || text.contains(NEEDS_NEWER)) {
-                jobs.push(with_newer_clients(root, &job));
+            let mut job = job(root, programs, suite, &script, &head)?;
+            job.program = shell.into();
+            if is_long {
+                job.environment.push(("QUINTET_LONG".into(), "1".into()));
             }
             jobs.push(job);
         }
     }
     Ok(jobs)
+}
+
+/// Returns the shell that a script asks for in its first line. None: it is there to be sourced.
+fn shell(text: &str) -> Option<&'static str> {
+    let asked = text.lines().next()?.strip_prefix("#!")?;
+    Some(if asked.ends_with("bash") {
+        "bash"
+    } else {
+        "sh"
+    })
 }
 
 fn scripts(directory: &Path) -> io::Result<Vec<PathBuf>> {
@@ -156,7 +154,6 @@ fn job(
     suite: &Suite,
     script: &Path,
     head: &Head,
-    is_long: bool,
 ) -> io::Result<Job> {
     let built = |name: &str| {
         let path = programs.named(name).map(|path| path.display().to_string());
@@ -171,13 +168,10 @@ fn job(
         };
         environment.push(((*name).to_owned(), value));
     }
-    if is_long {
-        environment.push(("QUINTET_LONG".into(), "1".into()));
-    }
     Ok(Job {
         name: format!("{}/{}", suite.name, stem(script).unwrap_or_default()),
-        program: script.to_owned(),
-        arguments: Vec::new(),
+        program: "sh".into(),
+        arguments: vec![script.display().to_string()],
         environment,
         // Some tools leave files where they run.
         directory: None,
@@ -185,16 +179,6 @@ fn job(
         is_alone: head.is_alone,
         judge: Judge::Script,
     })
-}
-
-/// The same script with newer clients at the start of its path. They are made before the first one
-/// runs.
-fn with_newer_clients(root: &Path, job: &Job) -> Job {
-    let mut newer = job.clone();
-    newer.name += "-newer";
-    newer.arguments = vec![newer.program.display().to_string()];
-    newer.program = root.join("tests/nbd/newer-clients.sh");
-    newer
 }
 
 /// The settings in the comment at a script's head.
