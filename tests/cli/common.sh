@@ -55,11 +55,11 @@ requires() {
     for tool; do command -v "$tool" >/dev/null || skip "$tool is not installed"; done
 }
 
-# Skips the script, aloud, unless qemu's tools speak iSCSI.
+# Skips the script, aloud, unless qemu's tools can speak iSCSI.
 requires_qemu_iscsi() {
-    # Where nobody listens, qemu-img fails in any case; only the reason matters.
-    { qemu-img info iscsi://127.0.0.1:1/x/0 2>&1 || true; } | matches -i 'unknown\|not found' || return 0
-    skip "qemu-block-extra is not installed"
+    requires qemu-img qemu-io
+    ! { qemu-img info iscsi://127.0.0.1:1/x/0 2>&1 || true; } | matches -i 'unknown\|not find\|not found' ||
+        skip "qemu-block-extra is not installed"
 }
 
 requires_root() {

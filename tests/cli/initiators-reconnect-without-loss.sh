@@ -32,7 +32,7 @@ does 'read -P 7 1M 64k' 'read 65536/65536 bytes at offset 1048576'
 does 'read -P 0 4M 64k' 'read 65536/65536 bytes at offset 4194304'
 does 'read -P 8 8M 4M' 'read 4194304/4194304'
 exec 7>&-
-timeout 60 tail --pid=$initiator -f /dev/null
+timeout --foreground 60 tail --pid=$initiator -f /dev/null
 wait $initiator || fail "$(cat "$dir/io")"
 ! grep -qi 'fail\|error\|verification' "$dir/io" || fail "$(cat "$dir/io")"
 stop_server
