@@ -5,7 +5,7 @@
 //! progress line go to standard error. The progress line never mixes with other lines. A name from
 //! a file system or a pool never controls a terminal, in whatever line it is printed.
 
-pub use archive::printable::{printable, tamed, tamed_name};
+pub use units::printable::{printable, tamed, tamed_name};
 
 use crate::json::Object;
 use archive::filesystem::PathError;

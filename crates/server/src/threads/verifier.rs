@@ -260,7 +260,7 @@ impl Work {
         let name = |affected: &store::Affected| {
             let snapshot = snapshots.iter().find(|s| s.id == affected.snapshot);
             let of = snapshot.map_or("a volume", |s| s.name.as_str());
-            let path = archive::printable::printable(&affected.path);
+            let path = units::printable::printable(&affected.path);
             format!("{} {of} {path}", affected.snapshot)
         };
         Ok(report.affected.iter().map(name).collect())
