@@ -57,8 +57,8 @@ pub use volume::{
 };
 
 use clap::{Args, Parser, Subcommand};
-use server::sizes;
 use std::path::PathBuf;
+use terminal::sizes;
 
 /// Deduplicating, encrypted protection store.
 #[derive(Debug, Parser)]

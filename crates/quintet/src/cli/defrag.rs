@@ -3,7 +3,7 @@
 //! Invariant: see [`super`].
 
 use clap::{Args, Subcommand};
-use server::sizes;
+use terminal::sizes;
 
 /// Put together data that is read together and is fragmented.
 #[derive(Args, Debug)]

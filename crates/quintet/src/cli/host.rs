@@ -5,9 +5,9 @@
 use super::defrag::PercentArg;
 use super::top::seconds;
 use clap::{Args, Subcommand, ValueEnum};
-use server::sizes;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use terminal::sizes;
 
 /// Subcommands of `host`.
 #[derive(Debug, Subcommand)]

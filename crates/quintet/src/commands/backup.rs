@@ -15,8 +15,6 @@ use super::new_snapshot::{Identity, commit, summary};
 use super::snapshot_choice::{SnapshotFilter, choose};
 use super::source_paths;
 use crate::cli::{BackupArgs, ReadOrder};
-use crate::exit::Exit;
-use crate::json::Object;
 use crate::progress::Progress;
 use anyhow::Context;
 use archive::backup::{
@@ -26,12 +24,14 @@ use archive::filesystem::in_memory::MemoryOutcome;
 use archive::selection::{BackupSelection, Marker, Patterns};
 use format::snapshot::{Snapshot, SnapshotKind};
 use linux_host::IdlePriority;
-use server::sizes;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use store::{OpenMode, Pool};
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
 use units::count;
 
 /// Raw size of a region, bytes. Larger regions compress better, smaller ones are faster for random

@@ -11,10 +11,10 @@ mod scrub;
 
 use super::invocation::Invocation;
 use crate::cli::HostCommand;
-use crate::exit::Exit;
 use archive::filesystem::PathError;
 use std::io;
 use std::path::PathBuf;
+use terminal::exit::Exit;
 
 pub(super) fn run(invocation: &Invocation, command: &HostCommand) -> anyhow::Result<Exit> {
     match command {

@@ -13,8 +13,6 @@
 use super::failure;
 use super::opened::Opened;
 use super::readers;
-use crate::console::Console;
-use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::settings::{OtherPool, Settings, parse_compression};
 use anyhow::{Context, anyhow};
@@ -25,11 +23,8 @@ use maintenance::CollectMemory;
 use media::{Clock, DirBlobs, IoOrigin, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use parking_lot::Mutex;
 use qos::Flow;
-use server::command_context::CommandContext;
 use server::control::{IN_A_TURN_LIMIT, Leases};
-use server::interrupt::Interrupt;
 use server::memory_plan::MemoryPlan;
-use server::settings::Environment;
 use server::state::{
     JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, ServerState, lost_writes, open_volumes,
 };
@@ -42,6 +37,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use store::{
     DamageHints, LaneOptions, OpenMode, Pool, SecretKey, SlotInfo, StoreError, StoreErrorKind,
 };
+use terminal::command_context::CommandContext;
+use terminal::console::Console;
+use terminal::environment::Environment;
+use terminal::exit::Exit;
+use terminal::interrupt::Interrupt;
 use units::Origin;
 use unlocking::{Door, Opening, PasswordSources, Visit};
 use volumes::Volumes;
@@ -548,7 +548,9 @@ impl Invocation {
     /// Returns the time of a new snapshot.
     pub fn time(&self, given: Option<&str>, pool: &Pool) -> anyhow::Result<units::UnixNanos> {
         match given {
-            Some(text) => server::calendar::parse_time(text, &self.zone).context("invalid --time"),
+            Some(text) => {
+                terminal::calendar::parse_time(text, &self.zone).context("invalid --time")
+            }
             None => Ok(pool.now()),
         }
     }

@@ -9,14 +9,14 @@
 use super::invocation::Invocation;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_named, is_called, lost_commit};
-use crate::exit::Exit;
 use anyhow::bail;
 use format::snapshot::Snapshot;
-use server::calendar;
-use server::latest::latest;
-use server::names::short_id;
 use std::ops::Deref;
 use store::{Pool, StoreError};
+use terminal::calendar;
+use terminal::exit::Exit;
+use terminal::latest::latest;
+use terminal::names::short_id;
 
 /// The readable snapshots, oldest first.
 pub(super) struct KnownSnapshots {

@@ -8,11 +8,11 @@ use crate::cli::BackupArgs;
 use anyhow::{Context, bail};
 use archive::filesystem::capture::Directory;
 use archive::selection::Patterns;
-use server::command_context::CommandContext;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use terminal::command_context::CommandContext;
 
 /// Makes a path absolute, without `.` and `..`.
 pub(super) fn absolute(path: &Path) -> anyhow::Result<PathBuf> {

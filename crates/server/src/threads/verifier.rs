@@ -13,7 +13,6 @@
 
 use super::background::Background;
 use super::task::{self, Duties, ThreadOptions};
-use crate::interrupt::Interrupt;
 use crate::program::Program;
 use crate::scrub_notes::{ScrubNotes, unread_words};
 use crate::state::{ServerState, seconds};
@@ -25,6 +24,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{CheckDepth, LaneOptions, StoreError};
+use terminal::interrupt::Interrupt;
 use units::Origin;
 
 const OPTIONS: ThreadOptions = ThreadOptions {

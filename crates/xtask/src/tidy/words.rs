@@ -31,12 +31,16 @@ const BANNED: &[Banned] = &[
                 "a server's socket is a name that it has to remove",
             ),
             (
-                "crates/server/src/calendar.rs",
+                "crates/terminal/src/calendar.rs",
                 "the time zone of this machine is a file",
             ),
             (
-                "crates/server/src/command_context.rs",
+                "crates/terminal/src/command_context.rs",
                 "a command writes to descriptors and asks on a terminal",
+            ),
+            (
+                "crates/terminal/src/console.rs",
+                "the width of a terminal is a property of its descriptor",
             ),
             (
                 "crates/server/src/control/wire.rs",
@@ -61,7 +65,15 @@ const BANNED: &[Banned] = &[
     },
     Banned {
         words: &["Instant::now"],
-        crates: &["media", "server", "quintet", "connections", "nbd", "iscsi"],
+        crates: &[
+            "media",
+            "terminal",
+            "server",
+            "quintet",
+            "connections",
+            "nbd",
+            "iscsi",
+        ],
         exceptions: &[(
             "crates/archive/src/image/target.rs",
             "how fast the disk takes writes past the page cache decides whether they are worth it",
@@ -85,7 +97,7 @@ const BANNED: &[Banned] = &[
         ],
         crates: &["quintet"],
         exceptions: &[(
-            "crates/server/src/settings/environment.rs",
+            "crates/terminal/src/environment.rs",
             "variables of the process are read in one place",
         )],
         instead: "only the program speaks to its user and its surroundings",

@@ -7,10 +7,10 @@ use crate::commands::invocation::Invocation;
 use archive::backup::Pacer;
 use linux_host::IdleDisk;
 use parking_lot::Mutex;
-use server::interrupt::Interrupt;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
+use terminal::interrupt::Interrupt;
 
 /// See the module's head.
 pub(in crate::commands) struct Background {

@@ -5,15 +5,15 @@
 use super::warn;
 use crate::cli::HostCachedArgs;
 use crate::commands::invocation::Invocation;
-use crate::commands::table::Table;
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::Context;
 use linux_host::{PAGE_BYTES, cached, walk};
-use server::sizes;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
+use terminal::table::Table;
 
 /// Files below a directory.
 #[derive(Clone, Copy, Default)]

@@ -14,18 +14,18 @@ mod trace;
 use super::{READS_OTHERS, warn_of};
 use crate::cli::{HeatArgs, HostAnalyseArgs, HostDefragCommand, JoinArg};
 use crate::commands::invocation::Invocation;
-use crate::commands::table::Table;
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::Context;
 use linux_host::{Histogram, HotRanges, SpanOptions, Wanted, has_arms, plan_span, walk};
-use server::sizes;
 use std::cmp::Reverse;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
+use terminal::table::Table;
 
 /// Files that a table shows at most.
 const SHOWN_MAX: usize = 15;

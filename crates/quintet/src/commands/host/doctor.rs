@@ -4,14 +4,14 @@
 
 use crate::cli::HostDoctorArgs;
 use crate::commands::invocation::Invocation;
-use crate::commands::table::Table;
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::Context;
 use linux_host::{Ebpf, HOOKS, Mount, Tracer, cached};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::table::Table;
 
 struct Finding {
     what: String,

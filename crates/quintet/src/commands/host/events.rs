@@ -6,16 +6,16 @@
 use super::warn;
 use crate::cli::HostEventsArgs;
 use crate::commands::invocation::Invocation;
-use crate::commands::table::Table;
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::Context;
 use duet::{Duet, Options};
 use linux_host::{Drained, FileId, Moved, PAGE_BYTES, Watch};
-use server::sizes;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
+use terminal::table::Table;
 use units::count;
 
 /// Files that a look shows at most, as text.

@@ -11,20 +11,20 @@ use crate::cli::HostScrubArgs;
 use crate::commands::backup::background::Background;
 use crate::commands::backup::idle_priority;
 use crate::commands::invocation::Invocation;
-use crate::exit::Exit;
 use crate::progress::Progress;
 use archive::backup::Pacer;
 use choice::Choice;
 use format::host_scrub::{HostScrubCounts, HostScrubRecord};
 use host_scrub::{HostScrubNews, HostScrubOptions, HostScrubber, Tree};
 use maintenance::{RunEnd, StepSizes, run_task};
-use server::interrupt::Interrupted;
-use server::sizes;
 use server::state::TaskHost;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{OpenMode, Pool};
+use terminal::exit::Exit;
+use terminal::interrupt::Interrupted;
+use terminal::sizes;
 
 /// Step sizes. The user who interrupts waits for one step at most.
 const SIZES: StepSizes = StepSizes::new(4 << 20);

@@ -10,10 +10,10 @@ use linux_host::{IdleDisk, Pacer};
 use maintenance::{Host, IoGrant};
 use parking_lot::Mutex;
 use qos::Flow;
-use server::interrupt::Interrupt;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use terminal::interrupt::Interrupt;
 
 /// See the module's head.
 pub(super) struct Machine {

@@ -2,9 +2,9 @@
 //!
 //! Invariant: the fields of the JSON keep their names.
 
-use crate::json::Object;
 use maintenance::HostDefragOutcome;
-use server::sizes;
+use terminal::json::Object;
+use terminal::sizes;
 
 /// Adds an outcome to a message.
 pub(super) fn object_of(outcome: &HostDefragOutcome, object: Object) -> Object {

@@ -10,18 +10,18 @@
 
 use super::outcome::object_of;
 use crate::commands::invocation::Invocation;
-use crate::json::Object;
 use anyhow::{Context, bail};
 use maintenance::{HostDefragReport, TaskReport};
 use media::{Clock, SystemClock};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde_json::Value;
-use server::settings::Environment;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use terminal::environment::Environment;
+use terminal::json::Object;
 
 /// A larger file is no record.
 const RECORD_BYTES_MAX: u64 = 1 << 20;

@@ -11,9 +11,6 @@ use crate::cli::{HostDefragRunArgs, MoveOrder};
 use crate::commands::backup::idle_priority;
 use crate::commands::host::{MOVES_OTHERS, warn_of};
 use crate::commands::invocation::Invocation;
-use crate::commands::table::Table;
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::Context;
 use format::phase::TaskPhase;
 use linux_host::{Histogram, STEP_BYTES};
@@ -22,13 +19,16 @@ use maintenance::{
     StepSizes, run_task,
 };
 use media::{Clock, SystemClock};
-use server::sizes;
 use std::cmp::Reverse;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
+use terminal::table::Table;
 
 /// Sizes of the steps: about a unit, whether the disk is left to others or not.
 const STEPS: StepSizes = StepSizes::scattered(STEP_BYTES, STEP_BYTES);

@@ -5,11 +5,11 @@
 use super::record::{RunState, records};
 use crate::cli::HostDefragStatusArgs;
 use crate::commands::invocation::Invocation;
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::Context;
 use serde_json::{Map, Value};
-use server::sizes;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
 
 pub(super) fn run(invocation: &Invocation, args: &HostDefragStatusArgs) -> anyhow::Result<Exit> {
     let environment = invocation.own_environment();

@@ -3,8 +3,8 @@
 //! Invariant: no text comes from outside, so nothing has to be escaped.
 
 use linux_host::Histogram;
-use server::sizes;
 use std::fmt::Write;
+use terminal::sizes;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 320.0;

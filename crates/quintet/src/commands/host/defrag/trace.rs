@@ -7,18 +7,18 @@ use super::SHOWN_MAX;
 use crate::cli::HostTraceArgs;
 use crate::commands::host::{READS_OTHERS, warn_of};
 use crate::commands::invocation::Invocation;
-use crate::commands::table::Table;
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::{Context, bail};
 use linux_host::{Traced, Tracer};
 use media::{Clock, SystemClock};
-use server::sizes;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
+use terminal::table::Table;
 use units::count;
 
 /// Time between two looks into the kernel's buffer.

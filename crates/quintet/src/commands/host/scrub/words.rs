@@ -5,8 +5,6 @@
 use super::choice::Choice;
 use super::size;
 use crate::commands::invocation::Invocation;
-use crate::console::Console;
-use crate::json::Object;
 use format::host_scrub::{HostScrubCounts, HostScrubFinding};
 use host_scrub::HostScrubber;
 use std::ffi::OsStr;
@@ -14,6 +12,8 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use terminal::console::Console;
+use terminal::json::Object;
 use units::count;
 
 /// Ranges of a file that text shows.

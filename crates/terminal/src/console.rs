@@ -7,16 +7,16 @@
 
 pub use units::printable::{printable, tamed, tamed_name};
 
+use crate::command_context::CommandContext;
 use crate::json::Object;
-use archive::filesystem::PathError;
 use parking_lot::Mutex;
-use server::command_context::CommandContext;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use units::PathError;
 
 /// Maximum size of the lines that are kept until the end of a quiet run, bytes. Further lines are
 /// dropped.
@@ -254,7 +254,8 @@ impl Console {
         let _ = self.message(object);
     }
 
-    pub(crate) fn say(&self, text: &str) {
+    /// Prints a line on standard error, even if the output is quiet.
+    pub fn say(&self, text: &str) {
         let mut streams = self.streams.lock();
         streams.unpaint();
         // Text is made safe even if standard error is no terminal: a log may be read on one.

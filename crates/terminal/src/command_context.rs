@@ -7,8 +7,8 @@
 //! descriptor.
 
 use crate::calendar;
+use crate::environment::Environment;
 use crate::interrupt::Interrupt;
-use crate::settings::Environment;
 use jiff::tz::TimeZone;
 use rustix::event::PollFlags;
 use std::ffi::OsStr;

@@ -1,32 +1,35 @@
-//! Implements the services that a server's threads need from the program. The server's threads call
-//! this.
+//! Implements the services that a server's threads need from the program. `serve` and `mount` pass
+//! it to the server's threads, which call it.
 //!
 //! Invariant: messages are the same as those of the commands that do the same work.
 
 use crate::commands::replica::repair_from;
 use crate::commands::scrub::tell;
-use crate::console::Console;
 use maintenance::ScrubFindings;
-use server::interrupt::Interrupt;
 use server::program::Program;
 use server::state::Replica;
 use std::fmt;
 use std::sync::Arc;
 use store::{LaneOptions, Pool};
+use terminal::console::Console;
+use terminal::interrupt::Interrupt;
 
-impl Program for Console {
+/// Services that report on a console.
+pub(super) struct OnConsole(pub Arc<Console>);
+
+impl Program for OnConsole {
     fn note(&self, text: fmt::Arguments<'_>) {
-        Console::note(self, text);
+        self.0.note(text);
     }
 
     fn warn(&self, text: fmt::Arguments<'_>) {
-        Console::warn(self, text);
+        self.0.warn(text);
     }
 
     fn found(&self, found: &ScrubFindings) {
         // The findings of a server's thread are printed to its console. If the output fails, the
         // scrub goes on.
-        let _ = tell(self, found);
+        let _ = tell(&self.0, found);
     }
 
     fn repair(
@@ -37,8 +40,8 @@ impl Program for Console {
         interrupt: &Interrupt,
         between: &mut dyn FnMut(),
     ) -> Result<(), String> {
-        let repaired = repair_from(replica, pool, lane, self, interrupt, between);
-        let _ = self.flush();
+        let repaired = repair_from(replica, pool, lane, &self.0, interrupt, between);
+        let _ = self.0.flush();
         repaired
             .map(|_| ())
             .map_err(|e| crate::commands::failure::text(&e))

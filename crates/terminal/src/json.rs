@@ -6,8 +6,8 @@
 
 mod print;
 
+use crate::calendar;
 use serde_json::{Map, Number, Value};
-use server::calendar;
 use std::fmt::Write as _;
 use units::UnixNanos;
 

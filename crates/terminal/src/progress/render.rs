@@ -4,7 +4,7 @@
 
 use crate::console::printable;
 use crate::json::Object;
-use server::sizes;
+use crate::sizes;
 use std::time::Duration;
 
 /// The counters at one moment.

@@ -7,7 +7,7 @@
 use crate::console::tamed_name;
 
 /// Rows of cells. The last column is not padded.
-pub(super) struct Table {
+pub struct Table {
     rows: Vec<Vec<String>>,
     right: &'static [usize],
 }

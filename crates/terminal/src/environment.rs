@@ -3,9 +3,9 @@
 //! Invariant: an empty variable counts as unset. Commands read variables from such a copy, not from
 //! the process: a server may run them for a client.
 
-use super::SettingError;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
 /// Variables that a command reads, wherever it runs, ...
@@ -77,6 +77,24 @@ impl Environment {
             None => Ok(None),
             Some(Some(text)) => Ok(Some(text.to_owned())),
             Some(None) => Err(SettingError::new(name, "the value is not text")),
+        }
+    }
+}
+
+/// A refused setting: its name and the reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {why}")]
+pub struct SettingError {
+    name: String,
+    why: String,
+}
+
+impl SettingError {
+    /// `name` is a flag or a variable, as the user wrote it.
+    pub fn new(name: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self {
+            name: name.into(),
+            why: why.to_string(),
         }
     }
 }
