@@ -30,6 +30,12 @@ impl Progress {
     }
 }
 
+impl From<Shown> for Progress {
+    fn from(shown: Shown) -> Self {
+        Self(shown)
+    }
+}
+
 impl Deref for Progress {
     type Target = Shown;
 

@@ -5,8 +5,9 @@
 //! engine. What users read and write (sizes, times, names of snapshots) has one spelling, this one.
 //!
 //! ```text
-//! command_context --+-- environment, interrupt (signals)
-//!                   +-- console (text), json (lines) <-- table, progress
+//! shell: all of it that one command gets
+//!   +-- command_context --> environment, interrupt (signals)
+//!   +-- console (text), json (lines) <-- table, progress
 //! words: sizes, calendar, names, latest, error (causes)       exit: codes
 //! ```
 #![forbid(unsafe_code)]
@@ -22,5 +23,6 @@ pub mod json;
 pub mod latest;
 pub mod names;
 pub mod progress;
+pub mod shell;
 pub mod sizes;
 pub mod table;
