@@ -8,10 +8,11 @@
 //! shell: all of it that one command gets
 //!   +-- command_context --> environment, interrupt (signals)
 //!   +-- console (text), json (lines) <-- table, progress
-//! words: sizes, calendar, names, latest, error (causes)       exit: codes
+//! words: sizes, amounts, calendar, paths, names, latest, error (causes)       exit: codes
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod amounts;
 pub mod calendar;
 pub mod command_context;
 pub mod console;
@@ -22,6 +23,7 @@ pub mod interrupt;
 pub mod json;
 pub mod latest;
 pub mod names;
+pub mod paths;
 pub mod progress;
 pub mod shell;
 pub mod sizes;

@@ -4,10 +4,8 @@
 //! Invariant: a failed backup commits nothing; chunks that it stored are found again by the next
 //! one. The pool itself is left out, because it would grow while it is read.
 
-pub(super) mod background;
 mod stream;
 
-use self::background::Background;
 use super::full;
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
@@ -23,7 +21,7 @@ use archive::backup::{
 use archive::filesystem::in_memory::MemoryOutcome;
 use archive::selection::{BackupSelection, Marker, Patterns};
 use format::snapshot::{Snapshot, SnapshotKind};
-use linux_host::IdlePriority;
+use host_tools::{Background, idle_priority};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,19 +126,6 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     Ok(done_or_partly(
         outcome.failures + outcome.changed_while_read,
     ))
-}
-
-/// Returns a guard: this thread, and those that it starts, use the disk when no other does. `what`
-/// names the work.
-pub(super) fn idle_priority(invocation: &Invocation, what: &str) -> Option<IdlePriority> {
-    let began = IdlePriority::begin();
-    if let Err(e) = &began {
-        let why = units::reason(e);
-        invocation.console.note(format_args!(
-            "{what} has normal I/O priority, because the system refuses the idle priority: {why}"
-        ));
-    }
-    began.ok()
 }
 
 /// Says what was in memory, and why files were not read in the order that the user asked for. By

@@ -3,7 +3,6 @@
 //! Invariant: a name that fits several snapshots is refused. `latest` means the same in every
 //! command: [`terminal::latest`] of the snapshots that pass the filters.
 
-use super::source_paths::absolute;
 use crate::cli::FilterArgs;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
@@ -11,6 +10,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use store::{Pool, StoreError};
 use terminal::latest::latest;
+use terminal::paths::absolute;
 use units::Generation;
 
 /// Checked filters.

@@ -24,7 +24,14 @@ const BANNED: &[Banned] = &[
             "OpenOptions",
             "tokio::fs",
         ],
-        crates: &["media", "archive", "linux_host", "unlocking", "quintet"],
+        crates: &[
+            "media",
+            "archive",
+            "linux_host",
+            "unlocking",
+            "host_tools",
+            "quintet",
+        ],
         exceptions: &[
             (
                 "crates/nbd/src/server/listener.rs",
@@ -69,6 +76,7 @@ const BANNED: &[Banned] = &[
             "media",
             "terminal",
             "server",
+            "host_tools",
             "quintet",
             "connections",
             "nbd",

@@ -11,9 +11,8 @@ mod status;
 mod svg;
 mod trace;
 
-use super::{READS_OTHERS, warn_of};
-use crate::cli::{HeatArgs, HostAnalyseArgs, HostDefragCommand, JoinArg};
-use crate::commands::invocation::Invocation;
+use crate::arguments::{HeatArgs, HostAnalyseArgs, HostDefragCommand, JoinArg};
+use crate::refusals::{READS_OTHERS, warn_of};
 use anyhow::Context;
 use linux_host::{Histogram, HotRanges, SpanOptions, Wanted, has_arms, plan_span, walk};
 use std::cmp::Reverse;
@@ -24,18 +23,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use terminal::exit::Exit;
 use terminal::json::Object;
+use terminal::shell::Shell;
 use terminal::sizes;
 use terminal::table::Table;
 
 /// Files that a table shows at most.
 const SHOWN_MAX: usize = 15;
 
-pub(super) fn run(invocation: &Invocation, command: &HostDefragCommand) -> anyhow::Result<Exit> {
+pub(super) fn run(shell: &Shell, command: &HostDefragCommand) -> anyhow::Result<Exit> {
     match command {
-        HostDefragCommand::Analyse(args) => analyse(invocation, args),
-        HostDefragCommand::Trace(args) => trace::run(invocation, args),
-        HostDefragCommand::Run(args) => run::run(invocation, args),
-        HostDefragCommand::Status(args) => status::run(invocation, args),
+        HostDefragCommand::Analyse(args) => analyse(shell, args),
+        HostDefragCommand::Trace(args) => trace::run(shell, args),
+        HostDefragCommand::Run(args) => run::run(shell, args),
+        HostDefragCommand::Status(args) => status::run(shell, args),
     }
 }
 
@@ -119,12 +119,12 @@ fn draw(args: &HeatArgs, before: &Histogram, after: Option<&Histogram>) -> anyho
     std::fs::write(path, drawn).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn analyse(invocation: &Invocation, args: &HostAnalyseArgs) -> anyhow::Result<Exit> {
+fn analyse(shell: &Shell, args: &HostAnalyseArgs) -> anyhow::Result<Exit> {
     let mut sums = Sums::default();
     let heat = Heat::of(&args.heat, &args.path)?;
     let joins = args.join.joins(&args.path);
     let walked = walk(&args.path, &mut |found| {
-        if invocation.interrupt.check().is_err() {
+        if shell.interrupt.check().is_err() {
             return Ok(());
         }
         let histogram = Histogram::of(found.file)?;
@@ -140,7 +140,7 @@ fn analyse(invocation: &Invocation, args: &HostAnalyseArgs) -> anyhow::Result<Ex
             .integer("broken_windows", broken.ranges)
             .integer("requests_before", broken.requests_before)
             .integer("requests_after", broken.requests_after);
-        let shown = invocation.console.message(object);
+        let shown = shell.console.message(object);
         shown.map_err(io::Error::other)?;
         if pieces > 1 {
             sums.worst.push((pieces, found.bytes, path));
@@ -150,11 +150,11 @@ fn analyse(invocation: &Invocation, args: &HostAnalyseArgs) -> anyhow::Result<Ex
         Ok(())
     })
     .with_context(|| args.path.display().to_string())?;
-    invocation.interrupt.check()?;
+    shell.interrupt.check()?;
     draw(&args.heat, &sums.histogram, None)?;
-    show(invocation, &sums, &heat, walked.failed.len() as u64)?;
+    show(shell, &sums, &heat, walked.failed.len() as u64)?;
     let is_whole = walked.failed.is_empty();
-    warn_of(invocation, "read extents", READS_OTHERS, walked.failed);
+    warn_of(shell, "read extents", READS_OTHERS, walked.failed);
     Ok(match is_whole {
         true => Exit::Done,
         false => Exit::Partly,
@@ -203,8 +203,8 @@ fn gain(broken: &Broken, heat: &Heat) -> String {
     )
 }
 
-fn show(invocation: &Invocation, sums: &Sums, heat: &Heat, failed: u64) -> anyhow::Result<()> {
-    let (console, histogram) = (&invocation.console, &sums.histogram);
+fn show(shell: &Shell, sums: &Sums, heat: &Heat, failed: u64) -> anyhow::Result<()> {
+    let (console, histogram) = (&shell.console, &sums.histogram);
     let classes = histogram.classes().map(|class| {
         Object::new()
             .integer("bytes_min", class.bytes_min)
@@ -234,7 +234,7 @@ fn show(invocation: &Invocation, sums: &Sums, heat: &Heat, failed: u64) -> anyho
             at_least,
             class.pieces.to_string(),
             sizes::display(class.bytes),
-            super::cached::bar(share),
+            crate::cached::bar(share),
         ]);
     }
     for line in table.lines() {

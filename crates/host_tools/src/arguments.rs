@@ -1,12 +1,12 @@
-//! Arguments of `host`. [`super::Command`] includes them.
+//! Arguments of `quintet host`. The program's command line includes them.
 //!
-//! Invariant: see [`super`].
+//! Invariant: this module decides nothing. Help, man pages and shell completions come from these
+//! definitions.
 
-use super::defrag::PercentArg;
-use super::top::seconds;
 use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use terminal::amounts::{Percent, seconds};
 use terminal::sizes;
 
 /// Subcommands of `host`.
@@ -151,10 +151,10 @@ pub struct HeatArgs {
         long,
         value_name = "PERCENT",
         default_value = "50",
-        value_parser = PercentArg::parse,
+        value_parser = Percent::parse,
         requires = "trace"
     )]
-    pub hot: PercentArg,
+    pub hot: Percent,
     /// Draw the sizes of the pieces into this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,

@@ -9,7 +9,6 @@
 //! that was killed. Nothing is synced: a crash of the machine may lose the record, and only that.
 
 use super::outcome::object_of;
-use crate::commands::invocation::Invocation;
 use anyhow::{Context, bail};
 use maintenance::{HostDefragReport, TaskReport};
 use media::{Clock, SystemClock};
@@ -22,13 +21,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use terminal::environment::Environment;
 use terminal::json::Object;
+use terminal::shell::Shell;
 
 /// A larger file is no record.
 const RECORD_BYTES_MAX: u64 = 1 << 20;
 
 /// The record of a run in progress.
 pub(super) struct Record<'a> {
-    invocation: &'a Invocation,
+    shell: &'a Shell,
     top: PathBuf,
     file: PathBuf,
     _lock: File,
@@ -60,9 +60,9 @@ impl RunState {
 
 impl<'a> Record<'a> {
     /// Takes the lock of a path's record.
-    pub fn begin(invocation: &'a Invocation, top: &Path) -> anyhow::Result<Self> {
+    pub fn begin(shell: &'a Shell, top: &Path) -> anyhow::Result<Self> {
         let top = top.canonicalize()?;
-        let directory = directory(&invocation.own_environment())?;
+        let directory = directory(&shell.context.environment)?;
         let cannot = || format!("cannot write {}", directory.display());
         let mut builder = DirBuilder::new();
         let made = builder.recursive(true).mode(0o700).create(&directory);
@@ -74,7 +74,7 @@ impl<'a> Record<'a> {
             bail!("another run of the same path is in progress");
         }
         Ok(Self {
-            invocation,
+            shell,
             top,
             file,
             _lock: lock,
@@ -116,7 +116,7 @@ impl<'a> Record<'a> {
         if let Err(e) = written {
             let file = self.file.display();
             let why = units::reason(&e);
-            self.invocation.console.detail(format!(
+            self.shell.console.detail(format!(
                 "cannot write the state of the run to {file}: {why}"
             ));
         }

@@ -7,10 +7,9 @@ use super::machine::Machine;
 use super::outcome::{cells, object_of};
 use super::record::Record;
 use super::{Heat, SHOWN_MAX, at_least, draw};
-use crate::cli::{HostDefragRunArgs, MoveOrder};
-use crate::commands::backup::idle_priority;
-use crate::commands::host::{MOVES_OTHERS, warn_of};
-use crate::commands::invocation::Invocation;
+use crate::arguments::{HostDefragRunArgs, MoveOrder};
+use crate::background::idle_priority;
+use crate::refusals::{MOVES_OTHERS, warn_of};
 use anyhow::Context;
 use format::phase::TaskPhase;
 use linux_host::{Histogram, STEP_BYTES};
@@ -27,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use terminal::exit::Exit;
 use terminal::json::Object;
+use terminal::shell::Shell;
 use terminal::sizes;
 use terminal::table::Table;
 
@@ -35,10 +35,10 @@ const STEPS: StepSizes = StepSizes::scattered(STEP_BYTES, STEP_BYTES);
 /// Time between two records of the state.
 const RECORD_EVERY: Duration = Duration::from_secs(1);
 
-pub(super) fn run(invocation: &Invocation, args: &HostDefragRunArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(shell: &Shell, args: &HostDefragRunArgs) -> anyhow::Result<Exit> {
     let of_path = || args.path.display().to_string();
     let heat = Heat::of(&args.heat, &args.path)?;
-    let machine = Machine::new(invocation, args).with_context(of_path)?;
+    let machine = Machine::new(shell, args).with_context(of_path)?;
     let options = HostDefragOptions {
         heat: heat.0,
         moves_shared: args.shared,
@@ -51,12 +51,10 @@ pub(super) fn run(invocation: &Invocation, args: &HostDefragRunArgs) -> anyhow::
         began: SystemClock.now(),
     };
     let mut task = HostDefrag::new(&args.path, options).with_context(of_path)?;
-    let _priority = args
-        .background
-        .then(|| idle_priority(invocation, "the run"));
+    let _priority = args.background.then(|| idle_priority(shell, "the run"));
     let mut record = match args.dry_run {
         true => None,
-        false => begin_record(invocation, &args.path),
+        false => begin_record(shell, &args.path),
     };
     let mut shown = Shown::default();
     let mut recorded = Instant::now();
@@ -65,7 +63,7 @@ pub(super) fn run(invocation: &Invocation, args: &HostDefragRunArgs) -> anyhow::
     }
     let end = run_task(&mut task, &machine, STEPS, |task, news| {
         if let Some(file) = news {
-            shown.file(invocation, file)?;
+            shown.file(shell, file)?;
         }
         if let Some(record) = &mut record
             && recorded.elapsed() >= RECORD_EVERY
@@ -75,11 +73,11 @@ pub(super) fn run(invocation: &Invocation, args: &HostDefragRunArgs) -> anyhow::
         }
         anyhow::Ok(ControlFlow::Continue(()))
     })?;
-    say_order(invocation, args, &task);
+    say_order(shell, args, &task);
     if args.background {
         let waits = machine.waits();
         let (waited, looks) = (waits.time.as_secs_f64(), waits.looks);
-        invocation.console.detail(format!(
+        shell.console.detail(format!(
             "waited {waited:.1} s for an idle disk, and looked for others {looks} times"
         ));
     }
@@ -88,27 +86,27 @@ pub(super) fn run(invocation: &Invocation, args: &HostDefragRunArgs) -> anyhow::
     let report = task.report(TaskPhase::AtRest);
     let (files, walked, failed) = task.end();
     for file in files {
-        shown.file(invocation, file)?;
+        shown.file(shell, file)?;
     }
     if let Some(record) = record {
         record.end(&report, end == RunEnd::Finished);
     }
     draw(&args.heat, &before, (!args.dry_run).then_some(&after))?;
     let failures = (walked.failed.len() + failed.len()) as u64;
-    shown.summary(invocation, args, &report, failures, (&before, &after))?;
-    warn_of(invocation, "read extents", MOVES_OTHERS, walked.failed);
-    warn_of(invocation, "move it", MOVES_OTHERS, failed);
-    invocation.interrupt.check()?;
+    shown.summary(shell, args, &report, failures, (&before, &after))?;
+    warn_of(shell, "read extents", MOVES_OTHERS, walked.failed);
+    warn_of(shell, "move it", MOVES_OTHERS, failed);
+    shell.interrupt.check()?;
     Ok(match failures {
         0 => Exit::Done,
         _ => Exit::Partly,
     })
 }
 
-fn begin_record<'a>(invocation: &'a Invocation, top: &Path) -> Option<Record<'a>> {
-    Record::begin(invocation, top)
+fn begin_record<'a>(shell: &'a Shell, top: &Path) -> Option<Record<'a>> {
+    Record::begin(shell, top)
         .inspect_err(|e| {
-            invocation.console.warn(format!(
+            shell.console.warn(format!(
                 "quintet host defrag status will not show this run: {e:#}"
             ));
         })
@@ -116,11 +114,11 @@ fn begin_record<'a>(invocation: &'a Invocation, top: &Path) -> Option<Record<'a>
 }
 
 /// Says why what is in memory did not come first, where the user asked for that.
-fn say_order(invocation: &Invocation, args: &HostDefragRunArgs, task: &HostDefrag) {
+fn say_order(shell: &Shell, args: &HostDefragRunArgs, task: &HostDefrag) {
     if args.order == MoveOrder::Cached
         && let Some(Err(why)) = task.hears_events()
     {
-        invocation.console.detail(format!(
+        shell.console.detail(format!(
             "what came into memory meanwhile was not seen: {why}"
         ));
     }
@@ -131,12 +129,10 @@ fn say_order(invocation: &Invocation, args: &HostDefragRunArgs, task: &HostDefra
 struct Shown(Vec<(HostDefragOutcome, PathBuf)>);
 
 impl Shown {
-    fn file(&mut self, invocation: &Invocation, file: HostFile) -> anyhow::Result<()> {
+    fn file(&mut self, shell: &Shell, file: HostFile) -> anyhow::Result<()> {
         let path = file.path.as_os_str().as_bytes();
         let object = Object::message("host_defrag_file").path("path", path);
-        invocation
-            .console
-            .message(object_of(&file.outcome, object))?;
+        shell.console.message(object_of(&file.outcome, object))?;
         self.0.push((file.outcome, file.path));
         self.0.sort_by_key(|(o, _)| Reverse(o.pieces_before));
         self.0.truncate(SHOWN_MAX);
@@ -145,13 +141,13 @@ impl Shown {
 
     fn summary(
         &self,
-        invocation: &Invocation,
+        shell: &Shell,
         args: &HostDefragRunArgs,
         report: &HostDefragReport,
         failed: u64,
         (before, after): (&Histogram, &Histogram),
     ) -> anyhow::Result<()> {
-        let (console, total) = (&invocation.console, &report.outcome);
+        let (console, total) = (&shell.console, &report.outcome);
         let summary = Object::message("summary")
             .boolean("dry_run", args.dry_run)
             .integer("files", report.files)
@@ -169,7 +165,7 @@ impl Shown {
             console.line("")?;
         }
         if !args.dry_run && total.moved_ranges > 0 {
-            show_sizes(invocation, before, after)?;
+            show_sizes(shell, before, after)?;
         }
         let moved = &total.migrated;
         console.line(match args.dry_run {
@@ -200,8 +196,8 @@ impl Shown {
 }
 
 /// Shows how many bytes lie in pieces of which size, before and after.
-fn show_sizes(invocation: &Invocation, before: &Histogram, after: &Histogram) -> io::Result<()> {
-    let console = &invocation.console;
+fn show_sizes(shell: &Shell, before: &Histogram, after: &Histogram) -> io::Result<()> {
+    let console = &shell.console;
     let mut table = Table::new(["Pieces of", "Bytes", "Then"], &[0, 1, 2]);
     for (before, after) in before.classes().zip(after.classes()) {
         if before.pieces + after.pieces > 0 {

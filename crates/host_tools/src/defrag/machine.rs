@@ -4,8 +4,7 @@
 //! Invariant: see [`IdleDisk`]. The task asks for a grant for each unit; within a unit the moves
 //! ask again before each piece.
 
-use crate::cli::HostDefragRunArgs;
-use crate::commands::invocation::Invocation;
+use crate::arguments::HostDefragRunArgs;
 use linux_host::{IdleDisk, Pacer};
 use maintenance::{Host, IoGrant};
 use parking_lot::Mutex;
@@ -14,6 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use terminal::interrupt::Interrupt;
+use terminal::shell::Shell;
 
 /// See the module's head.
 pub(super) struct Machine {
@@ -52,23 +52,23 @@ impl Pacer for LeftToOthers {
 }
 
 impl Machine {
-    pub fn new(invocation: &Invocation, args: &HostDefragRunArgs) -> std::io::Result<Self> {
+    pub fn new(shell: &Shell, args: &HostDefragRunArgs) -> std::io::Result<Self> {
         let disk = match args.background {
             true => IdleDisk::of_device(args.path.metadata()?.dev()),
             false => None,
         };
         if args.background && disk.is_none() {
-            invocation.console.warn(
+            shell.console.warn(
                 "the disk below these files cannot be watched, so the run has idle I/O priority only",
             );
         }
         Ok(Self {
-            interrupt: invocation.interrupt.clone(),
+            interrupt: shell.interrupt.clone(),
             begin: Instant::now(),
             disk: disk.map(|disk| {
                 Arc::new(LeftToOthers {
                     disk: Mutex::new(disk),
-                    interrupt: invocation.interrupt.clone(),
+                    interrupt: shell.interrupt.clone(),
                     waits: Mutex::default(),
                 })
             }),

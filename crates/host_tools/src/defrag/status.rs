@@ -3,26 +3,26 @@
 //! Invariant: it reads records only. It says so where a record is all that is left of a run.
 
 use super::record::{RunState, records};
-use crate::cli::HostDefragStatusArgs;
-use crate::commands::invocation::Invocation;
+use crate::arguments::HostDefragStatusArgs;
 use anyhow::Context;
 use serde_json::{Map, Value};
 use terminal::exit::Exit;
 use terminal::json::Object;
+use terminal::shell::Shell;
 use terminal::sizes;
 
-pub(super) fn run(invocation: &Invocation, args: &HostDefragStatusArgs) -> anyhow::Result<Exit> {
-    let environment = invocation.own_environment();
+pub(super) fn run(shell: &Shell, args: &HostDefragStatusArgs) -> anyhow::Result<Exit> {
+    let environment = &shell.context.environment;
     let top = args.path.as_deref();
-    let found = records(&environment, top).context("the records of defragmentations")?;
+    let found = records(environment, top).context("the records of defragmentations")?;
     if found.is_empty() {
-        invocation.console.note("no run is recorded here");
+        shell.console.note("no run is recorded here");
     }
     for (state, record) in &found {
         let object = Object::of(record.clone());
-        invocation.console.message(object)?;
+        shell.console.message(object)?;
         for line in lines(*state, record) {
-            invocation.console.line(line)?;
+            shell.console.line(line)?;
         }
     }
     Ok(Exit::Done)

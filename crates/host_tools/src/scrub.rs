@@ -4,26 +4,26 @@
 //! Progress is recorded in the user's cache directory at least every [`RECORD_EVERY`], and at an
 //! interrupt.
 
+mod alone;
 mod choice;
 mod words;
 
-use crate::cli::HostScrubArgs;
-use crate::commands::backup::background::Background;
-use crate::commands::backup::idle_priority;
-use crate::commands::invocation::Invocation;
-use crate::progress::Progress;
+use crate::arguments::HostScrubArgs;
+use crate::background::{Background, idle_priority};
+use crate::pools::Pools;
+use alone::Alone;
 use archive::backup::Pacer;
 use choice::Choice;
 use format::host_scrub::{HostScrubCounts, HostScrubRecord};
 use host_scrub::{HostScrubNews, HostScrubOptions, HostScrubber, Tree};
 use maintenance::{RunEnd, StepSizes, run_task};
-use server::state::TaskHost;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{OpenMode, Pool};
 use terminal::exit::Exit;
 use terminal::interrupt::Interrupted;
+use terminal::progress::Progress;
+use terminal::shell::Shell;
 use terminal::sizes;
 
 /// Step sizes. The user who interrupts waits for one step at most.
@@ -31,42 +31,41 @@ const SIZES: StepSizes = StepSizes::new(4 << 20);
 /// Maximum time that a killed scrub repeats, besides the part in progress.
 const RECORD_EVERY: Duration = Duration::from_secs(5);
 
-pub(super) fn run(invocation: &Invocation, args: &HostScrubArgs) -> anyhow::Result<Exit> {
-    let opened = invocation.open(OpenMode::Read)?;
-    let pool: &Arc<Pool> = &opened;
-    let choice = Choice::of(invocation, args, pool)?;
+pub(crate) fn run(shell: &Shell, pools: &dyn Pools, args: &HostScrubArgs) -> anyhow::Result<Exit> {
+    let pool = Arc::new(pools.open_to_read()?);
+    let choice = Choice::of(shell, pools, args, &pool)?;
     let tree = Tree::read(pool.reader(), &choice.top, &choice.excludes)?;
-    let background = args.background.then(|| Background::new(invocation));
+    let background = args.background.then(|| Background::new(shell));
     let _priority = background
         .as_ref()
-        .map(|_| idle_priority(invocation, "the scrub"));
+        .map(|_| idle_priority(shell, "the scrub"));
     let options = HostScrubOptions {
         bytes_per_s: args.limit_rate,
         pacer: background.as_ref().map(|pacer| pacer as &dyn Pacer),
         listens: true,
     };
-    let mut scrubber = HostScrubber::new(Arc::clone(pool), tree, choice.record(), options)?;
-    begin(invocation, &choice, &scrubber)?;
-    let progress = invocation.progress("scrubbing");
+    let mut scrubber = HostScrubber::new(Arc::clone(&pool), tree, choice.record(), options)?;
+    begin(shell, &choice, &scrubber)?;
+    let progress = shell.progress("scrubbing");
     let totals = scrubber.totals();
     progress.add_total(totals.files, totals.bytes);
     progress.totals_known();
     let mut failures = Failures::default();
-    let passed = pass(invocation, &choice, &mut scrubber, &progress, &mut failures);
+    let passed = pass(shell, &choice, &mut scrubber, &progress, &mut failures);
     drop(progress);
     if let Some(background) = &background {
         let waited = background.waited().as_secs_f64();
         let waited = format_args!("waited {waited:.2} s for an idle disk");
-        invocation.console.detail(waited);
+        shell.console.detail(waited);
     }
     match passed {
         Ok(()) => choice.forget(),
         Err(e) => {
-            save(invocation, &choice, &scrubber.record());
+            save(shell, &choice, &scrubber.record());
             return Err(e);
         }
     }
-    words::summary(invocation, &choice, &scrubber)?;
+    words::summary(shell, &choice, &scrubber)?;
     let counts = scrubber.counts();
     let exit = match (
         counts.files_rotten + counts.files_unreadable + failures.pool,
@@ -87,17 +86,13 @@ struct Failures {
     pool: u64,
 }
 
-fn begin(
-    invocation: &Invocation,
-    choice: &Choice,
-    scrubber: &HostScrubber<'_>,
-) -> std::io::Result<()> {
-    let console = &invocation.console;
+fn begin(shell: &Shell, choice: &Choice, scrubber: &HostScrubber<'_>) -> std::io::Result<()> {
+    let console = &shell.console;
     console.message(words::begin(choice, scrubber))?;
     console.note(format_args!(
         "comparing {} with snapshot {}",
         choice.path.display(),
-        choice.called(invocation),
+        choice.called(shell),
     ));
     if scrubber.is_continued() {
         console.note("continuing where the last scrub of it was stopped (--restart begins again from the start)");
@@ -120,14 +115,14 @@ fn begin(
 
 /// Works until everything is compared or the user interrupts.
 fn pass(
-    invocation: &Invocation,
+    shell: &Shell,
     choice: &Choice,
     scrubber: &mut HostScrubber<'_>,
     progress: &Progress,
     failures: &mut Failures,
 ) -> anyhow::Result<()> {
-    let host = TaskHost::new(None, &invocation.interrupt);
-    let console = &invocation.console;
+    let host = Alone::new(&shell.interrupt);
+    let console = &shell.console;
     let mut before = (0, 0);
     let mut recorded = Instant::now();
     let ended = run_task(scrubber, &host, SIZES, |scrubber, news| {
@@ -157,7 +152,7 @@ fn pass(
         progress.add_bytes(now.1 - before.1);
         before = now;
         if recorded.elapsed() >= RECORD_EVERY {
-            save(invocation, choice, &scrubber.record());
+            save(shell, choice, &scrubber.record());
             recorded = Instant::now();
         }
         Ok::<_, anyhow::Error>(ControlFlow::Continue(()))
@@ -184,9 +179,9 @@ fn done(counts: &HostScrubCounts) -> (u64, u64) {
     (files, bytes)
 }
 
-fn save(invocation: &Invocation, choice: &Choice, record: &HostScrubRecord) {
+fn save(shell: &Shell, choice: &Choice, record: &HostScrubRecord) {
     if let Err(why) = choice.save(record) {
-        invocation.console.note(format_args!(
+        shell.console.note(format_args!(
             "the next scrub begins again from the start, because the progress cannot be recorded: {why}"
         ));
     }

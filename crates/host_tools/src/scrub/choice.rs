@@ -4,29 +4,26 @@
 //! Invariant: without `--snapshot` it is the newest snapshot of the host that has the path, or the
 //! one that an interrupted scrub began with, as long as that exists.
 
-use crate::cli::HostScrubArgs;
-use crate::commands::invocation::Invocation;
-use crate::commands::known_snapshots::KnownSnapshots;
-use crate::commands::snapshot_choice::{SnapshotFilter, choose};
-use crate::commands::source_paths::absolute;
-use crate::commands::tree::{Found, lookup, top};
+use crate::arguments::HostScrubArgs;
+use crate::pools::{Pools, Stored};
 use anyhow::{Context, bail};
 use archive::selection::Patterns;
 use format::bytes::checksum;
 use format::host_scrub::{HOST_SCRUB_BYTES_MAX, HostScrubRecord};
 use format::snapshot::{Snapshot, SnapshotKind};
-use format::tree::EntryKind;
 use host_scrub::Top;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use store::{Pool, Reader};
+use store::Pool;
 use terminal::calendar;
 use terminal::exit::Exit;
 use terminal::latest::latest;
 use terminal::names::short_id;
+use terminal::paths::absolute;
+use terminal::shell::Shell;
 use units::UnixNanos;
 use unlocking::CacheFile;
 
@@ -51,12 +48,17 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    pub fn of(invocation: &Invocation, args: &HostScrubArgs, pool: &Pool) -> anyhow::Result<Self> {
+    pub fn of(
+        shell: &Shell,
+        pools: &dyn Pools,
+        args: &HostScrubArgs,
+        pool: &Pool,
+    ) -> anyhow::Result<Self> {
         let path = absolute(&args.path)?;
         let bytes = path.as_os_str().as_bytes();
         let id = pool.config().pool;
         let name = blake3::hash(&[&id.0[..], bytes].concat()).to_hex();
-        let environment = &invocation.context.environment;
+        let environment = &shell.context.environment;
         let file = CacheFile::of(DIR, name.as_str(), environment)?;
         let stored = file
             .as_ref()
@@ -64,28 +66,31 @@ impl Choice {
         let stored = stored.and_then(|bytes| HostScrubRecord::decode(&bytes, id).ok());
         let stored = stored.filter(|record| record.path == bytes && !args.restart);
 
-        let snapshots = KnownSnapshots::of(invocation, pool)?;
-        let host = invocation.host(args.host.as_deref());
+        let snapshots = pools.snapshots(pool)?;
+        let host = shell.host(args.host.as_deref());
         let newest = match &args.snapshot {
-            Some(text) => {
-                let chosen = choose(&snapshots, text, &SnapshotFilter::default());
-                snapshots.found(chosen)?
-            }
+            Some(text) => snapshots.named(text),
             None => {
-                let newest = newest(&snapshots, &host, &path).with_context(|| {
+                let newest = newest(snapshots.readable(), &host, &path);
+                newest.with_context(|| {
                     format!(
                         "no snapshot of host {host} has {}: back it up first (quintet backup), or name \
                          the snapshot (--snapshot) or its host (--host)",
                         path.display()
                     )
-                });
-                snapshots.found(newest)?
+                })
             }
         };
+        let newest = newest.map_err(|why| snapshots.not_found(why))?;
         let begun = stored.as_ref().filter(|_| args.snapshot.is_none());
-        let begun = begun.and_then(|record| snapshots.iter().find(|s| s.id == record.snapshot));
+        let begun = begun.and_then(|record| {
+            snapshots
+                .readable()
+                .iter()
+                .find(|s| s.id == record.snapshot)
+        });
         let snapshot = begun.unwrap_or(newest);
-        let (top, top_path) = find(pool.reader(), snapshot, &path, args.one_file_system)?;
+        let (top, top_path) = find(pools, pool, snapshot, &path, args.one_file_system)?;
 
         let mut excludes = Patterns::default();
         let mut options = [&snapshot.id.0[..], bytes, &[u8::from(args.one_file_system)]].concat();
@@ -129,8 +134,8 @@ impl Choice {
     }
 
     /// Returns the snapshot's id and time.
-    pub fn called(&self, invocation: &Invocation) -> String {
-        let time = calendar::local(self.snapshot.taken, &invocation.zone);
+    pub fn called(&self, shell: &Shell) -> String {
+        let time = calendar::local(self.snapshot.taken, &shell.zone);
         format!("{} of {time}", short_id(&self.snapshot))
     }
 
@@ -168,19 +173,21 @@ fn newest<'s>(snapshots: &'s [Snapshot], host: &str, path: &Path) -> Option<&'s 
 
 /// Finds a path in a snapshot. Also returns the directory below which the tree has its paths.
 fn find(
-    reader: &Reader,
+    pools: &dyn Pools,
+    pool: &Pool,
     snapshot: &Snapshot,
     path: &Path,
     one_file_system: bool,
 ) -> anyhow::Result<(Top, PathBuf)> {
-    let root = top(snapshot)?;
-    let found = lookup(reader, root, path.as_os_str().as_bytes())?;
-    if let Some(content) = found.directory() {
-        let device = match &found {
-            Found::Top(_) => path.metadata().map_or(0, |found| found.dev()),
-            Found::Entry(entry) => entry.device,
-        };
-        let one_device = one_file_system.then_some(device);
+    let lookup = |path: &Path| pools.lookup(pool, snapshot, path.as_os_str().as_bytes());
+    let Stored {
+        directory,
+        device,
+        is_file,
+    } = lookup(path)?;
+    if let Some(content) = directory {
+        let of_path = || path.metadata().map_or(0, |found| found.dev());
+        let one_device = one_file_system.then(|| device.unwrap_or_else(of_path));
         let directory = Top::Directory {
             path: path.to_owned(),
             content,
@@ -191,17 +198,13 @@ fn find(
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         bail!("{} is not a file", path.display());
     };
-    let is_file = |found: &Found| match found {
-        Found::Entry(entry) => matches!(entry.kind, EntryKind::File { .. }),
-        Found::Top(_) => false,
-    };
-    if !is_file(&found) {
+    if !is_file {
         bail!(
             "{} is neither a file nor a directory in the snapshot; a path through links is stored without them",
             path.display()
         );
     }
-    let directory = lookup(reader, root, parent.as_os_str().as_bytes())?.directory();
+    let directory = lookup(parent)?.directory;
     let top = Top::File {
         directory: parent.to_owned(),
         content: directory.context("the file has no directory in the snapshot")?,

@@ -3,9 +3,8 @@
 //! Invariant: it says how it sees them, and when events were lost. Each look covers the time since
 //! the one before.
 
-use super::warn;
-use crate::cli::HostEventsArgs;
-use crate::commands::invocation::Invocation;
+use crate::arguments::HostEventsArgs;
+use crate::refusals::warn;
 use anyhow::Context;
 use duet::{Duet, Options};
 use linux_host::{Drained, FileId, Moved, PAGE_BYTES, Watch};
@@ -14,6 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 use terminal::exit::Exit;
 use terminal::json::Object;
+use terminal::shell::Shell;
 use terminal::sizes;
 use terminal::table::Table;
 use units::count;
@@ -21,7 +21,7 @@ use units::count;
 /// Files that a look shows at most, as text.
 const SHOWN_MAX: usize = 15;
 
-pub(super) fn run(invocation: &Invocation, args: &HostEventsArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(shell: &Shell, args: &HostEventsArgs) -> anyhow::Result<Exit> {
     let path = &args.path;
     let duet = Duet::new(Options {
         items_max: 1 << 16,
@@ -35,20 +35,18 @@ pub(super) fn run(invocation: &Invocation, args: &HostEventsArgs) -> anyhow::Res
     let interval = Duration::from_secs_f64(args.interval);
     let first = watch.scan().with_context(|| path.display().to_string())?;
     let mut unseen = first.failed.len();
-    warn(invocation, first.failed);
-    say_how(invocation, &watch)?;
+    warn(shell, first.failed);
+    say_how(shell, &watch)?;
     let mut had_events = watch.polls_because().is_none();
     let mut looks = 0;
-    while args.count.is_none_or(|count| looks < count) && !invocation.interrupt.wait(interval) {
+    while args.count.is_none_or(|count| looks < count) && !shell.interrupt.wait(interval) {
         let drained = watch.drain().with_context(|| path.display().to_string())?;
         if had_events && let Some(why) = watch.polls_because() {
             had_events = false;
-            invocation
-                .console
-                .warn(format!("events have stopped: {why}"));
+            shell.console.warn(format!("events have stopped: {why}"));
         }
         unseen = unseen.max(drained.failed.len());
-        show(invocation, &mut watch, &drained)?;
+        show(shell, &mut watch, &drained)?;
         looks += 1;
     }
     Ok(match unseen {
@@ -57,8 +55,8 @@ pub(super) fn run(invocation: &Invocation, args: &HostEventsArgs) -> anyhow::Res
     })
 }
 
-fn say_how(invocation: &Invocation, watch: &Watch) -> anyhow::Result<()> {
-    let (mount, console) = (watch.mount(), &invocation.console);
+fn say_how(shell: &Shell, watch: &Watch) -> anyhow::Result<()> {
+    let (mount, console) = (watch.mount(), &shell.console);
     let source = match watch.polls_because() {
         None => "ebpf",
         Some(_) => "cachestat",
@@ -76,7 +74,7 @@ fn say_how(invocation: &Invocation, watch: &Watch) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(invocation: &Invocation, watch: &mut Watch, drained: &Drained) -> anyhow::Result<()> {
+fn show(shell: &Shell, watch: &mut Watch, drained: &Drained) -> anyhow::Result<()> {
     let ids: Vec<FileId> = drained.files.keys().copied().collect();
     let paths = watch.paths(&ids)?;
     let mut files: Vec<(&Path, FileId, Moved)> = Vec::new();
@@ -92,7 +90,7 @@ fn show(invocation: &Invocation, watch: &mut Watch, drained: &Drained) -> anyhow
     }
     let pages = |moved: &Moved| moved.added + moved.removed + moved.dirtied + moved.flushed;
     files.sort_by_key(|(path, _, moved)| (std::cmp::Reverse(pages(moved)), *path));
-    let console = &invocation.console;
+    let console = &shell.console;
     for (path, id, moved) in &files {
         let object = Object::message("host_events")
             .path("path", path.as_os_str().as_bytes())

@@ -2,9 +2,8 @@
 //!
 //! Invariant: a directory's line counts every file below it once for each of its names.
 
-use super::warn;
-use crate::cli::HostCachedArgs;
-use crate::commands::invocation::Invocation;
+use crate::arguments::HostCachedArgs;
+use crate::refusals::warn;
 use anyhow::Context;
 use linux_host::{PAGE_BYTES, cached, walk};
 use std::collections::BTreeMap;
@@ -12,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use terminal::exit::Exit;
 use terminal::json::Object;
+use terminal::shell::Shell;
 use terminal::sizes;
 use terminal::table::Table;
 
@@ -49,7 +49,7 @@ impl Sum {
     }
 }
 
-pub(super) fn run(invocation: &Invocation, args: &HostCachedArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(shell: &Shell, args: &HostCachedArgs) -> anyhow::Result<Exit> {
     let mut sums = BTreeMap::from([(args.path.clone(), Sum::default())]);
     let walked = walk(&args.path, &mut |found| {
         let pages = cached(found.file, 0, 0)?;
@@ -65,7 +65,7 @@ pub(super) fn run(invocation: &Invocation, args: &HostCachedArgs) -> anyhow::Res
         Ok(())
     })
     .with_context(|| format!("{}", args.path.display()))?;
-    let console = &invocation.console;
+    let console = &shell.console;
     let heading = ["Cached", "Dirty", "Size", "%", "In memory", "Path"];
     let mut table = Table::new(heading, &[0, 1, 2, 3]);
     for (path, sum) in &sums {
@@ -90,7 +90,7 @@ pub(super) fn run(invocation: &Invocation, args: &HostCachedArgs) -> anyhow::Res
             .object(Object::message("summary"))
             .integer("failed", failed),
     )?;
-    warn(invocation, walked.failed);
+    warn(shell, walked.failed);
     Ok(match failed {
         0 => Exit::Done,
         _ => Exit::Partly,

@@ -4,7 +4,6 @@
 
 use super::choice::Choice;
 use super::size;
-use crate::commands::invocation::Invocation;
 use format::host_scrub::{HostScrubCounts, HostScrubFinding};
 use host_scrub::HostScrubber;
 use std::ffi::OsStr;
@@ -14,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use terminal::console::Console;
 use terminal::json::Object;
+use terminal::shell::Shell;
 use units::count;
 
 /// Ranges of a file that text shows.
@@ -106,11 +106,11 @@ fn object(counts: &HostScrubCounts) -> Object {
 
 /// Shows the totals.
 pub(super) fn summary(
-    invocation: &Invocation,
+    shell: &Shell,
     choice: &Choice,
     scrubber: &HostScrubber<'_>,
 ) -> io::Result<()> {
-    let (console, counts) = (&invocation.console, scrubber.counts());
+    let (console, counts) = (&shell.console, scrubber.counts());
     console.message(
         object(&counts)
             .path("path", choice.path.as_os_str().as_bytes())

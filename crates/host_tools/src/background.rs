@@ -1,19 +1,19 @@
-//! `--background` of `backup` and `host scrub`: reads the source while its disk is idle. The lanes
-//! of a backup ask, and the scrub.
+//! `--background` of `backup` and `host scrub`: reads the source while its disk is idle, and with
+//! idle I/O priority. The lanes of a backup ask, and the scrub.
 //!
 //! Invariant: one range is read at a time.
 
-use crate::commands::invocation::Invocation;
 use archive::backup::Pacer;
-use linux_host::IdleDisk;
+use linux_host::{IdleDisk, IdlePriority};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use terminal::interrupt::Interrupt;
+use terminal::shell::Shell;
 
 /// See the module's head.
-pub(in crate::commands) struct Background {
+pub struct Background {
     interrupt: Interrupt,
     gates: Mutex<Gates>,
 }
@@ -26,9 +26,10 @@ struct Gates {
 }
 
 impl Background {
-    pub fn new(invocation: &Invocation) -> Self {
+    /// Makes one for a run of this command.
+    pub fn new(shell: &Shell) -> Self {
         Self {
-            interrupt: invocation.interrupt.clone(),
+            interrupt: shell.interrupt.clone(),
             gates: Mutex::default(),
         }
     }
@@ -59,4 +60,17 @@ impl Pacer for Background {
             }
         }
     }
+}
+
+/// Returns a guard: this thread, and those that it starts, use the disk when no other does. `what`
+/// names the work.
+pub fn idle_priority(shell: &Shell, what: &str) -> Option<IdlePriority> {
+    let began = IdlePriority::begin();
+    if let Err(e) = &began {
+        let why = units::reason(e);
+        shell.console.note(format_args!(
+            "{what} has normal I/O priority, because the system refuses the idle priority: {why}"
+        ));
+    }
+    began.ok()
 }

@@ -2,8 +2,7 @@
 //!
 //! Invariant: a line says "works" only after the thing was tried and worked.
 
-use crate::cli::HostDoctorArgs;
-use crate::commands::invocation::Invocation;
+use crate::arguments::HostDoctorArgs;
 use anyhow::Context;
 use linux_host::{Ebpf, HOOKS, Mount, Tracer, cached};
 use std::fs::{self, File};
@@ -11,6 +10,7 @@ use std::io;
 use std::path::Path;
 use terminal::exit::Exit;
 use terminal::json::Object;
+use terminal::shell::Shell;
 use terminal::table::Table;
 
 struct Finding {
@@ -22,7 +22,7 @@ struct Finding {
     remedy: &'static str,
 }
 
-pub(super) fn run(invocation: &Invocation, args: &HostDoctorArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(shell: &Shell, args: &HostDoctorArgs) -> anyhow::Result<Exit> {
     let path = &args.path;
     let mount = Mount::of(path).with_context(|| path.display().to_string())?;
     let privilege = privilege();
@@ -38,7 +38,7 @@ pub(super) fn run(invocation: &Invocation, args: &HostDoctorArgs) -> anyhow::Res
     }
     findings.push(events(&mount, kind));
     findings.push(requests(path));
-    let console = &invocation.console;
+    let console = &shell.console;
     let mut table = Table::new(["What", "State", "Why"], &[]);
     for finding in &findings {
         let state = if finding.works { "works" } else { "missing" };

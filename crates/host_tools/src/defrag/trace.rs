@@ -4,9 +4,8 @@
 //! recording itself, also after Ctrl-C and when the command failed.
 
 use super::SHOWN_MAX;
-use crate::cli::HostTraceArgs;
-use crate::commands::host::{READS_OTHERS, warn_of};
-use crate::commands::invocation::Invocation;
+use crate::arguments::HostTraceArgs;
+use crate::refusals::{READS_OTHERS, warn_of};
 use anyhow::{Context, bail};
 use linux_host::{Traced, Tracer};
 use media::{Clock, SystemClock};
@@ -17,6 +16,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 use terminal::exit::Exit;
 use terminal::json::Object;
+use terminal::shell::Shell;
 use terminal::sizes;
 use terminal::table::Table;
 use units::count;
@@ -24,7 +24,7 @@ use units::count;
 /// Time between two looks into the kernel's buffer.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) fn run(invocation: &Invocation, args: &HostTraceArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(shell: &Shell, args: &HostTraceArgs) -> anyhow::Result<Exit> {
     let output = args.output.display().to_string();
     if !args.force && fs::symlink_metadata(&args.output).is_ok() {
         bail!("{output} exists; use --force");
@@ -32,15 +32,15 @@ pub(super) fn run(invocation: &Invocation, args: &HostTraceArgs) -> anyhow::Resu
     let of_path = || args.path.display().to_string();
     let began = SystemClock.now();
     let mut tracer = Tracer::start(&args.path, args.exact, began).with_context(of_path)?;
-    say_how(invocation, args, &tracer)?;
+    say_how(shell, args, &tracer)?;
     let mut child = started(&args.command)?;
-    let status = record(invocation, args, &mut tracer, child.as_mut());
+    let status = record(shell, args, &mut tracer, child.as_mut());
     let traced = tracer.finish(SystemClock.now()).with_context(of_path)?;
     let bytes = traced.record.encode();
     fs::write(&args.output, &bytes).with_context(|| format!("cannot write {output}"))?;
-    show(invocation, &traced, &args.output, bytes.len() as u64)?;
+    show(shell, &traced, &args.output, bytes.len() as u64)?;
     let is_whole = traced.failed.is_empty();
-    warn_of(invocation, "look at it", READS_OTHERS, traced.failed);
+    warn_of(shell, "look at it", READS_OTHERS, traced.failed);
     match status? {
         Some(status) if !status.success() => {
             bail!("the command failed ({status}); what it requested is in {output}")
@@ -64,7 +64,7 @@ fn started(words: &[std::ffi::OsString]) -> anyhow::Result<Option<Child>> {
 
 /// Records until the command, the time, or the user ends it. Returns how the command ended.
 fn record(
-    invocation: &Invocation,
+    shell: &Shell,
     args: &HostTraceArgs,
     tracer: &mut Tracer,
     mut child: Option<&mut Child>,
@@ -75,9 +75,7 @@ fn record(
             let limit = Duration::from_secs_f64(seconds);
             limit.saturating_sub(begin.elapsed())
         });
-        let is_stopped = invocation
-            .interrupt
-            .wait(left.unwrap_or(INTERVAL).min(INTERVAL));
+        let is_stopped = shell.interrupt.wait(left.unwrap_or(INTERVAL).min(INTERVAL));
         tracer.drain();
         if let Some(child) = &mut child
             && let Some(status) = child.try_wait().context("cannot wait for the command")?
@@ -90,8 +88,8 @@ fn record(
     }
 }
 
-fn say_how(invocation: &Invocation, args: &HostTraceArgs, tracer: &Tracer) -> anyhow::Result<()> {
-    let (console, mount) = (&invocation.console, tracer.mount());
+fn say_how(shell: &Shell, args: &HostTraceArgs, tracer: &Tracer) -> anyhow::Result<()> {
+    let (console, mount) = (&shell.console, tracer.mount());
     let unseen = tracer.unseen().iter().map(|(what, why)| {
         let object = Object::new().text("accesses", what);
         object.text("reason", &why.to_string())
@@ -112,8 +110,8 @@ fn say_how(invocation: &Invocation, args: &HostTraceArgs, tracer: &Tracer) -> an
     Ok(console.flush()?)
 }
 
-fn show(invocation: &Invocation, traced: &Traced, output: &Path, bytes: u64) -> anyhow::Result<()> {
-    let (console, record) = (&invocation.console, &traced.record);
+fn show(shell: &Shell, traced: &Traced, output: &Path, bytes: u64) -> anyhow::Result<()> {
+    let (console, record) = (&shell.console, &traced.record);
     let ranges: u64 = record.files.iter().map(|f| f.ranges.len() as u64).sum();
     let in_ranges = record.files.iter().flat_map(|file| &file.ranges);
     let requested: u64 = in_ranges.map(|range| range.end - range.start).sum();
