@@ -1,7 +1,7 @@
 //! The program: command line, settings, commands, progress. `main.rs` calls [`commands::run`].
 //!
-//! Invariant: only this crate knows the command line. The crates below never see a flag. What a
-//! command says goes through the crate `terminal`.
+//! Invariant: only this crate and `host_tools` know the command line. The crates below them never
+//! see a flag. What a command says goes through the crate `terminal`.
 //!
 //! ```text
 //! arguments --> cli (typed) --> settings (checked) --> commands --> exit code
