@@ -16,7 +16,6 @@ pub mod filesystem;
 pub mod image;
 mod ingest;
 mod observer;
-pub mod printable;
 pub mod restore;
 pub mod selection;
 pub mod tar;

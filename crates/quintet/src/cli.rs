@@ -9,7 +9,6 @@ mod backup;
 mod collect;
 mod copy;
 mod defrag;
-mod host;
 mod image;
 mod inspect;
 mod keys;
@@ -30,12 +29,7 @@ mod volume;
 pub use backup::{BackupArgs, ReadOrder};
 pub use collect::{GcArgs, PeriodArg, UndeleteArgs};
 pub use copy::{CopyArgs, ToArgs, ToPasswordArgs};
-pub use defrag::{DefragArgs, DefragCommand, DefragRunArgs, PercentArg};
-pub use host::{
-    HeatArgs, HostAnalyseArgs, HostCachedArgs, HostCommand, HostDefragCommand, HostDefragRunArgs,
-    HostDefragStatusArgs, HostDoctorArgs, HostEventsArgs, HostScrubArgs, HostTraceArgs, JoinArg,
-    MoveOrder,
-};
+pub use defrag::{DefragArgs, DefragCommand, DefragRunArgs};
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
 pub use keys::{KeyCommand, NewKeyArgs};
@@ -57,8 +51,9 @@ pub use volume::{
 };
 
 use clap::{Args, Parser, Subcommand};
-use server::sizes;
+use host_tools::HostCommand;
 use std::path::PathBuf;
+use terminal::sizes;
 
 /// Deduplicating, encrypted protection store.
 #[derive(Debug, Parser)]

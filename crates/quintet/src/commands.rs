@@ -1,8 +1,8 @@
 //! The commands: from parsed arguments to an exit code. `main` calls [`run`]; a server calls it for
 //! its clients through `for_clients`.
 //!
-//! Invariant: `failure` maps every error to one of the codes of [`crate::exit`]. A command writes
-//! results through the console only.
+//! Invariant: `failure` maps every error to one of the codes of [`terminal::exit`]. A command
+//! writes results through the console only.
 //!
 //! ```text
 //! run --> run_for --> start --+-- a server has the pool: control::ask, its exit code
@@ -37,6 +37,7 @@ mod opened;
 mod parity;
 mod policy;
 mod product;
+mod program;
 mod qos;
 mod readers;
 mod repair;
@@ -49,7 +50,6 @@ mod snapshots;
 mod source_paths;
 mod stats;
 mod status;
-mod table;
 mod tag;
 mod top;
 mod tree;
@@ -57,20 +57,20 @@ mod undelete;
 mod volume;
 
 use crate::cli::{Cli, Command};
-use crate::console::{Console, Loudness};
-use crate::exit::Exit;
 use crate::settings::Settings;
 use clap::Parser;
 use clap::error::ErrorKind;
 use for_clients::Need;
 use invocation::Invocation;
-use server::command_context::CommandContext;
 use server::control::{self, Asked};
-use server::error::with_causes;
 use server::state::ServerState;
 use std::ffi::OsString;
 use std::io::Write;
 use std::sync::Arc;
+use terminal::command_context::CommandContext;
+use terminal::console::{Console, Loudness};
+use terminal::error::with_causes;
+use terminal::exit::Exit;
 
 /// Runs one command line. The process should end with the returned exit code.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {

@@ -1,329 +1,155 @@
-//! Progress of a long run: counters, and a thread that shows them. Commands own a [`Progress`] for
-//! each run.
+//! The progress of a command, as the [`Observer`] of backups, restores, imports, exports and dumps.
+//! The crate `archive` calls it.
 //!
-//! Invariant: counting takes no lock, so it never waits for the terminal. A terminal shows one line
-//! that is redrawn. Other outputs show nothing, or a line at the rate that the user set. JSON shows
-//! `status` messages. Each SIGUSR1 is answered with one line.
+//! Invariant: every warning is printed and counted once. For a file that was restored in part, JSON
+//! has a message with the missing ranges.
 
-mod observing;
-mod render;
-
-pub use render::clock;
-
-use crate::console::Console;
-use archive::filesystem::PathError;
-use parking_lot::{Condvar, Mutex};
-use render::View;
-use server::interrupt::Interrupt;
+use archive::restore::DamagedRanges;
+use archive::{Observer, Warning};
+use std::ops::Deref;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use terminal::console::Console;
+use terminal::interrupt::Interrupt;
+use terminal::json::Object;
+use terminal::progress::Progress as Shown;
 
-/// Default redraw rate of a terminal's line, per second.
-const TERMINAL_FPS: f64 = 10.0;
-/// Default rate of JSON status messages, per second.
-const JSON_FPS: f64 = 1.0;
-/// Maximum time until SIGUSR1 is answered.
-const SIGNAL_POLL: Duration = Duration::from_millis(200);
-
-#[derive(Default)]
-struct Counters {
-    files_done: AtomicU64,
-    files_total: AtomicU64,
-    bytes_done: AtomicU64,
-    bytes_total: AtomicU64,
-    warnings: AtomicU64,
-    /// Totals from the scan that runs ahead of a backup. 0 without one.
-    files_expected: AtomicU64,
-    bytes_expected: AtomicU64,
-    totals_known: AtomicBool,
-    current: Mutex<Vec<u8>>,
-}
-
-struct Shared {
-    console: Arc<Console>,
-    interrupt: Interrupt,
-    action: &'static str,
-    started: Instant,
-    counters: Counters,
-    stopped: Mutex<bool>,
-    changed: Condvar,
-}
-
-/// Progress of a run. See the module's head.
-pub struct Progress {
-    shared: Arc<Shared>,
-    shown: bool,
-    painter: Option<JoinHandle<()>>,
-}
+/// Counters of a run and their display, for `archive` too.
+pub struct Progress(Shown);
 
 impl Progress {
-    /// Starts showing progress. `action` is a verb ("backing up"); `fps` is the rate that the user
-    /// set.
+    /// See [`Shown::start`].
     pub fn start(
         console: &Arc<Console>,
         interrupt: &Interrupt,
         action: &'static str,
         fps: Option<f64>,
     ) -> Self {
-        let shared = Arc::new(Shared {
-            console: Arc::clone(console),
-            interrupt: interrupt.clone(),
-            action,
-            started: Instant::now(),
-            counters: Counters::default(),
-            stopped: Mutex::new(false),
-            changed: Condvar::new(),
-        });
-        let interval = interval(console, fps);
-        let painter = {
-            let shared = Arc::clone(&shared);
-            // Without a thread the run shows no progress. That is no reason to fail.
-            std::thread::Builder::new()
-                .name("progress".to_owned())
-                .spawn(move || shared.show(interval))
-                .ok()
-        };
-        Self {
-            shared,
-            shown: interval.is_some(),
-            painter,
-        }
-    }
-
-    /// Adds work that was found.
-    pub fn add_total(&self, files: u64, bytes: u64) {
-        let counters = &self.shared.counters;
-        counters.files_total.fetch_add(files, Ordering::Relaxed);
-        counters.bytes_total.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Declares that the totals are complete. Progress has a percentage and an ETA from now on.
-    pub fn totals_known(&self) {
-        let known = &self.shared.counters.totals_known;
-        known.store(true, Ordering::Relaxed);
-    }
-
-    /// Sets the expected totals from a scan ahead. Progress has a percentage and an ETA from now
-    /// on.
-    pub fn expect(&self, files: u64, bytes: u64) {
-        let counters = &self.shared.counters;
-        counters.files_expected.store(files, Ordering::Relaxed);
-        counters.bytes_expected.store(bytes, Ordering::Relaxed);
-        self.totals_known();
-    }
-
-    /// Returns true if progress is shown.
-    pub fn is_shown(&self) -> bool {
-        self.shown
-    }
-
-    /// Adds processed bytes.
-    pub fn add_bytes(&self, bytes: u64) {
-        let done = &self.shared.counters.bytes_done;
-        done.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Adds processed files.
-    pub fn add_files(&self, files: u64) {
-        let done = &self.shared.counters.files_done;
-        done.fetch_add(files, Ordering::Relaxed);
-    }
-
-    /// Sets the path that is being processed. Skipped if the painter is reading it.
-    pub fn set_current(&self, path: &[u8]) {
-        if let Some(mut current) = self.shared.counters.current.try_lock() {
-            current.clear();
-            current.extend_from_slice(path);
-        }
-    }
-
-    /// Warns about a file that could not be read or written. The run goes on and ends with exit
-    /// code 3.
-    pub fn warn_path(&self, error: &PathError) {
-        self.count_warning();
-        self.shared.console.warn_path(error);
-    }
-
-    /// Like [`Progress::warn_path`], without a path.
-    pub fn warn(&self, warning: impl std::fmt::Display) {
-        self.count_warning();
-        self.shared.console.warn(warning);
-    }
-
-    /// Warns about a file that changed while it was read, like [`Progress::warn_path`].
-    pub fn warn_changed(&self, path: &std::path::Path) {
-        self.warn(format_args!("{} changed while it was read", path.display()));
-    }
-
-    /// Returns the number of warnings.
-    pub fn warnings(&self) -> u64 {
-        self.shared.counters.warnings.load(Ordering::Relaxed)
-    }
-
-    /// Returns the processed bytes.
-    pub fn bytes_done(&self) -> u64 {
-        self.shared.counters.bytes_done.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of processed files.
-    pub fn files_done(&self) -> u64 {
-        self.shared.counters.files_done.load(Ordering::Relaxed)
-    }
-
-    /// Returns the time since the start.
-    pub fn elapsed(&self) -> Duration {
-        self.shared.started.elapsed()
-    }
-
-    /// Returns the stop request, to poll between steps.
-    pub fn interrupt(&self) -> &Interrupt {
-        &self.shared.interrupt
-    }
-
-    /// Returns the console for warnings and results.
-    pub fn console(&self) -> &Arc<Console> {
-        &self.shared.console
-    }
-
-    fn count_warning(&self) {
-        let warnings = &self.shared.counters.warnings;
-        warnings.fetch_add(1, Ordering::Relaxed);
+        Self(Shown::start(console, interrupt, action, fps))
     }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
-        *self.shared.stopped.lock() = true;
-        self.shared.changed.notify_all();
-        if let Some(painter) = self.painter.take() {
-            // A panicking thread has already been reported by the panic itself.
-            let _ = painter.join();
-        }
-        if self.shared.console.paints() {
-            self.shared.console.paint(None);
-        }
+impl From<Shown> for Progress {
+    fn from(shown: Shown) -> Self {
+        Self(shown)
     }
 }
 
-impl Shared {
-    fn show(&self, interval: Option<Duration>) {
-        let wait = interval.map_or(SIGNAL_POLL, |interval| interval.min(SIGNAL_POLL));
-        let mut last = Instant::now();
-        let mut stopped = self.stopped.lock();
-        while !*stopped {
-            self.changed.wait_for(&mut stopped, wait);
-            if self.interrupt.take_report_request() {
-                self.report();
+impl Deref for Progress {
+    type Target = Shown;
+
+    fn deref(&self) -> &Shown {
+        &self.0
+    }
+}
+
+impl Observer for Progress {
+    fn stop_requested(&self) -> bool {
+        self.interrupt().requested()
+    }
+
+    fn add_total(&self, files: u64, bytes: u64) {
+        self.0.add_total(files, bytes);
+    }
+
+    fn totals_known(&self) {
+        self.0.totals_known();
+    }
+
+    fn expect(&self, files: u64, bytes: u64) {
+        self.0.expect(files, bytes);
+    }
+
+    fn add_files(&self, files: u64) {
+        self.0.add_files(files);
+    }
+
+    fn add_bytes(&self, bytes: u64) {
+        self.0.add_bytes(bytes);
+    }
+
+    fn set_current(&self, path: &[u8]) {
+        self.0.set_current(path);
+    }
+
+    fn warning(&self, warning: &Warning<'_>) {
+        match warning {
+            Warning::Path(error) => self.warn_path(error),
+            Warning::Changed(path) => self.warn_changed(path),
+            Warning::Partial { path, lost } => {
+                self.warn(warning);
+                // A closed output ends the run at its summary.
+                let _ = self.console().message(partial(path, lost));
             }
-            if interval.is_some_and(|interval| last.elapsed() >= interval) && !*stopped {
-                last = Instant::now();
-                match self.console.paints() {
-                    true => {
-                        let columns = self.console.columns();
-                        self.console
-                            .paint(Some(&render::line(&self.view(), columns)));
-                    }
-                    false => self.report(),
-                }
-            }
-        }
-    }
-
-    /// Prints one whole line or message.
-    fn report(&self) {
-        let view = self.view();
-        if self.console.json() {
-            // A closed output ends the run at its next result.
-            let _ = self.console.message(render::status(&view));
-        } else {
-            self.console.say(&render::line(&view, usize::MAX));
-        }
-    }
-
-    fn view(&self) -> View {
-        let counters = &self.counters;
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let current = counters.current.lock();
-        View {
-            action: self.action,
-            elapsed: self.started.elapsed(),
-            files_done: get(&counters.files_done),
-            files_total: get(&counters.files_total).max(get(&counters.files_expected)),
-            bytes_done: get(&counters.bytes_done),
-            bytes_total: get(&counters.bytes_total).max(get(&counters.bytes_expected)),
-            totals_known: counters.totals_known.load(Ordering::Relaxed),
-            warnings: get(&counters.warnings),
-            current: current.clone(),
+            Warning::Damaged { .. } | Warning::OwnersNotSet { .. } => self.warn(warning),
         }
     }
 }
 
-fn interval(console: &Console, fps: Option<f64>) -> Option<Duration> {
-    let fps = match (console.loudness().quiet, console.json(), console.paints()) {
-        (true, _, _) => None,
-        (_, true, _) => Some(fps.unwrap_or(JSON_FPS)),
-        (_, _, true) => Some(fps.unwrap_or(TERMINAL_FPS)),
-        _ => fps,
-    };
-    fps.map(|fps| Duration::from_secs_f64(1.0 / fps.clamp(1e-6, 60.0)))
+fn partial(path: &Path, lost: &DamagedRanges) -> Object {
+    let ranges = lost.ranges().iter().map(|range| {
+        Object::new()
+            .integer("offset", range.start)
+            .integer("length", range.end - range.start)
+    });
+    Object::message("partial")
+        .path("item", path.as_os_str().as_bytes())
+        .integer("bytes_damaged", lost.bytes())
+        .objects("damaged", ranges)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::Loudness;
+    use archive::filesystem::PathError;
+    use store::StoreError;
+    use terminal::console::Loudness;
 
-    fn run(loudness: Loudness, fps: Option<f64>) -> (String, String) {
+    fn tell_all(loudness: Loudness) -> (Progress, String, String) {
         let (console, out, err) = Console::captured(loudness);
-        let interrupt = Interrupt::detached();
-        let progress = Progress::start(&console, &interrupt, "testing", fps);
-        progress.add_total(2, 100);
-        progress.totals_known();
-        progress.add_files(1);
-        progress.add_bytes(50);
-        progress.set_current(b"/a");
-        std::thread::sleep(Duration::from_millis(150));
-        drop(progress);
-        (out.text(), err.text())
+        let progress = Progress::start(&console, &Interrupt::detached(), "testing", None);
+        let observer: &dyn Observer = &progress;
+        let path = Path::new("/a");
+        let mut lost = DamagedRanges::default();
+        lost.add(0, 4);
+        lost.add(10, 1);
+        observer.path_failed(&PathError::new("read", path, std::io::Error::other("why")));
+        observer.warning(&Warning::Changed(path));
+        observer.warning(&Warning::Damaged {
+            path,
+            outcome: "not restored",
+            error: &StoreError::corruption("chunk", "c1", "bad"),
+        });
+        observer.warning(&Warning::Partial { path, lost: &lost });
+        observer.warning(&Warning::OwnersNotSet { entries: 7 });
+        (progress, out.text(), err.text())
     }
 
     #[test]
-    fn silent_unless_asked() {
-        assert_eq!(
-            run(Loudness::default(), None),
-            (String::new(), String::new())
-        );
-        let (out, err) = run(Loudness::default(), Some(50.0));
+    fn warnings_are_said_and_counted_once() {
+        let (progress, out, err) = tell_all(Loudness::default());
+        assert_eq!(progress.warnings(), 5);
         assert_eq!(out, "");
-        assert!(err.lines().count() >= 2 && err.contains("50.0%"), "{err}");
+        assert_eq!(
+            err,
+            "warning: cannot read /a: why\n\
+             warning: /a changed while it was read\n\
+             warning: /a is damaged in the pool (not restored): corruption: chunk at c1: bad\n\
+             warning: /a is restored in part; 5 bytes are damaged and read as zeroes: 0..4, 10..11\n\
+             warning: cannot set the owners of 7 entries: not running as root\n"
+        );
     }
 
     #[test]
-    fn programs_get_status_messages() {
-        let json = Loudness {
+    fn programs_get_the_ranges_that_a_file_lacks() {
+        let (_progress, out, _) = tell_all(Loudness {
             json: true,
             ..Loudness::default()
-        };
-        let (out, err) = run(json, Some(50.0));
-        assert_eq!(err, "");
-        let first = out.lines().next().unwrap();
-        assert!(first.starts_with("{\"message_type\":\"status\""), "{first}");
-        let quiet = Loudness {
-            quiet: true,
-            ..json
-        };
-        assert_eq!(run(quiet, Some(50.0)).0, "");
-    }
-
-    #[test]
-    fn warnings_are_counted_and_said() {
-        let (console, _, err) = Console::captured(Loudness::default());
-        let progress = Progress::start(&console, &Interrupt::detached(), "testing", None);
-        progress.warn("one");
-        progress.warn_path(&PathError::new("read", "/x", std::io::Error::other("two")));
-        assert_eq!(progress.warnings(), 2);
-        assert_eq!(err.text().lines().count(), 2);
+        });
+        let partial = "{\"message_type\":\"partial\",\"item\":\"/a\",\"bytes_damaged\":5,\
+                       \"damaged\":[{\"offset\":0,\"length\":4},{\"offset\":10,\"length\":1}]}";
+        assert_eq!(out.lines().filter(|line| *line == partial).count(), 1);
+        assert_eq!(out.lines().count(), 6);
     }
 }

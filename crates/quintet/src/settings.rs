@@ -10,14 +10,14 @@ mod password_flags;
 pub use iscsi_access::iscsi_access;
 
 use crate::cli::{GlobalArgs, ReplicaArgs, ToArgs};
-use crate::console::Loudness;
 use chunking::Compression;
 use server::memory_plan::MEMORY_BYTES_MIN;
-use server::settings::{Environment, SettingError};
-use server::sizes;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use terminal::console::Loudness;
+use terminal::environment::{Environment, SettingError};
+use terminal::sizes;
 use unlocking::{PasswordFlags, PasswordSource, PasswordSources, first_line};
 
 /// Default memory for index, caches and queues, bytes.

@@ -4,9 +4,9 @@
 //! Invariant: it reads counters only. Classes without requests and bytes are left out, and said to
 //! be.
 
-use crate::sizes;
 use crate::state::{ClassReading, ClassesReading};
 use classifier::LayoutStatus;
+use terminal::sizes;
 use units::count;
 
 /// Formats the reading as text.

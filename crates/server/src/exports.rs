@@ -6,7 +6,6 @@
 //! see each other's writes.
 
 use crate::meters::Metered;
-use crate::names::{description, short_id};
 use crate::state::ServerState;
 use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
@@ -14,6 +13,7 @@ use nbd::{ExportEntry, Exports};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{HolderKind, SnapshotRoot};
+use terminal::names::{description, short_id};
 use volume::Volume;
 
 /// The exports of a server. Volumes are NAME, their snapshots NAME@LABEL. Images are NAME for the

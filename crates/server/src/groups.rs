@@ -3,9 +3,9 @@
 //!
 //! Invariant: no I/O. Each snapshot is in exactly one group, newest first.
 
-use archive::printable::printable;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::fmt;
+use units::printable::printable;
 
 /// The properties that snapshots of a group share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //!
 //! Invariant: nothing here knows a command, a flag, JSON or an exit code. The program passes in the
 //! code that runs commands for clients ([`control::Commands`]). Errors have kinds. This crate also
-//! parses and prints times, sizes and snapshot groups, because findings and mounts use the words of
-//! the command line.
+//! parses and prints snapshot groups and retention, because findings use the words of the command
+//! line.
 //!
 //! ```text
 //! client ---- control socket --> control --> Commands (implemented by the program)
@@ -14,26 +14,19 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod calendar;
 pub mod class_words;
-pub mod command_context;
 pub mod control;
-pub mod error;
 pub mod exports;
 pub mod findings;
 pub mod groups;
-pub mod interrupt;
-pub mod latest;
 pub mod memory_plan;
 pub mod meters;
 pub mod metrics;
 pub mod mount;
-pub mod names;
 pub mod program;
 pub mod retention;
 pub mod scrub_notes;
 pub mod settings;
-pub mod sizes;
 pub mod sockets;
 pub mod state;
 pub mod systemd;

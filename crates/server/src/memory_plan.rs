@@ -5,8 +5,8 @@
 //! Invariant: arithmetic only. The shares add up to no more than the total. Every consumer of much
 //! memory takes its limit from here.
 
-use crate::sizes;
 use store::PoolMemory;
+use terminal::sizes;
 use volumes::VolumesMemory;
 
 /// Minimum memory, bytes: enough for one container and its queue.

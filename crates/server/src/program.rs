@@ -4,12 +4,12 @@
 //! Invariant: a server has no console and opens no other pool. It reports events here, and the
 //! program chooses where they are shown.
 
-use crate::interrupt::Interrupt;
 use crate::state::Replica;
 use maintenance::ScrubFindings;
 use std::fmt;
 use std::sync::Arc;
 use store::{LaneOptions, Pool};
+use terminal::interrupt::Interrupt;
 
 /// Services of the program. See the module's head.
 pub trait Program: Send + Sync {

@@ -8,11 +8,11 @@ mod policy;
 
 pub use policy::{Keep, Policy};
 
-use crate::calendar;
 use crate::groups::Group;
 use format::snapshot::Snapshot;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
+use terminal::calendar;
 
 /// Decision about a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@
 //! The crates `nbd` and `iscsi` refuse others.
 
 use crate::exports::ServerExports;
-use crate::settings::Environment;
 use crate::state::ServerState;
 use crate::systemd::{ServiceError, listening_sockets};
 use crate::targets::{ServerTargets, TargetRules, Unprotected};
@@ -18,6 +17,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use terminal::environment::Environment;
 
 /// Sockets for clients of volumes and images.
 pub struct ClientSockets<'a> {

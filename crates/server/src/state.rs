@@ -49,7 +49,6 @@ pub use volumes::{
 /// State of defragmentation for `status`, `top` and the metrics.
 pub type DefragStatus = TaskStatus<DefragRun>;
 
-use crate::interrupt::{Interrupt, Interrupted};
 use crate::memory_plan::MemoryPlan;
 use crate::meters::Meter;
 use crate::mount::Directories;
@@ -73,6 +72,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Hold, Pool};
+use terminal::interrupt::{Interrupt, Interrupted};
 pub use trouble::Trouble;
 use volume::Volume;
 use writer_lock::{WriterGuard, WriterLock};

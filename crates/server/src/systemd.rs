@@ -4,7 +4,6 @@
 //! Invariant: without systemd's variables, nothing is sent or accepted. A notification that cannot
 //! be sent is ignored, because the service works without it.
 
-use crate::settings::{Environment, SettingError};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use std::ffi::OsStr;
 use std::io;
@@ -14,6 +13,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
+use terminal::environment::{Environment, SettingError};
 
 /// First descriptor that a service manager passes.
 const LISTEN_FIRST: i32 = 3;

@@ -1,8 +1,14 @@
-//! Defines the vocabulary that layers share: identifiers, sizes and origins as types.
+//! Defines the vocabulary that layers share: identifiers, sizes, origins and failures of paths as
+//! types, and the spelling of names in messages.
 //!
 //! Every crate may use this one; this one uses no other crate.
 //! Invariant: nothing here does I/O, allocates more than a string, or knows a stored format.
 #![forbid(unsafe_code)]
+
+mod path_error;
+pub mod printable;
+
+pub use path_error::PathError;
 
 use std::fmt;
 use std::io;

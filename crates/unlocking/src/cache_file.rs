@@ -4,11 +4,11 @@
 //! Invariant: files have mode 0600 in our own directory of mode 0700, and are replaced atomically.
 //! A directory of another user is not written, and no link is followed.
 
-use server::settings::{Environment, SettingError};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use terminal::environment::{Environment, SettingError};
 
 /// A file. See the module's head.
 #[derive(Clone, Debug)]

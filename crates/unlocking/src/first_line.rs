@@ -3,12 +3,12 @@
 //!
 //! Invariant: a file that is too long, or whose first line is empty, is refused with its name.
 
-use server::settings::SettingError;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
+use terminal::environment::SettingError;
 use zeroize::Zeroizing;
 
 /// Maximum size of the file, bytes.

@@ -6,9 +6,9 @@
 
 use crate::cache_file::CacheFile;
 use format::known::{KNOWN_BYTES_MAX, KnownPool};
-use server::settings::{Environment, SettingError};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use terminal::environment::{Environment, SettingError};
 
 /// Subdirectory of the cache directory.
 const DIR: &str = "pools";

@@ -20,12 +20,12 @@ use known_pools::KnownPlace;
 pub use password::{PasswordError, PasswordFlags, PasswordSource, PasswordSources, exposed_secret};
 pub use recovery_key::RecoveryKey;
 
+use ::terminal::command_context::CommandContext;
+use ::terminal::environment::{Environment, SettingError};
+use ::terminal::interrupt::{Interrupt, Interrupted};
 use format::config::Seal;
 use format::known::KnownPool;
 use media::Media;
-use server::command_context::CommandContext;
-use server::interrupt::{Interrupt, Interrupted};
-use server::settings::{Environment, SettingError};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -239,9 +239,9 @@ pub fn remember_new(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::terminal::environment::Environment;
     use format::key_slot::{KeyDerivation, KeySlot};
     use media::Syncing;
-    use server::settings::Environment;
     use std::time::Instant;
     use store::{InitOptions, NewSecret, OpenMode};
 

@@ -7,8 +7,8 @@
 use crate::first_line;
 use crate::recovery_key::RecoveryKey;
 use crate::terminal::{self, TerminalError};
-use server::command_context::CommandContext;
-use server::settings::{Environment, SettingError};
+use ::terminal::command_context::CommandContext;
+use ::terminal::environment::{Environment, SettingError};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;

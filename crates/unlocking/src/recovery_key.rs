@@ -6,13 +6,13 @@
 //! it.
 
 use crate::first_line;
-use server::settings::SettingError;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use terminal::environment::SettingError;
 use zeroize::{Zeroize, Zeroizing};
 
 /// First word of the line.

@@ -6,10 +6,10 @@
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
-use server::command_context::CommandContext;
-use server::interrupt::Interrupt;
 use std::fs::File;
 use std::io::{self, Write};
+use terminal::command_context::CommandContext;
+use terminal::interrupt::Interrupt;
 
 const PASSWORD_BYTES_MAX: usize = 4096;
 

@@ -13,7 +13,7 @@
 //! about everything below it, because the walk does not enter it.
 
 use super::glob::Glob;
-use crate::printable::printable;
+use units::printable::printable;
 
 /// Reason why a pattern was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

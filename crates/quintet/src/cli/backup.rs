@@ -3,9 +3,9 @@
 //! Invariant: see [`super`].
 
 use clap::{Args, ValueEnum};
-use server::sizes;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use terminal::sizes;
 
 /// Store file trees, or a stream.
 #[derive(Args, Debug)]
@@ -138,7 +138,7 @@ const REGION_BYTES_MAX: u64 = 1536 << 10;
 
 /// Parses the size of a region.
 pub(super) fn region_size(text: &str) -> Result<usize, String> {
-    let bytes = server::sizes::parse(text).map_err(|e| e.to_string())?;
+    let bytes = terminal::sizes::parse(text).map_err(|e| e.to_string())?;
     match usize::try_from(bytes) {
         Ok(size) if (REGION_BYTES_MIN..=REGION_BYTES_MAX).contains(&bytes) => Ok(size),
         _ => Err("a region has 64 KiB to 1536 KiB".to_owned()),

@@ -4,7 +4,7 @@
 
 use clap::Args;
 use server::settings::period_s;
-use server::sizes;
+use terminal::sizes;
 
 const DAY_S: u64 = 86_400;
 

@@ -4,8 +4,8 @@
 
 use super::FilterArgs;
 use clap::Args;
-use server::sizes;
 use std::path::PathBuf;
+use terminal::sizes;
 
 /// Copy snapshots to another pool. Only missing data is sent.
 #[derive(Args, Debug)]

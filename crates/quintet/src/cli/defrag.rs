@@ -3,7 +3,8 @@
 //! Invariant: see [`super`].
 
 use clap::{Args, Subcommand};
-use server::sizes;
+use terminal::amounts::Percent;
+use terminal::sizes;
 
 /// Put together data that is read together and is fragmented.
 #[derive(Args, Debug)]
@@ -63,8 +64,8 @@ pub struct DefragRunArgs {
     #[arg(long)]
     pub bypass: bool,
     /// Percent of the requested ranges of each object that count as hot
-    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = PercentArg::parse)]
-    pub hot: PercentArg,
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = Percent::parse)]
+    pub hot: Percent,
     /// Also move shared ranges when that hurts other owners
     #[arg(long)]
     pub move_shared: bool,
@@ -126,34 +127,6 @@ impl DefragArgs {
                 limit: self.run.limit,
             }),
             _ => self.command.clone(),
-        }
-    }
-}
-
-/// A percentage from 1 to 100.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PercentArg(pub u8);
-
-impl PercentArg {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let number = text.trim().trim_end_matches('%').trim_end();
-        match number.parse() {
-            Ok(percent @ 1..=100) => Ok(Self(percent)),
-            _ => Err(format!("{text:?} is not a percentage (1 to 100)")),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentages() {
-        assert_eq!(PercentArg::parse("50"), Ok(PercentArg(50)));
-        assert_eq!(PercentArg::parse(" 7 % "), Ok(PercentArg(7)));
-        for wrong in ["", "0", "101", "-1", "1.5", "x"] {
-            assert!(PercentArg::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: see [`super`].
 
 use clap::{Args, Subcommand, ValueEnum};
-use server::sizes;
+use terminal::sizes;
 use units::Origin;
 
 /// Subcommands of `policy`.

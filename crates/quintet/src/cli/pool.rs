@@ -3,8 +3,8 @@
 //! Invariant: see [`super`].
 
 use clap::{Args, Subcommand, ValueEnum};
-use server::sizes;
 use std::path::PathBuf;
+use terminal::sizes;
 
 /// Make a pool.
 #[derive(Args, Debug)]

@@ -4,9 +4,9 @@
 
 use super::inspect::FilterArgs;
 use clap::Args;
-use server::calendar::Within;
 use server::groups::GroupBy;
 use server::retention::Keep;
+use terminal::calendar::Within;
 
 /// Forget snapshots: those you name, or those that a policy does not keep.
 #[derive(Args, Debug)]

@@ -4,7 +4,7 @@
 
 use super::replica::ReplicaArgs;
 use clap::{Args, Subcommand};
-use server::sizes;
+use terminal::sizes;
 
 /// Verify everything that is stored. A server does it in the background.
 #[derive(Args, Debug)]

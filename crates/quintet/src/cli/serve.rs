@@ -4,9 +4,9 @@
 
 use super::replica::ReplicaArgs;
 use clap::{Args, Subcommand};
-use server::sizes;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use terminal::sizes;
 
 /// Serve the contents of the pool until a signal.
 #[derive(Args, Debug)]

@@ -155,9 +155,9 @@ fn help_tells_every_exit_code() {
     let help = Cli::command().render_long_help().to_string();
     let told = help.split("Exit codes:").nth(1).unwrap();
     let codes: Vec<&str> = told.split_whitespace().collect();
-    for (exit, _) in crate::exit::Exit::TABLE {
+    for (exit, _) in terminal::exit::Exit::TABLE {
         // Exit code 141 is a convention of shells.
-        if exit != crate::exit::Exit::OutputClosed {
+        if exit != terminal::exit::Exit::OutputClosed {
             assert!(
                 codes.contains(&exit.code().to_string().as_str()),
                 "{exit:?}"

@@ -3,6 +3,7 @@
 //! Invariant: see [`super`].
 
 use clap::Args;
+use terminal::amounts::seconds;
 
 /// Watch a server at work.
 #[derive(Args, Debug)]
@@ -20,12 +21,4 @@ pub struct TopArgs {
     /// End after so many updates
     #[arg(short = 'c', long, value_name = "N")]
     pub count: Option<u64>,
-}
-
-/// Parses an interval from a tenth of a second to an hour.
-pub(super) fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("from 0.1 to 3600 seconds".to_owned()),
-    }
 }

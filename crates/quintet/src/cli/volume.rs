@@ -3,7 +3,7 @@
 //! Invariant: see [`super`].
 
 use clap::{Args, Subcommand};
-use server::sizes;
+use terminal::sizes;
 
 /// Writable disks in the pool.
 #[derive(Debug, Subcommand)]

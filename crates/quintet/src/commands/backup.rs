@@ -4,10 +4,8 @@
 //! Invariant: a failed backup commits nothing; chunks that it stored are found again by the next
 //! one. The pool itself is left out, because it would grow while it is read.
 
-pub(super) mod background;
 mod stream;
 
-use self::background::Background;
 use super::full;
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
@@ -15,8 +13,6 @@ use super::new_snapshot::{Identity, commit, summary};
 use super::snapshot_choice::{SnapshotFilter, choose};
 use super::source_paths;
 use crate::cli::{BackupArgs, ReadOrder};
-use crate::exit::Exit;
-use crate::json::Object;
 use crate::progress::Progress;
 use anyhow::Context;
 use archive::backup::{
@@ -25,13 +21,15 @@ use archive::backup::{
 use archive::filesystem::in_memory::MemoryOutcome;
 use archive::selection::{BackupSelection, Marker, Patterns};
 use format::snapshot::{Snapshot, SnapshotKind};
-use linux_host::IdlePriority;
-use server::sizes;
+use host_tools::{Background, idle_priority};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use store::{OpenMode, Pool};
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
 use units::count;
 
 /// Raw size of a region, bytes. Larger regions compress better, smaller ones are faster for random
@@ -128,19 +126,6 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     Ok(done_or_partly(
         outcome.failures + outcome.changed_while_read,
     ))
-}
-
-/// Returns a guard: this thread, and those that it starts, use the disk when no other does. `what`
-/// names the work.
-pub(super) fn idle_priority(invocation: &Invocation, what: &str) -> Option<IdlePriority> {
-    let began = IdlePriority::begin();
-    if let Err(e) = &began {
-        let why = units::reason(e);
-        invocation.console.note(format_args!(
-            "{what} has normal I/O priority, because the system refuses the idle priority: {why}"
-        ));
-    }
-    began.ok()
 }
 
 /// Says what was in memory, and why files were not read in the order that the user asked for. By

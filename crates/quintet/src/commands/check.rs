@@ -4,18 +4,18 @@
 
 use super::invocation::Invocation;
 use crate::cli::CheckArgs;
-use crate::console::printable;
-use crate::exit::Exit;
-use crate::json::Object;
 use crate::progress::Progress;
 use format::root::RootRecord;
 use format::snapshot::Snapshot;
-use server::names::short_id;
-use server::sizes;
 use server::state::{OpenPool, named};
 use std::ops::ControlFlow;
 use std::time::Duration;
 use store::{Affected, CheckDepth, CheckReport, OpenMode};
+use terminal::console::printable;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::names::short_id;
+use terminal::sizes;
 use units::count;
 
 /// Time between two reads of a journal that seems damaged.

@@ -4,9 +4,9 @@
 //! was asked, as scripts expect. Only an explicit yes counts as yes.
 
 use rustix::event::PollFlags;
-use server::command_context::CommandContext;
-use server::interrupt::Interrupted;
 use std::io::{IsTerminal, Write};
+use terminal::command_context::CommandContext;
+use terminal::interrupt::Interrupted;
 
 const ANSWER_BYTES_MAX: usize = 100;
 

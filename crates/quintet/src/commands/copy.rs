@@ -12,8 +12,6 @@ use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{SnapshotFilter, choose, choose_several};
 use crate::cli::CopyArgs;
-use crate::exit::Exit;
-use crate::json::Object;
 use crate::progress::Progress;
 use crate::settings::receiving_pool;
 use anyhow::{Context, bail};
@@ -22,14 +20,16 @@ use maintenance::{
     CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication, RunEnd,
     StepSizes, run_task,
 };
-use server::names::short_id;
-use server::sizes;
 use server::state::{CopyEntry, CopyState, OpenPool, TaskHost};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{OpenMode, Pool, WriteCounts};
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::names::short_id;
+use terminal::sizes;
 use units::count;
 
 /// Step sizes. The user who interrupts waits for one step at most.

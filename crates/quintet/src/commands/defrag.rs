@@ -13,8 +13,6 @@ pub(super) use words::{line, object};
 use super::invocation::Invocation;
 use super::opened::Opened;
 use crate::cli::{DefragArgs, DefragCommand, DefragRunArgs};
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::bail;
 pub(super) use choice::unfinished;
 use format::phase::TaskPhase;
@@ -23,6 +21,8 @@ use server::state::{DefragStatus, Outcome, ServerState};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{OpenMode, Pool};
+use terminal::exit::Exit;
+use terminal::json::Object;
 use units::UnixNanos;
 
 /// Time between two checks of the server's run, while this command waits for it.

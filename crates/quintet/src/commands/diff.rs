@@ -12,16 +12,16 @@ use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose, split_path};
 use super::tree::{join, lookup, normal, top};
 use crate::cli::DiffArgs;
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::bail;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
-use server::sizes;
 use std::cmp::Ordering;
 use std::ffi::OsStr;
 use store::{OpenMode, Pool, Reader};
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
 use units::count;
 
 pub(super) fn run(invocation: &Invocation, args: &DiffArgs) -> anyhow::Result<Exit> {

@@ -9,7 +9,6 @@ use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{SnapshotFilter, choose, split_path};
 use super::tree::{Found, Step, lookup, normal, top, walk};
 use crate::cli::DumpArgs;
-use crate::exit::Exit;
 use crate::progress::Progress;
 use anyhow::bail;
 use archive::image::{UnfinishedFile, stream_object};
@@ -22,6 +21,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use store::{OpenMode, Reader};
+use terminal::exit::Exit;
 
 const BUFFER_BYTES: usize = 256 << 10;
 

@@ -3,14 +3,10 @@
 //! Invariant: every error of the store, the archive and the server has its exit code here. An
 //! unknown error is a general failure.
 
-use crate::exit::Exit;
 use archive::ArchiveError;
 use archive::filesystem::PathError;
 use media::MediaErrorKind;
-use server::command_context::WaitError;
 use server::control::AskError;
-use server::error::with_causes;
-use server::interrupt::Interrupted;
 use server::metrics::EndpointError;
 use server::mount::MountingError;
 use server::sockets::SocketError;
@@ -20,6 +16,10 @@ use server::threads::SettleError;
 use std::io;
 use std::path::Path;
 use store::{StoreError, StoreErrorKind};
+use terminal::command_context::WaitError;
+use terminal::error::with_causes;
+use terminal::exit::Exit;
+use terminal::interrupt::Interrupted;
 use unlocking::PasswordError;
 
 /// Returns the exit code for an error that ended a command.

@@ -10,19 +10,19 @@ use crate::cli::{
     Cli, Command, DefragCommand, KeyCommand, ParityCommand, PolicyCommand, QosCommand,
     ScrubCommand, VolumeCommand,
 };
-use crate::exit::Exit;
 use crate::settings::{Settings, receiving_pool};
 use clap::Parser;
 use device::DeviceQueue;
 use media::IoOrigin;
-use server::command_context::CommandContext;
 use server::control::{Commands, Request, View};
-use server::settings::Environment;
 use server::state::ServerState;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use terminal::command_context::CommandContext;
+use terminal::environment::Environment;
+use terminal::exit::Exit;
 use units::Origin;
 
 /// Need of a command for a server.

@@ -6,17 +6,17 @@
 use super::invocation::Invocation;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known, tag_lists};
-use super::table::Table;
 use crate::cli::{ForgetArgs, KeepArgs, PeriodArg};
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::bail;
 use format::snapshot::Snapshot;
-use server::calendar;
 use server::groups::{Group, group};
-use server::names::short_id;
 use server::retention::{Decision, Policy, decide};
 use store::OpenMode;
+use terminal::calendar;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::names::short_id;
+use terminal::table::Table;
 use units::UnixNanos;
 
 pub(super) fn run(invocation: &Invocation, args: &ForgetArgs) -> anyhow::Result<Exit> {

@@ -4,8 +4,8 @@
 //! Invariant: it reads only the catalog and does not change the exit code.
 
 use super::failure;
-use server::sizes;
 use store::Pool;
+use terminal::sizes;
 use units::count;
 
 /// Adds advice to the error if the disk was full.

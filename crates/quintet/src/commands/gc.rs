@@ -10,19 +10,19 @@ use super::invocation::Invocation;
 use super::opened::Opened;
 use super::{failure, full};
 use crate::cli::GcArgs;
-use crate::exit::Exit;
-use crate::json::Object;
 use crate::progress::Progress;
 use maintenance::{
     CollectMemory, Collecting, Collector, GcCounts, GcPolicy, GcRun, GcStage, RunEnd, StepSizes,
     Urgency, run_task,
 };
-use server::interrupt::Interrupted;
-use server::sizes;
 use server::state::{ServerState, TaskHost, checkpoint_all};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use store::{Discarded, LaneOptions, OpenMode, Pool};
+use terminal::exit::Exit;
+use terminal::interrupt::Interrupted;
+use terminal::json::Object;
+use terminal::sizes;
 use units::count;
 use volumes::Volumes;
 

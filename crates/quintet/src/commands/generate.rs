@@ -4,11 +4,11 @@
 //! Invariant: it opens no pool.
 
 use crate::cli::{Cli, GenerateArgs, GenerateWhat};
-use crate::exit::Exit;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use std::io;
 use std::path::Path;
+use terminal::exit::Exit;
 
 const PROGRAM: &str = "quintet";
 

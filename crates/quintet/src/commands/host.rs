@@ -1,66 +1,58 @@
-//! `host`: the page cache and the file systems of this machine. [`super::run`] calls this.
+//! `host`: hands the command to `host_tools`, and opens the pool for it. [`super::run`] calls this.
 //!
-//! Invariant: no file is changed. `defrag run` alone changes where files lie. `scrub` alone opens a
-//! pool, to read.
-
-mod cached;
-mod defrag;
-mod doctor;
-mod events;
-mod scrub;
+//! Invariant: the pool is opened to read, in this process: a server runs no `host` command.
 
 use super::invocation::Invocation;
-use crate::cli::HostCommand;
-use crate::exit::Exit;
-use archive::filesystem::PathError;
-use std::io;
-use std::path::PathBuf;
+use super::known_snapshots::KnownSnapshots;
+use super::snapshot_choice::{SnapshotFilter, choose};
+use super::tree::{Found, lookup, top};
+use format::snapshot::Snapshot;
+use format::tree::EntryKind;
+use host_tools::{HostCommand, Pools, Snapshots, Stored};
+use store::{OpenMode, Pool};
+use terminal::exit::Exit;
 
 pub(super) fn run(invocation: &Invocation, command: &HostCommand) -> anyhow::Result<Exit> {
-    match command {
-        HostCommand::Cached(args) => cached::run(invocation, args),
-        HostCommand::Events(args) => events::run(invocation, args),
-        HostCommand::Doctor(args) => doctor::run(invocation, args),
-        HostCommand::Scrub(args) => scrub::run(invocation, args),
-        HostCommand::Defrag(command) => defrag::run(invocation, command),
+    host_tools::run(invocation, invocation, command)
+}
+
+impl Pools for Invocation {
+    fn open_to_read(&self) -> anyhow::Result<Pool> {
+        self.open_within(OpenMode::Read, self.settings.memory_bytes)
+    }
+
+    fn snapshots(&self, pool: &Pool) -> anyhow::Result<Box<dyn Snapshots>> {
+        Ok(Box::new(KnownSnapshots::of(self, pool)?))
+    }
+
+    fn lookup(&self, pool: &Pool, snapshot: &Snapshot, path: &[u8]) -> anyhow::Result<Stored> {
+        let found = lookup(pool.reader(), top(snapshot)?, path)?;
+        let entry = match &found {
+            Found::Top(_) => None,
+            Found::Entry(entry) => Some(entry),
+        };
+        Ok(Stored {
+            directory: found.directory(),
+            device: entry.map(|entry| entry.device),
+            is_file: entry.is_some_and(|entry| matches!(entry.kind, EntryKind::File { .. })),
+        })
     }
 }
 
-/// Capabilities that open files of other users and ask about them.
-const READS_OTHERS: &str = "CAP_DAC_READ_SEARCH and CAP_FOWNER";
-/// Capabilities that move extents of other users' files.
-const MOVES_OTHERS: &str = "CAP_DAC_OVERRIDE and CAP_FOWNER";
-
-/// Warns of each path that could not be asked about.
-fn warn(invocation: &Invocation, failed: Vec<(PathBuf, io::Error)>) {
-    warn_of(
-        invocation,
-        "ask what is in memory of it",
-        READS_OTHERS,
-        failed,
-    );
-}
-
-/// Warns of each path, and names the capabilities that would help.
-fn warn_of(
-    invocation: &Invocation,
-    operation: &'static str,
-    capabilities: &str,
-    failed: Vec<(PathBuf, io::Error)>,
-) {
-    let mut refused = 0;
-    for (path, source) in failed {
-        refused += u64::from(source.kind() == io::ErrorKind::PermissionDenied);
-        invocation.console.warn_path(&PathError {
-            operation,
-            path,
-            source,
-        });
+impl Snapshots for KnownSnapshots {
+    fn readable(&self) -> &[Snapshot] {
+        self
     }
-    if refused > 0 {
-        let files = units::count(refused, "path");
-        invocation.console.warn(format!(
-            "{files} not permitted; run as root, or with {capabilities}"
-        ));
+
+    fn named(&self, text: &str) -> anyhow::Result<&Snapshot> {
+        choose(self, text, &SnapshotFilter::default())
+    }
+
+    fn not_found(&self, why: anyhow::Error) -> anyhow::Error {
+        KnownSnapshots::not_found(self, why)
+    }
+
+    fn exit_of_all(&self, exit: Exit) -> Exit {
+        KnownSnapshots::exit_of_all(self, exit)
     }
 }

@@ -13,18 +13,18 @@ use super::known_snapshots::KnownSnapshots;
 use super::new_snapshot::{Identity, commit, summary};
 use super::snapshot_choice::SnapshotFilter;
 use crate::cli::{ExportArgs, FilterArgs, ImageFormat, ImportArgs};
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::{anyhow, bail};
 use archive::backup::TreeOutcome;
 use archive::image::{RawImage, UnfinishedError, UnfinishedFile, export_object, import_image};
 use format::snapshot::{Snapshot, SnapshotKind};
-use server::names::short_id;
-use server::sizes;
 use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 use store::{OpenMode, WriteCounts};
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::names::short_id;
+use terminal::sizes;
 
 /// log2 of the chunk size of imported images, bytes: see `docs/decisions/` on chunk sizes.
 const IMAGE_CHUNK_LOG2: u8 = 14;

@@ -6,11 +6,11 @@
 use super::failure;
 use super::invocation::Invocation;
 use crate::cli::InitArgs;
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::bail;
 use format::config::Seal;
 use store::{InitOptions, NewSecret, OpenMode, Pool, SecretKey};
+use terminal::exit::Exit;
+use terminal::json::Object;
 use unlocking::{RecoveryKey, exposed_secret, remember_new};
 
 const CHUNK_BYTES: std::ops::RangeInclusive<u64> = (4 << 10)..=(256 << 10);

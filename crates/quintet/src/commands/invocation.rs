@@ -1,4 +1,4 @@
-//! One run of a command: its settings, its output, and how it opens pools. Every command gets one.
+//! One run of a command: its settings, its shell, and how it opens pools. Every command gets one.
 //!
 //! Invariant: a command that runs in a server uses the server's pool and volumes. Otherwise the
 //! process opens them itself, and its reads ask the pool's server, if there is one, for I/O grants.
@@ -13,28 +13,23 @@
 use super::failure;
 use super::opened::Opened;
 use super::readers;
-use crate::console::Console;
-use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::settings::{OtherPool, Settings, parse_compression};
 use anyhow::{Context, anyhow};
 use device::{DeviceQueue, PacedDisk, RequestQueue, Writes, flow_of};
 use format::config::Seal;
-use jiff::tz::TimeZone;
 use maintenance::CollectMemory;
 use media::{Clock, DirBlobs, IoOrigin, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use parking_lot::Mutex;
 use qos::Flow;
-use server::command_context::CommandContext;
 use server::control::{IN_A_TURN_LIMIT, Leases};
-use server::interrupt::Interrupt;
 use server::memory_plan::MemoryPlan;
-use server::settings::Environment;
 use server::state::{
     JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, ServerState, lost_writes, open_volumes,
 };
 use std::borrow::Cow;
 use std::io;
+use std::ops::Deref;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,6 +37,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use store::{
     DamageHints, LaneOptions, OpenMode, Pool, SecretKey, SlotInfo, StoreError, StoreErrorKind,
 };
+use terminal::command_context::CommandContext;
+use terminal::console::Console;
+use terminal::environment::Environment;
+use terminal::exit::Exit;
+use terminal::interrupt::Interrupt;
+use terminal::shell::Shell;
 use units::Origin;
 use unlocking::{Door, Opening, PasswordSources, Visit};
 use volumes::Volumes;
@@ -57,14 +58,8 @@ const CONTAINER_BYTES: usize = 16 << 20;
 pub(super) struct Invocation {
     /// Checked settings.
     pub settings: Settings,
-    /// Command context of the user.
-    pub context: CommandContext,
-    /// The console for all output.
-    pub console: Arc<Console>,
-    /// The user's stop request.
-    pub interrupt: Interrupt,
-    /// The user's time zone.
-    pub zone: TimeZone,
+    /// The user's side of the command.
+    shell: Shell,
     /// The server state, if a server runs the command.
     server: Option<Arc<ServerState>>,
     /// I/O origin of the command.
@@ -75,6 +70,15 @@ pub(super) struct Invocation {
     restored: Mutex<Vec<Arc<AtomicU64>>>,
     /// Pools that this run opened, to be remembered.
     visits: Mutex<Vec<Visit>>,
+}
+
+/// A command uses its shell as its own.
+impl Deref for Invocation {
+    type Target = Shell;
+
+    fn deref(&self) -> &Shell {
+        &self.shell
+    }
 }
 
 /// Returns a queue of leases at the server of the pool in this directory, whenever there is one.
@@ -107,11 +111,8 @@ impl Invocation {
         origin: Origin,
     ) -> Self {
         Self {
+            shell: Shell::new(context, console, settings.progress_fps),
             settings,
-            interrupt: context.interrupt.clone(),
-            zone: context.zone(),
-            context,
-            console,
             server,
             origin,
             hints: Mutex::default(),
@@ -491,15 +492,12 @@ impl Invocation {
 
     /// Starts counters and their display.
     pub fn progress(&self, action: &'static str) -> Progress {
-        self.progress_shown(action, false)
+        self.shell.progress(action).into()
     }
 
-    /// Like [`Invocation::progress`]. If `shown`, outputs that are no terminal get a line every
-    /// second.
+    /// See [`Shell::progress_shown`].
     pub fn progress_shown(&self, action: &'static str, shown: bool) -> Progress {
-        let lines = shown && !self.console.paints();
-        let fps = self.settings.progress_fps.or(lines.then_some(1.0));
-        Progress::start(&self.console, &self.interrupt, action, fps)
+        self.shell.progress_shown(action, shown).into()
     }
 
     /// Returns the number of threads for the work of one command.
@@ -526,29 +524,12 @@ impl Invocation {
         })
     }
 
-    /// Returns the host name of a new snapshot.
-    pub fn host(&self, given: Option<&str>) -> String {
-        if let Some(host) = given {
-            return host.to_owned();
-        }
-        match rustix::system::uname().nodename().to_string_lossy() {
-            name if name.is_empty() => "localhost".to_owned(),
-            name => name.into_owned(),
-        }
-    }
-
-    /// Returns the name of the user who runs the command, or else the user id.
-    pub fn user(&self) -> String {
-        let named = ["USER", "LOGNAME"]
-            .iter()
-            .find_map(|name| self.context.environment.text(name).ok().flatten());
-        named.unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
-    }
-
     /// Returns the time of a new snapshot.
     pub fn time(&self, given: Option<&str>, pool: &Pool) -> anyhow::Result<units::UnixNanos> {
         match given {
-            Some(text) => server::calendar::parse_time(text, &self.zone).context("invalid --time"),
+            Some(text) => {
+                terminal::calendar::parse_time(text, &self.zone).context("invalid --time")
+            }
             None => Ok(pool.now()),
         }
     }

@@ -4,16 +4,16 @@
 //! moment.
 
 use super::invocation::Invocation;
-use super::table::Table;
 use crate::cli::{KeyCommand, NewKeyArgs};
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::bail;
 use format::key_slot::KeyDerivation;
 use media::SystemRandom;
-use server::calendar;
 use std::path::Path;
 use store::{NewSecret, OpenMode, Pool, SecretKey, SlotInfo};
+use terminal::calendar;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::table::Table;
 use unlocking::{PasswordSource, RecoveryKey, exposed_secret};
 
 pub(super) fn run(invocation: &Invocation, command: &KeyCommand) -> anyhow::Result<Exit> {

@@ -9,14 +9,14 @@
 use super::invocation::Invocation;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_named, is_called, lost_commit};
-use crate::exit::Exit;
 use anyhow::bail;
 use format::snapshot::Snapshot;
-use server::calendar;
-use server::latest::latest;
-use server::names::short_id;
 use std::ops::Deref;
 use store::{Pool, StoreError};
+use terminal::calendar;
+use terminal::exit::Exit;
+use terminal::latest::latest;
+use terminal::names::short_id;
 
 /// The readable snapshots, oldest first.
 pub(super) struct KnownSnapshots {
@@ -137,13 +137,16 @@ impl KnownSnapshots {
     /// Passes the result of a choice on. If the choice failed and snapshots may be missing, the
     /// error becomes one of corruption: the snapshot may be among them.
     pub fn found<T>(&self, choice: anyhow::Result<T>) -> anyhow::Result<T> {
+        choice.map_err(|why| self.not_found(why))
+    }
+
+    /// Returns the error of a choice that failed. See [`KnownSnapshots::found`].
+    pub fn not_found(&self, why: anyhow::Error) -> anyhow::Error {
         let Some(damage) = self.doubt() else {
-            return choice;
+            return why;
         };
-        choice.map_err(|why| {
-            let damaged = StoreError::corruption("catalog", "its snapshots", damage);
-            anyhow::Error::new(damaged).context(why.to_string())
-        })
+        let damaged = StoreError::corruption("catalog", "its snapshots", damage);
+        anyhow::Error::new(damaged).context(why.to_string())
     }
 
     /// Returns the exit code of a command whose answer depends on all snapshots.

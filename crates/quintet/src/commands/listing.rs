@@ -2,15 +2,15 @@
 //!
 //! Invariant: no I/O. Names from the pool are safe to print on a terminal.
 
-use crate::console::printable;
-use crate::json::Object;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
 use jiff::tz::TimeZone;
-use server::calendar;
-use server::names::short_id;
-use server::sizes;
 use std::os::unix::ffi::OsStrExt;
+use terminal::calendar;
+use terminal::console::printable;
+use terminal::json::Object;
+use terminal::names::short_id;
+use terminal::sizes;
 
 /// Returns the name of a kind, for text and JSON.
 pub(super) fn kind_name(kind: SnapshotKind) -> &'static str {

@@ -8,11 +8,11 @@ use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose, split_path};
 use super::tree::{Found, Step, lookup, normal, top, walk};
 use crate::cli::LsArgs;
-use crate::exit::Exit;
-use crate::json::Object;
 use format::tree::Entry;
 use std::os::unix::ffi::OsStrExt;
 use store::OpenMode;
+use terminal::exit::Exit;
+use terminal::json::Object;
 
 pub(super) fn run(invocation: &Invocation, args: &LsArgs) -> anyhow::Result<Exit> {
     let (name, base) = split_path(&args.snapshot)?;

@@ -16,14 +16,14 @@ use super::invocation::Invocation;
 use super::serve;
 use super::snapshot_choice::SnapshotFilter;
 use crate::cli::MountArgs;
-use crate::exit::Exit;
-use crate::json::Object;
 use server::memory_plan::MemoryPlan;
 use server::mount::{Directories, Mount, Pools};
 use server::systemd::Notifier;
 use std::sync::Arc;
 use std::time::Duration;
 use store::OpenMode;
+use terminal::exit::Exit;
+use terminal::json::Object;
 
 /// A stop request ends the wait. The limit has no meaning of its own.
 const LONG: Duration = Duration::from_secs(3600);

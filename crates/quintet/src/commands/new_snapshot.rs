@@ -5,16 +5,16 @@
 
 use super::full;
 use super::invocation::{Invocation, program};
-use crate::console::Console;
-use crate::json::Object;
 use archive::backup::TreeOutcome;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use server::groups::{GroupBy, group};
-use server::names::short_id;
-use server::sizes;
 use std::time::Instant;
 use store::{Pool, WriteCounts, WriteSession};
+use terminal::console::Console;
+use terminal::json::Object;
+use terminal::names::short_id;
+use terminal::sizes;
 use units::UnixNanos;
 use units::count;
 

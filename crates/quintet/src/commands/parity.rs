@@ -4,9 +4,9 @@
 
 use super::invocation::Invocation;
 use crate::cli::ParityCommand;
-use crate::exit::Exit;
-use crate::json::Object;
 use store::OpenMode;
+use terminal::exit::Exit;
+use terminal::json::Object;
 
 pub(super) fn run(invocation: &Invocation, command: &ParityCommand) -> anyhow::Result<Exit> {
     let percent = match command {

@@ -7,8 +7,6 @@ mod in_use;
 
 use super::invocation::Invocation;
 use crate::cli::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs};
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::{Context, bail};
 use io_class::{Contents, Facts, Pattern, Policy, Priority, shipped};
 use server::class_words;
@@ -16,6 +14,8 @@ use server::state::PolicyInForce;
 use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
+use terminal::exit::Exit;
+use terminal::json::Object;
 
 /// Longest policy file, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -4,13 +4,13 @@
 
 use super::invocation::Invocation;
 use crate::cli::QosCommand;
-use crate::exit::Exit;
-use crate::json::Object;
 use device::FlowCounts;
 use qos::Flow;
 use server::settings::{flow_name, kind_name};
-use server::sizes;
 use server::state::ServerState;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
 
 pub(super) fn run(invocation: &Invocation, command: &QosCommand) -> anyhow::Result<Exit> {
     let server = invocation.server("there are no shares to show or set")?;

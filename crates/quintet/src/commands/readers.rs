@@ -5,12 +5,12 @@
 //! a hold or is warned that it has none.
 
 use crate::cli::Cli;
-use crate::console::Console;
-use crate::json::Object;
 use clap::CommandFactory;
 use media::Media;
 use std::fmt::Display;
 use store::{HeldBack, OpenMode, Pool, Result, Unlocked};
+use terminal::console::Console;
+use terminal::json::Object;
 use units::count;
 
 /// Opens a pool. For reading, begins a hold.
@@ -72,7 +72,7 @@ pub(super) fn tell(console: &Console, pool: &Pool) -> anyhow::Result<()> {
         console.warn(format_args!(
             "{} of {} and {} stay in the trash while a reader needs them: {}; it has been reading commit {} for {age}",
             count(containers, "container"),
-            server::sizes::display(bytes),
+            terminal::sizes::display(bytes),
             count(snapshots, "forgotten snapshot"),
             reader.label,
             reader.generation,

@@ -11,12 +11,12 @@ use super::check::{self, data_bytes, show_affected, show_found};
 use super::invocation::Invocation;
 use super::replica::{repair_from, replica_of};
 use crate::cli::{CheckArgs, RepairArgs};
-use crate::exit::Exit;
-use crate::json::Object;
 use format::snapshot::Snapshot;
-use server::sizes;
 use std::sync::Arc;
 use store::{OpenMode, Repair};
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
 use units::count;
 
 pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<Exit> {

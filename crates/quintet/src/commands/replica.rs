@@ -7,18 +7,18 @@
 
 use super::invocation::{Invocation, leases_of};
 use crate::cli::ReplicaArgs;
-use crate::console::Console;
-use crate::json::Object;
 use crate::settings;
 use anyhow::{Context, bail};
 use maintenance::{ReplicaCounts, ReplicaRepair};
 use qos::Flow;
-use server::interrupt::Interrupt;
-use server::sizes;
 use server::state::Replica;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{LaneOptions, OpenMode, Pool, StoreErrorKind};
+use terminal::console::Console;
+use terminal::interrupt::Interrupt;
+use terminal::json::Object;
+use terminal::sizes;
 use units::count;
 
 /// Returns the replica that the user named, if any, after opening it once.

@@ -10,9 +10,6 @@ use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose, split_path};
 use super::tree::{Found, lookup, normal, top};
 use crate::cli::{OverwriteArg, RestoreArgs};
-use crate::console::{Console, printable};
-use crate::exit::Exit;
-use crate::json::Object;
 use crate::progress::Progress;
 use anyhow::{Context, bail};
 use archive::filesystem::apply::TargetDirectory;
@@ -21,13 +18,16 @@ use archive::filesystem::overwrite::{Overwrite, Placement};
 use archive::restore::{Action, RestoreOutcome, RestorePlan, restore_tree, verify_tree};
 use archive::selection::{Patterns, SnapshotSelection};
 use format::tree::EntryKind;
-use server::names::short_id;
-use server::sizes;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::{OpenMode, Reader};
+use terminal::console::{Console, printable};
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::names::short_id;
+use terminal::sizes;
 use units::count;
 
 /// Maximum number of names that are shown with the question.

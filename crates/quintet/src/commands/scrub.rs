@@ -15,17 +15,17 @@ use super::check::show_affected;
 use super::invocation::Invocation;
 use super::replica::{repair_from, replica_of};
 use crate::cli::{ScrubArgs, ScrubCommand, ScrubPassArgs};
-use crate::exit::Exit;
-use crate::json::Object;
 use crate::progress::Progress;
 use format::scrub::Pass;
 use maintenance::{RunEnd, ScrubStatus, Scrubber, StepSizes, run_task};
-use server::interrupt::Interrupted;
 use server::scrub_notes::{ScrubNotes, unread_words};
 use server::state::{OpenPool, TaskHost};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, OpenMode};
+use terminal::exit::Exit;
+use terminal::interrupt::Interrupted;
+use terminal::json::Object;
 
 /// Step sizes. The user who interrupts waits for one step at most.
 const SIZES: StepSizes = StepSizes::new(4 << 20);

@@ -5,23 +5,22 @@
 
 mod fast;
 mod pool;
-mod program;
 mod snapshots;
 
 use super::invocation::Invocation;
 use super::mount::Settings;
 use crate::cli::{ServeArgs, ServeCommand};
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::Context;
 use format::recipe::ObjectRoot;
 use format::snapshot::Snapshot;
 use jiff::tz::TimeZone;
-use server::names::description;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use store::{ImageVolume, Pool};
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::names::description;
 use volumes::States;
 
 pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Exit> {

@@ -1,16 +1,16 @@
 //! Resolves the user's names and filters to snapshots. Commands call this.
 //!
 //! Invariant: a name that fits several snapshots is refused. `latest` means the same in every
-//! command: [`server::latest`] of the snapshots that pass the filters.
+//! command: [`terminal::latest`] of the snapshots that pass the filters.
 
-use super::source_paths::absolute;
 use crate::cli::FilterArgs;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
-use server::latest::latest;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use store::{Pool, StoreError};
+use terminal::latest::latest;
+use terminal::paths::absolute;
 use units::Generation;
 
 /// Checked filters.

@@ -6,15 +6,15 @@ use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several};
-use super::table::Table;
 use crate::cli::SnapshotsArgs;
-use crate::exit::Exit;
-use crate::json::Object;
-use server::calendar;
 use server::groups::{GroupBy, group};
-use server::names::short_id;
-use server::sizes;
 use store::OpenMode;
+use terminal::calendar;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::names::short_id;
+use terminal::sizes;
+use terminal::table::Table;
 
 pub(super) fn run(invocation: &Invocation, args: &SnapshotsArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;

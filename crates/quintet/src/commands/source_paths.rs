@@ -8,29 +8,12 @@ use crate::cli::BackupArgs;
 use anyhow::{Context, bail};
 use archive::filesystem::capture::Directory;
 use archive::selection::Patterns;
-use server::command_context::CommandContext;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
-
-/// Makes a path absolute, without `.` and `..`.
-pub(super) fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
-    let joined = std::path::absolute(path).with_context(|| path.display().to_string())?;
-    let mut out = PathBuf::new();
-    for component in joined.components() {
-        match component {
-            // The target of a link has another parent than the link.
-            Component::ParentDir => {
-                out = std::fs::canonicalize(&out).with_context(|| out.display().to_string())?;
-                out.pop();
-            }
-            Component::CurDir => {}
-            other => out.push(other),
-        }
-    }
-    Ok(out)
-}
+use std::path::{Path, PathBuf};
+use terminal::command_context::CommandContext;
+use terminal::paths::absolute;
 
 /// Returns all paths of a backup, sorted, none below another. At least one of them exists.
 pub(super) fn collect(context: &CommandContext, args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
@@ -150,22 +133,6 @@ mod tests {
             panic!("not a backup");
         };
         collect(&CommandContext::detached().unwrap(), &args)
-    }
-
-    #[test]
-    fn absolute_paths() {
-        assert_eq!(
-            absolute(Path::new("/a/./b//c/")).unwrap(),
-            Path::new("/a/b/c")
-        );
-        let here = std::env::current_dir().unwrap();
-        assert_eq!(absolute(Path::new(".")).unwrap(), here);
-        let top = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(top.path().join("real/deep")).unwrap();
-        std::os::unix::fs::symlink("real/deep", top.path().join("link")).unwrap();
-        let through = absolute(&top.path().join("link/../x")).unwrap();
-        assert_eq!(through, top.path().canonicalize().unwrap().join("real/x"));
-        assert!(absolute(Path::new("/nonexistent/../x")).is_err());
     }
 
     #[test]

@@ -7,15 +7,15 @@ use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several};
-use super::table::Table;
 use crate::cli::{StatsArgs, StatsBy};
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::bail;
-use server::calendar;
-use server::names::short_id;
-use server::sizes;
 use store::{OpenMode, SpaceCounts};
+use terminal::calendar;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::names::short_id;
+use terminal::sizes;
+use terminal::table::Table;
 use units::count;
 
 pub(super) fn run(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {

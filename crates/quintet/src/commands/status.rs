@@ -15,16 +15,16 @@ use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::{defrag, scrub};
 use crate::cli::StatusArgs;
-use crate::exit::Exit;
-use crate::json::Object;
 use format::config::Seal;
 use maintenance::{CollectMemory, Scrubber};
-use server::calendar;
 use server::findings::{Finding, Limits, Look, Severity, worst};
-use server::names::short_id;
-use server::sizes;
 use server::state::Live;
 use store::OpenMode;
+use terminal::calendar;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::names::short_id;
+use terminal::sizes;
 use units::count;
 
 pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<Exit> {

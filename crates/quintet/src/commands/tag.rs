@@ -5,13 +5,13 @@
 use super::invocation::Invocation;
 use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known};
 use crate::cli::TagArgs;
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::bail;
 use format::snapshot::Snapshot;
-use server::names::short_id;
 use std::collections::BTreeSet;
 use store::OpenMode;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::names::short_id;
 
 pub(super) fn run(invocation: &Invocation, args: &TagArgs) -> anyhow::Result<Exit> {
     let filter = SnapshotFilter::new(&args.filter)?;

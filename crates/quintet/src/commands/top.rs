@@ -10,13 +10,13 @@ pub(super) use frame::{cache_object, uptime};
 
 use super::invocation::Invocation;
 use crate::cli::TopArgs;
-use crate::console::{Console, tamed_name};
-use crate::exit::Exit;
 use frame::Frame;
 use server::findings::worst;
 use server::state::Live;
 use std::io;
 use std::time::Duration;
+use terminal::console::{Console, tamed_name};
+use terminal::exit::Exit;
 
 /// Switches the terminal to its other screen, without a cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[H";

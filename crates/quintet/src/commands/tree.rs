@@ -3,13 +3,13 @@
 //! Invariant: paths begin with `/` at the snapshot's top. Entries are sorted by name, and a
 //! directory comes before its contents.
 
-use crate::console::printable;
 use anyhow::bail;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
-use server::interrupt::Interrupt;
 use store::Reader;
+use terminal::console::printable;
+use terminal::interrupt::Interrupt;
 
 /// Result of a look-up.
 #[derive(Clone, Debug)]

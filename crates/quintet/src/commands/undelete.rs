@@ -6,14 +6,14 @@
 use super::invocation::Invocation;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several};
-use super::table::Table;
 use crate::cli::UndeleteArgs;
-use crate::exit::Exit;
-use crate::json::Object;
 use format::snapshot::Snapshot;
-use server::calendar;
-use server::names::short_id;
 use store::OpenMode;
+use terminal::calendar;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::names::short_id;
+use terminal::table::Table;
 use units::count;
 
 pub(super) fn run(invocation: &Invocation, args: &UndeleteArgs) -> anyhow::Result<Exit> {

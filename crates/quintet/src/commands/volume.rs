@@ -12,13 +12,13 @@ use crate::cli::{
     VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeResizeArgs,
     VolumeRollbackArgs,
 };
-use crate::exit::Exit;
-use crate::json::Object;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VOLUME_CHUNK_LOG2;
-use server::sizes;
 use server::state::OpenVolumes;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
 use volumes::VolumeStatus;
 
 /// Offsets are signed in clients (`off_t`).

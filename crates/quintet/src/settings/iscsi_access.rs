@@ -3,13 +3,13 @@
 //! Invariant: secrets are never taken from a file that other users can read or write.
 //! [`server::targets::TargetRules`] says what the file may contain.
 
-use server::settings::{Environment, SettingError};
 use server::targets::TargetRules;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use terminal::environment::{Environment, SettingError};
 
 const NAME: &str = "--iscsi-access";
 /// Maximum size of the file, bytes.

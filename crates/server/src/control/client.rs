@@ -10,7 +10,6 @@
 use super::address;
 use super::view::View;
 use super::wire::{Answer, Descriptors, Request, Wish};
-use crate::command_context::{CommandContext, Lent, Streams};
 use rustix::fs::{Mode, OFlags};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -19,6 +18,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use terminal::command_context::{CommandContext, Lent, Streams};
 
 /// Limit for connecting. A server accepts its clients at once.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);

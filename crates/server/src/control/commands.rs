@@ -5,8 +5,8 @@
 
 use super::view::View;
 use super::wire::Request;
-use crate::command_context::CommandContext;
 use device::DeviceQueue;
+use terminal::command_context::CommandContext;
 
 /// Runs commands for clients.
 pub trait Commands: Send + Sync + 'static {

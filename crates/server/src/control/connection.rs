@@ -10,9 +10,6 @@ use super::commands::Commands;
 use super::grant_server;
 use super::view::View;
 use super::wire::{Answer, Descriptors, Opening, Request, Wish};
-use crate::command_context::CommandContext;
-use crate::interrupt::Interrupt;
-use crate::settings::Environment;
 use parking_lot::{Condvar, Mutex};
 use rustix::fs::Mode;
 use rustix::net::sockopt::socket_peercred;
@@ -25,6 +22,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use terminal::command_context::CommandContext;
+use terminal::environment::Environment;
+use terminal::interrupt::Interrupt;
 
 const CONNECTIONS_MAX: usize = 128;
 /// Maximum number of clients with leases, out of all connections.

@@ -5,7 +5,6 @@
 //! requests the next one, when the connection ends, and after [`LEASE_LIMIT`] in any case, so a
 //! slow client blocks the device no longer than that. A request ends with its connection.
 
-use crate::interrupt::Interrupt;
 use device::{DeviceQueue, StepGrant};
 use qos::Flow;
 use qos::lease::{Answer, Ask, LEASE_BYTES_MAX, Used};
@@ -14,6 +13,7 @@ use rustix::net::SendFlags;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+use terminal::interrupt::Interrupt;
 
 /// Maximum time that a client keeps a grant. A client that needs longer computes or waits for
 /// something else: others use the device meanwhile, and the client may still use up its lease.

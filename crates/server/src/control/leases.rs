@@ -10,7 +10,6 @@
 //! servers that wait for each other would wait for ever.
 
 use super::address;
-use crate::interrupt::Interrupt;
 use device::{RequestGrant, RequestQueue};
 use media::IoOrigin;
 use parking_lot::{Condvar, Mutex};
@@ -21,6 +20,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use terminal::interrupt::Interrupt;
 
 /// Limit for a silent server: after it, the server counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(10);

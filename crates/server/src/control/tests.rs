@@ -5,7 +5,6 @@ use super::commands::Commands;
 use super::server::{Control, ControlSocket};
 use super::view::View;
 use super::wire::{Answer, Descriptors, Request, Wish};
-use crate::command_context::{CommandContext, Lent, Streams};
 use device::DeviceQueue;
 use qos::Plan;
 use rustix::event::PollFlags;
@@ -14,6 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use terminal::command_context::{CommandContext, Lent, Streams};
 
 /// Commands: `say` prints arguments, a variable and the directory; `wait` waits for a stop request;
 /// `panic` panics.

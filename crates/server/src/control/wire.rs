@@ -14,7 +14,6 @@
 //! A client that wants leases sends a [`Hello`] of [`qos::lease`] instead of a request.
 
 use super::view::View;
-use crate::command_context::{Lent, Streams};
 use qos::lease::{self, Hello};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -27,6 +26,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
+use terminal::command_context::{Lent, Streams};
 
 const MAGIC: [u8; 8] = *b"QNTCTL\x01\n";
 const HEADER_BYTES: usize = 12;

@@ -12,9 +12,9 @@
 
 use super::{Finding, Look, Severity};
 use crate::groups::{Group, GroupBy, group};
-use archive::printable::printable;
 use format::snapshot::{Missed, Snapshot, SnapshotKind};
 use units::UnixNanos;
+use units::printable::printable;
 
 /// Number of intervals that count: enough to contain weekends, too few to contain old outages.
 const GAPS: usize = 14;

@@ -8,8 +8,8 @@
 //! Invariant: at most one finding.
 
 use super::{Finding, Look, Severity};
-use crate::sizes;
 use maintenance::CollectMemory;
+use terminal::sizes;
 
 /// A disk that fills within this many days is reported.
 const DAYS: u64 = 7;

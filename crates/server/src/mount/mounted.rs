@@ -11,7 +11,6 @@ use super::pool_files::{PoolFiles, Source};
 use super::snapshot_list::SnapshotList;
 use crate::program::Program;
 use crate::state::ServerState;
-use archive::printable::printable;
 use format::snapshot::Snapshot;
 use fuse::{MountError, MountOptions, Session, SessionError, SessionOptions, Unmounter};
 use jiff::tz::TimeZone;
@@ -21,6 +20,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use store::{Pool, StoreError};
+use units::printable::printable;
 
 /// Settings of a mount.
 pub struct MountSettings<'a> {

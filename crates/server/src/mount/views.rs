@@ -6,14 +6,14 @@
 //! something else later, a number can only become unused.
 
 use super::disks::Which;
-use crate::calendar;
-use crate::latest::{Rank, rank};
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::SnapshotRoot;
+use terminal::calendar;
+use terminal::latest::{Rank, rank};
 use units::{SnapshotId, UnixNanos};
 
 /// Number of digits of a snapshot's id in a name.

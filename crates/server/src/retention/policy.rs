@@ -3,9 +3,9 @@
 //!
 //! Invariant: no I/O and no clock. Rules are independent of each other.
 
-use crate::calendar::Within;
 use format::snapshot::Snapshot;
 use jiff::Zoned;
+use terminal::calendar::Within;
 
 /// Number of snapshots that a rule keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -1,8 +1,8 @@
 use super::*;
-use crate::calendar::Within;
 use crate::groups::{GroupBy, group};
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
+use terminal::calendar::Within;
 use units::SnapshotId;
 
 fn snapshot(number: u8, time: &str) -> Snapshot {

@@ -4,8 +4,8 @@
 //! Invariant: as in [`super::shares`], which shows these keys beside its own.
 
 use super::number::number;
-use crate::sizes;
 use maintenance::CollectLimits;
+use terminal::sizes;
 
 /// Settings of the maintenance that a server begins by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

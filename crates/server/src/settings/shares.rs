@@ -3,9 +3,10 @@
 //! Invariant: displayed values can be set again as they are. A value out of range is refused with
 //! its name and changes nothing.
 
+use super::TaskSchedule;
 use super::number::{number, period_s};
-use super::{SettingError, TaskSchedule};
 use qos::{DeviceKind, Flow, Plan};
+use terminal::environment::SettingError;
 
 /// Nanoseconds of a millisecond.
 const MS: u64 = 1_000_000;

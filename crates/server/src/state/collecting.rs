@@ -6,7 +6,6 @@
 //! failed record is ignored: the next server then examines the pool again.
 
 use super::TaskError;
-use crate::interrupt::Interrupt;
 use format::collect::CollectRecord;
 use maintenance::{
     CollectLimits, CollectMemory, CollectNote, CollectSchedule, GcCounts, GcRun, GcStage,
@@ -16,6 +15,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Discarded, Pool};
+use terminal::interrupt::Interrupt;
 use units::UnixNanos;
 use volumes::{Step, Volumes};
 

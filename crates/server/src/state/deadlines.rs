@@ -84,9 +84,9 @@ fn until(now: UnixNanos, at: UnixNanos) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interrupt::Interrupt;
     use crate::state::CopyState;
     use maintenance::{GcCounts, GcStage, Urgency};
+    use terminal::interrupt::Interrupt;
 
     #[test]
     fn every_task_has_a_deadline_while_it_runs() {

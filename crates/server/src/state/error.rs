@@ -4,9 +4,9 @@
 //! Invariant: an error with a cause shows the cause's own message, because commands print it as it
 //! is.
 
-use crate::interrupt::Interrupted;
 use duet::TooManySessions;
 use store::StoreError;
+use terminal::interrupt::Interrupted;
 
 /// Error of a request to a maintenance task.
 #[derive(Debug, thiserror::Error)]

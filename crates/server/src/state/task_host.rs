@@ -4,10 +4,10 @@
 //! Invariant: in a server, each step of a task needs an I/O grant. In a command, none does.
 
 use super::ServerState;
-use crate::interrupt::Interrupt;
 use maintenance::{Host, IoGrant};
 use qos::Flow;
 use std::time::{Duration, Instant};
+use terminal::interrupt::Interrupt;
 
 /// Maximum length of one wait. After it, the task sees new limits and the verification by readers.
 const WAIT_MAX: Duration = Duration::from_secs(1);

@@ -4,13 +4,13 @@
 //! Invariant: one writer has the lock. Waiters get it in the order of their arrival. A waiter that
 //! gives up leaves the queue and does not change the order of the others.
 
-use crate::interrupt::{Interrupt, Interrupted};
 use parking_lot::Mutex;
 use rustix::event::PollFlags;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use terminal::interrupt::{Interrupt, Interrupted};
 
 /// The writer lock and its queue.
 #[derive(Default)]

@@ -3,9 +3,9 @@
 //!
 //! Invariant: dropping the handle waits until the thread has ended.
 
-use crate::interrupt::Interrupt;
 use std::io;
 use std::thread::JoinHandle;
+use terminal::interrupt::Interrupt;
 
 /// Handle of a background thread. See the module's head.
 pub struct Background {

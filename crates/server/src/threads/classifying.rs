@@ -4,11 +4,11 @@
 //! Invariant: no client waits for it. Without a policy it does nothing.
 
 use super::background::Background;
-use crate::interrupt::Interrupt;
 use classifier::Classifiers;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use terminal::interrupt::Interrupt;
 
 /// Reads of a volume in one step. Blocks of the volume are unknown meanwhile.
 const READS: u64 = 8;

@@ -7,9 +7,6 @@
 
 use super::background::Background;
 use super::task::{self, Duties, ThreadOptions};
-use crate::calendar;
-use crate::error::with_causes;
-use crate::interrupt::Interrupt;
 use crate::program::Program;
 use crate::state::{ServerState, TaskSlot};
 use jiff::tz::TimeZone;
@@ -18,6 +15,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use store::StoreError;
+use terminal::calendar;
+use terminal::error::with_causes;
+use terminal::interrupt::Interrupt;
 use units::Origin;
 
 const OPTIONS: ThreadOptions = ThreadOptions {

@@ -8,13 +8,13 @@
 mod pace;
 
 use super::background::Background;
-use crate::interrupt::Interrupt;
 use crate::program::Program;
 use crate::state::ServerState;
 use pace::Pace;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use terminal::interrupt::Interrupt;
 use volumes::{Step, Volumes};
 
 /// Time without writes after which the volumes count as idle.

@@ -7,7 +7,6 @@
 //! `maintenance::CollectSchedule` decides when a run begins.
 
 use super::background::Background;
-use crate::interrupt::Interrupt;
 use crate::program::Program;
 use crate::state::{Collection, ServerState, TaskHost, checkpoint_all, seconds};
 use maintenance::{
@@ -21,6 +20,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Discarded, LaneOptions, StoreError};
+use terminal::interrupt::Interrupt;
 use units::Origin;
 
 /// Time between two checks of the free space.

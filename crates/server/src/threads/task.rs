@@ -10,7 +10,6 @@
 //! ```
 
 use super::background::Background;
-use crate::interrupt::Interrupt;
 use crate::state::{ServerState, TaskHost, TaskSlot};
 use maintenance::{ControlledTask, MaintenanceTask, RunEnd, StepSizes, run_task};
 use media::IoOrigin;
@@ -19,6 +18,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::StoreError;
+use terminal::interrupt::Interrupt;
 use units::Origin;
 
 /// Time between two records of the progress, if the work itself asks for none.

@@ -5,13 +5,13 @@
 //! finds it.
 
 use super::background::Background;
-use crate::interrupt::Interrupt;
 use crate::program::Program;
 use media::Clock;
 use ssd_tier::Tier;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use terminal::interrupt::Interrupt;
 
 /// Bytes of I/O of one step.
 const STEP_BYTES: u64 = 8 << 20;

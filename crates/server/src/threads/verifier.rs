@@ -13,7 +13,6 @@
 
 use super::background::Background;
 use super::task::{self, Duties, ThreadOptions};
-use crate::interrupt::Interrupt;
 use crate::program::Program;
 use crate::scrub_notes::{ScrubNotes, unread_words};
 use crate::state::{ServerState, seconds};
@@ -25,6 +24,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{CheckDepth, LaneOptions, StoreError};
+use terminal::interrupt::Interrupt;
 use units::Origin;
 
 const OPTIONS: ThreadOptions = ThreadOptions {
@@ -260,7 +260,7 @@ impl Work {
         let name = |affected: &store::Affected| {
             let snapshot = snapshots.iter().find(|s| s.id == affected.snapshot);
             let of = snapshot.map_or("a volume", |s| s.name.as_str());
-            let path = archive::printable::printable(&affected.path);
+            let path = units::printable::printable(&affected.path);
             format!("{} {of} {path}", affected.snapshot)
         };
         Ok(report.affected.iter().map(name).collect())

@@ -1,5 +1,5 @@
 use super::*;
-use server::command_context::CommandContext;
+use ::terminal::command_context::CommandContext;
 
 fn password(pairs: &[(&str, &str)]) -> Result<PasswordSource, SettingError> {
     let environment = Environment::of(pairs);

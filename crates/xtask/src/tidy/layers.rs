@@ -6,12 +6,18 @@
 use super::manifest::Layer;
 use super::{Finding, Tree};
 
-/// Restricted dependencies: name, lowest layer, reason.
-const RESTRICTED: [(&str, u32, &str); 4] = [
-    ("anyhow", 7, "errors have kinds below the program"),
-    ("tokio", 7, "the core is synchronous"),
-    ("clap", 7, "only the program knows the command line"),
-    ("serde", 7, "stored bytes have layouts, not derived ones"),
+/// Restricted dependencies: name, lowest layer, crates below it that may use it, reason.
+const RESTRICTED: [(&str, u32, &[&str], &str); 4] = [
+    ("anyhow", 7, &[], "errors have kinds below the program"),
+    ("tokio", 7, &[], "the core is synchronous"),
+    ("clap", 7, &[], "only the program knows the command line"),
+    // The terminal's JSON lines are for programs. It stores no byte.
+    (
+        "serde",
+        7,
+        &["terminal"],
+        "stored bytes have layouts, not derived ones",
+    ),
 ];
 
 /// See the module's head.
@@ -42,8 +48,9 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             let restricted = RESTRICTED
                 .iter()
                 .find(|(restricted, ..)| restricted == name);
-            if let Some((_, from, why)) = restricted
+            if let Some((_, from, exempt, why)) = restricted
                 && matches!(layer, Layer::Number(n) if n < *from)
+                && !exempt.contains(&manifest.name.as_str())
                 && !dependency.is_dev
             {
                 let message = format!("{name} only from layer {from} up: {why}");

@@ -172,6 +172,13 @@ fn some_libraries_stay_upstairs() {
         vec![krate("store", "3", "[dependencies]\nanyhow = \"1\"\n")],
         "errors have kinds",
     );
+    let serde = "[dependencies]\nserde = \"1\"\n";
+    let is_refused = |name| {
+        let found = findings(vec![krate(name, "2", serde)]);
+        found.iter().any(|f| f.message.contains("stored bytes"))
+    };
+    assert!(is_refused("nbd"));
+    assert!(!is_refused("terminal"));
 }
 
 fn store(path: &str, code: &str) -> Vec<(String, String)> {

@@ -8,7 +8,6 @@ use crate::commands::full;
 use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
 use crate::commands::new_snapshot::{commit, summary};
-use crate::exit::Exit;
 use crate::progress::Progress;
 use anyhow::{Context, bail};
 use archive::backup::TreeOutcome;
@@ -18,6 +17,7 @@ use format::snapshot::SnapshotKind;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 use store::{LaneOptions, OpenMode, WriteSession};
+use terminal::exit::Exit;
 
 pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<Exit> {
     if args.dry_run {

@@ -6,10 +6,10 @@
 use crate::commands::invocation::Invocation;
 use crate::progress::Progress;
 use maintenance::{DefragReport, DefragStage, Defragmenter, RunEnd, StepSizes, run_task};
-use server::interrupt::Interrupted;
 use server::state::TaskHost;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
+use terminal::interrupt::Interrupted;
 
 /// Step sizes. The user who interrupts waits for one step at most.
 const SIZES: StepSizes = StepSizes::new(1 << 20);

@@ -10,9 +10,9 @@ use crate::commands::invocation::Invocation;
 use anyhow::bail;
 use format::recipe::Layout;
 use maintenance::{DefragOptions, DefragSource, Defragmenter, Heat, RecordedDefrag};
-use server::calendar;
 use server::state::REGION_BYTES;
 use store::{Fragmentable, LaneOptions};
+use terminal::calendar;
 
 /// Returns the lane options for copies: as for volumes.
 pub fn lane(invocation: &Invocation) -> anyhow::Result<LaneOptions> {

@@ -4,13 +4,13 @@
 //! Invariant: no I/O except to the console.
 
 use crate::commands::invocation::Invocation;
-use crate::json::Object;
 use format::defrag::DefragToll;
 use format::phase::TaskPhase;
 use maintenance::{DefragReport, DefragStage, Toll};
-use server::sizes;
 use server::state::{DefragStatus, Outcome};
 use std::time::Duration;
+use terminal::json::Object;
+use terminal::sizes;
 use units::UnixNanos;
 use units::count;
 
@@ -127,7 +127,7 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
     );
     let copied = sizes::display(report.counts.moved.bytes);
     let eta = match status.run.eta_s.map(Duration::try_from_secs_f64) {
-        Some(Ok(left)) => format!(", about {} left", crate::progress::clock(left)),
+        Some(Ok(left)) => format!(", about {} left", terminal::progress::clock(left)),
         _ => String::new(),
     };
     let doing = match report.stage {

@@ -3,16 +3,16 @@
 //! Invariant: no data is read, and only those parts of the recipes that differ.
 
 use crate::commands::invocation::Invocation;
-use crate::console::Console;
-use crate::json::Object;
 use anyhow::bail;
 use format::recipe::Layout;
 use format::snapshot::Snapshot;
-use server::names::short_id;
-use server::sizes;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use store::Pool;
+use terminal::console::Console;
+use terminal::json::Object;
+use terminal::names::short_id;
+use terminal::sizes;
 
 /// Prints the ranges that differ, then their total.
 pub(super) fn diff(

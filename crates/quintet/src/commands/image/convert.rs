@@ -4,8 +4,8 @@
 
 use crate::cli::ImageFormat;
 use anyhow::{Context, bail};
-use server::command_context::CommandContext;
 use std::path::{Path, PathBuf};
+use terminal::command_context::CommandContext;
 
 /// A private temporary file. Dropping it deletes it.
 pub struct TemporaryRaw(PathBuf);

@@ -5,7 +5,6 @@
 //! next `mount` at that place unmounts.
 
 use crate::cli::MountGuardArgs;
-use crate::exit::Exit;
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -14,6 +13,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use terminal::exit::Exit;
 
 /// The running guard. Dropping it ends the process.
 pub(super) struct Guard(Child);

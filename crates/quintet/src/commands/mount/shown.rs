@@ -4,6 +4,7 @@
 
 use super::guard::Guard;
 use crate::commands::invocation::Invocation;
+use crate::commands::program::OnConsole;
 use crate::commands::snapshot_choice::SnapshotFilter;
 use server::mount::{Mount, MountSettings, Pools};
 use server::program::Program;
@@ -28,7 +29,7 @@ pub(in crate::commands) fn start(
     at_end: impl FnOnce() + Send + 'static,
 ) -> anyhow::Result<Mount> {
     let filter = settings.filter.clone();
-    let program: Arc<dyn Program> = invocation.console.clone();
+    let program: Arc<dyn Program> = Arc::new(OnConsole(Arc::clone(&invocation.console)));
     let wanted = MountSettings {
         pool: invocation.settings.pool()?,
         mountpoint: &settings.mountpoint,

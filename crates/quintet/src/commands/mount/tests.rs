@@ -1,7 +1,6 @@
 //! Tests of a pool's file system without a kernel.
 
 use crate::commands;
-use crate::exit::Exit;
 use fuse::{Errno, FileSystem, FixedVolumes, Handle, Node, NodeId, SeekTarget};
 use jiff::tz::TimeZone;
 use media::{Media, Syncing};
@@ -11,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use store::{OpenMode, Pool};
+use terminal::exit::Exit;
 use volume::{MemoryVolume, RequestContext};
 
 fn quintet(pool: &Path, arguments: &[&str]) {

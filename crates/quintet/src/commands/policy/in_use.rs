@@ -2,10 +2,10 @@
 //!
 //! Invariant: it reads counters only.
 
-use crate::json::Object;
 use classifier::LayoutStatus;
 use io_class::Priority;
 use server::state::{ClassReading, ClassesReading};
+use terminal::json::Object;
 
 /// Formats the reading as JSON.
 pub(super) fn message(reading: Option<&ClassesReading>) -> Object {

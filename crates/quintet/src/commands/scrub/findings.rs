@@ -2,10 +2,10 @@
 //!
 //! Invariant: each damaged place is printed once, when it is found.
 
-use crate::console::Console;
-use crate::json::Object;
 use maintenance::ScrubFindings;
 use store::Damaged;
+use terminal::console::Console;
+use terminal::json::Object;
 use units::count;
 
 /// Prints the findings of a step.

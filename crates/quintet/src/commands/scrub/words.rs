@@ -2,13 +2,13 @@
 //!
 //! Invariant: no I/O.
 
-use crate::json::Object;
 use format::phase::TaskPhase;
 use format::scrub::Pass;
 use jiff::tz::TimeZone;
 use maintenance::ScrubStatus;
-use server::calendar;
-use server::sizes;
+use terminal::calendar;
+use terminal::json::Object;
+use terminal::sizes;
 use units::count;
 
 /// Returns two lines: the present activity, and the last full verification.

@@ -7,10 +7,10 @@ use crate::cli::ServePoolArgs;
 use anyhow::bail;
 use media::LocalDisk;
 use server::memory_plan::MemoryPlan;
-use server::sizes;
 use ssd_tier::{KindShares, Options, Settings, Tier};
 use std::sync::Arc;
 use store::Pool;
+use terminal::sizes;
 
 /// Smallest tier, bytes.
 const FAST_BYTES_MIN: u64 = 64 << 20;

@@ -19,9 +19,9 @@ use crate::commands::for_clients::ClientCommands;
 use crate::commands::invocation::Invocation;
 use crate::commands::mount::{self, Settings};
 use crate::commands::policy;
+use crate::commands::program::OnConsole;
 use crate::commands::replica::replica_of;
 use crate::commands::snapshot_choice::SnapshotFilter;
-use crate::exit::Exit;
 use crate::settings::iscsi_access;
 use anyhow::{Context, bail};
 use device::DeviceQueue;
@@ -43,6 +43,7 @@ use server::threads::{Watchdog, classifying, defragger, destager, reclaimer, tie
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
+use terminal::exit::Exit;
 
 /// Time limit for commands to stop and for files to be closed.
 const COMMANDS_LIMIT: Duration = Duration::from_secs(20);
@@ -157,7 +158,7 @@ fn hold(
             metrics.address()
         ));
     }
-    let program: Arc<dyn Program> = console.clone();
+    let program: Arc<dyn Program> = Arc::new(OnConsole(Arc::clone(console)));
     let destager = destager::start(&server, &program)?;
     let lane = invocation.lane(None, REGION_BYTES)?;
     let verifier = verifier::start(&server, &program, lane)?;

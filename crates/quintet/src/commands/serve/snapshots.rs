@@ -9,20 +9,20 @@ use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
 use crate::commands::snapshot_choice::{SnapshotFilter, choose, split_path};
 use crate::commands::tree::{Found, lookup, normal, top};
-use crate::exit::Exit;
 use anyhow::bail;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::EntryKind;
 use nbd::{FixedExports, Server, ServerOptions};
 use server::memory_plan::MemoryPlan;
-use server::names::short_id;
 use server::sockets::place;
 use server::systemd::Notifier;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use store::{ImageVolume, OpenMode, Pool};
+use terminal::exit::Exit;
+use terminal::names::short_id;
 
 pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exit> {
     let plan = MemoryPlan::of_images(invocation.settings.memory_bytes);

@@ -4,11 +4,11 @@
 //! Invariant: a snapshot counts as forgotten only if the whole list could be read and does not
 //! contain it.
 
-use crate::json::Object;
 use jiff::tz::TimeZone;
-use server::calendar;
 use std::collections::BTreeSet;
 use store::{HolderKind, Pool, SnapshotHolder};
+use terminal::calendar;
+use terminal::json::Object;
 use units::SnapshotId;
 use units::count;
 

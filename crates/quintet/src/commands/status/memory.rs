@@ -2,8 +2,8 @@
 //!
 //! Invariant: no I/O.
 
-use crate::json::Object;
 use server::memory_plan::MemoryPlan;
+use terminal::json::Object;
 
 /// Formats a plan. `used` lists the present use of some consumers.
 pub fn object(plan: &MemoryPlan, used: &[(&str, u64)]) -> Object {

@@ -2,12 +2,12 @@
 //!
 //! Invariant: it reads counters and records only.
 
-use crate::json::Object;
 use jiff::tz::TimeZone;
 use maintenance::{CollectNote, NextCollect, Urgency};
-use server::calendar;
-use server::sizes;
 use server::state::{Live, ServerState};
+use terminal::calendar;
+use terminal::json::Object;
+use terminal::sizes;
 use units::UnixNanos;
 
 /// Formats the state of gc as text.

@@ -5,15 +5,15 @@
 use super::schedule;
 use crate::commands::qos;
 use crate::commands::top::{cache_object, uptime};
-use crate::json::Object;
 use ::qos::Flow;
 use device::FlowCounts;
 use jiff::tz::TimeZone;
-use server::calendar;
 use server::settings::flow_name;
-use server::sizes;
 use server::state::{CopyState, Live, ServerState, TaskDue};
 use ssd_tier::{State, Status};
+use terminal::calendar;
+use terminal::json::Object;
+use terminal::sizes;
 use units::count;
 
 /// Returns names and values as text.

@@ -2,13 +2,13 @@
 //!
 //! Invariant: no I/O.
 
-use crate::commands::table::Table;
-use crate::console::printable;
-use crate::json::Object;
 use server::meters::{KindReading, Reading};
-use server::sizes;
 use server::state::{ExportReading, Live};
 use std::time::Duration;
+use terminal::console::printable;
+use terminal::json::Object;
+use terminal::sizes;
+use terminal::table::Table;
 use volumes::CacheTally;
 
 /// Lines between the head and the first row: an empty one and the heading.

@@ -4,15 +4,15 @@
 //! Invariant: it changes nothing.
 
 use crate::commands::invocation::Invocation;
-use crate::commands::table::Table;
-use crate::exit::Exit;
-use crate::json::Object;
 use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VolumeRecord;
-use server::calendar;
-use server::sizes;
 use store::OpenMode;
+use terminal::calendar;
+use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::sizes;
+use terminal::table::Table;
 use volumes::{CacheTally, VolumeStatus};
 
 /// Runs the command.

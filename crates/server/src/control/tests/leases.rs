@@ -5,12 +5,12 @@
 
 use super::*;
 use crate::control::Leases;
-use crate::interrupt::Interrupt;
 use device::{FlowCounts, RequestQueue};
 use media::IoOrigin;
 use qos::lease::{self, Ask, Hello, Used};
 use qos::{DeviceKind, Direction, Flow};
 use std::time::Instant;
+use terminal::interrupt::Interrupt;
 
 const KIB: u64 = 1 << 10;
 const SOON: Duration = Duration::from_secs(20);

@@ -3,13 +3,13 @@
 //! defragmentation.
 
 use super::*;
-use crate::interrupt::Interrupt;
 use crate::state::ServerState;
 use crate::state::tasks::reading;
 use crate::threads::task::{Duties, ThreadOptions, start};
 use maintenance::{StepSizes, TaskBytes};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use store::StoreErrorKind;
+use terminal::interrupt::Interrupt;
 use units::Origin;
 
 const ITEMS: u64 = 100;
