@@ -1,5 +1,5 @@
 //! Layouts of real ext images, compared block by block with e2fsprogs. Prints a line for each
-//! configuration: `cargo test -p io_class --test ext_images -- --nocapture`.
+//! configuration: `cargo test --profile ci -p io_class ext_images:: -- --nocapture`.
 //!
 //! Invariant: every block is compared; a missing tool is reported with `SKIPPED:`.
 

@@ -2,7 +2,7 @@
 //! of the pages are duplicates of others. The test counts reads of the device: if the device is the
 //! bottleneck, throughput is their inverse.
 //!
-//! `cargo test -p page_cache --test duplicates -- --nocapture` prints the table of
+//! `cargo test --profile ci -p page_cache duplicates:: -- --nocapture` prints the table of
 //! `docs/evaluation/page-cache.md`.
 
 use crate::recording;

@@ -1,7 +1,7 @@
 //! Compares hit ratios of the default policy with LRU of as many chunks, under scans and other
 //! pollution.
 //!
-//! `cargo test -p page_cache --test hit_ratio -- --nocapture` prints the table of
+//! `cargo test --profile ci -p page_cache hit_ratio:: -- --nocapture` prints the table of
 //! `docs/evaluation/page-cache.md`. It has counts only: they are the same on every machine.
 
 use crate::recording;

@@ -1,5 +1,6 @@
 //! The contents of the golden pools, and the helper that creates them. Run it once for a version:
-//! `cargo test -p store --test golden -- --ignored`. Existing pools are never written again.
+//! `cargo test --profile ci -p store golden:: -- --ignored`. Existing pools are never written
+//! again.
 
 use super::manifest::{files_below, manifest_of};
 use chunking::Compression;
