@@ -2,7 +2,8 @@
 
 use super::job::{Ended, Outcome};
 
-/// Lines of a failed job's output that are shown, from its end.
+/// Lines of a failed job's output that are shown, from its begin and from its end.
+const LINES_FIRST: usize = 10;
 const LINES_MAX: usize = 60;
 const COLUMNS_MAX: usize = 400;
 
@@ -53,14 +54,42 @@ pub fn end(results: &[Ended]) -> bool {
     failed.is_empty() && !results.is_empty()
 }
 
+/// Returns the begin and the end of an output: a script says first or last what is wrong.
 fn shown(output: &str) -> String {
     let lines: Vec<_> = output.lines().collect();
-    let last = lines.iter().skip(lines.len().saturating_sub(LINES_MAX));
-    let cut = last.map(|line| {
+    let cut = |line: &&str| {
         format!(
             "        {}",
             line.chars().take(COLUMNS_MAX).collect::<String>()
         )
-    });
-    cut.collect::<Vec<_>>().join("\n")
+    };
+    let after = lines
+        .len()
+        .saturating_sub(LINES_MAX)
+        .max(LINES_FIRST.min(lines.len()));
+    let mut shown: Vec<_> = lines.iter().take(LINES_FIRST).map(cut).collect();
+    if after > LINES_FIRST {
+        shown.push(format!("        ... {} lines ...", after - LINES_FIRST));
+    }
+    shown.extend(lines.iter().skip(after).map(cut));
+    shown.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn begin_and_end_of_an_output_are_shown() {
+        let lines = |n: usize| (0..n).map(|i| format!("line {i}\n")).collect::<String>();
+        assert_eq!(shown(""), "");
+        assert_eq!(shown(&lines(9)).lines().count(), 9);
+        assert_eq!(shown(&lines(70)).lines().count(), 70);
+        let long = shown(&lines(100));
+        assert_eq!(long.lines().count(), 71);
+        assert!(
+            long.contains("line 9\n        ... 30 lines ...\n        line 40\n"),
+            "{long}"
+        );
+    }
 }
