@@ -1,15 +1,18 @@
+mod logins;
+
 use super::{Server, ServerHandle, ServerOptions};
 use crate::error::ServerError;
 use crate::fuzzing::{OPEN_TARGET, login_request};
 use crate::targets::{Access, Credentials, FixedTargets};
 use crate::wire::pdu::{HEADER_BYTES, Header, NO_TAG, padding, request, response};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use volume::{MemoryVolume, Operation, Slow, Volume};
 
-const LIMIT: Duration = Duration::from_secs(10);
+/// Limit for everything that must happen. Nothing waits for it unless the test fails.
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn options() -> ServerOptions {
     ServerOptions {
@@ -79,15 +82,25 @@ impl Client {
         self.send(header, data);
     }
 
+    /// Receives a PDU; `None` if the server has closed the connection.
     fn receive(&mut self) -> Option<(Header, Vec<u8>)> {
         let mut header = [0; HEADER_BYTES];
-        self.stream.read_exact(&mut header).ok()?;
+        self.fill(&mut header)?;
         let header = Header(header);
         let len = header.data_bytes();
         let mut data = vec![0; len + padding(len)];
-        self.stream.read_exact(&mut data).ok()?;
+        self.fill(&mut data)?;
         data.truncate(len);
         Some((header, data))
+    }
+
+    fn fill(&mut self, into: &mut [u8]) -> Option<()> {
+        match self.stream.read_exact(into) {
+            Ok(()) => Some(()),
+            Err(e) if is_end(e.kind()) => None,
+            // Silence is no end.
+            Err(e) => panic!("neither an answer nor the end: {e}"),
+        }
     }
 
     fn test_unit_ready(&mut self, tag: u32) -> u8 {
@@ -96,6 +109,11 @@ impl Client {
         assert_eq!((answer.operation(), answer.tag()), (response::COMMAND, tag));
         answer.0[3]
     }
+}
+
+/// A server that closes a connection with unread input resets it.
+fn is_end(error: ErrorKind) -> bool {
+    matches!(error, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)
 }
 
 fn ten(operation: u8, lba: u8, blocks: u8) -> [u8; 10] {
@@ -263,10 +281,8 @@ fn stalled_writes_give_their_memory_to_others() {
     }
     let mut third = Client::login(&server);
     assert_eq!(third.test_unit_ready(1), 0, "small commands do not wait");
-    let began = Instant::now();
     large(&mut third, 2);
     assert_eq!(third.receive().unwrap().0.operation(), response::R2T);
-    assert!(began.elapsed() < LIMIT);
     assert!(server.stop());
 }
 
