@@ -10,6 +10,8 @@ mod full_feature;
 mod incoming;
 mod jobs;
 mod registered;
+#[cfg(test)]
+mod silence_tests;
 mod state;
 mod tasks;
 mod texts;
@@ -197,6 +199,10 @@ impl Session {
         (names, parameters): (Names, Parameters),
         sender: &Arc<Sender>,
     ) -> Result<(Registered<'_>, Parameters), Gone> {
+        // From now on it is not dropped for a newcomer.
+        if !self.connection.admit() {
+            return Err(Gone);
+        }
         let entry = Entry {
             names,
             connection: self.connection.clone(),
@@ -207,8 +213,6 @@ impl Session {
             Ok(registered) => registered,
             Err(status) => return self.refuse(header, status, sender),
         };
-        // Before the initiator knows: from now on it is not dropped for a newcomer.
-        self.connection.admit();
         let mut replies = Replies::new(0, Format::default());
         // 0 stands for no session.
         let handle = (self.number % 0xffff) as u16 + 1;
