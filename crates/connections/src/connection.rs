@@ -7,8 +7,15 @@
 use crate::stream::Stream;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+/// The client has not introduced itself yet.
+const HALF_OPEN: u8 = 0;
+/// The client has introduced itself.
+const ADMITTED: u8 = 1;
+/// The client was dropped before it did, to make room for another one.
+const GIVEN_AWAY: u8 = 2;
 
 /// One client.
 pub struct Connection {
@@ -17,8 +24,8 @@ pub struct Connection {
     closing: AtomicBool,
     /// True when no reply can reach the client any more; never cleared.
     gone: AtomicBool,
-    /// True when the client has introduced itself; never cleared.
-    admitted: AtomicBool,
+    /// [`HALF_OPEN`], then one of the others for ever.
+    admission: AtomicU8,
     /// The export that the client last asked for. It is set before the export is opened.
     export: Mutex<String>,
     made: Instant,
@@ -52,7 +59,7 @@ impl Connection {
             stream,
             closing: AtomicBool::new(false),
             gone: AtomicBool::new(false),
-            admitted: AtomicBool::new(false),
+            admission: AtomicU8::new(HALF_OPEN),
             export: Mutex::default(),
             made: Instant::now(),
             sending: Clock::default(),
@@ -87,14 +94,33 @@ impl Connection {
     }
 
     /// The client has introduced itself, and proved who it is if it must: it is no longer dropped
-    /// to make room for another one.
-    pub fn admit(&self) {
-        self.admitted.store(true, Relaxed);
+    /// to make room for another one. Returns false if it was already: it must not be told that it
+    /// may go on.
+    #[must_use]
+    pub fn admit(&self) -> bool {
+        self.decide(ADMITTED)
+    }
+
+    /// Drops the client to make room for another one. Returns false if it is admitted.
+    pub(crate) fn give_away(&self) -> bool {
+        let is_given = self.decide(GIVEN_AWAY);
+        if is_given {
+            self.drop_now();
+        }
+        is_given
+    }
+
+    /// Ends the half-open state. Returns false if it has ended otherwise.
+    fn decide(&self, state: u8) -> bool {
+        let decided = self
+            .admission
+            .compare_exchange(HALF_OPEN, state, Relaxed, Relaxed);
+        decided.is_ok() || decided == Err(state)
     }
 
     /// Returns true after [`Connection::admit`].
     pub fn is_admitted(&self) -> bool {
-        self.admitted.load(Relaxed)
+        self.admission.load(Relaxed) == ADMITTED
     }
 
     /// Returns true if the session must take only requests that have already arrived.

@@ -1,8 +1,8 @@
 //! Counts the connections of a server, and ends them. Each server has one [`Permits`].
 //!
-//! Invariant: there are never more connections than permits. A permit is returned when the thread
-//! of its connection ends, however it ends. Clients that have not introduced themselves keep no
-//! others out: the oldest of them makes room.
+//! Invariant: there are never more connections than permits, and never more threads of dropped
+//! ones. A permit is returned when the thread of its connection ends, however it ends. Clients that
+//! have not introduced themselves keep no others out: the oldest of them makes room at once.
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time that a dropped connection has to make room.
-const ROOM_LIMIT: Duration = Duration::from_millis(200);
+/// Time for a thread of a dropped connection to end, when as many as there are permits have not.
+const LEAVING_LIMIT: Duration = Duration::from_secs(2);
 
 /// The connections of a server.
 pub struct Permits {
@@ -30,6 +30,32 @@ struct Open {
     last: u64,
     /// By number, oldest first.
     connections: BTreeMap<u64, Arc<Connection>>,
+    /// Connections that were dropped for others and whose threads have not ended.
+    leaving: BTreeMap<u64, Arc<Connection>>,
+}
+
+impl Open {
+    fn all(&self) -> impl Iterator<Item = &Arc<Connection>> {
+        self.connections.values().chain(self.leaving.values())
+    }
+
+    /// Returns the oldest connection that was not admitted.
+    fn oldest_half_open(&self) -> Option<u64> {
+        let mut connections = self.connections.iter();
+        let oldest = connections.find(|(_, connection)| !connection.is_admitted());
+        oldest.map(|(number, _)| *number)
+    }
+
+    /// Drops a connection for another one, unless it was admitted meanwhile. Its thread takes its
+    /// time to end.
+    fn give_away(&mut self, number: u64) {
+        if let Some(connection) = self.connections.get(&number).cloned()
+            && connection.give_away()
+        {
+            self.connections.remove(&number);
+            self.leaving.insert(number, connection);
+        }
+    }
 }
 
 /// Permit for one connection. The connection's thread owns it.
@@ -52,17 +78,17 @@ impl Permits {
     }
 
     /// Registers a new connection. When there are too many, the oldest one that was not admitted
-    /// yet is dropped for it. `None` if all were admitted.
+    /// yet is dropped for it. `None` if all were admitted, or if the threads of as many dropped ones
+    /// are stuck.
     pub fn take(self: &Arc<Self>, stream: Arc<dyn Stream>) -> Option<Permit> {
         let mut open = self.open.lock();
-        if open.connections.len() >= self.max {
-            let mut oldest = open.connections.values();
-            oldest.find(|c| !c.is_admitted())?.drop_now();
-            let until = Instant::now() + ROOM_LIMIT;
-            while open.connections.len() >= self.max {
-                if self.ended.wait_until(&mut open, until).timed_out() {
-                    return None;
-                }
+        let until = Instant::now() + LEAVING_LIMIT;
+        while open.connections.len() >= self.max {
+            let oldest = open.oldest_half_open()?;
+            if open.leaving.len() < self.max {
+                open.give_away(oldest);
+            } else if self.ended.wait_until(&mut open, until).timed_out() {
+                return None;
             }
         }
         open.last += 1;
@@ -76,7 +102,7 @@ impl Permits {
         })
     }
 
-    /// Returns the number of connections.
+    /// Returns the number of connections, without those that were dropped for others.
     pub fn count(&self) -> usize {
         self.open.lock().connections.len()
     }
@@ -84,7 +110,7 @@ impl Permits {
     /// Calls `of` for every connection and sums up the results. Connections do not end meanwhile.
     pub fn sum(&self, of: impl Fn(&Connection) -> usize) -> usize {
         let open = self.open.lock();
-        open.connections.values().map(|c| of(c)).sum()
+        open.all().map(|c| of(c)).sum()
     }
 
     /// Waits until a connection ends, at most this long.
@@ -114,9 +140,9 @@ impl Permits {
     fn wait_for_none(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let mut open = self.open.lock();
-        while !open.connections.is_empty() {
+        while open.all().next().is_some() {
             if self.ended.wait_until(&mut open, until).timed_out() {
-                return open.connections.is_empty();
+                return open.all().next().is_none();
             }
         }
         true
@@ -127,7 +153,9 @@ impl Drop for Permit {
     fn drop(&mut self) {
         // After a panic nothing else has closed it.
         self.connection.drop_now();
-        self.permits.open.lock().connections.remove(&self.number);
+        let mut open = self.permits.open.lock();
+        open.connections.remove(&self.number);
+        open.leaving.remove(&self.number);
         self.permits.ended.notify_all();
     }
 }

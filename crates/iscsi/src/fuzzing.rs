@@ -12,7 +12,7 @@ use crate::session::{Limits, Session};
 use crate::targets::{Access, Credentials, FixedTargets, Targets};
 use crate::wire::pdu::{FINAL, HEADER_BYTES, Header, padding, request};
 use crate::wire::text;
-use connections::{Connection, Pool, Replay};
+use connections::{Connection, Pool, Replay, Stream};
 use media::SeededRandom;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,9 +104,14 @@ pub fn fuzz_session(data: &[u8]) {
         true => data.get(1..).unwrap_or_default().to_vec(),
         false => [login_request(), data.get(1..).unwrap_or_default().to_vec()].concat(),
     };
-    let connection = Arc::new(Connection::new(Arc::new(Replay::new(&bytes))));
+    session(Arc::new(Replay::new(&bytes))).run();
+}
+
+/// Makes a session without a server.
+pub(crate) fn session(stream: Arc<dyn Stream>) -> Session {
+    let connection = Arc::new(Connection::new(stream));
     let pool = || Arc::new(Pool::new(16 << 20, LIMIT)).share(0, connection.clone());
-    let session = Session {
+    Session {
         number: 1,
         targets: Arc::new(targets()) as Arc<dyn Targets>,
         discovery: Access::default(),
@@ -125,8 +130,7 @@ pub fn fuzz_session(data: &[u8]) {
         reads: pool(),
         changes: pool(),
         connection: connection.clone(),
-    };
-    session.run();
+    }
 }
 
 /// Returns a request that logs in to [`OPEN_TARGET`] without digests, with unsolicited data.

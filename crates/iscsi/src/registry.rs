@@ -9,11 +9,11 @@ use crate::login::Names;
 use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Unit};
-use crate::sender::Sender;
+use crate::sender::{Notice, Sender};
 use crate::targets::{TargetUnit, UNITS_MAX};
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
 use connections::Connection;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Asynchronous event: the target requests a logout.
 const REQUESTS_LOGOUT: u8 = 1;
 
-/// A session after its login.
+/// A session whose initiator has proved who it is. It is entered before its login is confirmed.
 pub(crate) struct Entry {
     pub(crate) names: Names,
     pub(crate) connection: Arc<Connection>,
@@ -44,43 +44,26 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Ends the session that the same initiator port has with the same target. Returns false if it
-    /// did not end in time.
-    pub(crate) fn end(&self, names: &Names, limit: Duration) -> bool {
-        let state = self.state.lock();
-        self.end_locked(state, names, limit).is_some()
-    }
-
-    fn end_locked<'a>(
-        &self,
-        mut state: MutexGuard<'a, State>,
-        names: &Names,
-        limit: Duration,
-    ) -> Option<MutexGuard<'a, State>> {
+    /// Registers a session, after it has ended the one that the same initiator port has with the
+    /// same target. Returns false if that did not end in time.
+    ///
+    /// The login must be confirmed after this. Else of two logins of one port, the older could
+    /// enter last, and end the newer.
+    pub(crate) fn enter(&self, number: u64, entry: Entry, limit: Duration) -> bool {
         let until = Instant::now() + limit;
+        let names = &entry.names;
         let is_same = |s: &&Arc<Entry>| s.names.target.is_some() && s.names == *names;
+        let mut state = self.state.lock();
         while let Some(old) = state.sessions.values().find(is_same) {
             old.connection.drop_now();
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return None;
+                return false;
             }
             self.ended.wait_for(&mut state, left);
         }
-        Some(state)
-    }
-
-    /// Registers a session, after it has ended an old one. Returns false if that did not end in
-    /// time.
-    pub(crate) fn enter(&self, number: u64, entry: Entry, limit: Duration) -> bool {
-        let state = self.state.lock();
-        match self.end_locked(state, &entry.names, limit) {
-            Some(mut state) => {
-                state.sessions.insert(number, Arc::new(entry));
-                true
-            }
-            None => false,
-        }
+        state.sessions.insert(number, Arc::new(entry));
+        true
     }
 
     /// Removes a session.
@@ -128,6 +111,7 @@ impl Registry {
     }
 
     /// Asks the initiators of a target, or all, to log out within `limit`. Returns their number.
+    /// Sessions whose login is not confirmed yet end as soon as it is.
     pub(crate) fn ask_to_leave(&self, target: Option<&str>, limit: Duration) -> usize {
         let sessions = self.chosen(target);
         let header = Header::new(response::ASYNC, FINAL)
@@ -138,7 +122,9 @@ impl Registry {
         for session in &sessions {
             let mut message = Replies::new(0, session.format);
             message.push(header, Numbering::Takes, &[]);
-            session.sender.send_now(&mut message);
+            if session.sender.send_now(&mut message) == Notice::TooEarly {
+                session.connection.close();
+            }
         }
         sessions.len()
     }

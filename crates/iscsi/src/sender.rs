@@ -69,6 +69,19 @@ pub(crate) struct Sender {
 struct State {
     next_status: u32,
     is_broken: bool,
+    /// The login is confirmed: the initiator takes PDUs that it did not ask for.
+    is_confirmed: bool,
+}
+
+/// What became of PDUs that the initiator did not ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// They are sent, or the connection is down.
+    Sent,
+    /// Not sent: another thread waits for the initiator.
+    Busy,
+    /// Not sent: the login is not confirmed yet.
+    TooEarly,
 }
 
 impl Sender {
@@ -82,6 +95,7 @@ impl Sender {
             state: Mutex::new(State {
                 next_status: 1,
                 is_broken: false,
+                is_confirmed: false,
             }),
         }
     }
@@ -91,46 +105,52 @@ impl Sender {
         if replies.is_empty() {
             return Ok(());
         }
+        self.send_locked(&mut self.state.lock(), replies)
+    }
+
+    /// Sends the answer that completes the login. [`Sender::send_now`] sends nothing before it.
+    pub(crate) fn confirm(&self, replies: &mut Replies) -> Result<(), Gone> {
         let mut state = self.state.lock();
-        let (expected, most) = self.window.bounds();
-        let bytes = replies.complete(|numbering| {
-            let status = state.next_status;
-            if numbering == Numbering::Takes {
-                state.next_status = status.wrapping_add(1);
-            }
-            (status, expected, most)
-        });
+        self.send_locked(&mut state, replies)?;
+        state.is_confirmed = true;
+        Ok(())
+    }
+
+    fn send_locked(&self, state: &mut State, replies: &mut Replies) -> Result<(), Gone> {
+        let bytes = self.number(state, replies);
         let sent = self.send_all(bytes, &mut state.is_broken);
-        drop(state);
         replies.clear();
         sent
     }
 
-    /// Sends PDUs without waiting for the initiator. Returns false if another thread waits for it.
-    /// An initiator that takes only a part is dropped.
-    pub(crate) fn send_now(&self, replies: &mut Replies) -> bool {
-        let Some(mut state) = self.state.try_lock_for(BUSY_LIMIT) else {
-            return false;
-        };
+    /// Writes the status numbers and the window into PDUs, and returns their bytes.
+    fn number<'a>(&self, state: &mut State, replies: &'a mut Replies) -> &'a [u8] {
         let (expected, most) = self.window.bounds();
-        let bytes = replies.complete(|numbering| {
+        replies.complete(|numbering| {
             let status = state.next_status;
             if numbering == Numbering::Takes {
                 state.next_status = status.wrapping_add(1);
             }
             (status, expected, most)
-        });
+        })
+    }
+
+    /// Sends PDUs without waiting for the initiator. One that takes only a part is dropped.
+    pub(crate) fn send_now(&self, replies: &mut Replies) -> Notice {
+        let Some(mut state) = self.state.try_lock_for(BUSY_LIMIT) else {
+            return Notice::Busy;
+        };
+        if !state.is_confirmed {
+            return Notice::TooEarly;
+        }
+        let bytes = self.number(&mut state, replies);
         let len = bytes.len();
-        let is_sent = self
-            .connection
-            .stream
-            .send_now(bytes)
-            .is_ok_and(|sent| sent == len);
-        if !is_sent {
+        let sent = self.connection.stream.send_now(bytes);
+        if !sent.is_ok_and(|sent| sent == len) {
             state.is_broken = true;
             self.connection.drop_now();
         }
-        is_sent
+        Notice::Sent
     }
 
     fn send_all(&self, bytes: &[u8], is_broken: &mut bool) -> Result<(), Gone> {

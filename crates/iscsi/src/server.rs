@@ -157,7 +157,9 @@ impl Front {
         let thread = thread::Builder::new().name(format!("iscsi-{number}"));
         // If no thread can be started, the closure is dropped, and the permit with it.
         let _ = thread.spawn(move || {
+            // Returned last: without permits there are no sessions.
             let _permit = permit;
+            let session = session;
             session.run();
         });
     }

@@ -2,13 +2,16 @@
 //! connection.
 //!
 //! Invariant: a client can end at most its own session. Before the login is complete it costs one
-//! input buffer, and a limited time.
+//! input buffer, and a limited time. A confirmed session is registered and has its target's units.
 
 mod commands;
 mod data_out;
 mod full_feature;
 mod incoming;
 mod jobs;
+mod registered;
+#[cfg(test)]
+mod silence_tests;
 mod state;
 mod tasks;
 mod texts;
@@ -18,8 +21,7 @@ use crate::login::keys::{Parameters, SEGMENT_BYTES_DEFAULT};
 use crate::login::{Login, Names, Rules, Status, Step};
 use crate::registry::{Entry, Registry};
 use crate::replies::{Format, Numbering, Replies};
-use crate::scsi::reservations::Nexus;
-use crate::scsi::unit::{Properties, Unit};
+use crate::scsi::unit::Properties;
 use crate::sender::Sender;
 use crate::stats::{Counters, Tally};
 use crate::targets::{Access, Targets};
@@ -27,6 +29,7 @@ use crate::wire::pdu::{HEADER_BYTES, Header, padding, request, response};
 use crate::workers::{Service, Workers};
 use connections::{Connection, Gone, Input, Share};
 use media::Random;
+use registered::Registered;
 use state::FullFeature;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -88,7 +91,9 @@ impl Session {
         let mut input = Input::new();
         let sender = Arc::new(Sender::new(self.connection.clone()));
         let end = match self.login(&mut input, &sender) {
-            Ok(Some((names, parameters))) => self.serve(names, parameters, &sender, input),
+            Ok(Some((registered, parameters))) => {
+                self.serve(&registered, parameters, &sender, input)
+            }
             Ok(None) => End::Clean,
             Err(Gone) => {
                 self.counters.logins_failed.fetch_add(1, Relaxed);
@@ -121,8 +126,8 @@ impl Session {
     fn login(
         &self,
         input: &mut Input,
-        sender: &Sender,
-    ) -> Result<Option<(Names, Parameters)>, Gone> {
+        sender: &Arc<Sender>,
+    ) -> Result<Option<(Registered<'_>, Parameters)>, Gone> {
         let until = Instant::now() + self.limits.handshake;
         let limit = Some(self.limits.handshake.min(self.limits.send));
         let stream = &self.connection.stream;
@@ -162,7 +167,9 @@ impl Session {
             }
             if let Step::Done { flags, text } = step {
                 let agreed = login.agreed().ok_or(Gone)?;
-                return self.complete(&header, (flags, text), agreed, sender);
+                return self
+                    .complete(&header, (flags, text), agreed, sender)
+                    .map(Some);
             }
             if let Step::Reply { flags, text } = step {
                 replies.push(answer(&header, flags), Numbering::Takes, &text);
@@ -183,31 +190,41 @@ impl Session {
         Err(Gone)
     }
 
-    /// Ends the initiator port's old session before the new one is confirmed.
+    /// Registers the session, which ends the initiator port's old one, opens its target, and only
+    /// then confirms the login.
     fn complete(
         &self,
         header: &Header,
         (flags, text): (u8, Vec<u8>),
         (names, parameters): (Names, Parameters),
-        sender: &Sender,
-    ) -> Result<Option<(Names, Parameters)>, Gone> {
-        if names.target.is_some() && !self.registry.end(&names, self.limits.reinstatement) {
-            return self.refuse(header, Status::ServiceUnavailable, sender);
+        sender: &Arc<Sender>,
+    ) -> Result<(Registered<'_>, Parameters), Gone> {
+        // From now on it is not dropped for a newcomer.
+        if !self.connection.admit() {
+            return Err(Gone);
         }
-        // Before the initiator knows: from now on it is not dropped for a newcomer.
-        self.connection.admit();
+        let entry = Entry {
+            names,
+            connection: self.connection.clone(),
+            sender: sender.clone(),
+            format: parameters.format(),
+        };
+        let registered = match Registered::enter(self, entry) {
+            Ok(registered) => registered,
+            Err(status) => return self.refuse(header, status, sender),
+        };
         let mut replies = Replies::new(0, Format::default());
         // 0 stands for no session.
         let handle = (self.number % 0xffff) as u16 + 1;
         let answer = answer(header, flags).with_u16::<14>(handle);
         replies.push(answer, Numbering::Takes, &text);
-        sender.send(&mut replies)?;
-        Ok(Some((names, parameters)))
+        sender.confirm(&mut replies)?;
+        Ok((registered, parameters))
     }
 
     fn serve(
         &self,
-        names: Names,
+        registered: &Registered<'_>,
         parameters: Parameters,
         sender: &Arc<Sender>,
         input: Input,
@@ -215,40 +232,12 @@ impl Session {
         let stream = &self.connection.stream;
         let ready = stream.set_recv_timeout(Some(self.limits.idle));
         let ready = ready.and_then(|()| stream.set_send_timeout(Some(self.limits.send)));
-        let units = match &names.target {
-            Some(target) => self.targets.open(target),
-            None => Some(Vec::new()),
-        };
-        let (Ok(()), Some(units)) = (ready, units) else {
-            return End::Dropped;
-        };
-        let format = Format {
-            header_digest: parameters.header_digest,
-            data_digest: parameters.data_digest,
-        };
-        let entry = Entry {
-            names: names.clone(),
-            connection: self.connection.clone(),
-            sender: sender.clone(),
-            format,
-        };
-        if !self
-            .registry
-            .enter(self.number, entry, self.limits.reinstatement)
-        {
+        if ready.is_err() {
             return End::Dropped;
         }
-        let nexus = Nexus::new(self.number, &names.initiator, names.isid);
-        let target = names.target.as_deref().unwrap_or_default();
-        let properties = self.limits.units;
-        let units = self.registry.attach(&nexus, target, units, properties);
-        let _attached = Attached {
-            session: self,
-            nexus: nexus.clone(),
-            units: &units,
-        };
+        let (format, units) = (parameters.format(), registered.units());
         let service = Service {
-            nexus,
+            nexus: registered.nexus().clone(),
             sender: sender.clone(),
             counters: self.counters.clone(),
             segments: Segments {
@@ -259,10 +248,10 @@ impl Session {
         };
         let mut full_feature = FullFeature {
             session: self,
-            names: &names,
+            names: &registered.names,
             parameters,
             numbers: units.iter().map(|(number, _)| *number).collect(),
-            units: units.clone(),
+            units: units.to_vec(),
             workers: Workers::new(service),
             replies: Replies::new(OUTPUT_KEPT_BYTES, format),
             tally: Tally::default(),
@@ -290,20 +279,4 @@ fn answer(header: &Header, flags: u8) -> Header {
     // The initiator's session identifier, and its handle of the session.
     answer.0[8..16].copy_from_slice(&header.0[8..16]);
     answer
-}
-
-/// The use of units by a session. Its drop ends it.
-struct Attached<'a> {
-    session: &'a Session,
-    nexus: Nexus,
-    units: &'a [(u8, Arc<Unit>)],
-}
-
-impl Drop for Attached<'_> {
-    fn drop(&mut self) {
-        self.units
-            .iter()
-            .for_each(|(_, unit)| unit.detach(&self.nexus));
-        self.session.registry.leave(self.session.number);
-    }
 }

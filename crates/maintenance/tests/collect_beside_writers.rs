@@ -25,8 +25,8 @@ const BLOCK: usize = 4096;
 /// Number of blocks that all contents are made of.
 const BLOCKS: u64 = 200;
 const VOLUME_BLOCKS: u64 = 96;
-/// Duration of the threads.
-const TIME: Duration = Duration::from_secs(6);
+/// Limit for the threads to have done enough. Only a test that fails takes so long.
+const LIMIT: Duration = Duration::from_secs(120);
 
 fn block(number: u64) -> Vec<u8> {
     noise(number % BLOCKS, BLOCK)
@@ -57,6 +57,13 @@ struct Shared {
 impl Shared {
     fn goes_on(&self) -> bool {
         !self.over.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if everything has happened often beside everything else.
+    fn is_enough(&self) -> bool {
+        let counts = self.counts.lock();
+        let collected = counts.deleted_containers.min(counts.merged_containers) > 600;
+        collected && counts.copied_chunks > 6000 && self.reads.load(Ordering::Relaxed) > 3000
     }
 }
 
@@ -213,19 +220,15 @@ fn nothing_that_is_needed_goes() {
         let started = Instant::now();
         // A thread that ends early has panicked.
         let all_run = || !user.is_finished() && others.iter().all(|other| !other.is_finished());
-        while started.elapsed() < TIME && all_run() {
+        while !shared_ref.is_enough() && started.elapsed() < LIMIT && all_run() {
             std::thread::sleep(Duration::from_millis(20));
         }
         shared_ref.over.store(true, Ordering::Relaxed);
         user.join().expect("volume")
     });
     let counts = *shared.counts.lock();
-    println!("{counts:?}, {} reads", shared.reads.load(Ordering::Relaxed));
-    assert!(
-        counts.deleted_containers > 20 && counts.copied_chunks > 100,
-        "{counts:?}"
-    );
-    assert!(counts.merged_containers > 20, "{counts:?}");
+    let reads = shared.reads.load(Ordering::Relaxed);
+    assert!(shared.is_enough(), "{counts:?}, {reads} reads");
     for _ in 0..3 {
         run(pool, &volumes);
     }

@@ -23,6 +23,7 @@ mod fragmented;
 mod open_snapshots;
 mod parity_crash;
 mod readers;
+mod reads_beside_gc;
 mod repair;
 mod replicate;
 mod replicate_costs;

@@ -152,6 +152,8 @@ impl<'a> Negotiation<'a> {
         match &self.opened {
             Some(opened) if opened.0 == name => {}
             _ => {
+                // Whoever finds no claim on an export must find its volume closed.
+                self.opened = None;
                 (self.claim)(&name);
                 self.opened = self.exports.open(&name).map(|volume| (name, volume));
             }

@@ -150,7 +150,9 @@ impl Shared {
         let thread = thread::Builder::new().name(format!("nbd-{number}"));
         // If no thread can be started, the closure is dropped, and the permit with it.
         let _ = thread.spawn(move || {
+            // Returned last: without permits there are no sessions.
             let _permit = permit;
+            let session = session;
             session.run();
         });
     }

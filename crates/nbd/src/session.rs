@@ -175,6 +175,10 @@ impl Session {
             if let Step::Drop = step {
                 return Err(Gone);
             }
+            // Before the client knows: from now on it is not dropped for a newcomer.
+            if matches!(step, Step::Start(_)) && !self.connection.admit() {
+                return Err(Gone);
+            }
             writer.send(&out)?;
             out.clear();
             match step {
@@ -199,7 +203,6 @@ impl Session {
     }
 
     fn transmission(&self, agreed: Agreed, input: Input) -> End {
-        self.connection.admit();
         let stream = &self.connection.stream;
         let ready = stream.set_recv_timeout(None);
         let ready = ready.and_then(|()| stream.set_send_timeout(Some(self.send_limit)));

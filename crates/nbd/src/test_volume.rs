@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use volume::{MemoryVolume, Operation, Request, Slow, Volume};
 
-/// A time much longer than a response, much shorter than a wait for ever.
-pub(crate) const SOON: Duration = Duration::from_secs(5);
+/// Limit for requests that must begin. Nothing waits for it unless the test fails.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// The device, and counts of its requests.
 pub(crate) struct Gated {
@@ -92,7 +92,7 @@ impl Gated {
     pub(crate) fn wait_for(&self, waiting: usize) {
         let mut gate = self.gate.lock();
         let fewer = |gate: &mut Gate| gate.waiting < waiting;
-        let waited = self.moved.wait_while_for(&mut gate, fewer, SOON);
+        let waited = self.moved.wait_while_for(&mut gate, fewer, LIMIT);
         assert!(!waited.timed_out(), "too few requests are under way");
     }
 }

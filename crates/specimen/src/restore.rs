@@ -5,7 +5,7 @@
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use store::Pool;
 use units::SnapshotId;
 
@@ -33,6 +33,9 @@ pub struct Truth {
 /// A path of a snapshot.
 pub type Name = (SnapshotId, Vec<u8>);
 
+/// Names that could not be read, and the damage that reading them reported.
+pub type Lost = BTreeMap<Name, String>;
+
 impl Truth {
     /// Creates the truth of an image or a stream.
     pub fn of_bytes(snapshot: Snapshot, bytes: Vec<u8>) -> Self {
@@ -44,14 +47,18 @@ impl Truth {
 
     /// Restores every object through the directories. Returns the names that give errors. Fails on
     /// bytes that differ from what was stored.
-    pub fn restore(&self, pool: &Pool) -> Result<BTreeSet<Name>, String> {
-        let mut lost = BTreeSet::new();
+    pub fn restore(&self, pool: &Pool) -> Result<Lost, String> {
+        let mut lost = Lost::new();
         let is_tree = self.snapshot.kind == SnapshotKind::Tree;
         let mut rest = vec![(self.snapshot.root, is_tree, Vec::new())];
         while let Some((root, is_tree, path)) = rest.pop() {
-            let Some(found) = read(pool, &root, is_tree)? else {
-                lost.insert((self.snapshot.id, path));
-                continue;
+            let found = match read(pool, &root, is_tree) {
+                Ok(found) => found,
+                Err(e) if e.is_corruption() => {
+                    lost.insert((self.snapshot.id, path), e.to_string());
+                    continue;
+                }
+                Err(e) => return Err(format!("reading fails with {:?}: {e}", e.kind)),
             };
             if self.objects.get(&path) != Some(&found) {
                 let path = String::from_utf8_lossy(&path);
@@ -78,17 +85,12 @@ impl Truth {
     }
 }
 
-/// Reads a whole object. Returns `None` if reading reports damage.
-fn read(pool: &Pool, root: &ObjectRoot, is_tree: bool) -> Result<Option<Content>, String> {
-    let content = if is_tree {
+/// Reads a whole object.
+fn read(pool: &Pool, root: &ObjectRoot, is_tree: bool) -> store::Result<Content> {
+    if is_tree {
         pool.reader().directory(root).map(Content::Directory)
     } else {
         let whole = pool.reader().read_whole(root, 1 << 30);
         whole.map(Content::Bytes)
-    };
-    match content {
-        Ok(content) => Ok(Some(content)),
-        Err(e) if e.is_corruption() => Ok(None),
-        Err(e) => Err(format!("reading fails with {:?}: {e}", e.kind)),
     }
 }

@@ -524,7 +524,8 @@ impl Pool {
     /// Returns the snapshots in the readable part of the catalog, oldest first, and its first
     /// damage. For readers only: nothing may be removed because it is missing here.
     pub fn snapshots_readable(&self) -> Result<(Vec<Snapshot>, Option<StoreError>)> {
-        let catalog = self.head().record.catalog;
+        let held = self.held_commit();
+        let catalog = held.catalog();
         let mut snapshots = Vec::new();
         let (mut damage, mut unreadable) = (None, None);
         let mut load = |f: &Fingerprint| self.reader.map_node(f);

@@ -283,7 +283,13 @@ mod tests {
         progress.add_files(1);
         progress.add_bytes(50);
         progress.set_current(b"/a");
-        std::thread::sleep(Duration::from_millis(150));
+        let is_told = fps.is_some() && !loudness.quiet;
+        let lines = || out.text().lines().count() + err.text().lines().count();
+        let began = Instant::now();
+        while is_told && lines() < 2 {
+            assert!(began.elapsed() < Duration::from_secs(60), "nothing is said");
+            std::thread::yield_now();
+        }
         drop(progress);
         (out.text(), err.text())
     }

@@ -33,7 +33,7 @@ fn the_oldest_that_was_not_admitted_makes_room() {
     };
     let permit = connect().unwrap();
     let admitted = permit.connection.clone();
-    admitted.admit();
+    assert!(admitted.admit());
     serve(permit);
     let half_open: Vec<_> = (0..2)
         .map(|_| {
@@ -47,8 +47,8 @@ fn the_oldest_that_was_not_admitted_makes_room() {
     assert!(half_open[0].is_gone() && !half_open[1].is_gone() && !admitted.is_gone());
     assert_eq!((permits.count(), late.number), (3, 4));
     // When all are admitted, the newest is refused, and nobody is dropped.
-    half_open[1].admit();
-    late.connection.admit();
+    assert!(half_open[1].admit() && !half_open[0].admit());
+    assert!(late.connection.admit());
     assert!(connect().is_none());
     assert!(!half_open[1].is_gone() && !late.connection.is_gone() && !admitted.is_gone());
     drop(late);
@@ -57,14 +57,22 @@ fn the_oldest_that_was_not_admitted_makes_room() {
 }
 
 #[test]
-fn a_thread_that_does_not_end_makes_no_room() {
+fn as_many_threads_as_permits_may_take_their_time_to_end() {
     let permits = Permits::new(1);
-    let (ours, _peer) = stream();
-    let stuck = permits.take(ours).unwrap();
-    let (ours, _other) = stream();
-    assert!(permits.take(ours).is_none() && stuck.connection.is_gone());
-    assert_eq!(permits.count(), 1);
-    assert!(!permits.end_all(Duration::from_millis(1)));
+    let mut peers = Vec::new();
+    let mut connect = || {
+        let (ours, theirs) = stream();
+        peers.push(theirs);
+        permits.take(ours)
+    };
+    let stuck = connect().unwrap();
+    let late = connect().expect("room at once");
+    assert!(stuck.connection.is_gone() && !late.connection.is_gone());
+    assert_eq!((permits.count(), permits.sum(|_| 1)), (1, 2));
+    assert!(connect().is_none() && !late.connection.is_gone());
+    drop(late);
+    assert_eq!(permits.count(), 0);
+    assert!(!permits.end_all(Duration::from_millis(1)), "one is stuck");
     // A panic returns the permit too.
     let (begun, begins) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -74,7 +82,6 @@ fn a_thread_that_does_not_end_makes_no_room() {
     });
     begins.recv().unwrap();
     assert!(thread.join().is_err());
-    assert_eq!(permits.count(), 0);
-    let (ours, _peer) = stream();
-    assert!(permits.take(ours).is_some());
+    assert_eq!(permits.sum(|_| 1), 0);
+    assert!(connect().is_some());
 }

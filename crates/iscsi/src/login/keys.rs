@@ -3,6 +3,7 @@
 //! Invariant: a key is answered once, and with a value that both sides may use. An offer outside
 //! its range is rejected and changes nothing.
 
+use crate::replies::Format;
 use crate::wire::text;
 
 /// Largest data segment that initiators may send us, bytes. A PDU fits the input of a connection.
@@ -27,6 +28,16 @@ pub(crate) struct Parameters {
     pub(crate) send_bytes: u32,
     pub(crate) burst_bytes: u32,
     pub(crate) first_burst_bytes: u32,
+}
+
+impl Parameters {
+    /// Returns how PDUs are laid out after the login.
+    pub(crate) fn format(&self) -> Format {
+        Format {
+            header_digest: self.header_digest,
+            data_digest: self.data_digest,
+        }
+    }
 }
 
 impl Default for Parameters {

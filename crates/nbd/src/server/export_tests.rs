@@ -113,7 +113,7 @@ fn a_busy_tcp_client_is_closed_too() {
     assert_eq!(handle.close_export("disk"), 1);
     let began = Instant::now();
     while handle.clients("disk") > 0 {
-        assert!(began.elapsed() < Duration::from_secs(10), "it goes on");
+        assert!(began.elapsed() < Duration::from_secs(60), "it goes on");
         thread::yield_now();
     }
     writer.join().unwrap();

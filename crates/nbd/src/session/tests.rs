@@ -3,10 +3,13 @@
 use super::*;
 use crate::exports::FixedExports;
 use crate::fuzzing;
-use crate::test_client::{Client, serving, session};
+use crate::test_client::{serving, session};
+use crate::test_volume::Gated;
 use crate::wire::requests::{Command, Request, encode};
-use std::sync::atomic::AtomicUsize;
-use std::thread;
+use connections::Replay;
+use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
+use std::sync::{OnceLock, Weak};
 use volume::{MemoryVolume, Operation, Slow, Volume};
 
 fn exports() -> Arc<dyn Exports> {
@@ -95,9 +98,9 @@ fn the_largest_write_and_read_are_served() {
 fn a_client_that_says_nothing_is_dropped_in_time() {
     let short = |s: &mut Session| s.handshake_limit = Duration::from_millis(100);
     let (mut client, thread, counters) = session(exports(), short);
-    client.greet(3);
-    // The client sends half an option, then nothing.
-    client.send(b"IHAVE");
+    // The client sends half an option, then nothing. If it is slow, it is dropped before.
+    let _ = client.stream.write_all(b"\0\0\0\x03IHAVE");
+    client.receive(18);
     assert!(client.closed());
     assert_eq!(thread.join().unwrap(), End::Dropped);
     assert_eq!(counters.snapshot(0).handshakes_failed_total, 1);
@@ -156,37 +159,25 @@ fn a_deep_queue_is_answered_in_few_sends() {
     assert_eq!(buckets.iter().sum::<u64>(), 1000);
 }
 
-/// Returns a device that is never cached, and the number of concurrent reads inside it.
-fn slow(panics: bool) -> (Arc<dyn Volume>, Arc<AtomicUsize>) {
-    let most = Arc::new(AtomicUsize::new(0));
-    let (inside, seen) = (AtomicUsize::new(0), Arc::clone(&most));
-    let volume = Slow::new(MemoryVolume::new(1 << 20), move |request| {
-        if request.operation == Operation::Read {
-            seen.fetch_max(inside.fetch_add(1, Relaxed) + 1, Relaxed);
-            thread::sleep(Duration::from_millis(5));
-            inside.fetch_sub(1, Relaxed);
-            assert!(!panics, "a bug in the volume");
-        }
-    });
-    (Arc::new(volume), most)
-}
-
-fn reads_under_way(client: &mut Client, most: &AtomicUsize, count: u64) {
-    let asked: Vec<u64> = (0..count)
-        .map(|n| client.ask(Command::Read, 0, n * 4096, 4096))
-        .collect();
-    let mut answered: Vec<u64> = (0..count).map(|_| client.reply(4096).cookie).collect();
-    answered.sort_unstable();
-    assert_eq!(answered, asked);
-    let most = most.load(Relaxed);
-    assert!(most >= 16, "only {most} reads at once");
+/// Waiting reads, and a gate that holds them.
+fn gated() -> (Arc<Gated>, Arc<dyn Volume>) {
+    let gated = Gated::new(&[Operation::Read]);
+    let volume = gated.volume(|_| false);
+    (gated, volume)
 }
 
 #[test]
 fn slow_reads_are_under_way_together() {
-    let (volume, most) = slow(false);
+    let (gated, volume) = gated();
     let (mut client, thread, counters) = serving(volume, &[]);
-    reads_under_way(&mut client, &most, 128);
+    let asked: Vec<u64> = (0..128)
+        .map(|n| client.ask(Command::Read, 0, n * 4096, 4096))
+        .collect();
+    gated.wait_for(16);
+    gated.open();
+    let mut answered: Vec<u64> = (0..128).map(|_| client.reply(4096).cookie).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, asked);
     client.ask(Command::Disconnect, 0, 0, 0);
     assert_eq!(thread.join().unwrap(), End::Clean);
     assert_eq!(counters.snapshot(0).requests_total[0], 128);
@@ -194,11 +185,14 @@ fn slow_reads_are_under_way_together() {
 
 #[test]
 fn goodbye_waits_for_what_is_under_way() {
-    let (mut client, thread, _) = serving(slow(false).0, &[]);
+    let (gated, volume) = gated();
+    let (mut client, thread, _) = serving(volume, &[]);
     for n in 0..20 {
         client.ask(Command::Read, 0, n * 4096, 4096);
     }
     client.ask(Command::Disconnect, 0, 0, 0);
+    gated.wait_for(16);
+    gated.open();
     for _ in 0..20 {
         assert_eq!(client.reply(4096).error, 0);
     }
@@ -208,13 +202,86 @@ fn goodbye_waits_for_what_is_under_way() {
 
 #[test]
 fn a_panic_in_the_volume_ends_the_connection() {
-    let (mut client, thread, _) = serving(slow(true).0, &[]);
-    for n in 0..4 {
-        client.ask(Command::Read, 0, n * 4096, 4096);
-    }
+    let volume = Slow::new(MemoryVolume::new(1 << 20), |request| {
+        let is_read = request.operation == Operation::Read;
+        assert!(!is_read, "a bug in the volume");
+    });
+    let (mut client, thread, _) = serving(Arc::new(volume), &[]);
+    // One send: the connection may end after the first.
+    let reads = (0..4).map(|n| Request {
+        flags: 0,
+        command: Command::Read as u16,
+        cookie: n,
+        offset_bytes: n * 4096,
+        len_bytes: 4096,
+    });
+    let reads: Vec<u8> = reads.flat_map(|read| encode(&read, false)).collect();
+    client.send(&reads);
     assert!(client.closed());
     // Either a worker or the connection's own thread panicked.
     let _ = thread.join();
+}
+
+/// A session that the client knows of is not dropped for a newcomer.
+#[test]
+fn clients_are_admitted_before_they_are_told() {
+    /// Notes whether its connection was admitted when it sent the last reply.
+    struct Watching {
+        replay: Replay,
+        connection: OnceLock<Weak<Connection>>,
+        was_admitted: Arc<AtomicBool>,
+    }
+
+    impl Watching {
+        fn note(&self) {
+            let connection = self.connection.get().and_then(Weak::upgrade);
+            let is_admitted = connection.is_some_and(|connection| connection.is_admitted());
+            self.was_admitted.store(is_admitted, Relaxed);
+        }
+    }
+
+    impl Stream for Watching {
+        fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
+            self.replay.recv(into)
+        }
+        fn recv_now(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
+            self.replay.recv_now(into)
+        }
+        fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+            self.note();
+            self.replay.send(bytes)
+        }
+        fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+            self.note();
+            self.replay.send_now(bytes)
+        }
+        fn set_recv_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+            self.replay.set_recv_timeout(timeout)
+        }
+        fn set_send_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+            self.replay.set_send_timeout(timeout)
+        }
+        fn shutdown_recv(&self) {
+            self.replay.shutdown_recv();
+        }
+        fn shutdown(&self) {
+            self.replay.shutdown();
+        }
+        fn hung_up(&self) -> bool {
+            self.replay.hung_up()
+        }
+    }
+
+    let was_admitted = Arc::new(AtomicBool::new(false));
+    let stream = Arc::new(Watching {
+        replay: Replay::new(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x04disk"),
+        connection: OnceLock::new(),
+        was_admitted: was_admitted.clone(),
+    });
+    let session = Session::alone(stream.clone(), exports(), Duration::from_secs(60));
+    let _ = stream.connection.set(Arc::downgrade(&session.connection));
+    assert_eq!(session.run(), End::Clean);
+    assert!(was_admitted.load(Relaxed));
 }
 
 /// SplitMix64 (Steele et al. 2014).

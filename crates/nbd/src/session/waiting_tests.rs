@@ -2,10 +2,9 @@
 
 use crate::session::End;
 use crate::test_client::serving;
-use crate::test_volume::{Gated, SOON};
+use crate::test_volume::Gated;
 use crate::wire::constants::command_flag as flag;
 use crate::wire::requests::Command;
-use std::time::Instant;
 use volume::{Operation, RequestContext, Volume};
 
 /// Changes wait; everything else is as in memory.
@@ -36,7 +35,6 @@ fn reads_and_flushes_pass_writes_that_wait() {
         });
     }
     volume.wait_for(16);
-    let began = Instant::now();
     for number in 0..100 {
         let read = client.ask(Command::Read, 0, number * 4096, 4096);
         assert_eq!(client.reply(0).cookie, read, "the read passes the writes");
@@ -46,7 +44,6 @@ fn reads_and_flushes_pass_writes_that_wait() {
     // A flush covers acknowledged writes, and there are none.
     let flush = client.ask(Command::Flush, 0, 0, 0);
     assert_eq!(client.reply(0).cookie, flush);
-    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     volume.open();
     let mut answered: Vec<u64> = (0..200).map(|_| client.reply(0).cookie).collect();
     answered.sort_unstable();
@@ -69,13 +66,11 @@ fn large_writes_that_wait_leave_reads_their_memory() {
         client.send(&data);
     }
     volume.wait_for(16);
-    let began = Instant::now();
     for number in 0..8 {
         let read = client.ask(Command::Read, flag::DF, 4096 * number, 8 << 20);
         let reply = client.reply(0);
         assert_eq!((reply.cookie, reply.payload.len()), (read, 8 + (8 << 20)));
     }
-    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     volume.open();
     for _ in 0..16 {
         assert_eq!(client.reply(0).error, 0);

@@ -157,10 +157,10 @@ mod tests {
         std::fs::write(list, format!("{here}/b\n# z\n{here}/x y \n")).unwrap();
         let found = collected(&["--files-from-verbatim", list]).unwrap();
         assert_eq!(found.len(), 3);
-        std::fs::write(list, b"/x\ny\0/\0/z\0").unwrap();
+        std::fs::write(list, format!("{here}/x\ny\0/\0{here}/z\0")).unwrap();
         let found = collected(&["--files-from-raw", list]).unwrap();
         assert_eq!(found, [Path::new("/")]);
         assert!(collected(&[]).is_err());
-        assert!(collected(&["/nonexistent/x"]).is_err());
+        assert!(collected(&[at("missing/x").to_str().unwrap()]).is_err());
     }
 }

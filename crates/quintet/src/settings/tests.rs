@@ -43,6 +43,8 @@ fn where_the_pool_is() {
 
 #[test]
 fn values_that_make_no_sense_are_refused_aloud() {
+    let scratch = tempfile::tempdir().unwrap();
+    let missing = scratch.path().join("file");
     for (name, value) in [
         ("QUINTET_PROGRESS_FPS", "fast"),
         ("QUINTET_PROGRESS_FPS", "0"),
@@ -54,7 +56,7 @@ fn values_that_make_no_sense_are_refused_aloud() {
         ("QUINTET_MEMORY", "1M"),
         ("QUINTET_PASSPHRASE_FD", "x"),
         ("QUINTET_PASSWORD_COMMAND", "echo 'x"),
-        ("QUINTET_REPOSITORY_FILE", "/nonexistent/file"),
+        ("QUINTET_REPOSITORY_FILE", missing.to_str().unwrap()),
     ] {
         let error = settings(&[(name, value)]).unwrap_err().to_string();
         assert!(error.starts_with(name), "{error}");

@@ -159,6 +159,7 @@ pub fn serve(
         let interrupt = permit.interrupt.clone();
         let served = match begin(&stream, &commands, own) {
             Ok(Opening::Command(request, descriptors)) => {
+                let commands = Arc::clone(&commands);
                 attend(&stream, commands, request, descriptors, &interrupt);
                 Ok(())
             }
@@ -172,6 +173,8 @@ pub fn serve(
         if let Err(why) = served {
             let _ = Answer::Refused(why).send(&stream);
         }
+        // Returned last: who stops the server finds no more users of its state.
+        drop(commands);
         drop(permit);
     });
 }

@@ -74,7 +74,7 @@ pub fn look(pool: &Pool, truths: &[Truth]) -> Seen {
             continue;
         }
         match truth.restore(pool) {
-            Ok(lost) => seen.lost.extend(lost),
+            Ok(lost) => seen.lost.extend(lost.into_keys()),
             Err(wrong) => seen.wrong.push(wrong),
         }
     }

@@ -34,7 +34,8 @@ impl Pool {
         depth: CheckDepth,
         progress: &mut CheckProgress<'_>,
     ) -> Result<CheckReport> {
-        let record = self.record();
+        // To the end: what it finds missing must not have been deleted meanwhile.
+        let held = self.held_commit();
         let (mut snapshots, unreadable) = self.snapshots_readable()?;
         // The damaged catalog is reported by `snapshots_readable` above.
         let volumes = match self.volumes_as_snapshots() {
@@ -44,7 +45,7 @@ impl Pool {
         let volumes_count = volumes.len() as u64;
         snapshots.extend(volumes);
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
-        let noted = match read_quarantine(record.catalog, &mut load) {
+        let noted = match read_quarantine(held.catalog(), &mut load) {
             // Reported with the damage of the catalog.
             Err(e) if e.is_corruption() => BTreeSet::new(),
             other => other?,
@@ -54,7 +55,7 @@ impl Pool {
             reader: &self.reader,
             containers: &self.containers,
             chunks: &self.chunks,
-            record: &record,
+            record: &held.record,
             snapshots: &snapshots,
             is_described_only: &|id| self.is_described_only(id),
         };
@@ -73,10 +74,10 @@ impl Pool {
 
     /// Sums up what is stored and what is live. Reads every directory and every recipe.
     pub fn space(&self) -> Result<SpaceCounts> {
-        let record = self.record();
+        let held = self.held_commit();
         let mut counts = SpaceCounts {
-            containers: record.containers,
-            stored_bytes: record.stored_bytes,
+            containers: held.record.containers,
+            stored_bytes: held.record.stored_bytes,
             ..SpaceCounts::default()
         };
         let (forgotten, in_trash) = self.trash()?;
@@ -84,7 +85,7 @@ impl Pool {
         let mut snapshots = self.snapshots()?;
         snapshots.extend(self.volumes_as_snapshots()?);
         counts.logical_bytes = snapshots.iter().map(|s| s.logical_bytes).sum();
-        let live = self.live_of(&snapshots, record.catalog)?;
+        let live = self.live_of(&snapshots, held.catalog())?;
         let forgotten: Vec<_> = forgotten.into_iter().map(|f| f.snapshot).collect();
         let of_forgotten = self.live_of(&forgotten, None)?;
         counts.mark_bytes = (live.bit_bytes() + of_forgotten.bit_bytes()) as u64;

@@ -36,7 +36,8 @@ impl Pool {
         };
         let mut near = Near::default();
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
-        let harmless = match read_harmless(self.record().catalog, &mut load) {
+        let held = self.held_commit();
+        let harmless = match read_harmless(held.catalog(), &mut load) {
             Err(e) if e.is_corruption() => BTreeSet::new(),
             harmless => harmless?,
         };
@@ -58,10 +59,11 @@ impl Pool {
     /// Records that no damage in quarantine affects anything that is needed; the caller has just
     /// verified that. Makes no commit if that is recorded already.
     pub(super) fn note_harmless(&self) -> Result<()> {
-        let catalog = self.record().catalog;
+        let held = self.held_commit();
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
-        let noted = read_quarantine(catalog, &mut load)?;
-        let harmless = read_harmless(catalog, &mut load)?;
+        let noted = read_quarantine(held.catalog(), &mut load)?;
+        let harmless = read_harmless(held.catalog(), &mut load)?;
+        drop(held);
         let news: Vec<_> = noted.difference(&harmless).copied().collect();
         if news.is_empty() {
             return Ok(());

@@ -211,10 +211,10 @@ impl Pool {
 
     /// Returns true if the newest catalog lists the snapshot or has it in the trash.
     fn names(&self, snapshot: &SnapshotRoot) -> chunk_store::Result<bool> {
-        let (_, record) = self.newest();
+        let held = self.held_commit();
         let key = snapshot_key(snapshot.taken, snapshot.id);
-        Ok(self.has_key(record.catalog, &key)?
-            || self.has_key(record.catalog, &forgotten_tag_of(key))?)
+        Ok(self.has_key(held.catalog(), &key)?
+            || self.has_key(held.catalog(), &forgotten_tag_of(key))?)
     }
 
     /// Returns all roots that clients of this process have open. Garbage collection reads them

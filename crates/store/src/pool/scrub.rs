@@ -143,8 +143,8 @@ impl Pool {
         };
         let damaged = &mut |_| Ok(());
         let from = inventory_key(from);
-        let catalog = self.record().catalog;
-        let _ = visit_readable(catalog, &from, &mut load, &mut entry, damaged)?;
+        let held = self.held_commit();
+        let _ = visit_readable(held.catalog(), &from, &mut load, &mut entry, damaged)?;
         Ok(found)
     }
 
@@ -439,7 +439,8 @@ impl Pool {
         why: String,
         chunks: &[(Fingerprint, u32)],
     ) -> Result<Damaged> {
-        let is_known = match self.has_key(self.record().catalog, &quarantine_key(place)) {
+        let held = self.held_commit();
+        let is_known = match self.has_key(held.catalog(), &quarantine_key(place)) {
             // Reading the damaged container of the catalog reports that damage.
             Err(e) if e.is_corruption() => false,
             is_known => is_known?,

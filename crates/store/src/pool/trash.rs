@@ -68,7 +68,7 @@ impl Pool {
 
     /// Returns the forgotten snapshots, oldest first, and the containers in the trash.
     pub fn trash(&self) -> Result<(Vec<Forgotten>, Vec<TrashedContainer>)> {
-        self.trash_of(self.record().catalog)
+        self.trash_of(self.held_commit().catalog())
     }
 
     pub(crate) fn trash_of(

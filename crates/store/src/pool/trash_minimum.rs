@@ -19,7 +19,7 @@ use units::Fingerprint;
 impl Pool {
     /// Returns the setting; 0 seconds if there is none.
     pub fn trash_minimum(&self) -> Result<TrashMinimum> {
-        self.trash_minimum_of(self.record().catalog)
+        self.trash_minimum_of(self.held_commit().catalog())
     }
 
     fn trash_minimum_of(&self, catalog: Option<Fingerprint>) -> Result<TrashMinimum> {

@@ -17,7 +17,8 @@ impl Pool {
     /// Returns the catalog's volumes by name. Fails with `Corruption` if a part of it cannot be
     /// read: a skipped volume would lose its journal.
     pub fn volumes(&self) -> Result<Vec<VolumeRecord>> {
-        let catalog = self.head().record.catalog;
+        let held = self.held_commit();
+        let catalog = held.catalog();
         let at = catalog.unwrap_or_default();
         let mut volumes = Vec::new();
         let mut load = |f: &Fingerprint| self.reader.map_node(f);

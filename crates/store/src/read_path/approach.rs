@@ -25,9 +25,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::Fingerprint;
 
-/// Number of times that garbage collection may move a chunk while one thread reads it.
-const MOVES_MAX: usize = 8;
-
 /// Selects which lookup comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Route {
@@ -205,41 +202,41 @@ impl Reader {
     }
 
     /// Garbage collection may delete the container between the lookup and the read. The chunk then
-    /// has another place.
+    /// has another place, so the read is repeated as long as containers were deleted during it.
     fn by_directory(&self, errand: Errand<'_>) -> Result<Loaded> {
-        for _ in 0..MOVES_MAX {
-            if let Some(found) = self.where_it_is_now(errand)? {
-                return Ok(found);
+        let retired = &self.chunks.quarantine.retired;
+        loop {
+            let deleted = retired.times_deleted();
+            match self.where_it_is_now(errand) {
+                Err(e) if e.is_corruption() && retired.times_deleted() != deleted => {}
+                result => return result,
             }
         }
-        Err(nowhere(errand.fingerprint))
     }
 
-    /// Returns `None` if the place that was looked up has been deleted meanwhile.
-    fn where_it_is_now(&self, errand: Errand<'_>) -> Result<Option<Loaded>> {
+    fn where_it_is_now(&self, errand: Errand<'_>) -> Result<Loaded> {
         let fingerprint = errand.fingerprint;
         let mut near = std::mem::take(&mut *self.near.lock());
         let place = self.chunks.locate(fingerprint, &mut near);
         *self.near.lock() = near;
-        let Some(place) = place? else {
-            return Err(nowhere(fingerprint));
+        let place = place?.ok_or_else(|| nowhere(fingerprint))?;
+        let first = match self.at_proven_place(errand, place) {
+            Err(e) if e.is_corruption() => e,
+            result => return result,
         };
-        match self.at_proven_place(errand, place) {
-            Err(first) if first.is_corruption() => {
-                self.chunks.put_in_quarantine(place.region);
-                let others = self.chunks.all_places(fingerprint)?;
-                let found = others
-                    .into_iter()
-                    .filter(|other| other.region != place.region)
-                    .find_map(|other| self.at_proven_place(errand, other).ok());
-                let retired = &self.chunks.quarantine.retired;
-                match found {
-                    None if !retired.holds(place.region.container) => Err(first),
-                    found => Ok(found),
-                }
+        self.chunks.put_in_quarantine(place.region);
+        let others = self.chunks.all_places(fingerprint)?;
+        let found = others
+            .into_iter()
+            .filter(|other| other.region != place.region)
+            .find_map(|other| self.at_proven_place(errand, other).ok());
+        found.ok_or_else(|| {
+            let retired = &self.chunks.quarantine.retired;
+            match retired.holds(place.region.container) {
+                true => nowhere(fingerprint),
+                false => first,
             }
-            result => result.map(Some),
-        }
+        })
     }
 
     fn at_proven_place(&self, errand: Errand<'_>, place: ChunkPlace) -> Result<Loaded> {

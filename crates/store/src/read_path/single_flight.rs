@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use chunk_store::container::Region;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
     use units::{ContainerId, WriterId};
 
     fn at(sector: u32) -> RegionPlace {
@@ -109,41 +109,45 @@ mod tests {
         Arc::new(DecodedRegion::new(region, at(1)))
     }
 
+    /// Returns when this many threads wait for a place. The map, the leader and each of them have
+    /// the flight.
+    fn until_others_wait(single_flight: &SingleFlight, place: RegionPlace, count: usize) {
+        let began = Instant::now();
+        let waiting = || {
+            let flights = single_flight.0.lock();
+            flights.get(&place).map_or(0, Arc::strong_count)
+        };
+        while waiting() < count + 2 {
+            assert!(began.elapsed() < Duration::from_secs(60), "nobody waits");
+            std::thread::yield_now();
+        }
+    }
+
     #[test]
     fn one_leads_and_all_others_share() {
         let single_flight = SingleFlight::default();
         let (led, shared) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let started = std::sync::Barrier::new(9);
         std::thread::scope(|scope| {
             let Boarding::Lead(leader) = single_flight.board(at(1)) else {
                 panic!("nobody else is there");
             };
             for _ in 0..8 {
-                scope.spawn(|| {
-                    started.wait();
-                    match single_flight.board(at(1)) {
-                        Boarding::Lead(leader) => {
-                            led.fetch_add(1, Ordering::Relaxed);
-                            leader.land(&region());
-                        }
-                        Boarding::Shared(_) => {
-                            shared.fetch_add(1, Ordering::Relaxed);
-                        }
+                scope.spawn(|| match single_flight.board(at(1)) {
+                    Boarding::Lead(leader) => {
+                        led.fetch_add(1, Ordering::Relaxed);
+                        leader.land(&region());
+                    }
+                    Boarding::Shared(_) => {
+                        shared.fetch_add(1, Ordering::Relaxed);
                     }
                 });
             }
-            started.wait();
-            // All are probably waiting now. A late one leads after the landing.
-            std::thread::sleep(Duration::from_millis(50));
+            until_others_wait(&single_flight, at(1), 8);
             assert_eq!(led.load(Ordering::Relaxed), 0, "two leaders at a time");
             assert!(matches!(single_flight.board(at(2)), Boarding::Lead(_)));
             leader.land(&region());
         });
-        let (led, shared) = (led.into_inner(), shared.into_inner());
-        assert!(
-            led + shared == 8 && shared >= 4,
-            "{led} led, {shared} shared"
-        );
+        assert_eq!((led.into_inner(), shared.into_inner()), (0, 8));
         assert!(single_flight.0.lock().is_empty());
     }
 
@@ -153,7 +157,7 @@ mod tests {
         std::thread::scope(|scope| {
             let leader = single_flight.board(at(1));
             let waits = scope.spawn(|| matches!(single_flight.board(at(1)), Boarding::Lead(_)));
-            std::thread::sleep(Duration::from_millis(10));
+            until_others_wait(&single_flight, at(1), 1);
             drop(leader);
             assert!(waits.join().expect("no panic"), "who waited leads");
         });

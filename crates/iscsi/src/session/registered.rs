@@ -1,0 +1,74 @@
+//! The place of a session in the registry, with the units of its target. A session takes it before
+//! it confirms the login, and keeps it to its end.
+//!
+//! Invariant: while a session uses a target it is registered. So code that removes a target and then
+//! closes its sessions misses none, and when none is registered nobody holds the target's volumes.
+
+use super::Session;
+use crate::login::{Names, Status};
+use crate::registry::Entry;
+use crate::scsi::reservations::Nexus;
+use crate::scsi::unit::Unit;
+use std::sync::Arc;
+
+/// A session's place in the registry. Its drop returns the units, and then the place.
+pub(super) struct Registered<'a> {
+    pub(super) names: Names,
+    /// Dropped before the place.
+    units: Units,
+    _place: Place<'a>,
+}
+
+struct Place<'a>(&'a Session);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.registry.leave(self.0.number);
+    }
+}
+
+struct Units {
+    nexus: Nexus,
+    all: Vec<(u8, Arc<Unit>)>,
+}
+
+impl Drop for Units {
+    fn drop(&mut self) {
+        self.all
+            .iter()
+            .for_each(|(_, unit)| unit.detach(&self.nexus));
+    }
+}
+
+impl<'a> Registered<'a> {
+    /// Registers a session, and opens its target. On failure it is not registered any more.
+    pub(super) fn enter(session: &'a Session, entry: Entry) -> Result<Self, Status> {
+        let names = entry.names.clone();
+        let (number, limits) = (session.number, &session.limits);
+        if !session.registry.enter(number, entry, limits.reinstatement) {
+            return Err(Status::ServiceUnavailable);
+        }
+        let place = Place(session);
+        let units = match &names.target {
+            Some(target) => session.targets.open(target).ok_or(Status::NotFound)?,
+            None => Vec::new(),
+        };
+        let nexus = Nexus::new(number, &names.initiator, names.isid);
+        let target = names.target.as_deref().unwrap_or_default();
+        let all = session.registry.attach(&nexus, target, units, limits.units);
+        Ok(Self {
+            names,
+            units: Units { nexus, all },
+            _place: place,
+        })
+    }
+
+    pub(super) fn nexus(&self) -> &Nexus {
+        &self.units.nexus
+    }
+
+    /// Returns the units of the target, by their numbers.
+    pub(super) fn units(&self) -> &[(u8, Arc<Unit>)] {
+        &self.units.all
+    }
+}
