@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # `quintet host` as a user sees it: by events, by polling, and without privileges.
+# alone: by polling, a page that another script's sync flushes between two looks is never seen dirty
 . "$(dirname "$0")/filesystems.sh"
 # Nothing else happens there, and what happened elsewhere is nobody else's.
 on_a_disk_of_its_own || on_a_disk
