@@ -94,8 +94,8 @@ impl Connection {
     }
 
     /// The client has introduced itself, and proved who it is if it must: it is no longer dropped
-    /// to make room for another one. Returns false if it was already: it must not be told that it
-    /// may go on.
+    /// to make room for another one. Returns false if it was already: the session must then
+    /// confirm nothing.
     #[must_use]
     pub fn admit(&self) -> bool {
         self.decide(ADMITTED)

@@ -78,8 +78,8 @@ impl Permits {
     }
 
     /// Registers a new connection. When there are too many, the oldest one that was not admitted
-    /// yet is dropped for it. `None` if all were admitted, or if the threads of as many dropped ones
-    /// are stuck.
+    /// yet is dropped for it. `None` if all were admitted, or if the threads of as many dropped
+    /// ones are stuck.
     pub fn take(self: &Arc<Self>, stream: Arc<dyn Stream>) -> Option<Permit> {
         let mut open = self.open.lock();
         let until = Instant::now() + LEAVING_LIMIT;

@@ -73,7 +73,7 @@ struct State {
     is_confirmed: bool,
 }
 
-/// What became of PDUs that the initiator did not ask for.
+/// Result of sending PDUs that the initiator did not ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// They are sent, or the connection is down.

@@ -31,7 +31,7 @@ const PATH_BYTES: usize = 2000;
 /// region that is being read, and the read goes on. On a slow machine the test sees less.
 const STALL: Duration = Duration::from_millis(50);
 
-/// What happens at a read of the disk, once.
+/// Replaces the catalog at a read of the disk, once.
 #[derive(Default)]
 struct Hook {
     state: Mutex<State>,

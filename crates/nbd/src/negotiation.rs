@@ -152,7 +152,7 @@ impl<'a> Negotiation<'a> {
         match &self.opened {
             Some(opened) if opened.0 == name => {}
             _ => {
-                // Whoever finds no claim on an export must find its volume closed.
+                // A server without clients of an export must have its volume closed.
                 self.opened = None;
                 (self.claim)(&name);
                 self.opened = self.exports.open(&name).map(|volume| (name, volume));

@@ -1,8 +1,9 @@
 //! The place of a session in the registry, with the units of its target. A session takes it before
 //! it confirms the login, and keeps it to its end.
 //!
-//! Invariant: while a session uses a target it is registered. So code that removes a target and then
-//! closes its sessions misses none, and when none is registered nobody holds the target's volumes.
+//! Invariant: while a session uses a target it is registered. So code that removes a target and
+//! then closes its sessions misses none, and when none is registered, no session holds the target's
+//! volumes.
 
 use super::Session;
 use crate::login::{Names, Status};

@@ -10,10 +10,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the initiator does next.
+/// Next action of the initiator.
 enum Next {
     Sends(Vec<u8>),
-    /// The target waits in vain.
+    /// The time limit of the target passes.
     IsSilent,
 }
 

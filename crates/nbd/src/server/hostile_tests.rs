@@ -1,7 +1,7 @@
 //! Tests a well-behaved client beside others that stall, flood or vanish.
 //!
-//! Each hostile state would last for ever, and a client that gets no reply within a minute fails its
-//! test.
+//! Each hostile state would last for ever, and a client that gets no reply within a minute fails
+//! its test.
 
 use super::tests::{Place, connect};
 use super::*;

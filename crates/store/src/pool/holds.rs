@@ -1,10 +1,10 @@
 //! Holds: which past generations are still in use in this process. The pool and its sessions take
 //! them; garbage collection asks for the oldest.
 //!
-//! Invariant: a session that deduplicates, and a caller that reads the catalog, or will use what its
-//! names reach, holds the generation that was the newest when it began. What a later commit trashed
-//! stays until then, so nodes of a replaced catalog are not deleted under a reader. Volumes take no
-//! hold: garbage collection asks them what they need.
+//! Invariant: a session that deduplicates, and a caller that reads the catalog, or will use what
+//! its names reach, holds the generation that was the newest when it began. What a later commit
+//! trashed stays until then, so nodes of a replaced catalog are not deleted under a reader. Volumes
+//! take no hold: garbage collection asks them what they need.
 
 use super::Pool;
 use format::root::RootRecord;
