@@ -1,8 +1,8 @@
 # Sourced by the behaviour scripts: a pool with the guest's system as the image `system`, and machines that boot from
-# exports of the server. The program is $QUINTET; run.sh sets it.
+# exports of the server. The program is $QUINTET.
 . "$(dirname "$0")/../cli/common.sh"
-# How qemu computes. tcg is what every machine can do; kvm is faster where it works.
-accelerator=${QUINTET_GUEST_ACCELERATOR:-tcg}
+# How qemu computes: tcg is what every machine can do; kvm is faster, and taken where it works.
+accelerator=${QUINTET_GUEST_ACCELERATOR:-kvm -accel tcg}
 guest=
 end_guest() {
     # Its qemu process; nothing in it can notice.
@@ -13,7 +13,7 @@ end_guest() {
 trap 'end_guest; finish' EXIT
 
 requires qemu-system-x86_64 e2fsck qemu-img
-system=$("$(dirname "$0")/system.sh") || {
+system=$("$here/system.sh") || {
     code=$?
     [ $code -ne 77 ] || skip "$system"
     fail "the guest's system could not be made: $system"
@@ -29,8 +29,9 @@ boot() {
     local task=$1 argument=$2 disk=$3
     shift 3
     : >"$dir/serial"
+    # shellcheck disable=SC2086
     qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot -m 192 -smp 1 \
-        -accel "$accelerator" -cpu max -kernel "$system/vmlinuz" -initrd "$system/initrd" \
+        -accel $accelerator -cpu max -kernel "$system/vmlinuz" -initrd "$system/initrd" \
         -append "console=ttyS0 quiet panic=-1 guest.task=$task guest.arg=$argument" \
         -drive "file=$disk,format=raw,if=virtio,cache=writeback,discard=unmap" \
         -serial "file:$dir/serial" "$@" >"$dir/qemu" 2>&1 </dev/null &
@@ -39,7 +40,7 @@ boot() {
 
 # heard TEXT [SECONDS]: waits until the machine says so.
 heard() {
-    local deadline=$((SECONDS + ${2:-90}))
+    local deadline=$((SECONDS + ${2:-240}))
     until grep -q -- "$1" "$dir/serial"; do
         kill -0 "$guest" 2>/dev/null || { grep -q -- "$1" "$dir/serial" && return; fail "the machine ended: $(machine)"; }
         [ $SECONDS -lt $deadline ] || fail "the machine never said \"$1\": $(machine)"
@@ -58,12 +59,7 @@ synced() {
 
 # The machine ends by itself.
 guest_ended() {
-    local tries=0
-    while kill -0 "$guest" 2>/dev/null; do
-        tries=$((tries + 1))
-        [ $tries -lt 200 ] || fail "the machine does not end: $(machine)"
-        sleep 0.1
-    done
+    wait_until has_ended "$guest"
     wait "$guest" 2>/dev/null || true
     guest=
 }
@@ -89,13 +85,7 @@ serve_system() {
     start_server --nbd-socket "$dir/nbd" "$@"
 }
 
-kill_server() {
-    kill -9 "$server"
-    wait "$server" 2>/dev/null || true
-    server=
-}
-
-# A TCP port that nobody listens on now.
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+# port_of SCHEME: the port that the server chose. It takes the same one when it is started again.
+port_of() {
+    sed -n "s|.*$1://127.0.0.1:\([0-9]*\).*|\1|p" "$dir/serve" | head -n 1
 }
