@@ -3,6 +3,7 @@
 . "$(dirname "$0")/common.sh"
 . "$here/loop.sh"
 requires_loop
+requires python3
 can_make ext4 || skip "there is no ext4 here"
 truncate -s 200M "$dir/disk"
 # Nothing that the kernel does later.
@@ -24,8 +25,22 @@ says 'for an idle disk'
 [ "$(waited)" -lt 2 ] || fail "waited $(waited) s for a disk that nobody else uses"
 
 cold
-while :; do dd if="$dir/inner/busy" of=/dev/null bs=64k iflag=direct status=none || break; done &
+# Several at once, so that a request is always under way, also where this machine has little time for them.
+cat >"$dir/reader.py" <<'P'
+import mmap, os, sys, threading
+file = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+def read():
+    buffer = mmap.mmap(-1, 1 << 20)
+    while True:
+        for at in range(0, 8 << 20, 1 << 20):
+            os.preadv(file, [buffer], at)
+for _ in range(4):
+    threading.Thread(target=read).start()
+print("reads", flush=True)
+P
+background reader python3 "$dir/reader.py" "$dir/inner/busy"
 reader=$!
+wait_until grep -q reads "$dir/reader"
 exits 0 q backup -v --background --force "$dir/inner/src"
 kill $reader
 wait $reader 2>/dev/null || true

@@ -14,14 +14,14 @@ used() {
     find "$pool" -type f -not -path "$pool/cache/*" -not -path "$pool/journal/*" -printf '%b\n' |
         awk '{ sum += $1 } END { print sum * 512 }'
 }
-# cheap US_MAX COMMAND...: the fastest of five, or of thirty where other processes are in the way; each is
+# cheap US_MAX COMMAND...: the fastest of five, or of 150 where other processes are in the way; each is
 # another name.
 number=0
 cheap() {
     local us_max=$1 before after started best=1000000000 took tries=0
     shift
     before=$(used)
-    while [ $tries -lt 5 ] || { [ $best -ge "$us_max" ] && [ $tries -lt 30 ]; }; do
+    while [ $tries -lt 5 ] || { [ $best -ge "$us_max" ] && [ $tries -lt 150 ]; }; do
         tries=$((tries + 1))
         number=$((number + 1))
         started=$(date +%s%N)

@@ -10,6 +10,9 @@ from server import Failure
 PAGES_MAX_FACTOR = 2
 # They stay to the end.
 IMAGES_MAX = 8
+# What `Commands.counts` calls the commands that end well. A run has all of them.
+KINDS = ("volume create", "volume clone", "volume snapshot", "volume resize", "volume rollback", "volume delete",
+         "import", "forget", "gc", "scrub", "copy", "defrag")
 
 
 class Commands:
@@ -183,5 +186,18 @@ class Commands:
         chosen += [(self.snapshot, 5)] if snapshots < 5 else [(self.forget, 6)]
         chosen += [(self.image, 1)] if len(self.disks) - volumes - snapshots < IMAGES_MAX else []
         chosen += [(self.collect, self.collect_weight), (self.scrub, 1), (self.copy, 2), (self.defrag, 2)]
+        # What has never ended well is more likely, so that a short run has all kinds; it may not be possible just now.
+        missing = [(command, weight) for command, weight in chosen if not self.counts[KIND_OF[command.__name__]]]
+        if missing and self.random.random() < 0.5:
+            chosen = missing
         commands, weights = zip(*chosen)
         self.random.choices(commands, weights)[0]()
+
+    def missing(self):
+        """Kinds of commands of which none has ended well yet."""
+        return [kind for kind in KINDS if not self.counts[kind]]
+
+
+KIND_OF = dict(create="volume create", clone="volume clone", snapshot="volume snapshot", grow="volume resize",
+               shrink="volume resize", rollback="volume rollback", delete="volume delete", image="import",
+               forget="forget", collect="gc", scrub="scrub", copy="copy", defrag="defrag")

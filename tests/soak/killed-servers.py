@@ -3,7 +3,7 @@
 snapshot and image holds what was flushed or a later write; copies in another pool are what was copied; `check --read-data` finds
 nothing. Again and again.
 
-    tests/soak/killed-servers.py --rounds 24 --seed 7            # what ./test runs
+    tests/soak/killed-servers.py --rounds 8 --seed 7             # what ./test runs; --rounds 24 with ./test --long
     tests/soak/killed-servers.py --minutes 30                    # a long run
 
 The seed decides what is written and asked for; where the kill hits is up to the machine. On a failure the pool is kept."""
@@ -29,6 +29,12 @@ from load import SMALL_GROUP, Client, read_all
 from server import Failure, Server
 
 
+# How a round ends, for the server. Each comes once, in this order, before chance decides.
+ENDS = ("killed", "killed while starting", "killed while stopping", "stopped")
+# More rounds than asked for, until every kind of end and of command was there.
+MORE_ROUNDS_MAX = 40
+
+
 class Soak:
     def __init__(self, args, room):
         self.random = random.Random(args.seed)
@@ -39,11 +45,19 @@ class Soak:
         self.commands = Commands(self.server, self.random, args.size_mib << 8, self.killing, args.collect)
         self.counts = Counter()
 
+    def missing(self):
+        """Ends and commands that have not been there."""
+        return [end for end in ENDS if not self.counts[end]] + self.commands.missing()
+
+    def is_due(self, end):
+        """Whether this end is the first of those that have not been there."""
+        return next((other for other in ENDS if not self.counts[other]), None) == end
+
     def start(self):
         """The server, with another journal and other memory each time; sometimes it is killed while it starts."""
         journal, memory = self.random.choice([16, 64, 256]), self.random.choice([64, 128, 256])
         arguments = ["--memory", f"{memory}M", "--journal", f"{journal}M"]
-        if self.random.random() < 0.2:
+        if self.is_due("killed while starting") or self.random.random() < 0.2:
             self.server.launch(*arguments)
             time.sleep(self.random.uniform(0, 0.3))
             self.server.kill()
@@ -115,11 +129,18 @@ class Soak:
         while time.monotonic() < end and not any(client.failure for client in clients):
             time.sleep(min(0.05, max(end - time.monotonic(), 0)))
         self.killing.set()
-        if self.random.random() < 0.8:
+        patience = self.random.choice([self.random.uniform(0, 0.5), 60])
+        if self.is_due("killed while stopping"):
+            patience = 0
+        elif self.is_due("stopped"):
+            patience = 60
+        elif self.is_due("killed") or self.random.random() < 0.8:
+            patience = None
+        if patience is None:
             self.server.kill()
             self.counts["killed"] += 1
         else:
-            stopped = self.server.stop(self.random.choice([self.random.uniform(0, 0.5), 60]))
+            stopped = self.server.stop(patience)
             self.counts["stopped" if stopped else "killed while stopping"] += 1
         for thread in [*clients, giver]:
             thread.join(60)
@@ -142,7 +163,9 @@ class Soak:
             self.commands.create()
         self.server.kill()
         started, number = time.monotonic(), 0
-        while number < rounds or time.monotonic() - started < seconds:
+        while number < rounds or time.monotonic() - started < seconds or self.missing():
+            if number > rounds + MORE_ROUNDS_MAX and time.monotonic() - started > seconds:
+                raise Failure(f"not tested in {number} rounds: {', '.join(self.missing())}")
             number += 1
             self.round()
             if number % 20 == 0:
