@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A clone or a snapshot of a volume of 1 TiB takes 64 KiB at most, and less than 50 ms where a server
 # holds the pool; without one the command opens the pool and the journal first.
+# alone: it measures time
 . "$(dirname "$0")/common.sh"
 requires qemu-io
 new_pool
@@ -14,14 +15,14 @@ used() {
     find "$pool" -type f -not -path "$pool/cache/*" -not -path "$pool/journal/*" -printf '%b\n' |
         awk '{ sum += $1 } END { print sum * 512 }'
 }
-# cheap US_MAX COMMAND...: the fastest of five, or of 150 where other processes are in the way; each is
+# cheap US_MAX COMMAND...: the fastest of five, or of sixty where other processes are in the way; each is
 # another name.
 number=0
 cheap() {
     local us_max=$1 before after started best=1000000000 took tries=0
     shift
     before=$(used)
-    while [ $tries -lt 5 ] || { [ $best -ge "$us_max" ] && [ $tries -lt 150 ]; }; do
+    while [ $tries -lt 5 ] || { [ $best -ge "$us_max" ] && [ $tries -lt 60 ]; }; do
         tries=$((tries + 1))
         number=$((number + 1))
         started=$(date +%s%N)

@@ -30,8 +30,7 @@ clean_up() { :; }
 finish() {
     local status=$? job mounted
     clean_up
-    for job in $(jobs -p); do kill -9 "$job"; done 2>/dev/null
-    wait
+    { for job in $(jobs -p); do kill -9 "$job"; done; wait; } 2>/dev/null
     # The last one first.
     cut -d ' ' -f 5 /proc/self/mountinfo | grep "^$top\(/\|\$\)" | tac | while read -r mounted; do umount -l "$mounted"; done
     rm -rf --one-file-system "$top"

@@ -4,13 +4,14 @@
 # power cut at each flush leaves it: with none of the writes after the flush, or a random subset, some torn. It is
 # mounted, every byte is compared, and the file system is checked. Needs root; says SKIPPED otherwise.
 #   QUINTET=.../quintet POWER_CUTS=.../power_cuts MIGRATIONS_PROGRAM=.../migrations tests/host/power-cuts.sh [ext4|xfs|btrfs]...
-# CUTS (default 24) on each file system, SECONDS_OF_RUN (default 6) of migrations beside a writer, SEED (default 1).
-# KEEP=DIRECTORY keeps image and log of each file system there. The canaries (careless migrations, and a disk that
-# ignores flushes) must be noticed.
+# CUTS (8; 24 in the long form) on each file system, FLUSHES (150; 900 in the long form) beside migrations and a writer before
+# a run, and again after it, SEED (default 1). KEEP=DIRECTORY keeps image and log of each file system there. The canaries
+# (careless migrations, and a disk that ignores flushes) must be noticed; the short form cuts until they are.
+# seconds: 600
 . "$(dirname "$0")/filesystems.sh"
 program=$POWER_CUTS
 migrations=$MIGRATIONS_PROGRAM
-if long_run; then cuts=${CUTS:-24} run_seconds=${SECONDS_OF_RUN:-6}; else cuts=${CUTS:-8} run_seconds=${SECONDS_OF_RUN:-2}; fi
+if long_run; then cuts=${CUTS:-24} recorded=${FLUSHES:-900}; else cuts=${CUTS:-8} recorded=${FLUSHES:-150}; fi
 seed=${SEED:-1}
 loop=
 disk=
@@ -86,18 +87,27 @@ begin() {
     wait_until grep -q began "$dir/began"
 }
 
+# flushed COUNT: waits until the disk has logged so many flushes more.
+flushed() {
+    local wanted
+    wanted=$(($("$program" flushes "$dir/log" 2>/dev/null) + $1))
+    wait_until has_flushes "$wanted"
+}
+# The end of the log may be half written just now.
+has_flushes() { [ "$("$program" flushes "$dir/log")" -ge "$1" ]; }
+
 # record FS: migrations beside a writer.
 record() {
     local moved
     start_disk "$1" || return 1
     begin "$program" write "$mnt/written" "$dir/log" "$dir/journal" "$(sync_of "$1")"
     begin "$migrations" loop "$mnt/looped"
-    sleep "$((run_seconds / 2))"
+    flushed "$recorded"
     # Others are busy with the looped file, or claim it.
     "$quintet" host defrag run "$mnt" --json >"$dir/json" 2>"$dir/errors" 9>&-
     moved=$(sed -n 's/.*"moved_bytes":\([0-9]*\).*/\1/p' "$dir/json" | tail -n 1)
     [ "${moved:-0}" -ge 8000000 ] || wrong "$1: only ${moved:-0} bytes moved: $(cat "$dir/errors")"
-    sleep "$((run_seconds / 2))"
+    flushed "$recorded"
     stop_disk
 }
 
@@ -109,7 +119,7 @@ record_after() {
     # On btrfs the file has become one piece.
     [ "$1" = btrfs ] || grep -q '"moved_bytes":[1-9]' "$dir/json" || wrong "$1: nothing moved: $(cat "$dir/json" "$dir/errors")"
     begin "$program" write "$mnt/written" "$dir/log" "$dir/journal" fdatasync
-    sleep 1
+    flushed "$((recorded / 3))"
     stop_disk
 }
 
@@ -118,7 +128,7 @@ record_careless() {
     start_disk "$1" || return 1
     "$program" careless "$mnt/still1" 9>&- &
     running+=($!)
-    sleep 2
+    flushed "$((recorded / 3))"
     stop_disk
 }
 
@@ -145,8 +155,11 @@ cut() {
     local fs=$1 count=$2 flushes n flush subset said
     flushes=$("$program" flushes "$dir/log")
     for n in $(seq 0 $((count - 1))); do
-        flush=$((n * (flushes + 1) / count))
+        # In an order that has all of the log among the first of them.
+        flush=$(((n * 17 + 9) % count * (flushes + 1) / count))
         subset=$((n % 4 == 0 ? 0 : seed * 100000 + n))
+        # Noticed once is noticed.
+        [ "$3" != noticed ] || long_run || [ "$seen" -eq 0 ] || { count=$n; break; }
         said=$(look "$fs" "$flush" "$subset" "${@:4}") || { "$3" "$fs" "$flush" "$subset" "$said"; umount -l "$mnt" 2>/dev/null; }
     done
     echo "$fs: $count power cuts at $flushes flushes, $(($(stat -c %s "$dir/log") >> 10)) KiB written"
@@ -194,7 +207,7 @@ for fs in ${*:-ext4 xfs btrfs}; do
     cut "$fs" "$cuts" bad
     if [ -n "${KEEP:-}" ]; then mkdir -p "$KEEP/$fs" && cp --sparse=always "$dir/image" "$dir/log" "$dir/journal" "$dir/sums" "$KEEP/$fs"; fi
     seen=0
-    cut "$fs" 12 noticed 100
+    cut "$fs" 48 noticed 100
     canary "$fs" "a disk that ignores flushes"
     record_after "$fs" && cut "$fs" "$((cuts / 2))" bad
     : >"$dir/journal"
