@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Moving extents on real file systems over loop devices: beside writers, under kill -9, through crashes of the
 # file system, on a full disk, with a disk that fails, and what must be left alone. Needs root; says SKIPPED
-# otherwise. MIGRATIONS (80, or 200 in the long form) on each file system beside writers, KILLS (2, or 4) kills and crashes.
+# otherwise. MIGRATIONS (100, or 200 in the long form) on each file system beside writers, KILLS (2, or 4) kills and crashes.
 # The short form has every kind of fault on every file system, and careless migrations must be noticed in it too: fewer
 # repetitions find a fault that is there at random later, and none that is always there.
 #   QUINTET=.../quintet MIGRATIONS_PROGRAM=.../migrations tests/host/migrations.sh [ext4|xfs|btrfs]...
 # seconds: 600
 . "$(dirname "$0")/filesystems.sh"
 program=$MIGRATIONS_PROGRAM
-if long_run; then count=${MIGRATIONS:-200} kills=${KILLS:-4}; else count=${MIGRATIONS:-80} kills=${KILLS:-2}; fi
+if long_run; then count=${MIGRATIONS:-200} kills=${KILLS:-4}; else count=${MIGRATIONS:-100} kills=${KILLS:-2}; fi
 running=
 swap=
 clean_up() {

@@ -156,7 +156,7 @@ cut() {
     flushes=$("$program" flushes "$dir/log")
     for n in $(seq 0 $((count - 1))); do
         # In an order that has all of the log among the first of them.
-        flush=$(((n * 17 + 9) % count * (flushes + 1) / count))
+        flush=$(((n * 10007 + 9) % count * (flushes + 1) / count))
         subset=$((n % 4 == 0 ? 0 : seed * 100000 + n))
         # Noticed once is noticed.
         [ "$3" != noticed ] || long_run || [ "$seen" -eq 0 ] || { count=$n; break; }
