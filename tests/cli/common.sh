@@ -55,6 +55,13 @@ requires() {
     for tool; do command -v "$tool" >/dev/null || skip "$tool is not installed"; done
 }
 
+# Skips the script, aloud, unless qemu's tools can speak iSCSI.
+requires_qemu_iscsi() {
+    requires qemu-img qemu-io
+    ! { qemu-img info iscsi://127.0.0.1:1/x/0 2>&1 || true; } | matches -i 'unknown\|not find\|not found' ||
+        skip "qemu-block-extra is not installed"
+}
+
 requires_root() {
     [ "$(id -u)" -eq 0 ] || skip "needs root"
 }

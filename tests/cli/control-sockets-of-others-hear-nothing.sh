@@ -64,25 +64,30 @@ exits 0 q backup "$dir/src"
 mkdir "$dir/mnt"
 listens 1234 accepts
 for command in "${commands[@]}"; do
-    exits 1 timeout -k 5 60 "$QUINTET" $command
+    exits 1 timeout --foreground -k 5 60 "$QUINTET" $command
     says 'user 1234'
     # Said at the sight of who listens; a wait would end with "does not answer".
     says 'nothing was sent'
 done
 # Reading takes turns at a server, of which it is told bytes only: not at this one.
-exits 0 timeout -k 5 60 "$QUINTET" snapshots
-exits 0 timeout -k 5 60 "$QUINTET" check
+exits 0 timeout --foreground -k 5 60 "$QUINTET" snapshots
+exits 0 timeout --foreground -k 5 60 "$QUINTET" check
 ls "$dir/heard" | grep -q came || fail "nobody came: the test tests nothing"
 ! ls "$dir/heard" | grep 'bytes\|descriptors' || fail "something was sent: $(head -c 300 "$dir/heard/"bytes*)"
 silent
 listens 1234 ignores
-exits 1 timeout -k 5 60 "$QUINTET" gc
+exits 1 timeout --foreground -k 5 60 "$QUINTET" gc
 says 'does not answer'
 silent
 # What a server of root hears, of the variables, are those that the program reads.
 listens 0 accepts
-timeout -k 1 2 "$QUINTET" gc >"$dir/out" 2>&1 </dev/null || true
-grep -aq QUINTET_SECRET_OF_ROOT "$dir/heard/"bytes* || fail "a server of root hears nothing"
+background asks "$QUINTET" gc
+asks=$!
+hears() { grep -aq QUINTET_SECRET_OF_ROOT "$dir/heard/"bytes*; }
+wait_until hears
+# It waits for an answer that does not come, and has said all.
+kill -9 $asks
+wait $asks 2>/dev/null || true
 ! grep -aq 4712 "$dir/heard/"bytes* || fail "a server hears variables that are nobody's business"
 silent
 sound

@@ -2,6 +2,8 @@
 # diff of two states of an image says where they differ, without reading their data.
 . "$(dirname "$0")/common.sh"
 noise "$dir/disk" 6
+# Where the other bytes will be, noise could have them already.
+for at in $((1 << 20 | 16383)) $((1 << 20 | 16384)) 5000000; do printf '\0' | dd of="$dir/disk" bs=1 seek=$at conv=notrunc status=none; done
 new_pool
 exits 0 q import "$dir/disk" disk --region-size 64K
 first=$(q snapshots --json | sed -n 's/.*"short_id":"\([0-9a-f]*\)".*/\1/p')

@@ -4,7 +4,7 @@
 # hold there too.
 . "$(dirname "$0")/common.sh"
 requires python3 qemu-io qemu-img curl iscsi-ls
-qemu-img info iscsi://127.0.0.1:1/x/0 2>&1 | grep -qi 'unknown\|not find' && skip "qemu-block-extra is not installed"
+requires_qemu_iscsi
 new_pool
 exits 0 q volume create disk --size 8M
 noise "$dir/image" 1

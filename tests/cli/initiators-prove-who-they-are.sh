@@ -25,7 +25,7 @@ initiator = iqn.2026-11.org.example:other
 E
 # Refused before the pool is opened: whoever waits for the pool waits for nothing.
 refused() {
-    exits 1 timeout 60 "$QUINTET" serve "$@"
+    exits 1 timeout --foreground 60 "$QUINTET" serve "$@"
     says 'iscsi'
 }
 refused --iscsi-listen 127.0.0.1:0 --iscsi-access "$dir/access"
@@ -53,7 +53,7 @@ asks() {
     local tool=(iscsi-inq -i "$1" "iscsi://$portal/$name:$4/0")
     [ -n "$4" ] || tool=(iscsi-ls -i "$1" "iscsi://$portal")
     env ${2:+LIBISCSI_CHAP_USERNAME="$2" LIBISCSI_CHAP_PASSWORD="$3"} \
-        ${5:+LIBISCSI_CHAP_TARGET_USERNAME="$5" LIBISCSI_CHAP_TARGET_PASSWORD="$6"} timeout 60 "${tool[@]}"
+        ${5:+LIBISCSI_CHAP_TARGET_USERNAME="$5" LIBISCSI_CHAP_TARGET_PASSWORD="$6"} timeout --foreground 60 "${tool[@]}"
 }
 may() { asks "$@" >"$dir/out" 2>&1 || fail "$*: $(cat "$dir/out")"; }
 may_not() { ! asks "$@" >"$dir/out" 2>&1 || fail "$* was let in"; }

@@ -3,7 +3,7 @@
 # there, flushed or not. With --iscsi-write-cache the disk says that it has one, and an initiator can switch it off.
 . "$(dirname "$0")/common.sh"
 requires qemu-io qemu-img
-qemu-img info iscsi://127.0.0.1:1/x/0 2>&1 | grep -qi 'unknown\|not find' && skip "qemu-block-extra is not installed"
+requires_qemu_iscsi
 new_pool
 exits 0 q volume create disk --size 64M
 # An address of its own, so that nobody takes the port while there is no server.
@@ -32,7 +32,7 @@ does 'read -P 7 1M 64k' 'read 65536/65536 bytes at offset 1048576'
 does 'read -P 0 4M 64k' 'read 65536/65536 bytes at offset 4194304'
 does 'read -P 8 8M 4M' 'read 4194304/4194304'
 exec 7>&-
-timeout 60 tail --pid=$initiator -f /dev/null
+timeout --foreground 60 tail --pid=$initiator -f /dev/null
 wait $initiator || fail "$(cat "$dir/io")"
 ! grep -qi 'fail\|error\|verification' "$dir/io" || fail "$(cat "$dir/io")"
 stop_server

@@ -8,7 +8,7 @@ mkdir "$dir/src"
 noise "$dir/src/noise" 1
 exits 0 q backup "$dir/src"
 for place in "$pool" "$dir" "$pool/containers" "$dir/nowhere" "$dir/src/noise"; do
-    exits 1 timeout 60 "$QUINTET" mount "$place"
+    exits 1 timeout --foreground 60 "$QUINTET" mount "$place"
 done
 mkdir "$mount"
 exits 12 env QUINTET_PASSWORD=wrong "$QUINTET" mount "$mount"

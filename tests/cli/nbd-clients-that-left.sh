@@ -45,7 +45,7 @@ whole=$(metric 'quintet_export_bytes_total{export="vm",operation="read"}')
 background clients python3 "$dir/clients.py" "$dir/nbd" stay
 clients=$!
 wait_until grep -q asked "$dir/clients"
-exits 0 timeout 200 qemu-img compare -f raw -F raw "$dir/image" "nbd+unix:///vm?socket=$dir/nbd"
+exits 0 timeout --foreground 200 qemu-img compare -f raw -F raw "$dir/image" "nbd+unix:///vm?socket=$dir/nbd"
 kill $clients
 wait $clients 2>/dev/null || true
 stop_server

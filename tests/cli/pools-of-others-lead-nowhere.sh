@@ -30,7 +30,7 @@ meets() {
     : >"$dir/said"
     for command in "backup $dir/src" "gc --trash-period 0" "scrub --quiet" "check" "status" "snapshots"; do
         code=0
-        timeout -k 5 60 "$QUINTET" $command >"$dir/out" 2>"$dir/err" </dev/null || code=$?
+        timeout --foreground -k 5 60 "$QUINTET" $command >"$dir/out" 2>"$dir/err" </dev/null || code=$?
         [ $code -ne 124 ] || fail "$what: $command never ends"
         [ $code -ne 101 ] && [ $code -lt 128 ] || fail "$what: $command died with $code: $(cat "$dir/err")"
         cat "$dir/out" "$dir/err" >>"$dir/said"

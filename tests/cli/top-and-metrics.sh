@@ -82,6 +82,6 @@ wait $top || code=$?
 [ $code -eq 0 ] || fail "top exited with $code: $(cat "$dir/top")"
 [ "$(curl -s -o /dev/null -w '%{http_code}' "${url%metrics}")" = 404 ] || fail "something else is served"
 stop_server
-exits 1 timeout 60 "$QUINTET" serve --metrics 0.0.0.0:9100
+exits 1 timeout --foreground 60 "$QUINTET" serve --metrics 0.0.0.0:9100
 says 'not a loopback address'
 sound

@@ -4,7 +4,7 @@
 # write-protected targets.
 . "$(dirname "$0")/common.sh"
 requires qemu-io qemu-img iscsi-ls
-qemu-img info iscsi://127.0.0.1:1/x/0 2>&1 | grep -qi 'unknown\|not find' && skip "qemu-block-extra is not installed"
+requires_qemu_iscsi
 new_pool
 exits 0 q volume create vm-1 --size 64M
 start() {

@@ -36,7 +36,7 @@ requires() {
 requires_qemu_iscsi() {
     requires qemu-img qemu-io
     qemu-img --help | grep -q '\biscsi\b' || { echo "this qemu cannot speak iSCSI"; exit 77; }
-    qemu-img info iscsi://127.0.0.1:1/x/0 2>&1 | grep -qi 'unknown\|not find' &&
+    qemu-img info iscsi://127.0.0.1:1/x/0 2>&1 | grep -qi 'unknown\|not find\|not found' &&
         { echo "qemu-block-extra is not installed"; exit 77; }
     return 0
 }
@@ -90,6 +90,21 @@ wait_until() {
         [ $tries -lt 1200 ] || fail "waited a minute in vain for: $*: $(cat "$dir/server.log")"
         sleep 0.05
     done
+}
+
+# conforms TEST ARGUMENTS...: of iscsi-test-cu, scored: tests that were skipped are listed with their reasons. $excuse is why
+# those of ProutReserve.Access may fail.
+excuse=
+conforms() {
+    test=$1
+    shift
+    # A run that is cut off has not passed.
+    trap '' PIPE
+    status=0
+    timeout --foreground 600 iscsi-test-cu -v -V -t "$test" "$@" >"$dir/log" 2>&1 || status=$?
+    [ $status -ne 124 ] || fail "$test: not done after ten minutes: $(tail -n 5 "$dir/log")"
+    python3 "$here/score.py" "$dir/log" 'ProutReserve.Access.*' "$excuse" >"$dir/score" || fail "$test: $(cat "$dir/score")"
+    cat "$dir/score"
 }
 
 # initiator ARGUMENTS <SCRIPT: runs a script with the raw initiator of initiator.py.

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh"
 for arguments in "" "--initiator iqn.x:y" "--chap user:twelve-bytes-or-more" "--chap user:short --initiator iqn.x:y"; do
     code=0
-    timeout 60 $QUINTET_ISCSI_SERVER --size 1048576 $arguments 0.0.0.0:0 >"$dir/log" 2>&1 || code=$?
+    timeout --foreground 60 $QUINTET_ISCSI_SERVER --size 1048576 $arguments 0.0.0.0:0 >"$dir/log" 2>&1 || code=$?
     # 124 would be the end of the time: it served.
     [ $code -ne 0 ] && [ $code -ne 124 ] || fail "served with '$arguments': $code"
     ! grep -q ^ready "$dir/log" || fail "ready with '$arguments'"
