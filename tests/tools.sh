@@ -32,9 +32,24 @@ own_mounts() {
 # mounts is in the way of a script beside it (mkfs.btrfs fails while a FUSE mount is dead), or outlives it, even killed.
 namespace_of_its_own() {
     # The process stays the same.
-    [ "${QUINTET_NAMESPACE_OF:-}" != $$ ] || return 0
-    export QUINTET_NAMESPACE_OF=$$
-    if unshare --mount true 2>/dev/null; then exec unshare --mount --propagation private bash "$0" "$@"; fi
+    if [ "${QUINTET_NAMESPACE_OF:-}" = $$ ]; then
+        namespace_has_an_end
+    elif unshare --mount true 2>/dev/null; then
+        QUINTET_NAMESPACE_OF=$$ exec unshare --mount --propagation private bash "$0" "$@"
+    fi
+}
+
+# The last process of a namespace unmounts what is mounted there. If that is a FUSE server, and a file system on a loop
+# device lies on its file, it waits for itself for ever. So one that serves nobody is the last: it is in no process group of
+# the script, and ends when all others have.
+namespace_has_an_end() {
+    (setsid bash -c '
+        tail --pid="$1" -f /dev/null
+        for _ in $(seq 300); do
+            others=$(pgrep --ns $$ --nslist mnt)
+            [ "$others" != $$ ] || break
+            sleep 0.2
+        done' bash $$ </dev/null >/dev/null 2>&1 3>&- 4>&- &)
 }
 
 # long_run: this is `./test --long`; other runs are the short form of a script.

@@ -32,7 +32,7 @@ finish() {
     clean_up
     { for job in $(jobs -p); do kill -9 "$job"; done; wait; } 2>/dev/null
     # The last one first.
-    cut -d ' ' -f 5 /proc/self/mountinfo | grep "^$top\(/\|\$\)" | tac | while read -r mounted; do umount -l "$mounted"; done
+    awk '{ print $5 }' /proc/self/mountinfo | grep "^$top\(/\|\$\)" | tac | while read -r mounted; do umount -l "$mounted"; done
     rm -rf --one-file-system "$top"
     return $status
 }
