@@ -2,6 +2,7 @@
 # `copy --dry-run` and `repair --dry-run` count what the real run then counts, on an equal pool, to the last byte; and
 # change nothing. Pools with other keys, with the same, with older states, with damage, with and without parity.
 # Sealed: pools with other keys and with the same are what it compares.
+# seconds: 600
 . "$(dirname "$0")/common.sh"
 sealed
 requires python3

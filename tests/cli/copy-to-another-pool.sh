@@ -2,6 +2,7 @@
 # Trees, an image, a stream and a state of a volume go to a pool with other keys, whole and by their names; what is
 # there is not sent again, and of what is newer only what changed.
 # Sealed: chunks go from the keys of one pool to those of another.
+# seconds: 600
 . "$(dirname "$0")/common.sh"
 sealed
 other_pool

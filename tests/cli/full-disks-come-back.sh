@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # A disk of 300 MiB that was filled in ten ways: `gc` alone makes its pool usable again, each time, with every acknowledged byte.
+# seconds: 600
 . "$(dirname "$0")/common.sh"
 requires cmp qemu-io nbdcopy
 requires_root

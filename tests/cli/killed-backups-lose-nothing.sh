@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # kill -9 at many moments of a backup: no manual step, nothing wrong, and what was stored is used.
 # Sealed: a killed backup must leave no half-written seal behind.
+# seconds: 600
 . "$(dirname "$0")/common.sh"
 sealed
 mkdir "$dir/src"

@@ -2,6 +2,7 @@
 # kill -9 at many moments of a copy, and an interruption: nothing wrong on either side, and what had arrived is not stored
 # again.
 # Sealed: chunks go from the keys of one pool to those of another.
+# seconds: 600
 . "$(dirname "$0")/common.sh"
 sealed
 other_pool

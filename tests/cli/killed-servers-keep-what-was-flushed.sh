@@ -3,6 +3,7 @@
 # misplaced. Eight rounds, of which there are more until each command has run and the server was killed while it served,
 # started and stopped; 24 in the long form. Longer: tests/soak/killed-servers.py --minutes 30.
 # Sealed: killed servers must leave a journal and checkpoints that open again, with copies to other keys.
+# seconds: 600
 . "$(dirname "$0")/common.sh"
 sealed
 soak=$here/../soak

@@ -2,6 +2,7 @@
 # One flipped bit and one lost 4 KiB sector in every container lose nothing: readers get what was stored, check says
 # what is damaged (21), scrub and repair put it back as it was (20), byte for byte, without another pool.
 # Sealed: parity is made of sealed bytes, and what it restores must open again.
+# seconds: 600
 . "$(dirname "$0")/common.sh"
 sealed
 mkdir "$dir/src"

@@ -2,6 +2,7 @@
 # A pool's directory belongs to another user, who puts links, FIFOs, devices and other users' files
 # where root's commands look for the pool's own. Nothing outside is written, removed or waited for,
 # and somebody says what is wrong.
+# seconds: 600
 . "$(dirname "$0")/common.sh"
 requires_root
 requires setpriv mkfifo mknod sha256sum

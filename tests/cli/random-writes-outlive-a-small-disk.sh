@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Two volumes are written at random, with several times what their disk holds, and every container keeps a little that is
 # needed: the server makes room by itself, writers wait for it, and read back what they wrote.
+# seconds: 600
 . "$(dirname "$0")/common.sh"
 requires python3
 mount_tmpfs "$dir/small" 480M

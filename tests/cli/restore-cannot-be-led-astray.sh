@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Another user swaps directories of the target with symbolic links to a victim while root restores over it with --delete:
 # nothing outside the target is removed, written or changed.
+# seconds: 600
 . "$(dirname "$0")/common.sh"
 requires python3 setpriv
 requires_root

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `restore --dry-run` says what the real run then does: random trees, all combinations of what decides. What was done is
 # seen in the target itself (names, inodes, contents), not in the program's words; the counts of both runs are the same.
+# seconds: 600
 . "$(dirname "$0")/common.sh"
 requires python3
 new_pool

@@ -2,6 +2,7 @@
 # Containers rot or vanish: scrub and repair read what is lost from a pool that copy filled, with other keys or with the same,
 # here and in a server; what it does not have stays lost and is named.
 # Sealed: replicas with other keys and with the same are its subject.
+# seconds: 600
 . "$(dirname "$0")/common.sh"
 sealed
 other_pool

@@ -3,6 +3,7 @@
 # and not read again, events change the order of a run in progress, --background waits for others, and `status` tells a
 # run in progress from a finished, stopped and killed one. Needs root; says SKIPPED otherwise.
 #   QUINTET=.../quintet MIGRATIONS_PROGRAM=.../migrations tests/host/defrag-task.sh [ext4|xfs|btrfs]...
+# seconds: 600
 . "$(dirname "$0")/filesystems.sh"
 program=$MIGRATIONS_PROGRAM
 in_memory

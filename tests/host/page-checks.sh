@@ -2,6 +2,7 @@
 # Page events against cachestat, page by page, on real file systems over loop devices. Needs root and
 # eBPF; says SKIPPED otherwise. CHECKS (default 40000) pages are compared on each of them.
 #   PAGE_CHECKS=.../page_checks FUSE_SERVER=.../fuse_memory tests/host/page-checks.sh
+# seconds: 600
 . "$(dirname "$0")/filesystems.sh"
 program=$PAGE_CHECKS
 checks=${CHECKS:-40000}

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # `quintet host scrub`: finds bytes that changed below the file system, and nothing else.
+# seconds: 600
 . "$(dirname "$0")/filesystems.sh"
 on_a_disk
 fail() { echo "FAILED: $*"; exit 1; }

@@ -3,6 +3,7 @@
 # reading and writing, and a run with the trace moves what was requested and nothing else. Needs root, eBPF and fio; says
 # SKIPPED otherwise.
 #   QUINTET=.../quintet MIGRATIONS_PROGRAM=.../migrations tests/host/tracing.sh [ext4|xfs|btrfs]...
+# seconds: 600
 . "$(dirname "$0")/filesystems.sh"
 program=$MIGRATIONS_PROGRAM
 in_memory
