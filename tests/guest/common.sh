@@ -41,7 +41,7 @@ boot() {
 
 # heard TEXT [SECONDS]: waits until the machine says so.
 heard() {
-    local deadline=$((SECONDS + ${2:-240}))
+    local deadline=$((SECONDS + ${2:-400}))
     until grep -q -- "$1" "$dir/serial"; do
         kill -0 "$guest" 2>/dev/null || { grep -q -- "$1" "$dir/serial" && return; fail "the machine ended: $(machine)"; }
         [ $SECONDS -lt $deadline ] || fail "the machine never said \"$1\": $(machine)"

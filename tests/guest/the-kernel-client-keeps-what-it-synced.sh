@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The NBD client of the Linux kernel, in a machine: several connections, mkfs, parallel writes each with its own sync,
 # trim; the power fails and the server is killed, and a second machine finds everything and a sound file system.
-# seconds: 600
+# seconds: 900
 . "$(dirname "$0")/common.sh"
 new_pool
 exits 0 q volume create disk --size 1G
