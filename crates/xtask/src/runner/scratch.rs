@@ -7,6 +7,7 @@
 use super::command::{run, run_bounded};
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ impl Scratch {
         clear_abandoned(parent);
         let me = std::process::id();
         let folder = parent.join(format!("{PREFIX}{me}"));
-        fs::create_dir(&folder)?;
+        open_folder(&folder)?;
         fs::write(folder.join("owner"), begun(me).unwrap_or_default())?;
         let next = AtomicUsize::new(0);
         Ok(Self { folder, next })
@@ -44,7 +45,7 @@ impl Scratch {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(number.to_string());
         // A job whose folder is missing fails by itself.
-        let _ = fs::create_dir(&folder);
+        let _ = open_folder(&folder);
         let result = f(&folder);
         remove(&folder);
         result
@@ -56,6 +57,12 @@ impl Drop for Scratch {
         clear(&self.folder);
         remove(&self.folder);
     }
+}
+
+/// Makes a folder that other users may enter, as some tests run programs as one of them.
+fn open_folder(folder: &Path) -> io::Result<()> {
+    fs::create_dir(folder)?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
 }
 
 /// Removes the folders below `parent` whose processes have ended, and what lies on them.
