@@ -63,6 +63,8 @@ odd_size=1000001
 show() {
     local size=$1
     shift
+    # Emptied here: the one before said that it was ready, too.
+    : >"$dir/server.log"
     mkdir -p "$mount"
     $QUINTET_FUSE_SERVER "$@" --size "$size" "$mount" >"$dir/server.log" 2>&1 &
     server=$!

@@ -43,6 +43,8 @@ requires_qemu_iscsi() {
 
 # serve [--read-only] [--pattern] [--size SIZE] ...: sets portal and uri.
 serve() {
+    # Emptied here: the one before said that it was ready, too.
+    : >"$dir/server.log"
     # The command may have arguments of its own.
     $QUINTET_ISCSI_SERVER "$@" 127.0.0.1:0 >"$dir/server.log" 2>&1 &
     server=$!

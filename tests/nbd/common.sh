@@ -58,6 +58,8 @@ requires_extended_headers() {
 
 # serve [--read-only] [--pattern] --size SIZE
 serve() {
+    # Emptied here: the one before said that it was ready, too.
+    : >"$dir/server.log"
     # The command may have arguments of its own.
     $QUINTET_NBD_SERVER "$@" "$socket" >"$dir/server.log" 2>&1 &
     server=$!
