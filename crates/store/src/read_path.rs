@@ -65,6 +65,8 @@ pub struct ReadCounts {
     pub hints_denied: u64,
     /// Regions that another thread was already reading: this one waited and shared them.
     pub shared_reads: u64,
+    /// How often a thread waited for another one's read, with the waits that go on.
+    pub shared_waits: u64,
 }
 
 /// Reads verified chunks and objects of a pool. All threads share it.
@@ -159,6 +161,7 @@ impl Reader {
             direct_reads: read(&self.direct_reads),
             hints_denied: read(&self.hints_denied),
             shared_reads: read(&self.shared_reads),
+            shared_waits: self.single_flight.waits(),
         }
     }
 

@@ -101,6 +101,8 @@ pub struct DecisionCounters {
     pub hints_denied: u64,
     /// Regions that another request was already reading.
     pub shared_reads: u64,
+    /// How often a request waited for another one's read, with the waits that go on.
+    pub shared_waits: u64,
 }
 
 #[derive(Default)]
@@ -142,6 +144,7 @@ impl Meters {
             direct_reads: reads.direct_reads,
             hints_denied: reads.hints_denied,
             shared_reads: reads.shared_reads,
+            shared_waits: reads.shared_waits,
         }
     }
 }

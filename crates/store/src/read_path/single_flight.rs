@@ -11,6 +11,7 @@ use chunk_store::container::RegionPlace;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Result of a leader; `None` while it is reading.
 type Landing = Option<Option<Arc<DecodedRegion>>>;
@@ -23,7 +24,10 @@ struct Flight {
 
 /// See the module's head.
 #[derive(Default)]
-pub(super) struct SingleFlight(Mutex<HashMap<RegionPlace, Arc<Flight>>>);
+pub(super) struct SingleFlight {
+    flights: Mutex<HashMap<RegionPlace, Arc<Flight>>>,
+    waits: AtomicU64,
+}
 
 /// Role of a thread that needs a region.
 pub(super) enum Boarding<'a> {
@@ -42,11 +46,16 @@ pub(super) struct Leader<'a> {
 }
 
 impl SingleFlight {
+    /// Returns how often a thread waited for a leader, with the waits that go on.
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
+    }
+
     /// Returns a leader, or waits for the current one. A thread whose leader failed tries to lead
     /// next.
     pub fn board(&self, place: RegionPlace) -> Boarding<'_> {
         loop {
-            let mut single_flight = self.0.lock();
+            let mut single_flight = self.flights.lock();
             let Some(flight) = single_flight.get(&place) else {
                 let flight = Arc::new(Flight::default());
                 single_flight.insert(place, Arc::clone(&flight));
@@ -59,6 +68,7 @@ impl SingleFlight {
             };
             let flight = Arc::clone(flight);
             drop(single_flight);
+            self.waits.fetch_add(1, Ordering::Relaxed);
             let mut landing = flight.landing.lock();
             flight
                 .landed
@@ -79,7 +89,7 @@ impl Leader<'_> {
 
 impl Drop for Leader<'_> {
     fn drop(&mut self) {
-        self.single_flight.0.lock().remove(&self.place);
+        self.single_flight.flights.lock().remove(&self.place);
         *self.flight.landing.lock() = Some(self.region.take());
         self.flight.landed.notify_all();
     }
@@ -89,7 +99,7 @@ impl Drop for Leader<'_> {
 mod tests {
     use super::*;
     use chunk_store::container::Region;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::time::{Duration, Instant};
     use units::{ContainerId, WriterId};
 
@@ -114,7 +124,7 @@ mod tests {
     fn until_others_wait(single_flight: &SingleFlight, place: RegionPlace, count: usize) {
         let began = Instant::now();
         let waiting = || {
-            let flights = single_flight.0.lock();
+            let flights = single_flight.flights.lock();
             flights.get(&place).map_or(0, Arc::strong_count)
         };
         while waiting() < count + 2 {
@@ -148,7 +158,7 @@ mod tests {
             leader.land(&region());
         });
         assert_eq!((led.into_inner(), shared.into_inner()), (0, 8));
-        assert!(single_flight.0.lock().is_empty());
+        assert!(single_flight.flights.lock().is_empty());
     }
 
     #[test]
@@ -161,6 +171,6 @@ mod tests {
             drop(leader);
             assert!(waits.join().expect("no panic"), "who waited leads");
         });
-        assert!(single_flight.0.lock().is_empty());
+        assert!(single_flight.flights.lock().is_empty());
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct WriterWaits {
     waited_ns: AtomicU64,
 }
 
-/// How often and how long writers waited for space on the disk.
+/// How often and how long writers waited for space on the disk, with the waits that go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriterWaitCounts {
     /// Number of waits.
@@ -82,15 +82,14 @@ impl WriterWaits {
 
     /// Delays a writer until there is space. It must hold no locks: see the module's head.
     pub fn hold_back(&self) {
-        let mut waited = Duration::ZERO;
+        let look_ns = u64::try_from(LOOK_EVERY.as_nanos()).unwrap_or(u64::MAX);
+        let mut is_counted = false;
         while self.wait_while_held_back(LOOK_EVERY) {
-            waited += LOOK_EVERY;
+            // Counted while it goes on: a wait may be long.
+            self.waited_ns.fetch_add(look_ns, Relaxed);
+            if !std::mem::replace(&mut is_counted, true) {
+                self.waits.fetch_add(1, Relaxed);
+            }
         }
-        if waited.is_zero() {
-            return;
-        }
-        let waited_ns = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
-        self.waits.fetch_add(1, Relaxed);
-        self.waited_ns.fetch_add(waited_ns, Relaxed);
     }
 }
