@@ -7,7 +7,7 @@
 use super::command::{run, run_bounded};
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -74,6 +74,9 @@ pub fn clear_abandoned(parent: &Path) {
             continue;
         };
         let folder = entry.path();
+        if !is_ours(&entry) {
+            continue;
+        }
         let noted = fs::read_to_string(folder.join("owner")).ok();
         // A number may be used again, by a process that began at another time.
         if begun(owner).is_some_and(|begun| noted.is_none_or(|noted| noted == begun)) {
@@ -90,6 +93,16 @@ pub fn clear_abandoned(parent: &Path) {
             }
         );
     }
+}
+
+/// Returns true for a directory of this user. In /tmp, others can make entries of any name: a link
+/// of theirs would lead root elsewhere.
+fn is_ours(entry: &fs::DirEntry) -> bool {
+    // The metadata of an entry are those of a link itself.
+    let (Ok(found), Ok(me)) = (entry.metadata(), fs::metadata("/proc/self")) else {
+        return false;
+    };
+    found.is_dir() && found.uid() == me.uid()
 }
 
 /// Ends everything that lies on `folder`: file systems, loop devices, FUSE mounts, processes.

@@ -123,8 +123,14 @@ fn scratch_of_a_killed_run_is_removed_and_that_of_a_living_one_stays() {
     let again = folder.0.join("quintet-test.1");
     fs::create_dir(&again).expect("a folder");
     fs::write(again.join("owner"), "0 is no start of process 1").expect("a file");
+    // A link of somebody else's.
+    let elsewhere = folder.0.join("elsewhere");
+    fs::create_dir_all(elsewhere.join("stays")).expect("a folder");
+    let link = folder.0.join("quintet-test.4194306");
+    std::os::unix::fs::symlink(&elsewhere, &link).expect("a link");
     scratch::clear_abandoned(&folder.0);
     assert!(!dead.exists() && !again.exists());
+    assert!(elsewhere.join("stays").exists() && link.is_symlink());
     mine.with_folder(|folder| assert!(folder.is_dir()));
 }
 
