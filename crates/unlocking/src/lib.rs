@@ -241,8 +241,9 @@ mod tests {
     use super::*;
     use ::terminal::environment::Environment;
     use format::key_slot::{KeyDerivation, KeySlot};
-    use media::Syncing;
-    use std::time::Instant;
+    use media::{Blobs, MediaError, Put, Syncing};
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, Sender, channel};
     use store::{InitOptions, NewSecret, OpenMode};
 
     fn media_at(path: &Path) -> Media {
@@ -284,23 +285,79 @@ mod tests {
         // The true slot is cheaper, so it opens first.
         let unlocked = stretched(&media, &secret, &Interrupt::detached()).unwrap();
         Pool::open_unlocked(media.clone(), unlocked, OpenMode::Read, 32 << 20).unwrap();
-        let (interrupt, began) = (Interrupt::detached(), Instant::now());
+        let (reached, is_reached) = channel();
+        let (open, opens) = channel();
+        let stuck = Media {
+            blobs: Arc::new(Stuck {
+                inner: Arc::clone(&media.blobs),
+                reached: Mutex::new(reached),
+                opens: Mutex::new(opens),
+            }),
+            ..media
+        };
+        let interrupt = Interrupt::detached();
         let stop = interrupt.clone();
         let stopping = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(700));
+            let is_reached = is_reached.recv_timeout(Duration::from_secs(60));
             stop.request();
+            is_reached.expect("the forged slot is looked at");
         });
         let wrong = SecretKey::Password(b"battery staple".to_vec());
-        let stopped = stretched(&media, &wrong, &interrupt)
+        let stopped = stretched(&stuck, &wrong, &interrupt)
             .err()
             .expect("stopped");
         assert!(stopped.is::<Interrupted>(), "{stopped:#}");
-        assert!(
-            began.elapsed() < Duration::from_secs(3),
-            "{:?}",
-            began.elapsed()
-        );
         stopping.join().unwrap();
+        // Only now may the thread go on.
+        drop(open);
+    }
+
+    /// Blobs in which whoever reads the forged slot gets stuck, until a test lets it go on.
+    struct Stuck {
+        inner: Arc<dyn Blobs>,
+        reached: Mutex<Sender<()>>,
+        opens: Mutex<Receiver<()>>,
+    }
+
+    impl Blobs for Stuck {
+        fn read_range(&self, name: &str, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
+            if name.ends_with(&"07".repeat(8)) {
+                let _ = self.reached.lock().unwrap().send(());
+                let minute = Duration::from_secs(60);
+                let _ = self.opens.lock().unwrap().recv_timeout(minute);
+                // The thread ends soon: nobody needs its key.
+                return self.inner.read_range("nothing", offset, into);
+            }
+            self.inner.read_range(name, offset, into)
+        }
+
+        fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
+            self.inner.put(name, bytes, how)
+        }
+
+        fn len(&self, name: &str) -> Result<u64, MediaError> {
+            self.inner.len(name)
+        }
+
+        fn list(&self, prefix: &str) -> Result<Vec<String>, MediaError> {
+            self.inner.list(prefix)
+        }
+
+        fn delete(&self, name: &str) -> Result<(), MediaError> {
+            self.inner.delete(name)
+        }
+
+        fn sweep(&self) -> Result<(), MediaError> {
+            self.inner.sweep()
+        }
+
+        fn adopt(&self, name: &str) {
+            self.inner.adopt(name);
+        }
+
+        fn barrier(&self, point: media::Barrier) -> Result<(), MediaError> {
+            self.inner.barrier(point)
+        }
     }
 
     fn door<'a>(password: &'a PasswordSource, is_unencrypted: bool) -> Door<'a> {

@@ -101,7 +101,7 @@ impl Kernel {
         )
         .unwrap();
         // A test that waits too long fails.
-        let limit = Some(Duration::from_secs(20));
+        let limit = Some(Duration::from_secs(60));
         rustix::net::sockopt::set_socket_timeout(&ours, Timeout::Recv, limit).unwrap();
         (Self(ours), Device::new(theirs))
     }

@@ -130,7 +130,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::time::Instant;
 
-    const LIMIT: Duration = Duration::from_secs(10);
+    const LIMIT: Duration = Duration::from_secs(60);
 
     fn listen(pool: &Path) -> UnixListener {
         Place::of(pool).unwrap().listen().unwrap()

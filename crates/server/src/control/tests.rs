@@ -53,7 +53,7 @@ impl Commands for Spoken {
     }
 }
 
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 
 struct Client {
     stream: UnixStream,
@@ -129,7 +129,7 @@ fn a_command_has_the_clients_streams_variables_and_directory() {
     let expected = format!("[\"say\", \"x\"] \"value\" {directory:?}\n");
     assert_eq!(client.rest(), expected);
     assert_eq!(std::env::current_dir().unwrap(), before);
-    assert!(control.stop(Duration::from_secs(10)));
+    assert!(control.stop(LIMIT));
     assert!(address::connect(top.path(), LIMIT).unwrap().is_none());
 }
 
@@ -154,7 +154,7 @@ fn commands_end_when_asked_when_the_client_ends_and_when_the_server_does() {
     let mut text = String::new();
     said.read_to_string(&mut text).unwrap();
     assert_eq!(text, "stopped\n");
-    assert!(control.stop(Duration::from_secs(10)));
+    assert!(control.stop(LIMIT));
     assert_eq!(left.answers(), Some(Answer::Ended(130)));
 }
 
@@ -180,5 +180,5 @@ fn what_is_not_run_is_said() {
     let panics = ask(top.path(), "panic", top.path(), own);
     assert_eq!(panics.answers(), Some(Answer::Started));
     assert_eq!(panics.answers(), Some(Answer::Ended(1)));
-    assert!(control.stop(Duration::from_secs(10)));
+    assert!(control.stop(LIMIT));
 }

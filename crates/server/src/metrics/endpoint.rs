@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// Maximum time for a client's request, and again for reading the answer.
 const REQUEST_LIMIT: Duration = Duration::from_secs(2);
 const CLIENTS_MAX: usize = 256;
 /// Maximum number of answers in memory. Further clients wait until an answer was sent.
@@ -43,11 +44,13 @@ impl Endpoint {
     /// Listens, and answers on its own thread.
     pub fn start(address: SocketAddr, server: &Arc<ServerState>) -> Result<Self, EndpointError> {
         let server = Arc::clone(server);
-        Self::start_with(address, move || render(&server))
+        Self::start_with(address, REQUEST_LIMIT, move || render(&server))
     }
 
+    /// `limit`: for each client's request, and again for the answer.
     fn start_with(
         address: SocketAddr,
+        limit: Duration,
         body: impl Fn() -> String + Send + 'static,
     ) -> Result<Self, EndpointError> {
         if !address.ip().is_loopback() {
@@ -59,7 +62,7 @@ impl Endpoint {
         let (waker, woken) = UnixStream::pair()?;
         let thread = std::thread::Builder::new()
             .name("metrics".to_owned())
-            .spawn(move || serve(&listener, &woken, &body))?;
+            .spawn(move || serve(&listener, &woken, limit, &body))?;
         Ok(Self {
             address,
             waker: Some(waker),
@@ -82,7 +85,7 @@ impl Drop for Endpoint {
     }
 }
 
-fn serve(listener: &TcpListener, woken: &UnixStream, body: &dyn Fn() -> String) {
+fn serve(listener: &TcpListener, woken: &UnixStream, limit: Duration, body: &dyn Fn() -> String) {
     // Clients, oldest first.
     let mut clients: Vec<Client> = Vec::new();
     loop {
@@ -109,7 +112,7 @@ fn serve(listener: &TcpListener, woken: &UnixStream, body: &dyn Fn() -> String) 
         });
         // Accepts one client per loop, so that waiting clients are served in between.
         if let Ok((stream, _)) = listener.accept()
-            && let Ok(client) = Client::new(stream)
+            && let Ok(client) = Client::new(stream, limit)
         {
             if clients.len() >= CLIENTS_MAX {
                 clients.remove(0);
@@ -154,6 +157,8 @@ fn wait(listener: &TcpListener, woken: &UnixStream, clients: &[Client]) -> Wake 
 /// A connected client.
 struct Client {
     stream: TcpStream,
+    /// For its request, and again for the answer.
+    limit: Duration,
     until: Instant,
     request: Vec<u8>,
     /// The part of the answer that was not sent.
@@ -166,11 +171,12 @@ struct Answer {
 }
 
 impl Client {
-    fn new(stream: TcpStream) -> io::Result<Self> {
+    fn new(stream: TcpStream, limit: Duration) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self {
             stream,
-            until: Instant::now() + REQUEST_LIMIT,
+            limit,
+            until: Instant::now() + limit,
             request: Vec::new(),
             answer: None,
         })
@@ -235,7 +241,7 @@ impl Client {
         );
         let bytes = [head.as_bytes(), body.as_bytes()].concat();
         self.answer = Some(Answer { bytes, sent: 0 });
-        self.until = Instant::now() + REQUEST_LIMIT;
+        self.until = Instant::now() + self.limit;
     }
 }
 
@@ -255,11 +261,14 @@ impl Answer {
 mod tests {
     use super::*;
 
-    fn started() -> Endpoint {
+    /// Longer than a test waits, on however slow a machine.
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn started(limit: Duration) -> Endpoint {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         // The body is larger than the socket buffers of a client that does not read.
         let body = || "x 1\n".repeat(4 << 20);
-        Endpoint::start_with(address, body).unwrap()
+        Endpoint::start_with(address, limit, body).unwrap()
     }
 
     fn asked(endpoint: &Endpoint, request: &str) -> String {
@@ -272,7 +281,7 @@ mod tests {
 
     #[test]
     fn neither_silent_nor_slow_clients_delay_others() {
-        let endpoint = started();
+        let endpoint = started(LONG);
         let silent: Vec<_> = (0..60)
             .map(|_| TcpStream::connect(endpoint.address()).unwrap())
             .collect();
@@ -286,20 +295,33 @@ mod tests {
             .collect();
         let answer = asked(&endpoint, "GET /metrics HTTP/1.1\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("x 1\n"));
-        // Silent clients are disconnected.
-        for mut stream in silent {
+        drop((silent, slow));
+    }
+
+    #[test]
+    fn clients_that_do_not_ask_are_disconnected() {
+        let endpoint = started(Duration::from_millis(100));
+        let client = |request: &[u8]| {
+            let mut stream = TcpStream::connect(endpoint.address()).unwrap();
+            stream.set_read_timeout(Some(LONG)).unwrap();
+            // The server may have disconnected it already.
+            let _ = stream.write_all(request);
             stream
-                .set_read_timeout(Some(Duration::from_secs(60)))
-                .unwrap();
+        };
+        let clients: Vec<_> = [&b""[..], b"GET /met"].map(client).into();
+        for mut stream in clients {
             let left = stream.read(&mut [0]);
-            assert!(matches!(left, Ok(0)), "{left:?}");
+            let is_gone = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionReset;
+            assert!(
+                matches!(&left, Ok(0)) || left.as_ref().is_err_and(is_gone),
+                "{left:?}"
+            );
         }
-        drop(slow);
     }
 
     #[test]
     fn more_than_may_wait_are_served_all_the_same() {
-        let endpoint = started();
+        let endpoint = started(LONG);
         let silent: Vec<_> = (0..CLIENTS_MAX + 10)
             .map(|_| TcpStream::connect(endpoint.address()).unwrap())
             .collect();
