@@ -312,7 +312,7 @@ mod tests {
         drop(open);
     }
 
-    /// Blobs in which whoever reads the forged slot gets stuck, until a test lets it go on.
+    /// Blobs in which a reader of the forged slot waits, until a test lets it go on.
     struct Stuck {
         inner: Arc<dyn Blobs>,
         reached: Mutex<Sender<()>>,
