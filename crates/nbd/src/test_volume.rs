@@ -93,6 +93,7 @@ impl Gated {
         let mut gate = self.gate.lock();
         let fewer = |gate: &mut Gate| gate.waiting < waiting;
         let waited = self.moved.wait_while_for(&mut gate, fewer, LIMIT);
-        assert!(!waited.timed_out(), "too few requests are under way");
+        let found = gate.waiting;
+        assert!(!waited.timed_out(), "only {found} requests are under way");
     }
 }

