@@ -101,7 +101,7 @@ impl Job {
                 if self.judge == Judge::Script {
                     command::run("kill", &["-KILL", "--", &format!("-{group}")]);
                 }
-                self.judged(code, &log)
+                self.judged(code, &text_of(&log))
             }
             Err(e) => Outcome::Failed(format!("cannot be run: {e}")),
         };
@@ -148,8 +148,7 @@ impl Job {
         Ok((code, child.id()))
     }
 
-    fn judged(&self, code: i32, log: &Path) -> Outcome {
-        let text = text_of(log);
+    fn judged(&self, code: i32, text: &str) -> Outcome {
         match (self.judge, code) {
             (_, 124 | 137) => Outcome::Failed(format!(
                 "did not end in {} s, or was killed",

@@ -61,8 +61,9 @@ impl Drop for Scratch {
 
 /// Makes a folder that other users may enter, as some tests run programs as one of them.
 fn open_folder(folder: &Path) -> io::Result<()> {
-    fs::create_dir(folder)?;
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
+    let made = fs::create_dir(folder);
+    made.and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(0o755)))
+        .map_err(|e| io::Error::new(e.kind(), format!("cannot make {}: {e}", folder.display())))
 }
 
 /// Removes the folders below `parent` whose processes have ended, and what lies on them.
