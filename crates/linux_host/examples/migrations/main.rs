@@ -5,12 +5,14 @@
 //!     migrations run DIRECTORY COUNT [SEED]
 //!     migrations careless DIRECTORY COUNT
 //!     migrations loop FILE
+//!     migrations hold FILE
 //!     migrations odd DIRECTORY
 //!
 //! `fragment` makes a file of pieces of 4 KiB. `run` does COUNT migrations beside three writers; it
 //! leaves the file `migrated`, and in the file that the variable MODEL names the bytes that it has
 //! to hold. `careless` does the same by punching and writing back, and must find damage. `loop`
-//! migrates at random until it is killed. `odd` is about holes, preallocated ranges and a tail.
+//! migrates at random until it is killed; `hold` has the file open for that and does nothing. `odd`
+//! is about holes, preallocated ranges and a tail.
 //!
 //! Invariant: exits with 1 if a byte is wrong.
 
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         }
         ["careless", directory, count] => run(Path::new(directory), number(count), 1, true),
         ["loop", file] => endless(Path::new(file)),
+        ["hold", file] => hold(Path::new(file)),
         ["odd", directory] => odd::run(Path::new(directory)),
         _ => panic!("see the head of main.rs"),
     };
@@ -195,6 +198,14 @@ fn wrong_blocks(path: &Path, model: &[u8]) -> u64 {
     let direct = fragment::open_direct(path).expect("the file");
     direct.read_exact_at(buffer.bytes(), 0).expect("read");
     in_memory + differ(buffer.bytes())
+}
+
+fn hold(path: &Path) -> bool {
+    let _target = Target::open(path).expect("the file may be migrated");
+    println!("began");
+    loop {
+        std::thread::park();
+    }
 }
 
 fn endless(path: &Path) -> bool {
