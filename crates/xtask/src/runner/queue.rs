@@ -16,16 +16,14 @@ pub fn run(jobs: Vec<Job>, scratch: &Scratch, mut say: impl FnMut(&Ended)) -> Ve
     ended
 }
 
-/// Number of jobs at a time: `QUINTET_TEST_JOBS`, or one for each processor and at least two, as
-/// many tests wait.
+/// Number of jobs at a time: `QUINTET_TEST_JOBS`, or two for each processor, as scripts wait for
+/// half of their time.
 fn width() -> usize {
     let asked = std::env::var("QUINTET_TEST_JOBS")
         .ok()
         .and_then(|text| text.parse().ok());
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    asked
-        .unwrap_or(processors)
-        .max(if asked.is_some() { 1 } else { 2 })
+    asked.unwrap_or(2 * processors).max(1)
 }
 
 fn side_by_side(
