@@ -4,6 +4,7 @@
 
 use media::{MediaError, MediaErrorKind};
 use std::fmt;
+use units::OutOfRange;
 
 /// Selects what the caller does, and the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -102,6 +103,12 @@ impl StoreError {
     /// Returns true if stored bytes are damaged or missing.
     pub fn is_corruption(&self) -> bool {
         self.kind == StoreErrorKind::Corruption
+    }
+}
+
+impl From<OutOfRange> for StoreError {
+    fn from(fault: OutOfRange) -> Self {
+        Self::new(StoreErrorKind::Invalid, fault.to_string())
     }
 }
 

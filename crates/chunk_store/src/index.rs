@@ -59,7 +59,7 @@ use state::State;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use units::{ContainerId, Fingerprint, WriterId};
+use units::{ContainerId, Fingerprint, Part, WriterId};
 use writer_lock::WriterLock;
 
 /// For each writer: all containers below this sequence number are completely in the index.
@@ -131,10 +131,7 @@ impl FingerprintIndex {
         }
         // A bucket's entries are in the order of insertion, and garbage collection keeps the latest
         // copy of a chunk.
-        candidates
-            .get_mut(in_memory..)
-            .unwrap_or_default()
-            .reverse();
+        candidates.part_mut(in_memory..)?.reverse();
         Ok(())
     }
 

@@ -30,7 +30,7 @@ impl SealKey {
     /// Seals `buffer[start..]` in place and appends the tag. Opening needs the same `bound`.
     pub fn seal(&self, nonce: [u8; 12], bound: &[u8], buffer: &mut Vec<u8>, start: usize) {
         let nonce = Nonce::assume_unique_for_key(nonce);
-        let payload = buffer.get_mut(start..).unwrap_or_default();
+        let (_, payload) = buffer.split_at_mut(start);
         // Fails only above 64 GiB, which no payload reaches.
         let tag = self
             .0

@@ -6,6 +6,7 @@
 use crate::{Barrier, MediaError};
 use std::any::Any;
 use std::sync::Arc;
+use units::Part;
 
 /// One entry of [`Disk::list`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,7 +193,7 @@ pub(crate) fn fill<F: DiskFile + ?Sized>(file: &F, len: u64) -> Result<(), Media
             word.copy_from_slice(&state.to_le_bytes());
         }
         let bytes = usize::try_from(len - at).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
-        file.write_at(at, piece.get(..bytes).unwrap_or_default())?;
+        file.write_at(at, piece.part(..bytes)?)?;
         at += bytes as u64;
     }
     Ok(())

@@ -3,6 +3,7 @@
 //! Invariant: a kind exists only where a caller acts differently.
 
 use std::io;
+use units::OutOfRange;
 
 /// Kind of an error: it determines the caller's reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,6 +96,15 @@ impl MediaError {
             name: name.to_owned(),
             source: None,
             refusal: None,
+        }
+    }
+}
+
+impl From<OutOfRange> for MediaError {
+    fn from(fault: OutOfRange) -> Self {
+        Self {
+            source: Some(fault.into()),
+            ..Self::plain(MediaErrorKind::Io, "prepare", "bytes")
         }
     }
 }

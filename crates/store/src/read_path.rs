@@ -48,6 +48,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use units::Fingerprint;
+use units::Part;
 
 /// Size of the largest directory object that is read whole, bytes: ten million entries.
 const DIRECTORY_BYTES_MAX: u64 = 1 << 30;
@@ -324,12 +325,7 @@ impl Reader {
         self.visit_pieces(root, from, to, &mut |offset, len, fingerprint| {
             if !fingerprint.is_hole() {
                 let chunk = self.piece(root, &fingerprint, len)?;
-                copy_overlap(
-                    from,
-                    into,
-                    offset,
-                    chunk.get(..len as usize).unwrap_or_default(),
-                );
+                copy_overlap(from, into, offset, chunk.part(..len as usize)?);
             }
             Ok(ControlFlow::Continue(()))
         })
@@ -370,7 +366,7 @@ impl Reader {
                 hole(&mut bytes, len)?;
             } else {
                 let chunk = self.piece(root, &fingerprint, len)?;
-                bytes.extend_from_slice(chunk.get(..len as usize).unwrap_or_default());
+                bytes.extend_from_slice(chunk.part(..len as usize)?);
             }
             Ok(ControlFlow::Continue(()))
         })?;

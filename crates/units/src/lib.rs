@@ -5,9 +5,11 @@
 //! Invariant: nothing here does I/O, allocates more than a string, or knows a stored format.
 #![forbid(unsafe_code)]
 
+mod part;
 mod path_error;
 pub mod printable;
 
+pub use part::{OutOfRange, Part};
 pub use path_error::PathError;
 
 use std::fmt;

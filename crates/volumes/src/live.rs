@@ -163,8 +163,10 @@ impl LiveVolume {
             Source::Chunks(chunks) => {
                 let step = self.chunk_bytes() as usize;
                 (0..piece.len).step_by(step).all(|at| {
-                    let (fingerprint, _) = chunks.at(at);
-                    fingerprint.is_hole() || self.backing.cache.is_content_resident(&fingerprint)
+                    chunks.at(at).is_ok_and(|(fingerprint, _)| {
+                        fingerprint.is_hole()
+                            || self.backing.cache.is_content_resident(&fingerprint)
+                    })
                 })
             }
             Source::Record { .. } => {

@@ -9,7 +9,8 @@ use chunk_store::recipe::ChunkRun;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use units::{Fingerprint, JournalPosition};
+use store::Result;
+use units::{Fingerprint, JournalPosition, Part};
 
 /// Place of a piece's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,11 +40,12 @@ pub(crate) struct DirectChunks {
 
 impl DirectChunks {
     /// Returns the chunk that contains byte `at` of the piece, and the offset in the chunk.
-    pub fn at(&self, at: u64) -> (Fingerprint, usize) {
+    pub fn at(&self, at: u64) -> Result<(Fingerprint, usize)> {
         let byte = u64::from(self.skip) + at;
         let number = usize::try_from(byte >> self.log2).unwrap_or(usize::MAX);
-        let chunk = self.fingerprints.get(number).copied().unwrap_or_default();
-        (chunk, (byte & ((1 << self.log2) - 1)) as usize)
+        let chunk = self.fingerprints.part(number..number.saturating_add(1))?;
+        let chunk = chunk.first().copied().unwrap_or_default();
+        Ok((chunk, (byte & ((1 << self.log2) - 1)) as usize))
     }
 }
 

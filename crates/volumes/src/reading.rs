@@ -24,7 +24,7 @@ use page_cache::{Frame, Place, Purpose, Use};
 use std::cell::Cell;
 use store::{Admit, Approach, ChunkRef, Keep, Loaded, Route};
 use store::{Result, StoreError};
-use units::{Fingerprint, IoClass};
+use units::{Fingerprint, IoClass, Part};
 
 /// How often a chunk may be evicted from the page cache between its insertion by another thread and
 /// the lookup here.
@@ -235,7 +235,7 @@ impl<'a> Reading<'a> {
         let mut rest = into;
         while !rest.is_empty() {
             let taken = self.fill_some(below, at, rest)?;
-            rest = rest.get_mut(taken..).unwrap_or_default();
+            rest = rest.part_mut(taken..)?;
             at += taken as u64;
         }
         self.alone = false;
@@ -262,7 +262,7 @@ impl<'a> Reading<'a> {
         let within = at - leaf.offset;
         if leaf.fingerprint.is_hole() {
             let taken = (leaf.len - within).min(into.len() as u64) as usize;
-            into.get_mut(..taken).unwrap_or_default().fill(0);
+            into.part_mut(..taken)?.fill(0);
             return Ok(taken);
         }
         let alias = |enter: &mut dyn FnMut(Option<Place>)| below.with_place(place, enter);

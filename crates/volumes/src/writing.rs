@@ -253,7 +253,10 @@ impl LiveVolume {
         data: &[u8],
     ) {
         let lead = (offset.next_multiple_of(PAGE_BYTES) - offset) as usize;
-        let whole = data.get(lead..).unwrap_or_default();
+        // A write within one page has no whole page.
+        let Some(whole) = data.get(lead..) else {
+            return;
+        };
         let first = offset.div_ceil(PAGE_BYTES);
         for (page, bytes) in (first..).zip(whole.chunks_exact(PAGE_BYTES as usize)) {
             if let Ok(bytes) = bytes.try_into() {

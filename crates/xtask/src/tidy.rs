@@ -9,6 +9,7 @@
 
 mod cycles;
 mod documents;
+mod emptiness;
 mod harnesses;
 mod layers;
 mod lexer;
@@ -93,6 +94,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         names::check,
         harnesses::check,
         documents::check,
+        emptiness::check,
         map::check,
     ];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(tree)).collect();

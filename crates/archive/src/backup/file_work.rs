@@ -22,6 +22,7 @@ use format::tree::EntryKind;
 use std::ffi::CString;
 use std::sync::Arc;
 use store::{Lane, StoreError};
+use units::{OutOfRange, Part};
 
 /// Small files are handed over in groups, so that threads do not wake each other for every file and
 /// neighbours are stored together: at most this many files
@@ -176,7 +177,8 @@ impl FileWork {
             if buffer.len() < room {
                 buffer.resize(room, 0);
             }
-            let into = buffer.get_mut(..room).unwrap_or_default();
+            let fault = |e: OutOfRange| opened.failed("read", e);
+            let into = buffer.part_mut(..room).map_err(fault)?;
             let mut source = reading.source(&opened, &self.captured, self.in_memory, runs);
             let mut count = source.read(0, into)?;
             source.finish();
@@ -184,7 +186,7 @@ impl FileWork {
             while count >= room {
                 buffer.truncate(count);
                 buffer.resize(count * 2, 0);
-                let more = buffer.get_mut(count..).unwrap_or_default();
+                let more = buffer.part_mut(count..).map_err(fault)?;
                 match opened.read_at(count as u64, more)? {
                     0 => break,
                     read => count += read,
@@ -198,7 +200,7 @@ impl FileWork {
                 self.slot.fill(None, lane)
             }
             Ok((opened, count)) => {
-                let content = lane.store_object(buffer.get(..count).unwrap_or_default(), false)?;
+                let content = lane.store_object(buffer.part(..count)?, false)?;
                 context.observer.add_bytes(count as u64);
                 self.finish(&opened, content, false, lane, context)
             }

@@ -11,6 +11,7 @@ use super::open_file::OpenFile;
 use super::paced::Pace;
 use linux_host::{PAGE_BYTES, Run};
 use std::collections::VecDeque;
+use units::Part;
 
 /// The file is looked at in stretches of so many bytes. A multiple of the largest folio, so that
 /// none of the pages that a stretch brings in belongs to two.
@@ -125,7 +126,9 @@ impl<'f> CachedFirst<'f> {
             for (&(start, end, cached), count) in parts.iter().zip(&mut counts) {
                 if cached == first {
                     let part = (start - offset) as usize..(end - offset) as usize;
-                    let part = into.get_mut(part).unwrap_or_default();
+                    let part = into
+                        .part_mut(part)
+                        .map_err(|e| self.file.failed("read", e))?;
                     *count = match cached {
                         true => self.file.read_at(start, part)?,
                         false => self.pace.read(self.file, start, part)?,
@@ -138,8 +141,7 @@ impl<'f> CachedFirst<'f> {
             filled += count;
             if (*count as u64) < end - start {
                 // The end of the file. If it has moved meanwhile, later parts have bytes.
-                let later = counts.get(at + 1..).unwrap_or_default();
-                if later.iter().all(|count| *count == 0) {
+                if counts.iter().skip(at + 1).all(|count| *count == 0) {
                     break;
                 }
                 return self.pace.read(self.file, offset, into);

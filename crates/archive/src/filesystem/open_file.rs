@@ -102,10 +102,19 @@ impl OpenFile {
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(PathError::new("read", &self.path, e)),
+                Err(e) => return Err(self.failed("read", e)),
             }
         }
         Ok(done)
+    }
+
+    /// Returns a failure on this file.
+    pub(crate) fn failed(
+        &self,
+        operation: &'static str,
+        source: impl Into<io::Error>,
+    ) -> PathError {
+        PathError::new(operation, &self.path, source)
     }
 
     /// Data and holes up to the length at opening.

@@ -6,6 +6,7 @@
 use super::PathError;
 use super::open_file::OpenFile;
 use std::ops::{ControlFlow, Range};
+use units::Part;
 
 /// Largest read at a time. On a disk with arms it takes little more than a millisecond when the arm
 /// is there; a request of another process waits for that.
@@ -89,7 +90,8 @@ impl<'p> Pace<'p> {
         let range = offset..offset + into.len() as u64;
         in_pieces(pacer, device, range, |piece| {
             let len = (piece.end - piece.start) as usize;
-            let into = into.get_mut(done..done + len).unwrap_or_default();
+            let into = into.part_mut(done..done + len);
+            let into = into.map_err(|e| file.failed("read", e))?;
             let count = file.read_at(piece.start, into)?;
             done += count;
             Ok(count as u64)

@@ -145,7 +145,7 @@ impl TargetFile {
         let mut done = 0;
         while done < len {
             let count = (len - done).min(ZEROES.len() as u64);
-            let zeroes = ZEROES.get(..count as usize).unwrap_or_default();
+            let zeroes = ZEROES.split_at(count as usize).0;
             self.write_at(offset + done, zeroes)?;
             done += count;
         }

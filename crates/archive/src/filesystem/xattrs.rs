@@ -175,11 +175,11 @@ fn fetch<'b>(
     call: impl Fn(&mut [u8]) -> Result<usize>,
 ) -> Result<&'b [u8]> {
     match call(short) {
-        Ok(len) => Ok(short.get(..len).unwrap_or_default()),
+        Ok(len) => short.get(..len).ok_or(Errno::IO),
         Err(Errno::RANGE) => {
             long.resize(XATTR_BYTES_MAX, 0);
             let len = call(long)?;
-            Ok(long.get(..len).unwrap_or_default())
+            long.get(..len).ok_or(Errno::IO)
         }
         Err(e) => Err(e),
     }

@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use store::{Reader, StoreError, StoreErrorKind};
 use units::Fingerprint;
+use units::Part;
 
 /// Bytes of the object that one thread takes at a time.
 const STEP_BYTES: u64 = 8 << 20;
@@ -150,7 +151,7 @@ pub fn stream_object(
 fn write_zeroes(to: &mut dyn Write, mut len: u64, zeroes: &[u8]) -> std::io::Result<()> {
     while len > 0 {
         let count = len.min(zeroes.len() as u64);
-        to.write_all(zeroes.get(..count as usize).unwrap_or_default())?;
+        to.write_all(zeroes.part(..count as usize)?)?;
         len -= count;
     }
     Ok(())

@@ -13,6 +13,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use units::Part;
 
 /// Bytes that are collected into one write.
 const WINDOW_BYTES: usize = 2 << 20;
@@ -53,7 +54,7 @@ impl<'a> ExportTarget<'a> {
     fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut done = 0;
         while self.direct.load(Ordering::Acquire) && done < bytes.len() {
-            let rest = bytes.get(done..).unwrap_or_default();
+            let rest = bytes.part(done..)?;
             let started = Instant::now();
             match self.file.write_at(rest, offset + done as u64) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -69,7 +70,7 @@ impl<'a> ExportTarget<'a> {
                 Err(e) => return Err(e),
             }
         }
-        let rest = bytes.get(done..).unwrap_or_default();
+        let rest = bytes.part(done..)?;
         if rest.is_empty() {
             return Ok(());
         }

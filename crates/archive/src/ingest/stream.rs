@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use store::{Lane, StoreError};
 use units::Fingerprint;
+use units::Part;
 
 /// Source of the bytes. It returns fewer than requested only at the end.
 pub trait Source {
@@ -125,7 +126,7 @@ fn store_cuts(
         if bytes.len() < padded {
             bytes.resize(padded, 0);
         }
-        bytes.get_mut(used..padded).unwrap_or_default().fill(0);
+        bytes.part_mut(used..padded)?.fill(0);
     }
     let mut chunks = Vec::with_capacity(cuts.len());
     let mut rest = bytes.as_slice();
@@ -245,18 +246,19 @@ impl<'c, 'a> StreamRun<'c, 'a> {
             let mut bytes = self.context.buffer(BATCH_BYTES);
             let start = kept.len();
             let want = (at.len - done).min((BATCH_BYTES - start) as u64) as usize;
+            let fault = |e| PathError::new("read", "input", e);
             bytes
-                .get_mut(..start)
-                .unwrap_or_default()
+                .part_mut(..start)
+                .map_err(fault)?
                 .copy_from_slice(&kept);
-            let into = bytes.get_mut(start..start + want).unwrap_or_default();
+            let into = bytes.part_mut(start..start + want).map_err(fault)?;
             let count = source.read(at.offset + done, into)?;
             done += count as u64;
             let ended = count < want || done == at.len;
-            let filled = bytes.get(..start + count).unwrap_or_default();
+            let filled = bytes.part(..start + count).map_err(fault)?;
             let (cuts, used) = self.cut(filled, ended);
             kept.clear();
-            kept.extend_from_slice(filled.get(used..).unwrap_or_default());
+            kept.extend_from_slice(filled.part(used..).map_err(fault)?);
             if !cuts.is_empty() && !self.submit(Piece::Data { bytes, cuts }) {
                 return Ok(done);
             }

@@ -214,10 +214,7 @@ fn write_zeroes(file: &TargetFile, offset: u64, len: u64) -> Result<(), PathErro
     let mut done = 0;
     while done < len {
         let count = (len - done).min(ZEROES.len() as u64);
-        file.write_at(
-            offset + done,
-            ZEROES.get(..count as usize).unwrap_or_default(),
-        )?;
+        file.write_at(offset + done, ZEROES.split_at(count as usize).0)?;
         done += count;
     }
     Ok(())

@@ -122,8 +122,8 @@ fn class(text: &[u8]) -> Result<(Token, &[u8]), &'static str> {
         }
         let from = literal(&mut rest).ok_or(open)?;
         let to = match rest {
-            [b'-', next, ..] if *next != b']' => {
-                rest = rest.get(1..).unwrap_or_default();
+            [b'-', after @ ..] if after.first().is_some_and(|next| *next != b']') => {
+                rest = after;
                 literal(&mut rest).ok_or(open)?
             }
             _ => from,

@@ -159,10 +159,8 @@ fn whole(components: &[Component], names: &[&[u8]]) -> bool {
             let last = names.len().checked_sub(fewest);
             match (last, exact) {
                 (None, _) => false,
-                (Some(last), true) => whole(rest, names.get(last..).unwrap_or_default()),
-                (Some(last), false) => {
-                    (0..=last).any(|skip| whole(rest, names.get(skip..).unwrap_or_default()))
-                }
+                (Some(last), true) => whole(rest, names.split_at(last).1),
+                (Some(last), false) => (0..=last).any(|skip| whole(rest, names.split_at(skip).1)),
             }
         }
         Some((Component::Name(glob), rest)) => match names.split_first() {

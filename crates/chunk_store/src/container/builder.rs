@@ -10,6 +10,7 @@
 
 use super::nonce::nonce_of;
 use super::reader::ProvenRegion;
+use crate::error::Result;
 use crate::superblock::MasterKey;
 use chunking::{Compressor, Packed, SealKey};
 use format::config::{Codec, Seal};
@@ -19,7 +20,7 @@ use format::container::{
 };
 use format::parity::{self, ParityShape};
 use media::Random;
-use units::{ContainerId, Fingerprint, Generation, PoolId};
+use units::{ContainerId, Fingerprint, Generation, Part, PoolId};
 
 /// Chunks of one region that is not compressed yet.
 #[derive(Default)]
@@ -51,14 +52,14 @@ impl RegionBuilder {
     }
 
     /// Takes the chunks out, in order.
-    pub fn into_chunks(self) -> impl Iterator<Item = (Fingerprint, Vec<u8>)> {
+    pub fn into_chunks(self) -> impl Iterator<Item = Result<(Fingerprint, Vec<u8>)>> {
         let Self { raw, chunks } = self;
         let mut start = 0;
         chunks.into_iter().map(move |(fingerprint, len)| {
             let end = start + len as usize;
-            let chunk = raw.get(start..end).unwrap_or_default().to_vec();
+            let chunk = raw.part(start..end)?.to_vec();
             start = end;
-            (fingerprint, chunk)
+            Ok((fingerprint, chunk))
         })
     }
 
@@ -181,7 +182,7 @@ impl ContainerBuilder {
         let payload_at = start + REGION_HEADER_BYTES;
         #[cfg(feature = "testing")]
         super::flip::strike(super::flip::When::Appended, &mut self.blob, payload_at);
-        if !proven.is_payload(self.blob.get(payload_at..).unwrap_or_default()) {
+        if !proven.is_payload(self.blob.split_at(payload_at).1) {
             self.blob.truncate(start);
             return None;
         }
@@ -268,7 +269,7 @@ impl ContainerBuilder {
             let bound = header.associated_data();
             key.seal(nonce_of(index), &bound, &mut self.blob, payload_at);
         }
-        let payload = self.blob.get(payload_at..).unwrap_or_default();
+        let (_, payload) = self.blob.split_at(payload_at);
         header.payload_checksum = RegionHeader::checksum_payload(header.container, index, payload);
         if let Some(place) = self.blob.get_mut(start..payload_at) {
             place.copy_from_slice(&header.encode());

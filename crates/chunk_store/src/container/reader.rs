@@ -37,7 +37,7 @@ use parking_lot::Mutex;
 use restoring::RestoredContainers;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use units::{ContainerId, Fingerprint, PoolId};
+use units::{ContainerId, Fingerprint, Part, PoolId};
 
 /// Maximum number of containers whose header and payload key stay in memory.
 const HEADERS_MAX: usize = 4096;
@@ -67,9 +67,8 @@ impl Region {
     pub fn chunk(&self, number: usize) -> &[u8] {
         self.chunks.get(number).map_or(&[], |(_, start, len)| {
             let start = *start as usize;
-            self.raw
-                .get(start..start + *len as usize)
-                .unwrap_or_default()
+            // Verified when the region was decoded; callers take parts of it, or compare its name.
+            self.raw.get(start..start + *len as usize).unwrap_or(&[])
         })
     }
 }
@@ -418,7 +417,7 @@ impl ContainerReader {
         if need > bytes.len() {
             let have = bytes.len();
             bytes.resize(need, 0);
-            read(at + have as u64, bytes.get_mut(have..).unwrap_or_default())?;
+            read(at + have as u64, bytes.part_mut(have..)?)?;
         }
         bytes.truncate(need);
         Ok((header, bytes))
@@ -548,7 +547,7 @@ impl ContainerReader {
 
 fn verify_stored(place: RegionPlace, header: &RegionHeader, bytes: &[u8]) -> Result<()> {
     header
-        .verify_payload(bytes.get(REGION_HEADER_BYTES..).unwrap_or_default())
+        .verify_payload(bytes.part(REGION_HEADER_BYTES..)?)
         .map_err(|e| place_error(place, e))
 }
 

@@ -184,7 +184,7 @@ impl FingerprintIndex {
         let mut rest = records;
         while let Some(window) = Window::at_front(rest, table.geometry(), self.site.window_buckets)
         {
-            rest = rest.get(window.records.len()..).unwrap_or_default();
+            rest = rest.split_at(window.records.len()).1;
             pages.resize(window.buckets as usize * BUCKET_BYTES, 0);
             table.read_pages(window.first, &mut pages);
             let (changed, gain) =
@@ -208,7 +208,7 @@ impl FingerprintIndex {
         while seen < SAMPLE_RECORDS
             && let Some(window) = Window::at_front(rest, geometry, self.site.window_buckets)
         {
-            rest = rest.get(window.records.len()..).unwrap_or_default();
+            rest = rest.split_at(window.records.len()).1;
             pages.resize(window.buckets as usize * BUCKET_BYTES, 0);
             table.read_pages(window.first, &mut pages);
             for record in window.records {

@@ -10,6 +10,7 @@ use super::walk::LoadNode;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use format::recipe::{FIXED_FANOUT, LEVEL_MAX, Layout, ObjectRoot, RecipeNode};
 use units::Fingerprint;
+use units::Part;
 
 /// Sets chunks `[first, first + count)` of an object to `fingerprint`: one chunk, or any number of
 /// holes.
@@ -83,7 +84,9 @@ pub fn apply(
     let mut level = root.level;
     while level > top {
         let node = applying.children(fingerprint, level, FIXED_FANOUT as u64)?;
-        fingerprint = node.first().copied().unwrap_or_default();
+        fingerprint = *node.first().ok_or_else(|| {
+            StoreError::corruption("recipe node", fingerprint, "it has no children")
+        })?;
         level -= 1;
     }
     let whole = Subtree {
@@ -95,7 +98,7 @@ pub fn apply(
         wanted,
     };
     let within = edits.partition_point(|e| e.first < wanted);
-    let fingerprint = applying.change(whole, edits.get(..within).unwrap_or_default())?;
+    let fingerprint = applying.change(whole, edits.part(..within)?)?;
     Ok(ObjectRoot {
         fingerprint: if len == 0 {
             Fingerprint::HOLE
@@ -174,7 +177,7 @@ impl Applying<'_, '_, '_> {
             let (now, _) = rest.split_at(mine);
             // A run of holes may extend into the next child.
             let over = now.last().is_some_and(|e| e.end() > end);
-            rest = rest.get(mine - usize::from(over)..).unwrap_or_default();
+            rest = rest.part(mine - usize::from(over)..)?;
             let level = at.level - 1;
             let below = Subtree {
                 fingerprint: *child,

@@ -123,10 +123,10 @@ impl Task for Ranked {
 
     fn next(&mut self, after: Option<Work>) -> std::result::Result<Option<Work>, Infallible> {
         let from = after.map_or(0, |work| work.object as usize + 1);
-        let rest = self.candidates.get(from..).unwrap_or_default();
-        let next = rest.iter().position(Option::is_some);
-        Ok(next.map(|at| Work {
-            object: (from + at) as u64,
+        let mut rest = self.candidates.iter().enumerate().skip(from);
+        let next = rest.find(|(_, candidate)| candidate.is_some());
+        Ok(next.map(|(at, _)| Work {
+            object: at as u64,
             part: 0,
         }))
     }
@@ -138,8 +138,8 @@ impl Task for Ranked {
             self.left -= 1;
             self.left_bytes -= chosen.live_bytes;
         }
-        let rest = self.candidates.get(self.next..).unwrap_or_default();
-        let taken = rest.iter().take_while(|candidate| candidate.is_none());
+        let rest = self.candidates.iter().skip(self.next);
+        let taken = rest.take_while(|candidate| candidate.is_none());
         self.next += taken.count();
         Ok(Processed {
             is_done: true,

@@ -79,9 +79,10 @@ pub(super) fn per_day(
         return None;
     }
     growths.sort_by_key(|growth| growth.bytes * i128::from(DAY_S) / i128::from(growth.seconds));
-    let usual = growths.get(1..growths.len() - 1).unwrap_or_default();
-    let bytes: i128 = usual.iter().map(|growth| growth.bytes).sum();
-    let seconds: u64 = usual.iter().map(|growth| growth.seconds).sum();
+    // Without the least and the most.
+    let usual = growths.iter().skip(1).take(growths.len() - 2);
+    let bytes: i128 = usual.clone().map(|growth| growth.bytes).sum();
+    let seconds: u64 = usual.map(|growth| growth.seconds).sum();
     let daily = bytes * i128::from(DAY_S) / i128::from(seconds.max(1));
     u64::try_from(daily).ok().filter(|daily| *daily > 0)
 }

@@ -90,7 +90,9 @@ impl PastCache {
                 filled = BLOCK_BYTES;
             }
             while filled < need {
-                let rest = blocks.get_mut(filled..).unwrap_or_default();
+                let Some(rest) = blocks.get_mut(filled..) else {
+                    return false;
+                };
                 match self
                     .file
                     .read_at(rest, offset - lead as u64 + filled as u64)

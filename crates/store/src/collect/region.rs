@@ -21,6 +21,7 @@ use chunk_store::container::{
 use chunk_store::{Result, StoreError};
 use format::container::{ContainerClass, region_sectors};
 use units::Fingerprint;
+use units::Part;
 
 /// A region, its directory entry, and which of its chunks must be copied.
 pub(super) struct SourceRegion {
@@ -114,16 +115,16 @@ impl SourceRegion {
     }
 
     /// Returns the wanted chunks within the raw bytes.
-    fn wanted_spans<'a>(&self, raw: &'a [u8]) -> Vec<(Fingerprint, &'a [u8])> {
+    fn wanted_spans<'a>(&self, raw: &'a [u8]) -> Result<Vec<(Fingerprint, &'a [u8])>> {
         let mut start = 0;
         let mut spans = Vec::with_capacity(self.chunks.len());
         for (name, len) in &self.chunks {
             let end = start + *len as usize;
-            spans.push((*name, raw.get(start..end).unwrap_or_default()));
+            spans.push((*name, raw.part(start..end)?));
             start = end;
         }
         let span = |number: &usize| spans.get(*number).copied();
-        self.wanted.iter().filter_map(span).collect()
+        Ok(self.wanted.iter().filter_map(span).collect())
     }
 
     fn prove(&self, containers: &ContainerReader, opened: OpenedRegion) -> Found {
@@ -144,9 +145,14 @@ impl SourceRegion {
     }
 
     fn unpack(&self, containers: &ContainerReader, opened: OpenedRegion) -> Found {
-        match containers.unpacked(opened, &self.chunks) {
-            Ok(raw) if containers.is_called(&self.wanted_spans(&raw)) => Found::Chunks(raw),
-            Ok(_) => Found::Misnamed,
+        let unpacked = containers.unpacked(opened, &self.chunks);
+        let named = unpacked.and_then(|raw| {
+            let is_called = containers.is_called(&self.wanted_spans(&raw)?);
+            Ok((raw, is_called))
+        });
+        match named {
+            Ok((raw, true)) => Found::Chunks(raw),
+            Ok((_, false)) => Found::Misnamed,
             Err(e) => Found::Failed(e),
         }
     }
@@ -234,7 +240,7 @@ impl LookedRegion {
         match found {
             Found::Cached => copied.cached_bytes = take_cached(pool, cached, &of, show)?,
             Found::Chunks(raw) => {
-                let spans = of.wanted_spans(&raw);
+                let spans = of.wanted_spans(&raw)?;
                 spans.into_iter().try_for_each(&mut *show)?;
                 pool.containers().reuse_bytes(raw);
             }

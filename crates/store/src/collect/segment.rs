@@ -28,7 +28,7 @@ use duet::Access;
 use format::container::ContainerClass;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use units::{ContainerId, Fingerprint};
+use units::{ContainerId, Fingerprint, Part};
 
 /// Memory of a chunk in a directory, and of its unit, bytes.
 const CHUNK_BYTES: u64 = 40 + size_of::<Unit>() as u64;
@@ -139,12 +139,8 @@ impl Segment {
 
     /// Returns the plain bytes in memory that are not packed yet.
     pub fn waiting_bytes(&self) -> u64 {
-        let rest = self
-            .window
-            .units
-            .get(self.window.next..)
-            .unwrap_or_default();
-        rest.iter().map(|(unit, _)| unit.bytes).sum()
+        let rest = self.window.units.iter().skip(self.window.next);
+        rest.map(|(unit, _)| unit.bytes).sum()
     }
 
     /// Takes containers from `rest` and copies about `budget_bytes`. After an error the round can
@@ -347,7 +343,7 @@ impl Segment {
             Item::Nothing => return Ok(true),
             Item::Chunks(chunks) => {
                 for (name, range) in chunks {
-                    let chunk = window.bytes.get(range).unwrap_or_default();
+                    let chunk = window.bytes.part(range)?;
                     lane.store_proven(ContainerClass::Data, &[(name, chunk)])?;
                 }
             }
@@ -436,7 +432,7 @@ fn units_of(
     };
     let start = units.len();
     units.extend(region.wanted.iter().filter_map(of));
-    let of_region = units.get(start..).unwrap_or_default();
+    let of_region = units.split_at(start).1;
     let [first, .., last] = of_region else {
         return;
     };

@@ -31,7 +31,7 @@ use reading::{Batch, Reading, verdict};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use units::{ContainerId, Fingerprint};
+use units::{ContainerId, Fingerprint, Part};
 use walk::{Walk, Walked};
 
 /// Approximate stored size of header, directory and footer, bytes.
@@ -312,7 +312,7 @@ impl Pool {
         let (run, verdicts) = match v.reading.take(&self.containers)? {
             None => return Ok(()),
             Some(Batch::ByReaders(run)) => {
-                let regions = v.regions.get(run.clone()).unwrap_or_default();
+                let regions = v.regions.part(run.clone())?;
                 let bytes = regions.iter().map(|r| u64::from(r.stored_bytes));
                 v.cached_bytes += bytes.sum::<u64>();
                 v.next = run.end;
@@ -321,7 +321,7 @@ impl Pool {
             Some(Batch::Read(run, verdicts)) => (run, verdicts),
         };
         let regions = Arc::clone(&v.regions);
-        let of_run = regions.get(run).unwrap_or_default();
+        let of_run = regions.part(run)?;
         for (region, verdict) in of_run.iter().zip(verdicts) {
             let place = RegionPlace {
                 container: v.container,

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use units::{Fingerprint, IoClass};
+use units::{Fingerprint, IoClass, Part};
 use volume::{
     Capabilities, Changes, Durability, Extent, FastPath, RequestContext, TrackChanges, Volume,
     VolumeError, VolumeErrorKind, VolumeInfo,
@@ -82,7 +82,7 @@ impl ImageVolume {
                         .give_to_fast_tier(&piece.fingerprint, admit, &chunk);
                 }
                 let from = within as usize;
-                now.copy_from_slice(chunk.get(from..from + take).unwrap_or_default());
+                now.copy_from_slice(chunk.part(from..from + take)?);
             }
             rest = later;
             at += take as u64;

@@ -442,7 +442,8 @@ impl Lane {
                 continue;
             }
             let region = std::mem::take(&mut self.filling(class).region);
-            for (fingerprint, chunk) in region.into_chunks() {
+            for taken in region.into_chunks() {
+                let (fingerprint, chunk) = taken?;
                 let filling = to.filling(class);
                 filling.region.push(fingerprint, &chunk);
                 if filling.region.len() >= filling.region_bytes {

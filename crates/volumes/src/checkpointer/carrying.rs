@@ -132,8 +132,8 @@ fn append_chunks(
     };
     let fingerprints: Arc<[_]> = (0..middle.len)
         .step_by(chunk_bytes as usize)
-        .map(|at| chunks.at(first - part.offset + at).0)
-        .collect();
+        .map(|at| Ok(chunks.at(first - part.offset + at)?.0))
+        .collect::<Result<_>>()?;
     let record = Record::Chunks {
         volume: volume.id,
         chunk_first: first >> volume.log2,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use store::{Admit, Approach};
 use store::{Lane, Probe, WriteSession};
 use store::{Result, StoreError};
-use units::{Fingerprint, IoClass, JournalPosition};
+use units::{Fingerprint, IoClass, JournalPosition, Part};
 
 /// Random writes shorter than this are not looked up in the fingerprint index (DDFS, ATC'18).
 const PROBE_BYTES_MIN: u64 = 128 << 10;
@@ -191,7 +191,7 @@ impl Member {
                 && piece.end() >= (start + chunk_bytes).min(self.len)
                 && !self.cuts_chunk(start)
             {
-                let (fingerprint, _) = chunks.at(start - piece.offset);
+                let (fingerprint, _) = chunks.at(start - piece.offset)?;
                 self.store_batch(lane)?;
                 self.push(chunk, 1, fingerprint);
                 self.cursor = start + chunk_bytes;
@@ -278,7 +278,7 @@ impl Member {
         let start = batch.chunks.len() * chunk_bytes;
         batch.bytes.truncate(start);
         batch.bytes.resize(start + chunk_bytes, 0);
-        let bytes = batch.bytes.get_mut(start..).unwrap_or_default();
+        let bytes = batch.bytes.part_mut(start..)?;
         match self.assemble(chunk, bytes) {
             Ok(assembled) => batch.chunks.push((chunk, assembled)),
             // The bytes around the write are damaged. The write stays in the journal until the
@@ -365,7 +365,7 @@ impl Member {
         let mut is_modified = false;
         if covered < used as u64 {
             let root = self.volume.state().root;
-            let base = bytes.get_mut(..used).unwrap_or_default();
+            let base = bytes.part_mut(..used)?;
             is_modified = self.volume.fill_root(&root, start, base)?;
         }
         let (mut is_resident, mut class) = (true, None);
@@ -373,8 +373,7 @@ impl Member {
             is_resident &= self.is_resident(&piece);
             class = class.or_else(|| self.class_of(&piece));
             let at = (piece.offset - start) as usize;
-            let into = bytes.get_mut(at..at + piece.len as usize);
-            let into = into.unwrap_or_default();
+            let into = bytes.part_mut(at..at + piece.len as usize)?;
             self.volume.fill_piece(&piece, into)?;
         }
         Ok(Assembled {
@@ -427,7 +426,7 @@ impl Member {
         apply(
             &root,
             self.len,
-            self.edits.get(..within).unwrap_or_default(),
+            self.edits.part(..within)?,
             &mut |f| {
                 let node = reader.recipe_node(f);
                 *damaged |= node.as_ref().is_err_and(is_damage);

@@ -270,10 +270,7 @@ fn chain(
         }
         let known = rest.binary_search_by_key(&previous.0, |slot_use| slot_use.first());
         (before, end) = match known {
-            Ok(at) => (
-                rest.get(..=at).unwrap_or_default(),
-                End::Known(continues_from.0),
-            ),
+            Ok(at) => (rest.split_at(at + 1).0, End::Known(continues_from.0)),
             Err(at) => {
                 damage.push(JournalDamage {
                     slot: None,
@@ -283,7 +280,7 @@ fn chain(
                     found: "their slot is missing".to_owned(),
                 });
                 // Older uses may still be there, but no header says where they ended.
-                (rest.get(..at).unwrap_or_default(), End::Open(previous.0))
+                (rest.split_at(at).0, End::Open(previous.0))
             }
         };
     }

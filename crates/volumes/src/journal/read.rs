@@ -11,6 +11,7 @@ use format::journal::{RECORD_HEADER_BYTES, RecordHeader, RecordKind, TAG_BYTES};
 use std::sync::Arc;
 use store::{Result, StoreError, StoreErrorKind};
 use units::JournalPosition;
+use units::Part;
 
 impl Journal {
     /// Reads data of a write record from byte `skip` on. Needs one device read if `into` reaches
@@ -75,7 +76,7 @@ fn from_slot(
     if let Some(rest) = bytes.get_mut(known..).filter(|rest| !rest.is_empty()) {
         file.read_at(offset + known as u64, rest)?;
     }
-    let stored = bytes.get_mut(RECORD_HEADER_BYTES..).unwrap_or_default();
+    let stored = bytes.part_mut(RECORD_HEADER_BYTES..)?;
     let data = slot_use
         .open(at, &header, stored)
         .map_err(|e| damaged(&e))?;

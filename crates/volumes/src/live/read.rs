@@ -17,7 +17,7 @@ use page_cache::Place;
 use std::sync::Arc;
 use store::{Approach, ChunkRef};
 use store::{Result, StoreError, StoreErrorKind};
-use units::{Fingerprint, IoClass};
+use units::{Fingerprint, IoClass, Part};
 
 /// Maximum number of checkpoints that may overtake one read.
 const LOOKS_MAX: u32 = 100;
@@ -138,7 +138,7 @@ impl LiveVolume {
             reading.tally.hits_unwritten += 1;
             let take = (PAGE_BYTES as usize - within).min(rest.len());
             let (now, later) = rest.split_at_mut(take);
-            now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
+            now.copy_from_slice(frame.part(within..within + take)?);
             rest = later;
             at += take as u64;
         }
@@ -154,7 +154,7 @@ impl LiveVolume {
         let mut at = 0;
         let mut rest = into;
         while !rest.is_empty() {
-            let (fingerprint, within) = chunks.at(at);
+            let (fingerprint, within) = chunks.at(at)?;
             let take = (self.chunk_bytes() as usize - within).min(rest.len());
             let (now, later) = rest.split_at_mut(take);
             rest = later;
@@ -170,7 +170,7 @@ impl LiveVolume {
                     .by_content(&fingerprint, None, reading.why());
                 if let Some(frame) = cached {
                     reading.tally.hits_by_content += 1;
-                    now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
+                    now.copy_from_slice(frame.part(within..within + take)?);
                     continue;
                 }
                 self.direct.settle()?;
@@ -287,7 +287,7 @@ impl Fetchable for LiveVolume {
             {
                 let no_place = &|enter: &mut dyn FnMut(Option<Place>)| enter(None);
                 for byte in (0..piece.len).step_by(self.chunk_bytes() as usize) {
-                    let (fingerprint, _) = chunks.at(byte);
+                    let (fingerprint, _) = chunks.at(byte)?;
                     if !fingerprint.is_hole() {
                         reading.with_chunk(&fingerprint, no_place, &mut |_| {})?;
                     }

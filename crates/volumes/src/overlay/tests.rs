@@ -119,3 +119,19 @@ fn pieces_are_counted_until_their_overlay_goes() {
     drop(taken);
     assert_eq!(frozen.count(), 0);
 }
+
+/// An invented hole would be stored as zeroes by the next checkpoint.
+#[test]
+fn a_chunk_that_a_piece_does_not_have_is_an_error() {
+    let chunks = DirectChunks {
+        fingerprints: Arc::from([Fingerprint([7; 32])]),
+        log2: 16,
+        skip: 4096,
+    };
+    assert_eq!(
+        chunks.at(61439).unwrap(),
+        (Fingerprint([7; 32]), (1 << 16) - 1)
+    );
+    let error = chunks.at(61440).unwrap_err().to_string();
+    assert!(error.contains("items 1..2 of 1"), "{error}");
+}

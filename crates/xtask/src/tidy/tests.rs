@@ -1,6 +1,7 @@
 //! Canaries: each rule must fail on a bad sample and accept a good one.
 
 mod cycles;
+mod emptiness;
 mod harnesses;
 mod map;
 mod messages;

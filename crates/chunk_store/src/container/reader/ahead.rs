@@ -71,7 +71,7 @@ impl ContainerReader {
             Ok(header) if header.stored_bytes != stored_bytes => return None,
             Ok(header) => header,
         };
-        let payload = part.get(REGION_HEADER_BYTES..).unwrap_or_default();
+        let payload = part.get(REGION_HEADER_BYTES..)?;
         if let Err(e) = header.verify_payload(payload) {
             return Some(Err(place_error(place, e)));
         }

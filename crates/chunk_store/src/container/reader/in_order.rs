@@ -18,6 +18,7 @@ use format::container::{
 use media::{Barrier, Blobs, MediaError, Put};
 use std::sync::Arc;
 use units::ContainerId;
+use units::Part;
 
 /// A container whose bytes come in. See the module's head.
 pub struct InOrder {
@@ -63,7 +64,7 @@ impl InOrder {
         let (mut end, mut places) = (0usize, Vec::new());
         let mut sector = self.sector;
         while !self.is_behind_regions {
-            let rest = self.held.get(end..).unwrap_or_default();
+            let rest = self.held.part(end..)?;
             if rest.len() < REGION_HEADER_BYTES {
                 break;
             }
@@ -116,7 +117,7 @@ impl ContainerReader {
         let len = left.min(bytes_max.max(HEADER_BYTES) as u64) as usize;
         let (name, held) = (container_name(order.container), order.held.len());
         order.held.resize(held + len, 0);
-        let into = order.held.get_mut(held..).unwrap_or_default();
+        let into = order.held.part_mut(held..)?;
         let read = self
             .blobs
             .read_range_past_cache(&name, order.came_bytes, into);

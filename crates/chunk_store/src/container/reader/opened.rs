@@ -92,7 +92,7 @@ impl OpenedRegion {
 
     /// Returns the opened payload, still compressed.
     pub fn payload(&self) -> &[u8] {
-        self.bytes.get(self.payload_at..).unwrap_or_default()
+        self.bytes.split_at(self.payload_at).1
     }
 
     fn checksum_of(&self, payload: &[u8]) -> u64 {
@@ -316,7 +316,7 @@ pub mod flip {
     /// Flips a bit in the middle of `bytes[from..]` if the payload is long: that is a region and
     /// not a directory.
     pub fn strike(when: When, bytes: &mut [u8], from: usize) {
-        let payload = bytes.get_mut(from..).unwrap_or_default();
+        let (_, payload) = bytes.split_at_mut(from);
         if NEXT.get() == Some(when) && payload.len() > 4096 {
             NEXT.set(None);
             let middle = payload.len() / 2;

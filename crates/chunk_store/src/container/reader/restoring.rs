@@ -204,7 +204,7 @@ impl ContainerReader {
 
     /// Reads the shape from a restored container's header.
     pub(super) fn shape_of(&self, id: ContainerId, blob: &[u8]) -> Result<Shape> {
-        let head = blob.get(..HEADER_BYTES).unwrap_or_default();
+        let head = blob.get(..HEADER_BYTES).unwrap_or(blob);
         let header = self.check_end(id, head, false)?;
         Ok(self.shape_with(header))
     }

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
+use units::Part;
 
 /// See the module's head.
 pub(super) struct DryRunBlobs {
@@ -108,7 +109,7 @@ fn description(bytes: &[u8]) -> Option<Vec<Range<usize>>> {
 /// Copies a range of `bytes` to the same offset.
 fn keep(pages: &mut Pages, range: Range<usize>, bytes: &[u8]) -> Result<(), MediaError> {
     let start = range.start as u64;
-    pages.write(start, bytes.get(range).unwrap_or_default(), &|_, _| Ok(()))
+    pages.write(start, bytes.part(range)?, &|_, _| Ok(()))
 }
 
 impl Blobs for DryRunBlobs {

@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use units::ContainerId;
+use units::Part;
 
 /// Adjacent regions.
 struct Run {
@@ -123,8 +124,8 @@ impl Reading {
     /// Makes a batch of the next regions that a walk has found sound. Returns false if there are
     /// none.
     pub fn pass_over(&mut self) -> bool {
-        let rest = self.regions.get(self.next..).unwrap_or_default();
-        let sound = rest.iter().take_while(|region| self.is_sound(region));
+        let rest = self.regions.iter().skip(self.next);
+        let sound = rest.take_while(|region| self.is_sound(region));
         let batch = self.next..self.next + sound.count();
         if batch.is_empty() {
             return false;
@@ -152,7 +153,7 @@ impl Reading {
         is_verified: &mut dyn FnMut(RegionPlace) -> bool,
         bytes_max: u64,
     ) -> u64 {
-        let rest = self.regions.get(self.next..).unwrap_or_default();
+        let (_, rest) = self.regions.split_at(self.next);
         let container = self.container;
         let mut is_verified = |sector| is_verified(RegionPlace { container, sector });
         let others = rest.iter().take_while(|region| is_verified(region.sector));
@@ -237,7 +238,10 @@ impl Unverified {
             let read = containers.region_ahead(ahead, place, region.stored_bytes)?;
             Some(verdict(containers, read, place, region))
         };
-        let regions = self.regions.get(self.run.clone()).unwrap_or_default();
+        let regions = match self.regions.part(self.run.clone()) {
+            Ok(regions) => regions,
+            Err(e) => return vec![Some(Err(e.into()))],
+        };
         let verdicts = regions.iter().map(verdict).collect();
         if let Some(ahead) = self.ahead {
             containers.reuse_ahead(ahead);
