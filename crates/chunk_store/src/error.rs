@@ -122,8 +122,9 @@ impl From<MediaError> for StoreError {
         Self {
             kind,
             message: String::new(),
-            // The kind says everything about a lock that another process holds.
-            source: Some(source).filter(|e| e.kind != MediaErrorKind::Locked),
+            // The kind says everything about a lock, unless it is known who holds it.
+            source: Some(source)
+                .filter(|e| e.kind != MediaErrorKind::Locked || e.refusal.is_some()),
         }
     }
 }

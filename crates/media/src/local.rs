@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 mod ahead;
 mod below;
+mod owner_lock;
 mod past_cache;
 mod reported;
 mod resident;
@@ -56,7 +57,11 @@ impl LocalDisk {
                 Some(above) if !above.as_os_str().is_empty() => above,
                 _ => Path::new("."),
             };
-            io("sync", &name, File::open(above).and_then(|d| d.sync_all()))?;
+            io(
+                "sync",
+                &name,
+                File::open(above).and_then(|d| sync_directory(&d)),
+            )?;
         }
         Ok(())
     }
@@ -142,8 +147,21 @@ impl Disk for LocalDisk {
             Err(Errno::INVAL | Errno::NOSYS) => {
                 // This acts on the link itself, if somebody has put one there.
                 let flags = AtFlags::empty();
-                let linked = rustix::fs::linkat(old, source.name, new, target.name, flags);
-                self.sys("link", to, linked)?;
+                match rustix::fs::linkat(old, source.name, new, target.name, flags) {
+                    // No hard links either (exFAT, SMB): the pool's lock keeps other writers away.
+                    Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                        let found = rustix::fs::statat(new, target.name, AtFlags::SYMLINK_NOFOLLOW);
+                        let renamed = match found {
+                            Ok(_) => Err(Errno::EXIST),
+                            Err(Errno::NOENT) => {
+                                rustix::fs::renameat(old, source.name, new, target.name)
+                            }
+                            Err(e) => Err(e),
+                        };
+                        return self.sys("rename", to, renamed);
+                    }
+                    linked => self.sys("link", to, linked)?,
+                }
                 // The new name exists, so reporting an error would deny a put that took place. The
                 // old name is swept later, as after a crash here.
                 let _ = rustix::fs::unlinkat(old, source.name, flags);
@@ -200,11 +218,15 @@ impl Disk for LocalDisk {
 
     fn sync_dir(&self, dir: &str, _point: Barrier) -> Result<(), MediaError> {
         let handle = self.below.directory("sync", dir, OFlags::RDONLY)?;
-        self.sys("sync", dir, rustix::fs::fsync(&handle))
+        self.io("sync", dir, sync_directory(&File::from(handle)))
     }
 
     fn room(&self) -> Option<Room> {
         let found = rustix::fs::fstatvfs(self.below.top().ok()?).ok()?;
+        // All zero on some shares: unknown, not full.
+        if found.f_blocks == 0 || found.f_frsize == 0 {
+            return None;
+        }
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
         let used = found.f_blocks.saturating_sub(found.f_bfree);
         Some(Room {
@@ -224,8 +246,22 @@ impl Disk for LocalDisk {
                 let shown = self.below.shown(path);
                 Err(MediaError::plain(MediaErrorKind::Locked, "lock", &shown))
             }
+            Err(fs::TryLockError::Error(e)) if owner_lock::is_without_locks(&e) => {
+                let named = self.below.named("lock", path)?;
+                let shown = self.below.shown(path);
+                Ok(Box::new(owner_lock::take(&file, &named, &shown)?))
+            }
             Err(fs::TryLockError::Error(e)) => self.io("lock", path, Err(e)),
         }
+    }
+}
+
+/// Makes the names in a directory durable. Where directories cannot be synced (EINVAL: some FUSE
+/// and SMB), the whole file system is asked.
+fn sync_directory(directory: &File) -> std::io::Result<()> {
+    match rustix::fs::fsync(directory) {
+        Err(Errno::INVAL) => Ok(rustix::fs::syncfs(directory)?),
+        synced => Ok(synced?),
     }
 }
 

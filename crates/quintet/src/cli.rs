@@ -113,6 +113,8 @@ Environment:
   QUINTET_REPLICA_PASSWORD  password of a replica; also _FILE and _COMMAND
   QUINTET_CACHE_DIR         directory in which this machine remembers pools, to notice replaced or
                             older ones; by default below XDG_CACHE_HOME or HOME
+  QUINTET_CONTROL_DIRECTORY directory for the control socket of a pool whose file system has no sockets;
+                            by default /run/quintet or /run/user/UID/quintet
   QUINTET_COMPRESSION       zstd, zstd:LEVEL, lz4, none, auto or max
   QUINTET_MEMORY            memory for caches and queues
   QUINTET_PROGRESS_FPS      updates of the progress display each second

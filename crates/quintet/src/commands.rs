@@ -163,6 +163,9 @@ fn start(
     console: &Arc<Console>,
 ) -> anyhow::Result<Exit> {
     let settings = Settings::new(&cli.global, &context.environment)?;
+    if let Some(directory) = context.environment.text("QUINTET_CONTROL_DIRECTORY")? {
+        control::sockets_are_in(directory.into());
+    }
     if server.is_none() && Need::of(&cli.command) != Need::Nothing {
         let passphrase = settings.password.descriptor();
         let environment = &context.environment;

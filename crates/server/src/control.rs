@@ -27,6 +27,7 @@ mod tests;
 mod view;
 mod wire;
 
+pub use address::sockets_are_in;
 pub use client::{AskError, Asked, ask};
 pub use commands::Commands;
 pub use leases::{IN_A_TURN_LIMIT, Leases};

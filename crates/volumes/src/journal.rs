@@ -112,6 +112,8 @@ struct Site {
     slot_bytes: u64,
     batch_bytes: usize,
     buffer_bytes: usize,
+    /// Nothing is written, so that the medium may be read-only.
+    inspects: bool,
 }
 
 /// An open journal. See the module's head.
@@ -445,7 +447,10 @@ fn inspecting(media: &Media, pool: PoolId, master: &MasterKey, seal: Seal) -> Re
         slot_bytes: SLOT_BYTES_MIN,
         buffer_bytes: 0,
     };
-    open::site(media, pool, master, seal, &options)
+    Ok(Site {
+        inspects: true,
+        ..open::site(media, pool, master, seal, &options)?
+    })
 }
 
 #[cfg(test)]

@@ -291,8 +291,10 @@ fn stalled_writes_give_their_memory_to_others() {
 fn slow_writes_leave_reads_alone_and_aborts_stop_them() {
     let gate = Arc::new((Mutex::new(false), Condvar::new()));
     let is_open = Arc::clone(&gate);
+    let (came, comes) = std::sync::mpsc::channel();
     let slow = Slow::new(memory(), move |request| {
         if request.operation == Operation::Write {
+            let _ = came.send(());
             let (is_open, changed) = &*is_open;
             changed.wait_while(&mut is_open.lock(), |is_open| !*is_open);
         }
@@ -306,7 +308,8 @@ fn slow_writes_leave_reads_alone_and_aborts_stop_them() {
     client.command(100, 0xc0, 512, &ten(0x28, 50, 1), &[]);
     let (first, _) = client.receive().unwrap();
     assert_eq!((first.operation(), first.tag()), (response::DATA_IN, 100));
-    // The last write waits for a thread, so it can be aborted; the first one cannot.
+    // The last write waits for a thread, so it can be aborted; the first one has one, and cannot.
+    comes.recv().unwrap();
     let abort = |tag: u32| {
         Header::new(request::TASK_MANAGEMENT | 0x40, 0x81)
             .with_tag(200 + tag)

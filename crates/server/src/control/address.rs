@@ -1,5 +1,6 @@
-//! Binds and connects the control socket: `control` in the pool's directory. The two ends of the
-//! control socket call this.
+//! Binds and connects the control socket: `control` in the pool's directory, or a name of the pool
+//! in a directory for sockets, where the pool's file system has none. The two ends of the control
+//! socket call this.
 //!
 //! Invariant: the socket is reached through a handle of its directory, so the length of the path
 //! does not matter, and never through a symbolic link. A client knows the user of the listening
@@ -13,38 +14,128 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 const NAME: &str = "control";
 const BACKLOG: i32 = 64;
 
-/// Handle of the directory of a control socket.
-pub(super) struct Place(OwnedFd);
+/// Directory for the sockets of pools on file systems without sockets, if the user gave one.
+static ELSEWHERE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says where the sockets of pools on file systems without sockets are, for this process. Only
+/// the first call counts. The default is `/run/quintet` or `/run/user/UID/quintet`.
+pub fn sockets_are_in(directory: PathBuf) {
+    let _ = ELSEWHERE.set(directory);
+}
+
+/// A control socket: the handle of its directory, and its name there.
+pub(super) struct Place {
+    directory: OwnedFd,
+    name: String,
+}
+
+/// Binds and listens. The caller must hold the pool's lock.
+pub(super) fn listen(pool: &Path) -> io::Result<(Place, UnixListener)> {
+    let place = Place::of(pool)?;
+    let refused = match place.listen() {
+        Ok(listener) => return Ok((place, listener)),
+        Err(e) if has_no_sockets(&e) => e,
+        Err(e) => return Err(e),
+    };
+    let (own, set) = (own_user(), ELSEWHERE.get().map(PathBuf::as_path));
+    for directory in directories(set, own) {
+        if let Some(place) = place.elsewhere(&directory, own, true)? {
+            return place.listen().map(|listener| (place, listener));
+        }
+    }
+    let why = format!(
+        "the pool's file system has no sockets ({}); set QUINTET_CONTROL_DIRECTORY to a directory of this user, for quintet serve \
+         and for the commands that ask it",
+        units::reason(&refused)
+    );
+    Err(io::Error::other(why))
+}
+
+/// Returns the directories in which the socket of a pool may be, if it is not beside the pool.
+fn directories(set: Option<&Path>, own: u32) -> Vec<PathBuf> {
+    match set {
+        Some(set) => vec![set.into()],
+        None => vec![
+            PathBuf::from("/run/quintet"),
+            PathBuf::from(format!("/run/user/{own}/quintet")),
+        ],
+    }
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// SMB, exFAT and some FUSE answer so to a new socket; EIO comes of one that is a file afterwards.
+fn has_no_sockets(error: &io::Error) -> bool {
+    let number = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(
+        number,
+        Some(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::IO)
+    )
+}
 
 impl Place {
     /// Opens the directory of a pool.
     pub fn of(pool: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self(rustix::fs::open(pool, flags, Mode::empty())?))
+        Ok(Self {
+            directory: rustix::fs::open(pool, flags, Mode::empty())?,
+            name: NAME.to_owned(),
+        })
     }
 
-    /// Binds and listens. The caller must hold the pool's lock.
+    /// Returns the place of this pool's socket in a directory for sockets. `None` if there is no
+    /// such directory, or if it is another user's: that user could put anything there.
+    fn elsewhere(&self, directory: &Path, own: u32, makes: bool) -> io::Result<Option<Self>> {
+        if makes {
+            // Where this is impossible, there is none.
+            let _ = rustix::fs::mkdir(directory, Mode::RWXU);
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = match rustix::fs::open(directory, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::ACCESS | Errno::NOTDIR) => return Ok(None),
+            opened => opened?,
+        };
+        let found = rustix::fs::fstat(&opened)?;
+        let others = Mode::from_raw_mode(found.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+        if others || (found.st_uid != own && (makes || found.st_uid != 0)) {
+            return Ok(None);
+        }
+        // The server keeps the pool's directory open, so its number stays its own.
+        let pool = rustix::fs::fstat(&self.directory)?;
+        Ok(Some(Self {
+            directory: opened,
+            name: format!("{:x}-{:x}.control", pool.st_dev, pool.st_ino),
+        }))
+    }
+
     pub fn listen(&self) -> io::Result<UnixListener> {
         self.remove()?;
         let socket = socket()?;
         // The socket file gets the mode of the bound socket: no other user can connect at any
         // moment. The name is resolved below the handle, so no symbolic link is followed.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-        let path = format!("/proc/self/fd/{}/{NAME}", self.0.as_raw_fd());
-        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        let path = format!("/proc/self/fd/{}/{}", self.directory.as_raw_fd(), self.name);
+        if let Err(e) = rustix::net::bind(&socket, &SocketAddrUnix::new(path)?) {
+            // Some (exFAT by FUSE) make a file instead, which is no socket.
+            let _ = self.remove();
+            return Err(e.into());
+        }
         rustix::net::listen(&socket, BACKLOG)?;
         Ok(UnixListener::from(socket))
     }
 
     /// Removes the socket file. The caller must still hold the pool's lock.
     pub fn remove(&self) -> io::Result<()> {
-        match rustix::fs::unlinkat(&self.0, NAME, AtFlags::empty()) {
+        match rustix::fs::unlinkat(&self.directory, &*self.name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(e) => Err(e.into()),
         }
@@ -53,15 +144,17 @@ impl Place {
     /// Connects. `None` if no process listens, or if this user may not connect.
     fn connect(&self, limit: Duration) -> io::Result<Option<UnixStream>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let name = match rustix::fs::openat(&self.0, NAME, flags, Mode::empty()) {
+        let name = match rustix::fs::openat(&self.directory, &*self.name, flags, Mode::empty()) {
             Err(Errno::NOENT | Errno::ACCESS) => return Ok(None),
             opened => opened?,
         };
         let found = rustix::fs::fstat(&name)?;
         // A link could lead to the socket of another service.
         if FileType::from_raw_mode(found.st_mode) != FileType::Socket || found.st_nlink > 1 {
-            let why =
-                format!("{NAME} in the pool's directory is not a socket of this pool; remove it");
+            let why = format!(
+                "{} is not a socket of this pool; remove it",
+                self.name_in_words()
+            );
             return Err(io::Error::other(why));
         }
         let socket = socket()?;
@@ -92,6 +185,15 @@ impl Place {
     }
 }
 
+impl Place {
+    fn name_in_words(&self) -> String {
+        match &*self.name {
+            NAME => format!("{NAME} in the pool's directory"),
+            name => format!("{name} in the directory for control sockets"),
+        }
+    }
+}
+
 fn socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
@@ -114,7 +216,7 @@ fn stranger(peer: u32, own: u32) -> Option<String> {
 /// other than this one and root is an error.
 pub(super) fn connect(pool: &Path, limit: Duration) -> io::Result<Option<UnixStream>> {
     match Place::of(pool) {
-        Ok(place) => place.connect(limit),
+        Ok(place) => connect_to(&place, limit),
         Err(e) => match e.kind() {
             io::ErrorKind::NotFound
             | io::ErrorKind::PermissionDenied
@@ -122,6 +224,21 @@ pub(super) fn connect(pool: &Path, limit: Duration) -> io::Result<Option<UnixStr
             _ => Err(e),
         },
     }
+}
+
+fn connect_to(place: &Place, limit: Duration) -> io::Result<Option<UnixStream>> {
+    if let Some(stream) = place.connect(limit)? {
+        return Ok(Some(stream));
+    }
+    let (own, set) = (own_user(), ELSEWHERE.get().map(PathBuf::as_path));
+    for directory in directories(set, own) {
+        if let Some(other) = place.elsewhere(&directory, own, false)?
+            && let Some(stream) = other.connect(limit)?
+        {
+            return Ok(Some(stream));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -134,6 +251,33 @@ mod tests {
 
     fn listen(pool: &Path) -> UnixListener {
         Place::of(pool).unwrap().listen().unwrap()
+    }
+
+    #[test]
+    fn a_socket_elsewhere_is_in_a_directory_of_ones_own() {
+        let top = tempfile::tempdir().unwrap();
+        let (pool, sockets) = (top.path().join("pool"), top.path().join("sockets"));
+        std::fs::create_dir(&pool).unwrap();
+        let place = Place::of(&pool).unwrap();
+        let own = own_user();
+        assert!(place.elsewhere(&sockets, own, false).unwrap().is_none());
+        let other = place.elsewhere(&sockets, own, true).unwrap().unwrap();
+        let listener = other.listen().unwrap();
+        let again = place.elsewhere(&sockets, own, false).unwrap().unwrap();
+        assert!(again.connect(LIMIT).unwrap().is_some());
+        // Another pool's is another one.
+        let second = Place::of(top.path()).unwrap();
+        let second = second.elsewhere(&sockets, own, false).unwrap().unwrap();
+        assert!(second.connect(LIMIT).unwrap().is_none());
+        drop(listener);
+        other.remove().unwrap();
+        assert_eq!(sockets.read_dir().unwrap().count(), 0);
+        // Where others may write, and where others are at home, nobody listens or asks.
+        std::fs::set_permissions(&sockets, std::fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(place.elsewhere(&sockets, own, true).unwrap().is_none());
+        std::fs::set_permissions(&sockets, std::fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(place.elsewhere(&sockets, own + 1, true).unwrap().is_none());
+        assert_eq!(directories(Some(Path::new("/a")), 7), [Path::new("/a")]);
     }
 
     #[test]

@@ -215,14 +215,13 @@ fn relay_signals(context: &CommandContext, to: &UnixStream) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::address::Place;
     use super::*;
     use std::time::Instant;
 
     #[test]
     fn a_server_that_does_not_answer_is_not_waited_for() {
         let top = tempfile::tempdir().unwrap();
-        let listener = Place::of(top.path()).unwrap().listen().unwrap();
+        let (_place, listener) = address::listen(top.path()).unwrap();
         let started = Instant::now();
         let wanted = Wanted {
             arguments: &["quintet".into(), "gc".into()],

@@ -4,7 +4,7 @@
 //! Invariant: there are never more clients than permits. Stopping asks all commands to stop and
 //! waits for them, within a limit. The socket is removed while the pool's lock is still held.
 
-use super::address::Place;
+use super::address::{self, Place};
 use super::commands::Commands;
 use super::connection::{self, Connections};
 use super::view::View;
@@ -29,8 +29,7 @@ impl ControlSocket {
     /// Binds the socket. The caller must hold the pool's lock: an existing socket is taken for a
     /// dead server's and replaced.
     pub fn bind(pool: &Path) -> io::Result<Self> {
-        let place = Place::of(pool)?;
-        let listener = place.listen()?;
+        let (place, listener) = address::listen(pool)?;
         listener.set_nonblocking(true)?;
         Ok(Self { listener, place })
     }

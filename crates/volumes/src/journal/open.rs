@@ -190,6 +190,7 @@ pub(super) fn site(
         slot_bytes,
         batch_bytes: BATCH_BYTES_TARGET.min(buffer_bytes / 2),
         buffer_bytes,
+        inspects: false,
     })
 }
 
@@ -208,7 +209,10 @@ fn find(site: &Site, damage: &mut Vec<JournalDamage>) -> Result<(Vec<Arc<SlotUse
         else {
             continue;
         };
-        let file = site.disk.open(&slot_name(slot), false)?;
+        let file = match site.inspects {
+            true => site.disk.open_read(&slot_name(slot))?,
+            false => site.disk.open(&slot_name(slot), false)?,
+        };
         let mut bytes = SlotBytes::new(Arc::clone(&file), BLOCK_BYTES)?;
         let page = SlotHeader::decode_page(bytes.get(0, BLOCK_BYTES)?, slot);
         let wrong = match page {
