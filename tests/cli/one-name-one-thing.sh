@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A volume and an image never share a name, and where an older pool or a copy has such a pair, the name is the volume's
+# A volume, an image and a stream never share a name, and where an older pool or a copy has such a pair, the name is the volume's
 # for every command; the image is NAME@latest.
 . "$(dirname "$0")/common.sh"
 other_pool
@@ -15,6 +15,11 @@ says "name of an image"
 exits 1 q volume clone image@latest image
 exits 1 q backup --stdin --stdin-filename volume
 says "name of a volume"
+exits 1 q backup --stdin --stdin-filename image --allow-empty
+says "name of an image"
+exits 0 q backup --stdin --stdin-filename stream --allow-empty
+exits 1 q import "$dir/disk" stream
+says "name of a stream"
 exits 0 q volume clone image copy
 # A copy brings an image whose name a volume has.
 new_other_pool

@@ -4,11 +4,15 @@
 //! Invariant: holes and zeroes are not stored and come back as holes. An export has exactly the
 //! size of the image.
 
+mod bad_sectors;
 mod export;
+mod head;
 mod target;
 mod unfinished;
 
+pub use bad_sectors::BadRanges;
 pub use export::{export_object, stream_object};
+pub use head::{Head, Kind};
 pub use unfinished::{UnfinishedError, UnfinishedFile};
 
 use crate::error::ArchiveError;
@@ -22,21 +26,24 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{Lane, LaneOptions, StoreError, StoreErrorKind, WriteSession};
 
 /// A source image: a regular file or a block device.
 pub struct RawImage {
     file: File,
-    path: std::path::PathBuf,
+    path: PathBuf,
     /// Size in bytes.
     pub len: u64,
+    /// Store zeroes for what the device cannot read.
+    skips_bad: bool,
+    bad: BadRanges,
 }
 
 impl RawImage {
-    /// Opens it for reading.
-    pub fn open(path: &Path) -> Result<Self, PathError> {
+    /// Opens it for reading. `skips_bad`: parts that the device cannot read are stored as zeroes.
+    pub fn open(path: &Path, skips_bad: bool) -> Result<Self, PathError> {
         let fail = |e| PathError::new("open", path, e);
         let file = File::open(path).map_err(fail)?;
         // Works for block devices too, whose metadata have length 0.
@@ -46,29 +53,19 @@ impl RawImage {
             file,
             path: path.to_owned(),
             len,
+            skips_bad,
+            bad: BadRanges::default(),
         })
     }
 
-    /// Returns bytes that stay equal while nothing writes to the file; empty for devices, which do
-    /// not record writes.
-    pub fn signature(&self) -> Result<Vec<u8>, PathError> {
-        let meta = self
-            .file
-            .metadata()
-            .map_err(|e| PathError::new("stat", &self.path, e))?;
-        if !meta.is_file() {
-            return Ok(Vec::new());
-        }
-        let mut w = format::bytes::Writer::new();
-        w.u8(1)
-            .u64(meta.dev())
-            .u64(meta.ino())
-            .u64(meta.len())
-            .i64(meta.mtime())
-            .i64(meta.mtime_nsec())
-            .i64(meta.ctime())
-            .i64(meta.ctime_nsec());
-        Ok(w.0)
+    /// Returns its format, as far as its bytes tell. `None`: raw.
+    pub fn head(&self) -> Result<Option<Head>, PathError> {
+        head::of_file(&self.file, self.len, &self.path)
+    }
+
+    /// Returns the ranges that the device could not read so far.
+    pub fn bad(&self) -> &BadRanges {
+        &self.bad
     }
 
     fn segments(&self) -> Result<Vec<Segment>, PathError> {
@@ -79,9 +76,44 @@ impl RawImage {
 
 impl Source for RawImage {
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
-        read_full(into, |rest, done| self.file.read_at(rest, offset + done))
-            .map_err(|e| PathError::new("read", &self.path, e))
+        let file = &self.file;
+        let read = |into: &mut [u8], at| file.read_at(into, at);
+        match read_full(into, |rest, done| read(rest, offset + done)) {
+            Err(e) if bad_sectors::is_bad(&e) => {
+                bad_sectors::read_around(read, offset, into, self.skips_bad, &mut self.bad)
+            }
+            done => done,
+        }
+        .map_err(|e| PathError::new("read", &self.path, e))
     }
+}
+
+/// Maximum number of files in a signature: it is part of a snapshot's record.
+const SIGNATURE_FILES_MAX: usize = 64;
+
+/// Returns bytes that stay equal while nothing writes to the files of an image and it is read in
+/// the same way: `how` names format and options. Empty, which equals nothing, if a file is not
+/// regular (devices do not record writes) or there are too many.
+pub fn signature(files: &[PathBuf], how: &str) -> Result<Vec<u8>, PathError> {
+    let mut w = format::bytes::Writer::new();
+    // 1 was for the image file alone, whatever its format.
+    w.u8(2).sized(how.as_bytes()).varint(files.len() as u64);
+    for path in files {
+        let meta = path
+            .metadata()
+            .map_err(|e| PathError::new("stat", path, e))?;
+        if !meta.is_file() || files.len() > SIGNATURE_FILES_MAX {
+            return Ok(Vec::new());
+        }
+        w.u64(meta.dev())
+            .u64(meta.ino())
+            .u64(meta.len())
+            .i64(meta.mtime())
+            .i64(meta.mtime_nsec())
+            .i64(meta.ctime())
+            .i64(meta.ctime_nsec());
+    }
+    Ok(w.0)
 }
 
 /// A stream that cannot seek: standard input, or a command's output.
@@ -118,7 +150,7 @@ fn read_full(
 /// Stores an image in chunks of 2^`log2` bytes.
 pub fn import_image(
     session: &mut WriteSession,
-    mut image: RawImage,
+    image: &mut RawImage,
     log2: u8,
     lane: LaneOptions,
     workers: usize,
@@ -131,7 +163,7 @@ pub fn import_image(
     let path = image.path.clone();
     let (root, len) = ingest_object(
         session,
-        &mut image,
+        image,
         Some(&segments),
         |_| Cutting::Fixed(log2),
         lane,

@@ -123,7 +123,11 @@ fn run_for(
         Err(error) => {
             let exit = failure::exit_of(&error);
             if exit != Exit::OutputClosed {
-                console.fail(exit.code(), failure::text(&error));
+                console.fail(
+                    exit.code(),
+                    failure::text(&error),
+                    failure::helper_output(&error),
+                );
             }
             exit
         }
@@ -145,7 +149,7 @@ fn usage(context: &CommandContext, error: &clap::Error, arguments: &[OsString]) 
         && arguments.iter().any(|argument| argument == "--json")
         && let Ok(console) = Console::new(json, context)
     {
-        console.fail(Exit::Failed.code(), error.to_string().trim_end());
+        console.fail(Exit::Failed.code(), error.to_string().trim_end(), None);
         return Exit::Failed;
     }
     match (error.print(), asked) {

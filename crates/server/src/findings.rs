@@ -12,6 +12,7 @@ mod incomplete;
 mod opening;
 mod schedule;
 mod serving;
+mod shrunk;
 mod space;
 mod verification;
 
@@ -74,7 +75,7 @@ pub struct Finding {
 }
 
 /// All kinds, so that metrics exist before anything is wrong.
-pub const KINDS: [&str; 13] = [
+pub const KINDS: [&str; 14] = [
     "writes_fail",
     "writes_lost",
     "writes_kept",
@@ -84,6 +85,7 @@ pub const KINDS: [&str; 13] = [
     "data_restorable",
     "copies_damaged",
     "snapshot_incomplete",
+    "stream_shrank",
     "snapshot_overdue",
     "verification_overdue",
     "disk_fills",
@@ -135,6 +137,7 @@ const SOURCES: &[Source] = &[
     damage::find,
     contents::find,
     incomplete::find,
+    shrunk::find,
     schedule::find,
     verification::find,
     space::find,

@@ -186,12 +186,14 @@ impl Console {
         }
     }
 
-    /// Prints the error that ends the run, on standard error. In JSON it is an `exit_error`.
-    pub fn fail(&self, code: u8, message: impl fmt::Display) {
+    /// Prints the error that ends the run, on standard error. In JSON it is an `exit_error`, with
+    /// the text of the helper program that failed, if one did.
+    pub fn fail(&self, code: u8, message: impl fmt::Display, helper_output: Option<&str>) {
         let text = match self.json() {
             true => Object::message("exit_error")
                 .integer("code", code)
                 .text("message", &message.to_string())
+                .text_if("helper_output", helper_output)
                 .finish(),
             false => format!("quintet: {message}"),
         };

@@ -8,6 +8,7 @@
 //! shell: all of it that one command gets
 //!   +-- command_context --> environment, interrupt (signals)
 //!   +-- console (text), json (lines) <-- table, progress
+//! outside_program: programs that a command runs, and what they say
 //! words: sizes, amounts, calendar, paths, names, latest, error (causes)       exit: codes
 //! ```
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod interrupt;
 pub mod json;
 pub mod latest;
 pub mod names;
+pub mod outside_program;
 pub mod paths;
 pub mod progress;
 pub mod shell;

@@ -13,7 +13,6 @@ use terminal::sizes;
 Examples:
   quintet backup /home /etc --exclude '*.o' --exclude-caches --tag nightly
   quintet backup --one-file-system --exclude-file /etc/quintet/excludes /
-  pg_dump db | quintet backup --stdin --stdin-filename db.sql
   quintet backup --stdin-filename db.sql --stdin-from-command -- pg_dump db
 
 Exit code 3: some files could not be read. All others are stored.")]
@@ -96,7 +95,8 @@ pub struct BackupArgs {
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub files_from_raw: Vec<PathBuf>,
 
-    /// Store standard input
+    /// Store standard input. A program before a pipe can fail unnoticed: prefer
+    /// --stdin-from-command
     #[arg(
         long,
         conflicts_with_all = ["paths", "stdin_from_command", "order", "background", "snapshot"],
@@ -111,6 +111,9 @@ pub struct BackupArgs {
         help_heading = "Streams"
     )]
     pub stdin_from_command: bool,
+    /// Store the stream also if it is empty. By default that is a failure
+    #[arg(long, help_heading = "Streams")]
+    pub allow_empty: bool,
     /// Name of the stream
     #[arg(
         long,

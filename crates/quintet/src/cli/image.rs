@@ -16,16 +16,30 @@ pub enum ImageFormat {
     Vmdk,
     /// Hyper-V
     Vhdx,
+    /// VirtualBox
+    Vdi,
+    /// Virtual PC and Azure
+    Vhd,
 }
 
 impl ImageFormat {
-    /// Returns the name of the format on the command line and for qemu-img.
+    /// Returns the name of the format on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
             Self::Qcow2 => "qcow2",
             Self::Vmdk => "vmdk",
             Self::Vhdx => "vhdx",
+            Self::Vdi => "vdi",
+            Self::Vhd => "vhd",
+        }
+    }
+
+    /// Returns the name of the format for qemu-img.
+    pub fn of_qemu(self) -> &'static str {
+        match self {
+            Self::Vhd => "vpc",
+            other => other.name(),
         }
     }
 }
@@ -35,7 +49,8 @@ impl ImageFormat {
 #[command(after_help = "\
 Examples:
   quintet import -f raw /dev/vg/disk disk
-  quintet import -f qcow2 -p disk.qcow2 disk --tag before-upgrade
+  quintet import -p disk.qcow2 disk --tag before-upgrade
+  quintet import -f qcow2 overlay.qcow2 disk             (it reads its backing file too)
   quintet import disk.img golden --region-size 128K     (to serve it and run from it)")]
 pub struct ImportArgs {
     /// Image file or block device
@@ -44,9 +59,18 @@ pub struct ImportArgs {
     /// Name of the image in the pool
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Its format
-    #[arg(short = 'f', long, value_name = "FORMAT", default_value = "raw")]
-    pub format: ImageFormat,
+    /// Its format. By default what its first bytes tell. -f raw stores the bytes of the file as
+    /// they are. Needed for images that read other files, such as a backing file
+    #[arg(short = 'f', long, value_name = "FORMAT")]
+    pub format: Option<ImageFormat>,
+    /// Store what is left of a truncated or damaged image. The snapshot is marked as incomplete,
+    /// and the exit code is 3
+    #[arg(long)]
+    pub allow_damaged: bool,
+    /// Store zeroes for what the disk cannot read, and list it. The snapshot is marked as
+    /// incomplete, and the exit code is 3
+    #[arg(long)]
+    pub skip_bad_sectors: bool,
     /// Show progress, also when standard error is not a terminal
     #[arg(short, long)]
     pub progress: bool,

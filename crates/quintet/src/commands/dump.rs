@@ -26,10 +26,14 @@ use terminal::exit::Exit;
 const BUFFER_BYTES: usize = 256 << 10;
 
 pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Exit> {
-    let (name, base) = split_path(&args.snapshot)?;
     let filter = SnapshotFilter::new(&args.filter)?;
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
+    let (name, base) = match args.snapshot.to_str() {
+        // The name of an image or stream may have a colon.
+        Some(whole) if snapshots.named(whole, &filter).is_ok() => (whole.to_owned(), None),
+        _ => split_path(&args.snapshot)?,
+    };
     let inside = base.is_some() || args.inside.is_some();
     let chosen = match choose(&snapshots, &name, &filter) {
         Err(_) if !inside && name != "latest" => snapshots.named(&name, &filter),

@@ -20,6 +20,7 @@ use terminal::command_context::WaitError;
 use terminal::error::with_causes;
 use terminal::exit::Exit;
 use terminal::interrupt::Interrupted;
+use terminal::outside_program::ProgramFailed;
 use unlocking::PasswordError;
 
 /// Returns the exit code for an error that ended a command.
@@ -30,6 +31,13 @@ pub(super) fn exit_of(error: &anyhow::Error) -> Exit {
 /// Returns the message for an error that ended a command: each cause follows its effect, once.
 pub(super) fn text(error: &anyhow::Error) -> String {
     with_causes(error.as_ref())
+}
+
+/// Returns what the program wrote whose failure ended a command.
+pub(super) fn helper_output(error: &anyhow::Error) -> Option<&str> {
+    let mut causes = error.chain();
+    let failed = causes.find_map(|cause| cause.downcast_ref::<ProgramFailed>())?;
+    Some(&failed.output)
 }
 
 /// Names the pool in an error of opening it, unless the error names it.

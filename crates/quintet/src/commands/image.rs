@@ -1,140 +1,28 @@
 //! `import` and `export`: disk images, raw ones directly, other formats through qemu-img.
 //! [`super::run`] calls this.
 //!
-//! Invariant: an image that changed during the import is stored and reported, and is read again by
-//! the next import. An exported file gets its name when it is complete.
+//! Invariant: an exported file gets its name when it is complete.
 
-mod convert;
+mod import;
+mod mounted;
+mod qemu;
+mod source;
 
-use super::backup::REGION_BYTES;
-use super::full;
-use super::invocation::{Invocation, done_or_partly};
+pub(super) use import::run as import;
+
+use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
-use super::new_snapshot::{Identity, commit, summary};
 use super::snapshot_choice::SnapshotFilter;
-use crate::cli::{ExportArgs, FilterArgs, ImageFormat, ImportArgs};
-use anyhow::{anyhow, bail};
-use archive::backup::TreeOutcome;
-use archive::image::{RawImage, UnfinishedError, UnfinishedFile, export_object, import_image};
-use format::snapshot::{Snapshot, SnapshotKind};
+use crate::cli::{ExportArgs, FilterArgs, ImageFormat};
+use anyhow::anyhow;
+use archive::image::{UnfinishedError, UnfinishedFile, export_object};
 use std::fs::File;
 use std::path::Path;
-use std::time::Instant;
-use store::{OpenMode, WriteCounts};
+use store::OpenMode;
 use terminal::exit::Exit;
 use terminal::json::Object;
 use terminal::names::short_id;
 use terminal::sizes;
-
-/// log2 of the chunk size of imported images, bytes: see `docs/decisions/` on chunk sizes.
-const IMAGE_CHUNK_LOG2: u8 = 14;
-
-/// Runs `import`.
-pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Result<Exit> {
-    let started = Instant::now();
-    if args.name.is_empty() || args.name.contains('@') {
-        bail!("the name of an image must not be empty and must not contain @");
-    }
-    let lane = invocation.lane(
-        args.compression.as_deref(),
-        args.region_size.unwrap_or(REGION_BYTES),
-    )?;
-    let original = RawImage::open(&args.image)?;
-    let signature = original.signature()?;
-    let pool = invocation.open(if args.dry_run {
-        OpenMode::Read
-    } else {
-        OpenMode::Write
-    })?;
-    let (host, time) = (args.host.as_deref(), args.time.as_deref());
-    let identity = Identity::new(invocation, &pool, host, time, &args.tag)?;
-    let known = KnownSnapshots::of(invocation, &pool)?;
-    let parent = known
-        .iter()
-        .rfind(|s| s.kind == SnapshotKind::Image && s.name == args.name && s.host == identity.host);
-    let unchanged = !args.force
-        && !signature.is_empty()
-        && parent
-            .is_some_and(|p| p.signature == signature && pool.reader().is_believed_whole(&p.root));
-    known.expect_free(&args.name)?;
-    if args.dry_run {
-        let what = if unchanged {
-            "did not change"
-        } else {
-            "would be read"
-        };
-        invocation
-            .console
-            .line(format!("{}: {what}", args.image.display()))?;
-        return Ok(Exit::Done);
-    }
-    let mut session = pool.begin(lane)?;
-    let progress = invocation.progress_shown("importing", args.progress);
-    let root = match parent.filter(|_| unchanged) {
-        Some(parent) => parent.root,
-        None => {
-            // Other formats are converted to a temporary raw file first.
-            let converted = convert::to_raw(&invocation.context, &args.image, args.format)?;
-            let image = match &converted {
-                Some(raw) => RawImage::open(raw.path())?,
-                None => original,
-            };
-            let workers = invocation.workers();
-            match import_image(
-                &mut session,
-                image,
-                IMAGE_CHUNK_LOG2,
-                lane,
-                workers,
-                &progress,
-            ) {
-                Ok(root) => root,
-                Err(e) => {
-                    let _ = session.abandon();
-                    return Err(full::explained(&pool, e.into()));
-                }
-            }
-        }
-    };
-    // An image that cannot be examined again counts as changed.
-    let after = RawImage::open(&args.image).and_then(|image| image.signature());
-    let changed = !signature.is_empty() && after.ok().as_ref() != Some(&signature);
-    let mut snapshot = identity.snapshot(&pool, SnapshotKind::Image, root);
-    snapshot.name = args.name.clone();
-    snapshot.files = 1;
-    if changed {
-        progress.warn_changed(&args.image);
-        snapshot.missed.changed = 1;
-    } else {
-        snapshot.signature = signature;
-    }
-    snapshot.parent = parent.map(|p| p.id).unwrap_or_default();
-    let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
-    drop(progress);
-    let outcome = TreeOutcome {
-        files: 1,
-        bytes: root.len,
-        files_unchanged: u64::from(unchanged),
-        changed_while_read: u64::from(changed),
-        ..TreeOutcome::default()
-    };
-    say(invocation, &snapshot, &outcome, &counts)?;
-    Ok(done_or_partly(u64::from(changed)))
-}
-
-fn say(
-    invocation: &Invocation,
-    snapshot: &Snapshot,
-    outcome: &TreeOutcome,
-    counts: &WriteCounts,
-) -> anyhow::Result<()> {
-    if outcome.files_unchanged > 0 {
-        invocation
-            .console
-            .note("the image did not change; --force reads it again");
-    }
-    summary(&invocation.console, snapshot, outcome, counts)
-}
 
 /// Runs `export`.
 pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Result<Exit> {
@@ -167,7 +55,7 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
     };
     match args.format {
         ImageFormat::Raw => write(out.file(), &args.out)?,
-        format => convert::from_raw(&invocation.context, out.path(), format, |path| {
+        format => qemu::from_raw(&invocation.context, out.path(), format, |path| {
             write(&File::create_new(path)?, path)
         })?,
     }

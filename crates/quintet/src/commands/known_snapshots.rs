@@ -10,7 +10,7 @@ use super::invocation::Invocation;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_named, is_called, lost_commit};
 use anyhow::bail;
-use format::snapshot::Snapshot;
+use format::snapshot::{Snapshot, SnapshotKind};
 use std::ops::Deref;
 use store::{Pool, StoreError};
 use terminal::calendar;
@@ -94,13 +94,32 @@ impl KnownSnapshots {
         self.volumes.iter().any(|volume| volume == name)
     }
 
-    /// Refuses the name of a volume for a new image or stream. An image or stream that already has
-    /// such a name can still get new states.
-    pub fn expect_free(&self, name: &str) -> anyhow::Result<()> {
-        let is_there = self.readable.iter().any(|s| is_called(s, name));
-        match self.is_volume(name) && !is_there {
-            true => bail!("{name:?} is the name of a volume; choose another name"),
-            false => Ok(()),
+    /// Refuses a name for a new state of an image or stream, unless it names nothing or the same
+    /// kind of source. A source that already has such a name can still get new states.
+    pub fn expect_free(&self, kind: SnapshotKind, name: &str) -> anyhow::Result<()> {
+        let mut called = self.readable.iter().filter(|s| is_called(s, name));
+        let other = called.clone().find(|s| s.kind != kind);
+        if called.any(|s| s.kind == kind) {
+            return Ok(());
+        }
+        let what = match kind {
+            SnapshotKind::Stream => "a stream",
+            _ => "an image",
+        };
+        if name.is_empty() || name.contains('@') || name.contains(char::is_control) {
+            bail!(
+                "{name:?} cannot be the name of {what}: it is empty, or has an @ or a control character; choose another name"
+            );
+        }
+        match other.map(|other| other.kind) {
+            _ if self.is_volume(name) => {
+                bail!("{name:?} is the name of a volume; choose another name")
+            }
+            Some(SnapshotKind::Stream) => {
+                bail!("{name:?} is the name of a stream; choose another name for {what}")
+            }
+            Some(_) => bail!("{name:?} is the name of an image; choose another name for {what}"),
+            None => Ok(()),
         }
     }
 

@@ -164,7 +164,8 @@ pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
 
 /// Describes what is missing in a snapshot. `None` if it is complete.
 pub(super) fn incomplete(snapshot: &Snapshot) -> Option<String> {
-    server::findings::missed_words(&snapshot.missed).map(|missed| format!("incomplete: {missed}"))
+    let missed = server::findings::missed_words(snapshot.kind, &snapshot.missed);
+    missed.map(|missed| format!("incomplete: {missed}"))
 }
 
 /// Like [`subject`], with a remark if the snapshot is incomplete.

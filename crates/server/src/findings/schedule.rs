@@ -19,6 +19,9 @@ use units::printable::printable;
 /// Number of intervals that count: enough to contain weekends, too few to contain old outages.
 const GAPS: usize = 14;
 const GAPS_MANY: usize = 8;
+/// Number of states that the newest one is compared with. More than one, so that a source whose
+/// backups fail night after night is reported for more than one night.
+const STATES_BEFORE: usize = 3;
 /// Minimum number of snapshots for a usual interval.
 const SNAPSHOTS_MIN: usize = 3;
 const MARGIN_NS: i64 = 3600 * 1_000_000_000;
@@ -28,12 +31,16 @@ const FINAL: &str = "final";
 /// The newest snapshot of a source.
 #[derive(Clone, Debug)]
 pub struct SourceState {
+    /// Type of the source.
+    pub kind: SnapshotKind,
     /// Name of the source, for messages and metric labels.
     pub name: String,
     /// Time at which the newest snapshot was taken.
     pub newest: UnixNanos,
     /// Bytes of the source in that snapshot.
     pub bytes: u64,
+    /// Bytes of the largest of the states right before it; 0 for none.
+    pub bytes_before: u64,
     /// Parts of the source that are missing in it.
     pub missed: Missed,
     /// If it is overdue: its age and the usual interval, nanoseconds.
@@ -53,10 +60,14 @@ pub fn sources(look: &Look<'_>) -> Vec<SourceState> {
             let limit_ns = usual_ns.saturating_add(usual_ns / 2);
             !is_final && age_ns > limit_ns.saturating_add(MARGIN_NS)
         });
+        let before = group.snapshots.iter().skip(1).take(STATES_BEFORE);
+        let before = before.map(|state| state.logical_bytes);
         Some(SourceState {
+            kind: newest.kind,
             name: source_name(newest),
             newest: newest.taken,
             bytes: newest.logical_bytes,
+            bytes_before: before.max().unwrap_or(0),
             missed: newest.missed,
             overdue_ns: overdue_ns.map(|usual_ns| (age_ns, usual_ns)),
         })

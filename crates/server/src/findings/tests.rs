@@ -57,6 +57,48 @@ fn snapshot(source: u64, taken: i64) -> Snapshot {
     }
 }
 
+/// A stream of which little came is found for as long as full ones are near.
+#[test]
+fn a_stream_that_shrank_is_found_until_it_is_usual() {
+    let top = tempfile::tempdir().unwrap();
+    let server = server_state(top.path());
+    let now = server.pool.now();
+    let found = |kind, sizes: &[u64]| {
+        let states = sizes.iter().enumerate().map(|(n, bytes)| Snapshot {
+            kind,
+            name: "db.sql".to_owned(),
+            paths: Vec::new(),
+            logical_bytes: *bytes,
+            ..snapshot(1, now.0 - HOUR_NS * (sizes.len() - n) as i64)
+        });
+        let states: Vec<Snapshot> = states.collect();
+        let look = Look {
+            pool: &server.pool,
+            server: None,
+            snapshots: &states,
+            hidden: None,
+            now,
+            limits: Limits::default(),
+        };
+        let findings = look.findings();
+        findings.iter().any(|f| f.kind == "stream_shrank")
+    };
+    use SnapshotKind::{Image, Stream};
+    for (kind, sizes, is_found) in [
+        (Stream, &[3_000_000, 0][..], true),
+        (Stream, &[3_000_000, 700_000], true),
+        (Stream, &[3_000_000, 10, 10, 10], true),
+        (Stream, &[3_000_000, 10, 10, 10, 10], false),
+        (Stream, &[3_000_000, 10, 2_900_000], false),
+        (Stream, &[3_000_000, 800_000], false),
+        (Stream, &[0], false),
+        (Stream, &[0, 0], false),
+        (Image, &[3_000_000, 0], false),
+    ] {
+        assert_eq!(found(kind, sizes), is_found, "{kind:?} {sizes:?}");
+    }
+}
+
 /// With ten thousand snapshots, the catalog is read once, and nothing else.
 #[test]
 fn looking_costs_the_catalog() {

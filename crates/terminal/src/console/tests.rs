@@ -8,7 +8,7 @@ fn speak(loudness: Loudness) -> (String, String) {
     console.detail("detail");
     console.warn("careful");
     console.warn_path(&PathError::new("open", "/a\n", io::Error::other("why")));
-    console.fail(1, "the end");
+    console.fail(1, "the end", None);
     (out.text(), err.text())
 }
 
@@ -80,7 +80,7 @@ fn no_line_moves_a_cursor() {
     let (console, _, err) = Console::captured(Loudness::default());
     console.warn("host \u{1b}]0;x\u{7} is\nnot \u{9b}2J here \\");
     console.paint(Some("5% \r\u{1b}[A"));
-    console.fail(1, "tag \u{1b}c");
+    console.fail(1, "tag \u{1b}c", None);
     let said = err.text();
     assert_eq!(
         said,

@@ -1,6 +1,7 @@
 //! `backup --stdin` and `--stdin-from-command`: stores a stream up to its end. `backup` calls this.
 //!
-//! Invariant: nothing is committed if the command fails.
+//! Invariant: nothing is committed if the command fails, or if not a byte came and the user did not
+//! expect that.
 
 use super::{REGION_BYTES, identity};
 use crate::cli::BackupArgs;
@@ -9,15 +10,17 @@ use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
 use crate::commands::new_snapshot::{commit, summary};
 use crate::progress::Progress;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use archive::backup::TreeOutcome;
 use archive::image::{Stream, ingest_stream};
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 use store::{LaneOptions, OpenMode, WriteSession};
 use terminal::exit::Exit;
+use terminal::json::Object;
+use terminal::outside_program::OutsideProgram;
 
 pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<Exit> {
     if args.dry_run {
@@ -28,12 +31,14 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     let lane = invocation.lane(args.compression.as_deref(), region_bytes)?;
     let pool = invocation.open(OpenMode::Write)?;
     let identity = identity(invocation, args, &pool)?;
-    KnownSnapshots::of(invocation, &pool)?.expect_free(&args.stdin_filename)?;
+    let known = KnownSnapshots::of(invocation, &pool)?;
+    known.expect_free(SnapshotKind::Stream, &args.stdin_filename)?;
     let mut session = pool.begin(lane)?;
     let progress = invocation.progress("storing");
     let root = match read_stream(invocation, args, &mut session, lane, &progress) {
-        Ok(root) => root,
-        Err(e) => {
+        Ok(root) if root.len > 0 || args.allow_empty => root,
+        stored => {
+            let e = stored.err().unwrap_or_else(|| nothing_came(args));
             let _ = session.abandon();
             return Err(full::explained(&pool, e));
         }
@@ -68,8 +73,8 @@ fn read_stream(
         let workers = invocation.workers();
         return Ok(ingest_stream(session, stream, lane, workers, progress)?);
     }
-    let mut child = start(invocation, args)?;
-    let Some(output) = invocation.context.input_from(&mut child) else {
+    let mut helper = start(invocation, args)?;
+    let Some(output) = invocation.context.input_from(&mut helper.child) else {
         bail!("the command has no output");
     };
     let root = ingest_stream(
@@ -84,23 +89,51 @@ fn read_stream(
     );
     if root.is_err() {
         // The command may be blocked on its output, which is no longer read.
-        let _ = child.kill();
+        let _ = helper.child.kill();
     }
-    let status = invocation.context.wait(&mut child);
-    let (root, status) = (root?, status?);
-    if !status.success() {
-        bail!("the command failed ({status}); nothing was stored");
+    let ended = helper.wait(&invocation.context);
+    let (root, ended) = (root?, ended?);
+    let said = ended.success().context("nothing was stored")?;
+    if !said.is_empty() {
+        // The user of the text format has seen it already.
+        invocation.console.message(
+            Object::message("helper_output")
+                .text("program", &program_of(args))
+                .text("text", &said),
+        )?;
     }
     Ok(root)
 }
 
-fn start(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<Child> {
+/// Returns the error of a stream without a byte.
+fn nothing_came(args: &BackupArgs) -> anyhow::Error {
+    const REMEDY: &str = "nothing was stored. --allow-empty stores an empty state";
+    match args.stdin {
+        // A pipe does not tell whether its writer failed.
+        true => anyhow!(
+            "standard input is empty or closed, as if the program before the pipe had failed; {REMEDY}; \
+             --stdin-from-command notices a program that fails"
+        ),
+        false => anyhow!("{} wrote nothing; {REMEDY}", program_of(args)),
+    }
+}
+
+fn program_of(args: &BackupArgs) -> String {
+    let program = args.paths.first().map(|program| program.display());
+    program.map_or_else(String::new, |program| program.to_string())
+}
+
+fn start(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<OutsideProgram> {
     let Some((program, rest)) = args.paths.split_first() else {
         bail!("--stdin-from-command needs a command");
     };
-    invocation
-        .context
+    let (context, shows) = (&invocation.context, !invocation.console.json());
+    let name = program_of(args);
+    context
         .program(program)
-        .and_then(|mut command| command.args(rest).stdout(Stdio::piped()).spawn())
-        .with_context(|| format!("cannot run {}", program.display()))
+        .and_then(|mut command| {
+            command.args(rest).stdout(Stdio::piped());
+            OutsideProgram::start(context, &mut command, &name, shows)
+        })
+        .with_context(|| format!("cannot run {name}"))
 }

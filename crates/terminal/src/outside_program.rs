@@ -1,0 +1,193 @@
+//! Programs that a command runs for its user, and what they write to standard error: the cause of
+//! their failure. Imports, exports and backups of streams call this.
+//!
+//! Invariant: the text never mixes with JSON lines. Its end is kept, so memory has a limit. A
+//! process that outlives the program and keeps its standard error open holds nobody up.
+
+use crate::command_context::{CommandContext, WaitError};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{self, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+
+/// Bytes of text that are kept.
+const KEPT_BYTES: usize = 64 << 10;
+/// Lines of text in a message.
+const LINES_MAX: usize = 3;
+
+/// A program failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{program} failed ({status}){}", cause(.output))]
+pub struct ProgramFailed {
+    /// Its name, and what it was to do: "qemu-img convert".
+    pub program: String,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// The end of what it wrote to standard error.
+    pub output: String,
+}
+
+/// Returns the last lines, which have the cause.
+fn cause(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().map(str::trim).collect();
+    let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    let last = lines.get(lines.len().saturating_sub(LINES_MAX)..);
+    match last {
+        Some([]) | None => String::new(),
+        Some(last) => format!(": {}", last.join("; ")),
+    }
+}
+
+/// A running program.
+pub struct OutsideProgram {
+    /// The process.
+    pub child: Child,
+    name: String,
+    text: Option<JoinHandle<Vec<u8>>>,
+    ended: PipeWriter,
+}
+
+impl OutsideProgram {
+    /// Starts `command`, which [`CommandContext::program`] made. `name` is for messages. `shows`:
+    /// the user sees its text at once.
+    pub fn start(
+        context: &CommandContext,
+        command: &mut Command,
+        name: &str,
+        shows: bool,
+    ) -> io::Result<Self> {
+        let shown = shows.then(|| context.error()).transpose()?;
+        let (over, ended) = io::pipe()?;
+        let mut child = command.stderr(Stdio::piped()).spawn()?;
+        let text = child
+            .stderr
+            .take()
+            .map(|text| std::thread::spawn(move || collect(text, &over, shown)));
+        Ok(Self {
+            child,
+            name: name.to_owned(),
+            text,
+            ended,
+        })
+    }
+
+    /// Waits for its end. A stop request kills it. Returns its status and the end of its text.
+    pub fn wait(mut self, context: &CommandContext) -> Result<Ended, WaitError> {
+        let status = context.wait(&mut self.child);
+        // Nobody reads it if the thread has ended already.
+        let _ = self.ended.write_all(b"e");
+        let text = self.text.and_then(|text| text.join().ok());
+        Ok(Ended {
+            program: self.name,
+            status: status?,
+            output: String::from_utf8_lossy(&text.unwrap_or_default()).into_owned(),
+        })
+    }
+}
+
+/// How a program ended.
+pub struct Ended {
+    program: String,
+    /// Its status.
+    pub status: ExitStatus,
+    /// The end of what it wrote to standard error.
+    pub output: String,
+}
+
+impl Ended {
+    /// Returns its text if it succeeded.
+    pub fn success(self) -> Result<String, ProgramFailed> {
+        match self.status.success() {
+            true => Ok(self.output),
+            false => Err(self.failure()),
+        }
+    }
+
+    /// Returns it as a failure.
+    pub fn failure(self) -> ProgramFailed {
+        ProgramFailed {
+            program: self.program,
+            status: self.status,
+            output: self.output,
+        }
+    }
+}
+
+/// Reads the text up to its end, or up to the program's.
+fn collect(
+    mut text: ChildStderr,
+    over: &impl AsFd,
+    mut shown: Option<Box<dyn Write + Send>>,
+) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let mut part = vec![0; 4096];
+    loop {
+        let mut fds = [
+            PollFd::new(&text, PollFlags::IN),
+            PollFd::new(over, PollFlags::IN),
+        ];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return kept,
+        }
+        let [has_text, is_over] = fds.map(|fd| !fd.revents().is_empty());
+        match has_text {
+            true => match text.read(&mut part) {
+                Ok(0) => return kept,
+                Ok(count) => {
+                    let new = part.get(..count).unwrap_or_default();
+                    if let Some(shown) = &mut shown {
+                        // The user's output is closed; the program goes on.
+                        let _ = shown.write_all(new);
+                    }
+                    kept.extend_from_slice(new);
+                    let excess = kept.len().saturating_sub(KEPT_BYTES);
+                    kept.drain(..excess);
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return kept,
+            },
+            false if is_over => return kept,
+            false => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+
+    fn run(script: &str) -> Ended {
+        let context = CommandContext::detached().unwrap();
+        let mut shell = context.program(OsStr::new("/bin/sh")).unwrap();
+        shell.args(["-c", script]);
+        let helper = OutsideProgram::start(&context, &mut shell, "sh", false).unwrap();
+        helper.wait(&context).unwrap()
+    }
+
+    #[test]
+    fn a_failure_says_why() {
+        let failed = run("echo one >&2; echo two >&2; exit 4").success().err();
+        let failed = failed.unwrap();
+        assert_eq!(failed.output, "one\ntwo\n");
+        assert_eq!(failed.to_string(), "sh failed (exit status: 4): one; two");
+        let failed = run("exit 1").success().err().unwrap();
+        assert_eq!(failed.to_string(), "sh failed (exit status: 1)");
+        assert_eq!(run("echo fine >&2").success().unwrap(), "fine\n");
+    }
+
+    #[test]
+    fn the_end_of_much_text_is_kept() {
+        let said = run("yes | head -n 100000 >&2; echo last >&2").output;
+        assert!(said.len() <= KEPT_BYTES && said.ends_with("y\nlast\n"));
+    }
+
+    #[test]
+    fn who_keeps_standard_error_open_holds_nobody_up() {
+        let said = run("sleep 1000 & echo $! >&2").output;
+        let pid = rustix::process::Pid::from_raw(said.trim().parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+}
