@@ -6,6 +6,7 @@
 //! words for monitoring: they are added, not renamed. A new source is a file here and a line in
 //! [`SOURCES`].
 
+mod clock;
 mod contents;
 mod damage;
 mod incomplete;
@@ -74,7 +75,7 @@ pub struct Finding {
 }
 
 /// All kinds, so that metrics exist before anything is wrong.
-pub const KINDS: [&str; 13] = [
+pub const KINDS: [&str; 14] = [
     "writes_fail",
     "writes_lost",
     "writes_kept",
@@ -85,6 +86,7 @@ pub const KINDS: [&str; 13] = [
     "copies_damaged",
     "snapshot_incomplete",
     "snapshot_overdue",
+    "snapshot_in_future",
     "verification_overdue",
     "disk_fills",
     "empty",
@@ -136,6 +138,7 @@ const SOURCES: &[Source] = &[
     contents::find,
     incomplete::find,
     schedule::find,
+    clock::find,
     verification::find,
     space::find,
 ];
