@@ -17,6 +17,16 @@ exits 1 q restore 00000000 --target "$dir/nowhere"
 exits 1 q restore "latest:/no/such/path" --target "$dir/nowhere"
 exits 1 q export no-such-image "$dir/nowhere"
 mkdir "$dir/not-a-pool" && exits 10 q -r "$dir/not-a-pool" snapshots
+exits 10 q -r "$dir/not-there" snapshots
+says "Is its disk mounted?"
+# Places on other machines are not local directories of that name, which are still within reach.
+for remote in host:/srv/pool user@host:pool ssh://host/pool smb://nas/share nfs://nas/share sftp:host:/x s3:bucket \
+    rest:http://host/; do
+    exits 1 q -r "$remote" init
+    says "a pool is a directory of this machine"
+    [ ! -e "${remote%%/*}" ] || fail "$remote was created"
+done
+exits 10 q -r ./host:/srv/pool snapshots
 QUINTET_COMPRESSION=fast exits 1 q backup "$dir/src"
 says QUINTET_COMPRESSION
 QUINTET_PROGRESS_FPS=-1 exits 1 q backup "$dir/src"

@@ -11,9 +11,17 @@ for place in "$pool" "$dir" "$pool/containers" "$dir/nowhere" "$dir/src/noise"; 
     exits 1 timeout --foreground 60 "$QUINTET" mount "$place"
 done
 mkdir "$mount"
+# A mount does not hide files, unless it is told to.
+echo mine >"$mount/file"
+exits 1 timeout --foreground 60 "$QUINTET" mount "$mount"
+says "it has files"
+show --over
+[ ! -e "$mount/file" ] || fail "not mounted"
+unshow
+[ "$(cat "$mount/file")" = mine ] && rm "$mount/file" || fail "the file is gone"
 exits 12 env QUINTET_PASSWORD=wrong "$QUINTET" mount "$mount"
 exits 10 q -r "$dir/src" mount "$mount"
-for signal in INT TERM; do
+for signal in INT TERM HUP; do
     show --json
     grep -q '"message_type":"mounted".*"snapshots":1' "$dir/mount.log" || fail "$(cat "$dir/mount.log")"
     kill -$signal $server

@@ -60,5 +60,24 @@ exits 0 q status --json
 grep -q '"journal_used_bytes":0,' "$dir/out" || fail "the last checkpoint left something: $(cat "$dir/out")"
 qemu-io -r -f raw "nbd+unix:///web?socket=$dir/nbd" -c 'read -P 7 0 20M' -c 'read -P 0 20M 44M' >"$dir/io"
 ! grep -qi 'fail\|error' "$dir/io" || fail "$(cat "$dir/io")"
+# A closed terminal ends it as SIGTERM does, unless it was started to ignore that.
+kill -HUP "$server"
+code=0
+wait "$server" || code=$?
+server=
+[ $code -eq 0 ] || fail "SIGHUP: the server exited with $code: $(cat "$dir/serve")"
+[ ! -e "$pool/control" ] && [ ! -e "$dir/nbd" ] || fail "SIGHUP: a socket is left"
+nohup "$QUINTET" serve --nbd-socket "$dir/nbd" >"$dir/serve" 2>&1 &
+server=$!
+wait_until is_serving
+kill -HUP "$server"
+exits 0 q status
+grep -q '^serving' "$dir/serve" && kill -0 "$server" || fail "nohup does not help: $(cat "$dir/serve")"
 stop_server
+# A start that fails half-way leaves no socket.
+exits 1 timeout --foreground 60 "$QUINTET" serve --nbd-socket "$dir/nbd" --mount "$dir/nowhere"
+[ ! -e "$pool/control" ] && [ ! -e "$dir/nbd" ] || fail "a failed start has left a socket"
+exits 1 timeout --foreground 60 "$QUINTET" serve --nbd-socket "$dir/$(printf 'x%.0s' {1..108})"
+says "and that of a socket at most 107"
+[ ! -e "$pool/control" ] || fail "a failed start has left a socket"
 sound

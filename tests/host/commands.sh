@@ -15,6 +15,20 @@ truncate -s 1000000 "$dir/tree/hole"
 grep -q "\"path\":\"$dir/tree/sub\",\"files\":1,\"bytes\":1000000,\"cached_bytes\":1003520" "$dir/json" || fail "$(cat "$dir/json")"
 grep -q '"message_type":"summary","files":3,"bytes":2000000,"cached_bytes":1003520' "$dir/json" || fail "$(cat "$dir/json")"
 "$QUINTET" host cached "$dir/tree" | grep -q "50  ##########\.\.\.\.\.\.\.\.\.\.  $dir/tree$" || fail "no bar"
+# A second name counts no bytes again; what has more in memory comes first; a device is not opened.
+mkdir "$dir/tree/names" "$dir/tree/a-cold"
+ln "$dir/tree/sub/written" "$dir/tree/names/again"
+"$QUINTET" host cached "$dir/tree" --depth 1 --json >"$dir/json" || fail "cached: exit code $?"
+grep -q '"message_type":"summary","files":3,"bytes":2000000,"cached_bytes":1003520' "$dir/json" || fail "twice: $(cat "$dir/json")"
+truncate -s 5 "$dir/tree/a-cold/file"
+"$QUINTET" host cached "$dir/tree" --depth 1 | awk '{ print $NF }' | tail -n +2 >"$dir/order"
+[ "$(tail -n 1 "$dir/order")" = "$dir/tree/a-cold" ] && [ "$(head -n 1 "$dir/order")" = "$dir/tree" ] || fail "$(cat "$dir/order")"
+rm -r "$dir/tree/names" "$dir/tree/a-cold"
+for command in cached 'defrag analyse'; do
+    "$QUINTET" host $command /dev/null 2>"$dir/errors" && fail "$command of a device"
+    grep -q "neither a directory nor a regular file" "$dir/errors" || fail "$(cat "$dir/errors")"
+    "$QUINTET" host $command "$dir/tree/sub/written" >/dev/null 2>"$dir/errors" || fail "$command of a file: $(cat "$dir/errors")"
+done
 "$QUINTET" host cached "$dir/nowhere" 2>"$dir/errors" && fail "a path that is not there was shown"
 
 # sum FIELD PATTERN: the field over all lines that have the pattern. A change may be told in two intervals.
@@ -66,6 +80,11 @@ as_nobody host doctor "$dir" >"$dir/doctor" || fail "doctor: exit code $?"
 grep -q 'CAP_BPF and CAP_PERFMON' "$dir/doctor" || fail "$(cat "$dir/doctor")"
 as_nobody host cached "$dir/tree" >/dev/null 2>"$dir/errors"
 [ $? -eq 3 ] && grep -q "ask what is in memory of $dir/tree/sub/written" "$dir/errors" || fail "$(cat "$dir/errors")"
+# Many of one kind are one line.
+mkdir "$dir/tree/many" && touch "$dir"/tree/many/{1..50}
+as_nobody host cached "$dir/tree" >/dev/null 2>"$dir/errors"
+[ "$(wc -l <"$dir/errors")" -eq 2 ] && grep -q "more like this" "$dir/errors" || fail "$(cat "$dir/errors")"
+rm -r "$dir/tree/many"
 chown -R 65534 "$dir/tree"
 as_nobody host cached "$dir/tree" --json | grep -q '"cached_bytes":1003520,"dirty_bytes":[0-9]*,"failed":0' || fail "own files are not seen"
 as_nobody host events "$dir/tree" --count 1 --json | grep -q '"source":"cachestat","fallback_reason":"eBPF is not permitted' || fail "no reason"

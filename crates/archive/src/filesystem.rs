@@ -16,6 +16,7 @@ pub mod open_file;
 pub mod overwrite;
 pub mod paced;
 pub mod target_file;
+pub(crate) mod through_link;
 pub mod xattrs;
 
 pub use units::PathError;

@@ -66,6 +66,18 @@ pub enum Warning<'w> {
         /// The missing ranges.
         lost: &'w DamagedRanges,
     },
+    /// Many paths failed alike.
+    Alike {
+        /// The first of them.
+        first: &'w PathError,
+        /// Number of others.
+        others: u64,
+    },
+    /// Files with several names have become several files: the target has no hard links.
+    LinksCopied {
+        /// Number of names that are files of their own now.
+        names: u64,
+    },
     /// Files and directories did not get their owners, for lack of privileges.
     OwnersNotSet {
         /// Number of entries.
@@ -94,6 +106,17 @@ impl fmt::Display for Warning<'_> {
                 units::count(lost.bytes(), "byte"),
                 lost.text(),
             ),
+            Self::Alike { first, others } => write!(f, "{first} (and {others} more like this)"),
+            Self::LinksCopied { names } => {
+                let (names, them) = (
+                    units::count(*names, "hard link"),
+                    match names {
+                        1 => "a copy",
+                        _ => "copies",
+                    },
+                );
+                write!(f, "the target has no hard links: {names} became {them}")
+            }
             Self::OwnersNotSet { entries } => {
                 let entries = units::count(*entries, "entry");
                 write!(f, "cannot set the owners of {entries}: not running as root")

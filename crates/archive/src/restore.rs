@@ -25,4 +25,4 @@ pub use partial::DamagedRanges;
 pub use plan::RestorePlan;
 pub use tally::RestoreOutcome;
 pub use tree::restore_tree;
-pub use verify::verify_tree;
+pub use verify::{Verified, verify_tree};

@@ -5,11 +5,16 @@
 //! runs over the same tree select alike.
 
 mod glob;
+mod own_places;
 mod patterns;
 
+pub use own_places::OwnPlaces;
 pub use patterns::{PatternError, Patterns};
 
+use crate::filesystem::PathError;
 use crate::filesystem::capture::Directory;
+use format::tree::{Entry, EntryKind};
+use linux_host::is_backup_snapshot;
 use std::ffi::{CStr, CString};
 
 /// Name and first bytes of the file that marks a cache directory (bford.info/cachedir).
@@ -74,6 +79,8 @@ pub struct BackupSelection {
     pub markers: Vec<Marker>,
     /// Stay on the device of each source.
     pub one_file_system: bool,
+    /// Places of this program.
+    pub own: OwnPlaces,
     /// Files longer than this, bytes.
     pub larger_than: Option<u64>,
 }
@@ -83,6 +90,19 @@ impl BackupSelection {
     /// with a leading `/`).
     pub fn excludes_path(&self, path: &[u8], is_directory: bool) -> bool {
         self.excludes.matches(path, is_directory) == Some(true)
+    }
+
+    /// Returns true for a directory that is left out because this program made it: its pool, its
+    /// mounts, its snapshots of the source.
+    pub fn is_own_place(&self, directory: &Entry) -> bool {
+        matches!(directory.kind, EntryKind::Directory { .. })
+            && (self.own.has(directory) || is_backup_snapshot(&directory.name, directory.inode))
+    }
+
+    /// Returns true for a failure that is none: the entry went away meanwhile, or it is a mount of
+    /// this program that no process serves.
+    pub fn is_no_failure(&self, error: &PathError) -> bool {
+        error.is_gone() || self.own.has_point(&error.path)
     }
 
     /// Returns true if a file of this length is excluded.

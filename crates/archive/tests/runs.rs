@@ -161,7 +161,9 @@ fn restore(
 fn verify(pool: &Pool, root: ObjectRoot, target: &Path, watcher: &Watcher) -> u64 {
     with_plan(root, target, false, |plan| {
         let top = plan.top.as_ref().unwrap();
-        verify_tree(pool.reader(), top, plan, watcher).unwrap()
+        verify_tree(pool.reader(), top, plan, watcher)
+            .unwrap()
+            .different
     })
 }
 
@@ -176,6 +178,7 @@ fn with_plan<T>(
         root_entry: None,
         top: Some(TargetDirectory::create_top(target).unwrap()),
         target,
+        given: &[],
         selection: &SnapshotSelection::default(),
         delete: false,
         overwrite: Overwrite::Always,

@@ -1,11 +1,13 @@
 //! `host cached`: how much of a tree is in memory. [`super::run`] calls this.
 //!
-//! Invariant: a directory's line counts every file below it once for each of its names.
+//! Invariant: a directory's line counts every file below it. A file with several names counts once,
+//! where its first name is.
 
 use crate::arguments::HostCachedArgs;
 use crate::refusals::warn;
 use anyhow::Context;
-use linux_host::{PAGE_BYTES, cached, walk};
+use linux_host::{PAGE_BYTES, cached, walk_once};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -51,7 +53,7 @@ impl Sum {
 
 pub(super) fn run(shell: &Shell, args: &HostCachedArgs) -> anyhow::Result<Exit> {
     let mut sums = BTreeMap::from([(args.path.clone(), Sum::default())]);
-    let walked = walk(&args.path, &mut |found| {
+    let walked = walk_once(&args.path, &mut |found| {
         let pages = cached(found.file, 0, 0)?;
         let one = Sum {
             files: 1,
@@ -68,7 +70,10 @@ pub(super) fn run(shell: &Shell, args: &HostCachedArgs) -> anyhow::Result<Exit> 
     let console = &shell.console;
     let heading = ["Cached", "Dirty", "Size", "%", "In memory", "Path"];
     let mut table = Table::new(heading, &[0, 1, 2, 3]);
-    for (path, sum) in &sums {
+    let mut lines: Vec<_> = sums.iter().collect();
+    // The paths stay in order where nothing is in memory.
+    lines.sort_by_key(|(path, sum)| (**path != args.path, Reverse(sum.cached)));
+    for (path, sum) in lines {
         let object = Object::message("host_cached").path("path", path.as_os_str().as_bytes());
         console.message(sum.object(object))?;
         table.row([

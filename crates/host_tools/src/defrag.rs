@@ -14,7 +14,7 @@ mod trace;
 use crate::arguments::{HeatArgs, HostAnalyseArgs, HostDefragCommand, JoinArg};
 use crate::refusals::{READS_OTHERS, warn_of};
 use anyhow::Context;
-use linux_host::{Histogram, HotRanges, SpanOptions, Wanted, has_arms, plan_span, walk};
+use linux_host::{Histogram, HotRanges, SpanOptions, Wanted, has_arms, plan_span, walk_once};
 use std::cmp::Reverse;
 use std::fs::File;
 use std::io;
@@ -123,7 +123,7 @@ fn analyse(shell: &Shell, args: &HostAnalyseArgs) -> anyhow::Result<Exit> {
     let mut sums = Sums::default();
     let heat = Heat::of(&args.heat, &args.path)?;
     let joins = args.join.joins(&args.path);
-    let walked = walk(&args.path, &mut |found| {
+    let walked = walk_once(&args.path, &mut |found| {
         if shell.interrupt.check().is_err() {
             return Ok(());
         }

@@ -54,7 +54,7 @@ pub use pages::{
     PAGE_BYTES, Pages, Run, cached, fetch, is_memory, release, runs, tells, unwritten,
 };
 pub use planning::{JOINED_BYTES_MAX, SpanOptions, SpanPlan, Wanted, plan_span};
-pub use scan::{Found, Walked, WalkedFile, Walker, walk};
+pub use scan::{Found, Walked, WalkedFile, Walker, walk, walk_once};
 pub use snapshot::{SubvolumeSnapshot, is_backup_snapshot};
 pub use tracing::{TraceError, Traced, Tracer};
 pub use watch::{Drained, Watch};

@@ -11,6 +11,9 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+/// The kind of this program's own mounts: FUSE with the subtype that the crate `fuse` sets.
+const OWN_KIND: &str = "fuse.quintet";
+
 /// A mount that has a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
@@ -41,6 +44,14 @@ impl Mount {
         let table = fs::read("/proc/self/mountinfo")?;
         let lines = table.split(|byte| *byte == b'\n');
         Ok(lines.filter_map(parse).collect())
+    }
+
+    /// Returns the mounts of this program that this process sees, also those that no process serves
+    /// any more.
+    pub fn own() -> io::Result<Vec<Self>> {
+        let mut mounts = Self::all()?;
+        mounts.retain(|mount| mount.kind == OWN_KIND);
+        Ok(mounts)
     }
 
     /// Returns true for FUSE, whatever serves it.

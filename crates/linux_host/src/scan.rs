@@ -1,16 +1,28 @@
 //! Walks the regular files of a tree. `watch` takes its snapshots with this, `quintet host cached`
 //! its table; `host defrag run` takes file by file.
 //!
-//! Invariant: the walk stays on one mount, follows no link, and reads no file. Subvolumes of btrfs
-//! belong to the mount.
+//! Invariant: the walk stays on one mount, follows no link below its top, and reads no file.
+//! Subvolumes of btrfs belong to the mount. Names are reached through open directories, so no path
+//! is too long; a directory stays open until the walk has left it.
 
-use crate::identity::open;
-use crate::mounts::mount_id;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, StatxFlags, openat, statx};
 use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Devices and pipes are not waited for; links are refused.
+const ASKING: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOCTTY);
 
 /// A regular file of the tree, open.
 pub struct Found<'a> {
@@ -35,6 +47,16 @@ pub struct Walked {
 /// meanwhile is passed over.
 pub fn walk(top: &Path, visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>) -> io::Result<Walked> {
     let mut walker = Walker::new(top)?;
+    walker.visit_all(visit);
+    Ok(walker.walked)
+}
+
+/// The same, but a file with several names is visited once, under the first.
+pub fn walk_once(
+    top: &Path,
+    visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>,
+) -> io::Result<Walked> {
+    let mut walker = Walker::once(top)?;
     walker.visit_all(visit);
     Ok(walker.walked)
 }
@@ -86,22 +108,58 @@ pub struct WalkedFile {
 pub struct Walker {
     mount: u64,
     /// The next name is at the end, of both.
-    directories: Vec<PathBuf>,
-    files: Vec<PathBuf>,
+    directories: Vec<Place>,
+    files: Vec<Place>,
     walked: Walked,
     /// Directories that were entered, for callers that need them.
     seen: Option<Directories>,
+    /// Device and inode of files with several names, for callers that want each once.
+    once: Option<HashSet<(u64, u64)>>,
+}
+
+/// A name that is still to be visited.
+#[derive(Debug)]
+struct Place {
+    /// Its directory; `None` for the top, which is open.
+    above: Option<Arc<OwnedFd>>,
+    name: CString,
+    path: PathBuf,
+}
+
+impl Place {
+    /// Opens it, only to ask about it.
+    fn open(&self, more: OFlags) -> io::Result<OwnedFd> {
+        let above = self.above.as_ref().map_or(CWD, |above| above.as_fd());
+        // A top is what the user named: links to it are followed.
+        let flags = match self.above {
+            Some(_) => ASKING,
+            None => ASKING.difference(OFlags::NOFOLLOW),
+        };
+        Ok(openat(above, &self.name, flags | more, Mode::empty())?)
+    }
 }
 
 impl Walker {
-    /// Begins at a directory or file.
+    /// Begins at a directory or file. Refuses anything else.
     pub fn new(top: &Path) -> io::Result<Self> {
-        let mount = mount_id(top)?;
-        let is_file = fs::symlink_metadata(top)?.file_type().is_file();
+        let place = Place {
+            above: None,
+            name: CString::new(top.as_os_str().as_bytes())?,
+            path: top.to_owned(),
+        };
+        // Opening a device may do something to it.
+        let kind = fs::metadata(top)?.file_type();
         let (mut directories, mut files) = (Vec::new(), Vec::new());
-        match is_file {
-            true => files.push(top.to_owned()),
-            false => directories.push(top.to_owned()),
+        if !kind.is_dir() && !kind.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is neither a directory nor a regular file; give one of these",
+            ));
+        }
+        let mount = mount_of(place.open(OFlags::empty())?.as_fd())?;
+        match kind.is_file() {
+            true => files.push(place),
+            false => directories.push(place),
         }
         Ok(Self {
             mount,
@@ -109,7 +167,15 @@ impl Walker {
             files,
             walked: Walked::default(),
             seen: None,
+            once: None,
         })
+    }
+
+    /// The same, but a file with several names is visited once, under the first.
+    pub fn once(top: &Path) -> io::Result<Self> {
+        let mut walker = Self::new(top)?;
+        walker.once = Some(HashSet::new());
+        Ok(walker)
     }
 
     fn visit_all(&mut self, visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>) {
@@ -127,16 +193,19 @@ impl Walker {
     /// Returns the next file; `None` at the end.
     pub fn next_file(&mut self) -> Option<WalkedFile> {
         loop {
-            while let Some(path) = self.files.pop() {
-                match regular(&path) {
-                    Ok(Some((file, bytes))) => return Some(WalkedFile { path, file, bytes }),
+            while let Some(place) = self.files.pop() {
+                match self.regular(&place) {
+                    Ok(Some((file, bytes))) => {
+                        let path = place.path;
+                        return Some(WalkedFile { path, file, bytes });
+                    }
                     Ok(None) => {}
-                    Err(e) => self.note(&path, Err(e)),
+                    Err(e) => self.note(&place.path, Err(e)),
                 }
             }
             let directory = self.directories.pop()?;
             if let Err(e) = self.enter(&directory) {
-                self.note(&directory, Err(e));
+                self.note(&directory.path, Err(e));
             }
         }
     }
@@ -161,31 +230,113 @@ impl Walker {
     }
 
     /// Reads the names of a directory, unless another mount is there.
-    fn enter(&mut self, directory: &Path) -> io::Result<()> {
-        if mount_id(directory)? != self.mount {
+    fn enter(&mut self, place: &Place) -> io::Result<()> {
+        let directory = Arc::new(place.open(OFlags::DIRECTORY)?);
+        if mount_of(directory.as_fd())? != self.mount {
             return Ok(());
         }
         if let Some(Directories(seen)) = &mut self.seen {
             // Before the names are read: a name that comes meanwhile is a change.
-            seen.push((directory.to_owned(), changed(directory)));
+            seen.push((place.path.clone(), changed(&place.path)));
         }
-        let mut names = fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>()?;
-        names.sort_by_key(|entry| Reverse(entry.file_name()));
-        for entry in names {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => self.directories.push(entry.path()),
-                Ok(kind) if kind.is_file() => self.files.push(entry.path()),
-                Ok(_) => {}
-                Err(e) => self.note(&entry.path(), Err(e)),
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name != c"." && name != c".." {
+                names.push((name.to_owned(), entry.file_type()));
+            }
+        }
+        names.sort_unstable_by(|(a, _), (b, _)| Reverse(a).cmp(&Reverse(b)));
+        for (name, kind) in names {
+            let path = place.path.join(OsStr::from_bytes(name.to_bytes()));
+            let kind = match kind {
+                // Some file systems do not say.
+                FileType::Unknown => match kind_of(directory.as_fd(), &name) {
+                    Ok(kind) => kind,
+                    Err(e) => {
+                        self.note(&path, Err(e));
+                        continue;
+                    }
+                },
+                kind => kind,
+            };
+            let above = Some(Arc::clone(&directory));
+            let found = Place { above, name, path };
+            match kind {
+                FileType::Directory => self.directories.push(found),
+                FileType::RegularFile => self.files.push(found),
+                _ => {}
             }
         }
         Ok(())
     }
+
+    /// Opens a file; `None` if it is no regular one any more, or was visited under another name.
+    fn regular(&mut self, place: &Place) -> io::Result<Option<(File, u64)>> {
+        let file = File::from(place.open(OFlags::empty())?);
+        let metadata = file.metadata()?;
+        let is_first = match &mut self.once {
+            Some(seen) if metadata.nlink() > 1 => seen.insert((metadata.dev(), metadata.ino())),
+            _ => true,
+        };
+        Ok((metadata.is_file() && is_first).then_some((file, metadata.len())))
+    }
 }
 
-/// Opens a file; `None` if it is no regular one any more.
-fn regular(path: &Path) -> io::Result<Option<(File, u64)>> {
-    let file = open(path)?;
-    let metadata = file.metadata()?;
-    Ok(metadata.is_file().then_some((file, metadata.len())))
+/// Returns the number of the mount that an open file is on.
+fn mount_of(file: BorrowedFd<'_>) -> io::Result<u64> {
+    Ok(statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?.stx_mnt_id)
+}
+
+fn kind_of(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<FileType> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    let found = statx(directory, name, flags, StatxFlags::TYPE)?;
+    Ok(FileType::from_raw_mode(found.stx_mode.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::mkdirat;
+
+    #[test]
+    fn a_file_with_two_names_is_visited_once_or_twice() {
+        let top = tempfile::tempdir_in(".").unwrap();
+        fs::write(top.path().join("a"), "x").unwrap();
+        fs::hard_link(top.path().join("a"), top.path().join("b")).unwrap();
+        let mut visit = |_: &Found<'_>| Ok(());
+        assert_eq!(walk(top.path(), &mut visit).unwrap().files, 2);
+        assert_eq!(walk_once(top.path(), &mut visit).unwrap().files, 1);
+        let link = top.path().join("link");
+        std::os::unix::fs::symlink("a", &link).unwrap();
+        assert_eq!(walk(&link, &mut visit).unwrap().files, 1);
+    }
+
+    #[test]
+    fn a_path_may_be_longer_than_the_system_takes() {
+        let top = tempfile::tempdir_in(".").unwrap();
+        let name = CString::new("d".repeat(200)).unwrap();
+        let mut at = OwnedFd::from(File::open(top.path()).unwrap());
+        for _ in 0..30 {
+            mkdirat(&at, &name, Mode::RWXU).unwrap();
+            at = openat(&at, &name, ASKING, Mode::empty()).unwrap();
+        }
+        let new = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+        openat(&at, c"f", new, Mode::RUSR).unwrap();
+        let mut found = Vec::new();
+        let walked = walk(top.path(), &mut |file| {
+            found.push(file.path.as_os_str().len());
+            Ok(())
+        });
+        let walked = walked.unwrap();
+        assert_eq!((walked.files, walked.failed.len()), (1, 0));
+        assert!(found.iter().all(|len| *len > 6000), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_neither_directory_nor_file_is_refused() {
+        let refused = Walker::new(Path::new("/dev/null")).unwrap_err();
+        assert!(refused.to_string().contains("neither a directory"));
+    }
 }

@@ -6,6 +6,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// Maximum bytes of a Unix socket's path (`sun_path` without its end).
+pub(crate) const SOCKET_PATH_MAX: usize = 107;
+
 /// Reason why [`crate::Server`] did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
@@ -18,6 +21,14 @@ pub enum ServerError {
     /// The path exists and is not a socket.
     #[error("{} exists and is not a socket", .0.display())]
     NotASocket(PathBuf),
+    /// No Unix socket can have such a long path.
+    #[error(
+        "cannot listen on {}: the path has {} bytes, and that of a socket at most {SOCKET_PATH_MAX}; \
+         choose a shorter one, such as below /run",
+        .0.display(),
+        .0.as_os_str().len()
+    )]
+    PathTooLong(PathBuf),
     /// The system refused an operation.
     #[error("cannot {doing}: {}", units::reason(source))]
     Io {

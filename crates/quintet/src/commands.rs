@@ -78,7 +78,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let context = match CommandContext::of_process(Exit::Interrupted.code()) {
         Ok(context) => context,
         Err(e) => {
-            eprintln!("quintet: {}", with_causes(&e));
+            let text = failure::with_remedy(with_causes(&e), crate::limits::open_files());
+            eprintln!("quintet: {text}");
             return Exit::Failed;
         }
     };

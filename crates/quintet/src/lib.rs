@@ -12,6 +12,7 @@
 
 pub mod cli;
 pub mod commands;
+pub mod limits;
 pub mod progress;
 pub mod secrecy;
 pub mod settings;

@@ -82,7 +82,10 @@ impl Observer for Progress {
                 // A closed output ends the run at its summary.
                 let _ = self.console().message(partial(path, lost));
             }
-            Warning::Damaged { .. } | Warning::OwnersNotSet { .. } => self.warn(warning),
+            Warning::Damaged { .. }
+            | Warning::Alike { .. }
+            | Warning::LinksCopied { .. }
+            | Warning::OwnersNotSet { .. } => self.warn(warning),
         }
     }
 }

@@ -201,25 +201,39 @@ pub fn receiving_pool(args: &ToArgs, environment: &Environment) -> Result<OtherP
     OtherPool::new(location, PasswordSources::TO, flags, environment)
 }
 
-/// Parses a directory, also written `local:PATH`. A URL of a remote store is refused: a directory
-/// called `s3:bucket` would be a misunderstanding.
+/// Parses a directory, also written `local:PATH`. What looks like another machine or a URL is
+/// refused: a directory called `host:` or `s3:bucket` would be a misunderstanding.
 fn local_path(location: &OsStr) -> Result<PathBuf, String> {
     let bytes = location.as_bytes();
     if let Some(path) = bytes.strip_prefix(b"local:") {
         return local_path_given(path);
     }
-    const REMOTE: [&str; 11] = [
-        "s3", "sftp", "rest", "b2", "azure", "gs", "swift", "rclone", "http", "https", "file",
-    ];
-    let scheme = bytes.split(|b| *b == b':').next().unwrap_or_default();
-    if bytes.len() > scheme.len() && REMOTE.iter().any(|known| known.as_bytes() == scheme) {
-        let scheme = String::from_utf8_lossy(scheme);
-        return Err(format!(
-            "pools at {scheme}: are not supported; a pool is a directory (write ./{scheme}:... for a \
-             directory with that name)"
-        ));
+    // As rsync and scp tell them apart: a colon before the first slash.
+    let colon = bytes.iter().position(|b| *b == b':' || *b == b'/');
+    match colon.filter(|at| bytes.get(*at) == Some(&b':')) {
+        Some(at) => Err(told_of_remote(bytes.get(..at).unwrap_or_default())),
+        None => local_path_given(bytes),
     }
-    local_path_given(bytes)
+}
+
+/// Returns why a location is refused. `before`: what is before its colon.
+fn told_of_remote(before: &[u8]) -> String {
+    let before = String::from_utf8_lossy(before);
+    let remedy = match &*before {
+        "smb" | "cifs" | "nfs" => "mount the share, and give the directory where it is mounted",
+        "file" => "write its path alone",
+        "s3" | "b2" | "azure" | "gs" | "swift" | "rest" | "http" | "https" | "rclone" => {
+            "give a directory of a disk or of a mounted file system"
+        }
+        _ => {
+            "mount the other machine's directory (NFS, sshfs) and give that, or run quintet on that \
+             machine"
+        }
+    };
+    format!(
+        "a pool is a directory of this machine, not {before}:...; {remedy} (write ./{before}:... for a \
+         directory with that name)"
+    )
 }
 
 fn local_path_given(path: &[u8]) -> Result<PathBuf, String> {

@@ -6,6 +6,7 @@
 //! words for monitoring: they are added, not renamed. A new source is a file here and a line in
 //! [`SOURCES`].
 
+mod clock;
 mod contents;
 mod damage;
 mod incomplete;
@@ -87,6 +88,7 @@ pub const KINDS: [&str; 14] = [
     "snapshot_incomplete",
     "stream_shrank",
     "snapshot_overdue",
+    "snapshot_in_future",
     "verification_overdue",
     "disk_fills",
     "empty",
@@ -139,6 +141,7 @@ const SOURCES: &[Source] = &[
     incomplete::find,
     shrunk::find,
     schedule::find,
+    clock::find,
     verification::find,
     space::find,
 ];

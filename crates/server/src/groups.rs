@@ -1,7 +1,8 @@
 //! Groups of snapshots with a common origin. `forget` applies its policy to each group, and
 //! findings learn the intervals of each. Both call this.
 //!
-//! Invariant: no I/O. Each snapshot is in exactly one group, newest first.
+//! Invariant: no I/O. Each snapshot is in exactly one group, in the reverse order of the pool's
+//! list: newest first, and last those from the future.
 
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::fmt;
@@ -85,7 +86,7 @@ pub struct GroupKey<'a> {
 pub struct Group<'a> {
     /// Their common properties.
     pub key: GroupKey<'a>,
-    /// The snapshots, newest first.
+    /// The snapshots, newest first. Those from the future come last.
     pub snapshots: Vec<&'a Snapshot>,
 }
 
@@ -123,7 +124,8 @@ impl fmt::Display for Group<'_> {
     }
 }
 
-/// Returns all groups, in the order of their keys.
+/// Returns all groups, in the order of their keys. The snapshots are in the order of the pool's
+/// list.
 pub fn group<'a>(snapshots: impl IntoIterator<Item = &'a Snapshot>, by: GroupBy) -> Vec<Group<'a>> {
     let mut groups = std::collections::BTreeMap::<GroupKey<'a>, Vec<&'a Snapshot>>::new();
     for snapshot in snapshots {
@@ -132,8 +134,7 @@ pub fn group<'a>(snapshots: impl IntoIterator<Item = &'a Snapshot>, by: GroupBy)
     groups
         .into_iter()
         .map(|(key, mut snapshots)| {
-            // The id orders equal times, so that two runs make the same choice.
-            snapshots.sort_by_key(|s| std::cmp::Reverse((s.taken, s.id)));
+            snapshots.reverse();
             Group { key, snapshots }
         })
         .collect()

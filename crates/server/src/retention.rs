@@ -13,6 +13,10 @@ use format::snapshot::Snapshot;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use terminal::calendar;
+use units::UnixNanos;
+
+/// Reason of a snapshot that was taken in the future.
+const AHEAD: &str = "from the future: a clock was ahead";
 
 /// Decision about a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,23 +49,27 @@ pub enum RetentionError {
 }
 
 /// Decides about the snapshots of one group, newest first. Hours, days and so on are those of
-/// `zone`. `--keep-within` counts back from the newest snapshot of the group.
+/// `zone`. `--keep-within` counts back from the newest snapshot of the group, at most from `now`.
+/// Snapshots from the future stay, and the rules do not see them.
 pub fn decide<'a>(
     policy: &Policy,
     group: &Group<'a>,
     zone: &TimeZone,
+    now: UnixNanos,
 ) -> Result<Vec<Decision<'a>>, RetentionError> {
     if policy.is_empty() {
         return Err(RetentionError::NoRule);
     }
+    let is_ahead = |snapshot: &Snapshot| snapshot.taken.is_ahead_of(now);
     let times: Vec<Option<Zoned>> = group
         .snapshots
         .iter()
         .map(|snapshot| calendar::zoned(snapshot.taken, zone))
         .collect();
-    let newest = times.first().and_then(|time| time.as_ref());
-    let mut rules = policy.rules(newest);
-    let oldest = group.snapshots.len().saturating_sub(1);
+    let newest = group.snapshots.first().filter(|s| !is_ahead(s));
+    let counted_from = newest.and_then(|s| calendar::zoned(s.taken.min(now), zone));
+    let mut rules = policy.rules(counted_from.as_ref());
+    let oldest = group.snapshots.iter().rposition(|s| !is_ahead(s));
     let decisions: Vec<Decision<'a>> = group
         .snapshots
         .iter()
@@ -70,10 +78,11 @@ pub fn decide<'a>(
         .map(|(place, (snapshot, time))| {
             let mut reasons = policy.tag_reasons(snapshot);
             match time {
+                Some(_) if is_ahead(snapshot) => reasons.push(AHEAD.to_owned()),
                 Some(time) => {
                     let kept = rules
                         .iter_mut()
-                        .filter_map(|r| r.keeps(time, place == oldest));
+                        .filter_map(|r| r.keeps(time, Some(place) == oldest));
                     reasons.extend(kept);
                 }
                 // Only a wrong or hostile clock gives such a time. That is no reason to delete

@@ -512,8 +512,8 @@ impl Pool {
         self.head.lock()
     }
 
-    /// Returns all snapshots, oldest first. Fails with `Corruption` if a part of the catalog cannot
-    /// be read.
+    /// Returns all snapshots in the order of [`Pool::snapshots_readable`]. Fails with `Corruption`
+    /// if a part of the catalog cannot be read.
     pub fn snapshots(&self) -> Result<Vec<Snapshot>> {
         match self.snapshots_readable()? {
             (_, Some(damage)) => Err(damage),
@@ -521,8 +521,11 @@ impl Pool {
         }
     }
 
-    /// Returns the snapshots in the readable part of the catalog, oldest first, and its first
-    /// damage. For readers only: nothing may be removed because it is missing here.
+    /// Returns the snapshots in the readable part of the catalog, and its first damage. For readers
+    /// only: nothing may be removed because it is missing here.
+    ///
+    /// The order is oldest first, by time and then by id. Snapshots from the future of the pool's
+    /// clock come before all others, so that the last one of a source is its newest.
     pub fn snapshots_readable(&self) -> Result<(Vec<Snapshot>, Option<StoreError>)> {
         let held = self.held_commit();
         let catalog = held.catalog();
@@ -550,6 +553,9 @@ impl Pool {
                 Ok(())
             },
         )?;
+        let now = self.now();
+        let ahead = snapshots.partition_point(|snapshot| !snapshot.taken.is_ahead_of(now));
+        snapshots.rotate_left(ahead);
         let at = catalog.unwrap_or_default();
         let damage = damage.or(unreadable.map(|e| node_error(&at, e)));
         Ok((snapshots, damage))

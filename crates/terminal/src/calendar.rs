@@ -101,8 +101,8 @@ pub struct Within {
 }
 
 impl Within {
-    /// Parses numbers with the units `y`, `m`, `w`, `d` and `h`. Each unit occurs at most once, and
-    /// the span is not zero.
+    /// Parses numbers with the units `y`, `m` or `mo`, `w`, `d` and `h`. Each unit occurs at most
+    /// once, and the span is not zero.
     pub fn parse(text: &str) -> Result<Self, CalendarError> {
         let refuse = |why: &str| {
             CalendarError(format!(
@@ -111,10 +111,14 @@ impl Within {
         };
         let mut numbers = [None; 5];
         let mut digits = String::new();
-        for c in text.trim().chars() {
+        let mut chars = text.trim().chars().peekable();
+        while let Some(c) = chars.next() {
             if c.is_ascii_digit() {
                 digits.push(c);
                 continue;
+            }
+            if c == 'm' {
+                chars.next_if_eq(&'o');
             }
             let place = "ymwdh".find(c).ok_or_else(|| refuse("unknown unit"))?;
             let number: i64 = digits.parse().map_err(|_| refuse("a number is missing"))?;
@@ -149,6 +153,11 @@ impl Within {
         }
     }
 
+    /// Returns true if it has months only: somebody may have meant minutes.
+    pub fn is_of_months(&self) -> bool {
+        self.months > 0 && (self.years, self.days, self.hours) == (0, 0, 0)
+    }
+
     /// Returns the moment that lies this span before `time`, by the calendar of its zone.
     pub fn before(&self, time: &Zoned) -> Zoned {
         let span = Span::new()
@@ -164,7 +173,7 @@ impl Within {
 impl fmt::Display for Within {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let numbers = [self.years, self.months, self.days, self.hours];
-        for (number, unit) in numbers.iter().zip(["y", "m", "d", "h"]) {
+        for (number, unit) in numbers.iter().zip(["y", "mo", "d", "h"]) {
             if *number > 0 {
                 write!(f, "{number}{unit}")?;
             }
@@ -252,10 +261,14 @@ mod tests {
     #[test]
     fn spans() {
         let text = |t: &str| Within::parse(t).map(|w| w.to_string());
-        assert_eq!(text("1y5m7d2h").unwrap(), "1y5m7d2h");
+        assert_eq!(text("1y5m7d2h").unwrap(), "1y5mo7d2h");
+        assert_eq!(text("30m").unwrap(), "30mo");
+        assert_eq!(text("1y5mo").unwrap(), "1y5mo");
         assert_eq!(text("2w1d").unwrap(), "15d");
         assert_eq!(text("48h").unwrap(), "48h");
-        for nonsense in ["", "d", "5", "5x", "1d2d", "0d", "-1d", "1d2", "99999y"] {
+        for nonsense in [
+            "", "d", "5", "5x", "5o", "1m1mo", "1d2d", "0d", "-1d", "1d2", "99999y",
+        ] {
             assert!(Within::parse(nonsense).is_err(), "{nonsense}");
         }
     }

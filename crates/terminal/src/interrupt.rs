@@ -1,5 +1,5 @@
-//! Stop requests (SIGINT, SIGTERM) and progress requests (SIGUSR1) as flags. Commands, tasks and
-//! threads poll them.
+//! Stop requests (SIGINT, SIGTERM, SIGHUP) and progress requests (SIGUSR1) as flags. Commands,
+//! tasks and threads poll them.
 //!
 //! Invariant: a signal handler only sets a flag and writes a byte. Long work polls the flag between
 //! bounded steps and leaves the pool as it was last committed. Waits for a descriptor wait for the
@@ -7,7 +7,7 @@
 //! server runs for clients have their own flags, which signals do not set.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -19,6 +19,17 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
+
+/// Signals that ask this process to stop. SIGHUP, which a closed terminal sends, is one of them
+/// unless the process was started to ignore it (`nohup`).
+pub fn stop_signals() -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let ignores_hangup = ignored.is_some_and(|mask| mask & 1 << (SIGHUP - 1) != 0);
+    let hangup = (!ignores_hangup).then_some(SIGHUP);
+    [SIGINT, SIGTERM].into_iter().chain(hangup).collect()
+}
 
 /// Shared handle of the flags.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +73,7 @@ impl Interrupt {
     pub fn install(exit_code: u8) -> io::Result<Self> {
         use signal_hook::{flag, low_level::pipe};
         let flags = Self::of_command()?;
-        for signal in [SIGINT, SIGTERM] {
+        for signal in stop_signals() {
             // The order matters: the shutdown handler must see the flag before the first signal
             // sets it.
             let code = i32::from(exit_code);

@@ -199,6 +199,17 @@ impl fmt::Display for JournalPosition {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct UnixNanos(pub i64);
 
+impl UnixNanos {
+    /// Clocks of two machines may differ by this much, nanoseconds: an hour.
+    pub const CLOCKS_APART_NS: i64 = 3600 * 1_000_000_000;
+
+    /// Returns true for a time that only a wrong clock has given: it is in the future. Nothing may
+    /// be decided by such a time; what has one counts as older than everything else.
+    pub fn is_ahead_of(self, now: Self) -> bool {
+        self.0 > now.0.saturating_add(Self::CLOCKS_APART_NS)
+    }
+}
+
 /// Origin of an I/O. It reaches the scheduler, so that each origin gets its share of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Origin {

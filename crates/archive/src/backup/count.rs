@@ -8,7 +8,6 @@ use crate::observer::{Observer, WarningCounter};
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
-use linux_host::is_backup_snapshot;
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -128,7 +127,7 @@ impl Count<'_> {
             for name in names {
                 let captured = match directory.stat(&name) {
                     Ok(captured) => captured,
-                    Err(e) if e.is_gone() => continue,
+                    Err(e) if self.selection.is_no_failure(&e) => continue,
                     Err(e) => {
                         self.observer.path_failed(&e);
                         continue;
@@ -138,7 +137,7 @@ impl Count<'_> {
                 let path = directory.path_of(&name);
                 let path = path.as_os_str().as_encoded_bytes();
                 if self.selection.excludes_path(path, is_directory)
-                    || (is_directory && is_backup_snapshot(name.to_bytes(), captured.entry.inode))
+                    || self.selection.is_own_place(&captured.entry)
                 {
                     continue;
                 }

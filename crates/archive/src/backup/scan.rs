@@ -7,7 +7,6 @@ use crate::filesystem::capture::Directory;
 use crate::observer::Observer;
 use crate::selection::BackupSelection;
 use format::tree::EntryKind;
-use linux_host::is_backup_snapshot;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,7 +51,7 @@ pub fn scan_trees(
             let is_directory = matches!(captured.entry.kind, EntryKind::Directory { .. });
             let path = directory.path_of(&name);
             if selection.excludes_path(path.as_os_str().as_encoded_bytes(), is_directory)
-                || (is_directory && is_backup_snapshot(name.to_bytes(), captured.entry.inode))
+                || selection.is_own_place(&captured.entry)
             {
                 continue;
             }

@@ -1,8 +1,9 @@
 //! The walker of a backup: lists directories, compares them with the parent snapshot, and hands
 //! files to lanes.
 //!
-//! Invariant: symbolic links below a path of the command line are not followed. Names are visited
-//! in ascending order, as in the parent's directories.
+//! Invariant: links on the way to a path of the command line are followed, and the directory that
+//! they lead to is stored with its own metadata; links below such a path are not followed. Names
+//! are visited in ascending order, as in the parent's directories.
 
 use super::assemble::Pending;
 use super::file_work::FileWork;
@@ -20,7 +21,6 @@ use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::snapshot::Missed;
 use format::tree::{Entry, EntryKind};
-use linux_host::is_backup_snapshot;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::path::{Component, Path, PathBuf};
@@ -225,22 +225,52 @@ impl Walker<'_, '_> {
             let old = old.iter().find(|e| e.name == name.to_bytes()).cloned();
             let path = directory.path_of(name);
             let is_directory = matches!(captured.entry.kind, EntryKind::Directory { .. });
-            // If a path is given through a link, its target is backed up.
-            if is_directory || path.is_dir() {
-                let (entry, below_old) = match self.directory_entry(&directory, name, captured, old)
-                {
-                    Some(found) => found,
-                    None => continue,
-                };
-                self.outcome.directories += 1;
-                let child = Pending::new(Some((pending.slot(), entry)));
-                self.virtual_directory(below, &path, &child, below_old)?;
-                self.finish(&child)?;
-            } else {
+            let captured = match is_directory || !path.is_dir() {
+                true => Ok(captured),
+                false => self.behind_link(&path, name, below),
+            };
+            let captured = match captured {
+                Ok(captured) => captured,
+                Err(e) => {
+                    self.context.observer.path_failed(&e);
+                    continue;
+                }
+            };
+            if !matches!(captured.entry.kind, EntryKind::Directory { .. }) {
                 self.entry(&directory, name, captured, pending, old)?;
+                continue;
             }
+            let below_old = self.below_old(old.as_ref());
+            let entry = match is_directory {
+                true => self.directory_entry(&directory, name, captured, old),
+                // All of it was read from the opened directory.
+                false => captured.entry,
+            };
+            self.outcome.directories += 1;
+            let child = Pending::new(Some((pending.slot(), entry)));
+            self.virtual_directory(below, &path, &child, below_old)?;
+            self.finish(&child)?;
         }
         Ok(())
+    }
+
+    /// Returns all metadata of the directory that a link on the way to a path leads to.
+    fn behind_link(&self, path: &Path, name: &CStr, tops: &Tops) -> Result<Captured, PathError> {
+        let live = Directory::open(path)?;
+        let mut unreadable = Vec::new();
+        let captured = live.capture_self(name.to_bytes(), &mut unreadable)?;
+        let frozen = self
+            .frozen
+            .filter(|_| tops.whole)
+            .and_then(|frozen| frozen.directory(&live, captured.entry.device));
+        let captured = match frozen {
+            Some(frozen) => frozen.capture_self(name.to_bytes(), &mut unreadable)?,
+            None => captured,
+        };
+        unreadable
+            .iter()
+            .for_each(|e| self.context.observer.path_failed(e));
+        Ok(captured)
     }
 
     /// Returns the directory of a path of the command line as it is in a snapshot, if that has the
@@ -257,32 +287,30 @@ impl Walker<'_, '_> {
         (device == captured.entry.device).then(|| frozen.directory(directory, device))?
     }
 
-    /// Returns the entry of a directory with its attributes, and its old entries.
+    /// Returns the entries of a directory in the parent snapshot.
+    fn below_old(&self, old: Option<&Entry>) -> Vec<Entry> {
+        match old.map(|old| &old.kind) {
+            Some(EntryKind::Directory { content }) => self.old_entries(content),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the entry of a directory with its attributes.
     fn directory_entry(
-        &mut self,
+        &self,
         directory: &Directory,
         name: &CStr,
         captured: Captured,
         old: Option<Entry>,
-    ) -> Option<(Entry, Vec<Entry>)> {
-        let old_entries = match &old {
-            Some(Entry {
-                kind: EntryKind::Directory { content },
-                ..
-            }) => self.old_entries(content),
-            _ => Vec::new(),
+    ) -> Entry {
+        let xattrs = match old.filter(|old| captured.unchanged_since(old)) {
+            Some(old) => old.xattrs,
+            None => self.xattrs(directory, name),
         };
-        let mut entry = captured.entry.clone();
-        match old.filter(|old| captured.unchanged_since(old)) {
-            Some(old) => entry.xattrs = old.xattrs,
-            None => entry.xattrs = self.xattrs(directory, name),
+        Entry {
+            xattrs,
+            ..captured.entry
         }
-        if !matches!(entry.kind, EntryKind::Directory { .. }) {
-            entry.kind = EntryKind::Directory {
-                content: ObjectRoot::EMPTY,
-            };
-        }
-        Some((entry, old_entries))
     }
 
     /// Returns false if the pool has lost a part of the file: reading it again repairs it.
@@ -337,8 +365,7 @@ impl Walker<'_, '_> {
             let (captured, mounted) = match level.stat(&name) {
                 Ok(found) => found,
                 Err(e) => {
-                    // A file deleted between listing and stat is no failure.
-                    if !e.is_gone() {
+                    if !self.plan.selection.is_no_failure(&e) {
                         self.context.observer.path_failed(&e);
                     }
                     continue;
@@ -349,7 +376,7 @@ impl Walker<'_, '_> {
             let selection = self.plan.selection;
             if selection.excludes_path(path.as_os_str().as_encoded_bytes(), is_directory)
                 || (!is_directory && selection.excludes_len(captured.len))
-                || (is_directory && is_backup_snapshot(name.to_bytes(), captured.entry.inode))
+                || selection.is_own_place(&captured.entry)
             {
                 continue;
             }
@@ -371,10 +398,8 @@ impl Walker<'_, '_> {
                 true => level.outside(),
                 false => &level.directory,
             };
-            let Some((entry, below_old)) = self.directory_entry(directory, &name, captured, old)
-            else {
-                continue;
-            };
+            let below_old = self.below_old(old.as_ref());
+            let entry = self.directory_entry(directory, &name, captured, old);
             self.outcome.directories += 1;
             let child = Pending::new(Some((slot, entry)));
             let level = match opened {

@@ -9,6 +9,7 @@ mod special;
 
 use super::metadata::{self, Privileges, Reached, Shortfalls};
 use super::overwrite::{Existing, ExistingKind};
+use super::through_link::{LinkPlace, open_through_link};
 use super::{PathError, as_path, join};
 use format::tree::{Entry, Timestamp};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
@@ -92,6 +93,25 @@ impl TargetDirectory {
         Ok(Arc::new(Self { fd, path }))
     }
 
+    /// Opens what the link `name` in this directory leads to. `top`: the top of the target;
+    /// `beneath`: the path of this directory from there, with a leading `/`.
+    pub fn open_through_link(
+        &self,
+        name: &CStr,
+        top: &Self,
+        beneath: &[u8],
+    ) -> Result<Arc<Self>, PathError> {
+        let path = join(&self.path, name.to_bytes());
+        let fd = open_through_link(LinkPlace {
+            top: top.fd.as_fd(),
+            above: self.fd.as_fd(),
+            beneath,
+            name,
+            shown: as_path(&path),
+        })?;
+        Ok(Arc::new(Self { fd, path }))
+    }
+
     /// The path.
     pub fn path(&self) -> &Path {
         as_path(&self.path)
@@ -143,6 +163,7 @@ impl TargetDirectory {
                 kind: match FileType::from_raw_mode(stat.stx_mode.into()) {
                     FileType::RegularFile => ExistingKind::File,
                     FileType::Directory => ExistingKind::Directory,
+                    FileType::Symlink => ExistingKind::Link,
                     _ => ExistingKind::Other,
                 },
                 len: stat.stx_size,
@@ -175,19 +196,20 @@ impl TargetDirectory {
             opened => opened,
         };
         let fd = opened.map_err(fail)?;
-        self.make_writable(&fd);
         let path = join(&self.path, name.to_bytes());
-        Ok(Arc::new(Self { fd, path }))
+        let made = Self { fd, path };
+        made.make_writable();
+        Ok(Arc::new(made))
     }
 
     /// The owner may lack permission to write into an existing directory. Its mode is set again at
     /// the end.
-    fn make_writable(&self, fd: &OwnedFd) {
-        if let Ok(stat) = rustix::fs::fstat(fd) {
+    pub fn make_writable(&self) {
+        if let Ok(stat) = rustix::fs::fstat(&self.fd) {
             let mode = Mode::from_raw_mode(stat.st_mode);
             if !mode.contains(Mode::RWXU) {
                 // On failure, creating files in it fails too and is reported.
-                let _ = rustix::fs::fchmod(fd, mode | Mode::RWXU);
+                let _ = rustix::fs::fchmod(&self.fd, mode | Mode::RWXU);
             }
         }
     }

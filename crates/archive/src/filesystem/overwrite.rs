@@ -46,7 +46,9 @@ pub enum ExistingKind {
     File,
     /// Directory.
     Directory,
-    /// Anything else; links are not followed.
+    /// Symbolic link.
+    Link,
+    /// Anything else.
     Other,
 }
 

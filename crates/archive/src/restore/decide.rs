@@ -13,6 +13,8 @@ pub enum Action {
     Create,
     /// A directory exists and stays; it gets its metadata, and its contents are visited.
     Enter,
+    /// A link on the way to a path of the backup stays; what it leads to is entered.
+    Follow,
     /// The existing file is replaced or rewritten.
     Replace,
     /// The existing file stays, according to `--overwrite`.
@@ -50,6 +52,7 @@ impl Action {
         match self {
             Self::Create => "create",
             Self::Enter => "enter",
+            Self::Follow => "follow",
             Self::Replace => "replace",
             Self::Leave => "leave",
             Self::Skip => "skip",
@@ -88,11 +91,13 @@ pub fn of_file(
     }
 }
 
-/// Decides about a directory.
-pub fn of_directory(overwrite: Overwrite, existing: Option<&Existing>) -> Action {
+/// Decides about a directory. `is_given`: it is on the way to a path that the backup was given, so
+/// the backup has followed links there.
+pub fn of_directory(overwrite: Overwrite, existing: Option<&Existing>, is_given: bool) -> Action {
     match existing.map(|existing| existing.kind) {
         None => Action::Create,
         Some(ExistingKind::Directory) => Action::Enter,
+        Some(ExistingKind::Link) if is_given => Action::Follow,
         Some(_) if overwrite == Overwrite::Never => Action::Refuse(Refusal::FileInTheWay),
         Some(_) => Action::Replace,
     }

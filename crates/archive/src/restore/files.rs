@@ -56,6 +56,12 @@ enum Failure {
 impl FileJob {
     /// Restores the file and completes its entry in the directory.
     pub fn run(self, shared: &Shared<'_>, shortfalls: &mut Shortfalls) {
+        if shared.tally.is_full() {
+            shared.tally.not_tried(self.content.len);
+            shared.observer.add_files(1);
+            PendingDirectory::one_less(self.parent, false, shared.privileges, shortfalls);
+            return;
+        }
         let mut lost = DamagedRanges::default();
         let path = self.target.path_of(&self.name);
         match self.restore(&mut lost, shared, shortfalls) {
@@ -70,7 +76,10 @@ impl FileJob {
                     shared.tally.partial(&path, &lost, shared.observer);
                 }
             }
-            Err(Failure::Target(e)) => shared.tally.failed(&e, shared.observer),
+            Err(Failure::Target(e)) => {
+                let len = self.content.len;
+                shared.tally.failed(&e, len, shared.observer);
+            }
             Err(Failure::Pool(what, e)) => shared.tally.lost(&path, what, e, shared.observer),
         }
         shared.observer.add_files(1);

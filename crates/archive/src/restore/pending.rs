@@ -79,4 +79,6 @@ pub(super) struct HardLink {
     pub name: CString,
     pub from: Arc<FirstName>,
     pub replaces: bool,
+    /// For a copy, if the target has no hard links.
+    pub entry: Box<Entry>,
 }

@@ -22,6 +22,9 @@ pub struct RestorePlan<'a> {
     pub top: Option<Arc<TargetDirectory>>,
     /// Path of the target.
     pub target: &'a Path,
+    /// Paths that the backup was given, from `root`, with a leading `/`. A link of the target on
+    /// the way to one of them stays a link.
+    pub given: &'a [Vec<u8>],
     /// Selected entries.
     pub selection: &'a SnapshotSelection,
     /// Remove names from restored directories that the snapshot does not have.
@@ -44,4 +47,15 @@ pub struct RestorePlan<'a> {
     pub dry_run: bool,
     /// Called with the decision about each name.
     pub tell: &'a dyn Fn(Action, &Path),
+}
+
+impl RestorePlan<'_> {
+    /// Returns true if the directory `path` (from `root`, with a leading `/`) leads to a path that
+    /// the backup was given, or is one.
+    pub(super) fn leads_to_given(&self, path: &[u8]) -> bool {
+        self.given.iter().any(|given| {
+            let rest = given.strip_prefix(path);
+            rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
+        })
+    }
 }

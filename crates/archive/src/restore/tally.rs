@@ -1,13 +1,26 @@
 //! Result of a restore, and failures of single names. The walk and the workers count here.
 //!
 //! Invariant: a name is counted once: restored, restored in part, left, lost to damage, or failed.
+//! Everything below a directory that could not be made has failed too.
 
 use super::partial::DamagedRanges;
 use crate::filesystem::PathError;
 use crate::observer::{Observer, Warning};
 use parking_lot::Mutex;
+use std::io;
 use std::path::Path;
 use store::StoreError;
+
+/// A full target is tried this often: smaller files may still fit.
+const WITHOUT_SPACE_MAX: u64 = 16;
+
+/// Returns true if a disk or a quota is full.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
 
 /// Result of a restore; of a dry run: the result if nothing fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +49,14 @@ pub struct RestoreOutcome {
     pub damaged: u64,
     /// Names that were not restored, or not removed, because the target refused.
     pub failed: u64,
+    /// Bytes of the files among them.
+    pub bytes_failed: u64,
+    /// The target is full: after some failures nothing more was written.
+    pub stopped_full: bool,
+    /// Selected entries of the snapshot, with directories.
+    pub selected: u64,
+    /// Further names of files that were restored as copies, because the target has no hard links.
+    pub links_copied: u64,
     /// Other reported failures: attributes, owners.
     pub warnings: u64,
 }
@@ -50,6 +71,8 @@ pub(super) struct Tally {
 struct TallyState {
     outcome: RestoreOutcome,
     fatal: Option<StoreError>,
+    /// Names that failed for lack of space.
+    without_space: u64,
 }
 
 impl Tally {
@@ -96,11 +119,35 @@ impl Tally {
         observer.warning(&Warning::Partial { path, lost });
     }
 
-    /// Reports a name that the target refused, or that could not be removed.
-    pub fn failed(&self, error: &PathError, observer: &dyn Observer) {
+    /// Reports a name that the target refused, or that could not be removed. `len`: bytes of the
+    /// file that is missing.
+    pub fn failed(&self, error: &PathError, len: u64, observer: &dyn Observer) {
         let mut state = self.state.lock();
         state.outcome.failed += 1;
+        state.outcome.bytes_failed += len;
+        if is_full(&error.source) {
+            state.without_space += 1;
+            state.outcome.stopped_full = state.without_space >= WITHOUT_SPACE_MAX;
+        }
         observer.path_failed(error);
+    }
+
+    /// Counts a file that is not tried: its directory could not be made, or the target is full.
+    pub fn not_tried(&self, len: u64) {
+        self.count(|outcome| {
+            outcome.failed += 1;
+            outcome.bytes_failed += len;
+        });
+    }
+
+    /// Returns true if nothing more is to be written, because the target is full.
+    pub fn is_full(&self) -> bool {
+        self.state.lock().outcome.stopped_full
+    }
+
+    /// Names that were copied, because the target has no hard links.
+    pub fn links_copied(&self) -> u64 {
+        self.state.lock().outcome.links_copied
     }
 
     /// Returns true if the run cannot continue.

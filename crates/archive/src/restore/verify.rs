@@ -6,31 +6,42 @@ use super::plan::RestorePlan;
 use crate::filesystem::PathError;
 use crate::filesystem::apply::TargetDirectory;
 use crate::filesystem::capture::Directory;
+use crate::filesystem::through_link::{LinkPlace, open_through_link};
 use crate::observer::Observer;
 use crate::selection::Verdict;
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use store::{Reader, StoreError};
 
-/// Compares the contents of every selected file below `top` with the snapshot's. Returns the number
-/// of files that differ, each reported by name.
+/// Result of a verification.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Names that differ from the snapshot, or are damaged in the pool.
+    pub different: u64,
+    /// Names that are not there or cannot be read.
+    pub unread: u64,
+}
+
+/// Compares the contents of every selected file below `top` with the snapshot's. Reports each that
+/// differs or cannot be read by name.
 pub fn verify_tree(
     reader: &Reader,
     top: &TargetDirectory,
     plan: &RestorePlan<'_>,
     observer: &dyn Observer,
-) -> Result<u64, StoreError> {
-    let mut different = 0;
+) -> Result<Verified, StoreError> {
+    let mut found = Verified::default();
     let top = match Directory::of_handle(top.as_fd(), top.path()) {
         Ok(top) => Arc::new(top),
         Err(e) => {
             observer.path_failed(&e);
-            return Ok(1);
+            found.unread = 1;
+            return Ok(found);
         }
     };
     let selection = plan.selection;
@@ -40,7 +51,7 @@ pub fn verify_tree(
         let entries = match reader.directory(&content) {
             // The restore has reported it.
             Err(e) if e.is_corruption() => {
-                different += 1;
+                found.different += 1;
                 continue;
             }
             entries => entries?,
@@ -60,7 +71,7 @@ pub fn verify_tree(
                 continue;
             }
             let same = match &entry.kind {
-                EntryKind::Directory { content } => match directory.open_child(&name) {
+                EntryKind::Directory { content } => match child(plan, &directory, &name, &path) {
                     Ok(child) => {
                         rest.push((Arc::new(child), path.clone(), *content, selected));
                         Ok(true)
@@ -77,24 +88,48 @@ pub fn verify_tree(
                 }
                 _ => directory
                     .stat(&name)
-                    .map(|found| found.entry.kind == entry.kind),
+                    .map(|present| present.entry.kind == entry.kind),
             };
             match same {
                 Ok(true) => {}
                 Ok(false) => {
-                    different += 1;
+                    found.different += 1;
                     let at = directory.path_of(&name);
                     let why = io::Error::other("it differs from the snapshot");
                     observer.path_failed(&PathError::new("verify", at, why));
                 }
                 Err(e) => {
-                    different += 1;
+                    found.unread += 1;
                     observer.path_failed(&e);
                 }
             }
         }
     }
-    Ok(different)
+    Ok(found)
+}
+
+/// Opens a directory as the restore has: also through a link on the way to a path that the backup
+/// was given.
+fn child(
+    plan: &RestorePlan<'_>,
+    above: &Directory,
+    name: &CStr,
+    path: &[u8],
+) -> Result<Directory, PathError> {
+    let opened = above.open_child(name);
+    let (Err(_), Some(top), true) = (&opened, &plan.top, plan.leads_to_given(path)) else {
+        return opened;
+    };
+    let shown = above.path_of(name);
+    let led = open_through_link(LinkPlace {
+        top: top.as_fd(),
+        above: above.as_fd(),
+        beneath: path.strip_suffix(name.to_bytes()).unwrap_or_default(),
+        name,
+        shown: &shown,
+    });
+    // A name that is no link has failed for a reason of its own.
+    led.map_or(opened, |led| Directory::of_handle(led.as_fd(), &shown))
 }
 
 fn is_device(kind: &EntryKind) -> bool {

@@ -28,6 +28,8 @@ struct Level {
     entry: Option<Entry>,
     path: Vec<u8>,
     selected: bool,
+    /// It could not be made, so nothing below it can: everything selected there is only counted.
+    is_lost: bool,
     entries: std::vec::IntoIter<Entry>,
 }
 
@@ -74,6 +76,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             entry: None,
             path: Vec::new(),
             selected,
+            is_lost: false,
             entries: entries.into_iter(),
         }];
         while let Some(level) = levels.last_mut() {
@@ -91,12 +94,16 @@ impl<'w, 'a> Walk<'w, 'a> {
                 }
                 continue;
             };
+            let is_lost = level.is_lost || self.shared.tally.is_full();
             let path = joined(&level.path, &entry.name);
             let is_directory = matches!(entry.kind, EntryKind::Directory { .. });
             let Verdict { selected, enter } =
                 self.plan
                     .selection
                     .verdict(&path, is_directory, level.selected);
+            self.shared
+                .tally
+                .count(|outcome| outcome.selected += u64::from(selected));
             if let EntryKind::Directory { content } = &entry.kind {
                 if selected || enter {
                     let entries = self.entries(&path, content);
@@ -105,23 +112,26 @@ impl<'w, 'a> Walk<'w, 'a> {
                         entry: Some(entry),
                         path,
                         selected,
+                        is_lost,
                         entries: entries.into_iter(),
                     });
-                    if selected {
+                    if selected && !is_lost {
                         self.make(&mut levels);
                     }
                 }
             } else if selected {
                 self.expect(&entry);
-                if let Some(parent) = self.make(&mut levels) {
-                    self.entry(parent, entry, &path);
+                let parent = (!is_lost).then(|| self.make(&mut levels)).flatten();
+                match parent {
+                    Some(parent) => self.entry(parent, entry, &path),
+                    None => self.not_tried(&entry),
                 }
             }
         }
     }
 
     /// Creates the directories of the levels down to the last one. On failure, reports it once,
-    /// empties the level that failed and those below, and returns `None`.
+    /// marks the level that failed and those below as lost, and returns `None`.
     fn make(&mut self, levels: &mut [Level]) -> Option<Arc<PendingDirectory>> {
         let mut parent: Option<Arc<PendingDirectory>> = None;
         for number in 0..levels.len() {
@@ -137,9 +147,9 @@ impl<'w, 'a> Walk<'w, 'a> {
                         level.pending = Some(made);
                     }
                     Err(e) => {
-                        self.shared.tally.failed(&e, self.shared.observer);
+                        self.shared.tally.failed(&e, 0, self.shared.observer);
                         for level in levels.iter_mut().skip(number) {
-                            level.entries = Vec::new().into_iter();
+                            level.is_lost = true;
                         }
                         return None;
                     }
@@ -162,13 +172,15 @@ impl<'w, 'a> Walk<'w, 'a> {
             Some(above) => above.existing(&name)?,
             None => None,
         };
-        let action = decide::of_directory(self.plan.overwrite, existing.as_ref());
+        let is_given = self.plan.leads_to_given(path);
+        let action = decide::of_directory(self.plan.overwrite, existing.as_ref(), is_given);
         self.tell(action, path);
         let target = match (&above.target, action) {
             (_, Action::Refuse(why)) => {
                 let why = io::Error::other(why.text());
                 return Err(PathError::new("make directory", self.shown(path), why));
             }
+            (Some(above), Action::Follow) => Some(self.through_link(above, &name, path)?),
             (Some(above), Action::Enter) if self.plan.dry_run => Some(above.open_child(&name)?),
             (Some(above), _) if !self.plan.dry_run => {
                 Some(above.make_directory(&name, action == Action::Replace)?)
@@ -182,6 +194,22 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(target)
     }
 
+    /// Opens what a link in the place of a directory leads to.
+    fn through_link(
+        &self,
+        above: &TargetDirectory,
+        name: &CStr,
+        path: &[u8],
+    ) -> Result<Arc<TargetDirectory>, PathError> {
+        let beneath = path.strip_suffix(name.to_bytes()).unwrap_or_default();
+        let top = self.plan.top.as_deref().unwrap_or(above);
+        let directory = above.open_through_link(name, top, beneath)?;
+        if !self.plan.dry_run {
+            directory.make_writable();
+        }
+        Ok(directory)
+    }
+
     /// Removes names from a restored directory that the snapshot does not have.
     fn delete_others(&self, directory: &PendingDirectory, path: &[u8], entries: &[Entry]) {
         let Some(target) = directory.target.as_ref().filter(|_| self.plan.delete) else {
@@ -190,7 +218,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         let observer = self.shared.observer;
         let names = match target.names() {
             Ok(names) => names,
-            Err(e) => return self.shared.tally.failed(&e, observer),
+            Err(e) => return self.shared.tally.failed(&e, 0, observer),
         };
         for name in names {
             let kept = entries.binary_search_by(|e| e.name.as_slice().cmp(name.to_bytes()));
@@ -205,7 +233,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             match removed {
                 Ok(()) => self.shared.tally.count(|outcome| outcome.deleted += 1),
                 Err(_) if observer.stop_requested() => return,
-                Err(e) => self.shared.tally.failed(&e, observer),
+                Err(e) => self.shared.tally.failed(&e, 0, observer),
             }
         }
     }
@@ -226,6 +254,14 @@ impl<'w, 'a> Walk<'w, 'a> {
             outcome.bytes_meant += bytes;
         });
         self.shared.observer.add_total(1, bytes);
+    }
+
+    /// Counts a selected entry that has no directory to go to.
+    fn not_tried(&self, entry: &Entry) {
+        let len = len_of(entry);
+        self.shared.tally.not_tried(len);
+        self.shared.observer.add_files(1);
+        self.shared.observer.add_bytes(len);
     }
 
     fn entries(&self, path: &[u8], content: &ObjectRoot) -> Vec<Entry> {
@@ -252,14 +288,15 @@ impl<'w, 'a> Walk<'w, 'a> {
         let len = len_of(&entry);
         let (name, action) = match self.decided(&parent, &entry, path) {
             Ok(decided) => decided,
-            Err(e) => return tally.failed(&e, observer),
+            Err(e) => return tally.failed(&e, len, observer),
         };
         self.tell(action, path);
         match action {
-            Action::Create | Action::Replace | Action::Enter => {}
+            Action::Create | Action::Replace | Action::Enter | Action::Follow => {}
             Action::Refuse(why) => {
                 let why = io::Error::other(why.text());
-                return tally.failed(&PathError::new("replace", self.shown(path), why), observer);
+                let error = PathError::new("replace", self.shown(path), why);
+                return tally.failed(&error, len, observer);
             }
             Action::Leave | Action::Skip | Action::Remove => {
                 tally.count(|outcome| match action {
@@ -286,6 +323,7 @@ impl<'w, 'a> Walk<'w, 'a> {
                     name,
                     from,
                     replaces,
+                    entry: Box::new(entry),
                 });
                 return observer.add_bytes(len);
             }
@@ -313,7 +351,7 @@ impl<'w, 'a> Walk<'w, 'a> {
                 }
                 tally.restored(0, replaces);
             }
-            Err(e) => tally.failed(&e, observer),
+            Err(e) => tally.failed(&e, 0, observer),
         }
         observer.add_files(1);
     }

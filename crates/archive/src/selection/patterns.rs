@@ -86,18 +86,6 @@ impl Patterns {
         Ok(())
     }
 
-    /// Adds one path and everything below it, whatever bytes it has.
-    pub fn add_path(&mut self, path: &[u8]) -> Result<(), PatternError> {
-        let mut text = b"/".to_vec();
-        for byte in path {
-            if b"*?[\\".contains(byte) {
-                text.push(b'\\');
-            }
-            text.push(*byte);
-        }
-        self.add(&text, false)
-    }
-
     /// Adds the lines of a file, one pattern each. Blank lines and those that begin with `#` are
     /// ignored; spaces at both ends are removed.
     pub fn add_lines(&mut self, bytes: &[u8], fold_case: bool) -> Result<(), PatternError> {
@@ -229,14 +217,6 @@ mod tests {
         assert_eq!(list.matches(b"/x/keep.log", false), Some(false));
         assert_eq!(list.matches(b"/a/keep.log", false), Some(true));
         assert_eq!(list.matches(b"/not", false), None);
-    }
-
-    #[test]
-    fn a_path_is_taken_literally() {
-        let mut list = Patterns::default();
-        list.add_path(b"/a/[x]*\\\xff").unwrap();
-        assert_eq!(list.matches(b"/a/[x]*\\\xff", true), Some(true));
-        assert_eq!(list.matches(b"/a/x", true), None);
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Files {
         Ok(Self {
             options,
             mount: Mount::of(top)?,
-            walker: Walker::new(top)?,
+            walker: Walker::once(top)?,
             is_walked: false,
             planning: None,
             planned: BTreeMap::new(),

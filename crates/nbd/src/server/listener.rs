@@ -4,7 +4,7 @@
 //! Invariant: a unix socket never accepts before its mode is 0600. Only a socket that this process
 //! made is removed.
 
-use crate::error::ServerError;
+use crate::error::{SOCKET_PATH_MAX, ServerError};
 use connections::{Listening, Stream, prepare_tcp};
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -36,6 +36,9 @@ pub(super) struct Listener {
 
 impl Listener {
     pub(super) fn bind_unix(path: &Path) -> Result<Self, ServerError> {
+        if path.as_os_str().len() > SOCKET_PATH_MAX {
+            return Err(ServerError::PathTooLong(path.to_owned()));
+        }
         remove_stale(path)?;
         let io = |doing| move |error: rustix::io::Errno| ServerError::io(doing)(error.into());
         let flags = SocketFlags::CLOEXEC;

@@ -25,6 +25,9 @@ pub struct MountArgs {
     /// Empty directory for the mount
     #[arg(value_name = "MOUNTPOINT")]
     pub mountpoint: PathBuf,
+    /// Mount even over a directory that has files, which are hidden meanwhile
+    #[arg(long)]
+    pub over: bool,
     /// Show the current snapshots read-only, without volumes; another process may write to the pool
     #[arg(long)]
     pub read_only: bool,

@@ -60,7 +60,8 @@ pub struct KeepArgs {
     /// The same for years
     #[arg(long, value_name = "N", value_parser = Keep::parse)]
     pub keep_yearly: Option<Keep>,
-    /// Keep all within this span before the newest (1y6m, 30d, 12h)
+    /// Keep all within this span before the newest, or before now if that is earlier (1y6mo, 30d,
+    /// 12h; m and mo are months)
     #[arg(long, value_name = "SPAN", value_parser = Within::parse)]
     pub keep_within: Option<Within>,
     /// Keep the newest of each hour within this span

@@ -26,7 +26,7 @@ The server exports volumes under their names, their snapshots as VOLUME@NAME, an
 NAME@SNAPSHOT. New ones appear at once. While there is a server, it runs all commands that change the
 pool (backup, copy, defrag, forget, gc, import, key, parity, repair, scrub, tag, undelete, volume) and
 answers status, top, qos and policy status. Most dry runs, and commands that only read, read the pool
-themselves. SIGTERM and SIGINT end the server cleanly.
+themselves. SIGTERM, SIGINT and SIGHUP end the server cleanly.
 
 The file of --iscsi-access says who may use which iSCSI target (chmod 600). It begins with those who may
 use all that have no section of their own; a section that is empty lets no initiator in:
@@ -78,6 +78,9 @@ pub struct ServePoolArgs {
     /// Empty directory in which volumes, images and snapshots appear as files
     #[arg(long, value_name = "DIRECTORY")]
     pub mount: Option<PathBuf>,
+    /// With --mount: mount even over a directory that has files, which are hidden meanwhile
+    #[arg(long, requires = "mount")]
+    pub over: bool,
     /// With --mount: let other users read too, as far as owners and modes allow
     #[arg(long, requires = "mount")]
     pub allow_other: bool,

@@ -14,12 +14,12 @@ use super::snapshot_choice::{SnapshotFilter, choose};
 use super::source_paths;
 use crate::cli::{BackupArgs, ReadOrder};
 use crate::progress::Progress;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use archive::backup::{
     FrozenOutcome, Order, Pacer, TreePlan, back_up_trees, count_trees, scan_trees,
 };
 use archive::filesystem::in_memory::MemoryOutcome;
-use archive::selection::{BackupSelection, Marker, Patterns};
+use archive::selection::{BackupSelection, Marker, OwnPlaces, Patterns};
 use format::snapshot::{Snapshot, SnapshotKind};
 use host_tools::{Background, idle_priority};
 use std::os::unix::ffi::OsStrExt;
@@ -43,6 +43,9 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     }
     let started = Instant::now();
     let paths = source_paths::collect(&invocation.context, args)?;
+    if let Some(told) = source_paths::told_of_links(&paths) {
+        invocation.console.warn(told);
+    }
     let selection = selection(invocation, args, &paths)?;
     let region_bytes = args.region_size.unwrap_or(REGION_BYTES);
     let lane = invocation.lane(args.compression.as_deref(), region_bytes)?;
@@ -176,15 +179,7 @@ fn selection(
             excludes.add_lines(&lines, fold_case)?;
         }
     }
-    if let Ok(pool) = invocation.settings.pool()?.canonicalize()
-        && paths.iter().any(|path| pool.starts_with(path))
-    {
-        invocation.console.note(format_args!(
-            "the pool itself is not backed up: {}",
-            pool.display()
-        ));
-        excludes.add_path(pool.as_os_str().as_bytes())?;
-    }
+    let own = own_places(invocation, paths)?;
     let mut markers = Vec::new();
     if args.exclude_caches {
         markers.push(Marker::cache());
@@ -195,9 +190,49 @@ fn selection(
     Ok(BackupSelection {
         excludes,
         markers,
+        own,
         one_file_system: args.one_file_system,
         larger_than: args.exclude_larger_than,
     })
+}
+
+/// Returns what is left out of these paths because it is this program's, and says so. Refuses paths
+/// inside of it.
+fn own_places(invocation: &Invocation, paths: &[PathBuf]) -> anyhow::Result<OwnPlaces> {
+    let pool = invocation.settings.pool()?;
+    let own = OwnPlaces::now(pool).context("cannot read the table of mounts")?;
+    let pool = pool.canonicalize().ok();
+    for path in paths {
+        // A path that is not there is reported by the walk.
+        let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if let Some(point) = own.mount_of(&path) {
+            bail!(
+                "{} is in a mount of this program ({}): what it shows is stored already; \
+                 keep the state of a volume with `quintet volume snapshot`, and copy snapshots to \
+                 another pool with `quintet copy`",
+                path.display(),
+                point.display()
+            );
+        }
+        if let Some(pool) = pool.as_ref().filter(|pool| path.starts_with(pool)) {
+            bail!(
+                "{} is the pool itself, which cannot be stored in itself; \
+                 `quintet copy` sends its snapshots to another pool",
+                pool.display()
+            );
+        }
+        if let Some(pool) = pool.as_ref().filter(|pool| pool.starts_with(&path)) {
+            let pool = pool.display();
+            let note = format_args!("the pool itself is not backed up: {pool}");
+            invocation.console.note(note);
+        }
+        for point in own.mounts_below(&path) {
+            let point = point.display();
+            let note = format_args!("this program's mount is not backed up: {point}");
+            invocation.console.note(note);
+        }
+    }
+    Ok(own)
 }
 
 /// Returns the parent: the newest tree of this host and these paths. `None` if everything is to be

@@ -30,7 +30,28 @@ pub(super) fn exit_of(error: &anyhow::Error) -> Exit {
 
 /// Returns the message for an error that ended a command: each cause follows its effect, once.
 pub(super) fn text(error: &anyhow::Error) -> String {
-    with_causes(error.as_ref())
+    with_remedy(with_causes(error.as_ref()), crate::limits::open_files())
+}
+
+/// Adds what to do about a limit of the system. `open_files`: how many files the process may have
+/// open.
+pub(super) fn with_remedy(text: String, open_files: Option<u64>) -> String {
+    const OUT_OF_FILES: &str = "too many open files";
+    if !text.ends_with(OUT_OF_FILES) {
+        return text;
+    }
+    let may = match open_files {
+        Some(number) => format!("this process may open {number}"),
+        None => "the whole system has no more".to_owned(),
+    };
+    let what = match text.as_str() {
+        OUT_OF_FILES => "cannot open another file: ",
+        _ => "",
+    };
+    format!(
+        "{what}{text}; {may}: raise the limit (ulimit -n, or LimitNOFILE= in the unit), or end other \
+         programs"
+    )
 }
 
 /// Returns what the program wrote whose failure ended a command.
@@ -264,6 +285,20 @@ mod tests {
     /// Formats an error as `commands::run` does.
     fn words(error: impl Into<anyhow::Error>) -> String {
         text(&error.into().context("more"))
+    }
+
+    #[test]
+    fn a_limit_of_open_files_is_said_with_its_remedy() {
+        let said = with_remedy("cannot list /x: too many open files".to_owned(), Some(9));
+        let expected =
+            "cannot list /x: too many open files; this process may open 9: raise the limit";
+        assert!(said.starts_with(expected), "{said}");
+        let said = with_remedy("too many open files".to_owned(), None);
+        assert!(
+            said.starts_with("cannot open another file: too many"),
+            "{said}"
+        );
+        assert_eq!(with_remedy("x".to_owned(), None), "x");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use format::snapshot::Snapshot;
 use server::groups::{Group, group};
 use server::retention::{Decision, Policy, decide};
 use store::OpenMode;
-use terminal::calendar;
+use terminal::calendar::{self, Within};
 use terminal::exit::Exit;
 use terminal::json::Object;
 use terminal::names::short_id;
@@ -25,6 +25,7 @@ pub(super) fn run(invocation: &Invocation, args: &ForgetArgs) -> anyhow::Result<
     if args.snapshots.is_empty() && policy.is_empty() {
         bail!("no snapshots chosen: name them, or give at least one --keep-* rule");
     }
+    say_months(invocation, &args.keep);
     let mode = match args.dry_run {
         true => OpenMode::Read,
         false => OpenMode::Write,
@@ -35,7 +36,7 @@ pub(super) fn run(invocation: &Invocation, args: &ForgetArgs) -> anyhow::Result<
         let groups = group(all.iter().filter(|s| filter.matches(s)), args.group_by);
         let mut decided = Vec::new();
         for group in &groups {
-            decided.push((group, decide(&policy, group, &invocation.zone)?));
+            decided.push((group, decide(&policy, group, &invocation.zone, pool.now())?));
         }
         for (group, decisions) in &decided {
             show_group(invocation, group, decisions, args.dry_run)?;
@@ -78,6 +79,24 @@ pub(super) fn run(invocation: &Invocation, args: &ForgetArgs) -> anyhow::Result<
         ));
     }
     Ok(Exit::Done)
+}
+
+/// Says what a span of months means, as `30m` may be meant as minutes.
+fn say_months(invocation: &Invocation, args: &KeepArgs) {
+    let spans = [
+        ("", args.keep_within),
+        ("-hourly", args.keep_within_hourly),
+        ("-daily", args.keep_within_daily),
+        ("-weekly", args.keep_within_weekly),
+        ("-monthly", args.keep_within_monthly),
+        ("-yearly", args.keep_within_yearly),
+    ];
+    for (name, span) in spans {
+        if let Some(span) = span.filter(Within::is_of_months) {
+            let note = format_args!("--keep-within{name} {span}: m and mo are months");
+            invocation.console.note(note);
+        }
+    }
 }
 
 fn policy(args: &KeepArgs) -> Policy {

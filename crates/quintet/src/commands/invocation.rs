@@ -158,10 +158,14 @@ impl Invocation {
         if create {
             disk.create_top()?;
         } else if !path.is_dir() {
-            let why = format!(
-                "there is no pool in {}: it is not a directory (create a pool with quintet init)",
-                path.display()
-            );
+            let place = path.display();
+            let why = match path.symlink_metadata() {
+                Ok(_) => format!("there is no pool in {place}: it is not a directory"),
+                Err(_) => format!(
+                    "there is no pool in {place}: no such directory. Is its disk mounted? Create a \
+                     new pool with quintet init"
+                ),
+            };
             return Err(StoreError::new(StoreErrorKind::NoPool, why).into());
         }
         let disk: Arc<dyn media::Disk> = Arc::new(disk);

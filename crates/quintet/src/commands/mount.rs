@@ -2,7 +2,8 @@
 //!
 //! Invariant: the writer is the process that holds the pool: a server if there is one, or else this
 //! process, which then acts as a server. The command ends with exit code 0 when the mount is
-//! unmounted, and after SIGINT or SIGTERM. Open files are then served until they are closed.
+//! unmounted, and after SIGINT, SIGTERM or SIGHUP. Open files are then served until they are
+//! closed.
 
 mod guard;
 mod shown;
@@ -31,6 +32,7 @@ const LONG: Duration = Duration::from_secs(3600);
 pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<Exit> {
     let settings = Settings {
         mountpoint: args.mountpoint.clone(),
+        over: args.over,
         allow_other: args.allow_other,
         enforce: !args.no_default_permissions,
         filter: SnapshotFilter::new(&args.filter)?,

@@ -11,6 +11,7 @@ use format::snapshot::{Snapshot, SnapshotKind};
 use server::groups::{GroupBy, group};
 use std::time::Instant;
 use store::{Pool, WriteCounts, WriteSession};
+use terminal::calendar;
 use terminal::console::Console;
 use terminal::json::Object;
 use terminal::names::short_id;
@@ -38,6 +39,14 @@ impl Identity {
         tags.retain(|t| !t.is_empty());
         tags.sort();
         tags.dedup();
+        let committed = pool.record().committed;
+        if time.is_none() && committed.is_ahead_of(pool.now()) {
+            let time = calendar::local(committed, &invocation.zone);
+            invocation.console.warn(format_args!(
+                "the newest commit of the pool is of {time}, which is in the future: a clock was \
+                 ahead, or this machine's is behind; compare them (timedatectl)"
+            ));
+        }
         Ok(Self {
             host: invocation.host(host),
             user: invocation.user(),

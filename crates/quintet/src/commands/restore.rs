@@ -8,17 +8,19 @@ use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose, split_path};
-use super::tree::{Found, lookup, normal, top};
+use super::tree::{Found, lookup, nearest, normal, top, with_nearest};
 use crate::cli::{OverwriteArg, RestoreArgs};
 use crate::progress::Progress;
 use anyhow::{Context, bail};
 use archive::filesystem::apply::TargetDirectory;
 use archive::filesystem::metadata::Privileges;
 use archive::filesystem::overwrite::{Overwrite, Placement};
-use archive::restore::{Action, RestoreOutcome, RestorePlan, restore_tree, verify_tree};
+use archive::restore::{Action, RestoreOutcome, RestorePlan, Verified, restore_tree, verify_tree};
 use archive::selection::{Patterns, SnapshotSelection};
+use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -62,6 +64,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
             }
         },
     };
+    let given = given_below(&snapshot.paths, &path);
     let privileges = Privileges {
         owner: !args.no_owner,
         set_id: !args.no_setuid,
@@ -73,6 +76,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         root_entry,
         top: None,
         target: &args.target,
+        given: &given,
         selection: &selection,
         delete: args.delete,
         overwrite: overwrite(args.overwrite),
@@ -93,6 +97,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         ask(invocation, pool.reader(), &plan)?;
     }
     let progress = invocation.progress("restoring");
+    let is_new = args.target.symlink_metadata().is_err();
     let top = match args.dry_run {
         true => TargetDirectory::open_top(&args.target)?,
         false => Some(TargetDirectory::create_top(&args.target)?),
@@ -102,29 +107,43 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         ..plan
     };
     let outcome = restore_tree(pool.reader(), &plan, &progress)?;
-    let mut different = 0;
+    if outcome.selected == 0 && !selection.includes.is_empty() {
+        drop(progress);
+        if is_new {
+            // One with names in it stays.
+            let _ = std::fs::remove_dir(&args.target);
+        }
+        bail!(nothing_matches(pool.reader(), root, &path, &args.include));
+    }
+    let mut verified = None;
     if let Some(top) = top.filter(|_| args.verify && !args.dry_run) {
-        different = verify_tree(pool.reader(), &top, &plan, &progress)?;
+        verified = Some(verify_tree(pool.reader(), &top, &plan, &progress)?);
     }
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
-    let is_verified = args.verify && !args.dry_run;
-    report(
-        invocation,
-        args.dry_run,
-        &outcome,
-        (is_verified, different),
-        seconds,
-    )?;
+    report(invocation, args.dry_run, &outcome, verified, seconds)?;
+    if outcome.stopped_full {
+        say_full(invocation, &args.target, &outcome);
+    }
     let id = snapshot.id.to_string();
-    let message = summary(&id, args.dry_run, &outcome, different, seconds);
+    let verified = verified.unwrap_or_default();
+    let message = summary(&id, args.dry_run, &outcome, verified, seconds);
     invocation.console.message(message)?;
     let exit = match outcome {
         _ if outcome.damaged > 0 || outcome.partial > 0 => Exit::Damaged,
-        _ if outcome.failed > 0 || outcome.warnings > 0 || different > 0 => Exit::Partly,
+        _ if outcome.failed > 0 || outcome.warnings > 0 => Exit::Partly,
+        _ if verified != Verified::default() => Exit::Partly,
         _ => Exit::Done,
     };
     Ok(snapshots.exit_of(&wanted, exit))
+}
+
+/// Returns the paths of a backup as they are below `top`, a directory of its snapshot.
+fn given_below(paths: &[Vec<u8>], top: &[u8]) -> Vec<Vec<u8>> {
+    let top = top.strip_suffix(b"/").unwrap_or(top);
+    let below = paths.iter().filter_map(|path| path.strip_prefix(top));
+    let below = below.filter(|below| below.first() == Some(&b'/'));
+    below.map(<[u8]>::to_vec).collect()
 }
 
 fn overwrite(given: Option<OverwriteArg>) -> Overwrite {
@@ -208,8 +227,13 @@ fn tell(invocation: &Invocation, dry_run: bool, action: Action, path: &Path) {
                 .path("path", bytes),
         );
     }
-    if action == Action::Skip {
-        console.note(format_args!("{}: a device, left out", printable(bytes)));
+    match action {
+        Action::Skip => console.note(format_args!("{}: a device, left out", printable(bytes))),
+        Action::Follow => console.note(format_args!(
+            "{} stays a link: what it leads to is restored",
+            printable(bytes)
+        )),
+        _ => {}
     }
 }
 
@@ -217,12 +241,13 @@ fn report(
     invocation: &Invocation,
     dry_run: bool,
     outcome: &RestoreOutcome,
-    (is_verified, different): (bool, u64),
+    verified: Option<Verified>,
     seconds: f64,
 ) -> std::io::Result<()> {
     let console = &invocation.console;
     let verb = if dry_run { "would restore" } else { "restored" };
-    let verified = if is_verified { ", verified" } else { "" };
+    let Verified { different, unread } = verified.unwrap_or_default();
+    let verified = verified.map_or("", |_| ", verified");
     console.line(format!(
         "{verb} {} and {}, {}, in {seconds:.2} s{verified}",
         count(outcome.files, "file"),
@@ -253,6 +278,10 @@ fn report(
         ),
         (outcome.failed, "NOT restored or removed: see the warnings"),
         (different, "differ from the snapshot"),
+        (
+            unread,
+            "could not be verified: they are not there or cannot be read",
+        ),
         (outcome.warnings, "warnings"),
     ];
     for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
@@ -261,11 +290,45 @@ fn report(
     Ok(())
 }
 
+/// Says how much space the target lacks.
+fn say_full(invocation: &Invocation, target: &Path, outcome: &RestoreOutcome) {
+    let free = rustix::fs::statvfs(target);
+    let free = free.map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
+    invocation.console.warn(format_args!(
+        "stopped, because the target is full: {} are missing with {}, and {} are free in {}. Make \
+         space and restore again, with --overwrite if-changed to keep what is there",
+        count(outcome.failed, "name"),
+        sizes::display(outcome.bytes_failed),
+        sizes::display(free),
+        printable(target.as_os_str().as_bytes()),
+    ));
+}
+
+/// Returns why a restore with these patterns would restore nothing, with the nearest names.
+fn nothing_matches(reader: &Reader, root: ObjectRoot, top: &[u8], includes: &[OsString]) -> String {
+    let mut why = "nothing in the snapshot matches".to_owned();
+    let mut near = BTreeSet::new();
+    if includes.is_empty() {
+        why.push_str(" --include-file");
+    }
+    for include in includes {
+        let include = include.as_bytes();
+        why.push_str(&format!(" --include {}", printable(include)));
+        let below = include.strip_prefix(top).filter(|_| top != b"/");
+        near.extend(nearest(reader, root, below.unwrap_or(include)));
+    }
+    if top != b"/" {
+        let top = printable(top);
+        why.push_str(&format!("; patterns begin below {top}, which is restored"));
+    }
+    with_nearest(why, near.into_iter().collect())
+}
+
 fn summary(
     id: &str,
     dry_run: bool,
     outcome: &RestoreOutcome,
-    different: u64,
+    verified: Verified,
     seconds: f64,
 ) -> Object {
     Object::message("summary")
@@ -283,7 +346,11 @@ fn summary(
         .integer("files_partial", outcome.partial)
         .integer("files_damaged", outcome.damaged)
         .integer("files_failed", outcome.failed)
-        .integer("files_different", different)
+        .integer("bytes_failed", outcome.bytes_failed)
+        .boolean("target_full", outcome.stopped_full)
+        .integer("links_copied", outcome.links_copied)
+        .integer("files_different", verified.different)
+        .integer("files_unverified", verified.unread)
         .integer("warnings", outcome.warnings)
         .number("total_duration", seconds)
 }

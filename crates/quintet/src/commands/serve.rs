@@ -1,7 +1,7 @@
 //! `serve`: serves what is stored until a signal ends it. [`super::run`] calls this.
 //!
-//! Invariant: SIGINT and SIGTERM end it in good order, with exit code 0. A second signal ends it at
-//! once, which loses no write that was acknowledged as durable.
+//! Invariant: SIGINT, SIGTERM and SIGHUP end it in good order, with exit code 0. A second signal
+//! ends it at once, which loses no write that was acknowledged as durable.
 
 mod fast;
 mod pool;
@@ -14,11 +14,12 @@ use anyhow::Context;
 use format::recipe::ObjectRoot;
 use format::snapshot::Snapshot;
 use jiff::tz::TimeZone;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::SIGUSR1;
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use store::{ImageVolume, Pool};
 use terminal::exit::Exit;
+use terminal::interrupt::stop_signals;
 use terminal::json::Object;
 use terminal::names::description;
 use volumes::States;
@@ -81,7 +82,8 @@ fn announce<'n>(
 
 /// Returns the signals that [`wait`] waits for.
 fn signals() -> anyhow::Result<Signals> {
-    Signals::new([SIGINT, SIGTERM, SIGUSR1]).context("cannot receive signals")
+    let signals = stop_signals().into_iter().chain([SIGUSR1]);
+    Signals::new(signals).context("cannot receive signals")
 }
 
 /// Waits until a signal ends the server. SIGUSR1 prints `how_it_is`.

@@ -6,12 +6,13 @@
 use crate::cli::FilterArgs;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use store::{Pool, StoreError};
 use terminal::latest::latest;
 use terminal::paths::absolute;
-use units::Generation;
+use units::{Generation, SnapshotId};
 
 /// Checked filters.
 #[derive(Clone, Debug, Default)]
@@ -122,22 +123,23 @@ pub(super) fn choose<'a>(
     }
 }
 
-/// Returns the named snapshots, each once, or all that pass the filter. Oldest first.
+/// Returns the named snapshots, each once, or all that pass the filter, in the order of the pool's
+/// list.
 pub(super) fn choose_several<'a>(
     snapshots: &'a [Snapshot],
     named: &[String],
     filter: &SnapshotFilter,
 ) -> anyhow::Result<Vec<&'a Snapshot>> {
-    let mut chosen: Vec<&Snapshot> = match named {
-        [] => snapshots.iter().filter(|s| filter.matches(s)).collect(),
-        named => {
-            let chosen = named.iter().map(|text| choose(snapshots, text, filter));
-            chosen.collect::<anyhow::Result<_>>()?
-        }
-    };
-    chosen.sort_by_key(|s| (s.taken, s.id));
-    chosen.dedup_by_key(|s| s.id);
-    Ok(chosen)
+    if named.is_empty() {
+        return Ok(snapshots.iter().filter(|s| filter.matches(s)).collect());
+    }
+    let chosen = named.iter().map(|text| choose(snapshots, text, filter));
+    let chosen = chosen.map(|chosen| chosen.map(|s| s.id));
+    let chosen: BTreeSet<SnapshotId> = chosen.collect::<anyhow::Result<_>>()?;
+    Ok(snapshots
+        .iter()
+        .filter(|s| chosen.contains(&s.id))
+        .collect())
 }
 
 /// Returns the image or stream that `NAME` or `NAME@SNAPSHOT` names, by default its newest state.

@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use terminal::command_context::CommandContext;
 use terminal::paths::absolute;
 
+/// Maximum number of links in a message.
+const LINKS_SHOWN: usize = 5;
+
 /// Returns all paths of a backup, sorted, none below another. At least one of them exists.
 pub(super) fn collect(context: &CommandContext, args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut given: Vec<OsString> = args.paths.clone();
@@ -59,6 +62,32 @@ pub(super) fn collect(context: &CommandContext, args: &BackupArgs) -> anyhow::Re
             .any(|other| path != other && path.starts_with(other))
     });
     Ok(paths)
+}
+
+/// Returns what to tell of paths that are links to anything but directories: a backup stores such
+/// a link as it is. `None` if what they lead to is backed up too.
+pub(super) fn told_of_links(paths: &[PathBuf]) -> Option<String> {
+    let lonely = paths.iter().filter(|path| {
+        let leads_to = path.canonicalize();
+        let is_stored = |to: &PathBuf| paths.iter().any(|path| to.starts_with(path));
+        path.is_symlink() && !path.is_dir() && !leads_to.is_ok_and(|to| is_stored(&to))
+    });
+    let lonely: Vec<_> = lonely.collect();
+    let shown = lonely.iter().take(LINKS_SHOWN);
+    let shown: Vec<_> = shown.map(|path| path.display().to_string()).collect();
+    let more = match lonely.len().saturating_sub(LINKS_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (is_link, leads) = match lonely.len() {
+        0 => return None,
+        1 => ("is a symbolic link", "it leads"),
+        _ => ("are symbolic links", "they lead"),
+    };
+    Some(format!(
+        "{}{more} {is_link}: only the link is stored; to store the content, back up what {leads} to",
+        shown.join(", ")
+    ))
 }
 
 fn lines(context: &CommandContext, file: &Path, separator: u8) -> anyhow::Result<Vec<Vec<u8>>> {
@@ -133,6 +162,26 @@ mod tests {
             panic!("not a backup");
         };
         collect(&CommandContext::detached().unwrap(), &args)
+    }
+
+    #[test]
+    fn links_to_files_are_told_unless_their_files_are_stored() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        std::fs::create_dir(at("directory")).unwrap();
+        std::fs::write(at("directory/file"), b"").unwrap();
+        for (link, to) in [
+            ("a", "directory"),
+            ("b", "directory/file"),
+            ("c", "nowhere"),
+        ] {
+            std::os::unix::fs::symlink(to, at(link)).unwrap();
+        }
+        assert_eq!(told_of_links(&[at("a"), at("directory/file")]), None);
+        assert_eq!(told_of_links(&[at("b"), at("directory")]), None);
+        let told = told_of_links(&[at("b"), at("c")]).unwrap();
+        let named = format!("{}, {} are", at("b").display(), at("c").display());
+        assert!(told.starts_with(&named), "{told}");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let (config, record) = (pool.config(), pool.record());
     let (keys, _) = pool.keys()?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
-    let newest = snapshots.iter().max_by_key(|s| (s.taken, s.id));
+    let newest = snapshots.last();
     let logical: u64 = snapshots.iter().map(|s| s.logical_bytes).sum();
     let volumes = pool.volumes().unwrap_or_default();
     let volumes_bytes: u64 = volumes.iter().map(|volume| volume.root.len).sum();

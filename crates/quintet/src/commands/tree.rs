@@ -88,10 +88,74 @@ pub(super) fn lookup(reader: &Reader, top: ObjectRoot, path: &[u8]) -> anyhow::R
         let mut entries = reader.directory(&directory)?;
         match entries.binary_search_by(|entry| entry.name.as_slice().cmp(name)) {
             Ok(place) => found = Found::Entry(Box::new(entries.swap_remove(place))),
-            Err(_) => bail!("there is no {} in the snapshot", printable(&at)),
+            Err(_) => {
+                let why = format!("there is no {} in the snapshot", printable(&at));
+                bail!(with_nearest(why, nearest(reader, top, path)));
+            }
         }
     }
     Ok(found)
+}
+
+/// Maximum number of names that a message suggests.
+const NEAREST_MAX: usize = 3;
+
+/// Returns the paths in a tree that are nearest to one that is not there: names alike where it
+/// leaves the tree, or some of the names there.
+pub(super) fn nearest(reader: &Reader, top: ObjectRoot, path: &[u8]) -> Vec<String> {
+    let (mut directory, mut at) = (top, Vec::new());
+    for name in path.split(|b| *b == b'/') {
+        if name.is_empty() || name == b"." {
+            continue;
+        }
+        // A damaged directory suggests nothing.
+        let mut entries = reader.directory(&directory).unwrap_or_default();
+        let found = entries.binary_search_by(|entry| entry.name.as_slice().cmp(name));
+        if let Ok(place) = found
+            && let EntryKind::Directory { content } = entries.swap_remove(place).kind
+        {
+            at = join(&at, name);
+            directory = content;
+            continue;
+        }
+        entries.sort_by_key(|entry| edits(&entry.name, name));
+        let is_alike = |entry: &&Entry| edits(&entry.name, name) <= 1 + name.len() / 3;
+        let alike: Vec<_> = entries.iter().filter(is_alike).take(NEAREST_MAX).collect();
+        let shown = match alike.is_empty() {
+            true => entries.iter().take(NEAREST_MAX).collect(),
+            false => alike,
+        };
+        let paths = shown.into_iter().map(|entry| join(&at, &entry.name));
+        return paths.map(|path| printable(&path)).collect();
+    }
+    Vec::new()
+}
+
+/// Adds the nearest names to a message about one that is not there.
+pub(super) fn with_nearest(why: String, near: Vec<String>) -> String {
+    match near.is_empty() {
+        true => why,
+        false => format!("{why}; the nearest: {}", near.join(", ")),
+    }
+}
+
+/// Number of bytes to add, remove or replace to make one name of the other. The case of letters
+/// does not count.
+fn edits(a: &[u8], b: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let (mut above_left, mut left) = (i, i + 1);
+        if let Some(first) = row.first_mut() {
+            *first = left;
+        }
+        for (cell, y) in row.iter_mut().skip(1).zip(b) {
+            let change = above_left + usize::from(!x.eq_ignore_ascii_case(y));
+            above_left = *cell;
+            left = change.min(above_left + 1).min(left + 1);
+            *cell = left;
+        }
+    }
+    row.last().copied().unwrap_or_default()
 }
 
 /// How a walk goes on after an entry.
@@ -134,6 +198,21 @@ pub(super) fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_alike() {
+        for (a, b, expected) in [
+            ("alice", "alcie", 2),
+            ("Alice", "alice", 0),
+            ("kitten", "sitting", 3),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("same", "same", 0),
+        ] {
+            let found = edits(a.as_bytes(), b.as_bytes());
+            assert_eq!(found, expected, "{a} {b}");
+        }
+    }
 
     #[test]
     fn paths() {

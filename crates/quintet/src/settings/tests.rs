@@ -32,7 +32,18 @@ fn where_the_pool_is() {
             .to_string()
             .contains("unset one of them")
     );
-    for remote in ["s3:bucket/x", "sftp:user@host:/x", "https://x", "local:"] {
+    for remote in [
+        "s3:bucket/x",
+        "sftp:user@host:/x",
+        "https://x",
+        "host:/srv/pool",
+        "user@host:pool",
+        "ssh://host/pool",
+        "smb://nas/share",
+        "nfs://nas/share",
+        "rest:http://host/",
+        "local:",
+    ] {
         assert!(
             settings(&[("QUINTET_REPOSITORY", remote)]).is_err(),
             "{remote}"

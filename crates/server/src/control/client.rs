@@ -11,7 +11,7 @@ use super::address;
 use super::view::View;
 use super::wire::{Answer, Descriptors, Request, Wish};
 use rustix::fs::{Mode, OFlags};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::SIGUSR1;
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::io;
@@ -19,6 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use terminal::command_context::{CommandContext, Lent, Streams};
+use terminal::interrupt::stop_signals;
 
 /// Limit for connecting. A server accepts its clients at once.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -192,7 +193,7 @@ fn descriptors(context: &CommandContext, passphrase: Option<u32>) -> Result<Desc
 
 /// Starts a thread that passes signals on to the server from now on.
 fn relay_signals(context: &CommandContext, to: &UnixStream) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
+    let mut signals = Signals::new(stop_signals().into_iter().chain([SIGUSR1]))?;
     let to = to.try_clone()?;
     // A signal may have come before the thread started.
     if context.interrupt.requested() {

@@ -51,9 +51,12 @@ pub struct SourceState {
 pub fn sources(look: &Look<'_>) -> Vec<SourceState> {
     let groups = group(look.snapshots, GroupBy::default());
     let state = |group: &Group<'_>| {
+        let is_ahead = |s: &Snapshot| s.taken.is_ahead_of(look.now);
+        // Of a source that has only snapshots from the future, one of them.
         let newest = *group.snapshots.first()?;
         let is_final = newest.tags.iter().any(|tag| tag == FINAL);
-        let times = group.snapshots.iter().map(|s| (s.taken, s.previous));
+        let credible = group.snapshots.iter().filter(|s| !is_ahead(s));
+        let times = credible.map(|s| (s.taken, s.previous));
         let usual_ns = usual_ns(&times.collect::<Vec<_>>());
         let age_ns = look.now.0.saturating_sub(newest.taken.0);
         let overdue_ns = usual_ns.filter(|usual_ns| {
@@ -107,7 +110,9 @@ fn usual_ns(times: &[(UnixNanos, UnixNanos)]) -> Option<i64> {
     // Prefer the recorded predecessor: retention may have deleted it since.
     let gap = |(at, (taken, previous)): (usize, &(UnixNanos, UnixNanos))| {
         let older = times.get(at + 1).map(|(taken, _)| *taken);
-        let before = Some(*previous).filter(|p| *p != unknown).or(older)?;
+        let before = Some(*previous)
+            .filter(|p| *p != unknown && p < taken)
+            .or(older)?;
         Some(taken.0.saturating_sub(before.0))
     };
     let gaps = times.iter().enumerate().filter_map(gap);

@@ -26,6 +26,11 @@ pub enum MountingError {
     /// The mountpoint is not a directory.
     #[error("{0} is not a directory")]
     NotDirectory(String),
+    /// The mount would hide files.
+    #[error(
+        "cannot mount at {0}: it has files, which the mount would hide; choose an empty directory, or say --over"
+    )]
+    NotEmpty(String),
     /// The mount would hide the pool that it shows.
     #[error("cannot mount at {0}: the mount would hide the pool")]
     HidesPool(String),

@@ -28,6 +28,8 @@ pub struct MountSettings<'a> {
     pub pool: &'a Path,
     /// The mountpoint, as the user wrote it.
     pub mountpoint: &'a Path,
+    /// The mountpoint may have files, which the mount hides.
+    pub over: bool,
     /// Other users can see the files.
     pub allow_other: bool,
     /// With `allow_other`: the kernel enforces modes and owners. Without it, a mount with
@@ -83,7 +85,7 @@ impl Mount {
         guard: impl FnOnce(&Path) -> io::Result<Box<dyn Send>>,
         at_end: impl FnOnce() + Send + 'static,
     ) -> Result<Self, MountingError> {
-        let mountpoint = mountpoint(settings.pool, settings.mountpoint)?;
+        let mountpoint = mountpoint(settings.pool, settings.mountpoint, settings.over)?;
         let snapshots = snapshot_list(settings.shows, pools, program);
         let files = files(settings.zone, pools, program, &snapshots, &mountpoint);
         let enforce = settings.allow_other && settings.enforce;

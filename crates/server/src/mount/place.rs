@@ -9,7 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Returns the directory to mount at, absolute and without symbolic links.
-pub(super) fn mountpoint(pool: &Path, given: &Path) -> Result<PathBuf, MountingError> {
+/// `over`: it may have files.
+pub(super) fn mountpoint(pool: &Path, given: &Path, over: bool) -> Result<PathBuf, MountingError> {
     let place = || given.display().to_string();
     let refused = |source| MountingError::Place {
         place: place(),
@@ -28,9 +29,11 @@ pub(super) fn mountpoint(pool: &Path, given: &Path) -> Result<PathBuf, MountingE
         return Err(MountingError::NotDirectory(place()));
     }
     let own = (own.dev(), own.ino());
+    let mut names = mountpoint.read_dir().map_err(refused)?;
+    let is_empty = names.next().is_none();
     // Opening the pool reports a missing pool.
     let Ok(pool) = pool.canonicalize() else {
-        return Ok(mountpoint);
+        return expect_empty(mountpoint, is_empty || over, place);
     };
     if pool.ancestors().any(|above| is_same(above, own)) {
         return Err(MountingError::HidesPool(place()));
@@ -43,7 +46,18 @@ pub(super) fn mountpoint(pool: &Path, given: &Path) -> Result<PathBuf, MountingE
     if mountpoint.ancestors().any(|above| is_same(above, hit)) {
         return Err(MountingError::InPool(place()));
     }
-    Ok(mountpoint)
+    expect_empty(mountpoint, is_empty || over, place)
+}
+
+fn expect_empty(
+    mountpoint: PathBuf,
+    is_empty: bool,
+    place: impl Fn() -> String,
+) -> Result<PathBuf, MountingError> {
+    match is_empty {
+        true => Ok(mountpoint),
+        false => Err(MountingError::NotEmpty(place())),
+    }
 }
 
 /// Returns true if `path` has this device and inode.
@@ -73,11 +87,16 @@ mod tests {
             "link",
             "link/pool",
         ] {
-            assert!(mountpoint(&pool, &at(refused)).is_err(), "{refused}");
+            assert!(mountpoint(&pool, &at(refused), true).is_err(), "{refused}");
         }
-        assert!(mountpoint(&pool, &at("file")).is_err());
-        assert!(mountpoint(&pool, &at("nowhere")).is_err());
-        assert!(mountpoint(&pool, &at("mnt")).is_ok());
-        assert!(mountpoint(&at("no-pool"), &at("mnt")).is_ok());
+        assert!(mountpoint(&pool, &at("file"), true).is_err());
+        assert!(mountpoint(&pool, &at("nowhere"), true).is_err());
+        assert!(mountpoint(&pool, &at("mnt"), false).is_ok());
+        assert!(mountpoint(&at("no-pool"), &at("mnt"), false).is_ok());
+        std::fs::write(at("mnt/file"), b"").unwrap();
+        for pool in [&pool, &at("no-pool")] {
+            assert!(mountpoint(pool, &at("mnt"), false).is_err());
+            assert!(mountpoint(pool, &at("mnt"), true).is_ok());
+        }
     }
 }

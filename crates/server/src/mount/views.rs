@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::SnapshotRoot;
 use terminal::calendar;
-use terminal::latest::{Rank, rank};
+use terminal::latest::supersedes;
 use units::{SnapshotId, UnixNanos};
 
 /// Number of digits of a snapshot's id in a name.
@@ -167,7 +167,7 @@ impl Views {
         }
     }
 
-    /// Shows `snapshots`, which must be ordered oldest first.
+    /// Shows `snapshots`, which are in the order of the pool's list.
     pub fn update(&mut self, snapshots: &Arc<Vec<Snapshot>>) {
         let (mut by_time, mut by_id) = (Names::new(), Names::new());
         let (mut by_host, mut by_tag) = (Groups::new(), Groups::new());
@@ -225,15 +225,16 @@ impl Views {
 
 /// The latest snapshot of each directory so far.
 #[derive(Default)]
-struct Newest(BTreeMap<(usize, Vec<u8>), Rank>);
+struct Newest<'s>(BTreeMap<(usize, Vec<u8>), &'s Snapshot>);
 
-impl Newest {
+impl<'s> Newest<'s> {
     /// Returns true if this snapshot is the latest of its directory so far.
-    fn is(&mut self, view: usize, group: &str, snapshot: &Snapshot) -> bool {
-        let rank = rank(snapshot);
-        let best = self.0.entry((view, file_name(group))).or_insert(rank);
-        let is_latest = *best <= rank;
-        *best = rank.max(*best);
+    fn is(&mut self, view: usize, group: &str, snapshot: &'s Snapshot) -> bool {
+        let best = self.0.entry((view, file_name(group))).or_insert(snapshot);
+        let is_latest = supersedes(snapshot, best);
+        if is_latest {
+            *best = snapshot;
+        }
         is_latest
     }
 }

@@ -3,7 +3,10 @@ use crate::groups::{GroupBy, group};
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
 use terminal::calendar::Within;
-use units::SnapshotId;
+use units::{SnapshotId, UnixNanos};
+
+/// Nothing is in the future.
+const NEVER: UnixNanos = UnixNanos(i64::MAX);
 
 fn snapshot(number: u8, time: &str) -> Snapshot {
     Snapshot {
@@ -28,7 +31,7 @@ fn snapshots(times: &[&str]) -> Vec<Snapshot> {
 fn kept(policy: &Policy, snapshots: &[Snapshot]) -> Vec<(String, String)> {
     let groups = group(snapshots, GroupBy::default());
     assert_eq!(groups.len(), 1);
-    decide(policy, &groups[0], &TimeZone::UTC)
+    decide(policy, &groups[0], &TimeZone::UTC, NEVER)
         .unwrap()
         .iter()
         .filter(|decision| decision.kept())
@@ -222,7 +225,7 @@ fn rules_add_up() {
 fn keeping_nothing_is_refused() {
     let list = snapshots(&DAYS);
     let groups = group(&list, GroupBy::default());
-    let decide = |policy: &Policy| decide(policy, &groups[0], &TimeZone::UTC);
+    let decide = |policy: &Policy| decide(policy, &groups[0], &TimeZone::UTC, NEVER);
     assert_eq!(decide(&Policy::default()), Err(RetentionError::NoRule));
     let tagged = policy(|p| p.tags = vec![vec!["nobody has this".to_owned()]]);
     let error = decide(&tagged).unwrap_err();
@@ -245,7 +248,7 @@ fn hours_are_those_of_the_zone() {
     let groups = group(&list, GroupBy::default());
     let two = policy(|p| p.daily = Keep::Count(2));
     let count = |policy: &Policy, zone: &TimeZone| {
-        let decisions = decide(policy, &groups[0], zone).unwrap();
+        let decisions = decide(policy, &groups[0], zone, NEVER).unwrap();
         decisions
             .iter()
             .filter(|d| d.reasons == ["daily snapshot"])
@@ -254,4 +257,37 @@ fn hours_are_those_of_the_zone() {
     assert_eq!(count(&two, &TimeZone::UTC), 2);
     assert_eq!(count(&two, &zone), 1);
     assert_eq!(count(&daily, &zone), 1);
+}
+
+#[test]
+fn a_snapshot_from_the_future_stays_and_takes_no_place() {
+    // In the order of the pool's list.
+    let list = snapshots(&[
+        "2035-01-01 00:00",
+        "2026-11-08 10:00",
+        "2026-11-09 10:00",
+        "2026-11-10 10:00",
+    ]);
+    let groups = group(&list, GroupBy::default());
+    let now = calendar::parse_time("2026-11-10 10:30", &TimeZone::UTC).unwrap();
+    let reasons = |policy: &Policy| {
+        let decisions = decide(policy, &groups[0], &TimeZone::UTC, now).unwrap();
+        let reasons = decisions
+            .iter()
+            .map(|d| (d.snapshot.id.0[0], d.reasons.join("; ")));
+        reasons
+            .filter(|(_, why)| !why.is_empty())
+            .collect::<Vec<_>>()
+    };
+    let text = |reasons: &[(u8, String)]| format!("{reasons:?}");
+    let ahead = "(0, \"from the future: a clock was ahead\")";
+    let days = policy(|p| p.within = Some(Within::parse("1d").unwrap()));
+    let expected = format!("[(3, \"within 1d\"), (2, \"within 1d\"), {ahead}]");
+    assert_eq!(text(&reasons(&days)), expected);
+    let one = policy(|p| p.last = Keep::Count(1));
+    let expected = format!("[(3, \"last snapshot\"), {ahead}]");
+    assert_eq!(text(&reasons(&one)), expected);
+    let years = policy(|p| p.yearly = Keep::Count(9));
+    let expected = format!("[(3, \"yearly snapshot\"), (1, \"oldest yearly snapshot\"), {ahead}]");
+    assert_eq!(text(&reasons(&years)), expected);
 }

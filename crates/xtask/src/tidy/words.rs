@@ -42,6 +42,10 @@ const BANNED: &[Banned] = &[
                 "the time zone of this machine is a file",
             ),
             (
+                "crates/terminal/src/interrupt.rs",
+                "the system says in a file which signals are ignored",
+            ),
+            (
                 "crates/terminal/src/command_context.rs",
                 "a command writes to descriptors and asks on a terminal",
             ),

@@ -59,7 +59,7 @@ impl TargetDirectory {
         Ok(identity)
     }
 
-    fn handle_of(&self, name: &CStr) -> rustix::io::Result<OwnedFd> {
+    pub(super) fn handle_of(&self, name: &CStr) -> rustix::io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.fd, name, flags, Mode::empty())
     }

@@ -14,6 +14,8 @@ use std::sync::Arc;
 /// Settings of a mount.
 pub(in crate::commands) struct Settings {
     pub mountpoint: PathBuf,
+    /// The mountpoint may have files.
+    pub over: bool,
     pub allow_other: bool,
     /// With `allow_other`: the kernel enforces modes and owners. Without it, a mount with
     /// `allow_other` is read-only.
@@ -33,6 +35,7 @@ pub(in crate::commands) fn start(
     let wanted = MountSettings {
         pool: invocation.settings.pool()?,
         mountpoint: &settings.mountpoint,
+        over: settings.over,
         allow_other: settings.allow_other,
         enforce: settings.enforce,
         zone: &invocation.zone,

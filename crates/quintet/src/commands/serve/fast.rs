@@ -4,10 +4,13 @@
 //! wrong size is one, because the user must decide.
 
 use crate::cli::ServePoolArgs;
+use crate::commands::invocation::Invocation;
 use anyhow::bail;
 use media::LocalDisk;
 use server::memory_plan::MemoryPlan;
 use ssd_tier::{KindShares, Options, Settings, Tier};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use store::Pool;
 use terminal::sizes;
@@ -16,6 +19,7 @@ use terminal::sizes;
 const FAST_BYTES_MIN: u64 = 64 << 20;
 
 pub(super) fn attach(
+    invocation: &Invocation,
     args: &ServePoolArgs,
     pool: &Pool,
     memory: &MemoryPlan,
@@ -27,6 +31,9 @@ pub(super) fn attach(
         bail!("invalid --fast-size: it is at least 64M");
     }
     let directory = std::path::absolute(directory)?;
+    if let Some(why) = doubt(&directory, bytes, invocation.settings.pool()?) {
+        invocation.console.warn(why);
+    }
     let options = Options::new(bytes, memory.tier as u64);
     let settings = Settings::new(KindShares::ALONE);
     let tier = pool.use_fast_tier(Arc::new(LocalDisk::new(directory)), options, settings);
@@ -35,4 +42,26 @@ pub(super) fn attach(
         bail!("too little memory for --fast: use --memory {needed} or more");
     }
     Ok(Some(tier))
+}
+
+/// Returns why a fast tier of this size in this directory will not help, if that is known.
+fn doubt(directory: &Path, bytes: u64, pool: &Path) -> Option<String> {
+    let own = directory.metadata().ok()?;
+    if pool.metadata().is_ok_and(|pool| pool.dev() == own.dev()) {
+        return Some(format!(
+            "--fast {} is on the same file system as the pool, so it is not faster and takes its \
+             space; give a directory on a faster disk",
+            directory.display()
+        ));
+    }
+    let found = rustix::fs::statvfs(directory).ok()?;
+    let disk_bytes = found.f_blocks.saturating_mul(found.f_frsize);
+    (bytes > disk_bytes).then(|| {
+        format!(
+            "--fast-size {} is more than the whole file system of {}, which has {}; give less",
+            sizes::display(bytes),
+            directory.display(),
+            sizes::display(disk_bytes)
+        )
+    })
 }

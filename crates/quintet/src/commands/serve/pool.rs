@@ -53,6 +53,7 @@ const JOURNAL_BYTES: RangeInclusive<u64> = 2 << 20..=64 << 30;
 pub(super) fn run(invocation: &Invocation, args: &ServePoolArgs) -> anyhow::Result<Exit> {
     let settings = args.mount.as_ref().map(|mountpoint| Settings {
         mountpoint: mountpoint.clone(),
+        over: args.over,
         allow_other: args.allow_other,
         enforce: true,
         filter: SnapshotFilter::default(),
@@ -69,6 +70,7 @@ pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> any
         iscsi_access: None,
         iscsi_write_cache: false,
         mount: None,
+        over: false,
         allow_other: false,
         metrics: None,
         journal: JOURNAL_BYTES_DEFAULT,
@@ -111,7 +113,7 @@ fn hold(
     // Clients that come from here on wait, instead of finding the pool locked.
     let socket = ControlSocket::bind(invocation.settings.pool()?)
         .context("cannot create the control socket")?;
-    let tier = fast::attach(args, &pool, &memory)?;
+    let tier = fast::attach(invocation, args, &pool, &memory)?;
     notifier.say("STATUS=replaying the journal");
     let volumes = invocation.volumes_of(pool, &memory, args.journal)?;
     volumes.trace(!args.no_trace);
@@ -128,6 +130,7 @@ fn hold(
     }
     server.set_policy(in_force.flatten());
     let server = Arc::new(server);
+    let _clients = ClientsOf(&server);
     let zone = invocation.zone.clone();
     let exports = Arc::new(ServerExports::new(Arc::clone(&server), zone));
     let sockets = ClientSockets {
@@ -226,6 +229,21 @@ fn hold(
     settled?;
     unmounted.transpose()?;
     Ok(Exit::Done)
+}
+
+/// Ends the servers for clients when the start fails, so that no socket is left behind. A server
+/// that ends in good order has ended them before.
+struct ClientsOf<'s>(&'s ServerState);
+
+impl Drop for ClientsOf<'_> {
+    fn drop(&mut self) {
+        for server in self.0.take_servers() {
+            server.stop();
+        }
+        for server in self.0.take_target_servers() {
+            server.stop();
+        }
+    }
 }
 
 /// Reads the rules of iSCSI access, before anything is opened.
