@@ -24,6 +24,7 @@ serve() {
     mkdir -p "$mount"
     mounted+=("$mount")
     start_server --mount "$mount" --policy "$dir/mine.csv" --fast "$dir/fast" --fast-size 64M --qos gc=off scrub=off
+    grep -q "on the same file system as the pool" "$dir/serve" || fail "nobody said that --fast is not faster"
     if ! kill -0 "$server" 2>/dev/null; then
         grep -qi 'Operation not permitted\|Permission denied\|fusermount3' "$dir/serve" || fail "$(cat "$dir/serve")"
         skip "cannot mount here: $(tail -n 1 "$dir/serve")"

@@ -70,8 +70,8 @@ pub enum Warning<'w> {
     Alike {
         /// The first of them.
         first: &'w PathError,
-        /// Number of others.
-        others: u64,
+        /// The others.
+        others: &'w [&'w PathError],
     },
     /// Files with several names have become several files: the target has no hard links.
     LinksCopied {
@@ -106,7 +106,9 @@ impl fmt::Display for Warning<'_> {
                 units::count(lost.bytes(), "byte"),
                 lost.text(),
             ),
-            Self::Alike { first, others } => write!(f, "{first} (and {others} more like this)"),
+            Self::Alike { first, others } => {
+                write!(f, "{first} (and {} more like this)", others.len())
+            }
             Self::LinksCopied { names } => {
                 let (names, them) = (
                     units::count(*names, "hard link"),

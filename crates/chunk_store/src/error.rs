@@ -10,7 +10,7 @@ use units::OutOfRange;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreErrorKind {
     /// There is no pool here.
-    #[error("there is no pool here; create one with quintet init")]
+    #[error("there is no pool here. Is its disk mounted? Create a new one with quintet init")]
     NoPool,
     /// There is a pool already.
     #[error("a pool exists there")]

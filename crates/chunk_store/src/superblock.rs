@@ -160,7 +160,7 @@ pub fn read_config(blobs: &dyn Blobs, notes: &mut Notes) -> Result<Config> {
         Some(config) => Ok(config),
         None if is_empty(blobs)? => Err(StoreError::new(
             StoreErrorKind::NoPool,
-            "there is no pool here; create one with quintet init",
+            "there is no pool here. Is its disk mounted? Create a new one with quintet init",
         )),
         None => Err(StoreError::corruption(
             CONFIG,

@@ -82,6 +82,11 @@ impl Observer for Progress {
                 // A closed output ends the run at its summary.
                 let _ = self.console().message(partial(path, lost));
             }
+            // Programs get every path.
+            Warning::Alike { first, others } if self.console().json() => {
+                self.warn_path(first);
+                others.iter().for_each(|error| self.warn_path(error));
+            }
             Warning::Damaged { .. }
             | Warning::Alike { .. }
             | Warning::LinksCopied { .. }

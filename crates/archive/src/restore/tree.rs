@@ -110,7 +110,6 @@ fn report_shortfalls(warnings: &[PathError], observer: &dyn Observer) {
     for (_, group) in &groups {
         match group.as_slice() {
             [first, others @ ..] if others.len() >= ALIKE_MAX => {
-                let others = others.len() as u64;
                 observer.warning(&Warning::Alike { first, others });
             }
             few => few.iter().for_each(|warning| observer.path_failed(warning)),
