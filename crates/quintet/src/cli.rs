@@ -46,8 +46,8 @@ pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServePoolArgs};
 pub use status::StatusArgs;
 pub use top::TopArgs;
 pub use volume::{
-    VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeResizeArgs,
-    VolumeRollbackArgs,
+    VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeLossArgs,
+    VolumeResizeArgs, VolumeRollbackArgs,
 };
 
 use clap::{Args, Parser, Subcommand};

@@ -4,7 +4,7 @@
 //! Invariant: each change is one commit: after a crash it happened completely or not at all.
 //! Clones, snapshots and rollbacks cost the same for any size.
 
-use super::checkpointer::Driver;
+use super::checkpointer::{Driver, Entries};
 use super::engine::Engine;
 use super::overlay::Overlay;
 use super::registry::Registered;
@@ -89,7 +89,7 @@ impl Volumes {
         if source.state().is_dirty() {
             self.engine
                 .checkpointer
-                .checkpoint_of(&mut driver, &source, None, &mut |_| (Vec::new(), 0))?;
+                .checkpoint_of(&mut driver, &source, None, &mut |_| Entries::default())?;
         }
         let root = source.state().root;
         self.add_with(&mut driver, name, root, SnapshotId::default())
@@ -164,6 +164,16 @@ impl Volumes {
     /// Snapshots a volume as `volume@label`. The snapshot holds everything acknowledged before the
     /// call. Writers do not wait.
     pub fn snapshot(&self, name: &str, label: &str) -> Result<Snapshot> {
+        self.take(name, label, true)
+    }
+
+    /// Puts the contents of a volume, as `volume@label`, where forgotten snapshots are: they can be
+    /// taken back until the trash period has passed. For what is about to be removed.
+    pub fn keep_in_trash(&self, name: &str, label: &str) -> Result<Snapshot> {
+        self.take(name, label, false)
+    }
+
+    fn take(&self, name: &str, label: &str, lists: bool) -> Result<Snapshot> {
         let full = format!("{name}@{label}");
         if label.contains('@') || !VolumeRecord::name_is_valid(label) || label.contains('/') {
             return Err(invalid(format!("invalid name of a snapshot: {label:?}")));
@@ -183,7 +193,7 @@ impl Volumes {
         let checkpointer = &engine.checkpointer;
         checkpointer.checkpoint_of(&mut driver, &volume, None, &mut |records| {
             let Some(record) = records.get_mut(&volume.id) else {
-                return (Vec::new(), 0);
+                return Entries::default();
             };
             let snapshot = Snapshot {
                 name: full.clone(),
@@ -197,14 +207,17 @@ impl Volumes {
                     record.root,
                 )
             };
-            record.origin = snapshot.id;
-            record.changes += 1;
-            let edit = Edit {
-                key: snapshot.key(),
-                value: Some(snapshot.encode()),
-            };
-            made = Some(snapshot);
-            (vec![edit], 1)
+            made = Some(snapshot.clone());
+            let mut entries = Entries::default();
+            match lists {
+                true => {
+                    record.origin = snapshot.id;
+                    record.changes += 1;
+                    entries.listed = Some(snapshot);
+                }
+                false => entries.trashed = Some(snapshot),
+            }
+            entries
         })?;
         made.ok_or_else(|| no_volume(name))
     }
@@ -225,7 +238,7 @@ impl Volumes {
             if let Some(record) = records.get_mut(&volume.id) {
                 record.changes += 1;
             }
-            (Vec::new(), 0)
+            Entries::default()
         };
         self.engine
             .checkpointer
@@ -320,7 +333,11 @@ fn put(record: &VolumeRecord) -> Edit {
 fn commit(engine: &Engine, driver: &mut Driver, edits: Vec<Edit>, need: Need) -> Result<()> {
     let session = engine.checkpointer.session(&mut driver.session)?;
     session.set_need(need);
-    let result = engine.checkpointer.commit(session, edits, 0, None);
+    let entries = Entries {
+        edits,
+        ..Entries::default()
+    };
+    let result = engine.checkpointer.commit(session, entries, None);
     session.set_need(Need::Acknowledged);
     if result.is_err() {
         engine.checkpointer.forget_session(driver);

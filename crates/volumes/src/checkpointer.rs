@@ -21,8 +21,9 @@ use super::live::LiveVolume;
 use super::losses::Losses;
 use super::registry::Registry;
 use super::room::Room;
-use chunk_store::catalog::Edit;
+use chunk_store::catalog::{Discarded, Edit, Forgotten};
 use format::recipe::ObjectRoot;
+use format::snapshot::Snapshot;
 use format::volume::VolumeRecord;
 use parking_lot::Mutex;
 use round::Member;
@@ -98,8 +99,18 @@ pub(super) enum Purpose {
 
 /// Adds to a checkpoint's commit: may change the records. Returns more edits and by how much they
 /// change the number of snapshots.
-pub(super) type AtCommit<'a> =
-    dyn FnMut(&mut BTreeMap<VolumeId, VolumeRecord>) -> (Vec<Edit>, i64) + 'a;
+pub(super) type AtCommit<'a> = dyn FnMut(&mut BTreeMap<VolumeId, VolumeRecord>) -> Entries + 'a;
+
+/// Changes of the catalog that belong to a commit.
+#[derive(Default)]
+pub(super) struct Entries {
+    /// A snapshot that comes into the list.
+    pub listed: Option<Snapshot>,
+    /// A snapshot that comes into the trash, from where it can be taken back.
+    pub trashed: Option<Snapshot>,
+    /// Other edits.
+    pub edits: Vec<Edit>,
+}
 
 /// State of checkpoints. See the module's head.
 pub(super) struct Checkpointer {
@@ -195,7 +206,7 @@ impl Checkpointer {
             };
             driver.round = Some(self.begin(dirty, purpose, room));
         }
-        let result = self.advance(driver, budget, &mut |_| (Vec::new(), 0));
+        let result = self.advance(driver, budget, &mut |_| Entries::default());
         self.settle(driver, result)
     }
 
@@ -375,13 +386,13 @@ impl Checkpointer {
         }
         // A root must not refer to containers that the pool does not list.
         self.direct.commit()?;
-        let (mut edits, entries_change) = at_commit(&mut records);
-        edits.extend(records.values().map(|record| Edit {
+        let mut entries = at_commit(&mut records);
+        entries.edits.extend(records.values().map(|record| Edit {
             key: record.key(),
             value: Some(record.encode()),
         }));
         let needed = self.registry.needed_from(applied_all);
-        self.commit(session, edits, entries_change, Some(needed))?;
+        self.commit(session, entries, Some(needed))?;
         let mut registry = self.registry.lock();
         for (id, record) in records {
             if let Some(registered) = registry.get_mut(&id) {
@@ -472,18 +483,31 @@ impl Checkpointer {
     pub fn commit(
         &self,
         session: &mut WriteSession,
-        edits: Vec<Edit>,
-        entries_change: i64,
+        entries: Entries,
         journal_from: Option<JournalPosition>,
     ) -> Result<Committed> {
-        self.backing
-            .pool
-            .commit_with(CommitPurpose::Volumes, |mut base| {
-                if let Some(from) = journal_from {
-                    base.record.journal_position = from.0;
-                }
-                session.commit_more(base, edits, entries_change, &mut [])
-            })
+        let pool = &self.backing.pool;
+        let Entries {
+            listed,
+            trashed,
+            mut edits,
+        } = entries;
+        let entries_change = i64::from(listed.is_some());
+        edits.extend(listed.map(|snapshot| Edit {
+            key: snapshot.key(),
+            value: Some(snapshot.encode()),
+        }));
+        pool.commit_with(CommitPurpose::Volumes, |mut base| {
+            if let Some(from) = journal_from {
+                base.record.journal_position = from.0;
+            }
+            let since = Discarded {
+                by: base.generation,
+                at: pool.now(),
+            };
+            edits.extend(trashed.map(|snapshot| Forgotten { snapshot, since }.edit()));
+            session.commit_more(base, edits, entries_change, &mut [])
+        })
     }
 
     /// Forgets the session after a failed commit: the next one starts from the stored root.

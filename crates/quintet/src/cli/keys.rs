@@ -34,6 +34,9 @@ Example:
     Remove {
         /// Its name, or the beginning of it, as `key list` shows it
         name: String,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
     },
     /// Replace the password that opens the pool now
     Passwd(NewKeyArgs),

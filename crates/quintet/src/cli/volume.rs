@@ -43,7 +43,7 @@ The snapshot contains every write that was acknowledged before. Writers need not
         #[arg(value_name = "VOLUME@NAME")]
         snapshot: String,
     },
-    /// Reset a volume to a snapshot; later writes are lost
+    /// Reset a volume to a snapshot; later writes go to the trash
     #[command(after_help = "\
 Examples:
   quintet volume rollback web1@before-upgrade --dry-run
@@ -55,7 +55,7 @@ Examples:
   quintet volume resize web1 200G
   quintet volume resize web1 50G --shrink")]
     Resize(VolumeResizeArgs),
-    /// Remove a volume; its snapshots stay
+    /// Remove a volume; its snapshots stay, and `undelete` takes it back for a while
     #[command(after_help = "\
 Examples:
   quintet volume delete web2 --dry-run
@@ -91,9 +91,8 @@ pub struct VolumeRollbackArgs {
     /// The snapshot
     #[arg(value_name = "VOLUME@NAME")]
     pub snapshot: String,
-    /// Proceed even if clients use it; this disconnects them
-    #[arg(short, long)]
-    pub force: bool,
+    #[command(flatten)]
+    pub loss: VolumeLossArgs,
     /// Show what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
@@ -107,12 +106,11 @@ pub struct VolumeResizeArgs {
     /// The new size
     #[arg(value_parser = sizes::parse)]
     pub size: u64,
-    /// Allow a smaller size; the data beyond it is lost
+    /// Allow a smaller size; the data beyond it go to the trash
     #[arg(long)]
     pub shrink: bool,
-    /// Shrink even if clients use it; this disconnects them
-    #[arg(short, long)]
-    pub force: bool,
+    #[command(flatten)]
+    pub loss: VolumeLossArgs,
     /// Show what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
@@ -123,10 +121,23 @@ pub struct VolumeResizeArgs {
 pub struct VolumeDeleteArgs {
     /// The volume
     pub name: String,
-    /// Proceed even if clients use it; this disconnects them
-    #[arg(short, long)]
-    pub force: bool,
+    #[command(flatten)]
+    pub loss: VolumeLossArgs,
     /// Show what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+}
+
+/// How contents are taken away.
+#[derive(Args, Debug)]
+pub struct VolumeLossArgs {
+    /// Proceed even if clients use it; this disconnects them, and asks nothing
+    #[arg(short, long)]
+    pub force: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Do not keep the contents in the trash: they cannot be undeleted
+    #[arg(long)]
+    pub purge: bool,
 }

@@ -3,6 +3,7 @@
 //! Invariant: a new key is durable before an old one is removed. The pool has a key at every
 //! moment.
 
+use super::confirm::{can_ask, is_wanted};
 use super::invocation::Invocation;
 use crate::cli::{KeyCommand, NewKeyArgs};
 use anyhow::bail;
@@ -21,7 +22,7 @@ pub(super) fn run(invocation: &Invocation, command: &KeyCommand) -> anyhow::Resu
         KeyCommand::Add(args) => add(invocation, args),
         KeyCommand::Recovery { file, label } => recovery(invocation, file, label),
         KeyCommand::List => list(invocation),
-        KeyCommand::Remove { name } => remove(invocation, name),
+        KeyCommand::Remove { name, yes } => remove(invocation, name, *yes),
         KeyCommand::Passwd(args) => passwd(invocation, args),
     }
 }
@@ -106,7 +107,7 @@ fn list(invocation: &Invocation) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn remove(invocation: &Invocation, beginning: &str) -> anyhow::Result<Exit> {
+fn remove(invocation: &Invocation, beginning: &str, yes: bool) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Write)?;
     let (slots, opened_with) = invocation.keys(&pool)?;
     let wanted = beginning.to_ascii_lowercase();
@@ -121,6 +122,14 @@ fn remove(invocation: &Invocation, beginning: &str) -> anyhow::Result<Exit> {
         bail!(
             "this key opened the pool; open the pool with another key to remove it, or use key passwd"
         );
+    }
+    let question = format!(
+        "Remove {} {}? Nobody can open the pool with it again.",
+        kind(slot),
+        slot.name()
+    );
+    if !yes && can_ask(&invocation.context) && !is_wanted(&invocation.context, &question)? {
+        bail!("nothing was removed");
     }
     pool.remove_key(&slot.name())?;
     say(invocation, "removed", slot)

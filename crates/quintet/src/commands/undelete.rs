@@ -6,6 +6,7 @@
 use super::invocation::Invocation;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several};
+use super::volume::return_volumes;
 use crate::cli::UndeleteArgs;
 use format::snapshot::Snapshot;
 use store::OpenMode;
@@ -38,6 +39,8 @@ pub(super) fn run(invocation: &Invocation, args: &UndeleteArgs) -> anyhow::Resul
         "{} restored from the trash",
         count(back.len() as u64, "snapshot")
     ))?;
+    drop(pool);
+    return_volumes(invocation, &back)?;
     Ok(Exit::Done)
 }
 

@@ -4,7 +4,10 @@
 //! shrinking, deletion) are refused while there are clients, unless these are to be disconnected.
 //! The commands work with and without a server.
 
+mod kept;
 mod list;
+
+pub(super) use kept::return_volumes;
 
 use super::invocation::Invocation;
 use super::snapshot_choice::{SnapshotFilter, choose_named, expect_latest_known, is_called};
@@ -110,7 +113,13 @@ fn rollback(invocation: &Invocation, args: &VolumeRollbackArgs) -> anyhow::Resul
     if args.dry_run {
         return would(invocation, &volumes, "rolled back", name);
     }
-    make_way(invocation, &volumes, name, args.force)?;
+    let question = format!(
+        "Reset {name} to {}, without its later writes",
+        args.snapshot
+    );
+    kept::ask(invocation, &args.loss, &question)?;
+    make_way(invocation, &volumes, name, args.loss.force)?;
+    kept::keep(invocation, &volumes, name, ("before-rollback", &args.loss))?;
     let id = status(&volumes, name)?.record.id;
     volumes.rollback(name, snapshot)?;
     if let Some(server) = &volumes.server {
@@ -135,7 +144,16 @@ fn resize(invocation: &Invocation, args: &VolumeResizeArgs) -> anyhow::Result<Ex
         return would(invocation, &volumes, "resized", &args.name);
     }
     if shrinks {
-        make_way(invocation, &volumes, &args.name, args.force)?;
+        let size = sizes::display(args.size);
+        let question = format!("Truncate {} to {size}", args.name);
+        kept::ask(invocation, &args.loss, &question)?;
+        make_way(invocation, &volumes, &args.name, args.loss.force)?;
+        kept::keep(
+            invocation,
+            &volumes,
+            &args.name,
+            ("before-shrink", &args.loss),
+        )?;
     }
     volumes.resize(&args.name, args.size)?;
     if !shrinks && volumes.clients(&args.name) > 0 {
@@ -154,7 +172,11 @@ fn delete(invocation: &Invocation, args: &VolumeDeleteArgs) -> anyhow::Result<Ex
     if args.dry_run {
         return would(invocation, &volumes, "deleted", &args.name);
     }
-    in_use(&volumes, &args.name, args.force)?;
+    let size = sizes::display(found.record.root.len);
+    let question = format!("Delete {} ({size})", args.name);
+    kept::ask(invocation, &args.loss, &question)?;
+    in_use(&volumes, &args.name, args.loss.force)?;
+    kept::keep(invocation, &volumes, &args.name, ("deleted", &args.loss))?;
     volumes.delete(&args.name)?;
     // From here on no client can open it.
     disconnect(invocation, &volumes, &args.name);
