@@ -76,7 +76,7 @@ pub struct Finding {
 }
 
 /// All kinds, so that metrics exist before anything is wrong.
-pub const KINDS: [&str; 14] = [
+pub const KINDS: [&str; 15] = [
     "writes_fail",
     "writes_lost",
     "writes_kept",
