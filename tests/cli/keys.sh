@@ -22,6 +22,13 @@ QUINTET_PASSWORD=third exits 0 q snapshots
 QUINTET_PASSWORD=second exits 0 q snapshots
 QUINTET_PASSWORD= exits 0 q --key-file "$dir/recovery" snapshots
 QUINTET_PASSWORD= exits 0 q --password-file "$dir/second" snapshots
+# However another system wrote it.
+printf '\357\273\277second\r\n' >"$dir/marked"
+QUINTET_PASSWORD= exits 0 q --password-file "$dir/marked" snapshots
+QUINTET_PASSWORD= QUINTET_PASSWORD_COMMAND="cat $dir/marked" exits 0 q snapshots
+QUINTET_PASSWORD=$(cat "$dir/marked") exits 0 q snapshots
+QUINTET_PASSWORD=$'second\nthird' exits 1 q snapshots
+says "several lines"
 QUINTET_PASSWORD= QUINTET_PASSWORD_COMMAND="cat $dir/second" exits 0 q snapshots
 QUINTET_PASSWORD= QUINTET_PASSWORD_FILE=$dir/second exits 0 q restore "latest:$dir/src" --target "$dir/t"
 # No plain text in the pool's files.

@@ -193,12 +193,15 @@ fn at_least(bytes_min: u64) -> String {
 fn gain(broken: &Broken, heat: &Heat) -> String {
     let requests = match &heat.0 {
         None => "read once from begin to end".to_owned(),
-        Some(ranges) => format!("{} requests again (the hot ones)", ranges.requests),
+        Some(ranges) => format!(
+            "{} again (the hot ones)",
+            units::count(ranges.requests, "request")
+        ),
     };
     format!(
-        "a run writes {}; {requests}: {} requests to the device before, {} after",
+        "a run writes {}; {requests}: {} to the device before, {} after",
         sizes::display(broken.bytes),
-        broken.requests_before,
+        units::count(broken.requests_before, "request"),
         broken.requests_after
     )
 }
@@ -253,9 +256,9 @@ fn show(shell: &Shell, sums: &Sums, heat: &Heat, failed: u64) -> anyhow::Result<
     }
     console.line("")?;
     console.line(format!(
-        "{} files in {} pieces; {} {} contain breaks ({})",
-        sums.files,
-        histogram.pieces(),
+        "{} in {}; {} {} contain breaks ({})",
+        units::count(sums.files, "file"),
+        units::count(histogram.pieces(), "piece"),
         sums.broken.ranges,
         heat.name(),
         sizes::display(sums.broken.bytes)

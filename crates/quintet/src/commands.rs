@@ -114,9 +114,10 @@ fn run_for(
         console.hold_lines();
     }
     let outcome = start(context, cli, arguments, server, &console);
+    const WRITTEN: &str = "the command has finished, but its output cannot be written";
     let is_done = matches!(outcome, Ok(Exit::Done));
     let outcome = match console.settle(!is_done).and_then(|()| console.flush()) {
-        Err(e) if outcome.is_ok() => Err(anyhow::Error::from(e).context("cannot write the output")),
+        Err(e) if outcome.is_ok() => Err(anyhow::Error::from(e).context(WRITTEN)),
         _ => outcome,
     };
     match outcome {

@@ -1,10 +1,11 @@
 //! Defines the vocabulary that layers share: identifiers, sizes, origins and failures of paths as
-//! types, and the spelling of names in messages.
+//! types, the spelling of names in messages, and the reading of text that users write.
 //!
 //! Every crate may use this one; this one uses no other crate.
 //! Invariant: nothing here does I/O, allocates more than a string, or knows a stored format.
 #![forbid(unsafe_code)]
 
+pub mod lines;
 mod part;
 mod path_error;
 pub mod printable;
@@ -40,7 +41,9 @@ pub fn count(number: u64, one: &str) -> String {
     match (number, one.strip_suffix('y')) {
         (1, _) => format!("1 {one}"),
         (_, Some(stem)) if !stem.ends_with(['a', 'e', 'o']) => format!("{number} {stem}ies"),
-        _ if one.ends_with("sh") => format!("{number} {one}es"),
+        _ if ["s", "sh", "ch", "x"].iter().any(|end| one.ends_with(end)) => {
+            format!("{number} {one}es")
+        }
         _ => format!("{number} {one}s"),
     }
 }
@@ -272,6 +275,7 @@ mod tests {
             (2, "entry"),
             (2, "day"),
             (2, "flush"),
+            (2, "class"),
         ];
         let counted = counted.map(|(number, one)| count(number, one));
         assert_eq!(
@@ -283,7 +287,8 @@ mod tests {
                 "1 entry",
                 "2 entries",
                 "2 days",
-                "2 flushes"
+                "2 flushes",
+                "2 classes"
             ]
         );
     }

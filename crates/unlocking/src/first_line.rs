@@ -34,8 +34,7 @@ pub(crate) fn first_line_of(
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(refuse(&"it is too long"));
     }
-    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let line = units::lines::first(&bytes).map_err(|e| refuse(&e))?;
     match line.is_empty() {
         true => Err(refuse(&"its first line is empty")),
         false => Ok(OsString::from_vec(line.to_vec())),

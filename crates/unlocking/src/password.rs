@@ -269,7 +269,9 @@ impl PasswordSource {
         context: &CommandContext,
     ) -> Result<SecretKey, PasswordError> {
         let password = match self {
-            Self::Given(password) => password.clone(),
+            Self::Given(password) => units::lines::only(password)
+                .map_err(|e| SettingError::new(names.variable, e.to_string()))?
+                .to_vec(),
             Self::File(path) => first_line::first_line("password file", path)?.into_vec(),
             Self::Command(words) => run(words, context)?,
             Self::Descriptor(number) => {
@@ -333,9 +335,8 @@ fn run(words: &[OsString], context: &CommandContext) -> Result<Vec<u8>, SettingE
     if !output.status.success() {
         return Err(refuse(format!("{}: {}", program.display(), output.status)));
     }
-    let line = output.stdout.split(|b| *b == b'\n').next();
-    let line = line.unwrap_or_default();
-    Ok(line.strip_suffix(b"\r").unwrap_or(line).to_vec())
+    let line = units::lines::first(&output.stdout).map_err(|e| refuse(e.to_string()))?;
+    Ok(line.to_vec())
 }
 
 /// Splits a command into words, like a shell with quotes and backslashes only.

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::ops::Range;
+use units::Part;
 
 /// Smallest unit that is read by itself, bytes: the page cache reads no less.
 const BLOCK_BYTES: u64 = 4096;
@@ -57,7 +58,7 @@ pub(super) fn read_around(
             return Ok(done);
         };
         let block = rest.len().min(in_block);
-        let block = rest.get_mut(..block).unwrap_or_default();
+        let block = rest.part_mut(..block)?;
         match read(block, at) {
             Ok(0) => return Ok(done),
             Ok(count) => done += count,

@@ -88,7 +88,7 @@ fn of_bytes(head: &[u8], footer: &[u8], len: u64) -> Option<Head> {
     };
     match kind {
         Kind::Qcow2 => {
-            if be32(head, 32) != Some(0) {
+            if be32(head, 32).is_some_and(|method| method != 0) {
                 found.unreadable = Some("it is encrypted");
             }
             // Version 3, incompatible features, bit 1.

@@ -13,6 +13,7 @@
 //! about everything below it, because the walk does not enter it.
 
 use super::glob::Glob;
+use units::lines;
 use units::printable::printable;
 
 /// Reason why a pattern was refused.
@@ -51,9 +52,10 @@ struct Pattern {
 pub struct Patterns(Vec<Pattern>);
 
 impl Patterns {
-    /// Adds a pattern at the end.
+    /// Adds a pattern at the end. It has one line; `?` stands for the end of a line in a name.
     pub fn add(&mut self, text: &[u8], fold_case: bool) -> Result<(), PatternError> {
         let refuse = |why| PatternError::new(text, why);
+        let text = lines::only(text).map_err(|e| refuse(e.0))?;
         let (takes_back, body) = match text.strip_prefix(b"!") {
             Some(body) => (true, body),
             None => (false, text),
@@ -89,7 +91,8 @@ impl Patterns {
     /// Adds the lines of a file, one pattern each. Blank lines and those that begin with `#` are
     /// ignored; spaces at both ends are removed.
     pub fn add_lines(&mut self, bytes: &[u8], fold_case: bool) -> Result<(), PatternError> {
-        for line in bytes.split(|b| *b == b'\n') {
+        let lines = lines::of_list(bytes).map_err(|e| PatternError::new(b"", e.0))?;
+        for line in lines {
             let line = line.trim_ascii();
             if !line.is_empty() && !line.starts_with(b"#") {
                 self.add(line, fold_case)?;

@@ -78,7 +78,8 @@ pub(super) fn run(shell: &Shell, args: &HostDefragRunArgs) -> anyhow::Result<Exi
         let waits = machine.waits();
         let (waited, looks) = (waits.time.as_secs_f64(), waits.looks);
         shell.console.detail(format!(
-            "waited {waited:.1} s for an idle disk, and looked for others {looks} times"
+            "waited {waited:.1} s for an idle disk, and looked for others {}",
+            units::count(looks, "time")
         ));
     }
     let (before, after) = task.histograms();
@@ -170,15 +171,15 @@ impl Shown {
         let moved = &total.migrated;
         console.line(match args.dry_run {
             true => format!(
-                "{} files in {} pieces; would move at most {}",
-                report.files,
-                total.pieces_before,
+                "{} in {}; would move at most {}",
+                units::count(report.files, "file"),
+                units::count(total.pieces_before, "piece"),
                 sizes::display(total.planned_bytes)
             ),
             false => format!(
-                "{} files in {} pieces, then {}; moved {}, read {}, wrote {}",
-                report.files,
-                total.pieces_before,
+                "{} in {}, then {}; moved {}, read {}, wrote {}",
+                units::count(report.files, "file"),
+                units::count(total.pieces_before, "piece"),
                 total.pieces_after,
                 sizes::display(moved.bytes),
                 sizes::display(moved.read_bytes),
@@ -186,7 +187,8 @@ impl Shown {
             ),
         })?;
         for left in &total.left_alone {
-            console.line(format!("left alone, {} ranges: {}", left.ranges, left.text))?;
+            let ranges = units::count(left.ranges, "range");
+            console.line(format!("left alone, {ranges}: {}", left.text))?;
         }
         if total.is_cut {
             console.line("stopped at the limit of --limit-bytes")?;

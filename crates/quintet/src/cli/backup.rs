@@ -88,7 +88,7 @@ pub struct BackupArgs {
     /// File with paths or patterns to back up, one on each line; - is standard input
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub files_from: Vec<PathBuf>,
-    /// Like --files-from, but each line is a path and no pattern
+    /// Like --files-from, but each line is a path and no pattern, without spaces removed
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub files_from_verbatim: Vec<PathBuf>,
     /// Like --files-from-verbatim, but separated by NUL bytes

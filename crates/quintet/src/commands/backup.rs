@@ -168,16 +168,11 @@ fn selection(
     paths: &[PathBuf],
 ) -> anyhow::Result<BackupSelection> {
     let mut excludes = Patterns::default();
-    for (patterns, fold_case) in [(&args.exclude, false), (&args.iexclude, true)] {
-        for pattern in patterns {
-            excludes.add(pattern.as_bytes(), fold_case)?;
-        }
+    for (given, fold_case) in [(&args.exclude, false), (&args.iexclude, true)] {
+        source_paths::add_patterns(&mut excludes, given, &[], fold_case)?;
     }
     for (files, fold_case) in [(&args.exclude_file, false), (&args.iexclude_file, true)] {
-        for file in files {
-            let lines = std::fs::read(file).with_context(|| file.display().to_string())?;
-            excludes.add_lines(&lines, fold_case)?;
-        }
+        source_paths::add_patterns(&mut excludes, &[], files, fold_case)?;
     }
     let own = own_places(invocation, paths)?;
     let mut markers = Vec::new();

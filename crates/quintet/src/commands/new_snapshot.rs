@@ -5,6 +5,7 @@
 
 use super::full;
 use super::invocation::{Invocation, program};
+use anyhow::Context;
 use archive::backup::TreeOutcome;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
@@ -111,8 +112,23 @@ fn previous_of(pool: &Pool, snapshot: &Snapshot) -> store::Result<UnixNanos> {
     Ok(previous.map_or_else(UnixNanos::default, |previous| previous.taken))
 }
 
-/// Prints what was stored.
+/// Prints what was stored. If that fails, the error says that it was stored.
 pub(super) fn summary(
+    console: &Console,
+    snapshot: &Snapshot,
+    outcome: &TreeOutcome,
+    counts: &WriteCounts,
+) -> anyhow::Result<()> {
+    let printed = print(console, snapshot, outcome, counts);
+    printed
+        .and_then(|()| Ok(console.flush()?))
+        .with_context(|| {
+            let id = short_id(snapshot);
+            format!("snapshot {id} is saved, but the output cannot be written")
+        })
+}
+
+fn print(
     console: &Console,
     snapshot: &Snapshot,
     outcome: &TreeOutcome,

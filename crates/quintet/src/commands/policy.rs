@@ -44,14 +44,15 @@ fn load(policy: &str) -> anyhow::Result<Policy> {
                 true => format!("no policy {policy} ships ({}); as a file", names.join(", ")),
                 false => format!("cannot read {policy}"),
             })?;
-            let mut text = String::new();
+            let mut bytes = Vec::new();
             file.take(FILE_BYTES_MAX + 1)
-                .read_to_string(&mut text)
+                .read_to_end(&mut bytes)
                 .with_context(|| format!("cannot read {policy}"))?;
-            if text.len() as u64 > FILE_BYTES_MAX {
+            if bytes.len() as u64 > FILE_BYTES_MAX {
                 bail!("{policy} is no policy: it is longer than 1 MiB");
             }
-            text
+            let text = units::lines::unmarked(&bytes).with_context(|| policy.to_owned())?;
+            String::from_utf8(text.to_vec()).with_context(|| format!("cannot read {policy}"))?
         }
     };
     Policy::parse(&text).with_context(|| policy.to_owned())

@@ -8,10 +8,11 @@ use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose, split_path};
+use super::source_paths::add_patterns;
 use super::tree::{Found, lookup, nearest, normal, top, with_nearest};
 use crate::cli::{OverwriteArg, RestoreArgs};
 use crate::progress::Progress;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use archive::filesystem::apply::TargetDirectory;
 use archive::filesystem::metadata::Privileges;
 use archive::filesystem::overwrite::{Overwrite, Placement};
@@ -266,7 +267,6 @@ fn report(
     let counts = [
         (outcome.replaced, replaced),
         (outcome.skipped, "left unchanged because they exist"),
-        (outcome.devices_skipped, "devices left out"),
         (outcome.deleted, removed),
         (
             outcome.partial,
@@ -282,10 +282,17 @@ fn report(
             unread,
             "could not be verified: they are not there or cannot be read",
         ),
-        (outcome.warnings, "warnings"),
     ];
-    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
-        console.line(format!("{count} {what}"))?;
+    for (number, what) in counts.into_iter().filter(|(number, _)| *number > 0) {
+        console.line(format!("{number} {what}"))?;
+    }
+    for (number, one, rest) in [
+        (outcome.devices_skipped, "device", " left out"),
+        (outcome.warnings, "warning", ""),
+    ] {
+        if number > 0 {
+            console.line(format!("{}{rest}", count(number, one)))?;
+        }
     }
     Ok(())
 }
@@ -357,12 +364,6 @@ fn summary(
 
 fn patterns(given: &[OsString], files: &[PathBuf]) -> anyhow::Result<Patterns> {
     let mut patterns = Patterns::default();
-    for pattern in given {
-        patterns.add(pattern.as_bytes(), false)?;
-    }
-    for file in files {
-        let lines = std::fs::read(file).with_context(|| file.display().to_string())?;
-        patterns.add_lines(&lines, false)?;
-    }
+    add_patterns(&mut patterns, given, files, false)?;
     Ok(patterns)
 }

@@ -158,11 +158,25 @@ pub(super) fn choose_named<'a>(
     let named = snapshots.iter().filter(|s| has_name(s, name));
     let states: Vec<Snapshot> = named.cloned().collect();
     if states.is_empty() {
-        bail!("there is no image or stream {name:?}");
+        return of_id(snapshots, text)?
+            .with_context(|| format!("there is no image or stream {name:?}"));
     }
     let chosen = choose(&states, state, filter).with_context(|| name.to_owned())?;
     let found = snapshots.iter().find(|s| s.id == chosen.id);
     found.context("there is no such snapshot")
+}
+
+/// Returns the state of an image, stream or volume with this id, if `text` begins one.
+fn of_id<'a>(snapshots: &'a [Snapshot], text: &str) -> anyhow::Result<Option<&'a Snapshot>> {
+    if text == "latest" {
+        return Ok(None);
+    }
+    match choose(snapshots, text, &SnapshotFilter::default()) {
+        Ok(snapshot) if snapshot.kind == SnapshotKind::Tree => bail!(
+            "{text} is a snapshot of files and no image or stream; use quintet restore {text}, or quintet dump {text}:PATH"
+        ),
+        found => Ok(found.ok()),
+    }
 }
 
 /// Returns true if the snapshot is an image or stream of this name.

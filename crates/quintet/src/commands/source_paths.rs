@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use terminal::command_context::CommandContext;
 use terminal::paths::absolute;
+use units::lines;
 
 /// Maximum number of links in a message.
 const LINKS_SHOWN: usize = 5;
@@ -22,7 +23,8 @@ const LINKS_SHOWN: usize = 5;
 pub(super) fn collect(context: &CommandContext, args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut given: Vec<OsString> = args.paths.clone();
     for file in &args.files_from {
-        for line in lines(context, file, b'\n')? {
+        let (bytes, fails) = (read(context, file)?, || shown(file));
+        for line in lines::of_list(&bytes).with_context(fails)? {
             let line = line.trim_ascii();
             if !line.is_empty() && !line.starts_with(b"#") {
                 expand(line, &mut given)
@@ -31,12 +33,14 @@ pub(super) fn collect(context: &CommandContext, args: &BackupArgs) -> anyhow::Re
         }
     }
     for file in &args.files_from_verbatim {
-        let lines = lines(context, file, b'\n')?;
-        given.extend(lines.iter().map(|line| os(line)));
+        let (bytes, fails) = (read(context, file)?, || shown(file));
+        let lines = lines::of_list(&bytes).with_context(fails)?;
+        given.extend(lines.filter(|line| !line.is_empty()).map(os));
     }
     for file in &args.files_from_raw {
-        let lines = lines(context, file, 0)?;
-        given.extend(lines.iter().map(|line| os(line)));
+        let bytes = read(context, file)?;
+        let paths = bytes.split(|b| *b == 0);
+        given.extend(paths.filter(|path| !path.is_empty()).map(os));
     }
     if given.is_empty() {
         bail!("no paths given: name files or directories, or use --stdin");
@@ -90,18 +94,35 @@ pub(super) fn told_of_links(paths: &[PathBuf]) -> Option<String> {
     ))
 }
 
-fn lines(context: &CommandContext, file: &Path, separator: u8) -> anyhow::Result<Vec<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    if file == Path::new("-") {
-        context.input()?.read_to_end(&mut bytes)?;
-    } else {
-        bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
+/// Adds patterns: those given, then those in files.
+pub(super) fn add_patterns(
+    patterns: &mut Patterns,
+    given: &[OsString],
+    files: &[PathBuf],
+    fold_case: bool,
+) -> anyhow::Result<()> {
+    for pattern in given {
+        patterns.add(pattern.as_bytes(), fold_case)?;
     }
-    let lines = bytes.split(|b| *b == separator);
-    Ok(lines
-        .filter(|l| !l.is_empty())
-        .map(<[u8]>::to_vec)
-        .collect())
+    for file in files {
+        let bytes = std::fs::read(file).with_context(|| shown(file))?;
+        let added = patterns.add_lines(&bytes, fold_case);
+        added.with_context(|| shown(file))?;
+    }
+    Ok(())
+}
+
+fn shown(file: &Path) -> String {
+    file.display().to_string()
+}
+
+fn read(context: &CommandContext, file: &Path) -> anyhow::Result<Vec<u8>> {
+    if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        context.input()?.read_to_end(&mut bytes)?;
+        return Ok(bytes);
+    }
+    std::fs::read(file).with_context(|| shown(file))
 }
 
 /// Expands a line of `--files-from`: a path, or a pattern for paths that match now.
@@ -206,6 +227,18 @@ mod tests {
         std::fs::write(list, format!("{here}/b\n# z\n{here}/x y \n")).unwrap();
         let found = collected(&["--files-from-verbatim", list]).unwrap();
         assert_eq!(found.len(), 3);
+        let marked = format!("\u{feff}# z\r\n{here}/b\r\n{here}/a1\r\n");
+        std::fs::write(list, &marked).unwrap();
+        for option in ["--files-from", "--files-from-verbatim"] {
+            let found = collected(&[option, list]).unwrap();
+            assert!(
+                found.contains(&at("b")) && found.contains(&at("a1")),
+                "{found:?}"
+            );
+        }
+        let wide = marked.encode_utf16().flat_map(u16::to_le_bytes);
+        std::fs::write(list, wide.collect::<Vec<u8>>()).unwrap();
+        assert!(collected(&["--files-from", list]).is_err());
         std::fs::write(list, format!("{here}/x\ny\0/\0{here}/z\0")).unwrap();
         let found = collected(&["--files-from-raw", list]).unwrap();
         assert_eq!(found, [Path::new("/")]);

@@ -39,13 +39,15 @@ pub fn iscsi_access(path: &Path, environment: &Environment) -> Result<TargetRule
             )));
         }
     }
-    let mut text = String::new();
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
+    let mut bytes = Vec::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(system)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
+    if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(refuse(&"it is longer than 1 MiB"));
     }
-    TargetRules::parse(&text).map_err(|e| SettingError::new(NAME, format!("{place}, {e}")))
+    let text = units::lines::unmarked(&bytes).map_err(|e| refuse(&e))?;
+    let text = std::str::from_utf8(text).map_err(|e| refuse(&e))?;
+    TargetRules::parse(text).map_err(|e| SettingError::new(NAME, format!("{place}, {e}")))
 }
 
 #[cfg(test)]

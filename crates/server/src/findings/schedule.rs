@@ -145,11 +145,11 @@ fn source_name(snapshot: &Snapshot) -> String {
 
 /// Formats a length of time.
 fn span(ns: i64) -> String {
-    let minutes = ns / 60_000_000_000;
+    let minutes = u64::try_from(ns / 60_000_000_000).unwrap_or(0);
     match minutes {
-        ..120 => format!("{minutes} minutes"),
-        120..2880 => format!("{} hours", minutes / 60),
-        _ => format!("{} days", minutes / 1440),
+        ..120 => units::count(minutes, "minute"),
+        120..2880 => units::count(minutes / 60, "hour"),
+        _ => units::count(minutes / 1440, "day"),
     }
 }
 

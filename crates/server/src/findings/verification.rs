@@ -27,16 +27,17 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
             kind: "verification_overdue",
             object: String::new(),
             text: match verified {
-                Some(_) => format!("some data was not verified for {} days", age_s / DAY_S),
-                None => format!(
-                    "never verified in full; the pool is {} days old",
-                    age_s / DAY_S
-                ),
+                Some(_) => format!("some data was not verified for {}", days(age_s)),
+                None => format!("never verified in full; the pool is {} old", days(age_s)),
             },
             action: "run quintet scrub".to_owned(),
         })
         .into_iter()
         .collect()
+}
+
+fn days(age_s: u64) -> String {
+    units::count(age_s / DAY_S, "day")
 }
 
 /// Returns the age in seconds if it exceeds the limit. A time in the future has age 0.

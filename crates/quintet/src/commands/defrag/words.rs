@@ -121,9 +121,9 @@ fn numbers(message: Object, dry_run: bool, report: &DefragReport) -> Object {
 pub(in crate::commands) fn line(status: &DefragStatus) -> String {
     let report = &status.run.report;
     let at = format!(
-        "{} of {} ranges",
+        "{} of {}",
         report.ranges_done(),
-        report.counts.ranges
+        units::count(report.counts.ranges, "range")
     );
     let copied = sizes::display(report.counts.moved.bytes);
     let eta = match status.run.eta_s.map(Duration::try_from_secs_f64) {

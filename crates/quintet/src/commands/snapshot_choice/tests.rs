@@ -107,6 +107,10 @@ fn images_and_streams() {
     assert_eq!(id("disk@2020").unwrap(), 0x20);
     assert_eq!(id("a@b").unwrap(), 0x30);
     assert_eq!(id("a@b@30").unwrap(), 0x30);
+    // The id of a state is enough.
+    assert_eq!(id("2020").unwrap(), 0x20);
+    let tree = id("1010").unwrap_err().to_string();
+    assert!(tree.contains("snapshot of files"), "{tree}");
     for bad in ["disk@10", "disc", "disk@2", ""] {
         assert!(id(bad).is_err(), "{bad}");
     }
