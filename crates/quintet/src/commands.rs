@@ -54,6 +54,7 @@ mod tag;
 mod top;
 mod tree;
 mod undelete;
+mod unfinished;
 mod volume;
 
 use crate::cli::{Cli, Command};

@@ -42,7 +42,7 @@ pub use defragment::{
 pub use pool::{
     DamageHints, Damaged, HeldBack, Hold, HolderKind, InitOptions, KnownDamage, OpenMode,
     OpenSnapshot, Pool, Purpose, ReaderSeen, RecordSlots, Repair, SnapshotHolder, SnapshotRoot,
-    SpaceCounts, Unlocked, Verification, is_no_pool, trace_key,
+    SpaceCounts, Unlocked, Verification, Watch, is_no_pool, trace_key,
 };
 pub use read_path::{
     Admit, Approach, ChunkRef, History, ImageVolume, Keep, Loaded, ReadCounts, Reader,

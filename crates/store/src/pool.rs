@@ -12,7 +12,7 @@
 
 use crate::budget::PoolMemory;
 use crate::read_path::{ReadCounts, Reader, node_error};
-use crate::recovery::{Basis, Opened, WRITERS, adopt};
+use crate::recovery::{Basis, Opened, WRITERS, left_by};
 use chunk_store::catalog::{
     InventoryEntry, read_parity, read_quarantine, read_trash, visit_readable,
 };
@@ -34,6 +34,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Arc, Weak};
 use units::{Fingerprint, Generation, PoolId};
 
+mod adopting;
 #[cfg(test)]
 mod chunk_map_tests;
 mod collect;
@@ -57,6 +58,7 @@ mod trash_minimum;
 mod unlocking;
 mod volumes;
 
+pub use adopting::Watch;
 pub use hints::DamageHints;
 pub use holds::Hold;
 use holds::Holds;
@@ -283,6 +285,7 @@ impl Pool {
             master,
             opened_with,
             mut notes,
+            mut watch,
         } = unlocked;
         let unknown = config.features_ro_compat & !format::config::FEATURES_RO_COMPAT_KNOWN;
         if mode == OpenMode::Write && unknown != 0 {
@@ -356,6 +359,7 @@ impl Pool {
             containers,
             ..
         } = basis;
+        let mut left = Vec::new();
         let mut head = Head {
             generation,
             generation_highest,
@@ -369,10 +373,9 @@ impl Pool {
             heal_slots(&media, config.pool, opened_with.as_ref())?;
             heal_root(&media, config.pool, (&master, seal), generation)?;
             for (writer, state) in WRITERS.into_iter().zip(&mut head.writers) {
-                let record = &head.record;
-                let adopted = adopt(&media, writer, record, &containers, &chunks, &mut notes)?;
-                state.next_sequence = Arc::new(AtomicU64::new(adopted.next_sequence));
-                state.adopted = adopted.entries;
+                let of_writer = left_by(&media, writer, &head.record)?;
+                state.next_sequence = Arc::new(AtomicU64::new(of_writer.next_sequence));
+                left.push(of_writer.containers);
             }
         }
         for lost in &unreadable {
@@ -381,7 +384,7 @@ impl Pool {
             ));
         }
         let hints = DamageHints::open(&media.disk, config.pool);
-        let pool = Self {
+        let mut pool = Self {
             media,
             config,
             master,
@@ -408,6 +411,9 @@ impl Pool {
             lock,
         };
         pool.load_moved()?;
+        if writable {
+            pool.adopt_all(&left, &mut watch)?;
+        }
         pool.take_up_hints();
         // Damage found from here on was not known before.
         pool.tell_of_damage();

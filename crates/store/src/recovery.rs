@@ -229,26 +229,19 @@ fn open_index(
     Ok((Arc::new(map), foreign))
 }
 
-/// Containers of a writer that the root does not know.
-pub(crate) struct Adopted {
-    pub entries: Vec<InventoryEntry>,
+/// A writer's containers that its root does not know.
+pub(crate) struct Left {
+    /// Their numbers, ascending, and lengths in bytes.
+    pub containers: Vec<(ContainerId, u64)>,
     /// First free container number of this writer.
     pub next_sequence: u64,
 }
 
-/// Finds the containers of a writer's crashed sessions. Each is read and verified completely before
-/// new data may be deduplicated against it. The next barrier makes their names durable.
-pub(crate) fn adopt(
-    media: &Media,
-    writer: WriterId,
-    record: &RootRecord,
-    containers: &ContainerReader,
-    chunks: &ChunkMap,
-    notes: &mut Notes,
-) -> Result<Adopted> {
+/// Lists the containers of a writer's crashed sessions.
+pub(crate) fn left_by(media: &Media, writer: WriterId, record: &RootRecord) -> Result<Left> {
     let known = record.next_sequence.get(&writer).copied().unwrap_or(0);
-    let mut adopted = Adopted {
-        entries: Vec::new(),
+    let mut left = Left {
+        containers: Vec::new(),
         next_sequence: known,
     };
     // Skip the other writers without listing their containers.
@@ -258,29 +251,45 @@ pub(crate) fn adopt(
     }
     from.insert(writer, known);
     visit_containers(&*media.blobs, &from, &mut |id| {
-        if id.writer() != writer {
-            return Ok(ControlFlow::Continue(()));
-        }
-        adopted.next_sequence = adopted.next_sequence.max(id.sequence() + 1);
-        match verify_whole(containers, id) {
-            Ok(entry) => {
-                let contents = containers.contents(id)?;
-                chunks.enter(id, &contents.directory)?;
-                media.blobs.adopt(&container_name(id));
-                adopted.entries.push(entry);
-            }
-            Err(e) if e.is_corruption() => {
-                // The marks of the next commit will be above it.
-                chunks.put_in_quarantine(RegionPlace::whole(id));
-                notes.push(format!(
-                    "container {id} of an interrupted run is ignored: {e}"
-                ));
-            }
-            Err(e) => return Err(e),
+        if id.writer() == writer {
+            left.next_sequence = left.next_sequence.max(id.sequence() + 1);
+            left.containers.push((id, 0));
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(adopted)
+    for (id, bytes) in &mut left.containers {
+        // One that cannot be looked at is reported when it is read.
+        *bytes = media.blobs.len(&container_name(*id)).unwrap_or(0);
+    }
+    Ok(left)
+}
+
+/// Verifies a container of a crashed session completely, before new data may be deduplicated
+/// against it. The next barrier makes its name durable. Returns `None` if it is not sound.
+pub(crate) fn adopt(
+    media: &Media,
+    id: ContainerId,
+    containers: &ContainerReader,
+    chunks: &ChunkMap,
+    notes: &mut Notes,
+) -> Result<Option<InventoryEntry>> {
+    match verify_whole(containers, id) {
+        Ok(entry) => {
+            let contents = containers.contents(id)?;
+            chunks.enter(id, &contents.directory)?;
+            media.blobs.adopt(&container_name(id));
+            Ok(Some(entry))
+        }
+        Err(e) if e.is_corruption() => {
+            // The marks of the next commit will be above it.
+            chunks.put_in_quarantine(RegionPlace::whole(id));
+            notes.push(format!(
+                "container {id} of an interrupted run is ignored: {e}"
+            ));
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
 }
 
 /// Verifies a container completely: directory, every region, every chunk.

@@ -4,10 +4,12 @@
 
 use chunking::Compression;
 use sim::pool_histories::check_all;
-use sim::{Fault, Image, SimDisk};
+use sim::{Damage, Fault, Image, SimDisk};
 use specimen::{noise, options, put_image, snapshot};
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{InitOptions, OpenMode, Pool, StoreErrorKind, WriteSession};
+use std::sync::Mutex;
+use store::{InitOptions, OpenMode, Pool, StoreErrorKind, Watch, WriteSession};
 
 fn pool(disk: &Arc<SimDisk>) -> Pool {
     let init = InitOptions {
@@ -146,4 +148,80 @@ fn sessions_exclude_each_other_and_lanes_come_back() {
     let bytes = noise(1, 5000);
     commit(&pool, session, &bytes);
     is_sound(&disk, pool, &[&bytes]);
+}
+
+/// Leaves an interrupted backup, as a process that was killed.
+fn interrupted(disk: &Arc<SimDisk>, bytes: &[u8]) {
+    let pool = pool(disk);
+    let mut session = begin(&pool);
+    put_image(&mut session, bytes);
+    session.abandon().expect("abandon");
+}
+
+fn open_watched(disk: &Arc<SimDisk>, seed: u64, watch: Watch) -> store::Result<Pool> {
+    let media = specimen::media(disk, seed);
+    let unlocked = Pool::unlock(&media, None)?.watched(watch.in_steps_of(1_000_000));
+    Pool::open_unlocked(media, unlocked, OpenMode::Write, 64 << 20)
+}
+
+/// An hour of it would otherwise begin anew with each command that writes.
+#[test]
+fn what_an_interrupted_run_left_is_verified_once_in_steps_that_can_be_stopped() {
+    let disk = SimDisk::unrecorded(Image::new());
+    let bytes = noise(3, 6_000_000);
+    interrupted(&disk, &bytes);
+    let read_by = |seed, stops_at: u64| {
+        let before = disk.counts().read_bytes;
+        let totals = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&totals);
+        let watch = Watch::new(move |done, total| {
+            seen.lock().expect("seen").push((done, total));
+            match done >= stops_at {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        let opened = open_watched(&disk, seed, watch);
+        let totals = totals.lock().expect("seen").clone();
+        (opened, disk.counts().read_bytes - before, totals)
+    };
+    let (stopped, read, seen) = read_by(3, 3_000_000);
+    let kind = stopped.err().map(|e| e.kind);
+    assert_eq!(kind, Some(StoreErrorKind::Interrupted));
+    assert!(read < 5_000_000, "{read} bytes were read: {seen:?}");
+    assert!(seen.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 == w[1].1));
+    assert!(seen[0] == (0, seen[0].1) && seen[0].1 >= 6_000_000);
+    // The steps before the stop are not read again, and the next open reads next to nothing.
+    let (opened, read, seen) = read_by(4, u64::MAX);
+    drop(opened.expect("open"));
+    assert!(read < 6_000_000, "{read} bytes were read");
+    assert!(seen[0].1 < 5_000_000, "{seen:?}");
+    let (opened, read, _) = read_by(5, u64::MAX);
+    assert!(read < 2_000_000, "{read} bytes were read");
+    let pool = opened.expect("open");
+    assert_eq!(commit(&pool, begin(&pool), &bytes), 0);
+    is_sound(&disk, pool, &[&bytes]);
+}
+
+#[test]
+fn nothing_refers_to_a_damaged_region_of_an_interrupted_run() {
+    let disk = SimDisk::unrecorded(Image::new());
+    let bytes = noise(4, 3_000_000);
+    interrupted(&disk, &bytes);
+    let files = disk.image().files_below("containers").into_iter();
+    let (largest, len) = files.max_by_key(|(_, len)| *len).expect("containers");
+    let flip = Damage::FlipBit(len / 2 * 8);
+    disk.damage(&largest, &flip).expect("there");
+    let pool = open_watched(&disk, 3, Watch::default()).expect("open");
+    assert!(pool.notes().iter().any(|note| note.contains("is ignored")));
+    let mut session = begin(&pool);
+    let root = put_image(&mut session, &bytes);
+    assert!(session.counts().chunks_new > 0);
+    let snapshot = snapshot(&pool, format::snapshot::SnapshotKind::Image, "", root);
+    pool.commit(session, &[snapshot], &[]).expect("commit");
+    drop(pool);
+    let pool = specimen::open(&disk, 4, None, OpenMode::Read).expect("open");
+    let read = pool.reader().read_whole(&root, 1 << 30);
+    assert!(read.expect("whole") == bytes);
+    assert!(check_all(&pool).expect("check").is_sound());
 }

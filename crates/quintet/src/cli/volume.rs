@@ -91,6 +91,7 @@ pub struct VolumeRollbackArgs {
     /// The snapshot
     #[arg(value_name = "VOLUME@NAME")]
     pub snapshot: String,
+    /// See there.
     #[command(flatten)]
     pub loss: VolumeLossArgs,
     /// Show what would be done, and change nothing
@@ -109,6 +110,7 @@ pub struct VolumeResizeArgs {
     /// Allow a smaller size; the data beyond it go to the trash
     #[arg(long)]
     pub shrink: bool,
+    /// See there.
     #[command(flatten)]
     pub loss: VolumeLossArgs,
     /// Show what would be done, and change nothing
@@ -121,6 +123,7 @@ pub struct VolumeResizeArgs {
 pub struct VolumeDeleteArgs {
     /// The volume
     pub name: String,
+    /// See there.
     #[command(flatten)]
     pub loss: VolumeLossArgs,
     /// Show what would be done, and change nothing

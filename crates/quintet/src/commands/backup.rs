@@ -12,6 +12,7 @@ use super::known_snapshots::KnownSnapshots;
 use super::new_snapshot::{Identity, commit, summary};
 use super::snapshot_choice::{SnapshotFilter, choose};
 use super::source_paths;
+use super::unfinished;
 use crate::cli::{BackupArgs, ReadOrder};
 use crate::progress::Progress;
 use anyhow::{Context, bail};
@@ -104,8 +105,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     let (root, outcome) = match stored {
         Ok(stored) => stored,
         Err(e) => {
-            // The next run finds the chunks that were stored so far.
-            let _ = session.abandon();
+            unfinished::end(invocation, session);
             return Err(full::explained(&pool, e.into()));
         }
     };

@@ -29,13 +29,14 @@ use server::state::{
 };
 use std::borrow::Cow;
 use std::io;
-use std::ops::Deref;
+use std::ops::{ControlFlow, Deref};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{
     DamageHints, LaneOptions, OpenMode, Pool, SecretKey, SlotInfo, StoreError, StoreErrorKind,
+    Watch,
 };
 use terminal::command_context::CommandContext;
 use terminal::console::Console;
@@ -47,6 +48,8 @@ use units::Origin;
 use unlocking::{Door, Opening, PasswordSources, Visit};
 use volumes::Volumes;
 
+/// Leftovers of interrupted runs that take seconds to verify, bytes: a note says so.
+const LEFTOVERS_SAID: u64 = 256 << 20;
 /// Number of threads that write and sync containers, so that the device overlaps their syncs.
 const WRITER_THREADS: usize = 2;
 /// Maximum number of containers that wait for these threads.
@@ -383,6 +386,7 @@ impl Invocation {
             secret,
             mut visit,
         } = opening;
+        let unlocked = unlocked.watched(self.watch_leftovers());
         let pool = readers::open(media, unlocked, mode, memory_bytes);
         let pool = pool.map_err(|e| of_pool(e.into()))?;
         visit.entered(&pool, door.path, &warn);
@@ -390,6 +394,33 @@ impl Invocation {
         visits.push(visit);
         drop(visits);
         Ok((pool, secret))
+    }
+
+    /// Shows that opening a pool reads what interrupted runs left, and stops it on request.
+    fn watch_leftovers(&self) -> Watch {
+        let (console, interrupt) = (Arc::clone(&self.console), self.interrupt.clone());
+        let (mut progress, mut before) = (None, 0);
+        Watch::new(move |done, total| {
+            let progress = progress.get_or_insert_with(|| {
+                if total >= LEFTOVERS_SAID {
+                    let size = terminal::sizes::display(total);
+                    console.note(format_args!(
+                        "an interrupted run left {size}; they are verified once, so that this and later runs use them"
+                    ));
+                }
+                let action = "verifying what an interrupted run left";
+                let progress = terminal::progress::Progress::start(&console, &interrupt, action, None);
+                progress.add_total(0, total);
+                progress.totals_known();
+                progress
+            });
+            progress.add_bytes(done.saturating_sub(before));
+            before = done;
+            match interrupt.requested() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })
     }
 
     /// Returns the environment of this process, even if it runs a command for a client: the files

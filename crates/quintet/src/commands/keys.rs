@@ -124,7 +124,7 @@ fn remove(invocation: &Invocation, beginning: &str, yes: bool) -> anyhow::Result
         );
     }
     let question = format!(
-        "Remove {} {}? Nobody can open the pool with it again.",
+        "Remove {} {}? It will never open the pool again.",
         kind(slot),
         slot.name()
     );

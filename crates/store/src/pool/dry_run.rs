@@ -39,6 +39,7 @@ impl Pool {
             master: self.master.clone(),
             opened_with: self.opened_with.clone(),
             notes: Notes::new(),
+            watch: super::adopting::Watch::default(),
         };
         Self::open_unlocked(media, unlocked, OpenMode::Write, memory_bytes)
     }

@@ -7,7 +7,7 @@
 
 use super::Pool;
 use super::holds::Hold;
-use crate::recovery::{WRITERS, adopt};
+use crate::recovery::WRITERS;
 use crate::write_path::{Base, Committed, LaneOptions, Start, WriteSession};
 use chunk_store::catalog::Edit;
 use chunk_store::container::CONTAINER_BYTES_TARGET;
@@ -37,7 +37,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// All purposes, in the order of the pool's writers.
-    const ALL: [Self; WRITERS.len()] = [
+    pub(super) const ALL: [Self; WRITERS.len()] = [
         Self::Snapshots,
         Self::Volumes,
         Self::Direct,
@@ -47,7 +47,7 @@ impl Purpose {
 }
 
 /// A writer that now belongs to one session.
-struct Claim {
+pub(super) struct Claim {
     purpose: Purpose,
     token: Arc<Option<Hold>>,
     /// True if the writer's last session did not commit.
@@ -91,7 +91,7 @@ impl Pool {
     }
 
     /// Claims a writer for a session.
-    fn claim(&self, purpose: Purpose) -> Result<Claim> {
+    pub(super) fn claim(&self, purpose: Purpose) -> Result<Claim> {
         if self.lock.is_none() {
             let why = "the pool is open for reading only";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
@@ -114,7 +114,12 @@ impl Pool {
         })
     }
 
-    fn begin_now(&self, claim: Claim, options: LaneOptions, need: Need) -> Result<WriteSession> {
+    pub(super) fn begin_now(
+        &self,
+        claim: Claim,
+        options: LaneOptions,
+        need: Need,
+    ) -> Result<WriteSession> {
         let Claim { purpose, token, .. } = claim;
         if claim.recover {
             self.recover(purpose)?;
@@ -142,26 +147,8 @@ impl Pool {
         )
     }
 
-    /// Finds the leftovers of a session of this process that did not commit, as after a crash.
-    fn recover(&self, purpose: Purpose) -> Result<()> {
-        let _committing = self.committing.lock();
-        self.catch_up()?;
-        let record = self.record();
-        let notes = &mut Notes::new();
-        let writer = WRITERS[purpose as usize];
-        let (media, chunks) = (&self.media, &self.chunks);
-        let adopted = adopt(media, writer, &record, &self.containers, chunks, notes)?;
-        let mut head = self.head();
-        let state = &mut head.writers[purpose as usize];
-        state
-            .next_sequence
-            .fetch_max(adopted.next_sequence, Ordering::Relaxed);
-        state.adopted = adopted.entries;
-        Ok(())
-    }
-
     /// Takes over a root that a failed commit put and could not make durable.
-    fn catch_up(&self) -> Result<()> {
+    pub(super) fn catch_up(&self) -> Result<()> {
         let (media, pool) = (&self.media, self.config.pool);
         // Makes all puts visible. Always fails after one of them has failed.
         media.blobs.barrier(Barrier::ContainersBeforeRoot)?;

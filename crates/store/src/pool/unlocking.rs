@@ -5,6 +5,7 @@
 //! unencrypted pool, and the settings are those with which the key slot was made. Takes no lock and
 //! changes nothing, so a caller may run it in a thread and not wait for its end.
 
+use super::adopting::Watch;
 use super::{Pool, unfinished};
 use chunk_store::superblock::{
     MasterKey, Notes, SecretKey, SlotInfo, is_empty, other_config, read_config, unlock,
@@ -20,12 +21,18 @@ pub struct Unlocked {
     pub(super) master: MasterKey,
     pub(super) opened_with: Option<SlotInfo>,
     pub(super) notes: Notes,
+    pub(super) watch: Watch,
 }
 
 impl Unlocked {
     /// Returns the settings of the pool.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Has `watch` called while opening for writing reads what interrupted runs left.
+    pub fn watched(self, watch: Watch) -> Self {
+        Self { watch, ..self }
     }
 }
 
@@ -79,6 +86,7 @@ impl Pool {
             master,
             opened_with,
             notes,
+            watch: Watch::default(),
         })
     }
 }

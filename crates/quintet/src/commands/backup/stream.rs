@@ -3,6 +3,7 @@
 //! Invariant: nothing is committed if the command fails, or if not a byte came and the user did not
 //! expect that.
 
+use super::super::unfinished;
 use super::{REGION_BYTES, identity};
 use crate::cli::BackupArgs;
 use crate::commands::full;
@@ -39,7 +40,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         Ok(root) if root.len > 0 || args.allow_empty => root,
         stored => {
             let e = stored.err().unwrap_or_else(|| nothing_came(args));
-            let _ = session.abandon();
+            unfinished::end(invocation, session);
             return Err(full::explained(&pool, e));
         }
     };

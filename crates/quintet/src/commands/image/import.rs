@@ -5,6 +5,7 @@
 //! changed, and it is read in the same way. One that changed during the import, or that lacks
 //! parts, is stored and reported, and is read again by the next import.
 
+use super::super::unfinished;
 use super::qemu::{self, TemporaryRaw};
 use super::source::{self, Original};
 use crate::cli::{ImageFormat, ImportArgs};
@@ -81,7 +82,7 @@ pub(in crate::commands) fn run(invocation: &Invocation, args: &ImportArgs) -> an
     let (root, bad) = match stored {
         Ok(stored) => stored,
         Err(e) => {
-            let _ = session.abandon();
+            unfinished::end(invocation, session);
             return Err(full::explained(&pool, e));
         }
     };

@@ -26,8 +26,8 @@ pub(super) fn ask(
         return Ok(());
     }
     let after = match args.purge {
-        true => "It cannot be taken back.",
-        false => "Until the trash period is over, quintet undelete takes it back.",
+        true => "It cannot be undone.",
+        false => "Until the trash period is over, quintet undelete restores it.",
     };
     match is_wanted(&invocation.context, &format!("{question}? {after}"))? {
         true => Ok(()),

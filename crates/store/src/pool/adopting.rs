@@ -1,0 +1,141 @@
+//! Takes up what sessions that did not commit have stored: when a pool is opened for writing, and
+//! before a session whose last one did not commit. `Pool` and its sessions call this.
+//!
+//! ```text
+//! list -> verify a container ... -> after each step: commit them -> ... -> the rest: next commit
+//! ```
+//!
+//! Invariant: a container is verified before anything new refers to it and before the inventory has
+//! it. What was verified is verified once: the steps are committed, so that an interruption costs
+//! one step at most.
+
+use super::{Pool, Purpose};
+use crate::recovery::{WRITERS, adopt, left_by};
+use crate::write_path::LaneOptions;
+use chunk_store::catalog::InventoryEntry;
+use chunk_store::superblock::Notes;
+use chunk_store::{Result, StoreError, StoreErrorKind};
+use media::Need;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+use units::ContainerId;
+
+/// Bytes that are verified before a commit remembers it.
+const STEP_BYTES: u64 = 1 << 30;
+
+/// Called before each container with the bytes that were read and those of all of them; it can stop
+/// the opening, which then fails with `Interrupted`.
+pub struct Watch {
+    step_bytes: u64,
+    look: Box<dyn FnMut(u64, u64) -> ControlFlow<()> + Send>,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self::new(|_, _| ControlFlow::Continue(()))
+    }
+}
+
+impl Watch {
+    /// See [`Watch`].
+    pub fn new(look: impl FnMut(u64, u64) -> ControlFlow<()> + Send + 'static) -> Self {
+        Self {
+            step_bytes: STEP_BYTES,
+            look: Box::new(look),
+        }
+    }
+
+    /// Sets after how many bytes a commit remembers the containers that were verified.
+    pub fn in_steps_of(self, step_bytes: u64) -> Self {
+        Self { step_bytes, ..self }
+    }
+}
+
+impl Pool {
+    /// Verifies and enters the containers that crashed sessions left, for each writer. Only while
+    /// the pool is opened.
+    pub(super) fn adopt_all(
+        &mut self,
+        left: &[Vec<(ContainerId, u64)>],
+        watch: &mut Watch,
+    ) -> Result<()> {
+        let total = left.iter().flatten().map(|(_, bytes)| bytes).sum();
+        // A writer that has left nothing remembers the steps of the others.
+        let mut remembers = Purpose::ALL
+            .into_iter()
+            .rev()
+            .find(|purpose| left.get(*purpose as usize).is_some_and(Vec::is_empty));
+        let mut done = 0;
+        let mut notes = std::mem::take(&mut self.notes);
+        for (purpose, of_writer) in Purpose::ALL.into_iter().zip(left) {
+            let (mut entries, mut step) = (Vec::new(), 0);
+            for (nth, (id, bytes)) in of_writer.iter().enumerate() {
+                if (watch.look)(done, total).is_break() {
+                    return Err(StoreError::new(StoreErrorKind::Interrupted, ""));
+                }
+                let (media, containers) = (&self.media, &self.containers);
+                entries.extend(adopt(media, *id, containers, &self.chunks, &mut notes)?);
+                (done, step) = (done + bytes, step + bytes);
+                let is_last = nth + 1 == of_writer.len();
+                if step < watch.step_bytes || is_last {
+                    continue;
+                }
+                if let Some(by) = remembers {
+                    match self.remember(by, purpose, &entries, *id) {
+                        Ok(()) => (entries, step) = (Vec::new(), 0),
+                        // It will be verified again. A full disk must not prevent the opening.
+                        Err(_) => remembers = None,
+                    }
+                }
+            }
+            self.head().writers[purpose as usize].adopted = entries;
+        }
+        self.notes = notes;
+        Ok(())
+    }
+
+    /// Commits verified containers of a writer, up to `last`, by another writer: a commit of its
+    /// own would be above those that are not verified yet.
+    fn remember(
+        &self,
+        by: Purpose,
+        of: Purpose,
+        entries: &[InventoryEntry],
+        last: ContainerId,
+    ) -> Result<()> {
+        self.head().writers[by as usize].adopted = entries.to_vec();
+        let committed = self.claim(by).and_then(|claim| {
+            let session = self.begin_now(claim, LaneOptions::metadata(), Need::Room)?;
+            self.commit_with(by, |mut base| {
+                let mark = base.record.next_sequence.entry(WRITERS[of as usize]);
+                let mark = mark.or_insert(0);
+                *mark = (*mark).max(last.sequence() + 1);
+                session.commit(base, Vec::new(), 0)
+            })
+        });
+        if committed.is_err() {
+            self.head().writers[by as usize].adopted.clear();
+        }
+        committed.map(drop)
+    }
+
+    /// Finds the leftovers of a session of this process that did not commit, as after a crash.
+    pub(super) fn recover(&self, purpose: Purpose) -> Result<()> {
+        let _committing = self.committing.lock();
+        self.catch_up()?;
+        let left = left_by(&self.media, WRITERS[purpose as usize], &self.record())?;
+        let (media, containers) = (&self.media, &self.containers);
+        let mut entries = Vec::new();
+        for (id, _) in left.containers {
+            let notes = &mut Notes::new();
+            entries.extend(adopt(media, id, containers, &self.chunks, notes)?);
+        }
+        let mut head = self.head();
+        let state = &mut head.writers[purpose as usize];
+        state
+            .next_sequence
+            .fetch_max(left.next_sequence, Ordering::Relaxed);
+        state.adopted = entries;
+        Ok(())
+    }
+}
