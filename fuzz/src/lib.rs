@@ -55,6 +55,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("nbd_session", nbd::fuzzing::fuzz_session),
     ("parity", decoders::parity),
     ("pool", pool),
+    ("failed_streams", decoders::failed_streams),
     ("reach", decoders::reach),
     ("reader_hold", decoders::reader_hold),
     ("recipe_node", decoders::recipe_node),

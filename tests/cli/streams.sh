@@ -32,6 +32,14 @@ says "true wrote nothing"
 [ "$(snapshots)" -eq 3 ] || fail "an empty stream was stored"
 exits 0 q backup --stdin --stdin-filename empty --allow-empty
 [ -z "$(q dump empty@latest)" ] || fail "an empty stream has bytes"
+# status remembers what failed, until a run stores something. What never was there can be dismissed.
+exits 3 q status
+says "bad: the last run, .*Z, stored nothing"
+says "db.sql: the last run"
+q backup -q --stdin --stdin-filename db.sql <"$dir/noise"
+exits 3 q status
+! grep -q 'db.sql: the last' "$dir/out" || fail "db.sql has come"
+rm "$pool/cache/failed-streams"
 exits 0 q status
 # A small part of what was there before.
 head -c 100000 "$dir/noise" | q backup -q --stdin --stdin-filename db.sql

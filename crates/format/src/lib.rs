@@ -11,6 +11,7 @@ pub mod config;
 pub mod container;
 pub mod damage_hints;
 pub mod defrag;
+pub mod failed_streams;
 pub mod host_scrub;
 pub mod host_trace;
 pub mod index;

@@ -51,6 +51,8 @@ pub enum Kind {
     DamageHints = 24,
     /// Hold of a reading process.
     ReaderHold = 15,
+    /// Streams whose last run stored nothing.
+    FailedStreams = 16,
     /// A cache block of the fast tier.
     TierBlock = 40,
     /// A user's record of a pool. Kinds from 64 on are files outside of pools.

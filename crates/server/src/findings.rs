@@ -9,6 +9,7 @@
 mod clock;
 mod contents;
 mod damage;
+mod failed_streams;
 mod incomplete;
 mod opening;
 mod schedule;
@@ -76,7 +77,7 @@ pub struct Finding {
 }
 
 /// All kinds, so that metrics exist before anything is wrong.
-pub const KINDS: [&str; 15] = [
+pub const KINDS: [&str; 16] = [
     "writes_fail",
     "writes_lost",
     "writes_kept",
@@ -87,6 +88,7 @@ pub const KINDS: [&str; 15] = [
     "copies_damaged",
     "snapshot_incomplete",
     "stream_shrank",
+    "stream_failed",
     "snapshot_overdue",
     "snapshot_in_future",
     "verification_overdue",
@@ -139,6 +141,7 @@ const SOURCES: &[Source] = &[
     damage::find,
     contents::find,
     incomplete::find,
+    failed_streams::find,
     shrunk::find,
     schedule::find,
     clock::find,

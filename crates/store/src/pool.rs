@@ -40,6 +40,7 @@ mod chunk_map_tests;
 mod collect;
 mod dry_run;
 mod examine;
+mod failed_streams;
 mod fast;
 mod hints;
 mod holds;

@@ -15,6 +15,7 @@ use format::config::{Config, Seal};
 use format::container::{ContainerHeader, Directory, RegionHeader, split_region};
 use format::damage_hints::DamageHintsRecord;
 use format::defrag::DefragRecord;
+use format::failed_streams::FailedStreams;
 use format::host_scrub::HostScrubRecord;
 use format::host_trace::HostTrace;
 use format::index::{Bucket, Geometry, Header, Seed, Tail};
@@ -64,6 +65,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("scrub", scrub),
     ("collect", collect),
     ("damage_hints", damage_hints),
+    ("failed_streams", failed_streams),
     ("reader_hold", reader_hold),
     ("reach", reach),
     ("defrag", defrag),
@@ -380,6 +382,15 @@ pub fn damage_hints(bytes: &[u8]) {
         same(&record, decode(&record.encode(POOL)));
     }
 }
+/// Decodes the record of streams that failed.
+pub fn failed_streams(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| FailedStreams::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode(POOL)));
+    }
+}
+
 /// Decodes a reader's hold.
 pub fn reader_hold(bytes: &[u8]) {
     let decode = |bytes: &[u8]| ReaderHold::decode(bytes, POOL);

@@ -19,6 +19,7 @@ use format::defrag::{
     DefragMove, DefragObject, DefragRange, DefragRecord, DefragReport, DefragStage, DefragToll,
     DefragWish,
 };
+use format::failed_streams::FailedStreams;
 use format::host_scrub::{FileVerdict, HostScrubFile, HostScrubFinding, HostScrubRecord};
 use format::host_trace::{HostTrace, HostTraceFile, HostTraceRange};
 use format::key_slot::{KeyDerivation, KeySlot};
@@ -78,6 +79,10 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
             damage_hints().encode(POOL),
             DamageHintsRecord::default().encode(POOL),
         ],
+        "failed_streams" => vec![
+            failed_streams().encode(POOL),
+            FailedStreams::default().encode(POOL),
+        ],
         "reader_hold" => vec![
             reader_hold().encode(POOL),
             ReaderHold::default().encode(POOL),
@@ -105,6 +110,18 @@ fn damage_hints() -> DamageHintsRecord {
     DamageHintsRecord {
         sequence: 3,
         places: (0..9).map(|n| (ContainerId(n << 40), n as u32)).collect(),
+    }
+}
+
+fn failed_streams() -> FailedStreams {
+    FailedStreams {
+        streams: vec![
+            ("db.sql".to_owned(), UnixNanos(1_790_000_000_000_000_000)),
+            (
+                "mail/queue".to_owned(),
+                UnixNanos(1_790_000_000_000_000_001),
+            ),
+        ],
     }
 }
 

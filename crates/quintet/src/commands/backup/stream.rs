@@ -6,6 +6,7 @@
 use super::super::unfinished;
 use super::{REGION_BYTES, identity};
 use crate::cli::BackupArgs;
+use crate::commands::failure;
 use crate::commands::full;
 use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
@@ -41,6 +42,12 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         stored => {
             let e = stored.err().unwrap_or_else(|| nothing_came(args));
             unfinished::end(invocation, session);
+            if !is_stop(&e)
+                && let Err(why) = pool.note_stream(&args.stdin_filename, true)
+            {
+                let console = &invocation.console;
+                console.warn(format_args!("quintet status will not know of this: {why}"));
+            }
             return Err(full::explained(&pool, e));
         }
     };
@@ -48,6 +55,8 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     snapshot.name = args.stdin_filename.clone();
     snapshot.files = 1;
     let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
+    // A record that stays reports too much, never too little.
+    let _ = pool.note_stream(&args.stdin_filename, false);
     drop(progress);
     let outcome = TreeOutcome {
         files: 1,
@@ -56,6 +65,11 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     };
     summary(&invocation.console, &snapshot, &outcome, &counts)?;
     Ok(Exit::Done)
+}
+
+/// Returns true if the user has stopped the run.
+fn is_stop(error: &anyhow::Error) -> bool {
+    failure::exit_of(error) == Exit::Interrupted
 }
 
 fn read_stream(
