@@ -19,10 +19,18 @@ for unit in quintet-backup quintet-defrag quintet-host-scrub; do
     systemd-analyze security --offline=true --threshold=45 --no-pager "$dir/units/$unit.service" >"$dir/out" 2>&1 || wrong "$unit: too exposed: $(tail -n 1 "$dir/out")"
 done
 
+# One user and one pool: a user sends nothing to a server of another one.
+for unit in quintet quintet-backup quintet-host-scrub; do
+    grep -qx 'User=quintet' "$units/$unit.service" || wrong "$unit: another user"
+    grep -q '^Environment=QUINTET_REPOSITORY=/srv/pool\( \|$\)' "$units/$unit.service" || wrong "$unit: another pool"
+done
+
 # with UNIT COMMAND...: as a user with the capabilities of the unit, and no others to get.
 with() {
     local capabilities
-    capabilities=$(sed -n 's/^AmbientCapabilities=//p' "$units/$1.service" | tr 'A-Z ' 'a-z,' | sed 's/cap_/+/g')
+    # Only those that root has here.
+    capabilities=$(sed -n 's/^AmbientCapabilities=//p' "$units/$1.service" | tr 'A-Z' 'a-z' | sed 's/cap_//g' | tr ' ' '\n' |
+        grep -xF "$(setpriv --dump | sed -n 's/^Capability bounding set: //p' | tr ',' '\n')" | sed 's/^/+/' | paste -sd,)
     shift
     setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs --bounding-set "-all,$capabilities" \
         --inh-caps "-all,$capabilities" --ambient-caps "-all,$capabilities" "$@"
@@ -67,4 +75,17 @@ for fs in ext4 xfs btrfs; do
     [ "$(grep -c fallback_reason "$dir/json")" = "$reason" ] || wrong "$fs: host scrub sees no page events: $(cat "$dir/json")"
     umount "$mnt"
 done
+# A server as the unit runs it, and the timer's backup beside it: that reaches the server.
+rm -rf "$dir/pool"
+mkdir -m 700 "$dir/pool"
+chown 65534:65534 "$dir/pool"
+mkdir -p "$dir/source/theirs" && echo x >"$dir/source/theirs/x" && chmod 700 "$dir/source/theirs"
+export QUINTET_REPOSITORY=$dir/pool/pool HOME=$dir/pool
+with quintet "$dir/quintet" init --no-encryption >/dev/null 2>"$dir/errors" || wrong "no pool: $(cat "$dir/errors")"
+with quintet "$dir/quintet" serve --nbd-socket "$dir/pool/nbd" >"$dir/serve" 2>&1 &
+server=$!
+wait_until grep -q '^serving' "$dir/serve"
+with quintet-backup "$dir/quintet" backup --background "$dir/source" >"$dir/json" 2>"$dir/errors" || wrong "backup beside a server: $(cat "$dir/errors")"
+kill "$(pgrep -P "$server")"
+wait "$server" || wrong "the server ended with $?: $(cat "$dir/serve")"
 exit $failed

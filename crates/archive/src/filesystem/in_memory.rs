@@ -64,7 +64,7 @@ pub enum Unknown {
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Kernel => "this kernel has no cachestat (Linux 6.5 has it)",
+            Self::Kernel => "cachestat is missing: the kernel is older than Linux 6.5, or a filter of system calls (systemd before 257) hides it",
             Self::Permission => "only root and the owner of a file may ask",
             Self::FileSystem => "the file system keeps its files in memory, or is an overlay",
             Self::Other => "cachestat failed",
