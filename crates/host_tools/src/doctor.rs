@@ -71,7 +71,9 @@ fn by_cachestat(path: &Path) -> Finding {
                 Some(e) if e.kind() == io::ErrorKind::PermissionDenied => {
                     "run as root, or as the owner of the files"
                 }
-                _ => "use Linux 6.5 or newer; in a systemd unit, systemd 257 or newer, or no SystemCallFilter",
+                _ => {
+                    "use Linux 6.5 or newer; in a systemd unit, systemd 257 or newer, or no SystemCallFilter"
+                }
             };
             (false, e.to_string(), remedy)
         }

@@ -20,8 +20,10 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use units::ContainerId;
 
-/// Bytes that are verified before a commit remembers it.
-const STEP_BYTES: u64 = 1 << 30;
+/// Bytes that are verified before a commit remembers it: about a second's work.
+const STEP_BYTES: u64 = 256 << 20;
+/// The rest is remembered if it has at least this part of a step; less is verified again.
+const REST_PART: u64 = 4;
 
 /// Called before each container with the bytes that were read and those of all of them; it can stop
 /// the opening, which then fails with `Interrupted`.
@@ -77,7 +79,11 @@ impl Pool {
                 entries.extend(adopt(media, *id, containers, &self.chunks, &mut notes)?);
                 (done, step) = (done + bytes, step + bytes);
                 let is_last = nth + 1 == of_writer.len();
-                if step < watch.step_bytes || is_last {
+                let enough = match is_last {
+                    true => watch.step_bytes / REST_PART,
+                    false => watch.step_bytes,
+                };
+                if step < enough {
                     continue;
                 }
                 if let Some(by) = remembers {
