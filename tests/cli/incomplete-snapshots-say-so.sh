@@ -31,6 +31,12 @@ says '"complete":false,"files_unread":0,"files_changed_while_read":1'
 says '"complete":true'
 exits 0 q stats
 says '1 of them incomplete'
+# Logs grow: that is no alarm, and not forgotten either.
+exits 0 q status
+says 'state: ONLINE'
+says 'note: .*1 file changed while being read'
+exits 0 q status --json
+says '"kind":"files_changed","severity":"hint"'
 # The next one is whole, and all is well.
 exits 0 q backup "$dir/src"
 exits 0 q status
@@ -54,9 +60,13 @@ says 'incomplete: 1 not read'
 exits 3 q status
 says 'state: DEGRADED'
 says 'the newest snapshot is incomplete: 1 not read'
+says 'forget its only snapshot: quintet forget [0-9a-f]'
 # Owners are not for this user to set.
 exits 3 q restore latest --target "$dir/theirs/back"
 says 'incomplete: 1 not read'
 exits 0 q tag --add checked latest
 exits 0 q snapshots
 says 'incomplete: 1 not read'
+# What will never be backed up again can be dismissed.
+exits 0 q forget latest
+exits 0 q status

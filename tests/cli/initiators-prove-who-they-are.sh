@@ -9,6 +9,8 @@ exits 0 q volume create web --size 8M
 exits 0 q volume create db --size 8M
 exits 0 q volume snapshot db@before
 exits 0 q volume create closed --size 8M
+head -c 1000 /dev/zero >"$dir/odd"
+exits 0 q import "$dir/odd" odd
 friend=iqn.2026-11.org.example:friend stranger=iqn.2026-11.org.example:stranger
 cat >"$dir/access" <<E
 user = web
@@ -78,6 +80,17 @@ may $friend web 'the secret of web' ''
 may_not $friend '' '' ''
 may_not $stranger web 'the secret of web' ''
 may_not iqn.2026-11.org.example:other web 'the secret of web' ''
+# Each denied login is in the log, until there are many: who, from where, what for, and why.
+denied="iSCSI login denied: initiator"
+grep -q "$denied $friend at $address:[0-9]*, target $name:web: it did not prove who it is" "$dir/serve" &&
+    grep -q "$denied $stranger at $address:[0-9]*, target $name:web: it is not in the list" "$dir/serve" &&
+    [ "$(grep -c "$denied" "$dir/serve")" -le 20 ] || fail "$(cat "$dir/serve")"
+# What ends with part of a block is no target, and that is said.
+grep -q 'odd is not served over iSCSI: its size, 1000 bytes, is no multiple of 512' "$dir/serve" ||
+    fail "$(cat "$dir/serve")"
+may $friend web 'the secret of web' ''
+! grep -q "$name:odd" "$dir/out" || fail "$(cat "$dir/out")"
+may_not $friend web 'the secret of web' odd
 # No secret is in the command line, in a message, or in the answers to status.
 ! tr '\0' ' ' <"/proc/$server/cmdline" | grep -q 'secret of' || fail "a secret is in the command line"
 q status --json >"$dir/status" || true

@@ -43,8 +43,8 @@ has summary "${pass[@]}" affected
 exits 0 q scrub status --json
 has scrub_status phase pool_containers pool_stored_bytes verified last "${pass[@]/#/last.}"
 exits 0 q gc --json
-has summary dry_run snapshots_purged containers nodes_read directories_read live_chunks live_bytes mark_memory_bytes \
-    copied_bytes cached_bytes as_stored_bytes copied_chunks discarded_containers discarded_bytes merged_containers \
+has summary dry_run snapshots_purged containers nodes_read directories_read live_chunks live_bytes live_stored_bytes \
+    mark_memory_bytes copied_bytes cached_bytes as_stored_bytes copied_chunks discarded_containers discarded_bytes merged_containers \
     deleted_containers deleted_bytes kept_back_containers containers_without_room trash_containers trash_bytes \
     held_snapshots held_containers held_bytes
 copied=(read_bytes cached_bytes known_bytes data_added data_added_packed chunks_new)

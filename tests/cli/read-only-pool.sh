@@ -20,7 +20,8 @@ fi
 mount -o remount,ro "$dir/disk"
 reads() {
     exits 0 "$@" snapshots
-    exits 0 "$@" status
+    # Nothing can be stored if the disk is mounted read-only, which may be the answer to an error.
+    exits "$state" "$@" status
     exits 0 "$@" stats
     exits 0 "$@" volume list
     exits 0 "$@" ls latest
@@ -28,7 +29,9 @@ reads() {
     exits 0 "$@" dump "latest:$dir/src/x"
     exits 0 "$@" check --read-data
 }
-reads q
+state=3 reads q
+exits 3 q status
+says 'mounted read-only: nothing can be stored'
 exits 0 q restore "latest:$dir/src" --target "$dir/back"
 same "$dir/src" "$dir/back"
 exits 0 q export image "$dir/image.raw"
@@ -45,4 +48,4 @@ install -m 755 "$QUINTET" "$dir/program"
 as_reader() {
     setpriv --reuid 65534 --regid 65534 --clear-groups env QUINTET_CACHE_DIR="$dir/none" HOME=/nonexistent "$dir/program" "$@"
 }
-reads as_reader
+state=0 reads as_reader

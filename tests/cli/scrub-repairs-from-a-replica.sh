@@ -74,6 +74,15 @@ all_is_there
 whole_again
 find "$pool/containers" -type f -size +1M -delete
 exits 20 q scrub --replica "$other"
+exits 0 q status
+all_is_there
+# The same with repair: status is clean right after it.
+whole_again
+find "$pool/containers" -type f -size +1M -delete
+exits 21 q scrub
+exits 21 q status
+exits 20 q repair --replica "$other"
+exits 0 q status
 all_is_there
 
 # With the same keys: a copy of the files.

@@ -16,6 +16,19 @@ grep -q undelete "$dir/err" || fail "forget does not say until when"
 [ "$(snapshots)" -eq 1 ] || fail "$(snapshots) snapshots"
 exits 0 q gc
 [ "$(size)" -ge "$full" ] || fail "gc deleted what undelete needs"
+# Sizes of one kind are in one unit: what is needed is no more than what is stored, also of data that compresses well;
+# volumes without data are not counted as deduplicated; status and stats agree.
+exits 0 q volume create empty --size 1T
+exits 0 q gc --json
+number() { sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" "$dir/out" | tail -n 1; }
+needed=$(number live_stored_bytes)
+exits 0 q stats --json
+[ "$needed" -gt 0 ] && [ "$needed" -le "$(number stored_bytes)" ] || fail "$needed needed: $(cat "$dir/out")"
+[ "$(number volumes_bytes)" -eq $((1 << 40)) ] || fail "$(cat "$dir/out")"
+awk -v ratio="$(number deduplication_ratio)" 'BEGIN { exit ratio < 100 ? 0 : 1 }' || fail "$(cat "$dir/out")"
+logical=$(number logical_bytes)
+exits 0 q status --json
+grep -q "\"logical_bytes\":$logical,\"stored_bytes\"" "$dir/out" || fail "stats has $logical: $(cat "$dir/out")"
 exits 0 q stats
 grep -q "only for undelete" "$dir/out" || fail "$(cat "$dir/out")"
 exits 0 q undelete

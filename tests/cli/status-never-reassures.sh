@@ -24,22 +24,31 @@ says 'action: run quintet scrub'
 exits 0 q status --verify-within 0
 exits 0 q scrub
 
-# A source that came every hour, and then no more; another one came only twice, a third is done.
+# A source that came every day, and then no more; another one came only twice, a third is done.
 hours_ago() { date -d "$1 hours ago" '+%Y-%m-%d %H:%M:%S'; }
-for n in 8 7 6 5; do echo $n | q backup --stdin --stdin-filename hourly --time "$(hours_ago $n)" >/dev/null; done
+for n in 200 176 152 128; do echo $n | q backup --stdin --stdin-filename daily --time "$(hours_ago $n)" >/dev/null; done
 for n in 800 799; do echo $n | q backup --stdin --stdin-filename twice --time "$(hours_ago $n)" >/dev/null; done
 exits 3 q status
-says 'stream hourly: the newest snapshot is 5 hours old; the usual interval is 60 minutes'
+says 'stream daily: the newest snapshot is 5 days old; the usual interval is 24 hours'
 ! grep -q twice "$dir/out" || fail "$(cat "$dir/out")"
 exits 3 q status --json
-says '"kind":"snapshot_overdue","severity":"attention","object":"[^"]*stream hourly"'
-newest=$(q snapshots --json | grep '"name":"hourly"' | tail -n 1 | sed 's/.*"short_id":"\([0-9a-f]*\)".*/\1/')
+says '"kind":"snapshot_overdue","severity":"attention","object":"[^"]*stream daily"'
+newest=$(q snapshots --json | grep '"name":"daily"' | tail -n 1 | sed 's/.*"short_id":"\([0-9a-f]*\)".*/\1/')
 exits 0 q tag --add final "$newest"
 exits 0 q status
 exits 0 q forget "$newest"
 exits 3 q status
-says 'stream hourly'
-echo 1 | q backup --stdin --stdin-filename hourly >/dev/null
+says 'stream daily'
+echo 1 | q backup --stdin --stdin-filename daily >/dev/null
+exits 0 q status
+# Some backups within an hour are no schedule; a tag is one.
+for n in 6 5 4; do echo $n | q backup --stdin --stdin-filename thrice --time "$(hours_ago $n)" >/dev/null; done
+exits 0 q status
+thrice=$(q snapshots --json | grep '"name":"thrice"' | tail -n 1 | sed 's/.*"short_id":"\([0-9a-f]*\)".*/\1/')
+exits 0 q tag --add every=1h "$thrice"
+exits 3 q status
+says 'stream thrice'
+exits 0 q tag --set final "$thrice"
 exits 0 q status
 
 # All files of a snapshot are lost: every region of the first backup.

@@ -119,6 +119,8 @@ pub(crate) fn session(stream: Arc<dyn Stream>) -> Session {
         registry: Arc::new(Registry::default()),
         counters: Arc::default(),
         is_remote: false,
+        denials: Arc::default(),
+        peer: "127.0.0.1:40000".to_owned(),
         portal: "127.0.0.1:3260".to_owned(),
         limits: Limits {
             handshake: LIMIT,

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod denials;
 mod error;
 pub mod fuzzing;
 mod login;
@@ -28,6 +29,6 @@ pub use error::ServerError;
 pub use server::{Server, ServerHandle, ServerOptions};
 pub use stats::{LATENCY_BUCKETS, Stats};
 pub use targets::{
-    Access, Credentials, FixedTargets, NAME_BYTES_MAX, SECRET_BYTES_MIN, TargetUnit, Targets,
-    UNITS_MAX,
+    Access, Credentials, Denied, FixedTargets, NAME_BYTES_MAX, SECRET_BYTES_MIN, TargetUnit,
+    Targets, UNITS_MAX,
 };

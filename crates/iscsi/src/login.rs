@@ -15,6 +15,7 @@ use crate::wire::text;
 use chap::{Algorithm, Challenge};
 use keys::{Answer, Parameters, RECEIVE_BYTES_MAX, offer};
 use media::Random;
+use std::borrow::Cow;
 
 /// Maximum length of the text of one stage, continued over several requests, bytes.
 const TEXT_BYTES_MAX: usize = 32 << 10;
@@ -41,6 +42,39 @@ pub(crate) enum Status {
     NoSuchSession = 0x020a,
     InvalidDuringLogin = 0x020b,
     ServiceUnavailable = 0x0301,
+}
+
+impl Status {
+    /// Returns the reason in words, for the log.
+    fn words(self) -> &'static str {
+        match self {
+            Self::InitiatorError => "it sent an invalid login",
+            Self::AuthenticationFailed => {
+                "it did not prove who it is: no CHAP, or a wrong user or secret"
+            }
+            Self::NotAuthorized => "it may not use this target",
+            Self::NotFound => "there is no such target",
+            Self::UnsupportedVersion => "it wants another version of the protocol",
+            Self::MissingParameter => "a required key is missing",
+            Self::UnsupportedSessionType => "it wants an unknown type of session",
+            Self::NoSuchSession => "it wants another connection of a session, which is not served",
+            Self::InvalidDuringLogin => "its requests are out of order",
+            Self::ServiceUnavailable => "its old session did not end in time",
+        }
+    }
+}
+
+/// Reason of a refused login: for the initiator, and in words for the log.
+pub(crate) struct Denial {
+    pub(crate) status: Status,
+    pub(crate) reason: Cow<'static, str>,
+}
+
+impl From<Status> for Denial {
+    fn from(status: Status) -> Self {
+        let reason = status.words().into();
+        Self { status, reason }
+    }
 }
 
 /// Result of a request.
@@ -70,6 +104,10 @@ pub(crate) struct Login<'a> {
     stage: Option<u8>,
     isid: [u8; 6],
     text: Vec<u8>,
+    /// The names that the initiator sent, valid in form: its own, and its target's.
+    asked: (Option<String>, Option<String>),
+    /// Reason for [`Status::NotAuthorized`], in words.
+    unauthorized: Option<&'static str>,
     /// Set by the first complete request.
     names: Option<Names>,
     access: Access,
@@ -108,6 +146,8 @@ impl<'a> Login<'a> {
             stage: None,
             isid: [0; 6],
             text: Vec::new(),
+            asked: (None, None),
+            unauthorized: None,
             names: None,
             access: Access::default(),
             authenticated: false,
@@ -125,6 +165,19 @@ impl<'a> Login<'a> {
         let burst_bytes = parameters.burst_bytes;
         parameters.first_burst_bytes = parameters.first_burst_bytes.min(burst_bytes);
         self.names.map(|names| (names, parameters))
+    }
+
+    /// Returns the names of the initiator and of its target, as far as it sent valid ones.
+    pub(crate) fn asked(&self) -> (Option<&str>, Option<&str>) {
+        (self.asked.0.as_deref(), self.asked.1.as_deref())
+    }
+
+    /// Returns the reason for a refusal, in words.
+    pub(crate) fn reason(&self, status: Status) -> Cow<'static, str> {
+        let own = self
+            .unauthorized
+            .filter(|_| status == Status::NotAuthorized);
+        own.unwrap_or(status.words()).into()
     }
 
     /// Takes a Login Request with its data.
@@ -206,12 +259,21 @@ impl<'a> Login<'a> {
         if !is_name(initiator) || !target.is_none_or(is_name) {
             return Err(Status::InitiatorError);
         }
+        self.asked = (Some(initiator.to_owned()), target.map(str::to_owned));
         self.access = match target {
             Some(name) => self.rules.targets.access(name).ok_or(Status::NotFound)?,
             None => self.rules.discovery.clone(),
         };
         let is_reachable = !self.rules.is_remote || self.access.is_protected();
-        if !self.access.admits(initiator) || !is_reachable || !self.access.is_sound() {
+        self.unauthorized = match &self.access {
+            access if !access.admits(initiator) => Some("it is not in the list of initiators"),
+            _ if !is_reachable => {
+                Some("off loopback, the target needs CHAP and a list of initiators")
+            }
+            access if !access.is_sound() => Some("a CHAP secret of the target is too weak"),
+            _ => None,
+        };
+        if self.unauthorized.is_some() {
             return Err(Status::NotAuthorized);
         }
         self.authenticated = self.access.chap.is_none();

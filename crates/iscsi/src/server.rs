@@ -8,6 +8,7 @@ mod options;
 #[cfg(test)]
 mod tests;
 
+use crate::denials::Denials;
 use crate::error::ServerError;
 use crate::registry::Registry;
 use crate::scsi::unit::Properties;
@@ -35,6 +36,7 @@ struct Front {
     random: Arc<dyn Random>,
     counters: Arc<Counters>,
     registry: Arc<Registry>,
+    denials: Arc<Denials>,
     reads: Arc<Pool>,
     changes: Arc<Pool>,
     permits: Arc<Permits>,
@@ -80,6 +82,7 @@ impl Server {
             random: Arc::new(SystemRandom),
             counters: Arc::default(),
             registry: Arc::default(),
+            denials: Arc::default(),
         };
         Ok(Self {
             listener: Listener::new(listener, front.options.vanished_limit)?,
@@ -139,6 +142,8 @@ impl Front {
             registry: self.registry.clone(),
             counters: self.counters.clone(),
             is_remote: !accepted.local.ip().is_loopback(),
+            denials: self.denials.clone(),
+            peer: accepted.peer.to_string(),
             portal: accepted.local.to_string(),
             limits: Limits {
                 handshake: options.handshake_limit,

@@ -17,14 +17,15 @@ mod tasks;
 mod texts;
 
 use crate::answers::Segments;
+use crate::denials::Denials;
 use crate::login::keys::{Parameters, SEGMENT_BYTES_DEFAULT};
-use crate::login::{Login, Names, Rules, Status, Step};
+use crate::login::{Denial, Login, Names, Rules, Status, Step};
 use crate::registry::{Entry, Registry};
 use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::unit::Properties;
 use crate::sender::Sender;
 use crate::stats::{Counters, Tally};
-use crate::targets::{Access, Targets};
+use crate::targets::{Access, Denied, Targets};
 use crate::wire::pdu::{HEADER_BYTES, Header, padding, request, response};
 use crate::workers::{Service, Workers};
 use connections::{Connection, Gone, Input, Share};
@@ -55,6 +56,9 @@ pub(crate) struct Session {
     pub(crate) counters: Arc<Counters>,
     /// The initiator may be on another machine.
     pub(crate) is_remote: bool,
+    pub(crate) denials: Arc<Denials>,
+    /// Address and port of the initiator.
+    pub(crate) peer: String,
     /// Address and port of this target, as initiators connect to them.
     pub(crate) portal: String,
     pub(crate) limits: Limits,
@@ -163,6 +167,7 @@ impl Session {
                 if matches!(status, Status::AuthenticationFailed | Status::NotAuthorized) {
                     self.counters.logins_denied.fetch_add(1, Relaxed);
                 }
+                self.report(&login.reason(status), login.asked());
                 return self.refuse(&header, status, sender);
             }
             if let Step::Done { flags, text } = step {
@@ -180,6 +185,20 @@ impl Session {
             }
         }
         Err(Gone)
+    }
+
+    /// Reports a denied login to the log. `asked` has the names of the initiator and its target.
+    fn report(&self, reason: &str, asked: (Option<&str>, Option<&str>)) {
+        if let Some(unreported) = self.denials.admit(Instant::now()) {
+            let (initiator, target) = asked;
+            self.targets.denied(&Denied {
+                address: &self.peer,
+                initiator,
+                target,
+                reason,
+                unreported,
+            });
+        }
     }
 
     fn refuse<T>(&self, header: &Header, status: Status, sender: &Sender) -> Result<T, Gone> {
@@ -204,14 +223,18 @@ impl Session {
             return Err(Gone);
         }
         let entry = Entry {
-            names,
+            names: names.clone(),
             connection: self.connection.clone(),
             sender: sender.clone(),
             format: parameters.format(),
         };
         let registered = match Registered::enter(self, entry) {
             Ok(registered) => registered,
-            Err(status) => return self.refuse(header, status, sender),
+            Err(Denial { status, reason }) => {
+                let asked = (Some(&*names.initiator), names.target.as_deref());
+                self.report(&reason, asked);
+                return self.refuse(header, status, sender);
+            }
         };
         let mut replies = Replies::new(0, Format::default());
         // 0 stands for no session.

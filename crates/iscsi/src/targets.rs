@@ -88,6 +88,25 @@ pub trait Targets: Send + Sync {
     /// Several sessions may open the same target. All opens must see each other's writes, and a
     /// flush through one must cover the acknowledged writes of all.
     fn open(&self, name: &str) -> Option<Vec<TargetUnit>>;
+
+    /// Reports a denied login. The server limits how often it calls this.
+    fn denied(&self, _denied: &Denied<'_>) {}
+}
+
+/// A denied login, for the log. The names are what the initiator sent: unchecked, of at most
+/// [`NAME_BYTES_MAX`] bytes, and perhaps unsafe to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Denied<'a> {
+    /// Address and port of the initiator.
+    pub address: &'a str,
+    /// Name of the initiator; absent if it sent no valid one.
+    pub initiator: Option<&'a str>,
+    /// Name of the target; absent for discovery, or without a valid one.
+    pub target: Option<&'a str>,
+    /// The reason, in words.
+    pub reason: &'a str,
+    /// Number of denied logins before this one that were not reported.
+    pub unreported: u64,
 }
 
 /// A fixed set of targets.

@@ -22,6 +22,7 @@ fn room(free_bytes: u64) -> Option<Room> {
     Some(Room {
         free_bytes,
         total_bytes: 1 << 40,
+        ..Room::default()
     })
 }
 

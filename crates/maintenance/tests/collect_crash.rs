@@ -94,6 +94,7 @@ impl Scenario for Collections {
             room: Some(Room {
                 free_bytes: 500 * GIB,
                 total_bytes: 1000 * GIB,
+                ..Room::default()
             }),
             journal_bytes: GIB,
             stored_bytes: 1 << 20,

@@ -18,12 +18,18 @@ pub struct DiskEntry {
 }
 
 /// Space on the file system of a [`Disk`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
     /// Bytes that can still be written.
     pub free_bytes: u64,
     /// Total bytes that this process may use.
     pub total_bytes: u64,
+    /// Inodes that can still be used.
+    pub free_inodes: u64,
+    /// All inodes; 0 if their number is not limited or not known.
+    pub total_inodes: u64,
+    /// The file system is mounted read-only.
+    pub is_read_only: bool,
 }
 
 /// Lock that lasts as long as this value. The system releases it when the process dies.

@@ -7,7 +7,7 @@
 use crate::{
     Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, ReadFrom, Room,
 };
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
@@ -233,6 +233,9 @@ impl Disk for LocalDisk {
             free_bytes: bytes(found.f_bavail),
             // Space reserved for root is unavailable to others.
             total_bytes: bytes(used.saturating_add(found.f_bavail)),
+            free_inodes: found.f_favail,
+            total_inodes: found.f_files,
+            is_read_only: found.f_flag.contains(StatVfsMountFlags::RDONLY),
         })
     }
 

@@ -193,6 +193,7 @@ mod tests {
             wanted(Room {
                 free_bytes: 0,
                 total_bytes,
+                ..Room::default()
             }) >> 20
         };
         assert_eq!(of(48 << 20), 6);

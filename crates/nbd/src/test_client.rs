@@ -25,6 +25,7 @@ pub(crate) struct Client {
 /// One chunk, or one simple reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
+    pub(crate) magic: u32,
     pub(crate) cookie: u64,
     pub(crate) kind: u16,
     pub(crate) done: bool,
@@ -156,6 +157,7 @@ impl Client {
             let (error, cookie) = (cursor.u32().unwrap(), cursor.u64().unwrap());
             let data_bytes = if error == 0 { data_bytes } else { 0 };
             return Reply {
+                magic,
                 cookie,
                 kind: 0,
                 done: true,
@@ -184,6 +186,7 @@ impl Client {
             _ => Cursor::new(&payload).u32().unwrap(),
         };
         Reply {
+            magic,
             cookie,
             kind,
             done: flags & 1 != 0,

@@ -77,7 +77,7 @@ pub struct Finding {
 }
 
 /// All kinds, so that metrics exist before anything is wrong.
-pub const KINDS: [&str; 16] = [
+pub const KINDS: [&str; 19] = [
     "writes_fail",
     "writes_lost",
     "writes_kept",
@@ -87,12 +87,15 @@ pub const KINDS: [&str; 16] = [
     "data_restorable",
     "copies_damaged",
     "snapshot_incomplete",
+    "files_changed",
     "stream_shrank",
     "stream_failed",
     "snapshot_overdue",
     "snapshot_in_future",
     "verification_overdue",
     "disk_fills",
+    "inodes_run_out",
+    "disk_read_only",
     "empty",
 ];
 

@@ -6,9 +6,10 @@
 //! The crates `nbd` and `iscsi` refuse others.
 
 use crate::exports::ServerExports;
+use crate::program::Program;
 use crate::state::ServerState;
 use crate::systemd::{ServiceError, listening_sockets};
-use crate::targets::{ServerTargets, TargetRules, Unprotected};
+use crate::targets::{BLOCK_BYTES, ServerTargets, TargetRules, Unprotected};
 use nbd::{Exports, Server, ServerError, ServerOptions};
 use rustix::net::AddressFamily;
 use std::io;
@@ -73,12 +74,13 @@ pub fn place(socket: Option<&Path>, address: Option<SocketAddr>) -> String {
     }
 }
 
-/// Starts all requested servers. Returns their URIs.
+/// Starts all requested servers. Returns their URIs. Denied logins are reported to `program`.
 pub fn start_servers(
     environment: &Environment,
     wanted: &ClientSockets<'_>,
     state: &ServerState,
     exports: &Arc<ServerExports>,
+    program: &Arc<dyn Program>,
 ) -> Result<Vec<String>, SocketError> {
     let from_manager = listening_sockets(environment)?;
     let own = [
@@ -101,10 +103,16 @@ pub fn start_servers(
     let mut places = Vec::new();
     let targets = || {
         let rules = Arc::clone(&wanted.rules);
-        Arc::new(ServerTargets::new(Arc::clone(&for_initiators), rules))
+        let program = Arc::clone(program);
+        Arc::new(ServerTargets::new(
+            Arc::clone(&for_initiators),
+            rules,
+            program,
+        ))
     };
     let target_options = || iscsi::ServerOptions {
         discovery: wanted.rules.discovery().clone(),
+        block_bytes: BLOCK_BYTES,
         write_cache: wanted.iscsi_write_cache,
         connections_max: options.connections_max,
         pool_bytes: options.pool_bytes,

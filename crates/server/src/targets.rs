@@ -6,10 +6,13 @@
 
 mod rules;
 
-use iscsi::{Access, NAME_BYTES_MAX, TargetUnit, Targets};
-use nbd::Exports;
+use crate::program::Program;
+use iscsi::{Access, Denied, NAME_BYTES_MAX, TargetUnit, Targets};
+use nbd::{ExportEntry, Exports};
 pub use rules::{RulesError, TargetRules, Unprotected};
 use std::sync::Arc;
+use units::count;
+use units::printable::printable;
 
 /// Start of all target names.
 const PREFIX: &str = "iqn.2026-11.org.quintet:";
@@ -20,13 +23,33 @@ const ENCODED: &str = "x-";
 pub struct ServerTargets {
     exports: Arc<dyn Exports>,
     rules: Arc<TargetRules>,
+    /// Gets the denied logins.
+    program: Arc<dyn Program>,
 }
 
 impl ServerTargets {
-    /// Offers `exports` to initiators that `rules` admit.
-    pub fn new(exports: Arc<dyn Exports>, rules: Arc<TargetRules>) -> Self {
-        Self { exports, rules }
+    /// Offers `exports` to initiators that `rules` admit. Denied logins are reported to
+    /// `program`.
+    pub fn new(
+        exports: Arc<dyn Exports>,
+        rules: Arc<TargetRules>,
+        program: Arc<dyn Program>,
+    ) -> Self {
+        Self {
+            exports,
+            rules,
+            program,
+        }
     }
+}
+
+/// Size of the blocks that initiators see, bytes.
+pub const BLOCK_BYTES: u32 = 512;
+
+/// Returns true if an export consists of whole blocks. Others are no targets: their end would be
+/// missing.
+pub fn has_whole_blocks(export: &ExportEntry) -> bool {
+    export.size_bytes.is_multiple_of(u64::from(BLOCK_BYTES))
 }
 
 /// Returns the name of the target for an export.
@@ -63,7 +86,7 @@ fn export_of(target: &str) -> Option<String> {
 
 impl Targets for ServerTargets {
     fn list(&self) -> Vec<(String, Access)> {
-        let exports = self.exports.list().into_iter();
+        let exports = self.exports.list().into_iter().filter(has_whole_blocks);
         let access = |export: &str| self.rules.of_export(export).clone();
         let targets = exports.map(|export| (target_of(&export.name), access(&export.name)));
         let targets = targets.filter(|(name, _)| name.len() <= NAME_BYTES_MAX);
@@ -79,6 +102,27 @@ impl Targets for ServerTargets {
     fn open(&self, name: &str) -> Option<Vec<TargetUnit>> {
         let volume = self.exports.open(&export_of(name)?)?;
         Some(vec![TargetUnit { number: 0, volume }])
+    }
+
+    fn denied(&self, denied: &Denied<'_>) {
+        let name = |name: Option<&str>, none: &str| match name {
+            Some(name) => printable(name.as_bytes()),
+            None => none.to_owned(),
+        };
+        let others = match denied.unreported {
+            0 => String::new(),
+            more => format!(
+                " ({} before it were not logged)",
+                count(more, "denied login")
+            ),
+        };
+        self.program.warn(format_args!(
+            "iSCSI login denied: initiator {} at {}, target {}: {}{others}",
+            name(denied.initiator, "without a name"),
+            denied.address,
+            name(denied.target, "none (discovery)"),
+            denied.reason
+        ));
     }
 }
 

@@ -60,6 +60,7 @@ impl State {
         let of_capacity = |total_bytes: u64| Room {
             free_bytes: total_bytes.saturating_sub(self.used_bytes()),
             total_bytes,
+            ..Room::default()
         };
         self.room.or_else(|| self.capacity.map(of_capacity))
     }

@@ -121,6 +121,13 @@ pub struct SpaceCounts {
     pub trash_bytes: u64,
     /// Sum of the logical sizes of all snapshots, bytes.
     pub logical_bytes: u64,
+    /// Number of volumes.
+    pub volumes: u64,
+    /// Sum of their sizes, bytes.
+    pub volumes_bytes: u64,
+    /// Logical sizes of the snapshots and volumes that have any data, bytes. Those of holes alone
+    /// deduplicate nothing.
+    pub filled_bytes: u64,
     /// Number of unique chunks and nodes.
     pub chunks: u64,
     /// Memory of the marks, bytes.

@@ -21,6 +21,8 @@ pub(super) struct Accepted {
     pub(super) stream: Arc<dyn Stream>,
     /// Our address, as the initiator sees it.
     pub(super) local: SocketAddr,
+    /// The initiator's address.
+    pub(super) peer: SocketAddr,
 }
 
 impl Listener {
@@ -50,10 +52,14 @@ impl Listening for Listener {
     }
 
     fn accept(&self) -> io::Result<Accepted> {
-        let (stream, _) = self.listener.accept()?;
+        let (stream, peer) = self.listener.accept()?;
         prepare_tcp(&stream, self.vanished_limit)?;
         let local = stream.local_addr()?;
         let stream = Arc::new(stream);
-        Ok(Accepted { stream, local })
+        Ok(Accepted {
+            stream,
+            local,
+            peer,
+        })
     }
 }

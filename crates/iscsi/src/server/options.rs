@@ -11,7 +11,8 @@ use std::time::Duration;
 pub struct ServerOptions {
     /// Conditions of discovery. Off loopback it needs CHAP and a list of initiators.
     pub discovery: Access,
-    /// Size of a block, bytes: 512 or 4096. A volume's last incomplete block is not visible.
+    /// Size of a block, bytes: 512 or 4096. A volume whose size is no multiple
+    /// is refused: its end would be missing.
     pub block_bytes: u32,
     /// Whether writes may be acknowledged before they are durable (WCE), until an initiator changes
     /// it with MODE SELECT. All usual initiators reconnect by themselves. After a crash of the

@@ -6,7 +6,7 @@
 //! volumes.
 
 use super::Session;
-use crate::login::{Names, Status};
+use crate::login::{Denial, Names, Status};
 use crate::registry::Entry;
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::Unit;
@@ -43,17 +43,29 @@ impl Drop for Units {
 
 impl<'a> Registered<'a> {
     /// Registers a session, and opens its target. On failure it is not registered any more.
-    pub(super) fn enter(session: &'a Session, entry: Entry) -> Result<Self, Status> {
+    pub(super) fn enter(session: &'a Session, entry: Entry) -> Result<Self, Denial> {
         let names = entry.names.clone();
         let (number, limits) = (session.number, &session.limits);
         if !session.registry.enter(number, entry, limits.reinstatement) {
-            return Err(Status::ServiceUnavailable);
+            return Err(Status::ServiceUnavailable.into());
         }
         let place = Place(session);
         let units = match &names.target {
             Some(target) => session.targets.open(target).ok_or(Status::NotFound)?,
             None => Vec::new(),
         };
+        let block_bytes = u64::from(limits.units.block_bytes);
+        for unit in &units {
+            let bytes = unit.volume.info().size_bytes;
+            if bytes % block_bytes != 0 {
+                // An initiator would take the whole blocks for all of it.
+                return Err(Denial {
+                    status: Status::NotFound,
+                    reason: format!("its size, {bytes} bytes, is no multiple of {block_bytes}")
+                        .into(),
+                });
+            }
+        }
         let nexus = Nexus::new(number, &names.initiator, names.isid);
         let target = names.target.as_deref().unwrap_or_default();
         let all = session.registry.attach(&nexus, target, units, limits.units);

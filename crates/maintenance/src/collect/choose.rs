@@ -158,10 +158,15 @@ impl Collector {
         let full_bytes = self.lane.container_bytes as u64;
         let small_bytes_max = full_bytes.saturating_mul(self.policy.small_percent_max) / 100;
         let (mut found, mut small) = (Vec::new(), Vec::new());
-        let mut seen = 0;
+        let (mut seen, mut live_stored_bytes) = (0, 0);
         mark.visit_containers(pool, &mut |container| {
             seen += 1;
             let (id, usage) = (container.id, container.usage);
+            if let Some(usage) = usage {
+                let stored = u128::from(pool.container_bytes(id));
+                let share = stored * u128::from(usage.live_bytes);
+                live_stored_bytes += (share / u128::from(usage.plain_bytes.max(1))) as u64;
+            }
             if container.in_trash {
                 found.extend(usage.map(|usage| needed_again(id, usage)));
                 return Ok(());
@@ -180,6 +185,7 @@ impl Collector {
             Ok(())
         })?;
         self.counts.containers = seen;
+        self.counts.live_stored_bytes = live_stored_bytes;
         Ok((found, small))
     }
 

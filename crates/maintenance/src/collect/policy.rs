@@ -84,6 +84,8 @@ counts! {
         pub live_chunks: u64,
         /// Plain bytes of live chunks and nodes.
         pub live_bytes: u64,
+        /// Stored bytes of live chunks and nodes, estimated for each container by chunk lengths.
+        pub live_stored_bytes: u64,
         /// Memory of the mark bits, bytes.
         pub mark_memory_bytes: u64,
         /// Plain bytes of the copied chunks.

@@ -174,6 +174,7 @@ mod tests {
             room: Some(Room {
                 free_bytes: 500 * GIB,
                 total_bytes: 1000 * GIB,
+                ..Room::default()
             }),
             journal_bytes: GIB,
             stored_bytes,

@@ -17,6 +17,7 @@ fn space(free_bytes: u64, stored_bytes: u64) -> PoolSpace {
         room: Some(Room {
             free_bytes,
             total_bytes: TIB,
+            ..Room::default()
         }),
         journal_bytes: GIB,
         stored_bytes,
@@ -49,6 +50,7 @@ fn what_is_little_depends_on_the_disk_and_the_journal() {
     let room = |total_bytes| Room {
         free_bytes: 0,
         total_bytes,
+        ..Room::default()
     };
     let small_journal = 32 * MIB;
     assert_eq!(limits.low_bytes(room(100 * GIB), small_journal), 10 * GIB);

@@ -1,6 +1,7 @@
 //! Tests every command over a real session, in all reply styles.
 
 use crate::test_client::{Client, serving};
+use crate::wire::constants::{EXTENDED_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC};
 use crate::wire::constants::{chunk, command_flag as flag};
 use crate::wire::requests::Command;
 use std::sync::Arc;
@@ -24,6 +25,29 @@ fn disk() -> Arc<MemoryVolume> {
     );
     write.unwrap();
     Arc::new(volume)
+}
+
+/// Every reply to a read has the form that was agreed on, that to an empty one and an error too.
+#[test]
+fn reads_are_answered_in_the_form_that_was_agreed_on() {
+    let magics = [
+        SIMPLE_REPLY_MAGIC,
+        STRUCTURED_REPLY_MAGIC,
+        EXTENDED_REPLY_MAGIC,
+    ];
+    for (style, magic) in STYLES.into_iter().zip(magics) {
+        let (mut client, _thread, _) = serving(disk(), style);
+        for (offset, len) in [(0, 0), (SIZE, 0), (0, 1), (SIZE + 1, 0), (SIZE, 1)] {
+            let cookie = client.ask(Command::Read, 0, offset, len);
+            let reply = client.reply(len as usize);
+            assert_eq!(reply.magic, magic, "{style:?} {offset} {len}");
+            assert_eq!((reply.cookie, reply.done), (cookie, true));
+            assert_eq!(reply.error != 0, offset + len > SIZE);
+            if len == 0 && reply.error == 0 {
+                assert_eq!((reply.kind, reply.payload.len()), (chunk::NONE, 0));
+            }
+        }
+    }
 }
 
 /// Reads and joins all chunks.

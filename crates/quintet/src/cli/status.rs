@@ -18,12 +18,13 @@ Examples:
 The worst finding is the state and the exit code:
   ONLINE    0   no problem
   DEGRADED  3   everything can be read, but you must act: a snapshot is overdue or incomplete, a
-                verification is overdue, or the disk fills
+                verification is overdue, or the disk fills or is read-only
   DAMAGED  21   stored data is lost or damaged
   FAILED    1   the server cannot store new data
 
-A source is overdue when its newest snapshot is older than one and a half times the usual interval.
-If no later snapshot will follow, give the newest one the tag `final`.")]
+A source is overdue when its newest snapshot is older than one and a half times the usual interval,
+which is a day or more. A tag says another interval: every=6h (h, d or w). If no later snapshot will
+follow, give the newest one the tag `final`. Files that changed while they were read are a note only.")]
 pub struct StatusArgs {
     /// Maximum age of the last complete verification (30d, 8w; 0: no limit)
     #[arg(long, value_name = "TIME", default_value = "45d", value_parser = PeriodArg::parse)]

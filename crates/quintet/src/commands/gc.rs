@@ -307,11 +307,12 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
     }
     console.line(format!(
         "{} needed, in {}",
-        size(counts.live_bytes),
+        size(counts.live_stored_bytes),
         count(counts.containers, "container")
     ))?;
     console.line(format!(
-        "{} of {} {would}put into the trash; {} {would}copied out of them, {} of it from memory",
+        "{} of {} {would}put into the trash; {} before compression {would}copied out of \
+         them, {} of it from memory",
         count(counts.discarded_containers, "container"),
         size(counts.discarded_bytes),
         size(counts.copied_bytes),
@@ -336,7 +337,7 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
     if counts.held_snapshots > 0 {
         let keep = if args.dry_run { "would keep" } else { "keep" };
         console.line(format!(
-            "{} that clients have open {keep} {} in {} (see quintet status)",
+            "{} that clients have open {keep} {} before compression in {} (see quintet status)",
             count(counts.held_snapshots, "purged snapshot"),
             size(counts.held_bytes),
             count(counts.held_containers, "container")

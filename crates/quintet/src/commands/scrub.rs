@@ -161,7 +161,11 @@ fn conclude(
     let is_hidden = pool.snapshots_readable()?.1.is_some();
     if findings.damaged + came_back > 0 || is_hidden {
         let go_on = &mut |_, _| ControlFlow::Continue(());
-        let report = pool.check(CheckDepth::Structure, go_on)?;
+        let report = match came_back {
+            0 => pool.check(CheckDepth::Structure, go_on)?,
+            // Records that nothing is missing any more, for `status`.
+            _ => pool.look_again()?,
+        };
         let (snapshots, _) = pool.snapshots_readable()?;
         for name in &report.affected {
             show_affected(invocation, name, &snapshots)?;

@@ -43,11 +43,14 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
         forgotten_bytes,
         trash_bytes,
         logical_bytes,
+        volumes,
+        volumes_bytes,
+        filled_bytes,
         chunks,
         mark_bytes,
     } = pool.space()?;
     let ratio = |of: u64, to: u64| of as f64 / to.max(1) as f64;
-    let deduplication = ratio(logical_bytes, live_bytes);
+    let deduplication = ratio(filled_bytes, live_bytes);
     let compression = ratio(unique_bytes + duplicate_bytes, stored_bytes);
     let console = &invocation.console;
     console.message(
@@ -55,6 +58,8 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
             .integer("snapshots", snapshots)
             .integer("snapshots_incomplete", incomplete)
             .integer("logical_bytes", logical_bytes)
+            .integer("volumes", volumes)
+            .integer("volumes_bytes", volumes_bytes)
             .integer("live_bytes", live_bytes)
             .integer("unique_bytes", unique_bytes)
             .integer("duplicate_bytes", duplicate_bytes)
@@ -78,6 +83,7 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
             },
         ),
         ("in snapshots", size(logical_bytes)),
+        ("in volumes", size(volumes_bytes)),
         (
             "after deduplication",
             format!("{} ({deduplication:.2} : 1)", size(live_bytes)),
@@ -93,7 +99,8 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
         ),
     ];
     if duplicate_bytes > 0 {
-        lines.push(("stored twice", size(duplicate_bytes)));
+        let size = size(duplicate_bytes);
+        lines.push(("stored twice", format!("{size} before compression")));
     }
     if reclaimable_bytes > 0 {
         lines.push(("not needed any more", size(reclaimable_bytes)));

@@ -129,6 +129,9 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     for text in &told {
         line("found", text)?;
     }
+    for finding in findings.iter().filter(|f| f.severity == Severity::Hint) {
+        line("note", &finding.text)?;
+    }
     let mut said = Vec::new();
     for finding in &findings {
         let action = finding.action.as_str();

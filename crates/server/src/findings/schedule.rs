@@ -5,14 +5,16 @@
 //! longest of the last [`GAPS`] times between snapshots. If there are [`GAPS_MANY`] or more, it is
 //! the second longest, so that one outage does not become usual. A source is overdue when its
 //! newest snapshot is older than one and a half intervals plus an hour. With fewer than three
-//! snapshots there is no usual interval. A source whose newest snapshot has the tag `final` is
-//! never overdue.
+//! snapshots there is no usual interval. An interval below a day counts as a day: some snapshots in
+//! a row are no schedule. The tag `every=6h` (h, d or w) of the newest snapshot is one. A source
+//! whose newest snapshot has the tag `final` is never overdue.
 //!
 //! Invariant: no I/O, and no clock but [`Look::now`].
 
 use super::{Finding, Look, Severity};
 use crate::groups::{Group, GroupBy, group};
 use format::snapshot::{Missed, Snapshot, SnapshotKind};
+use terminal::names::short_id;
 use units::UnixNanos;
 use units::printable::printable;
 
@@ -25,8 +27,13 @@ const STATES_BEFORE: usize = 3;
 /// Minimum number of snapshots for a usual interval.
 const SNAPSHOTS_MIN: usize = 3;
 const MARGIN_NS: i64 = 3600 * 1_000_000_000;
+const HOUR_NS: i64 = 3600 * 1_000_000_000;
+/// Smallest interval that is learned.
+const USUAL_NS_MIN: i64 = 24 * HOUR_NS;
 /// The tag of a source's last snapshot.
 const FINAL: &str = "final";
+/// Start of the tag that says the interval.
+const EVERY: &str = "every=";
 
 /// The newest snapshot of a source.
 #[derive(Clone, Debug)]
@@ -41,6 +48,12 @@ pub struct SourceState {
     pub bytes: u64,
     /// Bytes of the largest of the states right before it; 0 for none.
     pub bytes_before: u64,
+    /// Short name of that snapshot.
+    pub newest_id: String,
+    /// Number of snapshots.
+    pub snapshots: usize,
+    /// The user has said that no snapshot will follow, and that this one is accepted as it is.
+    pub is_final: bool,
     /// Parts of the source that are missing in it.
     pub missed: Missed,
     /// If it is overdue: its age and the usual interval, nanoseconds.
@@ -57,7 +70,10 @@ pub fn sources(look: &Look<'_>) -> Vec<SourceState> {
         let is_final = newest.tags.iter().any(|tag| tag == FINAL);
         let credible = group.snapshots.iter().filter(|s| !is_ahead(s));
         let times = credible.map(|s| (s.taken, s.previous));
-        let usual_ns = usual_ns(&times.collect::<Vec<_>>());
+        let usual_ns = every_ns(&newest.tags).or_else(|| {
+            let usual_ns = usual_ns(&times.collect::<Vec<_>>());
+            usual_ns.map(|ns| ns.max(USUAL_NS_MIN))
+        });
         let age_ns = look.now.0.saturating_sub(newest.taken.0);
         let overdue_ns = usual_ns.filter(|usual_ns| {
             let limit_ns = usual_ns.saturating_add(usual_ns / 2);
@@ -69,6 +85,9 @@ pub fn sources(look: &Look<'_>) -> Vec<SourceState> {
             kind: newest.kind,
             name: source_name(newest),
             newest: newest.taken,
+            newest_id: short_id(newest),
+            snapshots: group.snapshots.len(),
+            is_final,
             bytes: newest.logical_bytes,
             bytes_before: before.max().unwrap_or(0),
             missed: newest.missed,
@@ -90,14 +109,37 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
                 span(age_ns),
                 span(usual_ns)
             ),
+            action: format!(
+                "run its backup, and find out why it did not run. {}",
+                dismissal(&state)
+            ),
             object: state.name,
-            action:
-                "run its backup, and find out why it did not run. If no backup will follow, tag the newest \
-                     snapshot: quintet tag --add final SNAPSHOT"
-                    .to_owned(),
         })
     };
     sources(look).into_iter().filter_map(finding).collect()
+}
+
+/// Returns the words that say how a user ends the findings about a source that is no more.
+pub(super) fn dismissal(state: &SourceState) -> String {
+    let id = &state.newest_id;
+    match state.snapshots {
+        1 => format!(
+            "If this source will not be backed up again, forget its only snapshot: quintet forget {id}"
+        ),
+        _ => format!(
+            "If no backup will follow, tag the newest snapshot: quintet tag --add {FINAL} {id}"
+        ),
+    }
+}
+
+/// Returns the interval that a tag says, nanoseconds.
+fn every_ns(tags: &[String]) -> Option<i64> {
+    let text = tags.iter().find_map(|tag| tag.strip_prefix(EVERY))?;
+    let (number, unit_h) = [("h", 1), ("d", 24), ("w", 7 * 24)]
+        .into_iter()
+        .find_map(|(unit, hours)| Some((text.strip_suffix(unit)?, hours)))?;
+    let number = number.parse::<u16>().ok().filter(|number| *number > 0)?;
+    Some(i64::from(number) * unit_h * HOUR_NS)
 }
 
 /// Returns the usual interval, nanoseconds. `times` has each snapshot's time and that of its
@@ -157,8 +199,6 @@ fn span(ns: i64) -> String {
 mod tests {
     use super::*;
 
-    const HOUR_NS: i64 = 3600 * 1_000_000_000;
-
     fn usual_h(gaps_h: &[i64]) -> Option<i64> {
         let mut at = 1_000_000 * HOUR_NS;
         let unknown = UnixNanos::default();
@@ -189,6 +229,24 @@ mod tests {
         let kept = (1..=4).rev().map(|week| week * 7 * 24 * HOUR_NS);
         let kept = kept.map(|at| (UnixNanos(at), UnixNanos(at - 24 * HOUR_NS)));
         assert_eq!(usual_ns(&kept.collect::<Vec<_>>()), Some(24 * HOUR_NS));
+    }
+
+    #[test]
+    fn a_tag_says_the_interval() {
+        let of = |tag: &str| every_ns(&[tag.to_owned()]).map(|ns| ns / HOUR_NS);
+        assert_eq!(of("every=1h"), Some(1));
+        assert_eq!(of("every=2d"), Some(48));
+        assert_eq!(of("every=1w"), Some(168));
+        for other in [
+            "every=",
+            "every=h",
+            "every=0h",
+            "every=-1h",
+            "every=1m",
+            "nightly",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! Invariant: at most one finding for a source. A state of a usual size ends it.
 
+use super::schedule::dismissal;
 use super::{Finding, Look, Severity, SourceState, sources};
 use format::snapshot::SnapshotKind;
 
@@ -11,8 +12,7 @@ const SMALL_PART: u64 = 4;
 
 pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
     let shrunk = sources(look).into_iter().filter(is_shrunk);
-    let finding = |source: SourceState| {
-        Finding {
+    let finding = |source: SourceState| Finding {
         severity: Severity::Attention,
         kind: "stream_shrank",
         text: format!(
@@ -21,15 +21,18 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
             units::count(source.bytes, "byte"),
             units::count(source.bytes_before, "byte"),
         ),
+        action: format!(
+            "look whether the program that writes it failed, and store it again with --stdin-from-command, which \
+             stores nothing if the program fails. {}",
+            dismissal(&source)
+        ),
         object: source.name,
-        action: "look whether the program that writes it failed, and store it again with --stdin-from-command, which \
-                 stores nothing if the program fails"
-            .to_owned(),
-    }
     };
     shrunk.map(finding).collect()
 }
 
 fn is_shrunk(source: &SourceState) -> bool {
-    source.kind == SnapshotKind::Stream && source.bytes < source.bytes_before / SMALL_PART
+    source.kind == SnapshotKind::Stream
+        && !source.is_final
+        && source.bytes < source.bytes_before / SMALL_PART
 }

@@ -99,6 +99,79 @@ fn a_stream_that_shrank_is_found_until_it_is_usual() {
     }
 }
 
+/// Returns what `status` finds about one source: the kinds, and the last action.
+fn found_of(hours_ago: &[i64], change: impl Fn(&mut Snapshot)) -> (Vec<&'static str>, String) {
+    let top = tempfile::tempdir().unwrap();
+    let server = server_state(top.path());
+    let now = server.pool.now();
+    let state = |hours: &i64| {
+        let mut state = snapshot(1, now.0 - hours * HOUR_NS);
+        change(&mut state);
+        state
+    };
+    let states: Vec<Snapshot> = hours_ago.iter().map(state).collect();
+    let look = Look {
+        pool: &server.pool,
+        server: None,
+        snapshots: &states,
+        hidden: None,
+        now,
+        limits: Limits::default(),
+    };
+    let findings = look.findings();
+    let action = findings.last().map(|f| f.action.clone());
+    let kinds = findings.iter().map(|f| f.kind).collect();
+    (kinds, action.unwrap_or_default())
+}
+
+#[test]
+fn some_backups_within_an_hour_are_no_schedule() {
+    let nothing = |_: &mut Snapshot| {};
+    let tagged = |tag: &'static str| move |s: &mut Snapshot| s.tags.push(tag.to_owned());
+    assert_eq!(found_of(&[4, 3, 2], nothing).0, [""; 0]);
+    assert_eq!(found_of(&[40, 39, 38], nothing).0, ["snapshot_overdue"]);
+    // Unless a schedule says so; then one snapshot is enough.
+    assert_eq!(found_of(&[4], tagged("every=1h")).0, ["snapshot_overdue"]);
+    assert_eq!(found_of(&[2], tagged("every=1h")).0, [""; 0]);
+    assert_eq!(found_of(&[40, 39, 38], tagged("every=1w")).0, [""; 0]);
+}
+
+#[test]
+fn a_source_that_was_mistyped_can_be_dismissed() {
+    let unread = |s: &mut Snapshot| s.missed.unread = 1;
+    let (kinds, action) = found_of(&[5], unread);
+    assert_eq!(kinds, ["snapshot_incomplete"]);
+    assert!(action.contains("quintet forget "), "{action}");
+    let (_, action) = found_of(&[29, 5], unread);
+    assert!(action.contains("quintet tag --add final "), "{action}");
+    let last = |s: &mut Snapshot| {
+        s.missed.unread = 1;
+        s.tags.push("final".to_owned());
+    };
+    assert_eq!(found_of(&[29, 5], last).0, [""; 0]);
+}
+
+#[test]
+fn growing_logs_are_a_hint_and_changed_images_are_incomplete() {
+    let log = |s: &mut Snapshot| s.missed.changed = 1;
+    assert_eq!(found_of(&[5], log).0, ["files_changed"]);
+    let both = |s: &mut Snapshot| (s.missed.changed, s.missed.unread) = (1, 1);
+    assert_eq!(
+        found_of(&[5], both).0,
+        ["snapshot_incomplete", "files_changed"]
+    );
+    let image = |s: &mut Snapshot| (s.missed.changed, s.kind) = (1, SnapshotKind::Image);
+    assert_eq!(found_of(&[5], image).0, ["snapshot_incomplete"]);
+    let finding = |severity| Finding {
+        severity,
+        kind: "files_changed",
+        object: String::new(),
+        text: String::new(),
+        action: String::new(),
+    };
+    assert_eq!(worst(&[finding(Severity::Hint)]).state(), "ONLINE");
+}
+
 /// With ten thousand snapshots, the catalog is read once, and nothing else.
 #[test]
 fn looking_costs_the_catalog() {
@@ -107,9 +180,9 @@ fn looking_costs_the_catalog() {
     let now = server.pool.now().0;
     let mut all = Vec::new();
     for source in 0..100 {
-        // Snapshots are hourly. The last is an hour old, and three hours old for the first source.
+        // Snapshots are daily. The last is a day old, and three days old for the first source.
         let from = if source == 0 { 3 } else { 1 };
-        all.extend((from..from + 100).map(|n| snapshot(source, now - n * HOUR_NS)));
+        all.extend((from..from + 100).map(|n| snapshot(source, now - n * 24 * HOUR_NS)));
     }
     all[100].missed.unread = 2;
     server.pool.change_snapshots(&all, &[]).unwrap();

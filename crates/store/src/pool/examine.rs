@@ -83,8 +83,13 @@ impl Pool {
         let (forgotten, in_trash) = self.trash()?;
         let in_trash: BTreeSet<_> = in_trash.iter().map(|t| t.entry.id).collect();
         let mut snapshots = self.snapshots()?;
-        snapshots.extend(self.volumes_as_snapshots()?);
         counts.logical_bytes = snapshots.iter().map(|s| s.logical_bytes).sum();
+        let volumes = self.volumes_as_snapshots()?;
+        counts.volumes = volumes.len() as u64;
+        counts.volumes_bytes = volumes.iter().map(|v| v.root.len).sum();
+        snapshots.extend(volumes);
+        let filled = snapshots.iter().filter(|s| !s.root.fingerprint.is_hole());
+        counts.filled_bytes = filled.map(|s| s.logical_bytes.max(s.root.len)).sum();
         let live = self.live_of(&snapshots, held.catalog())?;
         let forgotten: Vec<_> = forgotten.into_iter().map(|f| f.snapshot).collect();
         let of_forgotten = self.live_of(&forgotten, None)?;

@@ -78,9 +78,6 @@ impl Pool {
         self.commit(session, &[], &[])?;
         let (quarantined, taken_back) = (bad.len() as u64, verified.len() as u64);
         let remaining = self.look_again()?;
-        if remaining.is_sound() {
-            self.note_harmless()?;
-        }
         Ok(Repair {
             remaining,
             found,
@@ -118,7 +115,8 @@ impl Pool {
     }
 
     /// Returns the current damage: checks the structure, and reads again the small blobs that every
-    /// commit repairs.
+    /// commit repairs. If nothing is missing, records that no damage in quarantine affects
+    /// anything.
     pub fn look_again(&self) -> Result<CheckReport> {
         let mut report =
             self.check_stored(CheckDepth::Structure, &mut |_, _| ControlFlow::Continue(()))?;
@@ -129,6 +127,9 @@ impl Pool {
         newest_root(media, pool, self.sealing(), None, &mut notes)?;
         report.damage.append(&mut notes.damage);
         report.notes.append(&mut notes.unpaired);
+        if report.is_sound() {
+            self.note_harmless()?;
+        }
         Ok(report)
     }
 }

@@ -2,11 +2,12 @@
 
 use super::{Client, LIMIT, OPEN_TARGET, login_request, memory, options};
 use crate::server::{Server, ServerHandle};
-use crate::targets::{Access, FixedTargets, TargetUnit, Targets};
+use crate::targets::{Access, Denied, FixedTargets, TargetUnit, Targets};
 use crate::wire::pdu::response;
 use parking_lot::{Condvar, Mutex};
 use std::io::{ErrorKind, Write};
 use std::sync::Arc;
+use volume::MemoryVolume;
 
 /// Targets whose opens wait until the test lets them go on.
 struct Gated {
@@ -138,4 +139,89 @@ fn a_login_during_the_close_of_its_target_ends_after_the_confirmation() {
     assert_eq!(status(&mut client), 0);
     assert!(client.receive().is_none(), "and nothing more");
     assert!(server.stop());
+}
+
+/// Targets that keep what was reported of denied logins.
+struct Logging {
+    targets: FixedTargets,
+    log: Mutex<Vec<String>>,
+}
+
+impl Targets for Logging {
+    fn list(&self) -> Vec<(String, Access)> {
+        self.targets.list()
+    }
+
+    fn access(&self, name: &str) -> Option<Access> {
+        self.targets.access(name)
+    }
+
+    fn open(&self, name: &str) -> Option<Vec<TargetUnit>> {
+        self.targets.open(name)
+    }
+
+    fn denied(&self, denied: &Denied<'_>) {
+        let Denied {
+            address,
+            initiator,
+            target,
+            reason,
+            unreported,
+        } = denied;
+        let names = format!("{initiator:?} {target:?}");
+        let line = format!("{address} {names} {reason} {unreported}");
+        self.log.lock().push(line);
+    }
+}
+
+/// Tries to log in and returns the status and the new lines of the log, without the address.
+fn denied(access: Access, size_bytes: u64, logins: usize) -> (u16, Vec<String>) {
+    let volume = Arc::new(MemoryVolume::new(size_bytes));
+    let targets = Arc::new(Logging {
+        targets: FixedTargets::default().with(OPEN_TARGET, volume, access),
+        log: Mutex::default(),
+    });
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = Server::bind(address, targets.clone(), options()).unwrap();
+    let server = server.start().unwrap();
+    let mut last = 0;
+    let mut lines = Vec::new();
+    for _ in 0..logins {
+        let mut client = request_login(&server);
+        let address = client.stream.local_addr().unwrap().to_string();
+        last = status(&mut client);
+        for line in targets.log.lock().drain(..) {
+            lines.push(line.strip_prefix(&address).unwrap().to_owned());
+        }
+    }
+    assert!(server.stop());
+    (last, lines)
+}
+
+#[test]
+fn denied_logins_are_reported_and_a_flood_does_not_fill_the_log() {
+    let access = Access {
+        initiators: Some(vec!["iqn.somebody-else".to_owned()]),
+        ..Access::default()
+    };
+    let (status, lines) = denied(access, 1 << 20, 100);
+    assert_eq!(status, 0x0202);
+    assert!((1..=20).contains(&lines.len()), "{} lines", lines.len());
+    let line = &lines[0];
+    assert!(
+        line.contains("Some(\"iqn.") && line.contains(OPEN_TARGET),
+        "{line}"
+    );
+    assert!(line.contains("list of initiators"), "{line}");
+}
+
+#[test]
+fn a_volume_with_part_of_a_block_is_refused_with_words() {
+    let (status, lines) = denied(Access::default(), 100_000, 1);
+    assert_eq!(status, 0x0203, "not found");
+    assert!(
+        lines[0].contains("100000 bytes, is no multiple of 512"),
+        "{lines:?}"
+    );
+    assert_eq!(denied(Access::default(), 512 * 100, 1), (0, Vec::new()));
 }

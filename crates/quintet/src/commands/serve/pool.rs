@@ -27,6 +27,7 @@ use anyhow::{Context, bail};
 use device::DeviceQueue;
 use maintenance::DefragSource;
 use media::SystemTicks;
+use nbd::Exports;
 use server::control::ControlSocket;
 use server::exports::ServerExports;
 use server::memory_plan::MemoryPlan;
@@ -37,12 +38,13 @@ use server::settings::Shares;
 use server::sockets::{ClientSockets, start_servers};
 use server::state::{JOURNAL_BYTES_DEFAULT, Live, ServerState};
 use server::systemd::{Notifier, watchdog_interval};
-use server::targets::TargetRules;
+use server::targets::{BLOCK_BYTES, TargetRules, has_whole_blocks};
 use server::threads::settle;
 use server::threads::{Watchdog, classifying, defragger, destager, reclaimer, tiering, verifier};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
+use terminal::console::Console;
 use terminal::exit::Exit;
 
 /// Time limit for commands to stop and for files to be closed.
@@ -141,7 +143,11 @@ fn hold(
         rules: Arc::clone(&rules),
         connections: args.connections,
     };
-    let places = start_servers(environment, &sockets, &server, &exports)?;
+    let program: Arc<dyn Program> = Arc::new(OnConsole(Arc::clone(console)));
+    let places = start_servers(environment, &sockets, &server, &exports, &program)?;
+    if places.iter().any(|place| place.starts_with("iscsi:")) {
+        warn_of_odd_sizes(console, &*exports);
+    }
     let names = exports.names();
     for name in rules
         .exports()
@@ -161,7 +167,6 @@ fn hold(
             metrics.address()
         ));
     }
-    let program: Arc<dyn Program> = Arc::new(OnConsole(Arc::clone(console)));
     let destager = destager::start(&server, &program)?;
     let lane = invocation.lane(None, REGION_BYTES)?;
     let verifier = verifier::start(&server, &program, lane)?;
@@ -272,4 +277,15 @@ fn said(server: &ServerState, commands: usize) -> String {
         "{:?}\n{:?}\n{:?}\n{:?}\n{commands} commands",
         live.nbd, live.journal, live.checkpoints, live.cache
     )
+}
+
+/// Warns of exports that initiators cannot use.
+fn warn_of_odd_sizes(console: &Console, exports: &dyn Exports) {
+    for export in exports.list().iter().filter(|e| !has_whole_blocks(e)) {
+        console.warn(format_args!(
+            "{} is not served over iSCSI: its size, {} bytes, is no multiple of {BLOCK_BYTES}. Use NBD, or change the \
+             size of a volume (quintet volume resize)",
+            export.name, export.size_bytes
+        ));
+    }
 }
