@@ -24,7 +24,8 @@ fn missed_by(barrier: Barrier, mut histories: impl Iterator<Item = PoolHistory>)
         let name = &history.name;
         // Some failures need two certain names to be lost: those histories get more states.
         let states = match name.as_str() {
-            "keys, replaced" | "collected, killed" => 4000,
+            "keys, replaced" => 4000,
+            "collected, killed" => 16_000,
             _ => 400,
         };
         let mut explorer = Explorer::new(7, states);
