@@ -14,7 +14,7 @@ says 'this pool has no server'
 for words in 'qos show' 'scrub start' 'defrag start' 'copy --pause'; do
     # shellcheck disable=SC2086
     exits 10 env QUINTET_REPOSITORY="$dir/nothing" "$QUINTET" $words
-    says 'is not a directory'
+    says 'no such directory'
 done
 exits 1 q serve --qos random=0
 says 'random=0'
