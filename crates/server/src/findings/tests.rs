@@ -72,15 +72,7 @@ fn a_stream_that_shrank_is_found_until_it_is_usual() {
             ..snapshot(1, now.0 - HOUR_NS * (sizes.len() - n) as i64)
         });
         let states: Vec<Snapshot> = states.collect();
-        let look = Look {
-            pool: &server.pool,
-            server: None,
-            snapshots: &states,
-            hidden: None,
-            now,
-            limits: Limits::default(),
-        };
-        let findings = look.findings();
+        let findings = findings_of(&server.pool, &states, now);
         findings.iter().any(|f| f.kind == "stream_shrank")
     };
     use SnapshotKind::{Image, Stream};
@@ -99,6 +91,19 @@ fn a_stream_that_shrank_is_found_until_it_is_usual() {
     }
 }
 
+/// Returns what `status` finds about these snapshots, without a server.
+fn findings_of(pool: &Pool, snapshots: &[Snapshot], now: UnixNanos) -> Vec<Finding> {
+    let look = Look {
+        pool,
+        server: None,
+        snapshots,
+        hidden: None,
+        now,
+        limits: Limits::default(),
+    };
+    look.findings()
+}
+
 /// Returns what `status` finds about one source: the kinds, and the last action.
 fn found_of(hours_ago: &[i64], change: impl Fn(&mut Snapshot)) -> (Vec<&'static str>, String) {
     let top = tempfile::tempdir().unwrap();
@@ -110,15 +115,7 @@ fn found_of(hours_ago: &[i64], change: impl Fn(&mut Snapshot)) -> (Vec<&'static 
         state
     };
     let states: Vec<Snapshot> = hours_ago.iter().map(state).collect();
-    let look = Look {
-        pool: &server.pool,
-        server: None,
-        snapshots: &states,
-        hidden: None,
-        now,
-        limits: Limits::default(),
-    };
-    let findings = look.findings();
+    let findings = findings_of(&server.pool, &states, now);
     let action = findings.last().map(|f| f.action.clone());
     let kinds = findings.iter().map(|f| f.kind).collect();
     (kinds, action.unwrap_or_default())
