@@ -3,12 +3,14 @@
 //! The documented long run is `cargo run --release -p sim --example explore_pool`; its findings are
 //! in `docs/evaluation/crash.md`.
 
+use media::Barrier;
 use sim::pool_histories::{
-    MEMORY_BYTES, PoolHistory, Source, What, init_options, lane_options, media, scripts, snapshot,
+    MEMORY_BYTES, PoolHistory, Source, What, check_all, init_options, lane_options, media, scripts,
+    snapshot,
 };
 use sim::{CrashPoint, Explorer, Plan, Report, Seed, SimDisk, Walker};
 use std::sync::Arc;
-use store::{LaneOptions, OpenMode, Pool};
+use store::{LaneOptions, OpenMode, Pool, Watch};
 
 fn explore(history: &PoolHistory, states: usize) -> Report {
     let mut explorer = Explorer::new(history.seed, states);
@@ -84,4 +86,83 @@ fn what_was_adopted_is_durable_in_other_directories_too() {
     let lost = CrashPoint::new(&walker).state(Plan::Nothing);
     let pool = open(&SimDisk::on(lost), 4, OpenMode::Read);
     source.compare(&pool, &root).expect("whole");
+}
+
+/// Opens a pool with leftovers, which are remembered one by one, and looks at every crash on the
+/// way: the snapshot before is whole, and so is a backup of what the leftovers are of.
+fn remember_through_crashes(without: Option<Barrier>) -> Result<usize, String> {
+    let disk = SimDisk::new();
+    let open = |disk: &Arc<SimDisk>, salt, step_bytes| {
+        let media = media(Arc::clone(disk) as _, salt);
+        let watch = Watch::default().in_steps_of(step_bytes);
+        let unlocked = Pool::unlock(&media, None)?.watched(watch);
+        Pool::open_unlocked(media, unlocked, OpenMode::Write, MEMORY_BYTES)
+    };
+    Pool::init(&media(Arc::clone(&disk) as _, 1), &init_options(&[])).expect("init");
+    let single = LaneOptions {
+        container_bytes: 1,
+        ..lane_options()
+    };
+    let store = |pool: &Pool, source: &Source| {
+        let mut session = pool.begin(single)?;
+        let root = source.put(&mut session, 0, single)?;
+        let record = snapshot(pool, What::Image, source, root);
+        pool.commit(session, &[record], &[]).map(|_| root)
+    };
+    let mut seed = Seed::new(5);
+    let before = Source::new(What::Image, &mut seed);
+    let left = Source::new(What::Image, &mut seed);
+    let pool = open(&disk, 2, u64::MAX).expect("open");
+    let known = store(&pool, &before).expect("commit");
+    let mut session = pool.begin(single).expect("begin");
+    left.put(&mut session, 0, single).expect("put");
+    session.abandon().expect("abandon");
+    drop(pool);
+    let disk = disk.kill();
+    let disk = match without {
+        Some(barrier) => disk.without(barrier),
+        None => disk,
+    };
+    let generation = |pool: &Pool| pool.record().next_sequence.values().sum::<u64>();
+    let pool = open(&disk, 3, u64::MAX).expect("open");
+    let as_left = generation(&pool);
+    drop(pool);
+    let from = disk.position();
+    let pool = open(&disk, 4, 1).expect("open");
+    assert!(generation(&pool) > as_left + 2, "several steps");
+    drop(pool);
+    let recording = disk.recording();
+    let mut walker = Walker::new(&recording);
+    let mut states = 0;
+    for position in from..=recording.log.len() {
+        walker.advance(position);
+        let point = CrashPoint::new(&walker);
+        for plan in point.plans(24, &mut seed) {
+            states += 1;
+            let failed = |what: &str| format!("{what} after {position}, {plan:?}");
+            let disk = SimDisk::unrecorded(point.state(plan));
+            let pool = open(&disk, 5, u64::MAX).map_err(|e| failed(&e.to_string()))?;
+            let whole = |source: &Source, root| {
+                source
+                    .compare(&pool, root)
+                    .map_err(|e| failed(&format!("{e:?}")))
+            };
+            whole(&before, &known)?;
+            let again = store(&pool, &left).map_err(|e| failed(&e.to_string()))?;
+            whole(&left, &again)?;
+            let report = check_all(&pool).map_err(|e| failed(&e.to_string()))?;
+            if !report.is_sound() {
+                return Err(failed(&format!("{report:?}")));
+            }
+        }
+    }
+    Ok(states)
+}
+
+#[test]
+fn remembering_leftovers_survives_and_misses_its_barrier() {
+    let states = remember_through_crashes(None).expect("whole");
+    assert!(states > 200, "{states}");
+    let missed = remember_through_crashes(Some(Barrier::ContainersBeforeRoot));
+    missed.expect_err("a barrier that nothing misses");
 }

@@ -89,8 +89,9 @@ impl Pool {
                 if let Some(by) = remembers {
                     match self.remember(by, purpose, &entries, *id) {
                         Ok(()) => (entries, step) = (Vec::new(), 0),
-                        // It will be verified again. A full disk must not prevent the opening.
-                        Err(_) => remembers = None,
+                        // They will be verified again. A full disk must not prevent the opening.
+                        Err(e) if e.is_full() => remembers = None,
+                        Err(e) => return Err(e),
                     }
                 }
             }
