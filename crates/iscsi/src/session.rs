@@ -268,6 +268,7 @@ impl Session {
                 burst_bytes: parameters.burst_bytes,
             },
             format,
+            reads: self.reads.clone(),
         };
         let mut full_feature = FullFeature {
             session: self,
@@ -288,6 +289,9 @@ impl Session {
         };
         let end = full_feature.run(input).unwrap_or(End::Dropped);
         let flushed = full_feature.flush();
+        // Commands behind a write whose data no longer comes would never begin.
+        full_feature.workers.cancel_held();
+        full_feature.incoming.abort(None, None);
         full_feature.workers.finish();
         match flushed {
             Ok(()) => end,

@@ -38,6 +38,10 @@ impl Identity {
         }
     }
 
+    pub(crate) fn number(&self) -> u8 {
+        self.number
+    }
+
     fn serial(&self) -> String {
         format!("{:016x}", self.hash)
     }

@@ -10,7 +10,7 @@ use super::cdb::Compare;
 use super::inquiry::UNMAP_BYTES_MAX;
 use super::mode;
 use super::parameters;
-use super::reservations::{Nexus, Notices};
+use super::reservations::{Nexus, Notices, Port, Use};
 use super::sense::Sense;
 use super::unit::Unit;
 use std::ops::ControlFlow;
@@ -21,6 +21,8 @@ use volume::{Durability, Volume, VolumeError};
 const PIECE_BYTES: usize = 256 << 10;
 /// Maximum number of descriptors of GET LBA STATUS.
 const STATUSES_MAX: u64 = 1024;
+/// Service action of PERSISTENT RESERVE OUT. It waits for tasks of others.
+const PREEMPT_AND_ABORT: u8 = 5;
 
 fn reading(error: VolumeError) -> Refusal {
     Sense::of(error.kind, false).into()
@@ -28,6 +30,15 @@ fn reading(error: VolumeError) -> Refusal {
 
 fn writing(error: VolumeError) -> Refusal {
     Sense::of(error.kind, true).into()
+}
+
+/// Returns the use of the unit that reservations may forbid.
+fn use_of(work: &Work) -> Use {
+    match work {
+        Work::Verify { .. } | Work::LbaStatus { .. } => Use::Read,
+        Work::PersistentOut { .. } => Use::Status,
+        _ => Use::Write,
+    }
 }
 
 impl Unit {
@@ -41,8 +52,11 @@ impl Unit {
         may_wait: bool,
     ) -> Result<Option<Vec<u8>>, Refusal> {
         if !may_wait {
+            let _at_once = nexus.tasks.at_once();
+            self.recheck(nexus, use_of(&job.work))?;
             return self.run_now(nexus, job, data);
         }
+        self.recheck(nexus, use_of(&job.work))?;
         match job.work {
             Work::Write { span, fua, verify } => {
                 let _shared = self.changes.read();
@@ -133,13 +147,17 @@ impl Unit {
                 kind,
             } => {
                 let keys = parameters::keys(data)?;
-                self.reservations(|r| match r.change(nexus, (action, scope, kind), &keys) {
-                    Ok(notices) => (Ok(()), notices),
-                    Err(refusal) => (Err(refusal), Notices::new()),
-                })?;
-                if action == 5 {
-                    // PREEMPT AND ABORT: changes of others that have begun end here.
-                    drop(self.changes.write());
+                let notices =
+                    self.reservations(|r| match r.change(nexus, (action, scope, kind), &keys) {
+                        Ok(notices) => (Ok(notices.clone()), notices),
+                        Err(refusal) => (Err(refusal), Notices::new()),
+                    })?;
+                if action == PREEMPT_AND_ABORT {
+                    let is_preempted = |port: &Port| {
+                        let mut all = notices.iter();
+                        all.any(|n| *n.0 == *port && n.1 == Sense::REGISTRATIONS_PREEMPTED)
+                    };
+                    self.abort_others(nexus, |other| is_preempted(&other.port));
                 }
             }
             _ => {}

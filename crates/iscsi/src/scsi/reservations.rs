@@ -7,6 +7,7 @@
 use super::action::Refusal;
 use super::parameters::Keys;
 use super::sense::Sense;
+use super::task_set::TaskSet;
 use std::sync::Arc;
 
 /// Maximum number of registrations of one unit.
@@ -25,6 +26,8 @@ pub(crate) struct Nexus {
     /// Differs between all sessions of a server.
     pub(crate) number: u64,
     pub(crate) port: Arc<Port>,
+    /// Its tasks that have not ended.
+    pub(crate) tasks: Arc<TaskSet>,
 }
 
 /// Use of a unit by a command.

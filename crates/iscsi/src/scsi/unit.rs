@@ -119,6 +119,11 @@ impl Unit {
         }
     }
 
+    /// Returns the number of the unit in its target.
+    pub(crate) fn number(&self) -> u8 {
+        self.identity.number()
+    }
+
     /// Returns the volume.
     pub(crate) fn volume(&self) -> &Checked<Arc<dyn Volume>> {
         &self.volume
@@ -212,6 +217,25 @@ impl Unit {
         }
     }
 
+    /// Fails if reservations keep a session from a command that was admitted earlier: others may
+    /// have changed them while it waited.
+    pub(crate) fn recheck(&self, nexus: &Nexus, what: Use) -> Result<(), Refusal> {
+        match self.is_quiet.load(Relaxed) {
+            true => Ok(()),
+            false => self.state.lock().reservations.check(nexus, what),
+        }
+    }
+
+    /// Aborts the tasks of other sessions. Returns when those that had begun have ended.
+    pub(crate) fn abort_others(&self, nexus: &Nexus, is_meant: impl Fn(&Nexus) -> bool) {
+        let state = self.state.lock();
+        let others = state.sessions.iter().map(|session| &session.nexus);
+        let meant = others.filter(|other| other.number != nexus.number && is_meant(other));
+        let sets: Vec<_> = meant.map(|other| other.tasks.clone()).collect();
+        drop(state);
+        sets.iter().for_each(|tasks| tasks.abort(self.number()));
+    }
+
     /// Returns true if sense data has the descriptor format.
     pub(crate) fn has_descriptor_sense(&self) -> bool {
         self.mode().descriptor_sense
@@ -258,6 +282,7 @@ impl Nexus {
         Self {
             number,
             port: Arc::new(port),
+            tasks: Arc::default(),
         }
     }
 }

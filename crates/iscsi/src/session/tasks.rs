@@ -1,10 +1,12 @@
 //! Handles task management: aborts and resets. The full feature phase calls this.
 //!
-//! Invariant: no answer of an aborted task follows the response. A task that a worker has begun is
-//! not interrupted: the response waits for its answer.
+//! Invariant: no answer of an aborted task of this session follows the response. Tasks of other
+//! sessions that are aborted are answered with TASK ABORTED (TAS = 1). A task that has begun is not
+//! interrupted: the response waits until it has ended.
 
 use super::state::{FullFeature, Next};
 use crate::replies::Numbering;
+use crate::scsi::unit::Unit;
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
 use connections::Gone;
 use std::sync::Arc;
@@ -39,13 +41,17 @@ impl FullFeature<'_> {
         let function = header.flags() & 0x7f;
         let outcome = match function {
             function::ABORT_TASK => self.abort_task(header.u32_at::<20>()),
-            function::ABORT_TASK_SET | function::CLEAR_TASK_SET => self.abort_all(header.lun()),
+            function::ABORT_TASK_SET => self.abort_own(header.lun()),
+            function::CLEAR_TASK_SET => self.abort_all(header.lun()),
             function::UNIT_RESET => self.reset_unit(header.lun()),
             function::WARM_RESET => {
                 self.incoming.abort(None, None);
                 self.workers.cancel(|_| true);
-                self.workers.drain();
-                self.units.iter().for_each(|(_, unit)| unit.reset());
+                self.workers.wait_for_running(|_, _| true);
+                for (_, unit) in &self.units {
+                    self.abort_others(unit);
+                    unit.reset();
+                }
                 Outcome::Complete
             }
             // It would end the sessions of all initiators of the target. No initiator that Quintet
@@ -69,21 +75,35 @@ impl FullFeature<'_> {
         let cancelled = self.workers.cancel(|task| task.answered.tag == tag);
         match dropped + cancelled {
             0 => {
-                self.workers.drain();
+                self.workers.wait_for_running(|running, _| running == tag);
                 Outcome::NoSuchTask
             }
             _ => Outcome::Complete,
         }
     }
 
-    fn abort_all(&mut self, lun: u64) -> Outcome {
+    fn abort_own(&mut self, lun: u64) -> Outcome {
         let Some(unit) = self.unit(lun) else {
             return Outcome::NoSuchUnit;
         };
         self.incoming.abort(Some(lun), None);
         self.workers.cancel(|task| Arc::ptr_eq(&task.unit, &unit));
-        self.workers.drain();
+        self.workers
+            .wait_for_running(|_, number| number == unit.number());
         Outcome::Complete
+    }
+
+    fn abort_others(&self, unit: &Unit) {
+        unit.abort_others(&self.workers.service().nexus, |_| true);
+    }
+
+    /// Aborts the tasks of all sessions.
+    fn abort_all(&mut self, lun: u64) -> Outcome {
+        let outcome = self.abort_own(lun);
+        if let Some(unit) = self.unit(lun) {
+            self.abort_others(&unit);
+        }
+        outcome
     }
 
     fn reset_unit(&mut self, lun: u64) -> Outcome {
