@@ -178,20 +178,20 @@ fn in_order(first: u8, second: u8) {
     // Commands without blocks pass. Had the others not waited, they would have been answered.
     assert_eq!(client.test_unit_ready(8), GOOD);
     client.send_data(5, one, 1);
-    assert_eq!(client.status(5), GOOD);
-    let mut rest = Vec::new();
-    for _ in 0..2 {
+    let mut answers = Vec::new();
+    for _ in 0..3 {
         let (answer, data) = client.receive().unwrap();
-        rest.push((answer.tag(), data.first().copied()));
+        answers.push((answer.tag(), data.first().copied()));
     }
-    rest.sort_unstable();
-    assert_eq!(rest[0], (6, None));
-    if second == ORDERED {
-        assert_eq!(rest[1], (7, Some(2)));
-    } else {
-        assert_eq!(rest[1].0, 7);
-        assert_ne!(rest[1].1, Some(0));
-    }
+    answers.sort_unstable();
+    let read = answers.pop().unwrap();
+    assert_eq!(answers, [(5, None), (6, None)]);
+    // Of two simple commands after the first, any may go first.
+    let is_right = match second {
+        ORDERED => read == (7, Some(2)),
+        _ => read == (7, Some(1)) || read == (7, Some(2)),
+    };
+    assert!(is_right, "{read:?}");
     assert_eq!(client.first_byte(10), 2);
     assert!(server.stop());
 }
