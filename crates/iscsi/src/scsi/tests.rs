@@ -1,3 +1,5 @@
+mod shared;
+
 use super::action::{Action, Job, Refusal, Work};
 use super::cdb::{Cdb, Command};
 use super::opcodes::{OPERATIONS, code};
