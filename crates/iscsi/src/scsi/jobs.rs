@@ -8,7 +8,7 @@ use super::action::{Job, Refusal, Span, Work};
 use super::admission::{context, in_range};
 use super::cdb::Compare;
 use super::inquiry::UNMAP_BYTES_MAX;
-use super::mode;
+use super::mode::{self, Mode};
 use super::parameters;
 use super::reservations::{Nexus, Notices, Port, Use};
 use super::sense::Sense;
@@ -102,9 +102,8 @@ impl Unit {
             Work::LbaStatus { lba, allocation } => {
                 return self.lba_status(lba, allocation).map(Some);
             }
-            Work::ModeSelect { .. } | Work::PersistentOut { .. } => {
-                self.settle(nexus, job, data)?
-            }
+            Work::ModeSelect { long } => self.select_mode(nexus, long, data)?,
+            Work::PersistentOut { .. } => self.settle(nexus, job, data)?,
         }
         Ok(Some(Vec::new()))
     }
@@ -120,12 +119,14 @@ impl Unit {
                 let Some(_shared) = self.changes.try_read() else {
                     return Ok(None);
                 };
+                if !self.mode().write_cache {
+                    return Ok(None);
+                }
                 let abilities = self.volume().capabilities();
                 let written = abilities.write_now(span.context, span.offset_bytes, data);
                 Ok(written.map_err(writing)?.then(Vec::new))
             }
-            Work::ModeSelect { .. }
-            | Work::PersistentOut {
+            Work::PersistentOut {
                 action: 0..=4 | 6, ..
             } => {
                 self.settle(nexus, job, data)?;
@@ -135,12 +136,44 @@ impl Unit {
         }
     }
 
+    /// Changes the mode. When the write cache goes off, its writes become durable before this
+    /// returns (SBC-3, 6.4.5). If that fails, the write cache stays on.
+    fn select_mode(&self, nexus: &Nexus, long: bool, data: &[u8]) -> Result<(), Refusal> {
+        let had_cache = self.mode().write_cache;
+        self.set_mode(nexus, |mode| mode::select(mode, long, data))?;
+        let settled = self.settle_cache(had_cache);
+        if settled.is_err() {
+            self.set_mode(nexus, |mode| {
+                Ok(Mode {
+                    write_cache: true,
+                    ..mode
+                })
+            })?;
+        }
+        settled
+    }
+
+    /// Resets the unit ([`Unit::reset`]). When that switches the write cache off, its writes become
+    /// durable.
+    pub(crate) fn reset_and_settle(&self) -> Result<(), Refusal> {
+        let had_cache = self.mode().write_cache;
+        self.reset();
+        self.settle_cache(had_cache)
+    }
+
+    /// Makes writes durable if the write cache has been switched off.
+    fn settle_cache(&self, had_cache: bool) -> Result<(), Refusal> {
+        if !had_cache || self.mode().write_cache || self.is_read_only {
+            return Ok(());
+        }
+        // Those that still saw the cache end first.
+        drop(self.changes.write());
+        self.volume().flush(context(0)).map_err(writing)
+    }
+
     /// Runs a job that changes the state of the unit and no blocks.
     fn settle(&self, nexus: &Nexus, job: &Job, data: &[u8]) -> Result<(), Refusal> {
         match job.work {
-            Work::ModeSelect { long } => {
-                self.set_mode(nexus, |mode| mode::select(mode, long, data))?;
-            }
             Work::PersistentOut {
                 action,
                 scope,
@@ -166,7 +199,8 @@ impl Unit {
     }
 
     fn store(&self, span: Span, data: &[u8], fua: bool) -> Result<(), Refusal> {
-        let durability = if fua {
+        // The write cache may have been switched off since the command was admitted.
+        let durability = if fua || !self.mode().write_cache {
             Durability::Durable
         } else {
             Durability::Volatile

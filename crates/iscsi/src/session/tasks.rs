@@ -6,6 +6,7 @@
 
 use super::state::{FullFeature, Next};
 use crate::replies::Numbering;
+use crate::scsi::action::Refusal;
 use crate::scsi::unit::Unit;
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
 use connections::Gone;
@@ -32,6 +33,7 @@ enum Outcome {
     NoReassignment = 4,
     NotSupported = 5,
     NotAuthorized = 6,
+    Rejected = 255,
 }
 
 impl FullFeature<'_> {
@@ -48,11 +50,12 @@ impl FullFeature<'_> {
                 self.incoming.abort(None, None);
                 self.workers.cancel(|_| true);
                 self.workers.wait_for_running(|_, _| true);
-                for (_, unit) in &self.units {
+                let all = self.units.iter();
+                let reset = all.map(|(_, unit)| {
                     self.abort_others(unit);
-                    unit.reset();
-                }
-                Outcome::Complete
+                    unit.reset_and_settle()
+                });
+                outcome_of(reset.fold(Ok(()), Result::and))
             }
             // It would end the sessions of all initiators of the target. No initiator that Quintet
             // knows sends it, and one client must not be able to disconnect the others.
@@ -107,10 +110,20 @@ impl FullFeature<'_> {
     }
 
     fn reset_unit(&mut self, lun: u64) -> Outcome {
-        let outcome = self.abort_all(lun);
-        if let Some(unit) = self.unit(lun) {
-            unit.reset();
+        match self.unit(lun) {
+            Some(unit) => {
+                self.abort_all(lun);
+                outcome_of(unit.reset_and_settle())
+            }
+            None => Outcome::NoSuchUnit,
         }
-        outcome
+    }
+}
+
+/// A reset that cannot make the writes of the cache durable is not complete.
+fn outcome_of(reset: Result<(), Refusal>) -> Outcome {
+    match reset {
+        Ok(()) => Outcome::Complete,
+        Err(_) => Outcome::Rejected,
     }
 }
