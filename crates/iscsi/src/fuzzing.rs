@@ -113,6 +113,7 @@ pub(crate) fn session(stream: Arc<dyn Stream>) -> Session {
     let pool = || Arc::new(Pool::new(16 << 20, LIMIT)).share(0, connection.clone());
     Session {
         number: 1,
+        server: 0,
         targets: Arc::new(targets()) as Arc<dyn Targets>,
         discovery: Access::default(),
         random: Arc::new(SeededRandom::new(1)),

@@ -1,5 +1,5 @@
-//! Knows the sessions of a server and the logical units that they share. Sessions register here;
-//! the server closes them through it.
+//! Knows the sessions and the logical units that they share, of all servers of a program. Sessions
+//! register here; a server closes them through it.
 //!
 //! Invariant: all sessions of a target share its units, so reservations hold between them. An
 //! initiator port has one session with a target: a new one ends the old one first. A unit without
@@ -15,11 +15,42 @@ use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
 use connections::Connection;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Asynchronous event: the target requests a logout.
 const REQUESTS_LOGOUT: u8 = 1;
+
+/// The logical units of several servers, and their sessions. Servers that offer the same disks must
+/// share them: else reservations, modes and COMPARE AND WRITE hold for one socket only.
+#[derive(Clone, Default)]
+pub struct SharedUnits(pub(crate) Arc<Registry>);
+
+impl fmt::Debug for SharedUnits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedUnits")
+    }
+}
+
+/// Sessions that a call means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scope<'a> {
+    /// Those of a target, of all servers.
+    Target(&'a str),
+    /// Those of a server.
+    Server(u64),
+}
+
+impl Scope<'_> {
+    fn has(self, session: &Entry) -> bool {
+        match self {
+            Self::Target(target) => session.names.target.as_deref() == Some(target),
+            Self::Server(server) => session.server == server,
+        }
+    }
+}
 
 /// A session whose initiator has proved who it is. It is entered before its login is confirmed.
 pub(crate) struct Entry {
@@ -27,6 +58,8 @@ pub(crate) struct Entry {
     pub(crate) connection: Arc<Connection>,
     pub(crate) sender: Arc<Sender>,
     pub(crate) format: Format,
+    /// Number of its server.
+    pub(crate) server: u64,
 }
 
 #[derive(Default)]
@@ -39,11 +72,17 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Registry {
     state: Mutex<State>,
+    numbers: AtomicU64,
     /// Signalled when a session ends.
     ended: Condvar,
 }
 
 impl Registry {
+    /// Returns a number that no other server or session has.
+    pub(crate) fn fresh_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Relaxed)
+    }
+
     /// Registers a session, after it has ended the one that the same initiator port has with the
     /// same target. Returns false if that did not end in time.
     ///
@@ -94,26 +133,25 @@ impl Registry {
         shared.collect()
     }
 
-    /// Counts the sessions of a target.
-    pub(crate) fn count(&self, target: &str) -> usize {
+    /// Counts the sessions that a server has with a target.
+    pub(crate) fn count(&self, target: &str, server: u64) -> usize {
         let state = self.state.lock();
         let sessions = state.sessions.values();
+        let both = [Scope::Target(target), Scope::Server(server)];
         sessions
-            .filter(|s| s.names.target.as_deref() == Some(target))
+            .filter(|s| both.iter().all(|scope| scope.has(s)))
             .count()
     }
 
-    fn chosen(&self, target: Option<&str>) -> Vec<Arc<Entry>> {
+    fn chosen(&self, scope: Scope<'_>) -> Vec<Arc<Entry>> {
         let state = self.state.lock();
         let sessions = state.sessions.values();
-        let is_meant = |s: &&Arc<Entry>| target.is_none() || s.names.target.as_deref() == target;
-        sessions.filter(is_meant).cloned().collect()
+        sessions.filter(|s| scope.has(s)).cloned().collect()
     }
 
-    /// Asks the initiators of a target, or all, to log out within `limit`. Returns their number.
-    /// Sessions whose login is not confirmed yet end as soon as it is.
-    pub(crate) fn ask_to_leave(&self, target: Option<&str>, limit: Duration) -> usize {
-        let sessions = self.chosen(target);
+    /// Asks initiators to log out within `limit`. Returns their number. Sessions whose login is not confirmed yet end as soon as it is.
+    pub(crate) fn ask_to_leave(&self, scope: Scope<'_>, limit: Duration) -> usize {
+        let sessions = self.chosen(scope);
         let header = Header::new(response::ASYNC, FINAL)
             .with_tag(NO_TAG)
             .with_u32::<20>(NO_TAG)
@@ -129,9 +167,9 @@ impl Registry {
         sessions.len()
     }
 
-    /// Lets the sessions of a target, or all, answer what has arrived, and ends them.
-    pub(crate) fn close(&self, target: Option<&str>) {
-        for session in self.chosen(target) {
+    /// Lets sessions answer what has arrived, and ends them.
+    pub(crate) fn close(&self, scope: Scope<'_>) {
+        for session in self.chosen(scope) {
             session.connection.close();
         }
     }
@@ -144,12 +182,11 @@ impl Registry {
             .retain(|(name, _), _| name != target);
     }
 
-    /// Waits until a target, or the server, has no sessions, but not past `limit`.
-    pub(crate) fn wait_for_none(&self, target: Option<&str>, limit: Duration) -> bool {
+    /// Waits until there are no such sessions, but not past `limit`.
+    pub(crate) fn wait_for_none(&self, scope: Scope<'_>, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let mut state = self.state.lock();
-        let is_meant = |s: &Arc<Entry>| target.is_none() || s.names.target.as_deref() == target;
-        while state.sessions.values().any(is_meant) {
+        while state.sessions.values().any(|s| scope.has(s)) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;

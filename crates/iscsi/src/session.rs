@@ -46,8 +46,10 @@ const LOGIN_REQUESTS_MAX: u32 = 64;
 
 /// Context of a session: its connection and its server.
 pub(crate) struct Session {
-    /// Differs between all sessions of a server.
+    /// Differs between all sessions of a registry.
     pub(crate) number: u64,
+    /// Number of its server in the registry.
+    pub(crate) server: u64,
     pub(crate) connection: Arc<Connection>,
     pub(crate) targets: Arc<dyn Targets>,
     pub(crate) discovery: Access,
@@ -227,6 +229,7 @@ impl Session {
             connection: self.connection.clone(),
             sender: sender.clone(),
             format: parameters.format(),
+            server: self.server,
         };
         let registered = match Registered::enter(self, entry) {
             Ok(registered) => registered,

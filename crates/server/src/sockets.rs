@@ -110,7 +110,10 @@ pub fn start_servers(
             program,
         ))
     };
+    // The sockets offer the same disks.
+    let units = iscsi::SharedUnits::default();
     let target_options = || iscsi::ServerOptions {
+        units: units.clone(),
         discovery: wanted.rules.discovery().clone(),
         block_bytes: BLOCK_BYTES,
         write_cache: wanted.iscsi_write_cache,

@@ -26,7 +26,11 @@ fn options() -> ServerOptions {
 }
 
 fn serve(volume: impl Volume + 'static, options: ServerOptions) -> ServerHandle {
-    let targets = FixedTargets::default().with(OPEN_TARGET, Arc::new(volume), Access::default());
+    serve_shared(Arc::new(volume), options)
+}
+
+fn serve_shared(volume: Arc<dyn Volume>, options: ServerOptions) -> ServerHandle {
+    let targets = FixedTargets::default().with(OPEN_TARGET, volume, Access::default());
     let address = "127.0.0.1:0".parse().unwrap();
     let server = Server::bind(address, Arc::new(targets), options).unwrap();
     server.start().unwrap()

@@ -1,6 +1,7 @@
 //! Tests aborts, resets and fences against commands of other sessions, and the order of commands.
 
-use super::{Client, LIMIT, memory, options, serve, ten};
+use super::{Client, LIMIT, memory, options, serve, serve_shared, ten};
+use crate::fuzzing::OPEN_TARGET;
 use crate::server::ServerHandle;
 use crate::wire::pdu::{Header, request, response};
 use parking_lot::{Condvar, Mutex};
@@ -232,4 +233,27 @@ fn sessions_with_commands_that_wait_for_others_end() {
         }
         assert!(server.stop());
     }
+}
+
+#[test]
+fn all_sockets_of_a_disk_share_its_reservations() {
+    let (volume, options) = (Arc::new(memory()), options());
+    let one = serve_shared(volume.clone(), options.clone());
+    let two = serve_shared(volume, options);
+    let (mut a, mut b) = (Client::login_from(&one, 1), Client::login_from(&two, 2));
+    assert_eq!(a.persistent_out(0, 0, (0, 0xa)), GOOD);
+    assert_eq!(a.persistent_out(1, 1, (0xa, 0)), GOOD);
+    b.command(5, 0xa0 | SIMPLE, 512, &ten(0x2a, 10, 1), &[0xee; 512]);
+    assert_eq!(b.status(5), CONFLICT);
+    // A port has one session, through whichever socket.
+    let mut again = Client::login_from(&one, 2);
+    assert!(b.receive().is_none(), "the older one ended");
+    assert_eq!(
+        (one.sessions(OPEN_TARGET), two.sessions(OPEN_TARGET)),
+        (2, 0)
+    );
+    // The end of one server leaves the sessions of the other alone.
+    assert!(two.stop());
+    assert_eq!(again.test_unit_ready(1), GOOD);
+    assert!(one.stop());
 }
