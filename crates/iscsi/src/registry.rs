@@ -2,13 +2,15 @@
 //! register here; a server closes them through it.
 //!
 //! Invariant: all sessions of a target share its units, so reservations hold between them. An
-//! initiator port has one session with a target: a new one ends the old one first. A unit without
-//! sessions is remembered only while it has reservations.
+//! initiator port has one session with a target: a new one ends the old one first. Of a unit without
+//! sessions only reservations and modes are kept, not the volume. A session never uses an older disk
+//! than one that was opened before it: when the disk of a name is another one, the sessions of the
+//! old one end.
 
 use crate::login::Names;
 use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::reservations::Nexus;
-use crate::scsi::unit::{Properties, Unit};
+use crate::scsi::unit::{Properties, Remembered, Unit};
 use crate::sender::{Notice, Sender};
 use crate::targets::{TargetUnit, UNITS_MAX};
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
@@ -65,6 +67,8 @@ pub(crate) struct Entry {
 #[derive(Default)]
 struct State {
     units: BTreeMap<(String, u8), Arc<Unit>>,
+    /// State of units without sessions.
+    remembered: BTreeMap<(String, u8), Remembered>,
     sessions: HashMap<u64, Arc<Entry>>,
 }
 
@@ -73,6 +77,8 @@ struct State {
 pub(crate) struct Registry {
     state: Mutex<State>,
     numbers: AtomicU64,
+    /// Held while a target is opened and its units are attached.
+    opening: Mutex<()>,
     /// Signalled when a session ends.
     ended: Condvar,
 }
@@ -105,32 +111,65 @@ impl Registry {
         true
     }
 
-    /// Removes a session.
+    /// Removes a session. Before that it lets go of volumes that no session uses any more.
     pub(crate) fn leave(&self, number: u64) {
         let mut state = self.state.lock();
-        state.sessions.remove(&number);
-        state.units.retain(|_, unit| unit.is_remembered());
+        let all = std::mem::take(&mut state.units);
+        let (used, unused): (BTreeMap<_, _>, _) = all.into_iter().partition(|(_, u)| u.is_used());
+        state.units = used;
+        for (place, unit) in &unused {
+            if let Some(remembered) = unit.remember() {
+                state.remembered.insert(place.clone(), remembered);
+            }
+        }
+        drop(state);
+        // Not under the lock: volumes may have to let go of their snapshots.
+        drop(unused);
+        self.state.lock().sessions.remove(&number);
         self.ended.notify_all();
     }
 
-    /// Attaches a session to the units of its target, which its sessions share.
-    pub(crate) fn attach(
+    /// Opens a target, and attaches a session to its units, which its sessions share. One at a
+    /// time: else a session could bring back a disk that was opened before another one.
+    pub(crate) fn attach<E>(
         &self,
         nexus: &Nexus,
         target: &str,
-        units: Vec<TargetUnit>,
         properties: Properties,
-    ) -> Vec<(u8, Arc<Unit>)> {
+        open: impl FnOnce() -> Result<Vec<TargetUnit>, E>,
+    ) -> Result<Vec<(u8, Arc<Unit>)>, E> {
+        let _opening = self.opening.lock();
+        let units = open()?;
+        let mut replaced = Vec::new();
         let mut state = self.state.lock();
         let shared = units.into_iter().take(UNITS_MAX).map(|unit| {
-            let make = || Arc::new(Unit::new(target, unit.number, unit.volume, properties));
             let (number, place) = (unit.number, (target.to_owned(), unit.number));
-            let shared = state.units.entry(place).or_insert_with(make).clone();
+            let present = state.units.get(&place);
+            let shared = match present.filter(|u| u.is(unit.identity.as_deref())) {
+                Some(shared) => shared.clone(),
+                None => {
+                    let made = Arc::new(Unit::new(target, unit, properties));
+                    if let Some(remembered) = state.remembered.remove(&place) {
+                        made.take_back(remembered);
+                    }
+                    replaced.extend(state.units.insert(place, made.clone()));
+                    made
+                }
+            };
             // Under the lock: another session that ends must not forget the unit meanwhile.
             shared.attach(nexus);
             (number, shared)
         });
-        shared.collect()
+        let shared = shared.collect();
+        let is_of_target = |s: &&Arc<Entry>| Scope::Target(target).has(s);
+        let others = state.sessions.iter().filter(|(n, _)| **n != nexus.number);
+        let others = others.map(|(_, session)| session).filter(is_of_target);
+        if !replaced.is_empty() {
+            others.for_each(|session| session.connection.drop_now());
+        }
+        drop(state);
+        drop(replaced);
+        Ok(shared)
     }
 
     /// Counts the sessions that a server has with a target.
@@ -176,10 +215,9 @@ impl Registry {
 
     /// Forgets the units of a target, with their reservations.
     pub(crate) fn forget(&self, target: &str) {
-        self.state
-            .lock()
-            .units
-            .retain(|(name, _), _| name != target);
+        let mut state = self.state.lock();
+        state.remembered.retain(|(name, _), _| name != target);
+        state.units.retain(|(name, _), _| name != target);
     }
 
     /// Waits until there are no such sessions, but not past `limit`.

@@ -95,7 +95,7 @@ pub fn start_servers(
         pool_bytes: state.memory.requests_of_socket(sockets),
         ..ServerOptions::default()
     };
-    let for_initiators: Arc<dyn Exports> = Arc::new(exports.for_initiators());
+    let for_initiators = Arc::new(exports.for_initiators());
     let exports = || -> Arc<dyn Exports> { exports.clone() };
     let (for_iscsi, for_nbd): (Vec<_>, Vec<_>) = from_manager
         .into_iter()

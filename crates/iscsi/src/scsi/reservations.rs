@@ -98,7 +98,7 @@ impl Kind {
 pub(crate) type Notices = Vec<(Arc<Port>, Sense)>;
 
 /// The reservations of one unit.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reservations {
     generation: u32,
     registered: Vec<Registration>,

@@ -6,6 +6,7 @@ use super::opcodes::{OPERATIONS, code};
 use super::reservations::Nexus;
 use super::sense::Sense;
 use super::unit::{Properties, Unit};
+use crate::targets::TargetUnit;
 use std::sync::Arc;
 use units::IoClass;
 use volume::{
@@ -24,7 +25,12 @@ fn unit_of(volume: impl Volume + 'static) -> (Unit, Nexus, Nexus) {
 }
 
 fn unit_with(volume: impl Volume + 'static, properties: Properties) -> (Unit, Nexus, Nexus) {
-    let unit = Unit::new("iqn.x:disk", 0, Arc::new(volume), properties);
+    let unit = TargetUnit {
+        number: 0,
+        volume: Arc::new(volume),
+        identity: None,
+    };
+    let unit = Unit::new("iqn.x:disk", unit, properties);
     let nexus = |number: u64| Nexus::new(number, "iqn.x:us", [number as u8; 6]);
     let (one, two) = (nexus(1), nexus(2));
     unit.attach(&one);
@@ -280,7 +286,7 @@ fn reservations_exclude_others_and_survive_their_session() {
     assert!(read(&two).is_ok(), "write exclusive");
     // The first session ends and the same port comes back.
     unit.detach(&one);
-    assert!(unit.is_remembered());
+    assert!(unit.remember().is_some());
     let again = Nexus::new(3, "iqn.x:us", [1; 6]);
     unit.attach(&again);
     assert!(write(&again).is_ok());
