@@ -47,6 +47,9 @@ pub struct CommandContext {
     pub environment: Environment,
     /// Stop and progress requests.
     pub interrupt: Interrupt,
+    /// Every line of output is a JSON object: programs that run for the user write none of their
+    /// own.
+    pub json: bool,
     streams: Streams,
 }
 
@@ -74,6 +77,7 @@ impl CommandContext {
         Self {
             environment,
             interrupt,
+            json: false,
             streams,
         }
     }

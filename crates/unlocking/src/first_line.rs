@@ -19,11 +19,11 @@ pub fn first_line(name: &str, path: &Path) -> Result<OsString, SettingError> {
     first_line_of(name, &path.display(), File::open(path))
 }
 
-/// The same for an open file. `place` is its name in messages.
+/// The same for what is open already. `place` is its name in messages.
 pub(crate) fn first_line_of(
     name: &str,
     place: &dyn std::fmt::Display,
-    file: std::io::Result<File>,
+    file: std::io::Result<impl Read>,
 ) -> Result<OsString, SettingError> {
     let refuse = |e: &dyn std::fmt::Display| SettingError::new(name, format!("{place}: {e}"));
     // The line may be a secret. The buffer never grows, because growing would leave copies in freed
