@@ -17,7 +17,7 @@ pub struct View {
     pub top: [u64; 2],
     /// Effective user and group.
     pub user: [u32; 2],
-    /// What is mounted where. Compared if the mount namespaces differ: a service with
+    /// Mount points and what they show. Compared if the mount namespaces differ: a service with
     /// `ProtectSystem=` has one of its own, and sees the same files.
     pub shown: Shown,
 }
@@ -67,7 +67,7 @@ impl View {
         ))
     }
 
-    /// Returns why something that the server mounts would not be seen by `client`. `None` if it would.
+    /// Returns why `client` would not see a mount that the server makes. `None` if it would.
     pub fn mount_refusal(&self, client: &Self) -> Option<String> {
         (self.mounts != client.mounts).then(|| {
             "the server of this pool has mounts of its own (a container, or a service with ProtectSystem= or the \
