@@ -170,7 +170,7 @@ fn start(
     server: Option<Arc<ServerState>>,
     console: &Arc<Console>,
 ) -> anyhow::Result<Exit> {
-    let settings = Settings::new(&cli.global, &context.environment)?;
+    let settings = Settings::new(&cli.global, &context)?;
     if let Some(directory) = context.environment.text("QUINTET_CONTROL_DIRECTORY")? {
         control::sockets_are_in(directory.into());
     }

@@ -87,7 +87,10 @@ impl From<TerminalError> for PasswordError {
 
 impl From<SettingError> for PasswordError {
     fn from(e: SettingError) -> Self {
-        Self::Setting(e)
+        match e.is_stop() {
+            true => Self::Interrupted,
+            false => Self::Setting(e),
+        }
     }
 }
 
@@ -274,7 +277,7 @@ impl PasswordSource {
             Self::Given(password) => units::lines::only(password)
                 .map_err(|e| SettingError::new(names.variable, e.to_string()))?
                 .to_vec(),
-            Self::File(path) => first_line::first_line("password file", path)?.into_vec(),
+            Self::File(path) => first_line::first_line("password file", path, context)?.into_vec(),
             Self::Command(words) => run(words, context)?,
             Self::Descriptor(number) => {
                 let file = context.passphrase(*number);
@@ -282,7 +285,7 @@ impl PasswordSource {
                 first_line::first_line_of(name, number, file)?.into_vec()
             }
             Self::RecoveryKeyFile(path) => {
-                let key = RecoveryKey::read(path)?;
+                let key = RecoveryKey::read(path, context)?;
                 return Ok(SecretKey::Recovery(key.0));
             }
             Self::Terminal => {
