@@ -27,7 +27,7 @@ mod workers;
 
 pub use error::ServerError;
 pub use registry::SharedUnits;
-pub use server::{Server, ServerHandle, ServerOptions};
+pub use server::{Server, ServerHandle, ServerOptions, TargetCloser};
 pub use stats::{LATENCY_BUCKETS, Stats};
 pub use targets::{
     Access, Credentials, Denied, FixedTargets, NAME_BYTES_MAX, SECRET_BYTES_MIN, TargetUnit,

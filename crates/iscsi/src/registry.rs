@@ -2,16 +2,16 @@
 //! register here; a server closes them through it.
 //!
 //! Invariant: all sessions of a target share its units, so reservations hold between them. An
-//! initiator port has one session with a target: a new one ends the old one first. Of a unit without
-//! sessions only reservations and modes are kept, not the volume. A session never uses an older disk
-//! than one that was opened before it: when the disk of a name is another one, the sessions of the
-//! old one end.
+//! initiator port has one session with a target: a new one ends the old one first. Of a unit
+//! without sessions only reservations and modes are kept, not the volume. A session never uses an
+//! older disk than one that was opened before it: when the disk of a name is another one, the
+//! sessions of the old one end.
 
 use crate::login::Names;
 use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Remembered, Unit};
-use crate::sender::{Notice, Sender};
+use crate::sender::{BUSY_LIMIT, Notice, Sender};
 use crate::targets::{TargetUnit, UNITS_MAX};
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
 use connections::Connection;
@@ -41,6 +41,8 @@ impl fmt::Debug for SharedUnits {
 pub(crate) enum Scope<'a> {
     /// Those of a target, of all servers.
     Target(&'a str),
+    /// Those whose login is confirmed.
+    Confirmed(&'a str),
     /// Those of a server.
     Server(u64),
 }
@@ -49,6 +51,9 @@ impl Scope<'_> {
     fn has(self, session: &Entry) -> bool {
         match self {
             Self::Target(target) => session.names.target.as_deref() == Some(target),
+            Self::Confirmed(target) => {
+                Self::Target(target).has(session) && session.sender.is_confirmed()
+            }
             Self::Server(server) => session.server == server,
         }
     }
@@ -168,7 +173,7 @@ impl Registry {
             others.for_each(|session| session.connection.drop_now());
         }
         drop(state);
-        drop(replaced);
+        replaced.iter().for_each(|unit| unit.close());
         Ok(shared)
     }
 
@@ -188,7 +193,8 @@ impl Registry {
         sessions.filter(|s| scope.has(s)).cloned().collect()
     }
 
-    /// Asks initiators to log out within `limit`. Returns their number. Sessions whose login is not confirmed yet end as soon as it is.
+    /// Asks initiators to log out within `limit`. Returns their number. Sessions whose login is not
+    /// confirmed yet end without it.
     pub(crate) fn ask_to_leave(&self, scope: Scope<'_>, limit: Duration) -> usize {
         let sessions = self.chosen(scope);
         let header = Header::new(response::ASYNC, FINAL)
@@ -196,21 +202,42 @@ impl Registry {
             .with_u32::<20>(NO_TAG)
             .with_u8::<36>(REQUESTS_LOGOUT)
             .with_u16::<42>(limit.as_secs().clamp(1, 3600) as u16);
+        let until = Instant::now() + BUSY_LIMIT;
         for session in &sessions {
             let mut message = Replies::new(0, session.format);
             message.push(header, Numbering::Takes, &[]);
-            if session.sender.send_now(&mut message) == Notice::TooEarly {
-                session.connection.close();
+            if session.sender.send_now(&mut message, until) == Notice::TooEarly {
+                // It has executed nothing, and never will.
+                session.connection.drop_now();
             }
         }
         sessions.len()
     }
 
-    /// Lets sessions answer what has arrived, and ends them.
-    pub(crate) fn close(&self, scope: Scope<'_>) {
+    /// Ends sessions now.
+    pub(crate) fn drop_now(&self, scope: Scope<'_>) {
         for session in self.chosen(scope) {
-            session.connection.close();
+            session.connection.drop_now();
         }
+    }
+
+    /// Ends sessions whose initiator has not taken an answer for `limit`.
+    pub(crate) fn drop_deaf(&self, scope: Scope<'_>, limit: Duration) {
+        for session in self.chosen(scope) {
+            if session.connection.stalled() >= limit {
+                session.connection.drop_now();
+            }
+        }
+    }
+
+    /// Ends the units of a target: when this returns, none of their commands is executed any more.
+    pub(crate) fn close_units(&self, target: &str) {
+        let state = self.state.lock();
+        let units = state.units.iter();
+        let meant = units.filter(|((name, _), _)| name == target);
+        let meant: Vec<_> = meant.map(|(_, unit)| unit.clone()).collect();
+        drop(state);
+        meant.iter().for_each(|unit| unit.close());
     }
 
     /// Forgets the units of a target, with their reservations.

@@ -8,14 +8,14 @@ use crate::replies::{Numbering, Replies};
 use connections::{Connection, Gone};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 /// Maximum number of commands that an initiator may have in flight.
 pub(crate) const DEPTH: u32 = 64;
 
-/// Time for another thread to finish a send that does not wait for the initiator.
-const BUSY_LIMIT: Duration = Duration::from_millis(100);
+/// Time for other threads to finish sends that do not wait for the initiator.
+pub(crate) const BUSY_LIMIT: Duration = Duration::from_millis(100);
 
 /// Command numbers that the target accepts.
 pub(crate) struct Window {
@@ -64,13 +64,13 @@ pub(crate) struct Sender {
     connection: Arc<Connection>,
     pub(crate) window: Arc<Window>,
     state: Mutex<State>,
+    /// The login is confirmed: the initiator takes PDUs that it did not ask for.
+    is_confirmed: AtomicBool,
 }
 
 struct State {
     next_status: u32,
     is_broken: bool,
-    /// The login is confirmed: the initiator takes PDUs that it did not ask for.
-    is_confirmed: bool,
 }
 
 /// Result of sending PDUs that the initiator did not ask for.
@@ -95,8 +95,8 @@ impl Sender {
             state: Mutex::new(State {
                 next_status: 1,
                 is_broken: false,
-                is_confirmed: false,
             }),
+            is_confirmed: AtomicBool::new(false),
         }
     }
 
@@ -112,8 +112,13 @@ impl Sender {
     pub(crate) fn confirm(&self, replies: &mut Replies) -> Result<(), Gone> {
         let mut state = self.state.lock();
         self.send_locked(&mut state, replies)?;
-        state.is_confirmed = true;
+        self.is_confirmed.store(true, SeqCst);
         Ok(())
+    }
+
+    /// Returns true after [`Sender::confirm`].
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.is_confirmed.load(SeqCst)
     }
 
     fn send_locked(&self, state: &mut State, replies: &mut Replies) -> Result<(), Gone> {
@@ -135,12 +140,13 @@ impl Sender {
         })
     }
 
-    /// Sends PDUs without waiting for the initiator. One that takes only a part is dropped.
-    pub(crate) fn send_now(&self, replies: &mut Replies) -> Notice {
-        let Some(mut state) = self.state.try_lock_for(BUSY_LIMIT) else {
+    /// Sends PDUs without waiting for the initiator. One that takes only a part is dropped. Waits
+    /// `until` then for another thread that sends.
+    pub(crate) fn send_now(&self, replies: &mut Replies, until: Instant) -> Notice {
+        let Some(mut state) = self.state.try_lock_until(until) else {
             return Notice::Busy;
         };
-        if !state.is_confirmed {
+        if !self.is_confirmed() {
             return Notice::TooEarly;
         }
         let bytes = self.number(&mut state, replies);

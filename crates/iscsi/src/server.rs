@@ -51,6 +51,9 @@ pub struct ServerHandle {
     address: Option<SocketAddr>,
 }
 
+/// Closes targets of a server ([`ServerHandle::closer`]).
+pub struct TargetCloser(Arc<Front>);
+
 impl Server {
     /// Listens on an address. Off loopback, [`ServerOptions::discovery`] needs CHAP and a list of
     /// initiators, and targets without both are neither shown nor served.
@@ -190,22 +193,14 @@ impl ServerHandle {
         self.front.registry.count(target, self.front.number)
     }
 
-    /// Asks the target's initiators, of all servers that share its units, to log out, and ends their sessions after
-    /// [`ServerOptions::logout_limit`], when the commands that have arrived are answered. Returns
-    /// their number. Reservations of the target are forgotten.
-    ///
-    /// Remove the target from its [`Targets`] first: then no initiator can still start to use it,
-    /// and [`ServerHandle::sessions`] falls to 0 when the last command is answered.
+    /// Returns what closes targets, for use without this handle.
+    pub fn closer(&self) -> TargetCloser {
+        TargetCloser(self.front.clone())
+    }
+
+    /// [`TargetCloser::close_target`].
     pub fn close_target(&self, target: &str) -> usize {
-        let registry = &self.front.registry;
-        let limit = self.front.options.logout_limit;
-        let scope = Scope::Target(target);
-        let count = registry.ask_to_leave(scope, limit);
-        if count > 0 && !registry.wait_for_none(scope, limit) {
-            registry.close(scope);
-        }
-        registry.forget(target);
-        count
+        self.closer().close_target(target)
     }
 
     /// Accepts no more, asks initiators to log out, lets commands that have arrived be answered,
@@ -225,8 +220,32 @@ impl ServerHandle {
         let own = Scope::Server(self.front.number);
         if registry.ask_to_leave(own, options.logout_limit) > 0 {
             registry.wait_for_none(own, options.logout_limit);
+            // They had this time to take an answer.
+            registry.drop_deaf(own, options.logout_limit);
         }
         self.front.permits.end_all(options.stop_limit)
+    }
+}
+
+impl TargetCloser {
+    /// Asks the target's initiators, of all servers that share its units, to log out, and ends
+    /// their sessions after [`ServerOptions::logout_limit`]. Returns their number. Reservations of
+    /// the target are forgotten.
+    ///
+    /// When this returns, no command of these sessions is executed any more: those that run have
+    /// ended, and those that have arrived are dropped. No session opens the target meanwhile if
+    /// [`Targets::open`] refuses it already.
+    pub fn close_target(&self, target: &str) -> usize {
+        let (registry, options) = (&self.0.registry, &self.0.options);
+        let scope = Scope::Target(target);
+        let count = registry.ask_to_leave(scope, options.logout_limit);
+        if count > 0 && !registry.wait_for_none(scope, options.logout_limit) {
+            registry.drop_now(scope);
+            registry.close_units(target);
+            registry.wait_for_none(Scope::Confirmed(target), options.stop_limit);
+        }
+        registry.forget(target);
+        count
     }
 }
 

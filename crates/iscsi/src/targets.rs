@@ -94,6 +94,11 @@ pub trait Targets: Send + Sync {
     /// flush through one must cover the acknowledged writes of all.
     fn open(&self, name: &str) -> Option<Vec<TargetUnit>>;
 
+    /// Returns true if a target that [`Targets::open`] refused can soon be opened again.
+    fn is_changing(&self, _name: &str) -> bool {
+        false
+    }
+
     /// Reports a denied login. The server limits how often it calls this.
     fn denied(&self, _denied: &Denied<'_>) {}
 }

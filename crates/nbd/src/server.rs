@@ -27,6 +27,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
+use std::time::{Duration, Instant};
+
+/// Period at which connections are looked for that came meanwhile.
+const LOOK_PERIOD: Duration = Duration::from_millis(20);
 
 /// A listening socket and its exports. It accepts nothing before [`Server::start`].
 pub struct Server {
@@ -195,6 +199,29 @@ impl ServerHandle {
             }
             usize::from(is_meant)
         })
+    }
+
+    /// Waits until the export has no connections, at most this long. Returns false if it has some.
+    pub fn wait_for_none(&self, export: &str, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        while self.close_export(export) > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            self.shared.permits.wait_for_one(left.min(LOOK_PERIOD));
+        }
+        true
+    }
+
+    /// Ends the export's connections now. Changes that have arrived are still executed.
+    pub fn drop_export(&self, export: &str) {
+        self.shared.permits.sum(|connection| {
+            if connection.has_claimed(export) {
+                connection.drop_now();
+            }
+            0
+        });
     }
 
     /// Accepts no more, lets requests that have arrived be answered, closes every connection, and

@@ -7,6 +7,7 @@
 
 use crate::meters::Metered;
 use crate::state::ServerState;
+use crate::targets::{Disk, Disks};
 use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
 use nbd::{ExportEntry, Exports};
@@ -75,16 +76,27 @@ impl ServerExports {
         [&pool.0[..], kind.as_bytes(), id].concat().into()
     }
 
-    /// Opens an export, and returns its identity too.
-    pub(crate) fn open_disk(&self, name: &str) -> Option<(Arc<dyn Volume>, Arc<[u8]>)> {
+    /// Returns all names.
+    pub fn names(&self) -> Vec<String> {
+        self.list().into_iter().map(|entry| entry.name).collect()
+    }
+}
+
+impl Disks for ServerExports {
+    fn is_changing(&self, name: &str) -> bool {
+        self.server.is_changing(name)
+    }
+
+    fn open_disk(&self, name: &str) -> Option<Disk> {
+        if self.server.is_changing(name) {
+            return None;
+        }
         if let Some(volume) = self.server.volumes.volume(name) {
             let volume_id = volume.id();
             let volume = self.server.classify_volume(volume_id, name, volume);
             let identity = self.identity("volume", &volume_id.0);
-            return Some((
-                Arc::new(Metered::new(volume, self.server.meter(name))),
-                identity,
-            ));
+            let volume = Arc::new(Metered::new(volume, self.server.meter(name)));
+            return Some(Disk { volume, identity });
         }
         let snapshot = self.states().remove(name)?;
         // Holds the snapshot for this client, even if it is deleted later. `None`: it was deleted
@@ -101,12 +113,10 @@ impl ServerExports {
         let view = view.keeping(Some(kept));
         let view = self.server.classify_state(snapshot.id, name, view);
         let identity = self.identity("state", &snapshot.id.0);
-        Some((Arc::new(Metered::new(view, meter)), identity))
-    }
-
-    /// Returns all names.
-    pub fn names(&self) -> Vec<String> {
-        self.list().into_iter().map(|entry| entry.name).collect()
+        Some(Disk {
+            volume: Arc::new(Metered::new(view, meter)),
+            identity,
+        })
     }
 }
 
@@ -133,7 +143,7 @@ impl Exports for ServerExports {
     }
 
     fn open(&self, name: &str) -> Option<Arc<dyn Volume>> {
-        self.open_disk(name).map(|(volume, _)| volume)
+        self.open_disk(name).map(|disk| disk.volume)
     }
 
     fn default_name(&self) -> Option<String> {
@@ -156,7 +166,7 @@ mod tests {
         let [server, other] = [&one, &two].map(|top| Arc::new(server_state(top.path())));
         let exports =
             |server: &Arc<ServerState>| ServerExports::new(Arc::clone(server), TimeZone::UTC);
-        let identity = |name: &str| exports(&server).open_disk(name).unwrap().1;
+        let identity = |name: &str| exports(&server).open_disk(name).unwrap().identity;
         server.volumes.create("web", 1 << 20, 12).unwrap();
         let first = identity("web");
         let snapshot = server.volumes.snapshot("web", "a").unwrap();
@@ -171,7 +181,20 @@ mod tests {
         server.volumes.create("web", 1 << 20, 12).unwrap();
         assert_ne!(identity("web"), first, "a new volume of the same name");
         other.volumes.create("web", 1 << 20, 12).unwrap();
-        let elsewhere = exports(&other).open_disk("web").unwrap().1;
+        let elsewhere = exports(&other).open_disk("web").unwrap().identity;
         assert_ne!(elsewhere, identity("web"), "a volume of another pool");
+    }
+
+    #[test]
+    fn an_export_that_is_being_changed_cannot_be_opened() {
+        let top = tempfile::tempdir().unwrap();
+        let server = Arc::new(server_state(top.path()));
+        server.volumes.create("web", 1 << 20, 12).unwrap();
+        let exports = ServerExports::new(Arc::clone(&server), TimeZone::UTC);
+        let changing = server.begin_change("web");
+        assert!(exports.open("web").is_none() && exports.is_changing("web"));
+        assert_eq!(server.disconnect("web"), 0);
+        drop(changing);
+        assert!(exports.open("web").is_some());
     }
 }

@@ -9,7 +9,7 @@ use crate::exports::ServerExports;
 use crate::program::Program;
 use crate::state::ServerState;
 use crate::systemd::{ServiceError, listening_sockets};
-use crate::targets::{BLOCK_BYTES, ServerTargets, TargetRules, Unprotected};
+use crate::targets::{BLOCK_BYTES, Disks, ServerTargets, TargetRules, Unprotected};
 use nbd::{Exports, Server, ServerError, ServerOptions};
 use rustix::net::AddressFamily;
 use std::io;
@@ -95,7 +95,7 @@ pub fn start_servers(
         pool_bytes: state.memory.requests_of_socket(sockets),
         ..ServerOptions::default()
     };
-    let for_initiators = Arc::new(exports.for_initiators());
+    let for_initiators: Arc<dyn Disks> = Arc::new(exports.for_initiators());
     let exports = || -> Arc<dyn Exports> { exports.clone() };
     let (for_iscsi, for_nbd): (Vec<_>, Vec<_>) = from_manager
         .into_iter()

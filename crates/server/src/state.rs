@@ -13,6 +13,7 @@
 //! NBD, mounts - meter, open_file, classify_volume, clients, disconnect
 //! ```
 
+mod changing;
 mod classes;
 mod collecting;
 mod copies;
@@ -30,6 +31,8 @@ mod trouble;
 mod volumes;
 mod writer_lock;
 
+use changing::Changes;
+pub use changing::Changing;
 pub use classes::{ClassReading, ClassesReading, PolicyInForce};
 pub use collecting::{
     CollectStatus, CollectTotals, Collecting, Collection, checkpoint_all, seconds,
@@ -80,6 +83,10 @@ use writer_lock::{WriterGuard, WriterLock};
 /// Time between two checks for a stop request, while maintenance waits for an I/O grant.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// Time that requests of disconnected NBD clients have to be answered, before the clients are
+/// dropped, and again after that.
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
+
 /// The state of a server. See the module's head.
 pub struct ServerState {
     /// Directory of the pool.
@@ -116,6 +123,7 @@ pub struct ServerState {
     target_servers: Mutex<Vec<iscsi::ServerHandle>>,
     findings: findings::LastFindings,
     files: Arc<OpenFiles>,
+    changes: Arc<Changes>,
     directories: Arc<Directories>,
     /// Give requests their classes.
     pub classifiers: Arc<Classifiers>,
@@ -157,6 +165,7 @@ impl ServerState {
             target_servers: Mutex::default(),
             findings: findings::LastFindings::default(),
             files: Arc::default(),
+            changes: Arc::default(),
             classifiers: Arc::new(Classifiers::new(memory.layouts as u64)),
             policy: Mutex::default(),
         }
@@ -304,17 +313,45 @@ impl ServerState {
         connections + self.sessions(export) + self.files.count(export)
     }
 
-    /// Disconnects the clients of an export and returns their number. Connections end when their
-    /// requests are answered. Open files fail from now on.
+    /// Refuses to open an export until the result is dropped. Commands that change what an export
+    /// is call this before they disconnect its clients.
+    pub fn begin_change(&self, export: &str) -> Changing {
+        Changes::begin(&self.changes, export)
+    }
+
+    /// Returns true if clients must not open the export now.
+    pub fn is_changing(&self, export: &str) -> bool {
+        self.changes.has(export)
+    }
+
+    /// Disconnects the clients of an export and returns their number. When this returns, none of
+    /// their requests is executed any more, unless one takes longer than [`CLOSE_LIMIT`]. Open
+    /// files fail from now on.
     pub fn disconnect(&self, export: &str) -> usize {
+        let closed = self.close_export(export) + self.files.disconnect(export);
+        let target = target_of(export);
+        // Not under the lock: `status` needs it meanwhile.
+        let servers = self.target_servers.lock();
+        let closers: Vec<_> = servers.iter().map(|server| server.closer()).collect();
+        drop(servers);
+        let asked = closers.iter().map(|closer| closer.close_target(&target));
+        let asked: usize = asked.sum();
+        let servers = self.servers.lock();
+        for server in &*servers {
+            if !server.wait_for_none(export, CLOSE_LIMIT) {
+                server.drop_export(export);
+                server.wait_for_none(export, CLOSE_LIMIT);
+            }
+        }
+        drop(servers);
+        closed + asked
+    }
+
+    /// Closes the NBD connections of an export, and returns their number.
+    fn close_export(&self, export: &str) -> usize {
         let servers = self.servers.lock();
         let closed = servers.iter().map(|server| server.close_export(export));
-        let closed = closed.sum::<usize>() + self.files.disconnect(export);
-        drop(servers);
-        let target = target_of(export);
-        let servers = self.target_servers.lock();
-        let asked = servers.iter().map(|server| server.close_target(&target));
-        closed + asked.sum::<usize>()
+        closed.sum()
     }
 }
 

@@ -6,7 +6,6 @@
 
 mod rules;
 
-use crate::exports::ServerExports;
 use crate::program::Program;
 use iscsi::{Access, Denied, NAME_BYTES_MAX, TargetUnit, Targets};
 use nbd::{ExportEntry, Exports};
@@ -14,15 +13,33 @@ pub use rules::{RulesError, TargetRules, Unprotected};
 use std::sync::Arc;
 use units::count;
 use units::printable::printable;
+use volume::Volume;
 
 /// Start of all target names.
 const PREFIX: &str = "iqn.2026-11.org.quintet:";
 /// Start of names that cannot be part of an iSCSI name as they are.
 const ENCODED: &str = "x-";
 
+/// An open export.
+pub struct Disk {
+    /// Its contents.
+    pub volume: Arc<dyn Volume>,
+    /// [`TargetUnit::identity`].
+    pub identity: Arc<[u8]>,
+}
+
+/// Exports that are disks with an identity.
+pub trait Disks: Exports {
+    /// Opens an export.
+    fn open_disk(&self, name: &str) -> Option<Disk>;
+
+    /// Returns true if a command changes the export, so that it cannot be opened now.
+    fn is_changing(&self, name: &str) -> bool;
+}
+
 /// The exports of a server as targets.
 pub struct ServerTargets {
-    exports: Arc<ServerExports>,
+    exports: Arc<dyn Disks>,
     rules: Arc<TargetRules>,
     /// Gets the denied logins.
     program: Arc<dyn Program>,
@@ -32,7 +49,7 @@ impl ServerTargets {
     /// Offers `exports` to initiators that `rules` admit. Denied logins are reported to
     /// `program`.
     pub fn new(
-        exports: Arc<ServerExports>,
+        exports: Arc<dyn Disks>,
         rules: Arc<TargetRules>,
         program: Arc<dyn Program>,
     ) -> Self {
@@ -101,12 +118,16 @@ impl Targets for ServerTargets {
     }
 
     fn open(&self, name: &str) -> Option<Vec<TargetUnit>> {
-        let (volume, identity) = self.exports.open_disk(&export_of(name)?)?;
+        let Disk { volume, identity } = self.exports.open_disk(&export_of(name)?)?;
         Some(vec![TargetUnit {
             number: 0,
             volume,
             identity: Some(identity),
         }])
+    }
+
+    fn is_changing(&self, name: &str) -> bool {
+        export_of(name).is_some_and(|export| self.exports.is_changing(&export))
     }
 
     fn denied(&self, denied: &Denied<'_>) {

@@ -171,29 +171,28 @@ impl Unit {
         self.volume().flush(context(0)).map_err(writing)
     }
 
-    /// Runs a job that changes the state of the unit and no blocks.
+    /// Runs PERSISTENT RESERVE OUT.
     fn settle(&self, nexus: &Nexus, job: &Job, data: &[u8]) -> Result<(), Refusal> {
-        match job.work {
-            Work::PersistentOut {
-                action,
-                scope,
-                kind,
-            } => {
-                let keys = parameters::keys(data)?;
-                let notices =
-                    self.reservations(|r| match r.change(nexus, (action, scope, kind), &keys) {
-                        Ok(notices) => (Ok(notices.clone()), notices),
-                        Err(refusal) => (Err(refusal), Notices::new()),
-                    })?;
-                if action == PREEMPT_AND_ABORT {
-                    let is_preempted = |port: &Port| {
-                        let mut all = notices.iter();
-                        all.any(|n| *n.0 == *port && n.1 == Sense::REGISTRATIONS_PREEMPTED)
-                    };
-                    self.abort_others(nexus, |other| is_preempted(&other.port));
-                }
-            }
-            _ => {}
+        let Work::PersistentOut {
+            action,
+            scope,
+            kind,
+        } = job.work
+        else {
+            return Ok(());
+        };
+        let keys = parameters::keys(data)?;
+        let changed = self.reservations(|r| match r.change(nexus, (action, scope, kind), &keys) {
+            Ok(notices) => (Ok(notices.clone()), notices),
+            Err(refusal) => (Err(refusal), Notices::new()),
+        });
+        let notices = changed?;
+        if action == PREEMPT_AND_ABORT {
+            let is_preempted = |port: &Port| {
+                let mut all = notices.iter();
+                all.any(|n| *n.0 == *port && n.1 == Sense::REGISTRATIONS_PREEMPTED)
+            };
+            self.abort_others(nexus, |other| is_preempted(&other.port));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-mod shared;
+mod state;
 
 use super::action::{Action, Job, Refusal, Work};
 use super::cdb::{Cdb, Command};

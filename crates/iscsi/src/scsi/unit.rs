@@ -51,6 +51,8 @@ struct State {
     mode: Mode,
     reservations: Reservations,
     sessions: Vec<Attentions>,
+    /// No command begins any more.
+    is_closed: bool,
 }
 
 /// State of a unit without sessions.
@@ -68,7 +70,8 @@ struct Attentions {
 
 impl State {
     fn is_quiet(&self, default_mode: Mode) -> bool {
-        self.mode == default_mode
+        !self.is_closed
+            && self.mode == default_mode
             && self.reservations.is_empty()
             && self.sessions.iter().all(|s| s.pending.is_empty())
     }
@@ -124,6 +127,7 @@ impl Unit {
                 mode: default_mode,
                 reservations: Reservations::default(),
                 sessions: Vec::new(),
+                is_closed: false,
             }),
             changes: RwLock::new(()),
             volume,
@@ -211,7 +215,7 @@ impl Unit {
     /// Returns the state that outlives the sessions, if there is any. It does not hold the volume.
     pub(crate) fn remember(&self) -> Option<Remembered> {
         let state = self.state.lock();
-        let is_worth_it = !state.is_quiet(self.default_mode);
+        let is_worth_it = !state.is_closed && !state.is_quiet(self.default_mode);
         is_worth_it.then(|| Remembered {
             own: self.own.clone(),
             mode: state.mode,
@@ -236,6 +240,9 @@ impl Unit {
             return Ok(self.default_mode);
         }
         self.change(|state| {
+            if state.is_closed {
+                return Err(Sense::NO_SUCH_UNIT.into());
+            }
             if what != Use::Always
                 && let Some(attention) = state.take_attention(nexus)
             {
@@ -253,13 +260,29 @@ impl Unit {
         }
     }
 
-    /// Fails if reservations keep a session from a command that was admitted earlier: others may
-    /// have changed them while it waited.
+    /// Fails if reservations, or the end of the unit, keep a session from a command that was
+    /// admitted earlier.
     pub(crate) fn recheck(&self, nexus: &Nexus, what: Use) -> Result<(), Refusal> {
         match self.is_quiet.load(Relaxed) {
             true => Ok(()),
-            false => self.state.lock().reservations.check(nexus, what),
+            false => {
+                let state = self.state.lock();
+                match state.is_closed {
+                    true => Err(Sense::NO_SUCH_UNIT.into()),
+                    false => state.reservations.check(nexus, what),
+                }
+            }
         }
+    }
+
+    /// Ends the unit: when this returns, no command of it is executed any more.
+    pub(crate) fn close(&self) {
+        let sets: Vec<_> = self.change(|state| {
+            state.is_closed = true;
+            let sessions = state.sessions.iter();
+            sessions.map(|s| s.nexus.tasks.clone()).collect()
+        });
+        sets.iter().for_each(|tasks| tasks.abort(self.number()));
     }
 
     /// Aborts the tasks of other sessions. Returns when those that had begun have ended.

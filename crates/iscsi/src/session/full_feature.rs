@@ -31,6 +31,10 @@ struct Layout {
 impl FullFeature<'_> {
     pub(super) fn run(&mut self, mut input: Input) -> Result<End, Gone> {
         loop {
+            if self.session.connection.is_gone() {
+                // Commands that have arrived are not executed for nothing.
+                return Err(Gone);
+            }
             let mut needed = HEADER_BYTES;
             if let Some(header) = Header::decode(input.available()) {
                 let layout = self.layout(&header);

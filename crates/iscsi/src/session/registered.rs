@@ -78,7 +78,12 @@ impl<'a> Registered<'a> {
 
 /// Opens the units of a target.
 fn open(session: &Session, target: &str) -> Result<Vec<TargetUnit>, Denial> {
-    let units = session.targets.open(target).ok_or(Status::NotFound)?;
+    let refusal = || match session.targets.is_changing(target) {
+        // Initiators try again.
+        true => Status::ServiceUnavailable,
+        false => Status::NotFound,
+    };
+    let units = session.targets.open(target).ok_or_else(refusal)?;
     let block_bytes = u64::from(session.limits.units.block_bytes);
     for unit in &units {
         let bytes = unit.volume.info().size_bytes;

@@ -18,7 +18,7 @@ use crate::cli::{
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VOLUME_CHUNK_LOG2;
-use server::state::OpenVolumes;
+use server::state::{Changing, OpenVolumes};
 use terminal::exit::Exit;
 use terminal::json::Object;
 use terminal::sizes;
@@ -118,7 +118,7 @@ fn rollback(invocation: &Invocation, args: &VolumeRollbackArgs) -> anyhow::Resul
         args.snapshot
     );
     kept::ask(invocation, &args.loss, &question)?;
-    make_way(invocation, &volumes, name, args.loss.force)?;
+    let _changing = make_way(invocation, &volumes, name, args.loss.force)?;
     kept::keep(invocation, &volumes, name, ("before-rollback", &args.loss))?;
     let id = status(&volumes, name)?.record.id;
     volumes.rollback(name, snapshot)?;
@@ -143,11 +143,12 @@ fn resize(invocation: &Invocation, args: &VolumeResizeArgs) -> anyhow::Result<Ex
     if args.dry_run {
         return would(invocation, &volumes, "resized", &args.name);
     }
+    let mut changing = None;
     if shrinks {
         let size = sizes::display(args.size);
         let question = format!("Truncate {} to {size}", args.name);
         kept::ask(invocation, &args.loss, &question)?;
-        make_way(invocation, &volumes, &args.name, args.loss.force)?;
+        changing = make_way(invocation, &volumes, &args.name, args.loss.force)?;
         kept::keep(
             invocation,
             &volumes,
@@ -156,6 +157,7 @@ fn resize(invocation: &Invocation, args: &VolumeResizeArgs) -> anyhow::Result<Ex
         )?;
     }
     volumes.resize(&args.name, args.size)?;
+    drop(changing);
     if !shrinks && volumes.clients(&args.name) > 0 {
         let console = &invocation.console;
         console.note("clients see the new size when they connect again");
@@ -236,15 +238,18 @@ fn disconnect(invocation: &Invocation, volumes: &OpenVolumes, name: &str) {
     }
 }
 
+/// Disconnects the clients of a volume. None opens it until the result is dropped.
 fn make_way(
     invocation: &Invocation,
     volumes: &OpenVolumes,
     name: &str,
     force: bool,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<Changing>> {
+    let server = volumes.server.as_ref();
+    let changing = server.map(|server| server.begin_change(name));
     in_use(volumes, name, force)?;
     disconnect(invocation, volumes, name);
-    Ok(())
+    Ok(changing)
 }
 
 fn would(

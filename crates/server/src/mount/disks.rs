@@ -166,7 +166,9 @@ impl Disks {
         let name = all.find(|volume| volume.record.id == id)?.record.name;
         let volume = server.classify_volume(id, &name, server.volumes.volume(&name)?);
         let volume = Metered::new(volume, server.meter(&name));
-        Some(Arc::new(server.open_file(&name, volume)))
+        let file = server.open_file(&name, volume);
+        // The file is counted before this: a command that begins now disconnects it.
+        (!server.is_changing(&name)).then(|| Arc::new(file) as Arc<dyn Volume>)
     }
 }
 

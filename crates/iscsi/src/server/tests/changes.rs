@@ -9,8 +9,11 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use volume::{Durability, RequestContext, Volume};
 
+/// A volume and its identity.
+type Identified = (Arc<dyn Volume>, Arc<[u8]>);
+
 /// A target whose disk can be exchanged.
-struct Changing(Mutex<(Arc<dyn Volume>, Arc<[u8]>)>);
+struct Changing(Mutex<Identified>);
 
 impl Changing {
     fn change(&self, byte: u8) {
@@ -114,5 +117,39 @@ fn a_new_session_ends_those_of_the_disk_before() {
     assert_eq!(first_byte(&mut new), 2);
     assert!(old.receive().is_none(), "closed");
     assert_eq!(first_byte(&mut new), 2);
+    assert!(server.stop());
+}
+
+#[test]
+fn closing_a_target_ends_deaf_sessions_with_all_that_they_sent() {
+    let (_targets, server) = serve();
+    let mut deaf = Client::login_from(&server, 1);
+    // More than the sockets hold, so that a thread of the server waits for the initiator.
+    let mut read = [0; 16];
+    (read[0], read[12]) = (0x88, 0x08);
+    for tag in 0..60 {
+        deaf.command(tag, 0xc1, 1 << 20, &read, &[]);
+    }
+    deaf.command(61, 0xa1, 512, &ten(0x2a, 10, 1), &[0xee; 512]);
+    assert_eq!(server.close_target(OPEN_TARGET), 1);
+    assert_eq!(server.sessions(OPEN_TARGET), 0);
+    assert!(server.stop());
+}
+
+#[test]
+fn no_command_of_a_closed_target_is_executed() {
+    let (targets, server) = serve();
+    let mut client = Client::login_from(&server, 1);
+    client.command(5, 0xa1, 512, &ten(0x2a, 0, 1), &[]);
+    let (asks, _) = client.receive().unwrap();
+    assert_eq!(asks.operation(), response::R2T);
+    assert_eq!(server.close_target(OPEN_TARGET), 1);
+    assert_eq!(server.sessions(OPEN_TARGET), 0);
+    let mut after = [0; 1];
+    let volume = targets.0.lock().0.clone();
+    volume
+        .read(RequestContext::default(), 0, &mut after)
+        .unwrap();
+    assert_eq!(after, [1]);
     assert!(server.stop());
 }

@@ -129,15 +129,14 @@ fn a_login_to_a_target_that_is_removed_meanwhile_is_refused() {
 }
 
 #[test]
-fn a_login_during_the_close_of_its_target_ends_after_the_confirmation() {
+fn a_login_during_the_close_of_its_target_is_not_confirmed() {
     let (targets, server) = gated();
     let mut client = request_login(&server);
     targets.wait(|state| state.begun == 1);
     // The close asks nothing of an initiator that is not logged in.
     assert_eq!(server.close_target(OPEN_TARGET), 1);
     targets.change(|state| state.allowed = 1);
-    assert_eq!(status(&mut client), 0);
-    assert!(client.receive().is_none(), "and nothing more");
+    assert!(client.receive().is_none());
     assert!(server.stop());
 }
 
