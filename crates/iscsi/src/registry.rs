@@ -136,13 +136,6 @@ impl Registry {
         }
     }
 
-    /// Ends the sessions of a target now.
-    pub(crate) fn drop_now(&self, target: &str) {
-        for session in self.chosen(Some(target)) {
-            session.connection.drop_now();
-        }
-    }
-
     /// Forgets the units of a target, with their reservations.
     pub(crate) fn forget(&self, target: &str) {
         self.state

@@ -334,6 +334,40 @@ mod tests {
         assert!(found.iter().all(|len| *len > 6000), "{found:?}");
     }
 
+    /// A walk by root must not be led to files elsewhere by the owner of a directory.
+    #[test]
+    fn a_directory_that_becomes_a_link_is_not_followed() {
+        let top = tempfile::tempdir_in(".").unwrap();
+        let tree = top.path().join("tree");
+        for directory in ["tree/a", "tree/b/deep", "elsewhere/deep"] {
+            let directory = top.path().join(directory);
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("f"), "x").unwrap();
+        }
+        let elsewhere = top.path().join("elsewhere");
+        let mut walker = Walker::new(&tree).unwrap();
+        assert_eq!(walker.next_file().unwrap().path, tree.join("a/f"));
+        let swap = |name: &str| {
+            fs::rename(tree.join(name), tree.join("aside")).unwrap();
+            std::os::unix::fs::symlink(&elsewhere, tree.join(name)).unwrap();
+        };
+        // Its name has been read, and it has not been opened.
+        swap("b");
+        assert!(walker.next_file().is_none());
+        assert_eq!(walker.walked().failed[0].0, tree.join("b"));
+        fs::remove_file(tree.join("b")).unwrap();
+        fs::rename(tree.join("aside"), tree.join("b")).unwrap();
+        let mut walker = Walker::new(&tree).unwrap();
+        assert_eq!(walker.next_file().unwrap().path, tree.join("a/f"));
+        fs::write(tree.join("b/f"), "x").unwrap();
+        assert_eq!(walker.next_file().unwrap().path, tree.join("b/f"));
+        // It is open: the walk goes on in the directory that had the name.
+        swap("b");
+        let deep = walker.next_file().unwrap();
+        let own = fs::metadata(tree.join("aside/deep/f")).unwrap().ino();
+        assert_eq!(deep.file.metadata().unwrap().ino(), own);
+    }
+
     #[test]
     fn what_is_neither_directory_nor_file_is_refused() {
         let refused = Walker::new(Path::new("/dev/null")).unwrap_err();

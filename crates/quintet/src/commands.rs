@@ -93,7 +93,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
 /// Runs one command for a command context. `server` is the server state if this process is the
 /// pool's server.
 fn run_for(
-    context: CommandContext,
+    mut context: CommandContext,
     cli: Cli,
     arguments: &[OsString],
     server: Option<Arc<ServerState>>,
@@ -103,6 +103,7 @@ fn run_for(
         quiet: cli.global.quiet,
         verbose: cli.global.verbose,
     };
+    context.json = loudness.json;
     let console = match Console::new(loudness, &context) {
         Ok(console) => Arc::new(console),
         Err(e) => {
@@ -169,7 +170,7 @@ fn start(
     server: Option<Arc<ServerState>>,
     console: &Arc<Console>,
 ) -> anyhow::Result<Exit> {
-    let settings = Settings::new(&cli.global, &context.environment)?;
+    let settings = Settings::new(&cli.global, &context)?;
     if let Some(directory) = context.environment.text("QUINTET_CONTROL_DIRECTORY")? {
         control::sockets_are_in(directory.into());
     }

@@ -15,6 +15,7 @@ use server::memory_plan::MEMORY_BYTES_MIN;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use terminal::command_context::CommandContext;
 use terminal::console::Loudness;
 use terminal::environment::{Environment, SettingError};
 use terminal::sizes;
@@ -48,7 +49,8 @@ pub struct Settings {
 
 impl Settings {
     /// Checks flags and environment.
-    pub fn new(args: &GlobalArgs, environment: &Environment) -> Result<Self, SettingError> {
+    pub fn new(args: &GlobalArgs, context: &CommandContext) -> Result<Self, SettingError> {
+        let environment = &context.environment;
         let memory_bytes = match args.memory {
             Some(bytes) => ("--memory", bytes),
             None => match environment.text("QUINTET_MEMORY")? {
@@ -66,7 +68,7 @@ impl Settings {
             None => COMPRESSION_DEFAULT,
         };
         Ok(Self {
-            pool: pool_location(args, environment)?,
+            pool: pool_location(args, context)?,
             password: PasswordSource::choose(
                 PasswordSources::OPEN,
                 (&args.password).into(),
@@ -109,12 +111,13 @@ fn checked_memory((name, bytes): (&str, u64)) -> Result<usize, SettingError> {
 
 fn pool_location(
     args: &GlobalArgs,
-    environment: &Environment,
+    context: &CommandContext,
 ) -> Result<Option<PathBuf>, SettingError> {
+    let environment = &context.environment;
     let (name, location) = if let Some(location) = &args.repo {
         ("--repo", location.clone().into_os_string())
     } else if let Some(file) = &args.repository_file {
-        let location = first_line("--repository-file", file)?;
+        let location = first_line("--repository-file", file, context)?;
         ("--repository-file", location)
     } else {
         let direct = environment.value("QUINTET_REPOSITORY");
@@ -127,7 +130,7 @@ fn pool_location(
             (Some(location), None) => ("QUINTET_REPOSITORY", location.to_owned()),
             (None, Some(file)) => {
                 let name = "QUINTET_REPOSITORY_FILE";
-                (name, first_line(name, Path::new(file))?)
+                (name, first_line(name, Path::new(file), context)?)
             }
             (None, None) => return Ok(None),
         }

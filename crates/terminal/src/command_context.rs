@@ -11,11 +11,12 @@ use crate::environment::Environment;
 use crate::interrupt::Interrupt;
 use jiff::tz::TimeZone;
 use rustix::event::PollFlags;
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Maximum size of one write to a descriptor that may block, bytes: a ready pipe accepts as much.
@@ -47,6 +48,9 @@ pub struct CommandContext {
     pub environment: Environment,
     /// Stop and progress requests.
     pub interrupt: Interrupt,
+    /// Every line of output is a JSON object: programs that run for the user write none of their
+    /// own.
+    pub json: bool,
     streams: Streams,
 }
 
@@ -74,6 +78,7 @@ impl CommandContext {
         Self {
             environment,
             interrupt,
+            json: false,
             streams,
         }
     }
@@ -104,6 +109,27 @@ impl CommandContext {
     pub fn input(&self) -> io::Result<Input> {
         Ok(Input {
             from: self.streams.input.try_clone()?,
+            interrupt: self.interrupt.clone(),
+        })
+    }
+
+    /// Opens a file that the user named. Its reads end on a stop request if it is a pipe or a
+    /// terminal; a pipe without a writer is waited for.
+    pub fn open(&self, path: &Path) -> io::Result<Input> {
+        const STANDARD_INPUT: [&str; 3] = ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
+        const OF_THE_PROCESS: [&str; 3] = ["/dev/fd", "/proc/self", "/proc/thread-self"];
+        if STANDARD_INPUT.iter().any(|name| path == Path::new(name)) {
+            return self.input();
+        }
+        let is_of_process = OF_THE_PROCESS.iter().any(|top| path.starts_with(top));
+        if is_of_process && self.streams.lent.is_some() {
+            let why = "the pool's server reads it, and only your own process has it open; \
+                       write it to a file, or give it as standard input";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        Ok(Input {
+            from: openat(CWD, path, flags, Mode::empty())?.into(),
             interrupt: self.interrupt.clone(),
         })
     }
@@ -225,8 +251,14 @@ pub struct Input {
 
 impl Read for Input {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.interrupt.wait_for(&self.from, PollFlags::IN)?;
-        self.from.read(into)
+        loop {
+            self.interrupt.wait_for(&self.from, PollFlags::IN)?;
+            match self.from.read(into) {
+                // Another process was faster.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
     }
 }
 
@@ -255,6 +287,7 @@ impl Write for PatientWriter {
 mod tests {
     use super::*;
     use crate::interrupt::Interrupted;
+    use rustix::fs::{FileType, mknodat};
 
     fn context(input: io::PipeReader, output: io::PipeWriter) -> CommandContext {
         let file = |fd: std::os::fd::OwnedFd| File::from(fd);
@@ -269,6 +302,29 @@ mod tests {
         };
         let interrupt = Interrupt::of_command().unwrap();
         CommandContext::new(Environment::of(&[("A", "b")]), interrupt, streams)
+    }
+
+    #[test]
+    fn named_pipes_wait_for_a_writer_or_a_stop() {
+        let top = tempfile::tempdir().unwrap();
+        let pipe = top.path().join("pipe");
+        let mode = Mode::RUSR | Mode::WUSR;
+        mknodat(CWD, &pipe, FileType::Fifo, mode, 0).unwrap();
+        let mut context = CommandContext::detached().unwrap();
+        context.interrupt = Interrupt::of_command().unwrap();
+        let mut text = String::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| std::fs::write(&pipe, "words").unwrap());
+            let mut from = context.open(&pipe).unwrap();
+            from.read_to_string(&mut text).unwrap();
+        });
+        assert_eq!(text, "words");
+        context.interrupt.request();
+        let mut from = context.open(&pipe).unwrap();
+        let stopped = from.read(&mut [0]).unwrap_err();
+        assert!(stopped.get_ref().unwrap().is::<Interrupted>());
+        let mut nothing = context.open(Path::new("/dev/null")).unwrap();
+        assert_eq!(nothing.read(&mut [0]).unwrap(), 0);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! Invariant: an empty variable counts as unset. Commands read variables from such a copy, not from
 //! the process: a server may run them for a client.
 
+use crate::interrupt::Interrupted;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 /// Variables that a command reads, wherever it runs, ...
@@ -87,6 +89,7 @@ impl Environment {
 pub struct SettingError {
     name: String,
     why: String,
+    is_stop: bool,
 }
 
 impl SettingError {
@@ -95,7 +98,21 @@ impl SettingError {
         Self {
             name: name.into(),
             why: why.to_string(),
+            is_stop: false,
         }
+    }
+
+    /// The file at `place`, which the setting names, cannot be read, or the user asked to stop.
+    pub fn of_file(name: impl Into<String>, place: impl fmt::Display, e: &io::Error) -> Self {
+        Self {
+            is_stop: e.get_ref().is_some_and(|inner| inner.is::<Interrupted>()),
+            ..Self::new(name, format!("{place}: {}", units::reason(e)))
+        }
+    }
+
+    /// Returns true if the user asked to stop.
+    pub fn is_stop(&self) -> bool {
+        self.is_stop
     }
 }
 

@@ -47,7 +47,11 @@ pub trait Part<T> {
     #[track_caller]
     fn part(&self, range: impl RangeBounds<usize>) -> Result<&[T], OutOfRange>;
 
-    /// The same, to be changed.
+    /// Returns one item.
+    #[track_caller]
+    fn item(&self, at: usize) -> Result<&T, OutOfRange>;
+
+    /// The items of a range, to be changed.
     #[track_caller]
     fn part_mut(&mut self, range: impl RangeBounds<usize>) -> Result<&mut [T], OutOfRange>;
 }
@@ -60,6 +64,14 @@ impl<T> Part<T> for [T] {
         let place = Location::caller();
         self.get(bounds(&range))
             .ok_or_else(|| out_of_range(&range, self.len(), place))
+    }
+
+    #[inline]
+    #[track_caller]
+    fn item(&self, at: usize) -> Result<&T, OutOfRange> {
+        let place = Location::caller();
+        self.get(at)
+            .ok_or_else(|| out_of_range(&(at..=at), self.len(), place))
     }
 
     #[inline]
@@ -109,6 +121,9 @@ mod tests {
         assert_eq!(items.part(1..3).unwrap(), [2, 3]);
         assert_eq!(items.part(3..).unwrap(), [0; 0]);
         assert_eq!(items.part_mut(..2).unwrap(), [1, 2]);
+        assert_eq!(*items.item(2).unwrap(), 3);
+        let error = items.item(3).unwrap_err().to_string();
+        assert!(error.contains("items 3..4 of 3"), "{error}");
         let line = line!() + 1;
         let error = items.part(2..5).unwrap_err().to_string();
         let place = format!("items 2..5 of 3 ({}:{line}:", file!());

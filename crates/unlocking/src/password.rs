@@ -7,14 +7,16 @@
 use crate::first_line;
 use crate::recovery_key::RecoveryKey;
 use crate::terminal::{self, TerminalError};
-use ::terminal::command_context::CommandContext;
+use ::terminal::command_context::{CommandContext, WaitError};
 use ::terminal::environment::{Environment, SettingError};
+use ::terminal::outside_program::OutsideProgram;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::process::Stdio;
 use store::SecretKey;
 
 /// Source of a secret.
@@ -85,7 +87,10 @@ impl From<TerminalError> for PasswordError {
 
 impl From<SettingError> for PasswordError {
     fn from(e: SettingError) -> Self {
-        Self::Setting(e)
+        match e.is_stop() {
+            true => Self::Interrupted,
+            false => Self::Setting(e),
+        }
     }
 }
 
@@ -272,7 +277,7 @@ impl PasswordSource {
             Self::Given(password) => units::lines::only(password)
                 .map_err(|e| SettingError::new(names.variable, e.to_string()))?
                 .to_vec(),
-            Self::File(path) => first_line::first_line("password file", path)?.into_vec(),
+            Self::File(path) => first_line::first_line("password file", path, context)?.into_vec(),
             Self::Command(words) => run(words, context)?,
             Self::Descriptor(number) => {
                 let file = context.passphrase(*number);
@@ -280,7 +285,7 @@ impl PasswordSource {
                 first_line::first_line_of(name, number, file)?.into_vec()
             }
             Self::RecoveryKeyFile(path) => {
-                let key = RecoveryKey::read(path)?;
+                let key = RecoveryKey::read(path, context)?;
                 return Ok(SecretKey::Recovery(key.0));
             }
             Self::Terminal => {
@@ -317,26 +322,30 @@ fn only_one<const N: usize>(
 }
 
 /// Runs a program, without a shell, and returns the first line of its output.
-fn run(words: &[OsString], context: &CommandContext) -> Result<Vec<u8>, SettingError> {
-    let refuse = |why: String| SettingError::new("password command", why);
+fn run(words: &[OsString], context: &CommandContext) -> Result<Vec<u8>, PasswordError> {
+    const NAME: &str = "password command";
+    let refuse = |why: String| SettingError::new(NAME, why);
     let (program, arguments) = words
         .split_first()
         .ok_or_else(|| refuse("it is empty".into()))?;
-    let output = context
-        .program(program)
-        .and_then(|mut command| command.args(arguments).output())
-        .map_err(|e| {
-            refuse(format!(
-                "cannot run {}: {}",
-                program.display(),
-                units::reason(&e)
-            ))
-        })?;
-    if !output.status.success() {
-        return Err(refuse(format!("{}: {}", program.display(), output.status)));
-    }
-    let line = units::lines::first(&output.stdout).map_err(|e| refuse(e.to_string()))?;
-    Ok(line.to_vec())
+    let place = program.display().to_string();
+    let started = context.program(program).and_then(|mut command| {
+        let command = command.args(arguments).stdout(Stdio::piped());
+        OutsideProgram::start(context, command, &place, !context.json)
+    });
+    let mut running =
+        started.map_err(|e| refuse(format!("cannot run {place}: {}", units::reason(&e))))?;
+    // The output is closed then: a program that writes more than a line does not wait for ever.
+    let line = context
+        .input_from(&mut running.child)
+        .map(|output| first_line::first_line_of(NAME, &place, Ok(output)));
+    let ended = running.wait(context).map_err(|e| match e {
+        WaitError::Stopped(_) => PasswordError::Interrupted,
+        WaitError::Program(_) => refuse(e.to_string()).into(),
+    })?;
+    ended.success().map_err(|e| refuse(e.to_string()))?;
+    let line = line.ok_or_else(|| refuse(format!("{place} has no output")))?;
+    Ok(line?.into_vec())
 }
 
 /// Splits a command into words, like a shell with quotes and backslashes only.

@@ -12,6 +12,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use terminal::command_context::CommandContext;
 use terminal::environment::SettingError;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -90,9 +91,9 @@ impl RecoveryKey {
     }
 
     /// Reads the key from a file.
-    pub fn read(path: &Path) -> Result<Self, SettingError> {
+    pub fn read(path: &Path, context: &CommandContext) -> Result<Self, SettingError> {
         let name = "recovery key file";
-        let line = Zeroizing::new(first_line::first_line(name, path)?.into_vec());
+        let line = Zeroizing::new(first_line::first_line(name, path, context)?.into_vec());
         let text = String::from_utf8_lossy(&line);
         Self::parse(&text)
             .map_err(|why| SettingError::new(name, format!("{}: {why}", path.display())))

@@ -43,8 +43,7 @@ impl DirectChunks {
     pub fn at(&self, at: u64) -> Result<(Fingerprint, usize)> {
         let byte = u64::from(self.skip) + at;
         let number = usize::try_from(byte >> self.log2).unwrap_or(usize::MAX);
-        let chunk = self.fingerprints.part(number..number.saturating_add(1))?;
-        let chunk = chunk.first().copied().unwrap_or_default();
+        let chunk = *self.fingerprints.item(number)?;
         Ok((chunk, (byte & ((1 << self.log2) - 1)) as usize))
     }
 }

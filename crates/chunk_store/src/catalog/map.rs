@@ -4,7 +4,7 @@
 //! Invariant: unchanged nodes are shared between the old and the new tree. No node is changed in
 //! place.
 
-use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::error::{Result, StoreError};
 use format::map_node::{MAP_NODE_BYTES_MAX, MapChild, MapNode};
 use std::ops::ControlFlow;
 use units::Fingerprint;
@@ -212,7 +212,7 @@ fn write_leaves(entries: Pairs, nodes: &mut dyn Nodes) -> Result<Vec<MapChild>> 
     let size = |(key, value): &(Vec<u8>, Vec<u8>)| key.len() + value.len() + 6;
     let mut out = Vec::new();
     for group in grouped(entries, size) {
-        let first_key = first_of(&group)?.0.clone();
+        let first_key = group.item(0)?.0.clone();
         let fingerprint = nodes.store(&MapNode::Leaf(group).encode())?;
         out.push(MapChild {
             first_key,
@@ -225,7 +225,7 @@ fn write_leaves(entries: Pairs, nodes: &mut dyn Nodes) -> Result<Vec<MapChild>> 
 fn write_inner(level: u8, children: Vec<MapChild>, nodes: &mut dyn Nodes) -> Result<Vec<MapChild>> {
     let mut out = Vec::new();
     for group in grouped(children, |c| c.first_key.len() + 35) {
-        let first_key = first_of(&group)?.first_key.clone();
+        let first_key = group.item(0)?.first_key.clone();
         let fingerprint = nodes.store(&MapNode::Inner(level, group).encode())?;
         out.push(MapChild {
             first_key,
@@ -233,17 +233,6 @@ fn write_inner(level: u8, children: Vec<MapChild>, nodes: &mut dyn Nodes) -> Res
         });
     }
     Ok(out)
-}
-
-/// Returns the first item of a node's group. No group is empty.
-fn first_of<T>(group: &[T]) -> Result<&T> {
-    match group.part(..1)? {
-        [first, ..] => Ok(first),
-        [] => Err(StoreError::new(
-            StoreErrorKind::Invalid,
-            "a catalog node without entries",
-        )),
-    }
 }
 
 /// Cuts items into nearly equal groups that each fit into a node, so that no group is tiny.

@@ -338,6 +338,24 @@ fn slow_writes_leave_reads_alone_and_aborts_stop_them() {
     assert!(server.stop());
 }
 
+/// A cold reset would end the sessions of all initiators.
+#[test]
+fn no_initiator_ends_the_sessions_of_others() {
+    let server = serve(memory(), options());
+    let mut good = Client::login(&server);
+    let mut bad = Client::connect(&server);
+    bad.stream.write_all(&login_as("iqn.x:bad")).unwrap();
+    bad.receive().unwrap();
+    let reset = Header::new(request::TASK_MANAGEMENT | 0x40, 0x87).with_tag(1);
+    bad.send(reset, &[]);
+    let (answer, _) = bad.receive().unwrap();
+    let refused = (response::TASK_MANAGEMENT, 6);
+    assert_eq!((answer.operation(), answer.0[2]), refused);
+    assert_eq!(bad.test_unit_ready(2), 0);
+    assert_eq!(good.test_unit_ready(1), 0);
+    assert!(server.stop());
+}
+
 #[test]
 fn stopping_asks_for_logout_and_answers_what_arrived() {
     let server = serve(memory(), options());

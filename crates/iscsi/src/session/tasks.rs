@@ -29,6 +29,7 @@ enum Outcome {
     NoSuchUnit = 2,
     NoReassignment = 4,
     NotSupported = 5,
+    NotAuthorized = 6,
 }
 
 impl FullFeature<'_> {
@@ -40,13 +41,16 @@ impl FullFeature<'_> {
             function::ABORT_TASK => self.abort_task(header.u32_at::<20>()),
             function::ABORT_TASK_SET | function::CLEAR_TASK_SET => self.abort_all(header.lun()),
             function::UNIT_RESET => self.reset_unit(header.lun()),
-            function::WARM_RESET | function::COLD_RESET => {
+            function::WARM_RESET => {
                 self.incoming.abort(None, None);
                 self.workers.cancel(|_| true);
                 self.workers.drain();
                 self.units.iter().for_each(|(_, unit)| unit.reset());
                 Outcome::Complete
             }
+            // It would end the sessions of all initiators of the target. No initiator that Quintet
+            // knows sends it, and one client must not be able to disconnect the others.
+            function::COLD_RESET => Outcome::NotAuthorized,
             function::REASSIGN => Outcome::NoReassignment,
             _ => Outcome::NotSupported,
         };
@@ -57,12 +61,6 @@ impl FullFeature<'_> {
         self.replies.push(answer, Numbering::Takes, &[]);
         self.note_progress();
         self.solicit()?;
-        if function == function::COLD_RESET {
-            // All sessions of the target end, this one too (RFC 7143, 11.5.1).
-            self.flush()?;
-            let target = self.names.target.as_deref().unwrap_or_default();
-            self.session.registry.drop_now(target);
-        }
         Ok(Next::Continue)
     }
 

@@ -168,11 +168,12 @@ fn selection(
     paths: &[PathBuf],
 ) -> anyhow::Result<BackupSelection> {
     let mut excludes = Patterns::default();
+    let context = &invocation.context;
     for (given, fold_case) in [(&args.exclude, false), (&args.iexclude, true)] {
-        source_paths::add_patterns(&mut excludes, given, &[], fold_case)?;
+        source_paths::add_patterns(context, &mut excludes, (given, &[]), fold_case)?;
     }
     for (files, fold_case) in [(&args.exclude_file, false), (&args.iexclude_file, true)] {
-        source_paths::add_patterns(&mut excludes, &[], files, fold_case)?;
+        source_paths::add_patterns(context, &mut excludes, (&[], files), fold_case)?;
     }
     let own = own_places(invocation, paths)?;
     let mut markers = Vec::new();

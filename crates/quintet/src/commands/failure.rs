@@ -17,6 +17,7 @@ use std::io;
 use std::path::Path;
 use store::{StoreError, StoreErrorKind};
 use terminal::command_context::WaitError;
+use terminal::environment::SettingError;
 use terminal::error::with_causes;
 use terminal::exit::Exit;
 use terminal::interrupt::Interrupted;
@@ -99,8 +100,10 @@ fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if let Some(e) = cause.downcast_ref::<StoreError>() {
         return Some(of_store(e));
     }
-    if cause.is::<Interrupted>() || matches!(cause.downcast_ref(), Some(PasswordError::Interrupted))
-    {
+    let is_stop = cause.is::<Interrupted>()
+        || matches!(cause.downcast_ref(), Some(PasswordError::Interrupted))
+        || cause.downcast_ref().is_some_and(SettingError::is_stop);
+    if is_stop {
         return Some(Exit::Interrupted);
     }
     if let Some(e) = cause.downcast_ref::<io::Error>() {

@@ -154,6 +154,11 @@ impl Commands for ClientCommands {
     fn admit(&self, request: &Request, own: &View) -> Result<(), String> {
         // The client's program has parsed the arguments, but this one may be older.
         let cli = Cli::try_parse_from(&request.arguments).map_err(|e| e.to_string())?;
+        if matches!(cli.command, Command::Mount(_))
+            && let Some(why) = own.mount_refusal(&request.view)
+        {
+            return Err(why);
+        }
         match Need::of(&cli.command) {
             Need::Nothing => {
                 Err("the server of this pool does not run this command for clients".to_owned())

@@ -11,9 +11,10 @@ use anyhow::{Context, bail};
 use io_class::{Contents, Facts, Pattern, Policy, Priority, shipped};
 use server::class_words;
 use server::state::PolicyInForce;
-use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
+use terminal::command_context::CommandContext;
 use terminal::exit::Exit;
 use terminal::json::Object;
 
@@ -34,16 +35,18 @@ pub(super) fn run(invocation: &Invocation, command: &PolicyCommand) -> anyhow::R
 }
 
 /// Reads a policy: one that ships, or a file.
-fn load(policy: &str) -> anyhow::Result<Policy> {
+fn load(context: &CommandContext, policy: &str) -> anyhow::Result<Policy> {
     let text = match shipped::find(policy) {
         Some(shipped) => shipped.csv.to_owned(),
         None => {
             let names: Vec<_> = shipped::ALL.iter().map(|one| one.name).collect();
             let is_a_name = !policy.contains(['/', '.']);
-            let file = File::open(policy).with_context(|| match is_a_name {
-                true => format!("no policy {policy} ships ({}); as a file", names.join(", ")),
-                false => format!("cannot read {policy}"),
-            })?;
+            let file = context
+                .open(Path::new(policy))
+                .with_context(|| match is_a_name {
+                    true => format!("no policy {policy} ships ({}); as a file", names.join(", ")),
+                    false => format!("cannot read {policy}"),
+                })?;
             let mut bytes = Vec::new();
             file.take(FILE_BYTES_MAX + 1)
                 .read_to_end(&mut bytes)
@@ -59,19 +62,22 @@ fn load(policy: &str) -> anyhow::Result<Policy> {
 }
 
 /// Reads a policy that is to be put in force; `none` is `None`.
-pub(super) fn in_force(policy: &str) -> anyhow::Result<Option<PolicyInForce>> {
+pub(super) fn in_force(
+    context: &CommandContext,
+    policy: &str,
+) -> anyhow::Result<Option<PolicyInForce>> {
     if policy == "none" {
         return Ok(None);
     }
     Ok(Some(PolicyInForce {
         name: policy.to_owned(),
-        policy: Arc::new(load(policy)?),
+        policy: Arc::new(load(context, policy)?),
     }))
 }
 
 fn set(invocation: &Invocation, policy: &str) -> anyhow::Result<()> {
     let server = invocation.server("start one with quintet serve --policy")?;
-    let new = in_force(policy)?;
+    let new = in_force(&invocation.context, policy)?;
     let impossible: Vec<_> = match &new {
         Some(new) => new.policy.impossible().collect(),
         None => Vec::new(),
@@ -114,7 +120,7 @@ fn list(invocation: &Invocation) -> anyhow::Result<()> {
 }
 
 fn show(invocation: &Invocation, name: &str) -> anyhow::Result<()> {
-    let (policy, console) = (load(name)?, &invocation.console);
+    let (policy, console) = (load(&invocation.context, name)?, &invocation.console);
     for (class, rule) in policy.classes() {
         let settings = policy.settings(class);
         let object = Object::message("policy_class")
@@ -162,7 +168,7 @@ fn explain(invocation: &Invocation, args: &PolicyExplainArgs) -> anyhow::Result<
         }),
         ..Facts::default()
     };
-    let policy = load(&args.policy)?;
+    let policy = load(&invocation.context, &args.policy)?;
     let explanation = policy.explain(&facts);
     let console = &invocation.console;
     for verdict in &explanation.verdicts {

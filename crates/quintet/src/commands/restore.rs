@@ -26,6 +26,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::{OpenMode, Reader};
+use terminal::command_context::CommandContext;
 use terminal::console::{Console, printable};
 use terminal::exit::Exit;
 use terminal::json::Object;
@@ -39,9 +40,10 @@ const SHOWN_MAX: usize = 20;
 /// Runs the command.
 pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result<Exit> {
     let (wanted, path) = split_path(&args.snapshot)?;
+    let context = &invocation.context;
     let selection = SnapshotSelection {
-        includes: patterns(&args.include, &args.include_file)?,
-        excludes: patterns(&args.exclude, &args.exclude_file)?,
+        includes: patterns(context, &args.include, &args.include_file)?,
+        excludes: patterns(context, &args.exclude, &args.exclude_file)?,
     };
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
@@ -362,8 +364,12 @@ fn summary(
         .number("total_duration", seconds)
 }
 
-fn patterns(given: &[OsString], files: &[PathBuf]) -> anyhow::Result<Patterns> {
+fn patterns(
+    context: &CommandContext,
+    given: &[OsString],
+    files: &[PathBuf],
+) -> anyhow::Result<Patterns> {
     let mut patterns = Patterns::default();
-    add_patterns(&mut patterns, given, files, false)?;
+    add_patterns(context, &mut patterns, (given, files), false)?;
     Ok(patterns)
 }

@@ -18,6 +18,8 @@ use units::lines;
 
 /// Maximum number of links in a message.
 const LINKS_SHOWN: usize = 5;
+/// Longest list of paths or patterns, bytes.
+const LIST_BYTES_MAX: u64 = 256 << 20;
 
 /// Returns all paths of a backup, sorted, none below another. At least one of them exists.
 pub(super) fn collect(context: &CommandContext, args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
@@ -96,16 +98,16 @@ pub(super) fn told_of_links(paths: &[PathBuf]) -> Option<String> {
 
 /// Adds patterns: those given, then those in files.
 pub(super) fn add_patterns(
+    context: &CommandContext,
     patterns: &mut Patterns,
-    given: &[OsString],
-    files: &[PathBuf],
+    (given, files): (&[OsString], &[PathBuf]),
     fold_case: bool,
 ) -> anyhow::Result<()> {
     for pattern in given {
         patterns.add(pattern.as_bytes(), fold_case)?;
     }
     for file in files {
-        let bytes = std::fs::read(file).with_context(|| shown(file))?;
+        let bytes = read(context, file)?;
         let added = patterns.add_lines(&bytes, fold_case);
         added.with_context(|| shown(file))?;
     }
@@ -117,12 +119,18 @@ fn shown(file: &Path) -> String {
 }
 
 fn read(context: &CommandContext, file: &Path) -> anyhow::Result<Vec<u8>> {
-    if file == Path::new("-") {
-        let mut bytes = Vec::new();
-        context.input()?.read_to_end(&mut bytes)?;
-        return Ok(bytes);
+    let input = match file == Path::new("-") {
+        true => context.input(),
+        false => context.open(file),
+    };
+    let mut bytes = Vec::new();
+    input
+        .and_then(|input| input.take(LIST_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .with_context(|| shown(file))?;
+    if bytes.len() as u64 > LIST_BYTES_MAX {
+        bail!("{}: a list of more than 256 MiB; divide it", shown(file));
     }
-    std::fs::read(file).with_context(|| shown(file))
+    Ok(bytes)
 }
 
 /// Expands a line of `--files-from`: a path, or a pattern for paths that match now.

@@ -3,6 +3,7 @@
 //! Invariant: secrets are never taken from a file that other users can read or write.
 //! [`server::targets::TargetRules`] says what the file may contain.
 
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use server::targets::TargetRules;
 use std::fmt;
 use std::fs::File;
@@ -23,8 +24,13 @@ pub fn iscsi_access(path: &Path, environment: &Environment) -> Result<TargetRule
     let refuse = |why: &dyn fmt::Display| SettingError::new(NAME, format!("{place}: {why}"));
     let system = |e| refuse(&units::reason(&e));
     // The same file is checked and read, whatever its name leads to meanwhile.
-    let file = File::open(path).map_err(system)?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let file = openat(CWD, path, flags, Mode::empty()).map_err(|e| system(e.into()))?;
+    let file = File::from(file);
     let metadata = file.metadata().map_err(system)?;
+    if !metadata.is_file() {
+        return Err(refuse(&"it is no regular file"));
+    }
     let credentials = environment.value("CREDENTIALS_DIRECTORY");
     if !credentials.is_some_and(|directory| path.starts_with(directory)) {
         let (mode, owner) = (metadata.mode() & 0o777, metadata.uid());

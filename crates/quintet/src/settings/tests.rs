@@ -1,7 +1,13 @@
 use super::*;
 
 fn settings(pairs: &[(&str, &str)]) -> Result<Settings, SettingError> {
-    Settings::new(&GlobalArgs::default(), &Environment::of(pairs))
+    settings_of(&GlobalArgs::default(), pairs)
+}
+
+fn settings_of(args: &GlobalArgs, pairs: &[(&str, &str)]) -> Result<Settings, SettingError> {
+    let mut context = CommandContext::detached().unwrap();
+    context.environment = Environment::of(pairs);
+    Settings::new(args, &context)
 }
 
 #[test]
@@ -14,8 +20,7 @@ fn where_the_pool_is() {
         repo: Some("local:here".into()),
         ..GlobalArgs::default()
     };
-    let environment = Environment::of(&[("QUINTET_REPOSITORY", "/srv/pool")]);
-    let flag = Settings::new(&args, &environment).unwrap();
+    let flag = settings_of(&args, &[("QUINTET_REPOSITORY", "/srv/pool")]).unwrap();
     assert_eq!(flag.pool().unwrap(), Path::new("here"));
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "/from/file\nsecond line\n").unwrap();

@@ -139,12 +139,7 @@ impl Drop for Permit {
 
 /// Serves a new client on its own threads. A refused client receives the reason. If the server is
 /// ending, the connection is closed without an answer.
-pub fn serve(
-    stream: UnixStream,
-    connections: &Arc<Connections>,
-    commands: &Arc<dyn Commands>,
-    own: View,
-) {
+pub fn serve(stream: UnixStream, connections: &Arc<Connections>, commands: &Arc<dyn Commands>) {
     let permit = match connections.permit() {
         Ok(permit) => permit,
         Err(why) if why.is_empty() => return,
@@ -157,7 +152,7 @@ pub fn serve(
     let name = format!("client-{}", permit.number);
     let _ = thread::Builder::new().name(name).spawn(move || {
         let interrupt = permit.interrupt.clone();
-        let served = match begin(&stream, &commands, own) {
+        let served = match begin(&stream, &commands) {
             Ok(Opening::Command(request, descriptors)) => {
                 let commands = Arc::clone(&commands);
                 attend(&stream, commands, request, descriptors, &interrupt);
@@ -180,7 +175,7 @@ pub fn serve(
 }
 
 /// Checks the client's user, receives its request and has it admitted.
-fn begin(stream: &UnixStream, commands: &Arc<dyn Commands>, own: View) -> Result<Opening, String> {
+fn begin(stream: &UnixStream, commands: &Arc<dyn Commands>) -> Result<Opening, String> {
     let words = |e: io::Error| format!("the server of this pool failed: {}", units::reason(&e));
     stream.set_nonblocking(false).map_err(words)?;
     let peer = socket_peercred(stream).map_err(|e| words(e.into()))?;
@@ -196,6 +191,8 @@ fn begin(stream: &UnixStream, commands: &Arc<dyn Commands>, own: View) -> Result
     let opening = Opening::receive(stream).map_err(words)?;
     stream.set_read_timeout(None).map_err(words)?;
     if let Opening::Command(request, _) = &opening {
+        // Asked anew each time: what is mounted changes.
+        let own = View::own().map_err(words)?;
         commands.admit(request, &own)?;
     }
     Ok(opening)

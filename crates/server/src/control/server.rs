@@ -7,7 +7,6 @@
 use super::address::{self, Place};
 use super::commands::Commands;
 use super::connection::{self, Connections};
-use super::view::View;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -38,12 +37,11 @@ impl ControlSocket {
     pub fn serve(self, commands: Arc<dyn Commands>) -> io::Result<Control> {
         let (waker, woken) = UnixStream::pair()?;
         let connections = Arc::new(Connections::default());
-        let own = View::own()?;
         let acceptor = {
             let connections = Arc::clone(&connections);
             std::thread::Builder::new()
                 .name("control".to_owned())
-                .spawn(move || accept(&self, &woken, &connections, &commands, own))?
+                .spawn(move || accept(&self, &woken, &connections, &commands))?
         };
         Ok(Control {
             connections,
@@ -65,7 +63,6 @@ fn accept(
     woken: &UnixStream,
     connections: &Arc<Connections>,
     commands: &Arc<dyn Commands>,
-    own: View,
 ) {
     loop {
         let mut fds = [
@@ -78,7 +75,7 @@ fn accept(
             _ => return,
         }
         match socket.listener.accept() {
-            Ok((stream, _)) => connection::serve(stream, connections, commands, own),
+            Ok((stream, _)) => connection::serve(stream, connections, commands),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => connections.wait_for_one(ACCEPT_PAUSE),
         }

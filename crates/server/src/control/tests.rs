@@ -3,7 +3,7 @@ mod leases;
 use super::address;
 use super::commands::Commands;
 use super::server::{Control, ControlSocket};
-use super::view::View;
+use super::view::{Shown, View};
 use super::wire::{Answer, Descriptors, Request, Wish};
 use device::DeviceQueue;
 use qos::Plan;
@@ -139,7 +139,7 @@ fn commands_end_when_asked_when_the_client_ends_and_when_the_server_does() {
     let own = View::own().unwrap();
     let control = serve(top.path());
     let wait = || {
-        let client = ask(top.path(), "wait", top.path(), own);
+        let client = ask(top.path(), "wait", top.path(), own.clone());
         assert_eq!(client.answers(), Some(Answer::Started));
         client
     };
@@ -167,10 +167,11 @@ fn what_is_not_run_is_said() {
         Some(Answer::Refused(why)) => why,
         other => panic!("{other:?}"),
     };
-    assert_eq!(refused("dance", own), "never heard of it");
+    assert_eq!(refused("dance", own.clone()), "never heard of it");
     let elsewhere = View {
         mounts: [0, 0],
-        ..own
+        shown: Shown::new(),
+        ..own.clone()
     };
     assert!(refused("say", elsewhere).contains("other files"));
     let nonsense = address::connect(top.path(), LIMIT).unwrap().unwrap();

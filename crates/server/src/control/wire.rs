@@ -13,7 +13,7 @@
 //!
 //! A client that wants leases sends a [`Hello`] of [`qos::lease`] instead of a request.
 
-use super::view::View;
+use super::view::{Shown, View};
 use qos::lease::{self, Hello};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -28,7 +28,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use terminal::command_context::{Lent, Streams};
 
-const MAGIC: [u8; 8] = *b"QNTCTL\x01\n";
+const MAGIC: [u8; 8] = *b"QNTCTL\x02\n";
 const HEADER_BYTES: usize = 12;
 /// Limit of a request's body. Linux allows less for arguments and environment together.
 const BODY_BYTES_MAX: usize = 8 << 20;
@@ -127,32 +127,40 @@ impl Request {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        let View { mounts, top, user } = self.view;
-        for number in mounts.into_iter().chain(top) {
+        let View {
+            mounts,
+            top,
+            user,
+            shown,
+        } = &self.view;
+        for number in mounts.iter().chain(top) {
             out.extend(number.to_le_bytes());
         }
-        for number in user.into_iter().chain([self.umask]) {
+        for number in user.iter().chain([&self.umask]) {
             out.extend(number.to_le_bytes());
         }
-        put_list(out, self.arguments.iter());
+        let pairs = shown.iter().flat_map(|(point, what)| [point, what]);
+        put_list(out, pairs.map(|field| OsStr::from_bytes(field)));
+        put_list(out, self.arguments.iter().map(OsString::as_os_str));
         let pairs = self.environment.iter();
-        put_list(out, pairs.flat_map(|(name, value)| [name, value]));
+        let words = pairs.flat_map(|(name, value)| [name, value]);
+        put_list(out, words.map(OsString::as_os_str));
     }
 
     fn decode(from: &mut Fields<'_>) -> io::Result<Self> {
-        let view = View {
+        let mut view = View {
             mounts: [from.u64()?, from.u64()?],
             top: [from.u64()?, from.u64()?],
             user: [from.u32()?, from.u32()?],
+            shown: Shown::new(),
         };
         let umask = from.u32()?;
+        let pairs = from.pairs()?.into_iter();
+        view.shown = pairs
+            .map(|(point, what)| (point.into_vec(), what.into_vec()))
+            .collect();
         let arguments = from.list()?;
-        let mut words = from.list()?.into_iter();
-        let mut environment = Vec::new();
-        while let Some(name) = words.next() {
-            let value = words.next().ok_or_else(|| malformed("is truncated"))?;
-            environment.push((name, value));
-        }
+        let environment = from.pairs()?;
         match from.0 {
             [] => Ok(Self {
                 view,
@@ -218,8 +226,8 @@ impl Opening {
     }
 }
 
-fn put_list<'a>(out: &mut Vec<u8>, words: impl Iterator<Item = &'a OsString>) {
-    let words: Vec<&OsStr> = words.map(OsString::as_os_str).collect();
+fn put_list<'a>(out: &mut Vec<u8>, words: impl Iterator<Item = &'a OsStr>) {
+    let words: Vec<&OsStr> = words.collect();
     out.extend((words.len() as u32).to_le_bytes());
     for word in words {
         out.extend((word.len() as u32).to_le_bytes());
@@ -266,6 +274,16 @@ impl<'a> Fields<'a> {
             words.push(OsString::from_vec(self.take(len)?.to_vec()));
         }
         Ok(words)
+    }
+
+    fn pairs(&mut self) -> io::Result<Vec<(OsString, OsString)>> {
+        let mut words = self.list()?.into_iter();
+        let mut pairs = Vec::new();
+        while let Some(name) = words.next() {
+            let value = words.next().ok_or_else(|| malformed("is truncated"))?;
+            pairs.push((name, value));
+        }
+        Ok(pairs)
     }
 }
 

@@ -68,7 +68,10 @@ fn recovery_keys() {
     let key = RecoveryKey(std::array::from_fn(|i| i as u8));
     key.write(&path).unwrap();
     assert!(key.write(&path).is_err(), "an existing file is kept");
-    assert_eq!(RecoveryKey::read(&path).unwrap(), key);
+    assert_eq!(
+        RecoveryKey::read(&path, &CommandContext::detached().unwrap()).unwrap(),
+        key
+    );
     let source = PasswordSource::RecoveryKeyFile(path);
     assert_eq!(secret(&source).unwrap(), key.0);
     let text = key.text();

@@ -105,7 +105,10 @@ fn hold(
     }
     let rules = target_rules(invocation, args)?;
     let shares = Shares::default().with(&args.qos)?;
-    let in_force = args.policy.as_deref().map(policy::in_force).transpose()?;
+    let in_force = args.policy.as_deref();
+    let in_force = in_force
+        .map(|name| policy::in_force(&invocation.context, name))
+        .transpose()?;
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
     let device = Arc::new(device);
     notifier.say("STATUS=opening the pool");
