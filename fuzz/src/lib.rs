@@ -46,6 +46,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("key_slot", decoders::key_slot),
     ("known", decoders::known),
     ("layout", layout),
+    ("layout_hostile", layout_hostile),
     ("leases", leases),
     ("map_node", decoders::map_node),
     ("mirrored", decoders::mirrored_blob),
@@ -73,6 +74,11 @@ pub const TARGETS: &[(&str, Target)] = &[
 /// A volume with a file system, and writes to it.
 pub fn layout(data: &[u8]) {
     io_class::layout::fuzzing::fuzz_volume(data);
+}
+
+/// A well-formed disk with hostile numbers, and writes to it.
+pub fn layout_hostile(data: &[u8]) {
+    io_class::layout::fuzzing::fuzz_hostile(data);
 }
 
 /// Messages between a server and a process that reads beside it.

@@ -58,7 +58,7 @@ fn main() {
         let all = Arc::new(Classifiers::new(64 << 20));
         all.set(name.map(policy));
         let classified = Classified::new(&all, "id", "disk", Arc::clone(&plain));
-        while all.step(8) {}
+        while all.step(8).has_more {}
         (all, classified)
     };
     let (_none, no_policy) = of(None);

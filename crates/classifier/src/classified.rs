@@ -30,7 +30,7 @@ impl<V: Volume> Classified<V> {
         let source: Arc<dyn Volume> = Arc::<V>::clone(&below);
         Self {
             all: Arc::clone(all),
-            served: all.serve(key, name, source),
+            served: all.serve(key, name, &source),
             below,
         }
     }

@@ -1,22 +1,20 @@
 //! All served volumes of a server, and the policy in force. The server makes one.
 //!
-//! Invariant: the layouts of all volumes together take at most the memory that was given. A volume
-//! that nobody uses takes none. A layout begins anew when a policy begins, because it knows
-//! nothing of writes before.
+//! Invariant: the layouts of all volumes together take at most the memory that was given, in equal
+//! shares. A volume without clients takes none. A layout begins anew when a policy begins, because
+//! it knows nothing of writes before.
 
 use crate::counts::{ClassCounts, Counts};
 use crate::served::Served;
-use io_class::layout::Counters;
+use io_class::layout::{Budget, Counters};
 use io_class::{CLASSES, Contents, Facts, Policy};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use units::IoClass;
 use volume::{RequestContext, Volume};
 
-/// A new volume gets this part of the memory that is left, so that later ones get some too.
-const PART_OF_LEFT: u64 = 2;
 /// Less is not worth a layout, bytes.
 const MEMORY_BYTES_MIN: u64 = 64 << 10;
 
@@ -27,8 +25,10 @@ pub struct LayoutStatus {
     pub name: String,
     /// Cost. `None` while it is being read.
     pub cost: Option<Counters>,
-    /// Everything was read, and nothing was written since.
+    /// Everything was read, nothing was left out, and nothing that matters was written since.
     pub is_complete: bool,
+    /// Everything that will be read was read.
+    pub is_settled: bool,
     /// There is no memory for it: all its blocks are unknown.
     pub is_left_out: bool,
 }
@@ -46,12 +46,23 @@ pub struct FileRead<'a> {
     pub len_bytes: u64,
 }
 
+/// Result of [`Classifiers::step`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stepped {
+    /// More is to be read.
+    pub has_more: bool,
+    /// Reads of volumes.
+    pub reads: u64,
+}
+
 /// See the module's head.
 pub struct Classifiers {
     is_active: AtomicBool,
     policy: RwLock<Option<Arc<Policy>>>,
     memory_bytes_max: u64,
     served: Mutex<BTreeMap<String, Weak<Served>>>,
+    /// Volumes so far.
+    number: AtomicU64,
     counts: Counts,
 }
 
@@ -63,6 +74,7 @@ impl Classifiers {
             policy: RwLock::default(),
             memory_bytes_max,
             served: Mutex::default(),
+            number: AtomicU64::new(0),
             counts: Counts::default(),
         }
     }
@@ -77,7 +89,7 @@ impl Classifiers {
     /// caller sets one at a time.
     pub fn set(&self, policy: Option<Arc<Policy>>) {
         let (was_active, is_active) = (self.is_active(), policy.is_some());
-        // Layouts are reset while no request asks for them: a reset waits for a step.
+        // The thread that steps obeys: no command waits for a step.
         let reset = || self.all().iter().for_each(|served| served.reset());
         match is_active {
             true => {
@@ -99,20 +111,35 @@ impl Classifiers {
         }
     }
 
-    /// Returns what is known of a volume; begins to learn if nobody uses it yet.
-    pub(crate) fn serve(&self, key: &str, name: &str, source: Arc<dyn Volume>) -> Arc<Served> {
+    /// Returns what is known of a volume; begins to learn if it has no client yet. `source` is
+    /// read as long as its client keeps it.
+    pub(crate) fn serve(&self, key: &str, name: &str, source: &Arc<dyn Volume>) -> Arc<Served> {
         let mut served = self.served.lock();
+        if let Some(known) = served.get(key).and_then(Weak::upgrade) {
+            known.also(source);
+            return known;
+        }
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let new = Arc::new(Served::new(name, number, source));
+        served.insert(key.to_owned(), Arc::downgrade(&new));
+        self.share(&mut served);
+        new
+    }
+
+    /// Divides the memory among the volumes in use. Shares are halved and doubled: each change of
+    /// one costs reading again.
+    fn share(&self, served: &mut BTreeMap<String, Weak<Served>>) {
         served.retain(|_, one| one.strong_count() > 0);
-        let known = served.get(key).and_then(Weak::upgrade);
-        known.unwrap_or_else(|| {
-            let live = served.values().filter_map(Weak::upgrade);
-            let taken: u64 = live.map(|one| one.memory_bytes_max).sum();
-            let part = self.memory_bytes_max.saturating_sub(taken) / PART_OF_LEFT;
-            let bytes = if part < MEMORY_BYTES_MIN { 0 } else { part };
-            let new = Arc::new(Served::new(name, source, bytes));
-            served.insert(key.to_owned(), Arc::downgrade(&new));
-            new
-        })
+        let mut live: Vec<Arc<Served>> = served.values().filter_map(Weak::upgrade).collect();
+        live.sort_unstable_by_key(|one| one.number);
+        let count = live.len().next_power_of_two() as u64;
+        let share = (self.memory_bytes_max / count).max(MEMORY_BYTES_MIN);
+        let mut left = self.memory_bytes_max;
+        for one in live {
+            let has_room = left >= share;
+            one.set_memory(if has_room { share } else { 0 });
+            left -= if has_room { share } else { 0 };
+        }
     }
 
     /// Returns the class of a read of a file, and counts it. 0 without a policy.
@@ -201,16 +228,22 @@ impl Classifiers {
         served.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Reads about `reads_max` times from each volume whose layout is not complete. Returns true if
-    /// more is left. Does nothing without a policy.
-    pub fn step(&self, reads_max: u64) -> bool {
-        let mut has_more = false;
+    /// Reads about `reads_max` times from each volume whose layout is not complete. Without a
+    /// policy, frees what was known.
+    pub fn step(&self, reads_max: u64) -> Stepped {
+        let mut stepped = Stepped::default();
+        self.share(&mut self.served.lock());
         for served in self.all() {
-            if self.is_active() {
-                has_more |= served.step(reads_max);
+            if !self.is_active() {
+                served.obey_reset();
+            } else if served.memory_bytes_max() > 0 {
+                let mut budget = Budget::of_reads(reads_max);
+                let before = budget.reads;
+                stepped.has_more |= served.step(&mut budget);
+                stepped.reads += before - budget.reads;
             }
         }
-        has_more
+        stepped
     }
 
     /// Returns the counts of all classes since the start.
@@ -222,11 +255,13 @@ impl Classifiers {
     pub fn layouts(&self) -> Vec<LayoutStatus> {
         let status = |served: Arc<Served>| {
             let counters = served.counters();
+            let is_settled = counters.is_some_and(|(_, is_settled)| is_settled);
             LayoutStatus {
                 name: served.name.clone(),
-                is_complete: counters.is_some_and(|(_, is_settled)| is_settled),
+                is_settled,
+                is_complete: is_settled && counters.is_some_and(|(cost, _)| cost.is_whole()),
                 cost: counters.map(|(cost, _)| cost),
-                is_left_out: served.memory_bytes_max == 0,
+                is_left_out: served.memory_bytes_max() == 0,
             }
         };
         self.all().into_iter().map(status).collect()

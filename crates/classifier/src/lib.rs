@@ -5,7 +5,7 @@
 //! front end ─> Classified ─ request with its class ─> volume
 //!                 │  ▲ contents of the block
 //!                 ▼  │
-//!          what was written ─> Layout <─ reads, in the background ─ volume
+//!      what was written ─> Notes ─> Layout <─ reads, in the background ─ volume
 //! ```
 //!
 //! The server wraps what it serves; its thread calls [`Classifiers::step`].
@@ -16,8 +16,10 @@
 mod classified;
 mod classifiers;
 mod counts;
+mod notes;
 mod served;
 
 pub use classified::Classified;
-pub use classifiers::{Classifiers, FileRead, LayoutStatus};
+pub use classifiers::{Classifiers, FileRead, LayoutStatus, Stepped};
 pub use counts::ClassCounts;
+pub use io_class::layout::Counters;

@@ -100,7 +100,7 @@ fn without_a_policy_the_class_of_the_client_means_nothing() {
     all.set(None);
     volume.read(context(9), 0, &mut [0; 10]).expect("read");
     assert_eq!(seen.take(), [0]);
-    assert!(!all.step(100) && all.counts().iter().all(|of| of.reads == 0));
+    assert!(!all.step(100).has_more && all.counts().iter().all(|of| of.reads == 0));
     all.set(Some(policy("1,wire:9,1,1.00\n")));
     volume.read(context(9), 0, &mut [0; 10]).expect("read");
     assert_eq!(seen.take(), [1]);
@@ -155,23 +155,23 @@ fn what_is_written_is_learned_in_the_background() {
         volume.read(context(0), 0, &mut [0; 16]).expect("read");
         seen.take()
     };
-    while all.step(8) {}
+    while all.step(8).has_more {}
     assert_eq!(look(), [0]);
     let table = partition_table();
     volume
         .write(context(0), 0, &table, Durability::Volatile)
         .expect("write");
-    while all.step(8) {}
+    while all.step(8).has_more {}
     assert_eq!(look(), [1], "the table is metadata");
     let layouts = all.layouts();
     assert!(layouts[0].is_complete && layouts[0].cost.is_some_and(|cost| cost.recognised > 0));
     // Discarded, zeroed, and written with a failure in the middle: each is looked at again.
     volume.discard(context(0), 0, 512).expect("discard");
-    while all.step(8) {}
+    while all.step(8).has_more {}
     assert_eq!(look(), [0], "no table any more");
     let written = volume.capabilities().write_now(context(0), 0, &table);
     assert!(written.expect("write"));
-    while all.step(8) {}
+    while all.step(8).has_more {}
     assert_eq!(look(), [1]);
     seen.fails.store(1, SeqCst);
     let mut other = table;
@@ -183,21 +183,21 @@ fn what_is_written_is_learned_in_the_background() {
             .write(context(0), 0, &both, Durability::Volatile)
             .is_err()
     );
-    while all.step(8) {}
+    while all.step(8).has_more {}
     assert_eq!(look(), [0], "half of the failed write was done");
 }
 
 #[test]
 fn a_policy_that_begins_later_learns_what_was_written_before() {
     let (all, seen, volume) = served(MIB, "1,metadata,1,1.00\n");
-    while all.step(8) {}
+    while all.step(8).has_more {}
     all.set(None);
     let table = partition_table();
     volume
         .write(context(0), 0, &table, Durability::Volatile)
         .expect("write");
     all.set(Some(policy("2,metadata,1,1.00\n")));
-    while all.step(8) {}
+    while all.step(8).has_more {}
     seen.take();
     volume.read(context(0), 0, &mut [0; 16]).expect("read");
     assert_eq!(seen.take(), [2]);
@@ -254,7 +254,7 @@ fn requests_and_steps_side_by_side() {
             }
         });
     });
-    while all.step(8) {}
+    while all.step(8).has_more {}
     seen.take();
     volume.read(context(0), 0, &mut [0; 16]).expect("read");
     assert_eq!(seen.take(), [1], "the last table was learned");
@@ -341,4 +341,114 @@ mod noting {
             self.1.note(context);
         }
     }
+}
+
+mod waiting {
+    use super::{MIB, context, partition_table, policy};
+    use classifier::{Classified, Classifiers};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use volume::{Durability, Layer, MemoryVolume, RequestContext, Volume, VolumeError};
+
+    /// A volume whose reads wait for the test.
+    struct Gate {
+        below: MemoryVolume,
+        begun: Mutex<Sender<()>>,
+        may_go: Mutex<Receiver<()>>,
+    }
+
+    impl Layer for Gate {
+        type Below = MemoryVolume;
+
+        fn below(&self) -> &MemoryVolume {
+            &self.below
+        }
+
+        fn read(
+            &self,
+            context: RequestContext,
+            at: u64,
+            into: &mut [u8],
+        ) -> Result<(), VolumeError> {
+            let _ = self.begun.lock().send(());
+            let _ = self.may_go.lock().recv();
+            Volume::read(&self.below, context, at, into)
+        }
+    }
+
+    /// They waited for the layout's lock, which a step holds while it reads.
+    #[test]
+    fn neither_commands_nor_writes_wait_for_a_step_that_reads() {
+        let all = Arc::new(Classifiers::new(MIB));
+        all.set(Some(policy("1,metadata,1,1.00\n")));
+        let ((begun, has_begun), (go, may_go)) = (channel(), channel());
+        let gate = Gate {
+            below: MemoryVolume::new(MIB),
+            begun: Mutex::new(begun),
+            may_go: Mutex::new(may_go),
+        };
+        let volume = Classified::new(&all, "id", "v", gate);
+        std::thread::scope(|scope| {
+            let stepping = scope.spawn(|| all.step(8));
+            has_begun.recv().expect("the step reads");
+            let table = partition_table();
+            let written = Volume::write(&volume, context(0), 0, &table, Durability::Volatile);
+            written.expect("write");
+            Volume::discard(&volume, context(0), 4096, 4096).expect("discard");
+            assert_eq!(all.layouts().len(), 1);
+            all.forget("id");
+            all.set(None);
+            all.set(Some(policy("1,metadata,1,1.00\n")));
+            assert!(!stepping.is_finished());
+            drop(go);
+            stepping.join().expect("the step ends");
+        });
+        while all.step(8).has_more {}
+        assert!(all.layouts()[0].is_complete);
+    }
+}
+
+#[test]
+fn a_volume_is_not_kept_for_a_client_that_left() {
+    let all = Arc::new(Classifiers::new(MIB));
+    all.set(Some(policy("1,metadata,1,1.00\n")));
+    let (first, seen) = (MemoryVolume::new(MIB), Arc::<Seen>::default());
+    let first = Classified::new(&all, "state", "s", Noting(first, Arc::clone(&seen)));
+    let second = Classified::new(&all, "state", "s", MemoryVolume::new(MIB));
+    while all.step(8).has_more {}
+    assert_eq!(all.layouts().len(), 1, "both share what is known");
+    drop(first);
+    assert_eq!(Arc::strong_count(&seen), 1, "its volume is closed");
+    // The other one's handle is read now.
+    let table = partition_table();
+    let written = second.write(context(0), 0, &table, Durability::Volatile);
+    written.expect("write");
+    while all.step(8).has_more {}
+    let layouts = all.layouts();
+    assert!(layouts[0].is_complete && layouts[0].cost.is_some_and(|cost| cost.recognised == 1));
+}
+
+#[test]
+fn later_volumes_have_as_much_memory_as_earlier_ones() {
+    let all = Arc::new(Classifiers::new(MIB));
+    all.set(Some(policy("1,metadata,1,1.00\n")));
+    let memory = || -> Vec<u64> {
+        while all.step(8).has_more {}
+        let layouts = all.layouts();
+        let costs = layouts.iter().filter_map(|layout| layout.cost);
+        costs.map(|cost| cost.memory_bytes_max).collect()
+    };
+    let make = |n: u64| Classified::new(&all, &n.to_string(), "v", MemoryVolume::new(MIB));
+    let mut volumes: Vec<_> = (0..1).map(make).collect();
+    let alone = memory();
+    volumes.extend((1..10).map(make));
+    let shared = memory();
+    assert_eq!(shared.len(), 10);
+    assert!(
+        shared.iter().all(|bytes| *bytes == alone[0] / 16),
+        "{shared:?}"
+    );
+    volumes.truncate(1);
+    assert_eq!(memory(), alone, "memory comes back");
 }

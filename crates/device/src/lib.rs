@@ -15,16 +15,20 @@
 //! grant for each of its steps; the reads and writes of the step then use it in pieces
 //! ([`RequestQueue::before_piece`]). Disks of processes beside the server ask a [`RequestQueue`] of
 //! their own, which leases grants from this queue.
+//!
+//! [`PatientDisk`] gives up requests of a device that hangs.
 #![forbid(unsafe_code)]
 
 mod grants;
 mod paced_disk;
+mod patient_disk;
 mod pieces;
 mod state;
 mod steps;
 
 pub use grants::DeviceQueue;
 pub use paced_disk::{PacedDisk, Writes};
+pub use patient_disk::{Patience, PatientDisk};
 pub use state::PieceKind;
 pub use steps::StepGrant;
 

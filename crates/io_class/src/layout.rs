@@ -8,23 +8,47 @@
 //! ```
 //!
 //! Invariant: pure, bounded and never in the way. No threads, no clock; bytes come through
-//! [`Source`]. Memory is near [`Options::memory_bytes_max`], a step makes few reads. Damaged,
-//! changing or hostile file systems make blocks [`Contents::Unknown`], never an error.
+//! [`Source`]. Memory is at most about [`Options::memory_bytes_max`]; a step ends with its
+//! [`Budget`]; a part that costs too much is given up. Damaged, changing or hostile file systems
+//! make blocks [`Contents::Unknown`], never an error.
 
 mod btrfs;
+mod budget;
 mod bytes;
+mod dirty;
 mod ext;
 mod file_system;
 pub mod fuzzing;
+pub mod hostile;
 mod lvm;
 mod ntfs;
+mod part;
 mod partitions;
 mod runs;
+mod slices;
 mod source;
 mod volume;
 mod xfs;
 
+/// The blocks of a write to a journal that belong to the journal itself, with their offsets in the
+/// write. `interest` says where its blocks are.
+pub fn journal_blocks(
+    bytes: &[u8],
+    block_bytes: u32,
+    skip_bytes: u64,
+) -> impl Iterator<Item = (u64, &[u8])> {
+    let skip = usize::try_from(skip_bytes).unwrap_or(usize::MAX);
+    let blocks = bytes.get(skip..).unwrap_or_default();
+    let blocks = blocks.chunks_exact(block_bytes.max(1) as usize);
+    let offsets = (0_u64..).map(move |n| skip_bytes + n * u64::from(block_bytes));
+    offsets
+        .zip(blocks)
+        .filter(|(_, block)| block.starts_with(&ext::JOURNAL_MAGIC))
+}
+
 #[cfg(doc)]
 use crate::facts::Contents;
+pub use budget::Budget;
+pub use file_system::Interest;
 pub use source::{Source, Unreadable};
 pub use volume::{Counters, Layout, Options, Piece, Progress};

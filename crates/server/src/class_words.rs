@@ -5,7 +5,7 @@
 //! be.
 
 use crate::state::{ClassReading, ClassesReading};
-use classifier::LayoutStatus;
+use classifier::{Counters, LayoutStatus};
 use terminal::sizes;
 use units::count;
 
@@ -53,22 +53,106 @@ fn class_line(of: &ClassReading) -> String {
 }
 
 fn layout_line(of: &LayoutStatus) -> String {
-    let state = match (&of.cost, of.is_left_out, of.is_complete) {
-        (_, true, _) => "not read: --memory leaves no room for more volumes".to_owned(),
-        (None, ..) => "being read".to_owned(),
-        (Some(cost), _, is_complete) => {
-            let found = match cost.recognised {
-                0 => "no file system that is known".to_owned(),
-                some => count(some, "file system or partition table"),
-            };
-            let state = if is_complete { "read" } else { "being read" };
-            format!(
-                "{state}; {found}; {} of {}, {} of memory",
-                count(cost.reads, "read"),
-                sizes::display(cost.read_bytes),
-                sizes::display(cost.memory_bytes)
-            )
-        }
+    let state = match (&of.cost, of.is_left_out) {
+        (_, true) => "not read: --memory leaves no room for more volumes".to_owned(),
+        (None, false) => "being read".to_owned(),
+        (Some(cost), false) => layout_state(cost, of.is_settled),
     };
     format!("inside {}: {state}", of.name)
+}
+
+fn layout_state(cost: &Counters, is_settled: bool) -> String {
+    let size = sizes::display;
+    let state = match (is_settled, cost.is_whole()) {
+        (false, _) => "being read",
+        (true, true) => "read",
+        (true, false) => "read in part",
+    };
+    let found = match cost.recognised {
+        0 => "no file system that is known".to_owned(),
+        some => count(some, "file system or partition table"),
+    };
+    let mut words = vec![
+        format!(
+            "{state}, {} of {} known",
+            size(cost.known_bytes),
+            size(cost.size_bytes)
+        ),
+        found,
+    ];
+    let parts = |of: u64| count(of, "part");
+    if cost.parts_too_large > 0 {
+        words.push(format!(
+            "{} unknown: too large",
+            parts(cost.parts_too_large)
+        ));
+    }
+    if cost.parts_unreadable > 0 {
+        let parts = parts(cost.parts_unreadable);
+        words.push(format!("{parts} unreadable: run quintet check"));
+    }
+    words.push(format!(
+        "{} of {}",
+        count(cost.reads, "read"),
+        size(cost.read_bytes)
+    ));
+    let memory = format!(
+        "{} of {} of memory",
+        size(cost.memory_bytes),
+        size(cost.memory_bytes_max)
+    );
+    words.push(match cost.sheds + cost.parts_too_large {
+        0 => memory,
+        _ => format!(
+            "{memory}, would need about {} (serve with more --memory)",
+            size(cost.needed_bytes)
+        ),
+    });
+    words.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: Counters = Counters {
+        memory_bytes: 1 << 20,
+        memory_bytes_max: 4 << 20,
+        needed_bytes: 1 << 20,
+        reads: 81,
+        read_bytes: 2 << 20,
+        work: 0,
+        sheds: 0,
+        recognised: 1,
+        known_bytes: 1 << 30,
+        size_bytes: 2 << 30,
+        parts_too_large: 0,
+        parts_unreadable: 0,
+    };
+
+    #[test]
+    fn what_was_left_out_is_said_with_its_remedy() {
+        let known = "1 GiB of 2 GiB known; 1 file system or partition table";
+        let rest = "81 reads of 2 MiB; 1 MiB of 4 MiB of memory";
+        assert_eq!(layout_state(&WHOLE, true), format!("read, {known}; {rest}"));
+        assert!(layout_state(&WHOLE, false).starts_with("being read, 1 GiB"));
+        let shed = Counters {
+            sheds: 3,
+            needed_bytes: 12 << 20,
+            ..WHOLE
+        };
+        let more = "would need about 12 MiB (serve with more --memory)";
+        assert_eq!(
+            layout_state(&shed, true),
+            format!("read in part, {known}; {rest}, {more}")
+        );
+        let unreadable = Counters {
+            parts_unreadable: 1,
+            ..WHOLE
+        };
+        assert_eq!(
+            layout_state(&unreadable, true),
+            format!("read in part, {known}; 1 part unreadable: run quintet check; {rest}")
+        );
+    }
 }

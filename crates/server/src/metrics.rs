@@ -114,9 +114,11 @@ table! {
     CLASS_CACHE_HITS: Counter = "quintet_class_cache_hits_total", "Reads of a class that were served from memory.";
     CLASS_CACHE_MISSES: Counter = "quintet_class_cache_misses_total", "Reads of a class that were not served from memory.";
     CLASS_CACHE_EVICTIONS: Counter = "quintet_class_cache_evictions_total", "Chunks and dirty pages of a class that the page cache evicted.";
-    LAYOUT_COMPLETE: Gauge = "quintet_layout_complete", "1 if the file system inside the volume was read, and nothing was written since.";
+    LAYOUT_COMPLETE: Gauge = "quintet_layout_complete", "1 if all file systems inside the volume were read, nothing was left out, and nothing that matters was written since.";
     LAYOUT_READS: Counter = "quintet_layout_reads_total", "Reads of the volume that its classification took.";
     LAYOUT_MEMORY: Gauge = "quintet_layout_memory_bytes", "Memory of what is known of the volume's blocks.";
+    LAYOUT_NEEDED: Gauge = "quintet_layout_needed_bytes", "Memory that would be needed to leave nothing out; an estimate.";
+    LAYOUT_KNOWN: Gauge = "quintet_layout_known_bytes", "Bytes of the volume whose use is known.";
     JOURNAL_SIZE: Gauge = "quintet_journal_size_bytes", "Size of the journal.";
     JOURNAL_USED: Gauge = "quintet_journal_used_bytes", "Bytes of the journal that wait for a checkpoint.";
     JOURNAL_WRITTEN: Counter = "quintet_journal_written_bytes_total", "Bytes written to the journal.";

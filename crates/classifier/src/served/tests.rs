@@ -36,13 +36,15 @@ fn writes_during_each_step_do_not_keep_the_steps_going() {
         served: OnceLock::new(),
     });
     let source: Arc<dyn Volume> = Arc::<Busy>::clone(&busy);
-    let served = Arc::new(Served::new("v", source, 1 << 20));
+    let served = Arc::new(Served::new("v", 0, &source));
+    served.set_memory(1 << 20);
     assert!(busy.served.set(Arc::downgrade(&served)).is_ok());
-    let steps = (0..1000).take_while(|_| served.step(8)).count();
+    let step = || served.step(&mut Budget::of_reads(8));
+    let steps = (0..1000).take_while(|_| step()).count();
     assert!(steps < 100, "{steps} steps");
     // A later step looks at it.
     let reads = || served.counters().map(|(cost, _)| cost.reads);
     let before = reads();
-    served.step(8);
+    step();
     assert!(reads() > before);
 }

@@ -4,6 +4,7 @@
 //! Invariant: unknown rather than wrong. Block groups of data, mixed ones, and striped ones are
 //! unknown. The tree is read in bounded steps, again when its root moves.
 
+use super::budget::{Shed, tree_bytes};
 use super::bytes::{array, byte, le16, le32, le64};
 use super::ext::Step;
 use super::source::Meter;
@@ -20,16 +21,23 @@ const DATA: u64 = 1;
 const METADATA: u64 = 2 | 4;
 /// Profiles that spread a chunk over devices.
 const STRIPED: u64 = 1 << 3 | 1 << 6 | 1 << 7 | 1 << 8;
-const CHUNKS_MAX: usize = 1 << 16;
 const NODES_MAX: usize = 1 << 14;
+/// Most copies of a chunk that are looked at: two are usual on one device.
+const STRIPES_MAX: u16 = 32;
 
 /// A chunk's part on this device.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Chunk {
+    logical: u64,
     start: u64,
     end: u64,
-    logical: u64,
     kind: u64,
+}
+
+impl Chunk {
+    fn is_metadata(&self) -> bool {
+        self.kind & METADATA != 0 && self.kind & (DATA | STRIPED) == 0
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,28 +66,64 @@ impl Head {
 /// See the module.
 pub struct Btrfs {
     head: Head,
+    /// Sorted by where they start.
     chunks: Vec<Chunk>,
     /// Chunks that the current reading has found: they replace the others at its end.
     found: BTreeSet<Chunk>,
     nodes: Vec<u64>,
     visited: BTreeSet<u64>,
+    known_bytes: u64,
     is_head_dirty: bool,
+    pub memory_max: u64,
+    /// Chunks and nodes that were left out for lack of memory.
+    pub shed: Shed,
 }
 
 impl Btrfs {
-    /// Looks at the superblock.
-    pub fn probe(meter: &mut Meter<'_>) -> Option<Self> {
+    /// Looks at the superblock. Fails with the least memory that a map takes.
+    pub fn probe(meter: &mut Meter<'_>, memory_max: u64) -> Option<Result<Self, u64>> {
         let sb = meter.read(SUPERBLOCKS[0], SUPERBLOCK_BYTES)?;
+        let head = Head::decode(&sb)?;
+        let least = 8 << 10;
+        if least > memory_max / 2 {
+            return Some(Err(least * 2));
+        }
         let mut btrfs = Self {
-            head: Head::decode(&sb)?,
+            head,
             chunks: Vec::new(),
             found: BTreeSet::new(),
             nodes: Vec::new(),
             visited: BTreeSet::new(),
+            known_bytes: 0,
             is_head_dirty: false,
+            memory_max,
+            shed: Shed::default(),
         };
         btrfs.begin(&sb);
-        Some(btrfs)
+        Some(Ok(btrfs))
+    }
+
+    /// The chunks that were found replace those known.
+    fn take_found(&mut self) {
+        // Freed first: both together would take twice the memory.
+        self.chunks = Vec::new();
+        self.chunks = self.found.iter().cloned().collect();
+        self.chunks.sort_unstable_by_key(|chunk| chunk.start);
+        let mut end = 0;
+        // Chunks do not overlap; of hostile ones, the first counts.
+        self.chunks.retain(|chunk| {
+            let is_apart = chunk.start >= end;
+            end = end.max(chunk.end);
+            is_apart
+        });
+        let known = self.chunks.iter().filter(|chunk| chunk.is_metadata());
+        self.known_bytes = known.map(|chunk| chunk.end - chunk.start).sum();
+    }
+
+    /// Nothing more is noted: found chunks are kept twice for a moment.
+    fn is_full(&self) -> bool {
+        let found = self.found.len() * size_of::<Chunk>();
+        self.memory_bytes() + found as u64 >= self.memory_max / 8 * 7
     }
 
     /// Begins with the chunks that the superblock names: the tree of chunks is in them.
@@ -88,30 +132,36 @@ impl Btrfs {
         let mut rest = sb.get(811..811 + len).unwrap_or_default();
         self.found.clear();
         self.visited.clear();
+        self.shed = Shed::default();
         while let Some(chunk) = rest.get(KEY_BYTES..) {
             let logical = le64(rest, 9).unwrap_or_default();
             self.add(logical, chunk);
             let stripes = usize::from(le16(chunk, 44).unwrap_or_default());
             rest = chunk.get(48 + 32 * stripes..).unwrap_or_default();
         }
-        self.chunks = self.found.iter().cloned().collect();
+        self.take_found();
         self.nodes = vec![self.head.chunk_root];
     }
 
     fn add(&mut self, logical: u64, chunk: &[u8]) -> Option<()> {
         let (len, kind) = (le64(chunk, 0)?, le64(chunk, 24)?);
-        for n in 0..usize::from(le16(chunk, 44)?) {
+        for n in 0..usize::from(le16(chunk, 44)?.min(STRIPES_MAX)) {
             let (device, start) = (le64(chunk, 48 + 32 * n)?, le64(chunk, 56 + 32 * n)?);
             let end = start.checked_add(len)?;
             logical.checked_add(len)?;
-            if device == self.head.device && self.found.len() < CHUNKS_MAX {
-                self.found.insert(Chunk {
-                    start,
-                    end,
-                    logical,
-                    kind,
-                });
+            if device != self.head.device || start == end {
+                continue;
             }
+            if self.is_full() {
+                self.shed.note(2 * size_of::<Chunk>());
+                continue;
+            }
+            self.found.insert(Chunk {
+                logical,
+                start,
+                end,
+                kind,
+            });
         }
         Some(())
     }
@@ -120,21 +170,30 @@ impl Btrfs {
         if self.visited.len() >= NODES_MAX || !self.visited.insert(logical) {
             return None;
         }
-        let place = self.found.iter().find_map(|chunk| {
-            let inside = logical.checked_sub(chunk.logical)?;
-            let len = chunk.end - chunk.start;
-            let is_here = inside < len && chunk.kind & STRIPED == 0;
-            is_here.then_some(chunk.start + inside)
-        })?;
+        let most = Chunk {
+            logical,
+            start: u64::MAX,
+            end: u64::MAX,
+            kind: u64::MAX,
+        };
+        let chunk = self.found.range(..=most).next_back()?;
+        let inside = logical.checked_sub(chunk.logical)?;
+        if inside >= chunk.end - chunk.start || chunk.kind & STRIPED != 0 {
+            return None;
+        }
+        let place = chunk.start.checked_add(inside)?;
         let node = meter.read(place, self.head.node_bytes as usize)?;
         if le64(&node, 48)? != logical || array(&node, 32)? != self.head.identity {
             return None;
         }
         let (items, level) = (le32(&node, 96)? as usize, byte(&node, 100)?);
         for n in 0..items.min(node.len() / 25) {
+            meter.spend(u64::from(STRIPES_MAX) / 16);
             if level > 0 {
                 let child = le64(&node, HEADER_BYTES + 33 * n + KEY_BYTES)?;
-                if self.nodes.len() < NODES_MAX {
+                if self.nodes.len() >= NODES_MAX || self.is_full() {
+                    self.shed.note(node.len());
+                } else {
                     self.nodes.push(child);
                 }
                 continue;
@@ -168,7 +227,10 @@ impl Btrfs {
         } else if let Some(node) = self.nodes.pop() {
             let _ = self.read_node(meter, node);
             if self.nodes.is_empty() {
-                self.chunks = self.found.iter().cloned().collect();
+                self.visited.clear();
+                self.nodes.shrink_to_fit();
+                self.take_found();
+                self.found.clear();
             }
         } else {
             return Step::Idle;
@@ -178,10 +240,13 @@ impl Btrfs {
 
     /// Notes a write.
     pub fn wrote(&mut self, offset_bytes: u64, len_bytes: u64) {
+        self.is_head_dirty |= self.minds(offset_bytes, len_bytes);
+    }
+
+    /// Returns whether a write would change anything.
+    pub fn minds(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         let end = offset_bytes.saturating_add(len_bytes);
-        if offset_bytes < SUPERBLOCKS[0] + SUPERBLOCK_BYTES as u64 && end > SUPERBLOCKS[0] {
-            self.is_head_dirty = true;
-        }
+        offset_bytes < SUPERBLOCKS[0] + SUPERBLOCK_BYTES as u64 && end > SUPERBLOCKS[0]
     }
 
     /// Contents at an offset, and the bytes from there that are alike.
@@ -206,17 +271,24 @@ impl Btrfs {
             return (Contents::Unknown, end - offset_bytes);
         };
         end = end.min(chunk.end);
-        let is_metadata = chunk.kind & METADATA != 0 && chunk.kind & (DATA | STRIPED) == 0;
-        let contents = match is_metadata {
+        let contents = match chunk.is_metadata() {
             true => Contents::Metadata,
             false => Contents::Unknown,
         };
         (contents, end - offset_bytes)
     }
 
+    /// Bytes whose contents are known: metadata.
+    pub fn known_bytes(&self) -> u64 {
+        self.known_bytes
+    }
+
     /// Memory that this uses, bytes.
     pub fn memory_bytes(&self) -> u64 {
-        let chunks = self.chunks.capacity() + self.found.len();
-        (chunks * size_of::<Chunk>() + (self.nodes.capacity() + self.visited.len()) * 16) as u64
+        let bytes = self.chunks.capacity() * size_of::<Chunk>()
+            + tree_bytes(self.found.len(), size_of::<Chunk>())
+            + self.nodes.capacity() * 8
+            + tree_bytes(self.visited.len(), 8);
+        bytes as u64
     }
 }

@@ -10,6 +10,7 @@ mod geometry;
 mod groups;
 mod inode;
 mod log;
+mod pending;
 mod records;
 mod recovery;
 mod state;
@@ -19,5 +20,6 @@ mod walk;
 mod writes;
 
 pub use geometry::{Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET};
+pub use log::MAGIC as JOURNAL_MAGIC;
 pub use state::Ext;
 pub use steps::Step;

@@ -1,7 +1,8 @@
 //! Physical volumes of LVM2: which segments its linear volumes have here. `volume` reads a table
 //! from them as from a partition.
 //!
-//! Invariant: bounded text, bounded nesting. Segments on other physical volumes, stripes and
+//! Invariant: bounded text, names, nesting and segments. Logical volumes whose segments overlap are
+//! left out: tools make none. Segments on other physical volumes, stripes and
 //! mirrors are left out: those ranges are unknown.
 
 use super::bytes::{fingerprint, le32, le64};
@@ -9,7 +10,9 @@ use super::partitions::{PARTS_MAX, Table};
 use super::source::{Meter, Segment};
 
 const SECTOR: u64 = 512;
-const TEXT_BYTES_MAX: u64 = 1 << 20;
+const TEXT_BYTES_MAX: u64 = 512 << 10;
+/// Names of LVM have 127 bytes at most, identities 38.
+const NAME_BYTES_MAX: usize = 128;
 const SEGMENTS_MAX: usize = 4096;
 const NESTING_MAX: usize = 8;
 
@@ -45,7 +48,7 @@ pub fn read(meter: &mut Meter<'_>, volume_bytes: u64) -> Option<Table> {
     let first = len.min(area_len - at);
     let mut text = meter.read(area.checked_add(at)?, first as usize)?;
     text.extend(meter.read(area.checked_add(SECTOR)?, (len - first) as usize)?);
-    let mut table = parse(&String::from_utf8_lossy(&text), &identity, volume_bytes)?;
+    let mut table = parse(std::str::from_utf8(&text).ok()?, &identity, volume_bytes)?;
     table.own = vec![0..4 * SECTOR, area..area.checked_add(area_len)?];
     table.fingerprint = fingerprint(&[&text]);
     Some(table)
@@ -68,14 +71,18 @@ struct Reader {
     /// Name, identity, first sector of extents.
     physical: Vec<(String, String, u64)>,
     pieces: Vec<Piece>,
+    left_out: u64,
 }
 
 impl Reader {
     fn opened(&mut self, path: &[String]) {
         if let [_, group, volume, _] = path
             && group == "logical_volumes"
-            && self.pieces.len() < SEGMENTS_MAX
         {
+            if self.pieces.len() >= SEGMENTS_MAX {
+                self.left_out += 1;
+                return;
+            }
             self.pieces.push(Piece {
                 volume: volume.clone(),
                 ..Piece::default()
@@ -139,7 +146,10 @@ impl Reader {
                 len_bytes: len,
             })
         };
-        let mut table = Table::default();
+        let mut table = Table {
+            left_out: self.left_out,
+            ..Table::default()
+        };
         let mut name = "";
         for piece in &self.pieces {
             let is_here = piece.is_linear && piece.on == here.0;
@@ -148,6 +158,7 @@ impl Reader {
             };
             if name != piece.volume {
                 if table.parts.len() >= PARTS_MAX {
+                    table.left_out += 1;
                     break;
                 }
                 table.parts.push(Vec::new());
@@ -160,8 +171,30 @@ impl Reader {
         for part in &mut table.parts {
             part.sort_unstable_by_key(|segment| segment.part_bytes);
         }
+        let before = table.parts.len();
+        table.parts.retain(|part| is_sound(part));
+        table.left_out += (before - table.parts.len()) as u64;
         Some(table)
     }
+}
+
+/// No byte of the logical volume has two places, and none of the physical one is used twice.
+fn is_sound(part: &[Segment]) -> bool {
+    let ends = |segment: &Segment| {
+        let part_end = segment.part_bytes.checked_add(segment.len_bytes);
+        let end = segment.volume_bytes.checked_add(segment.len_bytes);
+        part_end.zip(end)
+    };
+    let mut places: Vec<&Segment> = part.iter().collect();
+    places.sort_unstable_by_key(|segment| segment.volume_bytes);
+    let follow = |pair: &[&Segment]| match pair {
+        [first, second] => ends(first).is_some_and(|(_, end)| end <= second.volume_bytes),
+        _ => true,
+    };
+    let is_apart = |first: &Segment, second: &Segment| {
+        ends(first).is_some_and(|(end, _)| end <= second.part_bytes)
+    };
+    part.is_sorted_by(is_apart) && places.windows(2).all(follow)
 }
 
 fn parse(text: &str, identity: &str, volume_bytes: u64) -> Option<Table> {
@@ -179,14 +212,18 @@ fn parse(text: &str, identity: &str, volume_bytes: u64) -> Option<Table> {
         let whole = std::mem::take(&mut pending);
         let line = if whole.is_empty() { line } else { &whole };
         if let Some(name) = line.strip_suffix('{') {
-            if path.len() >= NESTING_MAX {
+            let name = name.trim();
+            if path.len() >= NESTING_MAX || name.len() > NAME_BYTES_MAX {
                 return None;
             }
-            path.push(name.trim().to_owned());
+            path.push(name.to_owned());
             reader.opened(&path);
         } else if line == "}" {
             path.pop();
-        } else if let Some((key, value)) = line.split_once('=') {
+        } else if let Some((key, value)) = line.split_once('=')
+            // Others are of no interest: texts that describe, and lists of tags.
+            && value.len() <= 2 * NAME_BYTES_MAX
+        {
             reader.value(&path, key.trim(), value.trim());
         }
     }

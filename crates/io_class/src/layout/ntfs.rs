@@ -2,14 +2,19 @@
 //! `file_system` attaches it.
 //!
 //! Invariant: unknown rather than wrong. Free clusters and attributes in lists of attributes are
-//! unknown. Reads one block of records a step; records end, because the table does.
+//! unknown. Reads one block of records a step, or enters one of them; records end, because the
+//! table does.
 
+use super::budget::{Shed, tree_bytes};
 use super::bytes::{byte, fingerprint, le16, le32, le64};
+use super::dirty::Ranges;
 use super::ext::Step;
-use super::runs::{Claim, FIXED, NOBODY, Runs};
+use super::runs::{Claim, Entering, FIXED, NOBODY, Runs};
+use super::slices::Slices;
 use super::source::Meter;
 use crate::facts::Contents;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 const DATA: u32 = 0x80;
 const INDEX: u32 = 0xa0;
@@ -17,10 +22,10 @@ const BITMAP: u32 = 0xb0;
 const LOG_FILE: u32 = 2;
 const FIRST_USER_RECORD: u32 = 16;
 const SECTOR: usize = 512;
-const SLICE_CLUSTERS: u32 = 1 << 15;
 const READ_BYTES: u64 = 64 << 10;
 const RUNS_MAX: usize = 1 << 16;
-const MEMORY_A_RECORD: u64 = 64;
+/// Most extents of the table: a write is compared with each of them.
+const TABLE_EXTENTS_MAX: usize = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Geometry {
@@ -78,43 +83,81 @@ fn owner(record: u32, is_data: bool) -> Option<u32> {
     record.checked_mul(2)?.checked_add(1 + u32::from(is_data))
 }
 
+/// A record that owns clusters.
+struct Record {
+    /// Of its data.
+    used_for: Use,
+    /// Of its attributes.
+    fingerprint: u32,
+    slices: Slices,
+}
+
+/// Memory of a record in the map of them, bytes.
+const RECORD_BYTES: usize = size_of::<Record>() + size_of::<u32>();
+
+/// A record whose runs are being entered: those of its data last.
+struct Entered {
+    number: u32,
+    record: Record,
+    claims: Vec<Entering>,
+    slices: Vec<u32>,
+}
+
 /// See the module.
 pub struct Ntfs {
     geometry: Geometry,
     runs: Runs,
-    /// By record: use of its data, and a fingerprint.
-    records: BTreeMap<u32, (Use, u32)>,
+    records: BTreeMap<u32, Record>,
+    /// Memory of slices of records outside of the map, bytes.
+    slices_bytes: usize,
     /// Extents of the master file table.
     table: Vec<Claim>,
-    /// Blocks of records to be read, by their number in the table.
-    dirty: BTreeSet<u64>,
+    /// Records to be read again, by number.
+    dirty: Ranges,
+    /// Records that were read and not looked at yet: the first one's number, and their bytes.
+    read: Option<(u64, Vec<u8>)>,
+    entering: Option<Entered>,
+    /// Records that are read one by one, because one of them cannot be.
+    careful: Range<u64>,
     next: u64,
     is_table_known: bool,
     is_head_dirty: bool,
-    memory_max: u64,
+    pub memory_max: u64,
     /// Records that were left out for lack of memory.
-    pub sheds: u64,
+    pub shed: Shed,
 }
 
 impl Ntfs {
-    /// Looks at the boot sector of a part of `len_bytes`.
-    pub fn probe(meter: &mut Meter<'_>, len_bytes: u64, memory_max: u64) -> Option<Self> {
+    /// Looks at the boot sector of a part of `len_bytes`. Fails with the least memory that a map
+    /// takes.
+    pub fn probe(
+        meter: &mut Meter<'_>,
+        len_bytes: u64,
+        memory_max: u64,
+    ) -> Option<Result<Self, u64>> {
         let geometry = Geometry::decode(&meter.read(0, SECTOR)?, len_bytes)?;
-        if geometry.clusters / u64::from(SLICE_CLUSTERS) * 48 > memory_max / 2 {
-            return None;
+        // Blocks of records are read whole.
+        let least = READ_BYTES / 4;
+        if least > memory_max / 2 {
+            return Some(Err(least * 2));
         }
-        Some(Self {
-            runs: Runs::new(geometry.clusters, SLICE_CLUSTERS),
+        let clusters = geometry.clusters;
+        Some(Ok(Self {
+            runs: Runs::new(clusters, Runs::slice_blocks(clusters, memory_max)),
             geometry,
             records: BTreeMap::new(),
+            slices_bytes: 0,
             table: Vec::new(),
-            dirty: BTreeSet::new(),
+            dirty: Ranges::default(),
+            read: None,
+            entering: None,
+            careful: 0..0,
             next: 0,
             is_table_known: false,
             is_head_dirty: false,
             memory_max,
-            sheds: 0,
-        })
+            shed: Shed::default(),
+        }))
     }
 
     /// Contents at an offset, and the bytes from there that are alike.
@@ -126,7 +169,7 @@ impl Ntfs {
             Some((NOBODY, _)) => Contents::Metadata,
             Some((owner, logical)) => {
                 let is_data = owner % 2 == 0;
-                let known = self.records.get(&((owner - 1) / 2)).map(|known| known.0);
+                let known = self.records.get(&((owner - 1) / 2)).map(|of| of.used_for);
                 match known {
                     None => Contents::Unknown,
                     Some(Use::Journal) => Contents::Journal,
@@ -143,26 +186,47 @@ impl Ntfs {
         (contents, found.len.saturating_mul(size) - inside)
     }
 
-    /// Notes a write.
-    pub fn wrote(&mut self, offset_bytes: u64, len_bytes: u64) {
+    /// Records of the table in a range of the part, as they are touched.
+    fn touched(&self, offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+        let (size, record) = (self.geometry.cluster_bytes, self.geometry.record_bytes);
         let end = offset_bytes.saturating_add(len_bytes);
-        self.is_head_dirty |= offset_bytes < SECTOR as u64;
-        let size = self.geometry.cluster_bytes;
-        for extent in &self.table {
+        self.table.iter().filter_map(move |extent| {
             let start = extent.block * size;
             let from = offset_bytes.max(start);
             let to = end.min(start + u64::from(extent.len) * size);
-            if from < to {
-                let first = u64::from(extent.logical) * size + from - start;
-                let last = first + (to - from - 1);
-                self.dirty.extend(first / READ_BYTES..=last / READ_BYTES);
-            }
+            let first = (u64::from(extent.logical) * size).saturating_add(from.checked_sub(start)?);
+            let last = first.saturating_add(to.checked_sub(from + 1)?);
+            Some((first / record, last / record + 1))
+        })
+    }
+
+    /// Notes a write.
+    pub fn wrote(&mut self, offset_bytes: u64, len_bytes: u64) {
+        self.is_head_dirty |= offset_bytes < SECTOR as u64;
+        let touched: Vec<(u64, u64)> = self.touched(offset_bytes, len_bytes).collect();
+        for (first, end) in touched {
+            self.dirty.insert(first..end);
         }
     }
 
-    /// Reads a little.
+    /// Returns whether a write would change anything.
+    pub fn minds(&self, offset_bytes: u64, len_bytes: u64) -> bool {
+        offset_bytes < SECTOR as u64 || self.touched(offset_bytes, len_bytes).next().is_some()
+    }
+
+    /// Reads a little, or enters a little of what was read.
     pub fn step(&mut self, meter: &mut Meter<'_>) -> Step {
-        if self.is_head_dirty {
+        let step = self.step_part(meter);
+        meter.spend(self.runs.take_work());
+        step
+    }
+
+    fn step_part(&mut self, meter: &mut Meter<'_>) -> Step {
+        if let Some(entered) = self.entering.take() {
+            self.enter_some(entered);
+        } else if let Some((first, bytes)) = self.read.take() {
+            self.look_at_next(first, bytes);
+        } else if self.is_head_dirty {
             self.is_head_dirty = false;
             let boot = meter.read(0, SECTOR);
             let geometry = boot.and_then(|boot| Geometry::decode(&boot, u64::MAX));
@@ -171,17 +235,33 @@ impl Ntfs {
             }
         } else if !self.is_table_known {
             self.is_table_known = true;
-            let _ = self.read_first(meter);
-        } else if let Some(block) = self.dirty.pop_first() {
-            let _ = self.read_records(meter, block);
-        } else if self.next * READ_BYTES < self.table_bytes() {
-            let block = self.next;
-            self.next += 1;
-            let _ = self.read_records(meter, block);
+            return self.read_first(meter);
+        } else if let Some(records) = self.dirty.first() {
+            let most = match self.careful.contains(&records.start) {
+                true => 1,
+                false => self.block_records(),
+            };
+            let end = records.end.min(records.start + most);
+            self.dirty.done(end);
+            self.read_records(meter, records.start..end);
+        } else if self.next < self.table_records() {
+            let end = self.table_records().min(self.next + self.block_records());
+            self.read_records(meter, self.next..end);
+            self.next = end;
         } else {
             return Step::Idle;
         }
         Step::More
+    }
+
+    /// Records that are read in one step.
+    fn block_records(&self) -> u64 {
+        let bytes = READ_BYTES.min(self.memory_max / 8);
+        (bytes / self.geometry.record_bytes).max(1)
+    }
+
+    fn table_records(&self) -> u64 {
+        self.table_bytes() / self.geometry.record_bytes
     }
 
     fn table_bytes(&self) -> u64 {
@@ -201,51 +281,76 @@ impl Ntfs {
             .claim(NOBODY, claim, false, &mut Vec::new(), |_| true);
     }
 
-    fn read_first(&mut self, meter: &mut Meter<'_>) -> Option<()> {
+    fn read_first(&mut self, meter: &mut Meter<'_>) -> Step {
         self.fix(0, 8192);
         self.fix(self.geometry.mirror, 4 * self.geometry.record_bytes);
-        let at = self
-            .geometry
-            .table
-            .checked_mul(self.geometry.cluster_bytes)?;
-        let bytes = meter.read(at, self.geometry.record_bytes as usize)?;
-        self.enter(0, bytes)
+        let at = self.geometry.table.checked_mul(self.geometry.cluster_bytes);
+        let len = self.geometry.record_bytes as usize;
+        match at.and_then(|at| meter.read(at, len)) {
+            Some(bytes) => self.read = Some((0, bytes)),
+            None => return Step::Unreadable(at.unwrap_or_default()),
+        }
+        Step::More
     }
 
-    fn read_records(&mut self, meter: &mut Meter<'_>, block: u64) -> Option<()> {
-        let (from, size) = (block * READ_BYTES, self.geometry.cluster_bytes);
-        let record_bytes = self.geometry.record_bytes;
-        let len = READ_BYTES.min(self.table_bytes().checked_sub(from)?);
-        for n in 0..len / record_bytes {
-            let at = from + n * record_bytes;
-            let extent = self.table.iter().find(|extent| {
-                let start = u64::from(extent.logical) * size;
-                at >= start && at < start + u64::from(extent.len) * size
-            });
-            let inside = extent.map(|e| e.block * size + at - u64::from(e.logical) * size);
-            if let Some(place) = inside
-                && let Some(bytes) = meter.read(place, record_bytes as usize)
-            {
-                let number = u32::try_from(at / record_bytes).ok()?;
-                if self.enter(number, bytes).is_none() {
-                    self.drop_record(number);
-                }
+    /// Reads records that follow each other, as far as they lie side by side.
+    fn read_records(&mut self, meter: &mut Meter<'_>, records: Range<u64>) {
+        let (size, record_bytes) = (self.geometry.cluster_bytes, self.geometry.record_bytes);
+        let at = records.start * record_bytes;
+        meter.spend(self.table.len() as u64 / 64);
+        let extent = self.table.iter().find_map(|extent| {
+            let inside = at.checked_sub(u64::from(extent.logical) * size)?;
+            let left = (u64::from(extent.len) * size).checked_sub(inside)?;
+            (left >= record_bytes).then_some((extent.block * size + inside, left))
+        });
+        let Some((place, left)) = extent else {
+            // A record may begin in one extent and end in another: that one is left out.
+            self.later(records.start + 1..records.end);
+            return;
+        };
+        let count = (left / record_bytes).min(records.end - records.start);
+        self.later(records.start + count..records.end);
+        let those = records.start..records.start + count;
+        match meter.read(place, (count * record_bytes) as usize) {
+            Some(bytes) => self.read = Some((records.start, bytes)),
+            None if count > 1 => {
+                self.careful = those.clone();
+                self.later(those);
             }
+            None => {}
         }
-        Some(())
+    }
+
+    fn later(&mut self, records: Range<u64>) {
+        self.dirty.insert(records);
+    }
+
+    fn look_at_next(&mut self, first: u64, mut bytes: Vec<u8>) {
+        let len = (self.geometry.record_bytes as usize).min(bytes.len());
+        let rest = bytes.split_off(len);
+        if let Ok(number) = u32::try_from(first)
+            && self.look(number, bytes).is_none()
+        {
+            self.drop_record(number);
+        }
+        if !rest.is_empty() {
+            self.read = Some((first + 1, rest));
+        }
     }
 
     fn drop_record(&mut self, number: u32) {
-        if self.records.remove(&number).is_some() {
+        if let Some(record) = self.records.remove(&number) {
+            self.slices_bytes -= record.slices.heap_bytes();
             let owners = [owner(number, false), owner(number, true)];
-            for slice in 0..self.runs.slices() {
+            for slice in record.slices.iter() {
                 self.runs
                     .forget_in(slice, |run| owners.contains(&Some(run.owner)));
             }
         }
     }
 
-    fn enter(&mut self, number: u32, mut bytes: Vec<u8>) -> Option<()> {
+    /// Looks at a record, and begins to enter its runs if they changed.
+    fn look(&mut self, number: u32, mut bytes: Vec<u8>) -> Option<()> {
         repair_sectors(&mut bytes)?;
         let is_base = le64(&bytes, 32)? == 0;
         if bytes.get(..4)? != b"FILE" || le16(&bytes, 22)? & 1 == 0 || !is_base {
@@ -275,31 +380,75 @@ impl Ntfs {
         };
         let attributes = bytes.get(usize::from(le16(&bytes, 20)?)..)?;
         let fingerprint = fingerprint(&[attributes]);
-        if self
-            .records
-            .get(&number)
-            .is_some_and(|known| known.1 == fingerprint)
-        {
+        let known = self.records.get(&number);
+        if known.is_some_and(|known| known.fingerprint == fingerprint) {
             return Some(());
         }
         self.drop_record(number);
+        let blocks: u64 = claims.iter().map(|(claim, _)| u64::from(claim.len)).sum();
+        if blocks > self.geometry.clusters {
+            // Runs that overlap: nothing in it is to be believed.
+            return None;
+        }
+        let of = |is_data: bool| {
+            let those = claims.iter().filter(|claim| claim.1 == is_data);
+            those.map(|claim| claim.0).collect::<Vec<Claim>>()
+        };
+        let (others, data) = (of(false), of(true));
         if number == 0 {
-            self.table = claims.iter().map(|(claim, _)| *claim).collect();
+            self.table = data.clone();
+            self.table.truncate(TABLE_EXTENTS_MAX);
+            self.table.shrink_to_fit();
         }
         if claims.is_empty() {
             return Some(());
         }
-        if self.memory_bytes() >= self.memory_max {
-            self.sheds += 1;
+        if self.is_full() {
+            self.shed.note(RECORD_BYTES * 2 + claims.len() * 16);
             return Some(());
         }
-        self.records.insert(number, (used_for, fingerprint));
-        for (claim, is_data) in claims {
-            let owner = owner(number, is_data)?;
-            self.runs
-                .claim(owner, claim, false, &mut Vec::new(), |_| true);
-        }
+        self.entering = Some(Entered {
+            number,
+            record: Record {
+                used_for,
+                fingerprint,
+                slices: Slices::new(Vec::new()),
+            },
+            claims: vec![
+                Entering::new(owner(number, true)?, data),
+                Entering::new(owner(number, false)?, others),
+            ],
+            slices: Vec::new(),
+        });
         Some(())
+    }
+
+    /// Nothing more is entered: the last eighth is for what has begun.
+    fn is_full(&self) -> bool {
+        self.memory_bytes() >= self.memory_max / 8 * 7
+    }
+
+    /// Enters a part of a record's runs.
+    fn enter_some(&mut self, mut of: Entered) {
+        if let Some(entering) = of.claims.last_mut() {
+            let slices = &mut of.slices;
+            let is_done = self
+                .runs
+                .enter(entering, false, &mut Vec::new(), |slice, _| {
+                    if slices.last() != Some(&slice) {
+                        slices.push(slice);
+                    }
+                    true
+                });
+            if is_done {
+                of.claims.pop();
+            }
+            self.entering = Some(of);
+            return;
+        }
+        of.record.slices = Slices::new(of.slices);
+        self.slices_bytes += of.record.slices.heap_bytes();
+        self.records.insert(of.number, of.record);
     }
 
     /// Decodes runs: lengths and signed distances of as many bytes as a nibble says.
@@ -337,10 +486,26 @@ impl Ntfs {
         Some(())
     }
 
+    /// Bytes whose contents are known.
+    pub fn known_bytes(&self) -> u64 {
+        self.runs.known_blocks() * self.geometry.cluster_bytes
+    }
+
     /// Memory that this uses, bytes.
     pub fn memory_bytes(&self) -> u64 {
-        let entries = (self.records.len() + self.dirty.len() + self.table.len()) as u64;
-        self.runs.memory_bytes() as u64 + entries * MEMORY_A_RECORD
+        let entering = self.entering.as_ref().map_or(0, |of| {
+            let claims: usize = of.claims.iter().map(Entering::memory_bytes).sum();
+            claims + of.slices.capacity() * 4
+        });
+        let read = self.read.as_ref().map_or(0, |(_, bytes)| bytes.capacity());
+        let bytes = self.runs.memory_bytes()
+            + tree_bytes(self.records.len(), RECORD_BYTES)
+            + self.slices_bytes
+            + self.table.capacity() * size_of::<Claim>()
+            + self.dirty.memory_bytes()
+            + entering
+            + read;
+        bytes as u64
     }
 }
 

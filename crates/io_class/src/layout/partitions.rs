@@ -14,6 +14,8 @@ const MBR_ENTRIES: usize = 446;
 const PROTECTIVE: u8 = 0xee;
 const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
 const GPT_HEADER_BYTES: usize = 92;
+/// Most bytes of entries: eight times as many as tools make.
+const ENTRIES_BYTES_MAX: u32 = 128 << 10;
 
 /// The parts of a volume, each with its segments, in bytes of that volume.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -24,13 +26,33 @@ pub struct Table {
     pub own: Vec<Range<u64>>,
     /// Changes when the table does.
     pub fingerprint: u32,
+    /// Parts that did not fit, or made no sense.
+    pub left_out: u64,
 }
 
 impl Table {
+    /// Returns true for the same table, whose parts may be with the volume by now.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.own, self.fingerprint) == (&other.own, other.fingerprint)
+    }
+
+    /// Memory that this uses, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let segments: usize = self.parts.iter().map(Vec::capacity).sum();
+        self.own.capacity() * size_of::<Range<u64>>()
+            + self.parts.capacity() * size_of::<Vec<Segment>>()
+            + segments * size_of::<Segment>()
+    }
+
     /// Adds a part of one piece, if it lies in the volume.
     fn add(&mut self, start: u64, len: u64, volume_bytes: u64) {
         let end = start.checked_add(len);
-        if len > 0 && end.is_some_and(|end| end <= volume_bytes) && self.parts.len() < PARTS_MAX {
+        if len == 0 || end.is_none_or(|end| end > volume_bytes) {
+            return;
+        }
+        if self.parts.len() >= PARTS_MAX {
+            self.left_out += 1;
+        } else {
             self.parts.push(vec![Segment {
                 part_bytes: 0,
                 volume_bytes: start,
@@ -142,15 +164,16 @@ fn gpt(meter: &mut Meter<'_>, at: u64, sector: u64, volume_bytes: u64) -> Option
     }
     let entries_at = le64(&header, 72)?.checked_mul(sector)?;
     let (count, size) = (le32(&header, 80)?, le32(&header, 84)?);
-    if count > 1024 || !(128..=1024).contains(&size) {
+    let len = count.checked_mul(size)?;
+    if count > 1024 || !(128..=1024).contains(&size) || len > ENTRIES_BYTES_MAX {
         return None;
     }
-    let entries = meter.read(entries_at, (count * size) as usize)?;
+    let entries = meter.read(entries_at, len as usize)?;
     let mut table = Table {
         own: vec![
             0..SECTOR,
             at..at + sector,
-            entries_at..entries_at + entries.len() as u64,
+            entries_at..entries_at.checked_add(entries.len() as u64)?,
         ],
         fingerprint: fingerprint(&[&entries]),
         ..Table::default()

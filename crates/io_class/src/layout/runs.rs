@@ -1,6 +1,8 @@
 //! Records what each block of a file system is: sorted runs, 16 bytes each, in slices of equal
 //! length. File systems claim and free blocks here; lookups search one slice.
 //!
+//! A claim may be as long as the file system: [`Runs::enter`] does a bounded part of it.
+//!
 //! Invariant: runs of a slice are sorted, do not overlap and lie within it. `FIXED` runs are never
 //! replaced by claims of inodes or by bitmaps. A gap is unknown.
 
@@ -114,6 +116,65 @@ pub struct Runs {
     slice_blocks: u32,
     blocks: u64,
     runs_capacity: usize,
+    known_blocks: u64,
+    work: u64,
+}
+
+/// Claims of one owner on their way into the map.
+pub struct Entering {
+    /// Inode, or [`NOBODY`].
+    pub owner: u32,
+    /// All of them.
+    pub claims: Vec<Claim>,
+    next: usize,
+    /// Blocks of the next claim that are in the map.
+    done: u32,
+}
+
+impl Entering {
+    /// None of them is entered yet.
+    pub fn new(owner: u32, claims: Vec<Claim>) -> Self {
+        Self {
+            owner,
+            claims,
+            next: 0,
+            done: 0,
+        }
+    }
+
+    /// The rest of the next claim.
+    fn rest(&self) -> Option<Claim> {
+        let claim = self.claims.get(self.next)?;
+        let is_counted = self.owner != NOBODY && claim.logical != TREE;
+        Some(Claim {
+            block: claim.block.saturating_add(u64::from(self.done)),
+            len: claim.len.saturating_sub(self.done),
+            logical: match is_counted {
+                true => claim.logical.saturating_add(self.done),
+                false => claim.logical,
+            },
+        })
+    }
+
+    /// Memory of the claims, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.claims.capacity() * size_of::<Claim>()
+    }
+}
+
+/// Work of a step on claims, before others have their turn.
+const WORK_A_STEP: u64 = 512;
+/// Shortest slice, blocks: long enough for a claim to be in few of them.
+const SLICE_BLOCKS_MIN: u64 = 1 << 15;
+/// Runs that are moved or looked through with a unit of work.
+const RUNS_A_UNIT: u64 = 64;
+
+fn work_of(runs: usize) -> u64 {
+    1 + runs as u64 / RUNS_A_UNIT
+}
+
+fn blocks_of(runs: &[Run]) -> u64 {
+    runs.iter().map(|run| u64::from(run.len)).sum()
 }
 
 fn push(runs: &mut Vec<Run>, run: Run) {
@@ -124,6 +185,14 @@ fn push(runs: &mut Vec<Run>, run: Run) {
 }
 
 impl Runs {
+    /// Length of slices for `blocks` blocks, so that those without runs take an eighth of the
+    /// memory at most.
+    pub fn slice_blocks(blocks: u64, memory_max: u64) -> u32 {
+        let slices_max = (memory_max / 8 / size_of::<Vec<Run>>() as u64).max(1);
+        let least = blocks.div_ceil(slices_max).max(SLICE_BLOCKS_MIN);
+        u32::try_from(least).unwrap_or(u32::MAX)
+    }
+
     /// Nothing known of `blocks` blocks. The caller has bounded `blocks / slice_blocks`.
     pub fn new(blocks: u64, slice_blocks: u32) -> Self {
         let slice_blocks = slice_blocks.max(1);
@@ -133,7 +202,24 @@ impl Runs {
             slice_blocks,
             blocks,
             runs_capacity: 0,
+            known_blocks: 0,
+            work: 0,
         }
+    }
+
+    /// Blocks that are in a run.
+    pub fn known_blocks(&self) -> u64 {
+        self.known_blocks
+    }
+
+    /// The work since [`Self::take_work`].
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
+    /// Returns the work since the last call.
+    pub fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.work)
     }
 
     /// Memory that this uses, bytes.
@@ -216,6 +302,7 @@ impl Runs {
         let from = from.saturating_sub(1);
         let to = (to + 1).min(runs.len());
         let around = runs.get(from..to).unwrap_or_default();
+        self.work += work_of(runs.len() - from + 8 * around.len());
         for run in around {
             new.extend(run.clip(&(0..range.start)));
         }
@@ -230,7 +317,14 @@ impl Runs {
                 push(&mut joined, rest);
             }
         }
+        self.known_blocks += blocks_of(&joined);
+        self.known_blocks -= blocks_of(around);
         let before = runs.capacity();
+        let more = joined.len().saturating_sub(to - from);
+        if more > runs.capacity() - runs.len() {
+            // Doubling would take more than the budget of a nearly full map has.
+            runs.reserve_exact(more.max(runs.len() / 8 + 1));
+        }
         runs.splice(from..to, joined);
         if runs.capacity() > 16 && runs.len() < runs.capacity() / 2 {
             runs.shrink_to_fit();
@@ -277,6 +371,39 @@ impl Runs {
         }
     }
 
+    /// Continues with claims, as [`Self::claim`] does, for a bounded time. `takes` is also given
+    /// whether the blocks hold a tree. Returns true at the end.
+    pub fn enter(
+        &mut self,
+        entering: &mut Entering,
+        yields: bool,
+        rivals: &mut Vec<u32>,
+        mut takes: impl FnMut(u32, bool) -> bool,
+    ) -> bool {
+        let until = self.work + WORK_A_STEP;
+        while let Some(rest) = entering.rest() {
+            if self.work >= until {
+                return false;
+            }
+            self.work += 1;
+            // As much as lies in one slice.
+            let here = u64::from(self.slice_blocks) - rest.block % u64::from(self.slice_blocks);
+            let len = rest.len.min(u32::try_from(here).unwrap_or(u32::MAX));
+            let claim = Claim { len, ..rest };
+            let is_tree = claim.logical == TREE;
+            self.claim(entering.owner, claim, yields, rivals, |slice| {
+                takes(slice, is_tree)
+            });
+            if len == rest.len {
+                entering.next += 1;
+                entering.done = 0;
+            } else {
+                entering.done += len;
+            }
+        }
+        true
+    }
+
     /// Makes blocks unknown where `goes` says so.
     pub fn forget(&mut self, block: u64, len: u64, goes: impl Fn(&Run) -> bool) {
         for (slice, range) in self.parts(block, len) {
@@ -292,7 +419,10 @@ impl Runs {
             return;
         };
         let before = runs.capacity();
+        self.work += work_of(runs.len());
+        self.known_blocks -= blocks_of(runs);
         runs.retain(|run| !goes(run));
+        self.known_blocks += blocks_of(runs);
         if runs.capacity() > 16 && runs.len() < runs.capacity() / 2 {
             runs.shrink_to_fit();
         }

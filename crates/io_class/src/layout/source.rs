@@ -2,6 +2,9 @@
 //!
 //! Invariant: a [`Meter`] counts each read before it happens, so a step knows when to end.
 
+use super::budget::Cost;
+use std::ops::Range;
+
 /// Bytes of a volume as they are now, with at least every write that was reported before.
 pub trait Source {
     /// Fills `bytes` from `offset_bytes`, or reports that it cannot.
@@ -48,11 +51,18 @@ impl Segment {
 pub struct Meter<'a> {
     source: &'a dyn Source,
     segments: &'a [Segment],
-    /// Reads so far.
-    pub reads: u64,
+    /// Reads and work so far.
+    pub cost: Cost,
     /// Bytes read so far.
     pub read_bytes: u64,
+    /// The part's bytes that the volume could not give; of many ranges, the first ones.
+    pub unreadable: Vec<Range<u64>>,
 }
+
+/// Most ranges that could not be read, of a step and of a part.
+pub const UNREADABLE_MAX: usize = 16;
+/// Bytes that are decoded with a unit of work.
+const BYTES_A_UNIT: u64 = 1024;
 
 impl<'a> Meter<'a> {
     /// Reads of the part that consists of `segments`, sorted by their offset in it.
@@ -60,14 +70,28 @@ impl<'a> Meter<'a> {
         Self {
             source,
             segments,
-            reads: 0,
+            cost: Cost::default(),
             read_bytes: 0,
+            unreadable: Vec::new(),
+        }
+    }
+
+    /// Counts work that is not reading.
+    pub fn spend(&mut self, work: u64) {
+        self.cost.work = self.cost.work.saturating_add(work);
+    }
+
+    fn failed(&mut self, offset_bytes: u64, len: usize) {
+        if self.unreadable.len() < UNREADABLE_MAX {
+            let end = offset_bytes.saturating_add(len as u64);
+            self.unreadable.push(offset_bytes..end);
         }
     }
 
     /// Reads `len` bytes at `offset_bytes` of the part; `None` if that cannot be.
     pub fn read(&mut self, offset_bytes: u64, len: usize) -> Option<Vec<u8>> {
-        self.reads += 1;
+        self.cost.reads += 1;
+        self.spend(1 + len as u64 / BYTES_A_UNIT);
         let mut at = offset_bytes;
         let mut bytes = vec![0; len];
         let mut rest = bytes.as_mut_slice();
@@ -77,7 +101,10 @@ impl<'a> Meter<'a> {
             let (place, left) = segment.locate(at)?;
             let here = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
             let (now, later) = rest.split_at_mut(here);
-            self.source.read(place, now).ok()?;
+            if self.source.read(place, now).is_err() {
+                self.failed(offset_bytes, len);
+                return None;
+            }
             at = at.checked_add(here as u64)?;
             rest = later;
         }

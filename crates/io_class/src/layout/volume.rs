@@ -1,22 +1,23 @@
 //! A volume with its parts: what [`Layout`] is to its callers.
 //!
-//! Invariant: ranges in the index do not overlap; bytes outside of all parts are unknown. Parts
-//! nest at most [`DEPTH_MAX`] deep.
+//! Invariant: ranges in the index do not overlap; bytes outside of all parts are unknown. Parts and
+//! their segments are bounded, and all maps together take at most the memory that was given.
 
-use super::ext::Step;
-use super::file_system::FileSystem;
-use super::lvm;
-use super::partitions::{self, Table};
-use super::source::{Meter, Segment, Source};
+use super::budget::{Budget, Cost, GaveUp};
+use super::file_system::{FileSystem, Interest};
+use super::part::{Inside, Part, Stepped};
+use super::partitions::Table;
+use super::source::{Segment, Source};
 use crate::facts::Contents;
 
-/// Tables within tables: a disk, a partition, a logical volume, and one more.
-const DEPTH_MAX: u8 = 3;
-/// Most parts of a volume, and segments of all parts.
+/// Most parts of a volume, and segments of all parts, however much memory there is.
 const PARTS_MAX: usize = 256;
 const SEGMENTS_MAX: usize = 8192;
-/// A write here may make a partition table.
-const TABLE_BYTES: u64 = 1024;
+/// A part and its place in the index; a segment and its place in the index.
+const PART_BYTES: usize = size_of::<Part>();
+const SEGMENT_BYTES: usize = 2 * size_of::<Segment>() + size_of::<usize>();
+/// Most ranges of the index that a write is compared with in the client's request.
+const RANGES_LOOKED_AT: usize = 16;
 
 /// Limits of a [`Layout`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,77 +44,39 @@ pub enum Progress {
     Idle,
 }
 
-/// Cost of the classification.
+/// Cost of the classification, and its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Memory of the maps, bytes.
     pub memory_bytes: u64,
+    /// Memory that the maps may take, bytes.
+    pub memory_bytes_max: u64,
+    /// Memory that maps would take, bytes, if nothing had been left out; an estimate.
+    pub needed_bytes: u64,
     /// Reads of the volume so far.
     pub reads: u64,
     /// Bytes of those reads.
     pub read_bytes: u64,
-    /// Times that a map was made coarser for lack of memory.
+    /// Units of work so far: a microsecond each, at most.
+    pub work: u64,
+    /// Times that something was left out or forgotten for lack of memory.
     pub sheds: u64,
     /// File systems, partition tables and logical volumes that were recognised.
     pub recognised: u64,
+    /// Bytes of the volume whose contents are known.
+    pub known_bytes: u64,
+    /// Size of the volume, bytes.
+    pub size_bytes: u64,
+    /// Parts that were given up because they take too much memory or work.
+    pub parts_too_large: u64,
+    /// Parts with places that could not be read.
+    pub parts_unreadable: u64,
 }
 
-enum Inside {
-    /// Not looked at yet.
-    Unseen,
-    /// Other parts.
-    Table(Table),
-    /// A file system, or nothing that we know.
-    System(FileSystem),
-}
-
-struct Part {
-    segments: Vec<Segment>,
-    len_bytes: u64,
-    depth: u8,
-    inside: Inside,
-    /// The place of a partition table was written.
-    is_table_dirty: bool,
-}
-
-impl Part {
-    fn new(segments: Vec<Segment>, depth: u8) -> Self {
-        let ends = segments
-            .iter()
-            .map(|s| s.part_bytes.saturating_add(s.len_bytes));
-        Self {
-            len_bytes: ends.max().unwrap_or_default(),
-            segments,
-            depth,
-            inside: Inside::Unseen,
-            is_table_dirty: false,
-        }
-    }
-
-    fn table(&self, meter: &mut Meter<'_>) -> Option<Table> {
-        if self.depth >= DEPTH_MAX {
-            return None;
-        }
-        let table = partitions::read(meter, self.len_bytes);
-        table.or_else(|| lvm::read(meter, self.len_bytes))
-    }
-
-    /// Splits a range of this part into ranges of the volume.
-    fn place(&self, range: &Segment) -> Vec<Segment> {
-        let mut placed = Vec::new();
-        let end = range.volume_bytes.saturating_add(range.len_bytes);
-        for segment in &self.segments {
-            let from = range.volume_bytes.max(segment.part_bytes);
-            let to = end.min(segment.part_bytes.saturating_add(segment.len_bytes));
-            if let Some((volume_bytes, _)) = segment.locate(from).filter(|_| from < to) {
-                placed.push(Segment {
-                    part_bytes: range.part_bytes.saturating_add(from - range.volume_bytes),
-                    volume_bytes,
-                    len_bytes: to - from,
-                });
-            }
-        }
-        placed
+impl Counters {
+    /// Everything that can be known is: nothing was left out, given up or unreadable.
+    pub fn is_whole(&self) -> bool {
+        self.sheds + self.parts_too_large + self.parts_unreadable == 0
     }
 }
 
@@ -124,7 +87,12 @@ pub struct Layout {
     parts: Vec<Part>,
     /// Ranges of the volume, sorted, and the parts that say what is in them.
     index: Vec<(Segment, usize)>,
-    counters: Counters,
+    /// The part that the next step begins with.
+    cursor: usize,
+    /// Parts and segments that did not fit.
+    left_out: u64,
+    cost: Cost,
+    read_bytes: u64,
 }
 
 impl Layout {
@@ -135,7 +103,10 @@ impl Layout {
             options,
             parts: Vec::new(),
             index: Vec::new(),
-            counters: Counters::default(),
+            cursor: 0,
+            left_out: 0,
+            cost: Cost::default(),
+            read_bytes: 0,
         };
         layout.reset();
         layout
@@ -148,11 +119,40 @@ impl Layout {
             len_bytes: self.size_bytes,
         };
         self.parts = vec![Part::new(vec![whole], 0)];
+        self.left_out = 0;
         self.reindex();
     }
 
+    /// Memory for all maps, bytes.
+    pub fn memory_bytes_max(&self) -> u64 {
+        self.options.memory_bytes_max
+    }
+
+    /// Changes the memory for all maps. Those that have more already begin anew, and so does all
+    /// if something was left out that may fit now.
+    pub fn set_memory(&mut self, memory_bytes_max: u64) {
+        let is_more = memory_bytes_max > self.options.memory_bytes_max;
+        self.options.memory_bytes_max = memory_bytes_max;
+        let counters = self.counters();
+        let own = counters.memory_bytes - self.parts.iter().map(Part::map_bytes).sum::<u64>();
+        // An eighth is for parts, and as much for segments and the index.
+        let fits = own <= memory_bytes_max / 4 + PART_BYTES as u64;
+        if !fits || (is_more && counters.sheds + counters.parts_too_large > 0) {
+            self.reset();
+        } else {
+            self.share();
+        }
+    }
+
+    /// An eighth of the memory is for parts and as much for segments.
+    fn most(&self, bytes: usize, most: usize) -> usize {
+        let memory = usize::try_from(self.options.memory_bytes_max / 8).unwrap_or(usize::MAX);
+        most.min(memory / bytes)
+    }
+
     fn reindex(&mut self) {
-        let mut ranges: Vec<(Segment, usize)> = Vec::new();
+        let segments_max = self.most(SEGMENT_BYTES, SEGMENTS_MAX);
+        let (mut placed, mut owners) = (Vec::new(), Vec::new());
         for (number, part) in self.parts.iter().enumerate() {
             match &part.inside {
                 Inside::Table(table) => {
@@ -162,12 +162,14 @@ impl Layout {
                             volume_bytes: own.start,
                             len_bytes: own.end.saturating_sub(own.start),
                         };
-                        ranges.extend(part.place(&own).into_iter().map(|s| (s, number)));
+                        part.place(&own, &mut placed, 2 * segments_max);
                     }
                 }
-                _ => ranges.extend(part.segments.iter().map(|s| (*s, number))),
+                _ => placed.extend(part.segments.iter().copied()),
             }
+            owners.resize(placed.len(), number);
         }
+        let mut ranges: Vec<(Segment, usize)> = placed.into_iter().zip(owners).collect();
         ranges.sort_unstable_by_key(|(segment, _)| segment.volume_bytes);
         let mut end = 0;
         // Of overlapping ranges, the first one counts.
@@ -178,102 +180,109 @@ impl Layout {
             }
             is_apart
         });
-        ranges.truncate(SEGMENTS_MAX);
+        ranges.truncate(segments_max.max(1));
+        ranges.shrink_to_fit();
         self.index = ranges;
     }
 
     /// Reads until nothing is left to read, or until `reads_max` reads, and a few more.
     pub fn step(&mut self, source: &dyn Source, reads_max: u64) -> Progress {
-        let mut left = reads_max.max(1);
-        let mut number = 0;
-        while number < self.parts.len() {
-            let progress = self.step_part(source, number, &mut left);
-            if progress == Progress::More && left == 0 {
+        self.step_within(source, &mut Budget::of_reads(reads_max))
+    }
+
+    /// Reads until nothing is left to read, or until the budget is spent, and a little more.
+    pub fn step_within(&mut self, source: &dyn Source, budget: &mut Budget) -> Progress {
+        let mut idle = 0;
+        while idle < self.parts.len() {
+            if budget.is_spent() {
+                // No part keeps others waiting.
+                self.cursor += 1;
                 return Progress::More;
             }
-            // A changed table makes all parts new ones.
-            number = match progress {
-                Progress::More => 0,
-                Progress::Idle => number + 1,
-            };
+            if self.cursor >= self.parts.len() {
+                self.cursor = 0;
+            }
+            match self.step_part(source, budget) {
+                Progress::More => idle = 0,
+                Progress::Idle => {
+                    idle += 1;
+                    self.cursor += 1;
+                }
+            }
         }
         Progress::Idle
     }
 
-    /// Steps without reads count too: they take time.
-    fn step_part(&mut self, source: &dyn Source, number: usize, left: &mut u64) -> Progress {
-        let systems = self
-            .parts
-            .iter()
-            .filter(|part| !matches!(part.inside, Inside::Table(_)));
-        let memory_max = self.options.memory_bytes_max / systems.count().max(1) as u64;
+    fn step_part(&mut self, source: &dyn Source, budget: &mut Budget) -> Progress {
+        let is_open = |part: &Part| matches!(part.inside, Inside::Unseen | Inside::Plain);
+        let may_build = !self.parts.iter().any(is_open);
+        let (number, mut cost) = (self.cursor, Cost::default());
         let Some(part) = self.parts.get_mut(number) else {
             return Progress::Idle;
         };
-        let segments = std::mem::take(&mut part.segments);
-        let mut meter = Meter::new(source, &segments);
-        let mut found = None;
-        let mut is_changed = false;
-        let mut progress = Progress::More;
-        if matches!(part.inside, Inside::Unseen) || part.is_table_dirty {
-            part.is_table_dirty = false;
-            found = part.table(&mut meter);
-            let known = match &part.inside {
-                Inside::Table(table) => Some(table),
-                _ => None,
-            };
-            is_changed = !matches!(part.inside, Inside::Unseen) && found.as_ref() != known;
-            if matches!(part.inside, Inside::Unseen) && found.is_none() {
-                let system = FileSystem::probe(&mut meter, part.len_bytes, memory_max);
-                part.inside = Inside::System(system);
-            }
-            *left = left.saturating_sub(1 + meter.reads);
-        } else if let Inside::System(system) = &mut part.inside {
-            while *left > 0 && progress == Progress::More {
-                let before = meter.reads;
-                match system.step(&mut meter) {
-                    Step::Idle => progress = Progress::Idle,
-                    Step::More => {}
-                    Step::Lost => {
-                        part.inside = Inside::Unseen;
-                        *left = left.saturating_sub(1);
-                        break;
-                    }
-                }
-                *left = left.saturating_sub((meter.reads - before).max(1));
-            }
-        } else {
-            progress = Progress::Idle;
+        let (stepped, read_bytes) = part.step(source, may_build, &mut cost);
+        self.cost.add(cost);
+        self.read_bytes += read_bytes;
+        budget.charge(cost);
+        match stepped {
+            Stepped::More => {}
+            Stepped::Idle => return Progress::Idle,
+            Stepped::Parts(table) => self.nest(number, table),
+            Stepped::Changed => self.reset(),
+            Stepped::Shares => self.share(),
         }
-        self.counters.reads += meter.reads;
-        self.counters.read_bytes += meter.read_bytes;
-        part.segments = segments;
-        if is_changed {
-            self.reset();
-        } else if let Some(table) = found
-            && matches!(part.inside, Inside::Unseen)
-        {
-            self.nest(number, table);
-        }
-        progress
+        Progress::More
     }
 
     /// Adds the parts that a table names.
-    fn nest(&mut self, number: usize, table: Table) {
-        let Some(part) = self.parts.get_mut(number) else {
+    fn nest(&mut self, number: usize, mut table: Table) {
+        let Some(part) = self.parts.get(number) else {
             return;
         };
+        self.left_out += table.left_out;
+        let taken: usize = self.parts.iter().map(|part| part.segments.len()).sum();
+        let mut room = self.most(SEGMENT_BYTES, SEGMENTS_MAX).saturating_sub(taken);
+        let parts_max = self.most(PART_BYTES, PARTS_MAX);
         let mut new = Vec::new();
         for segments in &table.parts {
-            let placed: Vec<Segment> = segments.iter().flat_map(|s| part.place(s)).collect();
-            if !placed.is_empty() {
+            let mut placed = Vec::new();
+            let fits = self.parts.len() + new.len() < parts_max
+                && segments.iter().all(|s| part.place(s, &mut placed, room));
+            if !fits {
+                self.left_out += 1;
+            } else if !placed.is_empty() {
+                room -= placed.len();
+                placed.shrink_to_fit();
                 new.push(Part::new(placed, part.depth + 1));
             }
         }
-        part.inside = Inside::Table(table);
-        let room = PARTS_MAX.saturating_sub(self.parts.len());
-        self.parts.extend(new.into_iter().take(room));
+        table.parts = Vec::new();
+        if let Some(part) = self.parts.get_mut(number) {
+            part.inside = Inside::Table(table);
+        }
+        self.parts.reserve_exact(new.len());
+        self.parts.extend(new);
         self.reindex();
+    }
+
+    /// Divides the memory among the parts with file systems: half of it equally, half by size.
+    fn share(&mut self) {
+        let own: u64 = self.parts.iter().map(Part::own_bytes).sum();
+        let index = self.index.capacity() * size_of::<(Segment, usize)>();
+        let left = self.options.memory_bytes_max;
+        let left = left.saturating_sub(own + index as u64);
+        let takes = |part: &Part| match &part.inside {
+            Inside::System(system) => system.is_known(),
+            Inside::Candidate | Inside::GivenUp(_) => true,
+            _ => false,
+        };
+        let those = || self.parts.iter().filter(|part| takes(part));
+        let (count, bytes) = (those().count() as u64, those().map(|p| p.len_bytes).sum());
+        let (count, bytes): (u64, u64) = (count.max(1), std::cmp::max(bytes, 1));
+        for part in self.parts.iter_mut().filter(|part| takes(part)) {
+            let by_size = u128::from(left / 2) * u128::from(part.len_bytes) / u128::from(bytes);
+            part.set_memory(left / 2 / count + by_size as u64);
+        }
     }
 
     /// Learns from a write.
@@ -281,41 +290,60 @@ impl Layout {
         self.note(offset_bytes, bytes.len() as u64, Some(bytes));
     }
 
-    /// Learns of a change without its bytes: zeroed, discarded, or restored from elsewhere.
+    /// Learns of a change without its bytes: zeroed, discarded, or restored from elsewhere. Takes
+    /// time in proportion to what is known there.
     pub fn changed(&mut self, offset_bytes: u64, len_bytes: u64) {
         self.note(offset_bytes, len_bytes, None);
     }
 
-    fn note(&mut self, offset_bytes: u64, len_bytes: u64, bytes: Option<&[u8]>) {
-        let end = offset_bytes.saturating_add(len_bytes).min(self.size_bytes);
+    /// Ranges of the index that a range of the volume touches.
+    fn touched(&self, offset_bytes: u64, end: u64) -> impl Iterator<Item = (usize, u64, u64, u64)> {
         let first = self
             .index
             .partition_point(|(s, _)| s.volume_bytes.saturating_add(s.len_bytes) <= offset_bytes);
-        for (segment, number) in self.index.iter().skip(first) {
+        let ranges = self.index.iter().skip(first).map(move |(segment, number)| {
             let from = offset_bytes.max(segment.volume_bytes);
             let to = end.min(segment.volume_bytes.saturating_add(segment.len_bytes));
-            if from >= to {
-                break;
-            }
-            let Some(part) = self.parts.get_mut(*number) else {
-                continue;
-            };
-            let inside = |at: u64| usize::try_from(at - offset_bytes).ok();
-            let bytes = bytes.and_then(|bytes| bytes.get(inside(from)?..inside(to)?));
             let at = segment
                 .part_bytes
                 .saturating_add(from - segment.volume_bytes);
-            match &mut part.inside {
-                Inside::Table(_) => part.is_table_dirty = true,
-                Inside::Unseen => {}
-                Inside::System(system) => {
-                    part.is_table_dirty |= at < TABLE_BYTES;
-                    if system.wrote(at, to - from, bytes) {
-                        part.inside = Inside::Unseen;
-                    }
-                }
+            (*number, at, from, to)
+        });
+        ranges.take_while(|(_, _, from, to)| from < to)
+    }
+
+    fn note(&mut self, offset_bytes: u64, len_bytes: u64, bytes: Option<&[u8]>) {
+        let end = offset_bytes.saturating_add(len_bytes).min(self.size_bytes);
+        let inside = |at: u64| usize::try_from(at - offset_bytes).ok();
+        let touched: Vec<_> = self.touched(offset_bytes, end).collect();
+        for (number, at, from, to) in touched {
+            let bytes = bytes.and_then(|bytes| bytes.get(inside(from)?..inside(to)?));
+            if let Some(part) = self.parts.get_mut(number) {
+                part.wrote(at, to - from, bytes);
             }
         }
+    }
+
+    /// Returns whether a write would change what is known. Takes little time, whatever the length:
+    /// for requests of clients.
+    pub fn interest(&self, offset_bytes: u64, len_bytes: u64, bytes: Option<&[u8]>) -> Interest {
+        let end = offset_bytes.saturating_add(len_bytes).min(self.size_bytes);
+        let inside = |at: u64| usize::try_from(at - offset_bytes).ok();
+        let mut most = Interest::None;
+        for (n, (number, at, from, to)) in self.touched(offset_bytes, end).enumerate() {
+            if n >= RANGES_LOOKED_AT {
+                return Interest::Changed;
+            }
+            let bytes = bytes.and_then(|bytes| bytes.get(inside(from)?..inside(to)?));
+            if let Some(part) = self.parts.get(number) {
+                let mut interest = part.interest(at, to - from, bytes);
+                if let Interest::Journal { skip_bytes, .. } = &mut interest {
+                    *skip_bytes += from - offset_bytes;
+                }
+                most = most.max(interest);
+            }
+        }
+        most
     }
 
     /// Contents at an offset, and how far they go.
@@ -332,7 +360,7 @@ impl Layout {
             let (contents, len) = match self.parts.get(*number).map(|part| &part.inside) {
                 Some(Inside::System(system)) => system.at(at),
                 Some(Inside::Table(_)) => (Contents::Metadata, u64::MAX),
-                Some(Inside::Unseen) | None => (Contents::Unknown, u64::MAX),
+                _ => (Contents::Unknown, u64::MAX),
             };
             return Piece {
                 contents,
@@ -349,30 +377,59 @@ impl Layout {
         }
     }
 
-    /// Cost so far.
-    pub fn counters(&self) -> Counters {
-        let systems = || {
-            self.parts.iter().filter_map(|part| match &part.inside {
-                Inside::System(system) => Some(system),
-                _ => None,
-            })
+    fn systems(&self) -> impl Iterator<Item = &FileSystem> {
+        self.parts.iter().filter_map(|part| match &part.inside {
+            Inside::System(system) => Some(system),
+            _ => None,
+        })
+    }
+
+    /// Bytes of tables of parts.
+    fn table_bytes(&self) -> u64 {
+        let is_table = |number: &usize| {
+            let inside = self.parts.get(*number).map(|part| &part.inside);
+            matches!(inside, Some(Inside::Table(_)))
         };
-        let tables = self
-            .parts
-            .iter()
-            .filter(|p| matches!(p.inside, Inside::Table(_)));
-        let index = self.index.len() * size_of::<(Segment, usize)>();
-        let parts: usize = self
-            .parts
-            .iter()
-            .map(|part| size_of::<Part>() + part.segments.len() * size_of::<Segment>())
-            .sum();
+        let own = self.index.iter().filter(|(_, number)| is_table(number));
+        own.map(|(segment, _)| segment.len_bytes).sum()
+    }
+
+    /// Cost and result so far.
+    pub fn counters(&self) -> Counters {
+        let is_table = |part: &&Part| matches!(part.inside, Inside::Table(_));
+        let tables = self.parts.iter().filter(is_table).count();
+        let given_up = |why: GaveUp| {
+            let is_it = |part: &&Part| matches!(&part.inside, Inside::GivenUp(of) if *of == why);
+            self.parts.iter().filter(is_it).count() as u64
+        };
+        let maps: u64 = self.parts.iter().map(Part::map_bytes).sum();
+        let own: u64 = self.parts.iter().map(Part::own_bytes).sum();
+        let index = (self.index.capacity() * size_of::<(Segment, usize)>()) as u64;
+        let spare = (self.parts.capacity() - self.parts.len()) * size_of::<Part>();
+        let memory_bytes = maps + own + index + spare as u64;
+        let needed = |part: &Part| match &part.inside {
+            Inside::System(system) => system.needed_bytes().saturating_sub(system.memory_bytes()),
+            _ => part.needed_bytes,
+        };
+        let more: u64 = self.parts.iter().map(needed).fold(0, u64::saturating_add);
+        let unreadable = self.parts.iter().filter(|part| !part.unreadable.is_empty());
         Counters {
-            memory_bytes: systems().map(FileSystem::memory_bytes).sum::<u64>()
-                + (index + parts) as u64,
-            sheds: systems().map(FileSystem::sheds).sum(),
-            recognised: systems().filter(|s| s.is_known()).count() as u64 + tables.count() as u64,
-            ..self.counters
+            memory_bytes,
+            memory_bytes_max: self.options.memory_bytes_max,
+            needed_bytes: memory_bytes.saturating_add(more),
+            reads: self.cost.reads,
+            read_bytes: self.read_bytes,
+            work: self.cost.work,
+            sheds: self.systems().map(FileSystem::sheds).sum::<u64>() + self.left_out,
+            recognised: (self.systems().filter(|s| s.is_known()).count() + tables) as u64,
+            known_bytes: self.systems().map(FileSystem::known_bytes).sum::<u64>()
+                + self.table_bytes(),
+            size_bytes: self.size_bytes,
+            parts_too_large: given_up(GaveUp::TooLarge),
+            parts_unreadable: unreadable.count() as u64,
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,20 +2,24 @@
 //! stand in the inodes themselves. `file_system` attaches it.
 //!
 //! Invariant: unknown rather than wrong. Maps of inodes in B+tree form, and free space, are
-//! unknown. A step reads one block; trees end, because their levels fall.
+//! unknown. A step reads one block, or enters one inode of it; trees end, because their levels
+//! fall.
 
+use super::budget::{Shed, tree_bytes};
 use super::bytes::{array, be16, be32, be64, byte, fingerprint};
+use super::dirty::Ranges;
 use super::ext::Step;
-use super::runs::{Claim, FIXED, LOOSE, NOBODY, Runs};
+use super::runs::{Claim, Entering, FIXED, LOOSE, NOBODY, Runs};
+use super::slices::Slices;
 use super::source::Meter;
 use crate::facts::Contents;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 const CHUNK_INODES: u32 = 64;
 const GROUPS_MAX: u32 = 1 << 16;
 /// Owner of the log's blocks; inodes count from 1.
 const LOG: u32 = u32::MAX;
-const MEMORY_AN_INODE: u64 = 64;
 const BLOCKS_TO_READ_MAX: usize = 1 << 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,47 +83,81 @@ enum Use {
     Metadata,
 }
 
+/// An inode that owns blocks.
+struct Inode {
+    used_for: Use,
+    /// Of its extents.
+    fingerprint: u32,
+    slices: Slices,
+}
+
+/// A block of inodes that is being looked at.
+struct Table {
+    block: u64,
+    bytes: Vec<u8>,
+    next: usize,
+}
+
+/// An inode whose extents are being entered, and the slices so far.
+type Entered = (Inode, Entering, Vec<u32>);
+
+/// Memory of an inode in the map of them, bytes.
+const INODE_BYTES: usize = size_of::<Inode>() + size_of::<u32>();
+
 /// See the module.
 pub struct Xfs {
     geometry: Geometry,
     runs: Runs,
-    /// By owner: use, and a fingerprint of the extents.
-    inodes: BTreeMap<u32, (Use, u32)>,
+    inodes: BTreeMap<u32, Inode>,
+    /// Memory of slices of inodes outside of the map, bytes.
+    slices_bytes: usize,
+    entering: Option<Entered>,
+    table: Option<Table>,
     next_group: u32,
     /// Blocks of inode trees still to be read: block and level.
     trees: BTreeSet<(u64, u16)>,
     /// Blocks of the current trees that were read: none is read twice.
     visited: BTreeSet<u64>,
-    /// Blocks of inodes to be read.
-    tables: BTreeSet<u64>,
+    /// Blocks of inodes, and ranges in which they are to be read.
     known_tables: BTreeSet<u64>,
+    dirty: Ranges,
     is_head_dirty: bool,
-    memory_max: u64,
-    /// Blocks that were left out for lack of memory.
-    pub sheds: u64,
+    pub memory_max: u64,
+    /// Inodes, blocks of inodes and metadata that were left out for lack of memory.
+    pub shed: Shed,
 }
 
 impl Xfs {
-    /// Looks at the superblock of a part of `len_bytes`.
-    pub fn probe(meter: &mut Meter<'_>, len_bytes: u64, memory_max: u64) -> Option<Self> {
+    /// Looks at the superblock of a part of `len_bytes`. Fails with the least memory that a map
+    /// takes.
+    pub fn probe(
+        meter: &mut Meter<'_>,
+        len_bytes: u64,
+        memory_max: u64,
+    ) -> Option<Result<Self, u64>> {
         let geometry = Geometry::decode(&meter.read(0, 512)?, len_bytes)?;
-        if u64::from(geometry.groups) * 200 > memory_max / 2 {
-            return None;
+        // The headers of a group are a run or two.
+        let least = 4096 + u64::from(geometry.groups) * 64;
+        if least > memory_max / 2 {
+            return Some(Err(least * 2));
         }
         let blocks = u64::from(geometry.groups) * u64::from(geometry.group_blocks);
-        Some(Self {
-            runs: Runs::new(blocks, geometry.group_blocks),
+        Some(Ok(Self {
+            runs: Runs::new(blocks, Runs::slice_blocks(blocks, memory_max)),
             geometry,
             inodes: BTreeMap::new(),
+            slices_bytes: 0,
+            entering: None,
+            table: None,
             next_group: 0,
             trees: BTreeSet::new(),
             visited: BTreeSet::new(),
-            tables: BTreeSet::new(),
             known_tables: BTreeSet::new(),
+            dirty: Ranges::default(),
             is_head_dirty: false,
             memory_max,
-            sheds: 0,
-        })
+            shed: Shed::default(),
+        }))
     }
 
     /// Contents at an offset, and the bytes from there that are alike.
@@ -130,11 +168,11 @@ impl Xfs {
         let contents = match found.owner {
             Some((NOBODY, FIXED | LOOSE)) => Contents::Metadata,
             Some((LOG, _)) => Contents::Journal,
-            Some((owner, logical)) => match self.inodes.get(&owner) {
-                Some((Use::Directory, _)) => Contents::Directory,
-                Some((Use::Metadata, _)) => Contents::Metadata,
-                Some((Use::File(size_bytes), _)) => Contents::File {
-                    size_bytes: *size_bytes,
+            Some((owner, logical)) => match self.inodes.get(&owner).map(|inode| inode.used_for) {
+                Some(Use::Directory) => Contents::Directory,
+                Some(Use::Metadata) => Contents::Metadata,
+                Some(Use::File(size_bytes)) => Contents::File {
+                    size_bytes,
                     offset_bytes: u64::from(logical) * block_bytes + inside,
                 },
                 None => Contents::Unknown,
@@ -144,29 +182,57 @@ impl Xfs {
         (contents, found.len.saturating_mul(block_bytes) - inside)
     }
 
+    /// Blocks of a write.
+    fn blocks(&self, offset_bytes: u64, len_bytes: u64) -> Range<u64> {
+        let block_bytes = u64::from(self.geometry.block_bytes);
+        let end = offset_bytes.saturating_add(len_bytes).div_ceil(block_bytes);
+        offset_bytes / block_bytes..end
+    }
+
+    /// The first group whose headers are in a range of blocks.
+    fn group_in(&self, written: &Range<u64>) -> Option<u32> {
+        let per = u64::from(self.geometry.group_blocks);
+        let group = written.start.div_ceil(per);
+        let is_in = group < u64::from(self.geometry.groups) && written.contains(&(group * per));
+        is_in.then_some(group as u32)
+    }
+
     /// Notes a write.
     pub fn wrote(&mut self, offset_bytes: u64, len_bytes: u64) {
         if offset_bytes < 512 {
             self.is_head_dirty = true;
         }
-        let block_bytes = u64::from(self.geometry.block_bytes);
-        let end = offset_bytes.saturating_add(len_bytes).div_ceil(block_bytes);
-        let written = offset_bytes / block_bytes..end;
-        for block in self.known_tables.range(written.clone()) {
-            self.tables.insert(*block);
+        let written = self.blocks(offset_bytes, len_bytes);
+        if self.known_tables.range(written.clone()).next().is_some() {
+            self.dirty.insert(written.clone());
         }
         // Group headers name the trees of inodes: new chunks show there.
-        let per = u64::from(self.geometry.group_blocks);
-        for group in (written.start / per..=(end.saturating_sub(1)) / per).take(64) {
-            if written.contains(&(group * per)) && group < u64::from(self.geometry.groups) {
-                self.next_group = self.next_group.min(group as u32);
-            }
+        if let Some(group) = self.group_in(&written) {
+            self.next_group = self.next_group.min(group);
         }
     }
 
-    /// Reads a little.
+    /// Returns whether a write would change anything.
+    pub fn minds(&self, offset_bytes: u64, len_bytes: u64) -> bool {
+        let written = self.blocks(offset_bytes, len_bytes);
+        offset_bytes < 512
+            || self.known_tables.range(written.clone()).next().is_some()
+            || self.group_in(&written).is_some()
+    }
+
+    /// Reads a little, or enters a little of what was read.
     pub fn step(&mut self, meter: &mut Meter<'_>) -> Step {
-        if self.is_head_dirty {
+        let step = self.step_part(meter);
+        meter.spend(self.runs.take_work());
+        step
+    }
+
+    fn step_part(&mut self, meter: &mut Meter<'_>) -> Step {
+        if let Some(entering) = self.entering.take() {
+            self.enter_some(entering);
+        } else if let Some(table) = self.table.take() {
+            self.enter_next(table);
+        } else if self.is_head_dirty {
             self.is_head_dirty = false;
             let head = meter.read(0, 512);
             let geometry = head.and_then(|head| Geometry::decode(&head, u64::MAX));
@@ -175,16 +241,33 @@ impl Xfs {
             }
         } else if let Some((block, level)) = self.trees.pop_last() {
             let _ = self.read_tree(meter, block, level);
-        } else if let Some(block) = self.tables.pop_first() {
-            let _ = self.read_inodes(meter, block);
+        } else if let Some(block) = self.next_dirty() {
+            self.table = self.read(meter, block).map(|bytes| Table {
+                block,
+                bytes,
+                next: 0,
+            });
         } else if self.next_group < self.geometry.groups {
             let group = self.next_group;
             self.next_group += 1;
             let _ = self.read_group(meter, group);
         } else {
+            self.visited.clear();
             return Step::Idle;
         }
         Step::More
+    }
+
+    /// The next block of inodes that is to be read.
+    fn next_dirty(&mut self) -> Option<u64> {
+        while let Some(range) = self.dirty.first() {
+            let next = self.known_tables.range(range.clone()).next().copied();
+            self.dirty.done(next.map_or(range.end, |block| block + 1));
+            if next.is_some() {
+                return next;
+            }
+        }
+        None
     }
 
     fn read(&self, meter: &mut Meter<'_>, block: u64) -> Option<Vec<u8>> {
@@ -198,12 +281,17 @@ impl Xfs {
             len,
             logical,
         };
-        if self.memory_bytes() < self.memory_max {
+        if self.is_full() {
+            self.shed.note(16);
+        } else {
             self.runs
                 .claim(owner, claim, false, &mut Vec::new(), |_| true);
-        } else {
-            self.sheds += 1;
         }
+    }
+
+    /// Nothing more is entered: the last eighth is for what has begun.
+    fn is_full(&self) -> bool {
+        self.memory_bytes() >= self.memory_max / 8 * 7
     }
 
     fn read_group(&mut self, meter: &mut Meter<'_>, group: u32) -> Option<()> {
@@ -230,6 +318,10 @@ impl Xfs {
     }
 
     fn read_tree(&mut self, meter: &mut Meter<'_>, block: u64, level: u16) -> Option<()> {
+        if self.is_full() {
+            self.shed.note(self.geometry.block_bytes as usize);
+            return None;
+        }
         if self.visited.len() >= BLOCKS_TO_READ_MAX || !self.visited.insert(block) {
             return None;
         }
@@ -261,6 +353,7 @@ impl Xfs {
             let first = be32(&node, head + n * 16)?;
             let holes = be16(&node, head + n * 16 + 4)?;
             let blocks = (CHUNK_INODES >> geometry.block_inodes_log).max(1);
+            meter.spend(u64::from(blocks) / 8);
             for k in 0..blocks {
                 // A bit of the mask stands for four inodes; old file systems count there.
                 let bit = k * (CHUNK_INODES / blocks) / 4;
@@ -269,39 +362,50 @@ impl Xfs {
                 if is_hole || inside >= per {
                     continue;
                 }
+                if self.is_full() {
+                    self.shed.note(64);
+                    continue;
+                }
                 self.fix(start + inside, 1, NOBODY, LOOSE);
-                if self.memory_bytes() < self.memory_max && self.known_tables.insert(start + inside)
-                {
-                    self.tables.insert(start + inside);
+                if self.known_tables.insert(start + inside) {
+                    self.dirty.insert(start + inside..start + inside + 1);
                 }
             }
         }
         Some(())
     }
 
-    fn read_inodes(&mut self, meter: &mut Meter<'_>, block: u64) -> Option<()> {
-        let bytes = self.read(meter, block)?;
+    /// Looks at inodes of a block up to one with extents to be entered.
+    fn enter_next(&mut self, mut table: Table) {
         let geometry = self.geometry;
-        for (n, inode) in (0..).zip(bytes.chunks_exact(geometry.inode_bytes as usize)) {
-            let number = (block << geometry.block_inodes_log).checked_add(n)?;
+        let size = geometry.inode_bytes as usize;
+        while let Some(inode) = table.bytes.get(table.next * size..(table.next + 1) * size) {
+            let first = table.block.checked_shl(geometry.block_inodes_log);
+            let number = first.and_then(|first| first.checked_add(table.next as u64 + 1));
             // Owners have 32 bits; inodes beyond are left out.
-            let Some(owner) = u32::try_from(number + 1).ok().filter(|owner| *owner != LOG) else {
-                continue;
-            };
-            let _ = self.enter(owner, inode);
+            let owner = number.and_then(|number| u32::try_from(number).ok());
+            if let Some(owner) = owner.filter(|owner| *owner != LOG) {
+                let _ = self.look(owner, inode);
+            }
+            table.next += 1;
+            if self.entering.is_some() {
+                self.table = Some(table);
+                return;
+            }
         }
-        Some(())
     }
 
     fn drop_inode(&mut self, owner: u32) {
-        if self.inodes.remove(&owner).is_some() {
-            for slice in 0..self.runs.slices() {
+        if let Some(inode) = self.inodes.remove(&owner) {
+            self.slices_bytes -= inode.slices.heap_bytes();
+            for slice in inode.slices.iter() {
                 self.runs.forget_in(slice, |run| run.owner == owner);
             }
         }
     }
 
-    fn enter(&mut self, owner: u32, inode: &[u8]) -> Option<()> {
+    /// Looks at an inode, and begins to enter its extents if they changed.
+    fn look(&mut self, owner: u32, inode: &[u8]) -> Option<()> {
         let mode = be16(inode, 2)?;
         let is_extents = inode.get(..2)? == b"IN" && mode != 0 && byte(inode, 5)? == 2;
         if !is_extents {
@@ -329,19 +433,34 @@ impl Xfs {
         if let Some(known) = self
             .inodes
             .get_mut(&owner)
-            .filter(|known| known.1 == fingerprint)
+            .filter(|known| known.fingerprint == fingerprint)
         {
-            known.0 = used_for;
+            known.used_for = used_for;
             return Some(());
         }
         self.drop_inode(owner);
-        if self.memory_bytes() >= self.memory_max {
-            self.sheds += 1;
+        let count = usize::try_from(count).ok()?;
+        let claims = self.claims(extents.chunks_exact(16).take(count))?;
+        if claims.is_empty() {
+            return Some(());
+        }
+        if self.is_full() {
+            self.shed.note(INODE_BYTES + claims.len() * 16);
             return None;
         }
-        self.inodes.insert(owner, (used_for, fingerprint));
-        let extents = extents.chunks_exact(16);
-        for extent in extents.take(usize::try_from(count).ok()?) {
+        let inode = Inode {
+            used_for,
+            fingerprint,
+            slices: Slices::new(Vec::new()),
+        };
+        self.entering = Some((inode, Entering::new(owner, claims), Vec::new()));
+        Some(())
+    }
+
+    /// Claims of extents; `None` if they are more than the file system has.
+    fn claims<'a>(&self, extents: impl Iterator<Item = &'a [u8]>) -> Option<Vec<Claim>> {
+        let (mut claims, mut blocks) = (Vec::new(), 0_u64);
+        for extent in extents {
             let (high, low) = (be64(extent, 0)?, be64(extent, 8)?);
             let logical = (high & !(1 << 63)) >> 9;
             let start = (high & 0x1ff) << 43 | low >> 21;
@@ -350,16 +469,59 @@ impl Xfs {
                 (self.geometry.linear(start), u32::try_from(logical))
                 && logical.checked_add(len).is_some_and(|end| end < u32::MAX)
             {
-                self.fix(block, len, owner, logical);
+                blocks += u64::from(len);
+                claims.push(Claim {
+                    block,
+                    len,
+                    logical,
+                });
             }
         }
-        Some(())
+        let geometry = self.geometry;
+        let all = u64::from(geometry.groups) * u64::from(geometry.group_blocks);
+        (blocks <= all).then_some(claims)
+    }
+
+    /// Enters a part of an inode's extents.
+    fn enter_some(&mut self, (mut inode, mut entering, mut slices): Entered) {
+        let owner = entering.owner;
+        let is_done = self
+            .runs
+            .enter(&mut entering, false, &mut Vec::new(), |slice, _| {
+                if slices.last() != Some(&slice) {
+                    slices.push(slice);
+                }
+                true
+            });
+        if !is_done {
+            self.entering = Some((inode, entering, slices));
+            return;
+        }
+        inode.slices = Slices::new(slices);
+        self.slices_bytes += inode.slices.heap_bytes();
+        self.inodes.insert(owner, inode);
+    }
+
+    /// Bytes whose contents are known.
+    pub fn known_bytes(&self) -> u64 {
+        self.runs.known_blocks() * u64::from(self.geometry.block_bytes)
     }
 
     /// Memory that this uses, bytes.
     pub fn memory_bytes(&self) -> u64 {
-        let sets =
-            self.known_tables.len() + self.visited.len() + self.tables.len() + self.trees.len();
-        self.runs.memory_bytes() as u64 + (self.inodes.len() + sets) as u64 * MEMORY_AN_INODE
+        let entering = self.entering.as_ref().map_or(0, |(_, entering, slices)| {
+            entering.memory_bytes() + slices.capacity() * 4
+        });
+        let table = self.table.as_ref().map_or(0, |table| table.bytes.len());
+        let bytes = self.runs.memory_bytes()
+            + tree_bytes(self.inodes.len(), INODE_BYTES)
+            + self.slices_bytes
+            + tree_bytes(self.known_tables.len(), 8)
+            + tree_bytes(self.visited.len(), 8)
+            + tree_bytes(self.trees.len(), 16)
+            + self.dirty.memory_bytes()
+            + entering
+            + table;
+        bytes as u64
     }
 }

@@ -5,7 +5,7 @@
 use super::text::Text;
 use super::{
     CLASS_BYTES, CLASS_CACHE_BYTES, CLASS_CACHE_EVICTIONS, CLASS_CACHE_HITS, CLASS_CACHE_MISSES,
-    CLASS_REQUESTS, LAYOUT_COMPLETE, LAYOUT_MEMORY, LAYOUT_READS,
+    CLASS_REQUESTS, LAYOUT_COMPLETE, LAYOUT_KNOWN, LAYOUT_MEMORY, LAYOUT_NEEDED, LAYOUT_READS,
 };
 use crate::state::ClassesReading;
 
@@ -41,6 +41,8 @@ pub(super) fn tell(text: &mut Text, reading: &ClassesReading) {
         if let Some(cost) = &layout.cost {
             text.sample(LAYOUT_READS, &volume, cost.reads);
             text.sample(LAYOUT_MEMORY, &volume, cost.memory_bytes);
+            text.sample(LAYOUT_NEEDED, &volume, cost.needed_bytes);
+            text.sample(LAYOUT_KNOWN, &volume, cost.known_bytes);
         }
     }
 }

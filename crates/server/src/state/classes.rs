@@ -10,7 +10,6 @@ use io_class::{CLASSES, ClassSettings, Policy};
 use page_cache::ClassCounters;
 use ssd_tier::{KindShares, Settings};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use units::{IoClass, SnapshotId, VolumeId};
 use volume::Volume;
 
@@ -118,16 +117,14 @@ impl ServerState {
         Classified::new(&self.classifiers, &key, name, volume)
     }
 
-    /// The same for a snapshot or an image. Each open one learns for itself: a shared layout would
-    /// keep the snapshot of a client that left.
+    /// The same for a snapshot or an image: those who have it open share what is learned.
     pub fn classify_state<V: Volume + 'static>(
         &self,
         id: SnapshotId,
         name: &str,
         volume: V,
     ) -> Classified<V> {
-        static OPENED: AtomicU64 = AtomicU64::new(0);
-        let key = format!("state {id} {}", OPENED.fetch_add(1, Ordering::Relaxed));
+        let key = format!("state {id}");
         Classified::new(&self.classifiers, &key, name, volume)
     }
 

@@ -5,6 +5,7 @@
 //! the first that is noticed.
 
 use super::log::Tag;
+use crate::layout::budget::tree_bytes;
 use std::collections::BTreeMap;
 
 /// A copy in the journal.
@@ -18,10 +19,20 @@ pub struct Copy {
     pub tag: Tag,
 }
 
+/// Most transactions without a commit: a file system has two, the one that fills and the one that
+/// commits.
+const PENDING_MAX: usize = 16;
+
 #[derive(Default)]
 struct Transaction {
     copies: Vec<Copy>,
     revoked: Vec<u64>,
+}
+
+impl Transaction {
+    fn memory_bytes(&self) -> usize {
+        self.copies.capacity() * size_of::<Copy>() + self.revoked.capacity() * size_of::<u64>()
+    }
 }
 
 /// See the module.
@@ -49,21 +60,42 @@ impl Committed {
         }
     }
 
-    /// Memory that this uses, bytes, roughly.
+    /// Sets the most blocks. Those above stay until they are done with.
+    pub fn set_most(&mut self, copies_max: usize) {
+        self.copies_max = copies_max;
+    }
+
+    /// Memory that this uses, bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.pending_len * size_of::<Copy>() + self.by_block.len() * 80
+        let lists: usize = self.pending.values().map(Transaction::memory_bytes).sum();
+        lists
+            + tree_bytes(self.pending.len(), size_of::<Transaction>() + 4)
+            + tree_bytes(self.by_block.len(), size_of::<Copy>() + 8)
+            + tree_bytes(self.by_position.len(), 12)
+    }
+
+    /// The transaction that fills. Where there are too many, the first one is dropped.
+    fn pending(&mut self, sequence: u32) -> &mut Transaction {
+        if !self.pending.contains_key(&sequence)
+            && self.pending.len() >= PENDING_MAX
+            && let Some((_, lost)) = self.pending.pop_first()
+        {
+            self.pending_len -= lost.copies.len() + lost.revoked.len();
+            self.left_out += 1;
+        }
+        self.pending.entry(sequence).or_default()
     }
 
     /// Notes copies of a transaction that is not committed yet.
     pub fn copied(&mut self, sequence: u32, copies: impl Iterator<Item = (Tag, u32)>) {
-        let pending = self.pending.entry(sequence).or_default();
+        self.pending(sequence);
         for (tag, position) in copies {
             if self.pending_len >= self.copies_max {
                 self.left_out += 1;
                 continue;
             }
             self.pending_len += 1;
-            pending.copies.push(Copy {
+            self.pending(sequence).copies.push(Copy {
                 position,
                 sequence,
                 tag,
@@ -73,10 +105,11 @@ impl Committed {
 
     /// Notes revocations of a transaction that is not committed yet.
     pub fn revoked(&mut self, sequence: u32, blocks: Vec<u64>) {
-        let pending = self.pending.entry(sequence).or_default();
+        self.pending(sequence);
         let room = self.copies_max.saturating_sub(self.pending_len);
         self.left_out += blocks.len().saturating_sub(room) as u64;
         self.pending_len += blocks.len().min(room);
+        let pending = self.pending(sequence);
         pending.revoked.extend(blocks.into_iter().take(room));
     }
 
@@ -134,6 +167,12 @@ impl Committed {
         }
     }
 
+    /// Returns true if there is a copy of one of `len` blocks.
+    pub fn has(&self, block: u64, len: u64) -> bool {
+        let end = block.saturating_add(len);
+        self.by_block.range(block..end).next().is_some()
+    }
+
     /// The newest copy of a block.
     pub fn find(&self, block: u64) -> Option<Copy> {
         self.by_block.get(&block).copied()
@@ -176,6 +215,19 @@ mod tests {
         assert_eq!(committed.commit(6), [101]);
         assert_eq!(committed.find(100), None);
         assert_eq!(committed.find(101).map(|copy| copy.position), Some(7));
+    }
+
+    /// A guest may write descriptors for ever.
+    #[test]
+    fn transactions_without_a_commit_take_bounded_memory() {
+        let mut committed = Committed::new(100);
+        for sequence in 0..100_000 {
+            committed.copied(sequence, [(tag(1), 2)].into_iter());
+            committed.revoked(sequence, vec![1]);
+        }
+        assert!(committed.memory_bytes() < 16 << 10);
+        assert!(committed.pending_len <= 100 && committed.pending.len() <= PENDING_MAX);
+        assert_eq!(committed.commit(99_999), [1], "the last ones are kept");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a descriptor that points outside the file system makes its group unknown.
 
-use super::state::{Ext, Group, Phase, READ_BYTES};
+use super::state::{Ext, Group, Phase};
 use crate::layout::bytes::{le16, le32, wide};
 use crate::layout::runs::{Claim, FIXED, NOBODY};
 use crate::layout::source::Meter;
@@ -60,8 +60,16 @@ impl Ext {
     pub fn read_descriptors(&mut self, meter: &mut Meter<'_>, n: u32) -> Option<Phase> {
         let block = self.geometry.descriptor_block(n);
         let count = self.geometry.primary_descriptor_blocks();
-        // As many as lie side by side.
-        let most = (READ_BYTES / self.geometry.block_bytes).max(1);
+        if n == 0 {
+            // Lists that grow by themselves take twice the memory.
+            let groups = self.geometry.groups as usize;
+            self.groups.reserve_exact(groups);
+            self.tables.reserve_exact(groups);
+            self.bitmaps.reserve_exact(groups);
+            self.descriptors.reserve_exact(count as usize);
+        }
+        // As many as lie side by side. Each byte takes longer than one of a table.
+        let most = (self.read_bytes() / 4 / self.geometry.block_bytes).max(1);
         let alike = (1..most.min(count.saturating_sub(n)))
             .take_while(|k| self.geometry.descriptor_block(n + k) == block + u64::from(*k));
         let len = 1 + alike.count() as u32;

@@ -3,13 +3,16 @@
 //! Invariant: parts that were never initialised are not read; one read a step, and groups without a
 //! read are bounded.
 
-use super::state::{Ext, Group, Phase, READ_BYTES};
+use super::pending::Table;
+use super::state::{Ext, Group, Phase};
 use crate::layout::runs::NOBODY;
 use crate::layout::source::Meter;
 use std::ops::Range;
 
 /// Most groups that a step handles without a read.
-const GROUPS_A_STEP: u32 = 1024;
+const GROUPS_A_STEP: u32 = 32;
+/// A byte of a bitmap takes longer than one of a table: so much less is read.
+const BITMAP_PART: u32 = 4;
 
 impl Ext {
     pub fn read_bitmaps(&mut self, meter: &mut Meter<'_>, group: u32) -> Phase {
@@ -30,7 +33,8 @@ impl Ext {
                 at += 1;
                 continue;
             }
-            let most = (READ_BYTES / self.geometry.block_bytes).max(1);
+            let bytes = self.read_bytes() / BITMAP_PART;
+            let most = (bytes / self.geometry.block_bytes).max(1);
             let follows = |n: &u32| {
                 let next = of(self, at + n).filter(|next| !next.is_bitmap_uninit);
                 next.is_some_and(|next| next.bitmap == known.bitmap + u64::from(*n))
@@ -99,17 +103,19 @@ impl Ext {
         }
         let per = self.geometry.block_inodes();
         let block_bytes = self.geometry.block_bytes;
-        let most = (READ_BYTES / block_bytes).max(1);
+        let most = (self.read_bytes() / block_bytes).max(1);
         let blocks = (end - index).div_ceil(per).min(most);
         let first = known.table + u64::from(index / per);
         let offset = first * u64::from(block_bytes);
-        if let Some(bytes) = meter.read(offset, (blocks * block_bytes) as usize) {
-            for (n, bytes) in (0..).zip(bytes.chunks_exact(block_bytes as usize)) {
+        if let Some(mut bytes) = meter.read(offset, (blocks * block_bytes) as usize) {
+            for (n, bytes) in (0_u32..).zip(bytes.chunks_exact_mut(block_bytes as usize)) {
                 let newer = self.committed.find(first + u64::from(n));
                 let newer = newer.and_then(|c| self.read_block(meter, c.tag.block));
-                let bytes = newer.as_deref().unwrap_or(bytes);
-                self.table(group, index + n * per, u32::MAX, bytes);
+                if let Some(newer) = newer.filter(|newer| newer.len() == bytes.len()) {
+                    bytes.copy_from_slice(&newer);
+                }
             }
+            self.table = Some(Table::new(group, index, bytes));
         }
         Phase::Tables(group, index + blocks * per, Some(end))
     }

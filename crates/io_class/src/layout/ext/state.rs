@@ -8,9 +8,11 @@ use super::committed::Committed;
 use super::geometry::Geometry;
 use super::inode::Use;
 use super::log::Journal;
+use super::pending::{Settling, Table};
 use super::records::Records;
 use super::walk::Walk;
 use crate::facts::Contents;
+use crate::layout::budget::{Shed, tree_bytes};
 use crate::layout::runs::{Claim, FIXED, FREE, LOOSE, NOBODY, Run, Runs, TREE};
 use crate::layout::source::Meter;
 use std::collections::{BTreeSet, VecDeque};
@@ -18,9 +20,12 @@ use std::collections::{BTreeSet, VecDeque};
 /// Longest read of a step, bytes.
 pub const READ_BYTES: u32 = 64 << 10;
 /// Most metadata blocks that wait to be read again.
-pub const DIRTY_MAX: usize = 8192;
+pub const DIRTY_MAX: u64 = 8192;
+/// The same for a layout with little memory: each entry of a set takes this part of it at most.
+const MEMORY_A_DIRTY_BLOCK: u64 = 512;
 const MEMORY_A_COPY: u64 = 160;
-const MEMORY_A_DIRTY_BLOCK: usize = 24;
+/// A group with its place in all lists, and runs for its fixed metadata.
+const MEMORY_A_GROUP: u64 = 176;
 
 /// Fixed places of a group, and how much of them is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -77,13 +82,20 @@ pub struct Ext {
     pub dirty: BTreeSet<u64>,
     /// Groups whose block bitmap changed: applied first.
     pub dirty_bitmaps: BTreeSet<u32>,
-    /// Groups in which blocks became unknown that may be free: their bitmaps are read last.
+    /// Slices in which blocks became unknown that may be free: bitmaps of their groups are read
+    /// last.
     pub gaps: BTreeSet<u32>,
+    /// Groups of the slice whose gaps are being filled.
+    pub gap_groups: std::ops::Range<u32>,
     /// Inodes that lost blocks to one that has changed since: they get what it left.
     pub rivals: BTreeSet<u32>,
     /// Inodes whose trees changed.
     pub changed_trees: BTreeSet<u32>,
     pub walks: VecDeque<Walk>,
+    /// The walk that is being entered into the map.
+    pub settling: Option<Settling>,
+    /// Inodes that were read and not looked at yet.
+    pub table: Option<Table>,
     /// Inodes that took blocks, and from whom. Without a journal, inodes are written in any order.
     pub contests: BTreeSet<(u32, u32)>,
     /// The superblock was written.
@@ -99,30 +111,32 @@ pub struct Ext {
     pub is_full: bool,
     /// Blocks of trees that the first reading may still visit.
     pub tree_reads_left: u64,
-    /// Times that the map was made coarser.
-    pub sheds: u64,
+    /// Times that the map was made coarser, and what was left out then.
+    pub shed: Shed,
 }
 
 impl Ext {
-    /// Knows nothing but the geometry. `None` if even that is more than `memory_max` allows.
-    pub fn new(geometry: Geometry, memory_max: u64) -> Option<Self> {
-        let slices = geometry.blocks.div_ceil(u64::from(geometry.group_blocks)) + 1;
-        let least = slices * 160;
+    /// Knows nothing but the geometry. Fails with the least memory that a map takes.
+    pub fn new(geometry: Geometry, memory_max: u64) -> Result<Self, u64> {
+        let slice_blocks = Runs::slice_blocks(geometry.blocks, memory_max);
+        let runs_bytes = geometry.blocks / u64::from(slice_blocks) * 25;
+        let least = 4096 + runs_bytes + u64::from(geometry.groups) * MEMORY_A_GROUP;
         if least > memory_max / 2 {
-            return None;
+            return Err(least * 2);
         }
-        let copies_max = (memory_max / 8 / MEMORY_A_COPY).min(128 << 10) as usize;
+        let runs = Runs::new(geometry.blocks, slice_blocks);
         let is_device = geometry.is_journal_device;
-        Some(Self {
+        Ok(Self {
             groups: Vec::new(),
             tables: Vec::new(),
             bitmaps: Vec::new(),
             descriptors: Vec::new(),
-            runs: Runs::new(geometry.blocks, geometry.group_blocks),
+            coarse: vec![false; runs.slices() as usize],
+            runs,
             records: Records::new(geometry.groups, geometry.group_inodes),
             log: None,
             log_extents: Vec::new(),
-            committed: Committed::new(copies_max),
+            committed: Committed::new(copies_max(memory_max)),
             phase: if is_device {
                 Phase::Done
             } else {
@@ -131,20 +145,39 @@ impl Ext {
             dirty: BTreeSet::new(),
             dirty_bitmaps: BTreeSet::new(),
             gaps: BTreeSet::new(),
+            gap_groups: 0..0,
             rivals: BTreeSet::new(),
             changed_trees: BTreeSet::new(),
             walks: VecDeque::new(),
+            settling: None,
+            table: None,
             contests: BTreeSet::new(),
             is_head_dirty: false,
             is_behind: false,
             memory_max,
-            coarse: vec![false; slices as usize],
             is_freeless: false,
             is_full: false,
             tree_reads_left: geometry.blocks,
-            sheds: 0,
+            shed: Shed::default(),
             geometry,
         })
+    }
+
+    /// Sets the memory for the map.
+    pub fn set_memory(&mut self, memory_max: u64) {
+        self.memory_max = memory_max;
+        self.committed.set_most(copies_max(memory_max));
+    }
+
+    /// Most entries of each set of what is to be read again.
+    pub fn dirty_max(&self) -> usize {
+        (self.memory_max / MEMORY_A_DIRTY_BLOCK).min(DIRTY_MAX) as usize
+    }
+
+    /// Longest read of a step, bytes: short if memory is.
+    pub fn read_bytes(&self) -> u32 {
+        let fits = (self.memory_max / 16).min(u64::from(READ_BYTES)) as u32;
+        fits.max(self.geometry.block_bytes)
     }
 
     /// Contents of the block at `offset_bytes`, and the bytes from there that are alike.
@@ -181,12 +214,25 @@ impl Ext {
         (contents, len)
     }
 
+    /// Bytes whose contents are known.
+    pub fn known_bytes(&self) -> u64 {
+        let blocks = match self.geometry.is_journal_device {
+            true => self.geometry.blocks,
+            false => self.runs.known_blocks(),
+        };
+        blocks * u64::from(self.geometry.block_bytes)
+    }
+
     /// Memory that this uses, bytes.
     pub fn memory_bytes(&self) -> u64 {
         let places = self.tables.capacity() + self.bitmaps.capacity() + self.descriptors.capacity();
-        let groups = self.dirty_bitmaps.len() + self.gaps.len();
-        let inodes = self.changed_trees.len() + self.rivals.len() + self.contests.len();
-        let waiting = self.dirty.len() + groups + inodes;
+        let numbers = [
+            self.dirty_bitmaps.len(),
+            self.gaps.len(),
+            self.changed_trees.len(),
+            self.rivals.len(),
+        ];
+        let sets: usize = numbers.into_iter().map(|len| tree_bytes(len, 4)).sum();
         let walks: usize = self.walks.iter().map(Walk::memory_bytes).sum();
         let bytes = self.runs.memory_bytes()
             + self.records.memory_bytes()
@@ -195,9 +241,13 @@ impl Ext {
             + self.coarse.capacity()
             + self.log_extents.capacity() * size_of::<Claim>()
             + self.committed.memory_bytes()
-            + waiting * MEMORY_A_DIRTY_BLOCK
+            + sets
+            + tree_bytes(self.dirty.len(), 8)
+            + tree_bytes(self.contests.len(), 8)
             + self.walks.capacity() * size_of::<Walk>()
-            + walks;
+            + walks
+            + self.settling.as_ref().map_or(0, Settling::memory_bytes)
+            + self.table.as_ref().map_or(0, Table::memory_bytes);
         bytes as u64
     }
 
@@ -226,11 +276,11 @@ impl Ext {
     /// Forgets what is worth least until memory suffices: free blocks, then data of files in the
     /// slices with most runs, then everything without a fixed place.
     pub fn shed(&mut self) {
-        let enough = self.memory_max / 8 * 7;
-        if self.memory_bytes() <= self.memory_max {
+        let (most, enough) = (self.memory_max / 8 * 7, self.memory_max / 4 * 3);
+        if self.is_full || self.memory_bytes() <= most {
             return;
         }
-        self.sheds += 1;
+        let before = self.memory_bytes();
         if !self.is_freeless {
             self.is_freeless = true;
             for slice in 0..self.runs.slices() {
@@ -242,12 +292,9 @@ impl Ext {
             .map(|slice| (self.runs.of(slice).len(), slice))
             .collect();
         fullest.sort_unstable();
-        while self.memory_bytes() > enough {
+        while self.memory_bytes() > enough && !fullest.is_empty() {
             // A batch at a time: records are searched once for each.
             let batch = fullest.len().saturating_sub(1 + fullest.len() / 8);
-            if fullest.is_empty() {
-                break;
-            }
             for (_, slice) in fullest.split_off(batch) {
                 self.make_coarse(slice);
             }
@@ -259,17 +306,29 @@ impl Ext {
                 });
             }
         }
-        if self.memory_bytes() > self.memory_max {
-            self.is_full = true;
-            for slice in 0..self.runs.slices() {
-                self.runs.forget_in(slice, |run| !run.is_fixed());
-            }
-            for group in 0..self.geometry.groups {
-                self.records.shed(group, |_| true);
-            }
-            self.log = None;
-            self.committed = Committed::new(0);
+        if self.memory_bytes() > most {
+            self.forget_all_but_fixed();
         }
+        let freed = before.saturating_sub(self.memory_bytes());
+        self.shed.note(freed as usize);
+    }
+
+    fn forget_all_but_fixed(&mut self) {
+        self.is_full = true;
+        for slice in 0..self.runs.slices() {
+            self.runs.forget_in(slice, |run| !run.is_fixed());
+        }
+        for group in 0..self.geometry.groups {
+            self.records.shed(group, |_| true);
+        }
+        self.log = None;
+        self.committed = Committed::new(0);
+        self.walks = VecDeque::new();
+        (self.settling, self.table) = (None, None);
+        for set in [&mut self.gaps, &mut self.rivals, &mut self.changed_trees] {
+            set.clear();
+        }
+        self.contests.clear();
     }
 
     fn make_coarse(&mut self, slice: u32) {
@@ -285,4 +344,9 @@ impl Ext {
                     .is_none_or(|r| r.used_for == Use::File)
         });
     }
+}
+
+/// Most blocks of the journal's copies.
+fn copies_max(memory_max: u64) -> usize {
+    (memory_max / 8 / MEMORY_A_COPY).min(128 << 10) as usize
 }

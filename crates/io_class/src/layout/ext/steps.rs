@@ -1,9 +1,11 @@
 //! Reads a file system in bounded steps: what was written first, then what was never read. `Ext`'s
 //! owner calls [`Ext::step`] until it answers [`Step::Idle`].
 //!
-//! Invariant: a step makes a few reads of at most `READ_BYTES` each.
+//! Invariant: a step makes a few reads of at most `READ_BYTES` each, or enters a bounded part of
+//! what was read before.
 
 use super::geometry::{Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET};
+use super::pending::Table;
 use super::state::{Ext, Phase};
 use super::tables::Look;
 use crate::layout::source::Meter;
@@ -17,20 +19,24 @@ pub enum Step {
     Idle,
     /// The file system is another one now, or none: begin again.
     Lost,
+    /// All depends on what cannot be read, at this offset.
+    Unreadable(u64),
 }
 
 impl Ext {
     /// Does one step.
     pub fn step(&mut self, meter: &mut Meter<'_>) -> Step {
-        if self.is_head_dirty {
-            self.is_head_dirty = false;
-            let head = meter.read(SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES);
-            let geometry = head.and_then(|head| Geometry::decode(&head, u64::MAX));
-            if geometry.as_ref() != Some(&self.geometry) {
-                return Step::Lost;
-            }
+        let step = self.step_part(meter);
+        self.shed();
+        meter.spend(self.runs.take_work());
+        step
+    }
+
+    fn step_part(&mut self, meter: &mut Meter<'_>) -> Step {
+        if let Some(settling) = self.settling.take() {
+            self.enter_some(settling);
         } else if let Some(mut walk) = self.walks.pop_front() {
-            if !self.may_read_tree() {
+            if walk.wants().is_some() && !self.may_read_tree() {
                 walk.abandon();
             }
             if let Some(block) = walk.wants() {
@@ -41,20 +47,29 @@ impl Ext {
                 Some(_) => self.walks.push_front(walk),
                 None => self.settle(walk),
             }
-            self.shed();
+        } else if let Some(table) = self.table.take() {
+            self.look_at_table(table);
+        } else if self.is_head_dirty {
+            self.is_head_dirty = false;
+            let head = meter.read(SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES);
+            let geometry = head.and_then(|head| Geometry::decode(&head, u64::MAX));
+            if geometry.as_ref() != Some(&self.geometry) {
+                return Step::Lost;
+            }
         } else if let Some(group) = self.dirty_bitmaps.pop_first() {
             self.reread_bitmap(meter, group, false);
         } else if let Some(block) = self.dirty.pop_first() {
             if !self.reread(meter, block) {
                 return Step::Lost;
             }
-            self.shed();
         } else if let Some(number) = self.changed_trees.pop_first() {
             self.reread_inode(meter, number, Look::Thorough);
         } else if let Some(number) = self.rivals.pop_first() {
             self.reread_inode(meter, number, Look::Rival);
-        } else if let Some(group) = self.gaps.pop_first() {
+        } else if let Some(group) = self.gap_groups.next() {
             self.reread_bitmap(meter, group, true);
+        } else if let Some(slice) = self.gaps.pop_first() {
+            self.gap_groups = self.groups_of(slice);
         } else {
             return self.advance(meter);
         }
@@ -75,7 +90,11 @@ impl Ext {
         self.phase = match self.phase {
             Phase::Descriptors(n) => match self.read_descriptors(meter, n) {
                 Some(phase) => phase,
-                None => return Step::Lost,
+                None => {
+                    let block = self.geometry.descriptor_block(n);
+                    let at = block.saturating_mul(u64::from(self.geometry.block_bytes));
+                    return Step::Unreadable(at);
+                }
             },
             Phase::JournalInode => {
                 self.reread_inode(meter, self.geometry.journal_inode, Look::Thorough);
@@ -91,7 +110,6 @@ impl Ext {
             }
             Phase::Done => return Step::Idle,
         };
-        self.shed();
         Step::More
     }
 
@@ -101,7 +119,7 @@ impl Ext {
             return true;
         };
         if let Some((group, index)) = self.table_at(block) {
-            self.table(group, index, u32::MAX, &bytes);
+            self.table = Some(Table::new(group, index, bytes));
         } else if let Ok(at) = self.descriptors.binary_search_by_key(&block, |(b, _)| *b)
             && let Some(&(_, n)) = self.descriptors.get(at)
         {
@@ -118,7 +136,16 @@ impl Ext {
         {
             self.bitmap(group, &bytes, yields);
         }
-        self.shed();
+    }
+
+    /// Groups with blocks in a slice of the map.
+    fn groups_of(&self, slice: u32) -> std::ops::Range<u32> {
+        let group = |block: u64| {
+            let inside = block.saturating_sub(self.geometry.first_block);
+            (inside / u64::from(self.geometry.group_blocks)) as u32
+        };
+        let (start, end) = (self.runs.start_of(slice), self.runs.start_of(slice + 1));
+        group(start)..self.geometry.groups.min(group(end) + 1)
     }
 
     /// Group and first inode of a block of an inode table.

@@ -2,15 +2,24 @@
 //! attach and after each write to a table.
 //!
 //! Invariant: an inode's old runs are removed before its new ones are entered, and only its own.
+//! Both tables and walks are entered in pieces, whatever their length.
 
 use super::inode::{Inode, Mapping, Use};
-use super::records::{Record, Slices};
+use super::pending::{Settling, Table};
+use super::records::Record;
 use super::state::{Ext, Phase};
 use super::walk::Walk;
-use crate::layout::runs::{Claim, LOOSE, NOBODY, TREE};
+use crate::layout::runs::{Claim, Entering, LOOSE, NOBODY, TREE};
+use crate::layout::slices::Slices;
 
 /// Most pairs of inodes that claim the same blocks.
 const CONTESTS_MAX: usize = 4096;
+/// Most inodes of a table whose maps wait to be followed.
+const WALKS_MAX: usize = 16;
+/// Memory of an inode with one extent, bytes.
+const INODE_BYTES: usize = size_of::<Record>() + 16;
+/// Work on a table before others have their turn.
+const WORK_A_STEP: u64 = 512;
 
 /// Why an inode is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,24 +33,32 @@ pub enum Look {
 }
 
 impl Ext {
-    /// Processes bytes of a table from inode `index` of a group, at most up to inode `end`.
-    pub fn table(&mut self, group: u32, index: u32, end: u32, bytes: &[u8]) {
-        let first = group.saturating_mul(self.geometry.group_inodes);
+    /// Looks at inodes of the table that was read, for a while.
+    pub fn look_at_table(&mut self, mut table: Table) {
+        let first = table.group.saturating_mul(self.geometry.group_inodes);
         let size = self.geometry.inode_bytes as usize;
-        for (index, inode) in
-            (index..end.min(self.geometry.group_inodes)).zip(bytes.chunks_exact(size))
-        {
-            self.inode(
-                first.saturating_add(index).saturating_add(1),
-                inode,
-                Look::Changed,
-            );
+        let until = self.runs.work() + WORK_A_STEP;
+        while let Some(inode) = table.bytes.get(table.at..table.at.saturating_add(size)) {
+            if table.index >= self.geometry.group_inodes {
+                return;
+            }
+            if self.walks.len() >= WALKS_MAX || self.runs.work() >= until {
+                self.table = Some(table);
+                return;
+            }
+            let number = first.saturating_add(table.index).saturating_add(1);
+            self.inode(number, inode, Look::Changed);
+            table.index += 1;
+            table.at += size;
         }
     }
 
     /// Processes one inode, as `look` says.
     pub fn inode(&mut self, number: u32, bytes: &[u8], look: Look) {
         if self.is_full {
+            if self.phase != Phase::Done {
+                self.shed.note(INODE_BYTES);
+            }
             return;
         }
         let Some(inode) = Inode::decode(bytes, number, &self.geometry) else {
@@ -70,10 +87,7 @@ impl Ext {
             claims_max,
             look == Look::Rival,
         );
-        match walk.wants() {
-            None => self.settle(walk),
-            Some(_) => self.walks.push_back(walk),
-        }
+        self.walks.push_back(walk);
     }
 
     fn drop_inode(&mut self, number: u32) {
@@ -99,11 +113,12 @@ impl Ext {
 
     /// Without a journal, inodes are written in any order, and blocks of a stale one may be free.
     fn note_gaps(&mut self, slice: u32) {
-        let before = slice.saturating_sub(self.geometry.first_block as u32);
-        for group in before..=slice {
-            if group < self.geometry.groups && self.phase == Phase::Done {
-                self.gaps.insert(group);
-            }
+        if self.phase != Phase::Done {
+            return;
+        }
+        match self.gaps.len() < self.dirty_max() {
+            true => _ = self.gaps.insert(slice),
+            false => self.is_behind = true,
         }
     }
 
@@ -111,30 +126,22 @@ impl Ext {
     pub fn lost(&mut self, winner: u32, losers: Vec<u32>) {
         for loser in losers {
             self.records.doubt(loser);
-            if winner != NOBODY && self.contests.len() < CONTESTS_MAX {
+            if winner != NOBODY && self.contests.len() < CONTESTS_MAX.min(self.dirty_max()) {
                 self.contests.insert((winner, loser));
             }
         }
     }
 
-    /// Enters a complete walk into the map.
-    pub fn settle(&mut self, walk: Walk) {
-        let Walk {
-            number,
-            inode,
-            claims,
-            yields,
-            ..
-        } = walk;
-        if yields {
-            self.drop_runs(number);
+    /// Begins to enter a complete walk into the map.
+    pub fn settle(&mut self, mut walk: Walk) {
+        if walk.yields {
+            self.drop_runs(walk.number);
         } else {
-            self.drop_inode(number);
+            self.drop_inode(walk.number);
         }
-        let is_journal = inode.used_for == Use::Journal;
-        if self.geometry.has_block(inode.attributes_block) {
+        if self.geometry.has_block(walk.inode.attributes_block) {
             let claim = Claim {
-                block: inode.attributes_block,
+                block: walk.inode.attributes_block,
                 len: 1,
                 logical: LOOSE,
             };
@@ -142,18 +149,33 @@ impl Ext {
             self.runs.claim(NOBODY, claim, false, &mut losers, |_| true);
             self.lost(NOBODY, losers);
         }
-        let (mut slices, mut rivals) = (Vec::new(), Vec::new());
-        let coarse = &self.coarse;
-        for claim in &claims {
-            let is_data = inode.used_for == Use::File && claim.logical != TREE;
-            self.runs
-                .claim(number, *claim, yields, &mut rivals, |slice| {
-                    let takes = !is_data || coarse.get(slice as usize) == Some(&false);
-                    if takes && slices.last() != Some(&slice) {
-                        slices.push(slice);
-                    }
-                    takes
-                });
+        let claims = std::mem::take(&mut walk.claims);
+        self.enter_some(Settling {
+            entering: Entering::new(walk.number, claims),
+            walk,
+            slices: Vec::new(),
+        });
+    }
+
+    /// Enters a part of a walk into the map.
+    pub fn enter_some(&mut self, mut of: Settling) {
+        let (number, yields) = (of.walk.number, of.walk.yields);
+        let (mut rivals, mut left_out) = (Vec::new(), 0);
+        let (coarse, slices) = (&self.coarse, &mut of.slices);
+        let is_file = of.walk.inode.used_for == Use::File;
+        let is_done = self
+            .runs
+            .enter(&mut of.entering, yields, &mut rivals, |slice, is_tree| {
+                let is_data = is_file && !is_tree;
+                let takes = !is_data || coarse.get(slice as usize) == Some(&false);
+                if takes && slices.last() != Some(&slice) {
+                    slices.push(slice);
+                }
+                left_out += usize::from(!takes);
+                takes
+            });
+        if left_out > 0 && self.phase != Phase::Done {
+            self.shed.note(INODE_BYTES * left_out);
         }
         if yields {
             for rival in rivals {
@@ -162,20 +184,29 @@ impl Ext {
         } else {
             self.lost(number, rivals);
         }
-        if is_journal {
-            self.log_extents = claims.into_iter().filter(|c| c.logical != TREE).collect();
+        match is_done {
+            true => self.entered(of),
+            false => self.settling = Some(of),
+        }
+    }
+
+    fn entered(&mut self, of: Settling) {
+        let inode = of.walk.inode;
+        if inode.used_for == Use::Journal {
+            let extents = of.entering.claims.into_iter();
+            self.log_extents = extents.filter(|claim| claim.logical != TREE).collect();
             self.log_extents.sort_unstable_by_key(|claim| claim.logical);
         }
-        if !slices.is_empty() {
+        if !of.slices.is_empty() {
             let record = Record {
                 index: 0,
                 fingerprint: inode.fingerprint,
                 size_bytes: inode.size_bytes,
-                slices: Slices::new(slices),
+                slices: Slices::new(of.slices),
                 used_for: inode.used_for,
                 is_doubted: false,
             };
-            self.records.replace(number, Some(record));
+            self.records.replace(of.walk.number, Some(record));
         }
     }
 }

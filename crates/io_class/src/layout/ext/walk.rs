@@ -6,6 +6,7 @@
 
 use super::geometry::Geometry;
 use super::inode::{Inode, Mapping};
+use crate::layout::budget::tree_bytes;
 use crate::layout::bytes::{byte, le16, le32, wide};
 use crate::layout::runs::{Claim, TREE};
 use std::collections::BTreeSet;
@@ -39,6 +40,8 @@ pub struct Walk {
     pending: Vec<Branch>,
     visited: BTreeSet<u64>,
     claims_max: usize,
+    /// Blocks of all claims.
+    claimed: u64,
 }
 
 impl Walk {
@@ -57,6 +60,7 @@ impl Walk {
             pending: Vec::new(),
             visited: BTreeSet::new(),
             claims_max,
+            claimed: 0,
             inode,
         };
         let root = walk.inode.root;
@@ -103,14 +107,18 @@ impl Walk {
     pub fn memory_bytes(&self) -> usize {
         self.claims.capacity() * size_of::<Claim>()
             + self.pending.capacity() * size_of::<Branch>()
-            + self.visited.len() * 16
+            + tree_bytes(self.visited.len(), 8)
     }
 
     fn claim(&mut self, block: u64, len: u32, logical: u32, geometry: &Geometry) {
         let end = block.saturating_add(u64::from(len));
-        if len == 0 || !geometry.has_block(block) || end > geometry.blocks {
+        let claimed = self.claimed.saturating_add(u64::from(len));
+        // Extents that overlap: a file has no more blocks than the file system.
+        let is_sound = geometry.has_block(block) && claimed.max(end) <= geometry.blocks;
+        if len == 0 || !is_sound {
             return;
         }
+        self.claimed = claimed;
         if let Some(last) = self.claims.last_mut()
             && last.logical != TREE
             && logical != TREE

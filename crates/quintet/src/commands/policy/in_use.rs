@@ -44,6 +44,13 @@ pub(super) fn message(reading: Option<&ClassesReading>) -> Object {
             .integer("reads", cost.reads)
             .integer("read_bytes", cost.read_bytes)
             .integer("memory_bytes", cost.memory_bytes)
+            .integer("memory_bytes_max", cost.memory_bytes_max)
+            .integer("needed_bytes", cost.needed_bytes)
+            .integer("known_bytes", cost.known_bytes)
+            .integer("size_bytes", cost.size_bytes)
+            .integer("times_left_out", cost.sheds)
+            .integer("parts_too_large", cost.parts_too_large)
+            .integer("parts_unreadable", cost.parts_unreadable)
     };
     object
         .text("policy", &reading.policy)

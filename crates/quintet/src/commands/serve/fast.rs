@@ -6,17 +6,25 @@
 use crate::cli::ServePoolArgs;
 use crate::commands::invocation::Invocation;
 use anyhow::bail;
+use device::{Patience, PatientDisk};
 use media::LocalDisk;
 use server::memory_plan::MemoryPlan;
 use ssd_tier::{KindShares, Options, Settings, Tier};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use store::Pool;
 use terminal::sizes;
 
 /// Smallest tier, bytes.
 const FAST_BYTES_MIN: u64 = 64 << 20;
+/// A read that takes longer is given up: the pool answers it, and the tier is off for a while. No SSD
+/// that works takes so long, and no client gives up so soon.
+const PATIENCE: Patience = Patience {
+    reads: Duration::from_secs(1),
+    others: Duration::from_secs(10),
+};
 
 pub(super) fn attach(
     invocation: &Invocation,
@@ -36,7 +44,8 @@ pub(super) fn attach(
     }
     let options = Options::new(bytes, memory.tier as u64);
     let settings = Settings::new(KindShares::ALONE);
-    let tier = pool.use_fast_tier(Arc::new(LocalDisk::new(directory)), options, settings);
+    let disk = PatientDisk::new(Arc::new(LocalDisk::new(directory)), PATIENCE);
+    let tier = pool.use_fast_tier(Arc::new(disk), options, settings);
     if tier.memory_bytes() > memory.tier as u64 {
         let needed = sizes::display(4 * tier.memory_bytes());
         bail!("too little memory for --fast: use --memory {needed} or more");

@@ -1,0 +1,332 @@
+//! A disk whose requests are given up after a time. The server's fast tier lies on one: a device
+//! that hangs must not take along what the pool could answer.
+//!
+//! ```text
+//! caller -> queue -> thread -> disk
+//!    \__ waits, at most so long __/
+//! ```
+//!
+//! Invariant: no caller waits longer than the limit of its request. A request that was given up
+//! still ends some time, and what it wrote may have arrived or not. While one is late, all others
+//! fail at once, so that a hang costs a caller one limit, not one for each request.
+
+use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+use units::Part;
+
+/// Maximum number of threads. Each holds a request of a caller, or one that hangs.
+const THREADS_MAX: usize = 64;
+/// How long a thread without work stays.
+const IDLE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long requests may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Reads of files.
+    pub reads: Duration,
+    /// All else: opening, writing, syncs, names.
+    pub others: Duration,
+}
+
+/// See the module's head.
+pub struct PatientDisk {
+    below: Arc<dyn Disk>,
+    threads: Arc<Threads>,
+    patience: Patience,
+}
+
+impl PatientDisk {
+    /// Puts threads before a disk. They start when they are first needed.
+    pub fn new(below: Arc<dyn Disk>, patience: Patience) -> Self {
+        Self {
+            below,
+            threads: Arc::default(),
+            patience,
+        }
+    }
+
+    fn within<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        path: &str,
+        work: impl FnOnce(&dyn Disk, &str) -> Result<T, MediaError> + Send + 'static,
+    ) -> Result<T, MediaError> {
+        let (below, name) = (Arc::clone(&self.below), path.to_owned());
+        let done = self
+            .threads
+            .within(self.patience.others, move || work(&*below, &name));
+        done.map_err(|late| late.error(operation, path))?
+    }
+
+    fn patient(&self, path: &str, below: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(PatientFile {
+            below,
+            threads: Arc::clone(&self.threads),
+            patience: self.patience,
+            path: path.to_owned(),
+        })
+    }
+}
+
+impl Disk for PatientDisk {
+    fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
+        let opened = self.within("open", path, move |disk, path| disk.open(path, create))?;
+        Ok(self.patient(path, opened))
+    }
+
+    fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
+        let created = self.within("create", path, |disk, path| disk.create_new(path))?;
+        Ok(self.patient(path, created))
+    }
+
+    fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
+        let opened = self.within("open", path, |disk, path| disk.open_read(path))?;
+        Ok(self.patient(path, opened))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
+        let to = to.to_owned();
+        self.within("rename", from, move |disk, from| disk.rename(from, &to))
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError> {
+        let to = to.to_owned();
+        self.within("rename", from, move |disk, from| disk.rename_new(from, &to))
+    }
+
+    fn remove(&self, path: &str) -> Result<(), MediaError> {
+        self.within("remove", path, |disk, path| disk.remove(path))
+    }
+
+    fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
+        self.within("list", dir, |disk, dir| disk.list(dir))
+    }
+
+    fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
+        self.within("make", dir, |disk, dir| disk.make_dir(dir))
+    }
+
+    fn sync_dir(&self, dir: &str, point: Barrier) -> Result<(), MediaError> {
+        self.within("sync", dir, move |disk, dir| disk.sync_dir(dir, point))
+    }
+
+    fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
+        self.within("lock", path, |disk, path| disk.lock(path))
+    }
+}
+
+struct PatientFile {
+    below: Arc<dyn DiskFile>,
+    threads: Arc<Threads>,
+    patience: Patience,
+    path: String,
+}
+
+impl PatientFile {
+    fn within<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&dyn DiskFile) -> Result<T, MediaError> + Send + 'static,
+    ) -> Result<T, MediaError> {
+        let limit = match operation {
+            "read" => self.patience.reads,
+            _ => self.patience.others,
+        };
+        let below = Arc::clone(&self.below);
+        let done = self.threads.within(limit, move || work(&*below));
+        done.map_err(|late| late.error(operation, &self.path))?
+    }
+
+    fn read(
+        &self,
+        into: &mut [u8],
+        read: impl FnOnce(&dyn DiskFile, &mut [u8]) -> Result<(), MediaError> + Send + 'static,
+    ) -> Result<(), MediaError> {
+        // The caller may have left with its own buffer when the device answers.
+        let mut bytes = vec![0; into.len()];
+        let bytes = self.within("read", move |file| read(file, &mut bytes).map(|()| bytes))?;
+        into.copy_from_slice(bytes.part(..into.len())?);
+        Ok(())
+    }
+}
+
+impl DiskFile for PatientFile {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
+        self.read(into, move |file, into| file.read_at(offset, into))
+    }
+
+    fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
+        self.read(into, move |file, into| {
+            file.read_at_past_cache(offset, into)
+        })
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        let data = data.to_vec();
+        self.within("write", move |file| file.write_at(offset, &data))
+    }
+
+    fn write_at_past_cache(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        let data = data.to_vec();
+        self.within("write", move |file| file.write_at_past_cache(offset, &data))
+    }
+
+    fn len(&self) -> Result<u64, MediaError> {
+        self.within("ask for the length of", |file| file.len())
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), MediaError> {
+        self.within("cut", move |file| file.set_len(len))
+    }
+
+    fn give_back(&self, len: u64) -> Result<(), MediaError> {
+        self.within("cut", move |file| file.give_back(len))
+    }
+
+    fn will_be_overwritten(&self) {
+        // Only advice: no error matters.
+        let _ = self.within("advise", |file| {
+            file.will_be_overwritten();
+            Ok(())
+        });
+    }
+
+    fn allocate(&self, len: u64) -> Result<(), MediaError> {
+        self.within("allocate", move |file| file.allocate(len))
+    }
+
+    fn claim(&self, len: u64) -> Result<bool, MediaError> {
+        self.within("allocate", move |file| file.claim(len))
+    }
+
+    fn sync(&self, point: Barrier) -> Result<(), MediaError> {
+        self.within("sync", move |file| file.sync(point))
+    }
+}
+
+/// A request took longer than this, or another one does.
+struct Late(Duration);
+
+impl Late {
+    fn error(&self, operation: &'static str, path: &str) -> MediaError {
+        let Self(limit) = self;
+        let why = format!("the device does not answer: a request took more than {limit:?}");
+        MediaError::from_io(
+            operation,
+            path,
+            io::Error::new(io::ErrorKind::TimedOut, why),
+        )
+    }
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Work>,
+    threads: usize,
+    idle: usize,
+}
+
+#[derive(Default)]
+struct Threads {
+    queue: Mutex<Queue>,
+    work: Condvar,
+    /// Requests that were given up and have not ended.
+    late: AtomicUsize,
+}
+
+/// Result of a request, for the caller that waits.
+struct Outcome<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+enum State<T> {
+    Running,
+    Done(T),
+    GivenUp,
+}
+
+impl Threads {
+    /// Executes `work` on another thread.
+    fn within<T: Send + 'static>(
+        self: &Arc<Self>,
+        limit: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Late> {
+        if self.late.load(Relaxed) > 0 {
+            return Err(Late(limit));
+        }
+        let outcome = Arc::new(Outcome {
+            state: Mutex::new(State::Running),
+            changed: Condvar::new(),
+        });
+        let (result, shared) = (Arc::clone(&outcome), Arc::clone(self));
+        self.submit(Box::new(move || {
+            let value = work();
+            let mut state = result.state.lock();
+            match *state {
+                State::GivenUp => drop(shared.late.fetch_sub(1, Relaxed)),
+                State::Running | State::Done(_) => *state = State::Done(value),
+            }
+            drop(state);
+            result.changed.notify_one();
+        }));
+        let mut state = outcome.state.lock();
+        let is_running = |state: &mut State<T>| matches!(state, State::Running);
+        outcome
+            .changed
+            .wait_while_for(&mut state, is_running, limit);
+        match std::mem::replace(&mut *state, State::GivenUp) {
+            State::Done(value) => Ok(value),
+            State::Running | State::GivenUp => {
+                self.late.fetch_add(1, Relaxed);
+                Err(Late(limit))
+            }
+        }
+    }
+
+    fn submit(self: &Arc<Self>, work: Work) {
+        let mut queue = self.queue.lock();
+        queue.waiting.push_back(work);
+        if queue.idle < queue.waiting.len() && queue.threads < THREADS_MAX {
+            let shared = Arc::clone(self);
+            let thread = thread::Builder::new().name("patient-disk".to_owned());
+            // Without a new thread the request waits for one that is there, or is given up.
+            if thread.spawn(move || shared.serve()).is_ok() {
+                queue.threads += 1;
+            }
+        }
+        drop(queue);
+        self.work.notify_one();
+    }
+
+    fn serve(&self) {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(work) = queue.waiting.pop_front() {
+                drop(queue);
+                work();
+                queue = self.queue.lock();
+                continue;
+            }
+            queue.idle += 1;
+            let waited = self.work.wait_for(&mut queue, IDLE_LIMIT);
+            queue.idle -= 1;
+            if waited.timed_out() && queue.waiting.is_empty() {
+                queue.threads -= 1;
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

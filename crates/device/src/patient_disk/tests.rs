@@ -1,0 +1,101 @@
+//! Tests a disk that hangs, and ends hanging.
+
+use super::*;
+use sim::SimDisk;
+
+/// For requests that must succeed: nothing waits for it unless the test fails.
+const LONG: Duration = Duration::from_secs(600);
+const SHORT: Duration = Duration::from_millis(50);
+
+/// A file whose reads wait for a gate.
+struct Gated {
+    below: Arc<dyn DiskFile>,
+    gate: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl DiskFile for Gated {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
+        let (is_open, changed) = &*self.gate;
+        changed.wait_while(&mut is_open.lock(), |is_open| !*is_open);
+        self.below.read_at(offset, into)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        self.below.write_at(offset, data)
+    }
+
+    fn len(&self) -> Result<u64, MediaError> {
+        self.below.len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), MediaError> {
+        self.below.set_len(len)
+    }
+
+    fn sync(&self, point: Barrier) -> Result<(), MediaError> {
+        self.below.sync(point)
+    }
+}
+
+fn set(gate: &(Mutex<bool>, Condvar), is_open: bool) {
+    *gate.0.lock() = is_open;
+    gate.1.notify_all();
+}
+
+#[test]
+fn requests_reach_the_disk_and_errors_come_back() {
+    let patience = Patience {
+        reads: LONG,
+        others: LONG,
+    };
+    let disk = PatientDisk::new(SimDisk::new(), patience);
+    assert!(disk.make_dir("d").unwrap());
+    let file = disk.create_new("d/file").unwrap();
+    file.write_at(0, b"some bytes").unwrap();
+    let mut bytes = [0; 5];
+    file.read_at_past_cache(5, &mut bytes).unwrap();
+    assert_eq!((&bytes, file.len().unwrap()), (b"bytes", 10));
+    let behind = file.read_at(8, &mut bytes).unwrap_err();
+    assert_eq!(
+        behind.source.unwrap().kind(),
+        io::ErrorKind::UnexpectedEof,
+        "as the disk says it"
+    );
+    assert!(disk.create_new("d/file").is_err() && disk.open_read("none").is_err());
+    let lock = disk.lock("d/lock").unwrap();
+    assert!(disk.lock("d/lock").is_err());
+    drop(lock);
+    assert!(disk.lock("d/lock").is_ok());
+}
+
+#[test]
+fn a_hang_costs_one_limit_and_ends_by_itself() {
+    let disk = SimDisk::new();
+    disk.create_new("file").unwrap().write_at(0, b"x").unwrap();
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let file = PatientFile {
+        below: Arc::new(Gated {
+            below: disk.open_read("file").unwrap(),
+            gate: Arc::clone(&gate),
+        }),
+        threads: Arc::default(),
+        patience: Patience {
+            reads: SHORT,
+            others: LONG,
+        },
+        path: "file".to_owned(),
+    };
+    let mut byte = [0];
+    let late = file.read_at(0, &mut byte).unwrap_err();
+    assert!(late.to_string().contains("does not answer"), "{late}");
+    // No thread begins another request, not even one that may take longer.
+    let refused = file.len().unwrap_err();
+    assert_eq!(refused.source.unwrap().kind(), io::ErrorKind::TimedOut);
+    assert_eq!(file.threads.queue.lock().threads, 1);
+    set(&gate, true);
+    while file.threads.late.load(Relaxed) > 0 {
+        thread::yield_now();
+    }
+    assert_eq!(file.len().unwrap(), 1);
+    assert_eq!(byte, [0], "what came too late was dropped");
+}
