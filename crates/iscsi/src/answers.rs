@@ -13,7 +13,9 @@ use volume::Volume;
 
 const GOOD: u8 = 0x00;
 const CHECK_CONDITION: u8 = 0x02;
+const BUSY: u8 = 0x08;
 const RESERVATION_CONFLICT: u8 = 0x18;
+const TASK_ABORTED: u8 = 0x40;
 const OVERFLOW: u8 = 0x04;
 const UNDERFLOW: u8 = 0x02;
 const STATUS: u8 = 0x01;
@@ -54,6 +56,18 @@ impl Answered {
     /// Appends a response without data.
     pub(crate) fn good(&self, replies: &mut Replies) {
         self.status(replies, GOOD, &[]);
+    }
+
+    /// Appends a response that says that another initiator aborted the command.
+    pub(crate) fn aborted(mut self, replies: &mut Replies) {
+        self.command_bytes = 0;
+        self.status(replies, TASK_ABORTED, &[]);
+    }
+
+    /// Appends a response that asks the initiator to try again.
+    pub(crate) fn busy(mut self, replies: &mut Replies) {
+        self.command_bytes = 0;
+        self.status(replies, BUSY, &[]);
     }
 
     /// Appends a response that says why the command failed. No data was transferred.

@@ -9,7 +9,7 @@ use crate::scsi::cdb::Cdb;
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Unit};
 use crate::session::{Limits, Session};
-use crate::targets::{Access, Credentials, FixedTargets, Targets};
+use crate::targets::{Access, Credentials, FixedTargets, TargetUnit, Targets};
 use crate::wire::pdu::{FINAL, HEADER_BYTES, Header, padding, request};
 use crate::wire::text;
 use connections::{Connection, Pool, Replay, Stream};
@@ -81,7 +81,12 @@ pub fn fuzz_login(data: &[u8]) {
 /// Feeds commands to a unit: each is a block of 16 bytes and a length, then its data.
 pub fn fuzz_commands(data: &[u8]) {
     let volume = Arc::new(MemoryVolume::new(1 << 20));
-    let unit = Unit::new(OPEN_TARGET, 0, volume, PROPERTIES);
+    let unit = TargetUnit {
+        number: 0,
+        volume,
+        identity: None,
+    };
+    let unit = Unit::new(OPEN_TARGET, unit, PROPERTIES);
     let nexus = [1, 2].map(|number| Nexus::new(number, "iqn.x", [number as u8; 6]));
     nexus.iter().for_each(|nexus| unit.attach(nexus));
     let mut rest = data;
@@ -113,6 +118,7 @@ pub(crate) fn session(stream: Arc<dyn Stream>) -> Session {
     let pool = || Arc::new(Pool::new(16 << 20, LIMIT)).share(0, connection.clone());
     Session {
         number: 1,
+        server: 0,
         targets: Arc::new(targets()) as Arc<dyn Targets>,
         discovery: Access::default(),
         random: Arc::new(SeededRandom::new(1)),

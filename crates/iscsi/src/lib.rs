@@ -26,6 +26,7 @@ pub mod wire;
 mod workers;
 
 pub use error::ServerError;
+pub use registry::SharedUnits;
 pub use server::{Server, ServerHandle, ServerOptions};
 pub use stats::{LATENCY_BUCKETS, Stats};
 pub use targets::{

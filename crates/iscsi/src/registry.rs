@@ -1,25 +1,58 @@
-//! Knows the sessions of a server and the logical units that they share. Sessions register here;
-//! the server closes them through it.
+//! Knows the sessions and the logical units that they share, of all servers of a program. Sessions
+//! register here; a server closes them through it.
 //!
 //! Invariant: all sessions of a target share its units, so reservations hold between them. An
-//! initiator port has one session with a target: a new one ends the old one first. A unit without
-//! sessions is remembered only while it has reservations.
+//! initiator port has one session with a target: a new one ends the old one first. Of a unit without
+//! sessions only reservations and modes are kept, not the volume. A session never uses an older disk
+//! than one that was opened before it: when the disk of a name is another one, the sessions of the
+//! old one end.
 
 use crate::login::Names;
 use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::reservations::Nexus;
-use crate::scsi::unit::{Properties, Unit};
+use crate::scsi::unit::{Properties, Remembered, Unit};
 use crate::sender::{Notice, Sender};
 use crate::targets::{TargetUnit, UNITS_MAX};
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
 use connections::Connection;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Asynchronous event: the target requests a logout.
 const REQUESTS_LOGOUT: u8 = 1;
+
+/// The logical units of several servers, and their sessions. Servers that offer the same disks must
+/// share them: else reservations, modes and COMPARE AND WRITE hold for one socket only.
+#[derive(Clone, Default)]
+pub struct SharedUnits(pub(crate) Arc<Registry>);
+
+impl fmt::Debug for SharedUnits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedUnits")
+    }
+}
+
+/// Sessions that a call means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scope<'a> {
+    /// Those of a target, of all servers.
+    Target(&'a str),
+    /// Those of a server.
+    Server(u64),
+}
+
+impl Scope<'_> {
+    fn has(self, session: &Entry) -> bool {
+        match self {
+            Self::Target(target) => session.names.target.as_deref() == Some(target),
+            Self::Server(server) => session.server == server,
+        }
+    }
+}
 
 /// A session whose initiator has proved who it is. It is entered before its login is confirmed.
 pub(crate) struct Entry {
@@ -27,11 +60,15 @@ pub(crate) struct Entry {
     pub(crate) connection: Arc<Connection>,
     pub(crate) sender: Arc<Sender>,
     pub(crate) format: Format,
+    /// Number of its server.
+    pub(crate) server: u64,
 }
 
 #[derive(Default)]
 struct State {
     units: BTreeMap<(String, u8), Arc<Unit>>,
+    /// State of units without sessions.
+    remembered: BTreeMap<(String, u8), Remembered>,
     sessions: HashMap<u64, Arc<Entry>>,
 }
 
@@ -39,11 +76,19 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Registry {
     state: Mutex<State>,
+    numbers: AtomicU64,
+    /// Held while a target is opened and its units are attached.
+    opening: Mutex<()>,
     /// Signalled when a session ends.
     ended: Condvar,
 }
 
 impl Registry {
+    /// Returns a number that no other server or session has.
+    pub(crate) fn fresh_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Relaxed)
+    }
+
     /// Registers a session, after it has ended the one that the same initiator port has with the
     /// same target. Returns false if that did not end in time.
     ///
@@ -66,54 +111,86 @@ impl Registry {
         true
     }
 
-    /// Removes a session.
+    /// Removes a session. Before that it lets go of volumes that no session uses any more.
     pub(crate) fn leave(&self, number: u64) {
         let mut state = self.state.lock();
-        state.sessions.remove(&number);
-        state.units.retain(|_, unit| unit.is_remembered());
+        let all = std::mem::take(&mut state.units);
+        let (used, unused): (BTreeMap<_, _>, _) = all.into_iter().partition(|(_, u)| u.is_used());
+        state.units = used;
+        for (place, unit) in &unused {
+            if let Some(remembered) = unit.remember() {
+                state.remembered.insert(place.clone(), remembered);
+            }
+        }
+        drop(state);
+        // Not under the lock: volumes may have to let go of their snapshots.
+        drop(unused);
+        self.state.lock().sessions.remove(&number);
         self.ended.notify_all();
     }
 
-    /// Attaches a session to the units of its target, which its sessions share.
-    pub(crate) fn attach(
+    /// Opens a target, and attaches a session to its units, which its sessions share. One at a
+    /// time: else a session could bring back a disk that was opened before another one.
+    pub(crate) fn attach<E>(
         &self,
         nexus: &Nexus,
         target: &str,
-        units: Vec<TargetUnit>,
         properties: Properties,
-    ) -> Vec<(u8, Arc<Unit>)> {
+        open: impl FnOnce() -> Result<Vec<TargetUnit>, E>,
+    ) -> Result<Vec<(u8, Arc<Unit>)>, E> {
+        let _opening = self.opening.lock();
+        let units = open()?;
+        let mut replaced = Vec::new();
         let mut state = self.state.lock();
         let shared = units.into_iter().take(UNITS_MAX).map(|unit| {
-            let make = || Arc::new(Unit::new(target, unit.number, unit.volume, properties));
             let (number, place) = (unit.number, (target.to_owned(), unit.number));
-            let shared = state.units.entry(place).or_insert_with(make).clone();
+            let present = state.units.get(&place);
+            let shared = match present.filter(|u| u.is(unit.identity.as_deref())) {
+                Some(shared) => shared.clone(),
+                None => {
+                    let made = Arc::new(Unit::new(target, unit, properties));
+                    if let Some(remembered) = state.remembered.remove(&place) {
+                        made.take_back(remembered);
+                    }
+                    replaced.extend(state.units.insert(place, made.clone()));
+                    made
+                }
+            };
             // Under the lock: another session that ends must not forget the unit meanwhile.
             shared.attach(nexus);
             (number, shared)
         });
-        shared.collect()
+        let shared = shared.collect();
+        let is_of_target = |s: &&Arc<Entry>| Scope::Target(target).has(s);
+        let others = state.sessions.iter().filter(|(n, _)| **n != nexus.number);
+        let others = others.map(|(_, session)| session).filter(is_of_target);
+        if !replaced.is_empty() {
+            others.for_each(|session| session.connection.drop_now());
+        }
+        drop(state);
+        drop(replaced);
+        Ok(shared)
     }
 
-    /// Counts the sessions of a target.
-    pub(crate) fn count(&self, target: &str) -> usize {
+    /// Counts the sessions that a server has with a target.
+    pub(crate) fn count(&self, target: &str, server: u64) -> usize {
         let state = self.state.lock();
         let sessions = state.sessions.values();
+        let both = [Scope::Target(target), Scope::Server(server)];
         sessions
-            .filter(|s| s.names.target.as_deref() == Some(target))
+            .filter(|s| both.iter().all(|scope| scope.has(s)))
             .count()
     }
 
-    fn chosen(&self, target: Option<&str>) -> Vec<Arc<Entry>> {
+    fn chosen(&self, scope: Scope<'_>) -> Vec<Arc<Entry>> {
         let state = self.state.lock();
         let sessions = state.sessions.values();
-        let is_meant = |s: &&Arc<Entry>| target.is_none() || s.names.target.as_deref() == target;
-        sessions.filter(is_meant).cloned().collect()
+        sessions.filter(|s| scope.has(s)).cloned().collect()
     }
 
-    /// Asks the initiators of a target, or all, to log out within `limit`. Returns their number.
-    /// Sessions whose login is not confirmed yet end as soon as it is.
-    pub(crate) fn ask_to_leave(&self, target: Option<&str>, limit: Duration) -> usize {
-        let sessions = self.chosen(target);
+    /// Asks initiators to log out within `limit`. Returns their number. Sessions whose login is not confirmed yet end as soon as it is.
+    pub(crate) fn ask_to_leave(&self, scope: Scope<'_>, limit: Duration) -> usize {
+        let sessions = self.chosen(scope);
         let header = Header::new(response::ASYNC, FINAL)
             .with_tag(NO_TAG)
             .with_u32::<20>(NO_TAG)
@@ -129,27 +206,25 @@ impl Registry {
         sessions.len()
     }
 
-    /// Lets the sessions of a target, or all, answer what has arrived, and ends them.
-    pub(crate) fn close(&self, target: Option<&str>) {
-        for session in self.chosen(target) {
+    /// Lets sessions answer what has arrived, and ends them.
+    pub(crate) fn close(&self, scope: Scope<'_>) {
+        for session in self.chosen(scope) {
             session.connection.close();
         }
     }
 
     /// Forgets the units of a target, with their reservations.
     pub(crate) fn forget(&self, target: &str) {
-        self.state
-            .lock()
-            .units
-            .retain(|(name, _), _| name != target);
+        let mut state = self.state.lock();
+        state.remembered.retain(|(name, _), _| name != target);
+        state.units.retain(|(name, _), _| name != target);
     }
 
-    /// Waits until a target, or the server, has no sessions, but not past `limit`.
-    pub(crate) fn wait_for_none(&self, target: Option<&str>, limit: Duration) -> bool {
+    /// Waits until there are no such sessions, but not past `limit`.
+    pub(crate) fn wait_for_none(&self, scope: Scope<'_>, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let mut state = self.state.lock();
-        let is_meant = |s: &Arc<Entry>| target.is_none() || s.names.target.as_deref() == target;
-        while state.sessions.values().any(is_meant) {
+        while state.sessions.values().any(|s| scope.has(s)) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;

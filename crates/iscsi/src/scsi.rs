@@ -15,6 +15,7 @@ pub(crate) mod opcodes;
 pub(crate) mod parameters;
 pub(crate) mod reservations;
 pub(crate) mod sense;
+pub(crate) mod task_set;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unit;

@@ -10,7 +10,7 @@ mod tests;
 
 use crate::denials::Denials;
 use crate::error::ServerError;
-use crate::registry::Registry;
+use crate::registry::{Registry, Scope};
 use crate::scsi::unit::Properties;
 use crate::session::{Limits, Session};
 use crate::stats::{Counters, Stats};
@@ -36,6 +36,8 @@ struct Front {
     random: Arc<dyn Random>,
     counters: Arc<Counters>,
     registry: Arc<Registry>,
+    /// Number of this server in the registry.
+    number: u64,
     denials: Arc<Denials>,
     reads: Arc<Pool>,
     changes: Arc<Pool>,
@@ -77,11 +79,12 @@ impl Server {
             reads: pool(),
             changes: pool(),
             permits: Permits::new(options.connections_max),
+            registry: options.units.0.clone(),
+            number: options.units.0.fresh_number(),
             targets,
             options,
             random: Arc::new(SystemRandom),
             counters: Arc::default(),
-            registry: Arc::default(),
             denials: Arc::default(),
         };
         Ok(Self {
@@ -135,7 +138,8 @@ impl Front {
         let (number, connection) = (permit.number, permit.connection.clone());
         let options = &self.options;
         let session = Session {
-            number,
+            number: self.registry.fresh_number(),
+            server: self.number,
             targets: self.targets.clone(),
             discovery: options.discovery.clone(),
             random: self.random.clone(),
@@ -181,12 +185,12 @@ impl ServerHandle {
         self.address
     }
 
-    /// Counts the sessions that use the target.
+    /// Counts the sessions of this server that use the target.
     pub fn sessions(&self, target: &str) -> usize {
-        self.front.registry.count(target)
+        self.front.registry.count(target, self.front.number)
     }
 
-    /// Asks the target's initiators to log out, and ends their sessions after
+    /// Asks the target's initiators, of all servers that share its units, to log out, and ends their sessions after
     /// [`ServerOptions::logout_limit`], when the commands that have arrived are answered. Returns
     /// their number. Reservations of the target are forgotten.
     ///
@@ -195,9 +199,10 @@ impl ServerHandle {
     pub fn close_target(&self, target: &str) -> usize {
         let registry = &self.front.registry;
         let limit = self.front.options.logout_limit;
-        let count = registry.ask_to_leave(Some(target), limit);
-        if count > 0 && !registry.wait_for_none(Some(target), limit) {
-            registry.close(Some(target));
+        let scope = Scope::Target(target);
+        let count = registry.ask_to_leave(scope, limit);
+        if count > 0 && !registry.wait_for_none(scope, limit) {
+            registry.close(scope);
         }
         registry.forget(target);
         count
@@ -217,8 +222,9 @@ impl ServerHandle {
             return true;
         }
         let (registry, options) = (&self.front.registry, &self.front.options);
-        if registry.ask_to_leave(None, options.logout_limit) > 0 {
-            registry.wait_for_none(None, options.logout_limit);
+        let own = Scope::Server(self.front.number);
+        if registry.ask_to_leave(own, options.logout_limit) > 0 {
+            registry.wait_for_none(own, options.logout_limit);
         }
         self.front.permits.end_all(options.stop_limit)
     }

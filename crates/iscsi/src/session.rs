@@ -46,8 +46,10 @@ const LOGIN_REQUESTS_MAX: u32 = 64;
 
 /// Context of a session: its connection and its server.
 pub(crate) struct Session {
-    /// Differs between all sessions of a server.
+    /// Differs between all sessions of a registry.
     pub(crate) number: u64,
+    /// Number of its server in the registry.
+    pub(crate) server: u64,
     pub(crate) connection: Arc<Connection>,
     pub(crate) targets: Arc<dyn Targets>,
     pub(crate) discovery: Access,
@@ -227,6 +229,7 @@ impl Session {
             connection: self.connection.clone(),
             sender: sender.clone(),
             format: parameters.format(),
+            server: self.server,
         };
         let registered = match Registered::enter(self, entry) {
             Ok(registered) => registered,
@@ -268,6 +271,7 @@ impl Session {
                 burst_bytes: parameters.burst_bytes,
             },
             format,
+            reads: self.reads.clone(),
         };
         let mut full_feature = FullFeature {
             session: self,
@@ -288,6 +292,9 @@ impl Session {
         };
         let end = full_feature.run(input).unwrap_or(End::Dropped);
         let flushed = full_feature.flush();
+        // Commands behind a write whose data no longer comes would never begin.
+        full_feature.workers.cancel_held();
+        full_feature.incoming.abort(None, None);
         full_feature.workers.finish();
         match flushed {
             Ok(()) => end,

@@ -72,6 +72,11 @@ pub struct TargetUnit {
     pub number: u8,
     /// Its contents.
     pub volume: Arc<dyn Volume>,
+    /// Bytes that no other disk has, anywhere and ever. Its serial number follows from them, and
+    /// initiators take disks with the same serial number for one. The same while it is the same
+    /// disk, whatever it contains; others for a copy, and for a new disk of the same name. If
+    /// absent, the disk is named after its target and its number.
+    pub identity: Option<Arc<[u8]>>,
 }
 
 /// The targets that initiators can choose from. All connection threads may call this at once.
@@ -122,7 +127,11 @@ impl FixedTargets {
     /// Offers `volumes` as units 0, 1 and so on of the target `name`.
     pub fn with_units(mut self, name: &str, volumes: Vec<Arc<dyn Volume>>, access: Access) -> Self {
         let units = (0..=u8::MAX).zip(volumes);
-        let units = units.map(|(number, volume)| TargetUnit { number, volume });
+        let units = units.map(|(number, volume)| TargetUnit {
+            number,
+            volume,
+            identity: None,
+        });
         self.0.insert(name.to_owned(), (access, units.collect()));
         self
     }

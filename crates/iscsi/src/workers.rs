@@ -2,17 +2,20 @@
 //!
 //! Invariant: reads, changes and flushes have separate lanes, each with its own threads and queue.
 //! The window of command numbers limits the queues. Reads of a disconnected initiator are dropped
-//! before they begin; changes that have all their data are executed. A worker's panic ends its
-//! connection and no other. Threads start when they are first needed.
+//! before they begin; changes that have all their data are executed, unless they wait for an older
+//! command. A worker's panic ends its connection and no other. Threads start when they are first
+//! needed. A task that must wait for older ones ([`crate::scsi::task_set`]) waits in its queue, and
+//! younger ones that need not wait pass it.
 
 use crate::answers::{Answered, Segments};
 use crate::replies::{Format, Replies};
 use crate::scsi::action::{Job, Lane, Span};
-use crate::scsi::reservations::Nexus;
+use crate::scsi::reservations::{Nexus, Use};
+use crate::scsi::task_set::Ticket;
 use crate::scsi::unit::Unit;
 use crate::sender::{Place, Sender};
 use crate::stats::{Counters, Kind, Tally};
-use connections::Lease;
+use connections::{Gone, Lease, Share};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,8 +28,13 @@ const OUTPUT_KEPT_BYTES: usize = 64 << 10;
 /// Maximum number of threads in the lanes of reads and changes, and in that of flushes.
 const THREADS_MAX: [usize; Lane::COUNT] = [16, 16, 2];
 
+/// Reads up to this size need no lease while they are served at once, bytes.
+pub(crate) const SMALL_REPLY_BYTES: u64 = 256 << 10;
+
 /// The work of a worker.
 pub(crate) enum Effort {
+    /// Send this, as the answer of a command that had to wait for older ones.
+    Reply(Vec<u8>),
     Read(Span),
     Job(Job, Vec<u8>),
 }
@@ -40,12 +48,17 @@ pub(crate) struct Task {
     /// Memory for its data and its reply, if it is large.
     pub(crate) lease: Option<Lease>,
     pub(crate) place: Place,
+    pub(crate) ticket: Ticket,
 }
 
 impl Task {
+    fn name(&self) -> (u32, u8) {
+        (self.answered.tag, self.unit.number())
+    }
+
     fn lane(&self) -> Lane {
         match &self.effort {
-            Effort::Read(_) => Lane::Reads,
+            Effort::Reply(_) | Effort::Read(_) => Lane::Reads,
             Effort::Job(job, _) => job.work.lane(),
         }
     }
@@ -54,6 +67,8 @@ impl Task {
 #[derive(Default)]
 struct Queue {
     tasks: VecDeque<Task>,
+    /// Tags and units of tasks that a thread has taken and not answered.
+    running: Vec<(u32, u8)>,
     /// Number of queued and running tasks.
     in_flight: usize,
     idle: usize,
@@ -77,6 +92,8 @@ pub(crate) struct Service {
     pub(crate) counters: Arc<Counters>,
     pub(crate) segments: Segments,
     pub(crate) format: Format,
+    /// Memory for large reads.
+    pub(crate) reads: Arc<Share>,
 }
 
 struct Crew {
@@ -94,10 +111,12 @@ impl LaneState {
     fn next(&self) -> Option<Task> {
         let mut queue = self.queue.lock();
         loop {
-            if let Some(task) = queue.tasks.pop_front() {
+            let ready = queue.tasks.iter().position(|task| task.ticket.is_ready());
+            if let Some(task) = ready.and_then(|at| queue.tasks.remove(at)) {
+                queue.running.push(task.name());
                 return Some(task);
             }
-            if queue.is_closed {
+            if queue.is_closed && queue.tasks.is_empty() {
                 return None;
             }
             queue.idle += 1;
@@ -106,21 +125,52 @@ impl LaneState {
         }
     }
 
-    fn finished(&self, count: usize) {
+    /// Counts tasks that are answered or dropped, and forgets that one was running.
+    fn finished(&self, count: usize, name: Option<(u32, u8)>) {
         let mut queue = self.queue.lock();
         queue.in_flight -= count;
+        let mut running = queue.running.iter();
+        if let Some(at) = running.position(|other| Some(*other) == name) {
+            queue.running.swap_remove(at);
+        }
         self.in_flight.store(queue.in_flight, Relaxed);
         self.done.notify_all();
     }
 }
 
+impl Service {
+    /// Leases the memory of a large read that could not begin when it arrived.
+    fn lease(
+        &self,
+        lease: Option<Lease>,
+        effort: &Effort,
+        answered: &Answered,
+    ) -> Result<Option<Lease>, Gone> {
+        let bytes = answered.command_bytes.min(answered.expected_bytes);
+        let is_large = matches!(effort, Effort::Read(_)) && bytes > SMALL_REPLY_BYTES;
+        match lease {
+            None if is_large => self.reads.take(bytes).ok_or(Gone).map(Some),
+            lease => Ok(lease),
+        }
+    }
+}
+
 impl Crew {
+    /// Wakes all threads: tasks may begin that could not before.
+    fn wake(&self) {
+        for state in &self.lanes {
+            // A thread that has just found nothing is asleep after this.
+            drop(state.queue.lock());
+            state.work.notify_all();
+        }
+    }
+
     fn run(&self, lane: Lane) {
         let service = &self.service;
         let mut replies = Replies::new(OUTPUT_KEPT_BYTES, service.format);
         let state = &self.lanes[lane as usize];
         while let Some(task) = state.next() {
-            let _running = Running(service, state);
+            let _running = Running(service, state, task.name());
             if lane == Lane::Reads && service.sender.client_is_gone() {
                 service.counters.abandoned.fetch_add(1, Relaxed);
                 continue;
@@ -132,9 +182,22 @@ impl Crew {
                 arrived,
                 lease,
                 place,
+                ticket,
             } = task;
+            let Ok(lease) = service.lease(lease, &effort, &answered) else {
+                service.counters.abandoned.fetch_add(1, Relaxed);
+                continue;
+            };
             let mut tally = Tally::default();
-            execute(service, &unit, &effort, answered, &mut replies, &mut tally);
+            match ticket.begin() {
+                true => execute(service, &unit, &effort, answered, &mut replies, &mut tally),
+                false => {
+                    tally.failed();
+                    answered.aborted(&mut replies);
+                }
+            }
+            // It has ended for those that wait for it, however long its initiator takes no answer.
+            drop(ticket);
             // Count before sending: an initiator that has a reply must find it counted.
             service
                 .counters
@@ -159,10 +222,20 @@ pub(crate) fn execute(
     tally: &mut Tally,
 ) {
     match effort {
-        Effort::Read(span) => {
-            answered.read(replies, service.segments, unit, *span);
-            tally.done(Kind::Read, answered.command_bytes);
+        Effort::Reply(data) => {
+            tally.done(Kind::Other, 0);
+            answered.data(replies, service.segments, data);
         }
+        Effort::Read(span) => match unit.recheck(&service.nexus, Use::Read) {
+            Ok(()) => {
+                answered.read(replies, service.segments, unit, *span);
+                tally.done(Kind::Read, answered.command_bytes);
+            }
+            Err(refusal) => {
+                tally.failed();
+                answered.refuse(replies, refusal, Some(unit));
+            }
+        },
         Effort::Job(job, data) => match unit.run(&service.nexus, job, data, true) {
             Ok(reply) => {
                 tally.job(job, data.len() as u64);
@@ -188,26 +261,34 @@ fn answer_job(service: &Service, answered: Answered, data: Vec<u8>, replies: &mu
 }
 
 /// A running task. Its drop counts it as finished, even after a panic.
-struct Running<'a>(&'a Service, &'a LaneState);
+struct Running<'a>(&'a Service, &'a LaneState, (u32, u8));
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let Self(service, lane) = *self;
+        let Self(service, lane, name) = *self;
         if thread::panicking() {
             // Its reply is missing or torn, and the initiator must not wait for it.
             service.sender.drop_now();
         }
-        lane.finished(1);
+        lane.finished(1, Some(name));
     }
 }
 
 impl Workers {
     pub(crate) fn new(service: Service) -> Self {
+        let tasks = service.nexus.tasks.clone();
+        let crew = Arc::new(Crew {
+            service,
+            lanes: Default::default(),
+        });
+        let woken = Arc::downgrade(&crew);
+        tasks.wake_with(move || {
+            if let Some(crew) = woken.upgrade() {
+                crew.wake();
+            }
+        });
         Self {
-            crew: Arc::new(Crew {
-                service,
-                lanes: Default::default(),
-            }),
+            crew,
             threads: Vec::new(),
         }
     }
@@ -251,17 +332,39 @@ impl Workers {
         let mut all = 0;
         for state in &self.crew.lanes {
             let mut queue = state.queue.lock();
-            let before = queue.tasks.len();
-            queue.tasks.retain(|task| !is_meant(task));
-            let cancelled = before - queue.tasks.len();
+            let tasks = std::mem::take(&mut queue.tasks);
+            let (dropped, kept): (VecDeque<_>, _) = tasks.into_iter().partition(&is_meant);
+            queue.tasks = kept;
             drop(queue);
-            state.finished(cancelled);
-            all += cancelled;
+            state.finished(dropped.len(), None);
+            all += dropped.len();
+            // Not under the lock of the queue: this wakes workers.
+            drop(dropped);
         }
         all
     }
 
-    /// Waits until every submitted task was answered.
+    /// Waits until the tasks that a thread has taken and that `is_meant`, by tag and unit, were
+    /// answered.
+    pub(crate) fn wait_for_running(&self, is_meant: impl Fn(u32, u8) -> bool) {
+        for state in &self.crew.lanes {
+            let mut queue = state.queue.lock();
+            while queue
+                .running
+                .iter()
+                .any(|(tag, unit)| is_meant(*tag, *unit))
+            {
+                state.done.wait(&mut queue);
+            }
+        }
+    }
+
+    /// Drops the tasks that wait for older ones.
+    pub(crate) fn cancel_held(&self) {
+        self.cancel(|task| !task.ticket.is_ready());
+    }
+
+    /// Waits until every submitted task was answered. None may wait for one that is not submitted.
     pub(crate) fn drain(&self) {
         for state in &self.crew.lanes {
             let mut queue = state.queue.lock();

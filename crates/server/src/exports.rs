@@ -67,6 +67,43 @@ impl ServerExports {
         states
     }
 
+    /// Returns bytes that no other disk has, in this pool or another. A volume keeps them when it
+    /// is renamed, resized or rolled back. A clone has others, and so has a new volume or state of
+    /// the same name.
+    fn identity(&self, kind: &str, id: &[u8; 16]) -> Arc<[u8]> {
+        let pool = self.server.pool.config().pool;
+        [&pool.0[..], kind.as_bytes(), id].concat().into()
+    }
+
+    /// Opens an export, and returns its identity too.
+    pub(crate) fn open_disk(&self, name: &str) -> Option<(Arc<dyn Volume>, Arc<[u8]>)> {
+        if let Some(volume) = self.server.volumes.volume(name) {
+            let volume_id = volume.id();
+            let volume = self.server.classify_volume(volume_id, name, volume);
+            let identity = self.identity("volume", &volume_id.0);
+            return Some((
+                Arc::new(Metered::new(volume, self.server.meter(name))),
+                identity,
+            ));
+        }
+        let snapshot = self.states().remove(name)?;
+        // Holds the snapshot for this client, even if it is deleted later. `None`: it was deleted
+        // since it was listed.
+        let root = SnapshotRoot::from(&snapshot);
+        let kept = self.server.pool.open_snapshot(&root, self.kind, name)?;
+        let description = description(&snapshot, &snapshot.name, &self.zone);
+        let meter = self.server.meter(name);
+        let cache = Arc::clone(&meter.cache);
+        let view = self
+            .server
+            .volumes
+            .view_state(&snapshot, description, cache);
+        let view = view.keeping(Some(kept));
+        let view = self.server.classify_state(snapshot.id, name, view);
+        let identity = self.identity("state", &snapshot.id.0);
+        Some((Arc::new(Metered::new(view, meter)), identity))
+    }
+
     /// Returns all names.
     pub fn names(&self) -> Vec<String> {
         self.list().into_iter().map(|entry| entry.name).collect()
@@ -96,25 +133,7 @@ impl Exports for ServerExports {
     }
 
     fn open(&self, name: &str) -> Option<Arc<dyn Volume>> {
-        if let Some(volume) = self.server.volumes.volume(name) {
-            let volume = self.server.classify_volume(volume.id(), name, volume);
-            return Some(Arc::new(Metered::new(volume, self.server.meter(name))));
-        }
-        let snapshot = self.states().remove(name)?;
-        // Holds the snapshot for this client, even if it is deleted later. `None`: it was deleted
-        // since it was listed.
-        let root = SnapshotRoot::from(&snapshot);
-        let kept = self.server.pool.open_snapshot(&root, self.kind, name)?;
-        let description = description(&snapshot, &snapshot.name, &self.zone);
-        let meter = self.server.meter(name);
-        let cache = Arc::clone(&meter.cache);
-        let view = self
-            .server
-            .volumes
-            .view_state(&snapshot, description, cache);
-        let view = view.keeping(Some(kept));
-        let view = self.server.classify_state(snapshot.id, name, view);
-        Some(Arc::new(Metered::new(view, meter)))
+        self.open_disk(name).map(|(volume, _)| volume)
     }
 
     fn default_name(&self) -> Option<String> {
@@ -123,5 +142,36 @@ impl Exports for ServerExports {
             (Some(only), None) => Some(only),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::tests::server_state;
+
+    #[test]
+    fn a_volume_keeps_its_identity_and_no_other_disk_has_it() {
+        let [one, two] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [server, other] = [&one, &two].map(|top| Arc::new(server_state(top.path())));
+        let exports =
+            |server: &Arc<ServerState>| ServerExports::new(Arc::clone(server), TimeZone::UTC);
+        let identity = |name: &str| exports(&server).open_disk(name).unwrap().1;
+        server.volumes.create("web", 1 << 20, 12).unwrap();
+        let first = identity("web");
+        let snapshot = server.volumes.snapshot("web", "a").unwrap();
+        server.volumes.rollback("web", &snapshot).unwrap();
+        server.volumes.resize("web", 2 << 20).unwrap();
+        assert_eq!(identity("web"), first, "rolled back and resized");
+        server.volumes.clone_snapshot("clone", &snapshot).unwrap();
+        assert_ne!(identity("clone"), first);
+        let of_state = identity("web@a");
+        assert_ne!(of_state, first);
+        server.volumes.delete("web").unwrap();
+        server.volumes.create("web", 1 << 20, 12).unwrap();
+        assert_ne!(identity("web"), first, "a new volume of the same name");
+        other.volumes.create("web", 1 << 20, 12).unwrap();
+        let elsewhere = exports(&other).open_disk("web").unwrap().1;
+        assert_ne!(elsewhere, identity("web"), "a volume of another pool");
     }
 }

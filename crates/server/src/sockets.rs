@@ -95,7 +95,7 @@ pub fn start_servers(
         pool_bytes: state.memory.requests_of_socket(sockets),
         ..ServerOptions::default()
     };
-    let for_initiators: Arc<dyn Exports> = Arc::new(exports.for_initiators());
+    let for_initiators = Arc::new(exports.for_initiators());
     let exports = || -> Arc<dyn Exports> { exports.clone() };
     let (for_iscsi, for_nbd): (Vec<_>, Vec<_>) = from_manager
         .into_iter()
@@ -110,7 +110,10 @@ pub fn start_servers(
             program,
         ))
     };
+    // The sockets offer the same disks.
+    let units = iscsi::SharedUnits::default();
     let target_options = || iscsi::ServerOptions {
+        units: units.clone(),
         discovery: wanted.rules.discovery().clone(),
         block_bytes: BLOCK_BYTES,
         write_cache: wanted.iscsi_write_cache,

@@ -6,6 +6,7 @@
 
 mod rules;
 
+use crate::exports::ServerExports;
 use crate::program::Program;
 use iscsi::{Access, Denied, NAME_BYTES_MAX, TargetUnit, Targets};
 use nbd::{ExportEntry, Exports};
@@ -21,7 +22,7 @@ const ENCODED: &str = "x-";
 
 /// The exports of a server as targets.
 pub struct ServerTargets {
-    exports: Arc<dyn Exports>,
+    exports: Arc<ServerExports>,
     rules: Arc<TargetRules>,
     /// Gets the denied logins.
     program: Arc<dyn Program>,
@@ -31,7 +32,7 @@ impl ServerTargets {
     /// Offers `exports` to initiators that `rules` admit. Denied logins are reported to
     /// `program`.
     pub fn new(
-        exports: Arc<dyn Exports>,
+        exports: Arc<ServerExports>,
         rules: Arc<TargetRules>,
         program: Arc<dyn Program>,
     ) -> Self {
@@ -100,8 +101,12 @@ impl Targets for ServerTargets {
     }
 
     fn open(&self, name: &str) -> Option<Vec<TargetUnit>> {
-        let volume = self.exports.open(&export_of(name)?)?;
-        Some(vec![TargetUnit { number: 0, volume }])
+        let (volume, identity) = self.exports.open_disk(&export_of(name)?)?;
+        Some(vec![TargetUnit {
+            number: 0,
+            volume,
+            identity: Some(identity),
+        }])
     }
 
     fn denied(&self, denied: &Denied<'_>) {

@@ -187,7 +187,11 @@ impl Tier {
                 add(&self.counters.damaged, 1);
             } else {
                 add(&self.counters.failed_reads, 1);
-                self.health.read_failed(&why.to_string());
+                match is_late(&why) {
+                    // Each further one would cost its caller as long.
+                    true => self.health.shut_down(&why.to_string()),
+                    false => self.health.read_failed(&why.to_string()),
+                }
             }
             return None;
         }
@@ -358,6 +362,12 @@ impl Tier {
             (true, None) => State::Ready,
         }
     }
+}
+
+/// Returns true if the device did not answer in time.
+fn is_late(why: &MediaError) -> bool {
+    let source = why.source.as_ref();
+    source.is_some_and(|source| source.kind() == ErrorKind::TimedOut)
 }
 
 /// Returns true if the file ends before the bytes.

@@ -84,6 +84,10 @@ impl Targets for Table {
     fn open(&self, name: &str) -> Option<Vec<TargetUnit>> {
         let table = self.0.read();
         let volume = table.get(name)?.volume.clone();
-        Some(vec![TargetUnit { number: 0, volume }])
+        Some(vec![TargetUnit {
+            number: 0,
+            volume,
+            identity: None,
+        }])
     }
 }

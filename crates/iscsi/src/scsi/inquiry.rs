@@ -1,8 +1,8 @@
 //! Encodes what a unit says of itself: INQUIRY and its pages, READ CAPACITY, REPORT LUNS. Units
 //! call this.
 //!
-//! Invariant: the identity of a unit follows from the name of its target and its number, so it is
-//! the same after a restart.
+//! Invariant: the identity of a unit follows from that of its disk, or from the name of its target
+//! and its number, so it is the same after a restart.
 
 use super::parameters::RANGES_MAX;
 use super::sense::Sense;
@@ -24,18 +24,27 @@ pub(crate) struct Identity {
     number: u8,
     /// A number that no other unit has, with high probability.
     hash: u64,
+    /// The unit is not named after its target.
+    is_own: bool,
 }
 
 impl Identity {
-    pub(crate) fn new(target: &str, number: u8) -> Self {
+    /// `own` are bytes that no other disk has, if they are known.
+    pub(crate) fn new(target: &str, number: u8, own: Option<&[u8]>) -> Self {
         let name = format!("{target},{number}");
-        let hash = digest::digest(&digest::SHA256, name.as_bytes());
+        let bytes = own.unwrap_or(name.as_bytes());
+        let hash = digest::digest(&digest::SHA256, bytes);
         let bytes = hash.as_ref().first_chunk().copied().unwrap_or_default();
         Self {
             target: target.to_owned(),
             number,
             hash: u64::from_be_bytes(bytes),
+            is_own: own.is_some(),
         }
+    }
+
+    pub(crate) fn number(&self) -> u8 {
+        self.number
     }
 
     fn serial(&self) -> String {
@@ -120,7 +129,11 @@ fn designators(identity: &Identity) -> Vec<u8> {
         name.resize(name.len().next_multiple_of(4), 0);
         name
     };
-    let unit = format!("{},L,0x{:04x}", identity.target, identity.number);
+    // Servers may have targets of the same name, and a name may get another disk.
+    let unit = match identity.is_own {
+        true => format!("naa.{naa:016X}"),
+        false => format!("{},L,0x{:04x}", identity.target, identity.number),
+    };
     push(3, 0x08, &padded(unit));
     let port = format!("{},t,0x0001", identity.target);
     push(0x53, 0x98, &padded(port));

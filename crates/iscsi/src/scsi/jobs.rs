@@ -8,9 +8,9 @@ use super::action::{Job, Refusal, Span, Work};
 use super::admission::{context, in_range};
 use super::cdb::Compare;
 use super::inquiry::UNMAP_BYTES_MAX;
-use super::mode;
+use super::mode::{self, Mode};
 use super::parameters;
-use super::reservations::{Nexus, Notices};
+use super::reservations::{Nexus, Notices, Port, Use};
 use super::sense::Sense;
 use super::unit::Unit;
 use std::ops::ControlFlow;
@@ -21,6 +21,8 @@ use volume::{Durability, Volume, VolumeError};
 const PIECE_BYTES: usize = 256 << 10;
 /// Maximum number of descriptors of GET LBA STATUS.
 const STATUSES_MAX: u64 = 1024;
+/// Service action of PERSISTENT RESERVE OUT. It waits for tasks of others.
+const PREEMPT_AND_ABORT: u8 = 5;
 
 fn reading(error: VolumeError) -> Refusal {
     Sense::of(error.kind, false).into()
@@ -28,6 +30,15 @@ fn reading(error: VolumeError) -> Refusal {
 
 fn writing(error: VolumeError) -> Refusal {
     Sense::of(error.kind, true).into()
+}
+
+/// Returns the use of the unit that reservations may forbid.
+fn use_of(work: &Work) -> Use {
+    match work {
+        Work::Verify { .. } | Work::LbaStatus { .. } => Use::Read,
+        Work::PersistentOut { .. } => Use::Status,
+        _ => Use::Write,
+    }
 }
 
 impl Unit {
@@ -41,8 +52,11 @@ impl Unit {
         may_wait: bool,
     ) -> Result<Option<Vec<u8>>, Refusal> {
         if !may_wait {
+            let _at_once = nexus.tasks.at_once();
+            self.recheck(nexus, use_of(&job.work))?;
             return self.run_now(nexus, job, data);
         }
+        self.recheck(nexus, use_of(&job.work))?;
         match job.work {
             Work::Write { span, fua, verify } => {
                 let _shared = self.changes.read();
@@ -88,9 +102,8 @@ impl Unit {
             Work::LbaStatus { lba, allocation } => {
                 return self.lba_status(lba, allocation).map(Some);
             }
-            Work::ModeSelect { .. } | Work::PersistentOut { .. } => {
-                self.settle(nexus, job, data)?
-            }
+            Work::ModeSelect { long } => self.select_mode(nexus, long, data)?,
+            Work::PersistentOut { .. } => self.settle(nexus, job, data)?,
         }
         Ok(Some(Vec::new()))
     }
@@ -106,12 +119,14 @@ impl Unit {
                 let Some(_shared) = self.changes.try_read() else {
                     return Ok(None);
                 };
+                if !self.mode().write_cache {
+                    return Ok(None);
+                }
                 let abilities = self.volume().capabilities();
                 let written = abilities.write_now(span.context, span.offset_bytes, data);
                 Ok(written.map_err(writing)?.then(Vec::new))
             }
-            Work::ModeSelect { .. }
-            | Work::PersistentOut {
+            Work::PersistentOut {
                 action: 0..=4 | 6, ..
             } => {
                 self.settle(nexus, job, data)?;
@@ -121,25 +136,61 @@ impl Unit {
         }
     }
 
+    /// Changes the mode. When the write cache goes off, its writes become durable before this
+    /// returns (SBC-3, 6.4.5). If that fails, the write cache stays on.
+    fn select_mode(&self, nexus: &Nexus, long: bool, data: &[u8]) -> Result<(), Refusal> {
+        let had_cache = self.mode().write_cache;
+        self.set_mode(nexus, |mode| mode::select(mode, long, data))?;
+        let settled = self.settle_cache(had_cache);
+        if settled.is_err() {
+            self.set_mode(nexus, |mode| {
+                Ok(Mode {
+                    write_cache: true,
+                    ..mode
+                })
+            })?;
+        }
+        settled
+    }
+
+    /// Resets the unit ([`Unit::reset`]). When that switches the write cache off, its writes become
+    /// durable.
+    pub(crate) fn reset_and_settle(&self) -> Result<(), Refusal> {
+        let had_cache = self.mode().write_cache;
+        self.reset();
+        self.settle_cache(had_cache)
+    }
+
+    /// Makes writes durable if the write cache has been switched off.
+    fn settle_cache(&self, had_cache: bool) -> Result<(), Refusal> {
+        if !had_cache || self.mode().write_cache || self.is_read_only {
+            return Ok(());
+        }
+        // Those that still saw the cache end first.
+        drop(self.changes.write());
+        self.volume().flush(context(0)).map_err(writing)
+    }
+
     /// Runs a job that changes the state of the unit and no blocks.
     fn settle(&self, nexus: &Nexus, job: &Job, data: &[u8]) -> Result<(), Refusal> {
         match job.work {
-            Work::ModeSelect { long } => {
-                self.set_mode(nexus, |mode| mode::select(mode, long, data))?;
-            }
             Work::PersistentOut {
                 action,
                 scope,
                 kind,
             } => {
                 let keys = parameters::keys(data)?;
-                self.reservations(|r| match r.change(nexus, (action, scope, kind), &keys) {
-                    Ok(notices) => (Ok(()), notices),
-                    Err(refusal) => (Err(refusal), Notices::new()),
-                })?;
-                if action == 5 {
-                    // PREEMPT AND ABORT: changes of others that have begun end here.
-                    drop(self.changes.write());
+                let notices =
+                    self.reservations(|r| match r.change(nexus, (action, scope, kind), &keys) {
+                        Ok(notices) => (Ok(notices.clone()), notices),
+                        Err(refusal) => (Err(refusal), Notices::new()),
+                    })?;
+                if action == PREEMPT_AND_ABORT {
+                    let is_preempted = |port: &Port| {
+                        let mut all = notices.iter();
+                        all.any(|n| *n.0 == *port && n.1 == Sense::REGISTRATIONS_PREEMPTED)
+                    };
+                    self.abort_others(nexus, |other| is_preempted(&other.port));
                 }
             }
             _ => {}
@@ -148,7 +199,8 @@ impl Unit {
     }
 
     fn store(&self, span: Span, data: &[u8], fua: bool) -> Result<(), Refusal> {
-        let durability = if fua {
+        // The write cache may have been switched off since the command was admitted.
+        let durability = if fua || !self.mode().write_cache {
             Durability::Durable
         } else {
             Durability::Volatile

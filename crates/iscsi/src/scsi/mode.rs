@@ -67,6 +67,8 @@ fn page(code: u8, mode: Mode, fixed: bool) -> Vec<u8> {
             page[2] = u8::from(mode.descriptor_sense) << 2 | u8::from(fixed) << 1;
             page[3] = u8::from(fixed) << 4;
             page[4] = u8::from(mode.write_protected) << 3;
+            // TAS: tasks that another initiator aborts are answered with TASK ABORTED.
+            page[5] = u8::from(fixed) << 6;
         }
         _ => {}
     }

@@ -7,6 +7,7 @@
 use super::action::Refusal;
 use super::parameters::Keys;
 use super::sense::Sense;
+use super::task_set::TaskSet;
 use std::sync::Arc;
 
 /// Maximum number of registrations of one unit.
@@ -25,6 +26,8 @@ pub(crate) struct Nexus {
     /// Differs between all sessions of a server.
     pub(crate) number: u64,
     pub(crate) port: Arc<Port>,
+    /// Its tasks that have not ended.
+    pub(crate) tasks: Arc<TaskSet>,
 }
 
 /// Use of a unit by a command.
@@ -95,11 +98,11 @@ impl Kind {
 pub(crate) type Notices = Vec<(Arc<Port>, Sense)>;
 
 /// The reservations of one unit.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reservations {
     generation: u32,
     registered: Vec<Registration>,
-    /// The port that holds the reservation, and its type.
+    /// The port that reserved, and the type. The port holds the reservation, unless all do.
     held: Option<(Arc<Port>, Kind)>,
     /// The session that reserved the unit with RESERVE (6).
     legacy: Option<u64>,
@@ -122,8 +125,10 @@ impl Reservations {
         let Some((holder, kind)) = &self.held else {
             return Ok(());
         };
-        let is_registered = self.key_of(nexus).is_some();
-        let may_all = **holder == *nexus.port || (kind.admits_registered() && is_registered);
+        let may_all = match kind.admits_registered() {
+            true => self.key_of(nexus).is_some(),
+            false => **holder == *nexus.port,
+        };
         match what {
             Use::Read if !kind.excludes_reads() => Ok(()),
             Use::Read | Use::Write if !may_all => Err(Refusal::Conflict),
@@ -159,7 +164,11 @@ impl Reservations {
 
     fn is_holder(&self, nexus: &Nexus) -> bool {
         self.held.as_ref().is_some_and(|(port, kind)| {
-            **port == *nexus.port || (kind.is_held_by_all() && self.key_of(nexus).is_some())
+            match kind.is_held_by_all() {
+                // Not the port that reserved: it may have lost its registration since.
+                true => self.key_of(nexus).is_some(),
+                false => **port == *nexus.port,
+            }
         })
     }
 

@@ -1,9 +1,12 @@
+mod shared;
+
 use super::action::{Action, Job, Refusal, Work};
 use super::cdb::{Cdb, Command};
 use super::opcodes::{OPERATIONS, code};
 use super::reservations::Nexus;
 use super::sense::Sense;
 use super::unit::{Properties, Unit};
+use crate::targets::TargetUnit;
 use std::sync::Arc;
 use units::IoClass;
 use volume::{
@@ -22,7 +25,12 @@ fn unit_of(volume: impl Volume + 'static) -> (Unit, Nexus, Nexus) {
 }
 
 fn unit_with(volume: impl Volume + 'static, properties: Properties) -> (Unit, Nexus, Nexus) {
-    let unit = Unit::new("iqn.x:disk", 0, Arc::new(volume), properties);
+    let unit = TargetUnit {
+        number: 0,
+        volume: Arc::new(volume),
+        identity: None,
+    };
+    let unit = Unit::new("iqn.x:disk", unit, properties);
     let nexus = |number: u64| Nexus::new(number, "iqn.x:us", [number as u8; 6]);
     let (one, two) = (nexus(1), nexus(2));
     unit.attach(&one);
@@ -278,7 +286,7 @@ fn reservations_exclude_others_and_survive_their_session() {
     assert!(read(&two).is_ok(), "write exclusive");
     // The first session ends and the same port comes back.
     unit.detach(&one);
-    assert!(unit.is_remembered());
+    assert!(unit.remember().is_some());
     let again = Nexus::new(3, "iqn.x:us", [1; 6]);
     unit.attach(&again);
     assert!(write(&again).is_ok());
@@ -302,7 +310,9 @@ fn reservations_exclude_others_and_survive_their_session() {
 fn modes_change_what_may_change() {
     let (unit, one, two) = unit();
     let select = cdb(&[code::MODE_SELECT_6, 0x10, 0, 0, 16, 0]);
-    let mut control = vec![0, 0, 0, 0, 0x0a, 10, 0x02, 0x10, 0x08, 0, 0, 0, 0, 0, 0, 0];
+    let mut control = vec![
+        0, 0, 0, 0, 0x0a, 10, 0x02, 0x10, 0x08, 0x40, 0, 0, 0, 0, 0, 0,
+    ];
     execute(&unit, &one, select, &control).unwrap();
     let write = |nexus| execute(&unit, nexus, sixteen(code::WRITE_16, 0, 0, 1, 0), &[1; 512]);
     assert_eq!(write(&one), Err(Sense::SOFTWARE_WRITE_PROTECTED.into()));

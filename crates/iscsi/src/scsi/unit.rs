@@ -9,6 +9,7 @@ use super::inquiry::{Geometry, Identity};
 use super::mode::Mode;
 use super::reservations::{Nexus, Notices, Port, Reservations, Use};
 use super::sense::Sense;
+use crate::targets::TargetUnit;
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub(crate) struct Properties {
 pub(crate) struct Unit {
     pub(super) volume: Checked<Arc<dyn Volume>>,
     pub(super) identity: Identity,
+    /// [`TargetUnit::identity`].
+    own: Option<Arc<[u8]>>,
     pub(super) block_bytes: u32,
     pub(super) is_read_only: bool,
     /// Mode at the start and after a reset.
@@ -48,6 +51,13 @@ struct State {
     mode: Mode,
     reservations: Reservations,
     sessions: Vec<Attentions>,
+}
+
+/// State of a unit without sessions.
+pub(crate) struct Remembered {
+    own: Option<Arc<[u8]>>,
+    mode: Mode,
+    reservations: Reservations,
 }
 
 /// A session, and what it must learn of the unit.
@@ -87,12 +97,12 @@ impl State {
 }
 
 impl Unit {
-    pub(crate) fn new(
-        target: &str,
-        number: u8,
-        volume: Arc<dyn Volume>,
-        properties: Properties,
-    ) -> Self {
+    pub(crate) fn new(target: &str, unit: TargetUnit, properties: Properties) -> Self {
+        let TargetUnit {
+            number,
+            volume,
+            identity: own,
+        } = unit;
         let Properties {
             block_bytes,
             write_cache,
@@ -102,7 +112,8 @@ impl Unit {
         let volume = Checked::new(volume);
         let blocks = info.size_bytes / u64::from(block_bytes);
         Self {
-            identity: Identity::new(target, number),
+            identity: Identity::new(target, number, own.as_deref()),
+            own,
             block_bytes,
             is_read_only: info.read_only,
             default_mode,
@@ -117,6 +128,11 @@ impl Unit {
             changes: RwLock::new(()),
             volume,
         }
+    }
+
+    /// Returns the number of the unit in its target.
+    pub(crate) fn number(&self) -> u8 {
+        self.identity.number()
     }
 
     /// Returns the volume.
@@ -182,10 +198,35 @@ impl Unit {
         });
     }
 
-    /// Returns true if the state must be forgotten by no restart of a session.
-    pub(crate) fn is_remembered(&self) -> bool {
+    /// Returns true if sessions use the unit.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.state.lock().sessions.is_empty()
+    }
+
+    /// Returns true if this is the disk with this [`TargetUnit::identity`].
+    pub(crate) fn is(&self, own: Option<&[u8]>) -> bool {
+        self.own.as_deref() == own
+    }
+
+    /// Returns the state that outlives the sessions, if there is any. It does not hold the volume.
+    pub(crate) fn remember(&self) -> Option<Remembered> {
         let state = self.state.lock();
-        !state.sessions.is_empty() || !state.is_quiet(self.default_mode)
+        let is_worth_it = !state.is_quiet(self.default_mode);
+        is_worth_it.then(|| Remembered {
+            own: self.own.clone(),
+            mode: state.mode,
+            reservations: state.reservations.clone(),
+        })
+    }
+
+    /// Takes back the state, if it is of the same disk.
+    pub(crate) fn take_back(&self, remembered: Remembered) {
+        if self.is(remembered.own.as_deref()) {
+            self.change(|state| {
+                state.mode = remembered.mode;
+                state.reservations = remembered.reservations;
+            });
+        }
     }
 
     /// Returns the mode after it has checked attentions and reservations. `what` is the use that
@@ -210,6 +251,25 @@ impl Unit {
             true => self.default_mode,
             false => self.state.lock().mode,
         }
+    }
+
+    /// Fails if reservations keep a session from a command that was admitted earlier: others may
+    /// have changed them while it waited.
+    pub(crate) fn recheck(&self, nexus: &Nexus, what: Use) -> Result<(), Refusal> {
+        match self.is_quiet.load(Relaxed) {
+            true => Ok(()),
+            false => self.state.lock().reservations.check(nexus, what),
+        }
+    }
+
+    /// Aborts the tasks of other sessions. Returns when those that had begun have ended.
+    pub(crate) fn abort_others(&self, nexus: &Nexus, is_meant: impl Fn(&Nexus) -> bool) {
+        let state = self.state.lock();
+        let others = state.sessions.iter().map(|session| &session.nexus);
+        let meant = others.filter(|other| other.number != nexus.number && is_meant(other));
+        let sets: Vec<_> = meant.map(|other| other.tasks.clone()).collect();
+        drop(state);
+        sets.iter().for_each(|tasks| tasks.abort(self.number()));
     }
 
     /// Returns true if sense data has the descriptor format.
@@ -258,6 +318,7 @@ impl Nexus {
         Self {
             number,
             port: Arc::new(port),
+            tasks: Arc::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: every default allows the operations of usual initiators; none is infinite.
 
+use crate::registry::SharedUnits;
 use crate::scsi::inquiry::TRANSFER_BYTES_MAX;
 use crate::targets::Access;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use std::time::Duration;
 /// Limits of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
+    /// The logical units, which servers that offer the same disks share.
+    pub units: SharedUnits,
     /// Conditions of discovery. Off loopback it needs CHAP and a list of initiators.
     pub discovery: Access,
     /// Size of a block, bytes: 512 or 4096. A volume whose size is no multiple
@@ -55,6 +58,7 @@ impl ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
+            units: SharedUnits::default(),
             discovery: Access::default(),
             block_bytes: 512,
             write_cache: true,

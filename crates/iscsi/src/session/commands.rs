@@ -5,24 +5,24 @@
 //! answer that could be sent is delayed. No read of a disconnected initiator is begun: this thread
 //! checks before a large one, and once in [`LOOK_REQUESTS`] small ones.
 
-use super::state::{ATTRIBUTE, FullFeature, Next, ORDERED, READS, WRITES};
+use super::state::{FullFeature, Next, READS, Turn, WRITES};
 use crate::answers::Answered;
 use crate::scsi::action::{Action, Lane, Span};
 use crate::scsi::cdb::{Cdb, Command};
 use crate::scsi::inquiry;
+use crate::scsi::reservations::Use;
 use crate::scsi::sense::Sense;
+use crate::scsi::task_set::Attribute;
 use crate::scsi::unit::Unit;
 use crate::sender::DEPTH;
 use crate::stats::Kind;
 use crate::wire::pdu::Header;
 use crate::wire::reject::Reason;
-use crate::workers::Effort;
+use crate::workers::{Effort, SMALL_REPLY_BYTES};
 use connections::{Gone, Input, Lease};
 use std::sync::Arc;
 use volume::Volume;
 
-/// Reads up to this size need no lease while they are served at once, bytes.
-const SMALL_REPLY_BYTES: u64 = 256 << 10;
 /// Number of waiting reads that go to workers after a sign that the client keeps several in flight.
 const DEEP_REQUESTS: u32 = 64;
 /// Number of small reads between two checks for the client.
@@ -61,37 +61,39 @@ impl FullFeature<'_> {
             self.without_unit(&cdb, answered);
             return Ok(Next::Continue);
         };
-        let is_ordered = flags & ATTRIBUTE == ORDERED;
-        if is_ordered {
-            self.flush()?;
-            self.workers.drain();
-        }
+        let attribute = Attribute::decode(flags);
+        // Others without blocks need no order: initiators cannot tell the difference.
+        let must_wait = attribute == Attribute::Ordered && !self.may_begin(&unit, attribute);
         let nexus = &self.workers.service().nexus;
         match unit.admit(nexus, &cdb, &self.numbers) {
             Err(refusal) => self.refuse(answered, refusal, &unit),
+            Ok(Action::Good) if must_wait => self.hold(unit, answered, attribute, Vec::new())?,
             Ok(Action::Good) => {
                 self.tally.done(Kind::Other, 0);
                 answered.good(&mut self.replies);
             }
-            Ok(Action::Data(reply)) => self.reply(answered, flags, &reply),
+            Ok(Action::Data(reply)) => {
+                let answered = of_reply(answered, flags, &reply);
+                match must_wait {
+                    true => self.hold(unit, answered, attribute, reply)?,
+                    false => self.reply(answered, &reply),
+                }
+            }
             Ok(Action::Read(span)) => {
                 let answered = Answered {
                     expected_bytes: if flags & READS != 0 { expected } else { 0 },
                     command_bytes: span.len_bytes,
                     ..answered
                 };
-                self.read(unit, span, answered, next_follows)?;
+                self.read(unit, span, answered, (attribute, next_follows))?;
             }
             Ok(Action::Job(job)) => {
                 let unsolicited = match header.is_final() {
                     true => 0,
                     false => first_burst - data.len() as u64,
                 };
-                self.job(unit, header, job, data, unsolicited)?;
+                self.job(unit, header, job, (data, unsolicited), attribute)?;
             }
-        }
-        if is_ordered {
-            self.workers.drain();
         }
         Ok(Next::Continue)
     }
@@ -103,16 +105,21 @@ impl FullFeature<'_> {
         in_flight + self.incoming.len() >= 2 * DEPTH as usize
     }
 
-    fn reply(&mut self, answered: Answered, flags: u8, reply: &[u8]) {
+    /// Answers a command when those before it have ended.
+    fn hold(
+        &mut self,
+        unit: Arc<Unit>,
+        answered: Answered,
+        attribute: Attribute,
+        reply: Vec<u8>,
+    ) -> Result<(), Gone> {
+        let turn = (Turn::Now(attribute), None);
+        let task = self.task(unit, Effort::Reply(reply), answered, turn);
+        self.hand_over(task)
+    }
+
+    fn reply(&mut self, answered: Answered, reply: &[u8]) {
         self.tally.done(Kind::Other, 0);
-        let answered = Answered {
-            expected_bytes: match flags & READS != 0 {
-                true => answered.expected_bytes,
-                false => 0,
-            },
-            command_bytes: reply.len() as u64,
-            ..answered
-        };
         let segments = self.workers.service().segments;
         answered.data(&mut self.replies, segments, reply);
     }
@@ -145,7 +152,7 @@ impl FullFeature<'_> {
             .len()
             .min(usize::try_from(allocation).unwrap_or(usize::MAX));
         let reply = reply.get(..len).unwrap_or_default();
-        self.reply(answered, READS, reply);
+        self.reply(of_reply(answered, READS, reply), reply);
     }
 
     fn read(
@@ -153,11 +160,17 @@ impl FullFeature<'_> {
         unit: Arc<Unit>,
         span: Span,
         answered: Answered,
-        next_follows: bool,
+        (attribute, next_follows): (Attribute, bool),
     ) -> Result<(), Gone> {
         let bytes = answered.command_bytes.min(answered.expected_bytes);
         let is_large = bytes > SMALL_REPLY_BYTES;
         self.look_for_client(is_large)?;
+        let turn = Turn::Now(attribute);
+        if !self.may_begin(&unit, attribute) {
+            // A worker leases the memory when it begins: others need it meanwhile.
+            let task = self.task(unit, Effort::Read(span), answered, (turn, None));
+            return self.hand_over(task);
+        }
         let lease = match is_large {
             true => Some(self.lease_reads(bytes)?),
             false => None,
@@ -170,7 +183,7 @@ impl FullFeature<'_> {
         }
         if !is_cached && self.deep > 0 {
             self.deep -= 1;
-            let task = self.task(unit, Effort::Read(span), answered, lease);
+            let task = self.task(unit, Effort::Read(span), answered, (turn, lease));
             return self.hand_over(task);
         }
         if !is_cached {
@@ -178,8 +191,16 @@ impl FullFeature<'_> {
             self.flush()?;
         }
         let segments = self.workers.service().segments;
-        answered.read(&mut self.replies, segments, &unit, span);
-        self.tally.done(Kind::Read, bytes);
+        let tasks = self.workers.service().nexus.tasks.clone();
+        let at_once = tasks.at_once();
+        match unit.recheck(&self.workers.service().nexus, Use::Read) {
+            Ok(()) => {
+                answered.read(&mut self.replies, segments, &unit, span);
+                self.tally.done(Kind::Read, bytes);
+            }
+            Err(refusal) => self.refuse(answered, refusal, &unit),
+        }
+        drop(at_once);
         if !is_cached || lease.is_some() {
             // Send before the memory of a large reply is released.
             self.flush()?;
@@ -225,5 +246,17 @@ impl FullFeature<'_> {
             false => connection.is_gone(),
         };
         if is_abandoned { Err(Gone) } else { Ok(()) }
+    }
+}
+
+/// Adds the length of the reply to a command.
+fn of_reply(answered: Answered, flags: u8, reply: &[u8]) -> Answered {
+    Answered {
+        expected_bytes: match flags & READS != 0 {
+            true => answered.expected_bytes,
+            false => 0,
+        },
+        command_bytes: reply.len() as u64,
+        ..answered
     }
 }

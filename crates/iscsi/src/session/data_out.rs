@@ -6,7 +6,7 @@
 //! it has asked for no data, so that no two sessions wait for each other. Data comes in order.
 
 use super::incoming::{Pending, Sequence};
-use super::state::{FullFeature, Next, Payload};
+use super::state::{FullFeature, Next, Payload, Turn};
 use crate::replies::Numbering;
 use crate::scsi::sense::Sense;
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
@@ -20,6 +20,13 @@ impl FullFeature<'_> {
                 self.incoming.waiting.pop_front();
                 continue;
             };
+            if pending.is_unsolicited() {
+                return Ok(());
+            }
+            if pending.ticket.is_aborted() {
+                self.aborted(tag);
+                continue;
+            }
             let bytes = pending.transfer;
             let share = &self.session.changes;
             let lease = match share.try_take(bytes) {
@@ -68,6 +75,15 @@ impl FullFeature<'_> {
         self.replies.push(header, Numbering::Shows, &[]);
         let connection = &*self.session.connection;
         connection.sending.start(connection);
+    }
+
+    /// Answers a write that another initiator has aborted. The rest of its data is ignored.
+    fn aborted(&mut self, tag: u32) {
+        if let Some((pending, _place)) = self.incoming.remove(tag) {
+            self.note_progress();
+            self.tally.failed();
+            pending.answered.aborted(&mut self.replies);
+        }
     }
 
     /// Ends a write whose data does not follow in order. The rest of its data is ignored.
@@ -128,8 +144,10 @@ impl FullFeature<'_> {
         }
         if (pending.data.len() as u64) < pending.transfer {
             match is_asked {
+                true if pending.ticket.is_aborted() => self.aborted(tag),
                 true => self.ask(tag),
-                false => self.incoming.waiting.push_back(tag),
+                // It may have sent less than it could.
+                false => pending.sequence.left = 0,
             }
             self.solicit()?;
             return Ok(Next::Continue);
@@ -142,10 +160,11 @@ impl FullFeature<'_> {
                 answered,
                 data,
                 lease,
+                ticket,
                 ..
             } = pending;
             let data = Payload::Collected(data);
-            self.start(unit, job, data, answered, lease)?;
+            self.start(unit, job, data, answered, (Turn::Entered(ticket), lease))?;
             // The task has its own place.
             drop(place);
         }

@@ -193,6 +193,8 @@ impl FullFeature<'_> {
         let is_recovery = header.flags() & 0x7f >= FOR_RECOVERY;
         // Answers of commands in flight go first.
         self.flush()?;
+        self.workers.cancel_held();
+        self.incoming.abort(None, None);
         self.workers.drain();
         let result = if is_recovery { 2 } else { 0 };
         let answer = Header::new(response::LOGOUT, FINAL)

@@ -1,13 +1,16 @@
 //! Holds the writes of a connection whose data has not arrived. The full feature phase keeps one
 //! set.
 //!
-//! Invariant: a write has a lease exactly while its data is asked for.
+//! Invariant: a write has a lease exactly while its data is asked for. Writes are asked for in the
+//! order in which they arrived, so that none has memory that an older one waits for: the younger
+//! may have to wait for the older.
 
 use crate::answers::Answered;
 use crate::scsi::action::Job;
+use crate::scsi::task_set::Ticket;
 use crate::scsi::unit::Unit;
 use crate::sender::Place;
-use crate::wire::pdu::NO_TAG;
+use crate::wire::pdu::{Header, NO_TAG};
 use connections::Lease;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,6 +26,7 @@ pub(super) struct Pending {
     pub(super) data: Vec<u8>,
     pub(super) lease: Option<Lease>,
     pub(super) sequence: Sequence,
+    pub(super) ticket: Ticket,
 }
 
 /// A sequence of Data-Out PDUs.
@@ -38,16 +42,16 @@ pub(super) struct Sequence {
 impl Pending {
     pub(super) fn new(
         unit: Arc<Unit>,
-        lun: u64,
+        header: &Header,
         job: Job,
         answered: Answered,
         transfer: u64,
-        data: &[u8],
-        unsolicited: u64,
+        (data, unsolicited): (&[u8], u64),
+        ticket: Ticket,
     ) -> Self {
         Self {
             unit,
-            lun,
+            lun: header.lun(),
             job,
             answered,
             transfer,
@@ -59,7 +63,13 @@ impl Pending {
                 left: unsolicited,
                 number: 0,
             },
+            ticket,
         }
+    }
+
+    /// Returns true if the initiator still sends data that it was not asked for.
+    pub(super) fn is_unsolicited(&self) -> bool {
+        self.sequence.tag == NO_TAG && self.sequence.left > 0
     }
 }
 
@@ -67,7 +77,7 @@ impl Pending {
 #[derive(Default)]
 pub(super) struct Incoming {
     pub(super) writes: HashMap<u32, (Pending, Place)>,
-    /// Tags of those that wait for memory, in order.
+    /// Tags of those that no data was asked for yet, in the order of arrival.
     pub(super) waiting: VecDeque<u32>,
     /// Number of those that data was asked for.
     pub(super) asked: usize,
@@ -85,9 +95,7 @@ impl Incoming {
 
     pub(super) fn insert(&mut self, pending: Pending, place: Place) {
         let tag = pending.answered.tag;
-        if pending.sequence.left == 0 {
-            self.waiting.push_back(tag);
-        }
+        self.waiting.push_back(tag);
         self.writes.insert(tag, (pending, place));
     }
 

@@ -1,14 +1,16 @@
 //! Runs jobs of commands on this thread if they need not wait, and hands the others to workers. The
 //! full feature phase calls this.
 //!
-//! Invariant: a job starts when all of its data has arrived. Data that is still in the input is not
-//! copied unless a worker needs it.
+//! Invariant: a job starts when all of its data has arrived, the commands that go before it have
+//! ended, no other initiator has aborted it, and reservations still allow it. Data that is still in
+//! the input is not copied unless a worker needs it.
 
 use super::incoming::Pending;
-use super::state::{FullFeature, Payload, READS, WRITES};
+use super::state::{FullFeature, Payload, READS, Turn, WRITES};
 use crate::answers::Answered;
-use crate::scsi::action::{Job, Refusal};
+use crate::scsi::action::{Job, Refusal, Work};
 use crate::scsi::sense::Sense;
+use crate::scsi::task_set::{Attribute, Facts, Ticket};
 use crate::scsi::unit::Unit;
 use crate::wire::pdu::Header;
 use crate::workers::{Effort, Task, execute};
@@ -21,13 +23,36 @@ impl FullFeature<'_> {
         answered.refuse(&mut self.replies, refusal, Some(unit));
     }
 
+    /// Enters a command of a unit among those that have not ended.
+    fn enter(&self, unit: &Unit, attribute: Attribute, work: Option<&Work>) -> Ticket {
+        let nexus = &self.workers.service().nexus;
+        nexus.tasks.enter(Facts {
+            unit: unit.number(),
+            attribute,
+            is_awaited: !matches!(work, Some(Work::PersistentOut { .. })),
+        })
+    }
+
+    /// Returns true if a command that has just arrived need not wait for older ones.
+    pub(super) fn may_begin(&self, unit: &Unit, attribute: Attribute) -> bool {
+        let nexus = &self.workers.service().nexus;
+        nexus.tasks.may_begin(unit.number(), attribute)
+    }
+
     pub(super) fn task(
         &self,
         unit: Arc<Unit>,
         effort: Effort,
         answered: Answered,
-        lease: Option<Lease>,
+        (turn, lease): (Turn, Option<Lease>),
     ) -> Task {
+        let ticket = match (turn, &effort) {
+            (Turn::Entered(ticket), _) => ticket,
+            (Turn::Now(attribute), Effort::Job(job, _)) => {
+                self.enter(&unit, attribute, Some(&job.work))
+            }
+            (Turn::Now(attribute), _) => self.enter(&unit, attribute, None),
+        };
         Task {
             unit,
             effort,
@@ -35,6 +60,7 @@ impl FullFeature<'_> {
             arrived: self.arrived,
             lease,
             place: self.workers.service().sender.window.enter(),
+            ticket,
         }
     }
 
@@ -44,14 +70,18 @@ impl FullFeature<'_> {
             self.flush()?;
             let service = self.workers.service();
             let (replies, tally) = (&mut self.replies, &mut self.tally);
-            execute(
-                service,
-                &task.unit,
-                &task.effort,
-                task.answered,
-                replies,
-                tally,
-            );
+            let Task {
+                unit,
+                effort,
+                answered,
+                ticket,
+                ..
+            } = *task;
+            match ticket.is_ready() {
+                false => answered.busy(replies),
+                true if !ticket.begin() => answered.aborted(replies),
+                true => execute(service, &unit, &effort, answered, replies, tally),
+            }
             self.flush()?;
         }
         Ok(())
@@ -63,8 +93,8 @@ impl FullFeature<'_> {
         unit: Arc<Unit>,
         header: &Header,
         job: Job,
-        data: &[u8],
-        unsolicited: u64,
+        (data, unsolicited): (&[u8], u64),
+        attribute: Attribute,
     ) -> Result<(), Gone> {
         let expected = u64::from(header.u32_at::<20>());
         let sent = if header.flags() & WRITES != 0 {
@@ -96,17 +126,12 @@ impl FullFeature<'_> {
         let at_hand = data.len().min(transfer as usize);
         let data = data.get(..at_hand).unwrap_or_default();
         if at_hand as u64 == transfer {
-            return self.start(unit, job, Payload::Here(data), answered, None);
+            let turn = Turn::Now(attribute);
+            return self.start(unit, job, Payload::Here(data), answered, (turn, None));
         }
-        let pending = Pending::new(
-            unit,
-            header.lun(),
-            job,
-            answered,
-            transfer,
-            data,
-            unsolicited,
-        );
+        let ticket = self.enter(&unit, attribute, Some(&job.work));
+        let data = (data, unsolicited);
+        let pending = Pending::new(unit, header, job, answered, transfer, data, ticket);
         let place = self.workers.service().sender.window.enter();
         self.incoming.insert(pending, place);
         self.solicit()
@@ -119,8 +144,23 @@ impl FullFeature<'_> {
         job: Job,
         data: Payload<'_>,
         answered: Answered,
-        lease: Option<Lease>,
+        (turn, lease): (Turn, Option<Lease>),
     ) -> Result<(), Gone> {
+        let may_begin = match &turn {
+            Turn::Now(attribute) => self.may_begin(&unit, *attribute),
+            Turn::Entered(ticket) if ticket.is_aborted() => {
+                self.tally.failed();
+                answered.aborted(&mut self.replies);
+                return Ok(());
+            }
+            Turn::Entered(ticket) => ticket.is_ready() && ticket.begin(),
+        };
+        if !may_begin {
+            // A worker begins it when those before it have ended, or answers that it is aborted.
+            let effort = Effort::Job(job, data.into_vec());
+            let task = self.task(unit, effort, answered, (turn, lease));
+            return self.hand_over(task);
+        }
         let nexus = &self.workers.service().nexus;
         match unit.run(nexus, &job, data.bytes(), false) {
             Ok(Some(_)) => {
@@ -129,7 +169,7 @@ impl FullFeature<'_> {
             }
             Ok(None) => {
                 let effort = Effort::Job(job, data.into_vec());
-                let task = self.task(unit, effort, answered, lease);
+                let task = self.task(unit, effort, answered, (turn, lease));
                 return self.hand_over(task);
             }
             Err(refusal) => self.refuse(answered, refusal, &unit),

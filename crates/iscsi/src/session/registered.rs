@@ -10,6 +10,7 @@ use crate::login::{Denial, Names, Status};
 use crate::registry::Entry;
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::Unit;
+use crate::targets::TargetUnit;
 use std::sync::Arc;
 
 /// A session's place in the registry. Its drop returns the units, and then the place.
@@ -50,25 +51,14 @@ impl<'a> Registered<'a> {
             return Err(Status::ServiceUnavailable.into());
         }
         let place = Place(session);
-        let units = match &names.target {
-            Some(target) => session.targets.open(target).ok_or(Status::NotFound)?,
-            None => Vec::new(),
+        let open = || match &names.target {
+            Some(target) => open(session, target),
+            None => Ok(Vec::new()),
         };
-        let block_bytes = u64::from(limits.units.block_bytes);
-        for unit in &units {
-            let bytes = unit.volume.info().size_bytes;
-            if bytes % block_bytes != 0 {
-                // An initiator would take the whole blocks for all of it.
-                return Err(Denial {
-                    status: Status::NotFound,
-                    reason: format!("its size, {bytes} bytes, is no multiple of {block_bytes}")
-                        .into(),
-                });
-            }
-        }
         let nexus = Nexus::new(number, &names.initiator, names.isid);
         let target = names.target.as_deref().unwrap_or_default();
-        let all = session.registry.attach(&nexus, target, units, limits.units);
+        let registry = &session.registry;
+        let all = registry.attach(&nexus, target, limits.units, open)?;
         Ok(Self {
             names,
             units: Units { nexus, all },
@@ -84,4 +74,21 @@ impl<'a> Registered<'a> {
     pub(super) fn units(&self) -> &[(u8, Arc<Unit>)] {
         &self.units.all
     }
+}
+
+/// Opens the units of a target.
+fn open(session: &Session, target: &str) -> Result<Vec<TargetUnit>, Denial> {
+    let units = session.targets.open(target).ok_or(Status::NotFound)?;
+    let block_bytes = u64::from(session.limits.units.block_bytes);
+    for unit in &units {
+        let bytes = unit.volume.info().size_bytes;
+        if bytes % block_bytes != 0 {
+            // An initiator would take the whole blocks for all of it.
+            return Err(Denial {
+                status: Status::NotFound,
+                reason: format!("its size, {bytes} bytes, is no multiple of {block_bytes}").into(),
+            });
+        }
+    }
+    Ok(units)
 }

@@ -8,6 +8,7 @@ use super::incoming::Incoming;
 use crate::login::Names;
 use crate::login::keys::Parameters;
 use crate::replies::{Numbering, Replies};
+use crate::scsi::task_set::{Attribute, Ticket};
 use crate::scsi::unit::Unit;
 use crate::stats::Tally;
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
@@ -19,10 +20,6 @@ use std::time::Instant;
 
 /// Bit of a SCSI Command: the initiator expects data.
 pub(super) const READS: u8 = 0x40;
-/// Bits of a SCSI Command: its task attribute.
-pub(super) const ATTRIBUTE: u8 = 0x07;
-/// Task attribute: earlier commands end first, and later ones start after it.
-pub(super) const ORDERED: u8 = 2;
 /// Bit of a SCSI Command: the initiator sends data.
 pub(super) const WRITES: u8 = 0x20;
 
@@ -67,6 +64,14 @@ pub(super) struct PendingText {
     pub(super) tag: u32,
     pub(super) bytes: Vec<u8>,
     pub(super) at: usize,
+}
+
+/// Place of a command in the order of its session.
+pub(super) enum Turn {
+    /// It has just arrived.
+    Now(Attribute),
+    /// It has waited for its data.
+    Entered(Ticket),
 }
 
 /// Data of a job: still in the input, or collected.

@@ -1,10 +1,13 @@
 //! Handles task management: aborts and resets. The full feature phase calls this.
 //!
-//! Invariant: no answer of an aborted task follows the response. A task that a worker has begun is
-//! not interrupted: the response waits for its answer.
+//! Invariant: no answer of an aborted task of this session follows the response. Tasks of other
+//! sessions that are aborted are answered with TASK ABORTED (TAS = 1). A task that has begun is not
+//! interrupted: the response waits until it has ended.
 
 use super::state::{FullFeature, Next};
 use crate::replies::Numbering;
+use crate::scsi::action::Refusal;
+use crate::scsi::unit::Unit;
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
 use connections::Gone;
 use std::sync::Arc;
@@ -30,6 +33,7 @@ enum Outcome {
     NoReassignment = 4,
     NotSupported = 5,
     NotAuthorized = 6,
+    Rejected = 255,
 }
 
 impl FullFeature<'_> {
@@ -39,14 +43,19 @@ impl FullFeature<'_> {
         let function = header.flags() & 0x7f;
         let outcome = match function {
             function::ABORT_TASK => self.abort_task(header.u32_at::<20>()),
-            function::ABORT_TASK_SET | function::CLEAR_TASK_SET => self.abort_all(header.lun()),
+            function::ABORT_TASK_SET => self.abort_own(header.lun()),
+            function::CLEAR_TASK_SET => self.abort_all(header.lun()),
             function::UNIT_RESET => self.reset_unit(header.lun()),
             function::WARM_RESET => {
                 self.incoming.abort(None, None);
                 self.workers.cancel(|_| true);
-                self.workers.drain();
-                self.units.iter().for_each(|(_, unit)| unit.reset());
-                Outcome::Complete
+                self.workers.wait_for_running(|_, _| true);
+                let all = self.units.iter();
+                let reset = all.map(|(_, unit)| {
+                    self.abort_others(unit);
+                    unit.reset_and_settle()
+                });
+                outcome_of(reset.fold(Ok(()), Result::and))
             }
             // It would end the sessions of all initiators of the target. No initiator that Quintet
             // knows sends it, and one client must not be able to disconnect the others.
@@ -69,28 +78,52 @@ impl FullFeature<'_> {
         let cancelled = self.workers.cancel(|task| task.answered.tag == tag);
         match dropped + cancelled {
             0 => {
-                self.workers.drain();
+                self.workers.wait_for_running(|running, _| running == tag);
                 Outcome::NoSuchTask
             }
             _ => Outcome::Complete,
         }
     }
 
-    fn abort_all(&mut self, lun: u64) -> Outcome {
+    fn abort_own(&mut self, lun: u64) -> Outcome {
         let Some(unit) = self.unit(lun) else {
             return Outcome::NoSuchUnit;
         };
         self.incoming.abort(Some(lun), None);
         self.workers.cancel(|task| Arc::ptr_eq(&task.unit, &unit));
-        self.workers.drain();
+        self.workers
+            .wait_for_running(|_, number| number == unit.number());
         Outcome::Complete
     }
 
-    fn reset_unit(&mut self, lun: u64) -> Outcome {
-        let outcome = self.abort_all(lun);
+    fn abort_others(&self, unit: &Unit) {
+        unit.abort_others(&self.workers.service().nexus, |_| true);
+    }
+
+    /// Aborts the tasks of all sessions.
+    fn abort_all(&mut self, lun: u64) -> Outcome {
+        let outcome = self.abort_own(lun);
         if let Some(unit) = self.unit(lun) {
-            unit.reset();
+            self.abort_others(&unit);
         }
         outcome
+    }
+
+    fn reset_unit(&mut self, lun: u64) -> Outcome {
+        match self.unit(lun) {
+            Some(unit) => {
+                self.abort_all(lun);
+                outcome_of(unit.reset_and_settle())
+            }
+            None => Outcome::NoSuchUnit,
+        }
+    }
+}
+
+/// A reset that cannot make the writes of the cache durable is not complete.
+fn outcome_of(reset: Result<(), Refusal>) -> Outcome {
+    match reset {
+        Ok(()) => Outcome::Complete,
+        Err(_) => Outcome::Rejected,
     }
 }

@@ -57,6 +57,8 @@ fn every_metric_is_told_and_none_besides() {
         policy: Arc::new(Policy::parse(io_class::shipped::find("vm-images").unwrap().csv).unwrap()),
     }));
     let volume = server.classify_volume(volume.id(), "disk", volume);
+    // Costs of a layout are known from the first step on.
+    server.classifiers.step(1);
     let volume = Metered::new(volume, server.meter("disk"));
     let context = RequestContext::default();
     volume

@@ -1,0 +1,90 @@
+//! Tests the state of a unit that its sessions share: reservations of all registrants, and the
+//! write cache.
+
+use super::{BLOCKS, PROPERTIES, cdb, execute, sixteen, unit, unit_with};
+use crate::scsi::action::Refusal;
+use crate::scsi::cdb::Cdb;
+use crate::scsi::opcodes::code;
+use crate::scsi::reservations::Nexus;
+use crate::scsi::unit::{Properties, Unit};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use volume::{MemoryVolume, Operation, Slow};
+
+fn persistent_out(action: u8, kind: u8) -> Cdb {
+    cdb(&[code::PERSISTENT_OUT, action, kind, 0, 0, 0, 0, 0, 24, 0])
+}
+
+fn keys(current: u64, service: u64) -> Vec<u8> {
+    let mut list = [current.to_be_bytes(), service.to_be_bytes()].concat();
+    list.resize(24, 0);
+    list
+}
+
+fn write(unit: &Unit, nexus: &Nexus) -> Result<Vec<u8>, Refusal> {
+    let write = || execute(unit, nexus, sixteen(code::WRITE_16, 0, 0, 1, 0), &[1; 512]);
+    // The first may report a unit attention.
+    write().or_else(|_| write())
+}
+
+#[test]
+fn who_reserved_for_all_registrants_and_is_registered_no_more_is_shut_out() {
+    // The action that ends the registration, and whether the registered port itself does it.
+    let ways = [(4, false), (5, false), (0, true)];
+    let of_type = |kind| ways.map(|(action, is_own)| (kind, action, is_own));
+    for (kind, action, is_own) in [of_type(7), of_type(8)].concat() {
+        let (unit, one, two) = unit();
+        execute(&unit, &one, persistent_out(0, 0), &keys(0, 1)).unwrap();
+        execute(&unit, &two, persistent_out(0, 0), &keys(0, 2)).unwrap();
+        execute(&unit, &one, persistent_out(1, kind), &keys(1, 0)).unwrap();
+        assert!(write(&unit, &one).is_ok() && write(&unit, &two).is_ok());
+        match is_own {
+            true => execute(&unit, &one, persistent_out(action, 0), &keys(1, 0)),
+            false => execute(&unit, &two, persistent_out(action, kind), &keys(2, 1)),
+        }
+        .unwrap();
+        let name = format!("type {kind}, action {action}");
+        assert_eq!(write(&unit, &one), Err(Refusal::Conflict), "{name}");
+        assert!(write(&unit, &two).is_ok(), "{name}");
+        let release = execute(&unit, &one, persistent_out(2, kind), &keys(0, 0));
+        assert_eq!(release, Err(Refusal::Conflict), "{name}");
+        assert_eq!(write(&unit, &one), Err(Refusal::Conflict), "{name}");
+    }
+}
+
+/// MODE SELECT (6) with the caching page.
+fn switch_cache(unit: &Unit, nexus: &Nexus, is_on: bool) -> Result<Vec<u8>, Refusal> {
+    let mut list = vec![0; 24];
+    list[4..6].copy_from_slice(&[0x08, 18]);
+    list[6] = u8::from(is_on) << 2;
+    let select = cdb(&[code::MODE_SELECT_6, 0x10, 0, 0, 24, 0]);
+    execute(unit, nexus, select, &list)
+}
+
+#[test]
+fn switching_the_write_cache_off_makes_its_writes_durable() {
+    for write_cache in [true, false] {
+        let flushes = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&flushes);
+        let volume = Slow::new(MemoryVolume::new(BLOCKS * 512), move |request| {
+            counted.fetch_add(u64::from(request.operation == Operation::Flush), SeqCst);
+        });
+        let properties = Properties {
+            write_cache,
+            ..PROPERTIES
+        };
+        let (unit, one, _) = unit_with(volume, properties);
+        switch_cache(&unit, &one, true).unwrap();
+        write(&unit, &one).unwrap();
+        assert_eq!(flushes.load(SeqCst), 0);
+        switch_cache(&unit, &one, false).unwrap();
+        assert_eq!(flushes.load(SeqCst), 1, "MODE SELECT");
+        switch_cache(&unit, &one, false).unwrap();
+        switch_cache(&unit, &one, true).unwrap();
+        assert_eq!(flushes.load(SeqCst), 1, "nothing was switched off");
+        // A reset brings back the default.
+        unit.reset_and_settle().unwrap();
+        let expected = if write_cache { 1 } else { 2 };
+        assert_eq!(flushes.load(SeqCst), expected, "reset");
+    }
+}
