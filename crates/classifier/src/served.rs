@@ -49,6 +49,8 @@ pub(crate) struct Served {
     size_bytes: AtomicU64,
     layout: RwLock<(u64, Layout)>,
     is_stepping: AtomicBool,
+    /// A step has begun and not ended.
+    is_working: AtomicBool,
     /// Nothing that matters was written since the last step, and that one had nothing left to read.
     is_settled: AtomicBool,
     /// The next step begins anew.
@@ -71,6 +73,7 @@ impl Served {
             size_bytes: AtomicU64::new(size_bytes),
             layout: RwLock::new((size_bytes, new_layout(size_bytes, 0))),
             is_stepping: AtomicBool::new(false),
+            is_working: AtomicBool::new(false),
             is_settled: AtomicBool::new(false),
             must_begin: AtomicBool::new(false),
             notes: Mutex::new(Notes::new(0)),
@@ -208,9 +211,13 @@ impl Served {
             return false;
         };
         self.size_bytes.store(source.size_bytes(), SeqCst);
-        if self.is_settled.swap(true, SeqCst) {
-            return false;
-        }
+        self.is_working.store(true, SeqCst);
+        let has_more = !self.is_settled.swap(true, SeqCst) && self.step_unsettled(&source, budget);
+        self.is_working.store(false, SeqCst);
+        has_more
+    }
+
+    fn step_unsettled(&self, source: &Arc<dyn Volume>, budget: &mut Budget) -> bool {
         let has_more = self.step_alone(source.as_ref(), budget);
         // Writes that came meanwhile are for a later step: one that follows at once might never
         // leave requests a moment in which blocks are known.
@@ -283,7 +290,8 @@ impl Served {
     /// Cost at the end of the last step, and whether everything was read. `None` before the first.
     pub fn counters(&self) -> Option<(Counters, bool)> {
         let counters = *self.counters.lock();
-        Some((counters?, self.is_settled.load(SeqCst)))
+        let is_working = self.is_working.load(SeqCst);
+        Some((counters?, !is_working && self.is_settled.load(SeqCst)))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::truth;
 
-use io_class::layout::fuzzing::{VOLUME_BYTES, encode, fuzz_volume};
+use io_class::layout::fuzzing::{VOLUME_BYTES, encode, fuzz_hostile, fuzz_volume};
 use std::fs;
 use truth::output;
 
@@ -194,5 +194,14 @@ fn damaged_file_systems_do_not_disturb() {
         for _ in 0..mutants {
             fuzz_volume(&mutate(&seed, &mut dice));
         }
+    }
+}
+
+/// The entry point of the fuzz target `layout_hostile`, with a few seeds; `--test memory` measures.
+#[test]
+fn hostile_disks_do_not_disturb() {
+    let disks = std::env::var("LAYOUT_DISKS").map_or(10, |n| n.parse().expect("a number"));
+    for seed in 0_u64..disks {
+        fuzz_hostile(&seed.to_le_bytes());
     }
 }

@@ -2,7 +2,7 @@
 //! written to. The layouts' own count is compared with it, because budgets rest on that count.
 //!
 //! This test is a process of its own, because the allocator's count covers the whole process.
-//! `LAYOUT_DISKS` says how many disks of each kind (default 6), `LAYOUT_SEED` where to begin.
+//! `LAYOUT_DISKS` says how many disks of each kind (default 3), `LAYOUT_SEED` where to begin.
 
 use io_class::layout::fuzzing::Attack;
 use io_class::layout::hostile::{Dice, KINDS};
@@ -92,7 +92,7 @@ fn attack(kind: usize, seed: u64, memory: u64) {
 fn hostile_disks_take_no_more_memory_and_work_than_allowed() {
     let seed = number("LAYOUT_SEED", 1);
     for kind in 0..KINDS.len() {
-        for n in 0..number("LAYOUT_DISKS", 6) {
+        for n in 0..number("LAYOUT_DISKS", 3) {
             let memory = [256 << 10, 1 << 20, 8 << 20][n as usize % 3];
             attack(kind, seed + n, memory);
         }

@@ -132,16 +132,16 @@ mod tests {
 
     #[test]
     fn what_was_left_out_is_said_with_its_remedy() {
-        let known = "1 GiB of 2 GiB known; 1 file system or partition table";
-        let rest = "81 reads of 2 MiB; 1 MiB of 4 MiB of memory";
+        let known = "1.00 GiB of 2.00 GiB known; 1 file system or partition table";
+        let rest = "81 reads of 2.00 MiB; 1.00 MiB of 4.00 MiB of memory";
         assert_eq!(layout_state(&WHOLE, true), format!("read, {known}; {rest}"));
-        assert!(layout_state(&WHOLE, false).starts_with("being read, 1 GiB"));
+        assert!(layout_state(&WHOLE, false).starts_with("being read, 1.00 GiB"));
         let shed = Counters {
             sheds: 3,
             needed_bytes: 12 << 20,
             ..WHOLE
         };
-        let more = "would need about 12 MiB (serve with more --memory)";
+        let more = "would need about 12.0 MiB (serve with more --memory)";
         assert_eq!(
             layout_state(&shed, true),
             format!("read in part, {known}; {rest}, {more}")

@@ -22,6 +22,8 @@ impl Layer for Busy {
         into: &mut [u8],
     ) -> Result<(), VolumeError> {
         if let Some(served) = self.served.get().and_then(Weak::upgrade) {
+            let is_settled = served.counters().is_some_and(|(_, is_settled)| is_settled);
+            assert!(!is_settled, "not everything was read");
             served.wrote(0, 512, None);
         }
         Volume::read(&self.below, context, offset_bytes, into)
