@@ -19,8 +19,8 @@ use terminal::sizes;
 
 /// Smallest tier, bytes.
 const FAST_BYTES_MIN: u64 = 64 << 20;
-/// A read that takes longer is given up: the pool answers it, and the tier is off for a while. No SSD
-/// that works takes so long, and no client gives up so soon.
+/// A read that takes longer is given up: the pool answers it, and the tier is off for a while. No
+/// SSD that works takes so long, and no client gives up so soon.
 const PATIENCE: Patience = Patience {
     reads: Duration::from_secs(1),
     others: Duration::from_secs(10),
