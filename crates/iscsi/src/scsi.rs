@@ -13,6 +13,7 @@ pub(crate) mod jobs;
 pub(crate) mod mode;
 pub(crate) mod opcodes;
 pub(crate) mod parameters;
+mod ranges;
 pub(crate) mod reservations;
 pub(crate) mod sense;
 pub(crate) mod task_set;

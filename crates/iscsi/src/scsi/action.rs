@@ -5,6 +5,7 @@
 
 use super::cdb::Compare;
 use super::sense::Sense;
+use std::ops::Range;
 use units::IoClass;
 use volume::RequestContext;
 
@@ -42,6 +43,13 @@ pub(crate) struct Span {
     pub(crate) offset_bytes: u64,
     pub(crate) len_bytes: u64,
     pub(crate) context: RequestContext,
+}
+
+impl Span {
+    /// Returns the range of bytes. Admitted spans lie in the unit.
+    pub(crate) fn bytes(&self) -> Range<u64> {
+        self.offset_bytes..self.offset_bytes.saturating_add(self.len_bytes)
+    }
 }
 
 impl PartialEq for Span {

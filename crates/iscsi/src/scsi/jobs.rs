@@ -59,14 +59,14 @@ impl Unit {
         self.recheck(nexus, use_of(&job.work))?;
         match job.work {
             Work::Write { span, fua, verify } => {
-                let _shared = self.changes.read();
+                let _shared = self.changes.shared(span.bytes());
                 self.store(span, data, fua)?;
                 if let Some(compare) = verify {
                     self.compare(span, compare, data)?;
                 }
             }
             Work::OrWrite { span, fua } => {
-                let _alone = self.changes.write();
+                let _alone = self.changes.alone(span.bytes());
                 let mut merged = vec![0; data.len()];
                 let volume = self.volume();
                 let read = volume.read(span.context, span.offset_bytes, &mut merged);
@@ -80,7 +80,7 @@ impl Unit {
             Work::CompareAndWrite { span, fua } => {
                 let half = (span.len_bytes as usize).min(data.len());
                 let (old, new) = data.split_at(half);
-                let _alone = self.changes.write();
+                let _alone = self.changes.alone(span.bytes());
                 self.compare(span, Compare::All, old)?;
                 self.store(span, new, fua)?;
             }
@@ -90,7 +90,6 @@ impl Unit {
                 unmap,
                 no_data,
             } => {
-                let _shared = self.changes.read();
                 let pattern = if no_data { &[][..] } else { data };
                 self.write_same(span, unmap, pattern)?;
             }
@@ -116,7 +115,7 @@ impl Unit {
                 fua: false,
                 verify: None,
             } => {
-                let Some(_shared) = self.changes.try_read() else {
+                let Some(_shared) = self.changes.try_shared(span.bytes()) else {
                     return Ok(None);
                 };
                 if !self.mode().write_cache {
@@ -167,7 +166,7 @@ impl Unit {
             return Ok(());
         }
         // Those that still saw the cache end first.
-        drop(self.changes.write());
+        drop(self.changes.alone(0..u64::MAX));
         self.volume().flush(context(0)).map_err(writing)
     }
 
@@ -243,33 +242,33 @@ impl Unit {
         Ok(())
     }
 
+    /// Writes a pattern, or zeroes, or frees. Other commands may come between its pieces: one that
+    /// compares waits for a piece, not for all.
     fn write_same(&self, span: Span, unmap: bool, pattern: &[u8]) -> Result<(), Refusal> {
         let volume = self.volume();
-        let durable = match self.mode().write_cache {
-            true => Durability::Volatile,
-            false => Durability::Durable,
-        };
         if pattern.iter().all(|byte| *byte == 0) {
+            let _shared = self.changes.shared(span.bytes());
             let (offset, len) = (span.offset_bytes, span.len_bytes);
-            if unmap {
-                let freed = volume.discard(span.context, offset, len);
-                freed.map_err(writing)?;
-                return self.settle_discard(span.context.class);
-            }
-            let zeroed = volume.write_zeroes(span.context, offset, len, true, durable);
-            return zeroed.map_err(writing);
+            let done = match unmap {
+                true => volume.discard(span.context, offset, len),
+                false => volume.write_zeroes(span.context, offset, len, true, Durability::Volatile),
+            };
+            done.map_err(writing)?;
+            return self.settle_volatile(span.context.class);
         }
         let len = (PIECE_BYTES as u64).min(span.len_bytes) as usize;
         let piece: Vec<u8> = pattern.iter().copied().cycle().take(len).collect();
-        let mut at = 0;
-        while at < span.len_bytes {
-            let now = (span.len_bytes - at).min(len as u64) as usize;
-            let bytes = piece.get(..now).unwrap_or_default();
-            let written = volume.write(span.context, span.offset_bytes + at, bytes, durable);
+        let end = span.offset_bytes + span.len_bytes;
+        let mut at = span.offset_bytes;
+        while at < end {
+            let now = (end - at).min(len as u64);
+            let _shared = self.changes.shared(at..at + now);
+            let bytes = piece.get(..now as usize).unwrap_or_default();
+            let written = volume.write(span.context, at, bytes, Durability::Volatile);
             written.map_err(writing)?;
-            at += now as u64;
+            at += now;
         }
-        Ok(())
+        self.settle_volatile(span.context.class)
     }
 
     fn unmap(&self, class: IoClass, list: &[u8]) -> Result<(), Refusal> {
@@ -283,17 +282,17 @@ impl Unit {
         if total.saturating_mul(self.block_bytes()) > UNMAP_BYTES_MAX {
             return Err(Sense::INVALID_FIELD_IN_LIST.into());
         }
-        let _shared = self.changes.read();
         for (lba, blocks) in ranges {
             let (offset, len) = (lba * self.block_bytes(), blocks * self.block_bytes());
+            let _shared = self.changes.shared(offset..offset + len);
             let freed = self.volume().discard(context(class.0), offset, len);
             freed.map_err(writing)?;
         }
-        self.settle_discard(class)
+        self.settle_volatile(class)
     }
 
-    /// Makes discards durable if the write cache is off: they have no such flag.
-    fn settle_discard(&self, class: IoClass) -> Result<(), Refusal> {
+    /// Makes what a command did durable if the write cache is off: once, not for each piece.
+    fn settle_volatile(&self, class: IoClass) -> Result<(), Refusal> {
         match self.mode().write_cache {
             true => Ok(()),
             false => self.volume().flush(context(class.0)).map_err(writing),

@@ -7,10 +7,11 @@
 use super::action::Refusal;
 use super::inquiry::{Geometry, Identity};
 use super::mode::Mode;
+use super::ranges::Ranges;
 use super::reservations::{Nexus, Notices, Port, Reservations, Use};
 use super::sense::Sense;
 use crate::targets::TargetUnit;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -43,8 +44,8 @@ pub(crate) struct Unit {
     /// True while the state says nothing that a command on blocks must know.
     is_quiet: AtomicBool,
     state: Mutex<State>,
-    /// Changes hold it for reading, changes that must see no other for writing.
-    pub(super) changes: RwLock<()>,
+    /// Changes share the bytes that they change; changes that compare have them alone.
+    pub(super) changes: Ranges,
 }
 
 struct State {
@@ -129,7 +130,7 @@ impl Unit {
                 sessions: Vec::new(),
                 is_closed: false,
             }),
-            changes: RwLock::new(()),
+            changes: Ranges::default(),
             volume,
         }
     }

@@ -1,12 +1,15 @@
 //! Tests the state of a unit that its sessions share: reservations of all registrants, and the
 //! write cache.
 
-use super::{BLOCKS, PROPERTIES, cdb, execute, sixteen, unit, unit_with};
+use super::{
+    BLOCKS, PROPERTIES, cdb, compare_and_write, execute, sixteen, unit, unit_of, unit_with,
+};
 use crate::scsi::action::Refusal;
 use crate::scsi::cdb::Cdb;
 use crate::scsi::opcodes::code;
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Unit};
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use volume::{MemoryVolume, Operation, Slow};
@@ -87,4 +90,41 @@ fn switching_the_write_cache_off_makes_its_writes_durable() {
         let expected = if write_cache { 1 } else { 2 };
         assert_eq!(flushes.load(SeqCst), expected, "reset");
     }
+}
+
+/// A pattern of the largest size is written in pieces. Between them others compare and write: a
+/// cluster's lock does not wait for all of it.
+#[test]
+fn a_long_pattern_keeps_no_other_command_waiting() {
+    let gate = Arc::new((Mutex::new((false, false)), Condvar::new()));
+    let of_volume = Arc::clone(&gate);
+    // Holds the second piece of the pattern.
+    let slow = Slow::new(MemoryVolume::new(BLOCKS * 512), move |request| {
+        if request.operation == Operation::Write && request.offset_bytes == 256 << 10 {
+            let (state, changed) = &*of_volume;
+            let mut state = state.lock();
+            state.0 = true;
+            changed.notify_all();
+            changed.wait_while(&mut state, |(_, is_open)| !*is_open);
+        }
+    });
+    let (unit, one, two) = unit_of(slow);
+    let (state, changed) = &*gate;
+    let same = sixteen(code::WRITE_SAME_16, 0, 0, 1024, 0);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| execute(&unit, &one, cdb(&same.0), &[7; 512]));
+        changed.wait_while(&mut state.lock(), |(is_waiting, _)| !*is_waiting);
+        let pair = [[7; 512], [8; 512]].concat();
+        assert_eq!(
+            execute(&unit, &two, compare_and_write(0, 1), &pair),
+            Ok(Vec::new())
+        );
+        let write = sixteen(code::WRITE_16, 0, 2000, 1, 0);
+        assert_eq!(execute(&unit, &two, write, &[9; 512]), Ok(Vec::new()));
+        state.lock().1 = true;
+        changed.notify_all();
+        assert_eq!(writer.join().unwrap(), Ok(Vec::new()));
+    });
+    let read = |lba| execute(&unit, &one, sixteen(code::READ_16, 0, lba, 1, 0), &[]).unwrap();
+    assert_eq!((read(0)[0], read(1)[0], read(1023)[0]), (8, 7, 7));
 }
