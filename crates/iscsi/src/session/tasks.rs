@@ -47,8 +47,8 @@ impl FullFeature<'_> {
             function::CLEAR_TASK_SET => self.abort_all(header.lun()),
             function::UNIT_RESET => self.reset_unit(header.lun()),
             function::WARM_RESET => {
-                self.incoming.abort(None, None);
                 self.workers.cancel(|_| true);
+                self.incoming.abort(None, None);
                 self.workers.wait_for_running(|_, _| true);
                 let all = self.units.iter();
                 let reset = all.map(|(_, unit)| {
@@ -89,8 +89,9 @@ impl FullFeature<'_> {
         let Some(unit) = self.unit(lun) else {
             return Outcome::NoSuchUnit;
         };
-        self.incoming.abort(Some(lun), None);
+        // The younger first: the end of one that waits for its data lets others begin.
         self.workers.cancel(|task| Arc::ptr_eq(&task.unit, &unit));
+        self.incoming.abort(Some(lun), None);
         self.workers
             .wait_for_running(|_, number| number == unit.number());
         Outcome::Complete
