@@ -32,6 +32,8 @@ serve
 cmp "$wanted" "$dir/tree/wanted.db" || fail "the mount shows other bytes"
 stop_server
 serve
+is_ready() { q status | matches 'fast tier: in use; [1-9]'; }
+wait_until is_ready
 kill -STOP "$device"
 # It ends although the device does not answer before it is continued below.
 timeout 120 cmp "$wanted" "$dir/tree/wanted.db" || fail "a read did not end beside a device that hangs: $?"
@@ -45,6 +47,7 @@ exits 0 q backup "$dir/tree"
 kill -CONT "$device"
 stop_server
 serve
+wait_until is_ready
 cmp "$wanted" "$dir/tree/wanted.db" || fail "the mount shows other bytes"
 [ "$(tier_hits)" -ge 10 ] || fail "the tier is not used again: $(q policy status)"
 stop_server

@@ -38,6 +38,9 @@ cmp "$wanted" "$dir/tree/wanted.db" && cmp "$other" "$dir/tree/other.bin" || fai
 [ "$(class 0 read_bytes)" -ge 2097152 ] || fail "other.bin is not class 0: $(q policy status)"
 stop_server
 serve
+# Before it has read its directories it has nothing.
+is_ready() { q status | matches 'fast tier: in use; [1-9]'; }
+wait_until is_ready
 cmp "$wanted" "$dir/tree/wanted.db" && cmp "$other" "$dir/tree/other.bin" || fail "the mount shows other bytes"
 [ "$(class 7 tier_hits)" -ge 10 ] || fail "wanted.db did not come from the fast tier: $(q policy status)"
 [ "$(class 0 tier_hits)" -eq 0 ] || fail "unclassified files came from the fast tier: $(q policy status)"

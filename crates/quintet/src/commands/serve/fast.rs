@@ -20,10 +20,10 @@ use terminal::sizes;
 /// Smallest tier, bytes.
 const FAST_BYTES_MIN: u64 = 64 << 20;
 /// A read that takes longer is given up: the pool answers it, and the tier is off for a while. No
-/// SSD that works takes so long, and no client gives up so soon.
+/// SSD that works takes so long, not on a busy machine either, and no client gives up so soon.
 const PATIENCE: Patience = Patience {
-    reads: Duration::from_secs(1),
-    others: Duration::from_secs(10),
+    reads: Duration::from_secs(3),
+    others: Duration::from_secs(20),
 };
 
 pub(super) fn attach(
