@@ -101,6 +101,8 @@ has_ended() {
     ! kill -0 "$container"
 }
 said() {
+    # The journal may have the last lines later.
+    inside journalctl --sync 2>/dev/null
     inside journalctl -o cat --no-pager -u "$1" --since "@$since" 2>&1
 }
 # runs UNIT: the unit, once, to its end.
@@ -142,7 +144,11 @@ inside systemctl start quintet.service >"$dir/out" 2>&1 || wrong "quintet: $(cat
 [ "$(inside systemctl is-active quintet.service)" = active ] || wrong "quintet: $(said quintet)"
 echo more >>"$root/home/theirs/file"
 runs quintet-backup
-said quintet-backup | grep -qi 'kernel' && wrong "the backup blames the kernel: $(said quintet-backup)"
+# A systemd before 257 hides cachestat from the unit: that is a possible cause that the message has to name.
+said quintet-backup >"$dir/said"
+if grep -q cachestat "$dir/said" && ! grep -q 'a filter of system calls (systemd before 257) hides it' "$dir/said"; then
+    wrong "the message blames the kernel alone: $(cat "$dir/said")"
+fi
 runs quintet-host-scrub
 said quintet-host-scrub >"$dir/scrub"
 as_quintet quintet snapshots --json >"$dir/json" 2>"$dir/errors" || wrong "a command beside the server: $(cat "$dir/errors")"
