@@ -22,7 +22,6 @@ static long (*real_syscall)(long, ...);
 static uint64_t random_number(void) {
     if (!state) {
         struct timespec now;
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){0, 1}, 0);
         syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
         state = ((uint64_t)now.tv_nsec * 2654435761u ^ (uintptr_t)&state ^ (uint64_t)now.tv_sec) | 1;
     }

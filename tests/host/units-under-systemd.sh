@@ -150,7 +150,6 @@ if grep -q cachestat "$dir/said" && ! grep -q 'a filter of system calls (systemd
     wrong "the message blames the kernel alone: $(cat "$dir/said")"
 fi
 runs quintet-host-scrub
-said quintet-host-scrub >"$dir/scrub"
 as_quintet quintet snapshots --json >"$dir/json" 2>"$dir/errors" || wrong "a command beside the server: $(cat "$dir/errors")"
 [ "$(grep -o '"id"' "$dir/json" | wc -l)" -eq 2 ] || wrong "snapshots: $(cat "$dir/json")"
 # It warns of owners that only root can set.

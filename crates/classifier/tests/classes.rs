@@ -348,46 +348,23 @@ mod waiting {
     use classifier::{Classified, Classifiers};
     use parking_lot::Mutex;
     use std::sync::Arc;
-    use std::sync::mpsc::{Receiver, Sender, channel};
-    use volume::{Durability, Layer, MemoryVolume, RequestContext, Volume, VolumeError};
-
-    /// A volume whose reads wait for the test.
-    struct Gate {
-        below: MemoryVolume,
-        begun: Mutex<Sender<()>>,
-        may_go: Mutex<Receiver<()>>,
-    }
-
-    impl Layer for Gate {
-        type Below = MemoryVolume;
-
-        fn below(&self) -> &MemoryVolume {
-            &self.below
-        }
-
-        fn read(
-            &self,
-            context: RequestContext,
-            at: u64,
-            into: &mut [u8],
-        ) -> Result<(), VolumeError> {
-            let _ = self.begun.lock().send(());
-            let _ = self.may_go.lock().recv();
-            Volume::read(&self.below, context, at, into)
-        }
-    }
+    use std::sync::mpsc::channel;
+    use volume::{Durability, MemoryVolume, Operation, Slow, Volume};
 
     /// They waited for the layout's lock, which a step holds while it reads.
     #[test]
     fn neither_commands_nor_writes_wait_for_a_step_that_reads() {
         let all = Arc::new(Classifiers::new(MIB));
         all.set(Some(policy("1,metadata,1,1.00\n")));
-        let ((begun, has_begun), (go, may_go)) = (channel(), channel());
-        let gate = Gate {
-            below: MemoryVolume::new(MIB),
-            begun: Mutex::new(begun),
-            may_go: Mutex::new(may_go),
-        };
+        let ((begun, has_begun), (go, may_go)) = (channel(), channel::<()>());
+        let (begun, may_go) = (Mutex::new(begun), Mutex::new(may_go));
+        // Its reads wait for the test.
+        let gate = Slow::new(MemoryVolume::new(MIB), move |request| {
+            if request.operation == Operation::Read {
+                let _ = begun.lock().send(());
+                let _ = may_go.lock().recv();
+            }
+        });
         let volume = Classified::new(&all, "id", "v", gate);
         std::thread::scope(|scope| {
             let stepping = scope.spawn(|| all.step(8));

@@ -35,20 +35,37 @@ pub struct Patience {
 }
 
 /// See the module's head.
-pub struct PatientDisk {
-    below: Arc<dyn Disk>,
+pub struct PatientDisk(Patient<dyn Disk>);
+
+/// A disk or a file, before which threads stand.
+struct Patient<T: ?Sized> {
+    below: Arc<T>,
     threads: Arc<Threads>,
     patience: Patience,
+}
+
+impl<T: ?Sized + Send + Sync + 'static> Patient<T> {
+    /// Executes `work` on another thread. `operation` and `path` are for the message.
+    fn within<R: Send + 'static>(
+        &self,
+        limit: Duration,
+        (operation, path): (&'static str, &str),
+        work: impl FnOnce(&T) -> Result<R, MediaError> + Send + 'static,
+    ) -> Result<R, MediaError> {
+        let below = Arc::clone(&self.below);
+        let done = self.threads.within(limit, move || work(&*below));
+        done.map_err(|late| late.error(operation, path))?
+    }
 }
 
 impl PatientDisk {
     /// Puts threads before a disk. They start when they are first needed.
     pub fn new(below: Arc<dyn Disk>, patience: Patience) -> Self {
-        Self {
+        Self(Patient {
             below,
             threads: Arc::default(),
             patience,
-        }
+        })
     }
 
     fn within<T: Send + 'static>(
@@ -57,18 +74,21 @@ impl PatientDisk {
         path: &str,
         work: impl FnOnce(&dyn Disk, &str) -> Result<T, MediaError> + Send + 'static,
     ) -> Result<T, MediaError> {
-        let (below, name) = (Arc::clone(&self.below), path.to_owned());
-        let done = self
-            .threads
-            .within(self.patience.others, move || work(&*below, &name));
-        done.map_err(|late| late.error(operation, path))?
+        let (disk, name) = (&self.0, path.to_owned());
+        let limit = disk.patience.others;
+        disk.within(limit, (operation, path), move |below| work(below, &name))
     }
 
     fn patient(&self, path: &str, below: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        let Patient {
+            threads, patience, ..
+        } = &self.0;
         Arc::new(PatientFile {
-            below,
-            threads: Arc::clone(&self.threads),
-            patience: self.patience,
+            file: Patient {
+                below,
+                threads: Arc::clone(threads),
+                patience: *patience,
+            },
             path: path.to_owned(),
         })
     }
@@ -122,9 +142,7 @@ impl Disk for PatientDisk {
 }
 
 struct PatientFile {
-    below: Arc<dyn DiskFile>,
-    threads: Arc<Threads>,
-    patience: Patience,
+    file: Patient<dyn DiskFile>,
     path: String,
 }
 
@@ -132,15 +150,10 @@ impl PatientFile {
     fn within<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl FnOnce(&dyn DiskFile) -> Result<T, MediaError> + Send + 'static,
+        work: impl FnOnce(&(dyn DiskFile + 'static)) -> Result<T, MediaError> + Send + 'static,
     ) -> Result<T, MediaError> {
-        let limit = match operation {
-            "read" => self.patience.reads,
-            _ => self.patience.others,
-        };
-        let below = Arc::clone(&self.below);
-        let done = self.threads.within(limit, move || work(&*below));
-        done.map_err(|late| late.error(operation, &self.path))?
+        let limit = self.file.patience.others;
+        self.file.within(limit, (operation, &self.path), work)
     }
 
     fn read(
@@ -150,7 +163,10 @@ impl PatientFile {
     ) -> Result<(), MediaError> {
         // The caller may have left with its own buffer when the device answers.
         let mut bytes = vec![0; into.len()];
-        let bytes = self.within("read", move |file| read(file, &mut bytes).map(|()| bytes))?;
+        let limit = self.file.patience.reads;
+        let bytes = self.file.within(limit, ("read", &self.path), move |file| {
+            read(file, &mut bytes).map(|()| bytes)
+        })?;
         into.copy_from_slice(bytes.part(..into.len())?);
         Ok(())
     }

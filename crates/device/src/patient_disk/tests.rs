@@ -73,15 +73,18 @@ fn a_hang_costs_one_limit_and_ends_by_itself() {
     let disk = SimDisk::new();
     disk.create_new("file").unwrap().write_at(0, b"x").unwrap();
     let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let below = Arc::new(Gated {
+        below: disk.open_read("file").unwrap(),
+        gate: Arc::clone(&gate),
+    });
     let file = PatientFile {
-        below: Arc::new(Gated {
-            below: disk.open_read("file").unwrap(),
-            gate: Arc::clone(&gate),
-        }),
-        threads: Arc::default(),
-        patience: Patience {
-            reads: SHORT,
-            others: LONG,
+        file: Patient {
+            below,
+            threads: Arc::default(),
+            patience: Patience {
+                reads: SHORT,
+                others: LONG,
+            },
         },
         path: "file".to_owned(),
     };
@@ -91,9 +94,9 @@ fn a_hang_costs_one_limit_and_ends_by_itself() {
     // No thread begins another request, not even one that may take longer.
     let refused = file.len().unwrap_err();
     assert_eq!(refused.source.unwrap().kind(), io::ErrorKind::TimedOut);
-    assert_eq!(file.threads.queue.lock().threads, 1);
+    assert_eq!(file.file.threads.queue.lock().threads, 1);
     set(&gate, true);
-    while file.threads.late.load(Relaxed) > 0 {
+    while file.file.threads.late.load(Relaxed) > 0 {
         thread::yield_now();
     }
     assert_eq!(file.len().unwrap(), 1);
