@@ -17,6 +17,12 @@ const ADMITTED: u8 = 1;
 /// The client was dropped before it did, to make room for another one.
 const GIVEN_AWAY: u8 = 2;
 
+/// Bytes that are sent at once.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// The client has disconnected, or does not take its replies.
+pub struct Gone;
+
 /// One client.
 pub struct Connection {
     /// Its socket.
@@ -29,25 +35,23 @@ pub struct Connection {
     /// The export that the client last asked for. It is set before the export is opened.
     export: Mutex<String>,
     made: Instant,
-    /// Runs while a large request is incomplete; see [`Clock`].
-    pub sending: Clock,
+    /// Bytes that were sent and received.
+    moved: AtomicU64,
     /// Runs while the client has not taken a reply; see [`Clock`].
-    pub taking: Clock,
+    taking: Clock,
 }
 
 /// Start of an action that the client must finish: milliseconds after the connection was made, plus
 /// one; 0 when there is none.
 #[derive(Default)]
-pub struct Clock(AtomicU64);
+struct Clock(AtomicU64);
 
 impl Clock {
-    /// Starts it now, or again.
-    pub fn start(&self, connection: &Connection) {
+    fn start(&self, connection: &Connection) {
         self.0.store(connection.age_ms() + 1, Relaxed);
     }
 
-    /// The client has finished the action.
-    pub fn stop(&self) {
+    fn stop(&self) {
         self.0.store(0, Relaxed);
     }
 }
@@ -62,7 +66,7 @@ impl Connection {
             admission: AtomicU8::new(HALF_OPEN),
             export: Mutex::default(),
             made: Instant::now(),
-            sending: Clock::default(),
+            moved: AtomicU64::new(0),
             taking: Clock::default(),
         }
     }
@@ -71,12 +75,39 @@ impl Connection {
         self.made.elapsed().as_millis() as u64
     }
 
-    /// Returns the time for which the client has not finished the action.
+    /// Counts bytes that were sent or received. Large messages are sent in pieces, so that this
+    /// tells slow clients from those that stall.
+    pub fn count(&self, bytes: usize) {
+        self.moved.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Returns the number of bytes that were sent and received.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved.load(Relaxed)
+    }
+
+    /// Sends all of `bytes`. Fails if the client does not take them.
+    pub fn send_all(&self, mut bytes: &[u8]) -> Result<(), Gone> {
+        self.taking.start(self);
+        while !bytes.is_empty() {
+            let piece = bytes.get(..PIECE_BYTES).unwrap_or(bytes);
+            match self.stream.send(piece) {
+                Ok(sent) if sent > 0 => {
+                    self.count(sent);
+                    bytes = bytes.get(sent..).unwrap_or_default();
+                }
+                Ok(_) | Err(_) => break,
+            }
+        }
+        self.taking.stop();
+        if bytes.is_empty() { Ok(()) } else { Err(Gone) }
+    }
+
+    /// Returns the time for which the client has not taken a reply.
     pub fn stalled(&self) -> Duration {
-        let starts = [&self.sending, &self.taking].map(|clock| clock.0.load(Relaxed));
-        match starts.into_iter().filter(|start| *start > 0).min() {
-            Some(start) => Duration::from_millis(self.age_ms().saturating_sub(start - 1)),
-            None => Duration::ZERO,
+        match self.taking.0.load(Relaxed) {
+            0 => Duration::ZERO,
+            start => Duration::from_millis(self.age_ms().saturating_sub(start - 1)),
         }
     }
 

@@ -8,17 +8,21 @@
 #![forbid(unsafe_code)]
 
 mod acceptor;
+mod alarm;
 mod buffers;
 mod connection;
 mod memory;
 mod permits;
 mod stream;
+mod threads;
 mod writer;
 
 pub use acceptor::{Acceptor, Listening, prepare_tcp};
+pub use alarm::Alarm;
 pub use buffers::{INPUT_BYTES, Input, Output, Payload};
-pub use connection::{Clock, Connection};
-pub use memory::{Lease, OWN_BYTES, Pool, Share};
+pub use connection::{Connection, Gone};
+pub use memory::{LOOK_PERIOD, Lease, OWN_BYTES, Pool, Queued, Share};
 pub use permits::{Permit, Permits};
 pub use stream::{Replay, Stream};
-pub use writer::{Gone, Writer};
+pub use threads::{IDLE_THREAD_LIMIT, ThreadPermit, ThreadShare, Threads};
+pub use writer::Writer;

@@ -9,23 +9,29 @@
 //! clients thus cost a modest one only its share. A disconnected client waits no longer. Reads and
 //! changes have separate pools, so that waiting writes do not delay reads.
 //!
-//! While a connection waits, a client is dropped that holds memory of the pool and neither finishes
-//! its request nor takes its reply.
+//! While a connection waits, a client is dropped that holds memory of the pool and is late with
+//! sending a request, or with taking a reply. It has the stall limit, and again as much for each
+//! [`BYTES_OF_LIMIT`] that it has moved: one that sends a byte now and then would keep the memory
+//! for ever.
 
+use crate::alarm::Alarm;
 use crate::connection::Connection;
-use parking_lot::{Condvar, Mutex};
-use std::collections::{BTreeSet, HashMap};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Memory of each kind that a connection owns, bytes.
 pub const OWN_BYTES: u64 = 1 << 20;
-/// Period at which waiting threads look for clients that stall.
-const LOOK_PERIOD: Duration = Duration::from_millis(100);
+/// Period at which those that wait look for clients that stall.
+pub const LOOK_PERIOD: Duration = Duration::from_millis(100);
+/// Bytes that a client moves within the stall limit, at least.
+const BYTES_OF_LIMIT: u64 = 20 << 20;
 
 /// Memory for one kind of request that all connections of a server share.
 pub struct Pool {
+    own_bytes: u64,
     stall_limit: Duration,
     state: Mutex<PoolState>,
     returned: Condvar,
@@ -34,9 +40,10 @@ pub struct Pool {
 struct PoolState {
     free_bytes: u64,
     /// Waiting requests: the virtual time at which each would be served if all were served at once,
-    /// one byte each in rotation; then the order of arrival.
-    waiting: BTreeSet<(u64, u64)>,
+    /// one byte each in rotation; then the order of arrival. With the alarms of those that poll.
+    waiting: BTreeMap<(u64, u64), Option<Arc<Alarm>>>,
     arrivals: u64,
+    leases: u64,
     /// Current virtual time: bytes that every waiting connection has received.
     clock: u64,
     holders: HashMap<u64, Holder>,
@@ -45,6 +52,16 @@ struct PoolState {
 struct Holder {
     bytes: u64,
     connection: Arc<Connection>,
+    /// Current transfers, by the number of their lease.
+    transfers: BTreeMap<u64, Transfer>,
+}
+
+/// Bytes that a client must send or take.
+struct Transfer {
+    bytes: u64,
+    began: Instant,
+    /// Bytes that the connection had moved before.
+    moved_before: u64,
 }
 
 /// One connection's access to memory of one kind.
@@ -61,7 +78,15 @@ pub struct Share {
 pub struct Lease {
     share: Arc<Share>,
     bytes: u64,
-    pooled: bool,
+    /// Its number in the pool; `None` for the connection's own memory.
+    pooled: Option<u64>,
+}
+
+/// A place in the queue of a pool, of a thread that does other things while it waits.
+pub struct Queued {
+    share: Arc<Share>,
+    bytes: u64,
+    place: (u64, u64),
 }
 
 impl Pool {
@@ -69,15 +94,26 @@ impl Pool {
     /// `stall_limit` while others wait are dropped.
     pub fn new(bytes: u64, stall_limit: Duration) -> Self {
         Self {
+            own_bytes: OWN_BYTES,
             stall_limit,
             state: Mutex::new(PoolState {
                 free_bytes: bytes,
-                waiting: BTreeSet::new(),
+                waiting: BTreeMap::new(),
                 arrivals: 0,
+                leases: 0,
                 clock: 0,
                 holders: HashMap::new(),
             }),
             returned: Condvar::new(),
+        }
+    }
+
+    /// Connections have no memory of their own besides this pool.
+    #[must_use]
+    pub fn without_own(self) -> Self {
+        Self {
+            own_bytes: 0,
+            ..self
         }
     }
 
@@ -87,9 +123,20 @@ impl Pool {
             pool: self.clone(),
             number,
             connection,
-            own_free: AtomicU64::new(OWN_BYTES),
+            own_free: AtomicU64::new(self.own_bytes),
             served: AtomicU64::new(0),
         })
+    }
+
+    /// Unlocks the pool, and wakes those that wait.
+    fn wake(&self, state: MutexGuard<'_, PoolState>) {
+        let first = state.waiting.first_key_value();
+        let alarm = first.and_then(|(_, alarm)| alarm.clone());
+        drop(state);
+        self.returned.notify_all();
+        if let Some(alarm) = alarm {
+            alarm.ring();
+        }
     }
 }
 
@@ -100,33 +147,71 @@ impl PoolState {
         start.saturating_add(bytes)
     }
 
-    fn grant(&mut self, share: &Share, bytes: u64) {
+    /// Returns the number of the lease.
+    fn grant(&mut self, share: &Share, bytes: u64) -> u64 {
         self.free_bytes -= bytes;
         share.served.store(self.due(share, bytes), Relaxed);
         // The time advances with every small request, so that large ones are served eventually.
-        let sharing = self.waiting.len() as u64 + 1;
+        let sharing = self.waiting.len().max(1) as u64;
         self.clock = self.clock.saturating_add(bytes / sharing);
         let holder = self.holders.entry(share.number).or_insert_with(|| Holder {
             bytes: 0,
             connection: share.connection.clone(),
+            transfers: BTreeMap::new(),
         });
         holder.bytes += bytes;
+        self.leases += 1;
+        self.leases
+    }
+
+    /// Drops the clients that stall.
+    fn look(&self, limit: Duration) {
+        for holder in self.holders.values() {
+            if holder.is_late(limit) {
+                holder.connection.drop_now();
+            }
+        }
     }
 }
 
+impl Holder {
+    fn is_late(&self, limit: Duration) -> bool {
+        let moved = self.connection.moved();
+        let mut all = 0;
+        self.transfers.values().any(|transfer| {
+            // It need not move them in this order. But other traffic of the connection does not
+            // count for more than all that it must move.
+            all += transfer.bytes;
+            let useful = moved.saturating_sub(transfer.moved_before).min(all);
+            is_late(transfer.began.elapsed(), useful, limit)
+        })
+    }
+}
+
+/// Returns true if a client that has moved so many bytes should have moved more.
+fn is_late(elapsed: Duration, moved: u64, limit: Duration) -> bool {
+    elapsed >= limit.mul_f64(1.0 + moved as f64 / BYTES_OF_LIMIT as f64)
+}
+
 impl Share {
+    /// Leases `bytes` of the connection's own memory.
+    pub fn try_own(self: &Arc<Self>, bytes: u64) -> Option<Lease> {
+        let less = |free: u64| free.checked_sub(bytes);
+        self.own_free.fetch_update(Relaxed, Relaxed, less).ok()?;
+        Some(self.lease(bytes, None))
+    }
+
     /// Leases `bytes` if that needs no waiting.
     pub fn try_take(self: &Arc<Self>, bytes: u64) -> Option<Lease> {
-        let less = |free: u64| free.checked_sub(bytes);
-        let own = self.own_free.fetch_update(Relaxed, Relaxed, less).is_ok();
-        if !own {
-            let mut state = self.pool.state.lock();
-            if !state.waiting.is_empty() || state.free_bytes < bytes {
-                return None;
-            }
-            state.grant(self, bytes);
+        if let Some(own) = self.try_own(bytes) {
+            return Some(own);
         }
-        Some(self.lease(bytes, !own))
+        let mut state = self.pool.state.lock();
+        if !state.waiting.is_empty() || state.free_bytes < bytes {
+            return None;
+        }
+        let number = state.grant(self, bytes);
+        Some(self.lease(bytes, Some(number)))
     }
 
     /// Waits for `bytes` and leases them. `None` if the client disconnected meanwhile. The caller
@@ -135,36 +220,36 @@ impl Share {
         if let Some(lease) = self.try_take(bytes) {
             return Some(lease);
         }
-        let pool = &*self.pool;
-        let mut state = pool.state.lock();
-        let place = (state.due(self, bytes), state.arrivals);
-        state.arrivals += 1;
-        state.waiting.insert(place);
-        while state.waiting.first() != Some(&place) || state.free_bytes < bytes {
-            let waited = pool.returned.wait_for(&mut state, LOOK_PERIOD);
-            if waited.timed_out() {
-                for holder in state.holders.values() {
-                    if holder.connection.stalled() >= pool.stall_limit {
-                        holder.connection.drop_now();
-                    }
-                }
-                if self.connection.look_for_client() {
-                    state.waiting.remove(&place);
-                    drop(state);
-                    pool.returned.notify_all();
-                    return None;
-                }
+        let mut queued = self.queue(bytes, None);
+        loop {
+            let mut state = self.pool.state.lock();
+            let is_next = queued.is_next(&state);
+            let waited = (!is_next).then(|| self.pool.returned.wait_for(&mut state, LOOK_PERIOD));
+            drop(state);
+            queued = match queued.poll() {
+                Ok(lease) => return Some(lease),
+                Err(queued) => queued,
+            };
+            if waited.is_some_and(|w| w.timed_out()) && self.connection.look_for_client() {
+                return None;
             }
         }
-        state.waiting.remove(&place);
-        state.grant(self, bytes);
-        drop(state);
-        // The next request in the queue may fit as well.
-        pool.returned.notify_all();
-        Some(self.lease(bytes, true))
     }
 
-    fn lease(self: &Arc<Self>, bytes: u64, pooled: bool) -> Lease {
+    /// Queues for `bytes`. The alarm rings when [`Queued::poll`] may succeed.
+    pub fn queue(self: &Arc<Self>, bytes: u64, alarm: Option<Arc<Alarm>>) -> Queued {
+        let mut state = self.pool.state.lock();
+        let place = (state.due(self, bytes), state.arrivals);
+        state.arrivals += 1;
+        state.waiting.insert(place, alarm);
+        Queued {
+            share: self.clone(),
+            bytes,
+            place,
+        }
+    }
+
+    fn lease(self: &Arc<Self>, bytes: u64, pooled: Option<u64>) -> Lease {
         Lease {
             share: self.clone(),
             bytes,
@@ -173,23 +258,87 @@ impl Share {
     }
 }
 
+impl Queued {
+    fn is_next(&self, state: &PoolState) -> bool {
+        let first = state.waiting.first_key_value();
+        first.is_some_and(|(place, _)| *place == self.place) && state.free_bytes >= self.bytes
+    }
+
+    /// Returns the lease if there is memory, and looks for clients that stall otherwise. It must be
+    /// called again after [`LOOK_PERIOD`], or when the alarm rings.
+    pub fn poll(self) -> Result<Lease, Self> {
+        let mut state = self.share.pool.state.lock();
+        if !self.is_next(&state) {
+            state.look(self.share.pool.stall_limit);
+            drop(state);
+            return Err(self);
+        }
+        let number = state.grant(&self.share, self.bytes);
+        drop(state);
+        // The place is left, and the next request in the queue may fit as well.
+        Ok(self.share.lease(self.bytes, Some(number)))
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        let mut state = self.share.pool.state.lock();
+        state.waiting.remove(&self.place);
+        self.share.pool.wake(state);
+    }
+}
+
+impl Lease {
+    /// From now on the client must send or take `bytes`, until [`Lease::transferred`] or the end of
+    /// the lease. [`Connection::count`] says how far it is.
+    pub fn transfer(&self, bytes: u64) {
+        let began = Instant::now();
+        self.update(|holder, number| {
+            let moved_before = holder.connection.moved();
+            let transfer = Transfer {
+                bytes,
+                began,
+                moved_before,
+            };
+            holder.transfers.insert(number, transfer);
+        });
+    }
+
+    /// The client has done it.
+    pub fn transferred(&self) {
+        self.update(|holder, number| {
+            holder.transfers.remove(&number);
+        });
+    }
+
+    /// Memory of the connection's own keeps no others waiting.
+    fn update(&self, change: impl FnOnce(&mut Holder, u64)) {
+        if let Some(number) = self.pooled {
+            let mut state = self.share.pool.state.lock();
+            if let Some(holder) = state.holders.get_mut(&self.share.number) {
+                change(holder, number);
+            }
+        }
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
         let share = &*self.share;
-        if !self.pooled {
+        let Some(number) = self.pooled else {
             share.own_free.fetch_add(self.bytes, Relaxed);
             return;
-        }
+        };
         let mut state = share.pool.state.lock();
         state.free_bytes += self.bytes;
         if let Some(holder) = state.holders.get_mut(&share.number) {
+            holder.transfers.remove(&number);
             holder.bytes -= self.bytes;
             if holder.bytes == 0 {
                 state.holders.remove(&share.number);
             }
         }
-        drop(state);
-        share.pool.returned.notify_all();
+        share.pool.wake(state);
     }
 }
 
@@ -265,21 +414,47 @@ mod tests {
         assert_eq!(pool.state.lock().free_bytes, POOL_BYTES);
     }
 
-    #[test]
-    fn who_stalls_while_others_wait_is_dropped() {
+    /// Returns true if the client is dropped before the one that waits has its memory. `moves` is
+    /// called until then.
+    fn is_dropped(moves: impl Fn(&Connection) -> bool) -> bool {
         let pool = Arc::new(Pool::new(POOL_BYTES, Duration::from_millis(50)));
         let (stalling, connection, _far) = share(&pool, 1);
         let held = stalling.take(POOL_BYTES).unwrap();
-        connection.sending.start(&connection);
+        held.transfer(POOL_BYTES);
         let (waiting, _, _far) = share(&pool, 2);
         thread::scope(|scope| {
             let served = scope.spawn(|| drop(waiting.take(2 * OWN_BYTES).unwrap()));
-            while !connection.closing() {
+            while !connection.closing() && moves(&connection) {
                 thread::yield_now();
             }
             // Its thread ends, and releases the lease.
             drop(held);
             served.join().unwrap();
         });
+        connection.closing()
+    }
+
+    #[test]
+    fn who_stalls_while_others_wait_is_dropped() {
+        assert!(is_dropped(|_| true));
+        // A few bytes now and then are no progress, and more than it must move is no credit.
+        let trickles = |connection: &Connection| {
+            connection.count(1);
+            true
+        };
+        assert!(is_dropped(trickles));
+        let floods = |connection: &Connection| {
+            connection.count(POOL_BYTES as usize);
+            true
+        };
+        assert!(is_dropped(floods));
+    }
+
+    #[test]
+    fn slow_clients_have_time_for_what_they_move() {
+        let limit = Duration::from_secs(10);
+        let is_late = |seconds, moved| is_late(Duration::from_secs(seconds), moved, limit);
+        assert!(!is_late(9, 0) && is_late(10, 0));
+        assert!(!is_late(19, BYTES_OF_LIMIT) && is_late(20, BYTES_OF_LIMIT));
     }
 }

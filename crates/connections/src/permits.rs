@@ -2,7 +2,9 @@
 //!
 //! Invariant: there are never more connections than permits, and never more threads of dropped
 //! ones. A permit is returned when the thread of its connection ends, however it ends. Clients that
-//! have not introduced themselves keep no others out: the oldest of them makes room at once.
+//! have not introduced themselves keep no others out: the oldest of them makes room at once. The
+//! clients of one address keep those of other addresses out neither: they may have as many
+//! connections as [`SHARE`] times those that are left.
 
 #[cfg(test)]
 mod tests;
@@ -11,11 +13,15 @@ use crate::connection::Connection;
 use crate::stream::Stream;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time for a thread of a dropped connection to end, when as many as there are permits have not.
 const LEAVING_LIMIT: Duration = Duration::from_secs(2);
+
+/// Connections of one address for each one that is left: alone it gets seven eighths of them all.
+const SHARE: usize = 7;
 
 /// The connections of a server.
 pub struct Permits {
@@ -28,28 +34,38 @@ pub struct Permits {
 #[derive(Default)]
 struct Open {
     last: u64,
-    /// By number, oldest first.
-    connections: BTreeMap<u64, Arc<Connection>>,
+    /// By number, oldest first, with the address of each.
+    connections: BTreeMap<u64, (Option<IpAddr>, Arc<Connection>)>,
     /// Connections that were dropped for others and whose threads have not ended.
     leaving: BTreeMap<u64, Arc<Connection>>,
 }
 
 impl Open {
     fn all(&self) -> impl Iterator<Item = &Arc<Connection>> {
-        self.connections.values().chain(self.leaving.values())
+        let connections = self.connections.values().map(|(_, connection)| connection);
+        connections.chain(self.leaving.values())
     }
 
-    /// Returns the oldest connection that was not admitted.
-    fn oldest_half_open(&self) -> Option<u64> {
-        let mut connections = self.connections.iter();
-        let oldest = connections.find(|(_, connection)| !connection.is_admitted());
+    /// Returns true if the clients of an address have their share of the connections.
+    fn has_its_share(&self, address: Option<IpAddr>, max: usize) -> bool {
+        let all = self.connections.values();
+        let own = all.filter(|(of, _)| *of == address).count();
+        let left = max.saturating_sub(self.connections.len());
+        address.is_some() && own >= SHARE * left.max(1)
+    }
+
+    /// Returns the oldest connection that was not admitted, `of` an address if it is given.
+    fn oldest_half_open(&self, of: Option<IpAddr>) -> Option<u64> {
+        let meant = self.connections.iter();
+        let mut meant = meant.filter(|(_, (address, _))| of.is_none() || *address == of);
+        let oldest = meant.find(|(_, (_, connection))| !connection.is_admitted());
         oldest.map(|(number, _)| *number)
     }
 
     /// Drops a connection for another one, unless it was admitted meanwhile. Its thread takes its
     /// time to end.
     fn give_away(&mut self, number: u64) {
-        if let Some(connection) = self.connections.get(&number).cloned()
+        if let Some((_, connection)) = self.connections.get(&number).cloned()
             && connection.give_away()
         {
             self.connections.remove(&number);
@@ -77,14 +93,25 @@ impl Permits {
         })
     }
 
-    /// Registers a new connection. When there are too many, the oldest one that was not admitted
-    /// yet is dropped for it. `None` if all were admitted, or if the threads of as many dropped
-    /// ones are stuck.
-    pub fn take(self: &Arc<Self>, stream: Arc<dyn Stream>) -> Option<Permit> {
+    /// Registers a new connection, of a client at an address if clients of others connect too. When
+    /// there are too many, or too many of this address, the oldest one of them that was not
+    /// admitted yet is dropped for it. `None` if all were admitted, or if the threads of as many
+    /// dropped ones are stuck.
+    pub fn take(
+        self: &Arc<Self>,
+        stream: Arc<dyn Stream>,
+        address: Option<IpAddr>,
+    ) -> Option<Permit> {
+        let address = address.map(network);
         let mut open = self.open.lock();
         let until = Instant::now() + LEAVING_LIMIT;
-        while open.connections.len() >= self.max {
-            let oldest = open.oldest_half_open()?;
+        loop {
+            let is_full = open.connections.len() >= self.max;
+            let has_its_share = open.has_its_share(address, self.max);
+            if !is_full && !has_its_share {
+                break;
+            }
+            let oldest = open.oldest_half_open(address.filter(|_| has_its_share))?;
             if open.leaving.len() < self.max {
                 open.give_away(oldest);
             } else if self.ended.wait_until(&mut open, until).timed_out() {
@@ -94,7 +121,8 @@ impl Permits {
         open.last += 1;
         let number = open.last;
         let connection = Arc::new(Connection::new(stream));
-        open.connections.insert(number, connection.clone());
+        open.connections
+            .insert(number, (address, connection.clone()));
         Some(Permit {
             permits: self.clone(),
             number,
@@ -146,6 +174,17 @@ impl Permits {
             }
         }
         true
+    }
+}
+
+/// Returns what stands for the addresses of one host: of IPv6 it has 2^64.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+        address => address,
     }
 }
 

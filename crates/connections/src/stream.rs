@@ -3,6 +3,7 @@
 //!
 //! Invariant: several threads may call all methods. A send is one system call.
 
+use crate::alarm::Alarm;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
@@ -19,6 +20,9 @@ pub trait Stream: Send + Sync {
     fn recv(&self, into: &mut [u8]) -> io::Result<usize>;
     /// Takes the bytes that have arrived, without waiting; `None` if there are none yet.
     fn recv_now(&self, into: &mut [u8]) -> io::Result<Option<usize>>;
+    /// Waits until [`Stream::recv`] would not wait, or the alarm rings, at most `limit`. Returns
+    /// true if receiving would not wait.
+    fn wait(&self, alarm: &Alarm, limit: Duration) -> io::Result<bool>;
     /// Sends some of `bytes`. Waits for space.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Sends some of `bytes` without waiting for space.
@@ -78,6 +82,9 @@ macro_rules! stream {
                     done => done.map(Some),
                 }
             }
+            fn wait(&self, alarm: &Alarm, limit: Duration) -> io::Result<bool> {
+                alarm.wait(self, limit)
+            }
             fn send(&self, bytes: &[u8]) -> io::Result<usize> {
                 send(self, bytes, SendFlags::empty())
             }
@@ -121,6 +128,9 @@ impl Stream for Replay {
     }
     fn recv_now(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         self.recv(into).map(Some)
+    }
+    fn wait(&self, _: &Alarm, _: Duration) -> io::Result<bool> {
+        Ok(true)
     }
     fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(bytes.len())

@@ -2,7 +2,7 @@
 //!
 //! Invariant: replies never mix. After a failed send the connection is down for all threads.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Gone};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -12,9 +12,6 @@ pub struct Writer {
     /// Locked while a reply is sent; true after a send failed.
     broken: Mutex<bool>,
 }
-
-/// The client has disconnected, or does not take its replies.
-pub struct Gone;
 
 impl Writer {
     /// Makes the sending side of `connection`.
@@ -28,18 +25,9 @@ impl Writer {
     /// Sends all of `bytes`.
     pub fn send(&self, bytes: &[u8]) -> Result<(), Gone> {
         let mut broken = self.broken.lock();
-        let connection = &*self.connection;
-        let mut rest = bytes;
-        connection.taking.start(connection);
-        while !rest.is_empty() && !*broken {
-            match connection.stream.send(rest) {
-                Ok(sent) if sent > 0 => rest = rest.get(sent..).unwrap_or_default(),
-                Ok(_) | Err(_) => *broken = true,
-            }
-        }
-        connection.taking.stop();
+        *broken = *broken || self.connection.send_all(bytes).is_err();
         if *broken {
-            connection.drop_now();
+            self.connection.drop_now();
             return Err(Gone);
         }
         Ok(())

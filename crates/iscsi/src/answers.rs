@@ -15,6 +15,7 @@ const GOOD: u8 = 0x00;
 const CHECK_CONDITION: u8 = 0x02;
 const BUSY: u8 = 0x08;
 const RESERVATION_CONFLICT: u8 = 0x18;
+const TASK_SET_FULL: u8 = 0x28;
 const TASK_ABORTED: u8 = 0x40;
 const OVERFLOW: u8 = 0x04;
 const UNDERFLOW: u8 = 0x02;
@@ -68,6 +69,13 @@ impl Answered {
     pub(crate) fn busy(mut self, replies: &mut Replies) {
         self.command_bytes = 0;
         self.status(replies, BUSY, &[]);
+    }
+
+    /// Appends a response that asks the initiator to have fewer commands in flight, and to repeat
+    /// this one.
+    pub(crate) fn full(mut self, replies: &mut Replies) {
+        self.command_bytes = 0;
+        self.status(replies, TASK_SET_FULL, &[]);
     }
 
     /// Appends a response that says why the command failed. No data was transferred.

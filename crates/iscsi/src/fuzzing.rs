@@ -12,7 +12,7 @@ use crate::session::{Limits, Session};
 use crate::targets::{Access, Credentials, FixedTargets, TargetUnit, Targets};
 use crate::wire::pdu::{FINAL, HEADER_BYTES, Header, padding, request};
 use crate::wire::text;
-use connections::{Connection, Pool, Replay, Stream};
+use connections::{Connection, Pool, Replay, Stream, Threads};
 use media::SeededRandom;
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,6 +137,8 @@ pub(crate) fn session(stream: Arc<dyn Stream>) -> Session {
         },
         reads: pool(),
         changes: pool(),
+        bursts: pool(),
+        threads: Arc::new(Threads::default()).share(),
         connection: connection.clone(),
     }
 }

@@ -160,18 +160,9 @@ impl Sender {
     }
 
     fn send_all(&self, bytes: &[u8], is_broken: &mut bool) -> Result<(), Gone> {
-        let connection = &*self.connection;
-        let mut rest = bytes;
-        connection.taking.start(connection);
-        while !rest.is_empty() && !*is_broken {
-            match connection.stream.send(rest) {
-                Ok(sent) if sent > 0 => rest = rest.get(sent..).unwrap_or_default(),
-                Ok(_) | Err(_) => *is_broken = true,
-            }
-        }
-        connection.taking.stop();
+        *is_broken = *is_broken || self.connection.send_all(bytes).is_err();
         if *is_broken {
-            connection.drop_now();
+            self.connection.drop_now();
             return Err(Gone);
         }
         Ok(())

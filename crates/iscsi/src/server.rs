@@ -15,7 +15,7 @@ use crate::scsi::unit::Properties;
 use crate::session::{Limits, Session};
 use crate::stats::{Counters, Stats};
 use crate::targets::Targets;
-use connections::{Acceptor, Permits, Pool};
+use connections::{Acceptor, Permits, Pool, Threads};
 use listener::{Accepted, Listener};
 use media::{Random, SystemRandom};
 pub use options::ServerOptions;
@@ -41,6 +41,8 @@ struct Front {
     denials: Arc<Denials>,
     reads: Arc<Pool>,
     changes: Arc<Pool>,
+    bursts: Arc<Pool>,
+    threads: Arc<Threads>,
     permits: Arc<Permits>,
 }
 
@@ -78,9 +80,12 @@ impl Server {
         let address = address.map_err(ServerError::io("get the address of the socket"))?;
         check(address, &options)?;
         let pool = || Arc::new(Pool::new(options.pool_bytes(), options.stall_limit));
+        let bursts = Pool::new(options.burst_pool_bytes(), options.stall_limit);
         let front = Front {
             reads: pool(),
             changes: pool(),
+            bursts: Arc::new(bursts.without_own()),
+            threads: Arc::default(),
             permits: Permits::new(options.connections_max),
             registry: options.units.0.clone(),
             number: options.units.0.fresh_number(),
@@ -134,7 +139,8 @@ impl Front {
     fn connect(&self, accepted: Accepted) {
         self.counters.accepted.fetch_add(1, Relaxed);
         // The initiator sees the end after it has been counted.
-        let Some(permit) = self.permits.take(accepted.stream.clone()) else {
+        let address = Some(accepted.peer.ip());
+        let Some(permit) = self.permits.take(accepted.stream.clone(), address) else {
             self.counters.refused.fetch_add(1, Relaxed);
             return;
         };
@@ -164,6 +170,8 @@ impl Front {
             },
             reads: self.reads.share(number, connection.clone()),
             changes: self.changes.share(number, connection.clone()),
+            bursts: self.bursts.share(number, connection.clone()),
+            threads: self.threads.share(),
             connection,
         };
         let thread = thread::Builder::new().name(format!("iscsi-{number}"));

@@ -28,7 +28,7 @@ use crate::stats::{Counters, Tally};
 use crate::targets::{Access, Denied, Targets};
 use crate::wire::pdu::{HEADER_BYTES, Header, padding, request, response};
 use crate::workers::{Service, Workers};
-use connections::{Connection, Gone, Input, Share};
+use connections::{Connection, Gone, Input, Share, ThreadShare};
 use media::Random;
 use registered::Registered;
 use state::FullFeature;
@@ -67,6 +67,9 @@ pub(crate) struct Session {
     /// Memory for large reads, and for large writes.
     pub(crate) reads: Arc<Share>,
     pub(crate) changes: Arc<Share>,
+    /// Memory for data that initiators send without being asked.
+    pub(crate) bursts: Arc<Share>,
+    pub(crate) threads: Arc<ThreadShare>,
 }
 
 /// Limits of a session.
@@ -272,6 +275,7 @@ impl Session {
             },
             format,
             reads: self.reads.clone(),
+            threads: self.threads.clone(),
         };
         let mut full_feature = FullFeature {
             session: self,
@@ -287,6 +291,7 @@ impl Session {
             deep: 0,
             taken: 0,
             unseen: 0,
+            half_since: None,
             is_pinged: false,
             text: None,
         };

@@ -3,9 +3,10 @@
 //! Invariant: reads, changes and flushes have separate lanes, each with its own threads and queue.
 //! The window of command numbers limits the queues. Reads of a disconnected initiator are dropped
 //! before they begin; changes that have all their data are executed, unless they wait for an older
-//! command. A worker's panic ends its connection and no other. Threads start when they are first
-//! needed. A task that must wait for older ones ([`crate::scsi::task_set`]) waits in its queue, and
-//! younger ones that need not wait pass it.
+//! command. A worker's panic ends its connection and no other. Threads start when they are needed,
+//! as far as the session's share allows, and end when they have had no work for a while. A task
+//! that must wait for older ones ([`crate::scsi::task_set`]) waits in its queue, and younger ones
+//! that need not wait pass it.
 
 use crate::answers::{Answered, Segments};
 use crate::replies::{Format, Replies};
@@ -15,7 +16,7 @@ use crate::scsi::task_set::Ticket;
 use crate::scsi::unit::Unit;
 use crate::sender::{Place, Sender};
 use crate::stats::{Counters, Kind, Tally};
-use connections::{Gone, Lease, Share};
+use connections::{Gone, IDLE_THREAD_LIMIT, Lease, Share, ThreadShare};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,12 +24,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-/// Output memory that each thread keeps between replies, bytes.
+/// Output memory that each thread keeps between replies, bytes. Larger replies are leased.
 const OUTPUT_KEPT_BYTES: usize = 64 << 10;
 /// Maximum number of threads in the lanes of reads and changes, and in that of flushes.
 const THREADS_MAX: [usize; Lane::COUNT] = [16, 16, 2];
 
-/// Reads up to this size need no lease while they are served at once, bytes.
+/// Reads up to this size need no lease while the connection's thread serves them, bytes.
 pub(crate) const SMALL_REPLY_BYTES: u64 = 256 << 10;
 
 /// The work of a worker.
@@ -46,7 +47,7 @@ pub(crate) struct Task {
     pub(crate) answered: Answered,
     pub(crate) arrived: Instant,
     /// Memory for its data and its reply, if it is large.
-    pub(crate) lease: Option<Lease>,
+    pub(crate) leases: Vec<Lease>,
     pub(crate) place: Place,
     pub(crate) ticket: Ticket,
 }
@@ -94,6 +95,7 @@ pub(crate) struct Service {
     pub(crate) format: Format,
     /// Memory for large reads.
     pub(crate) reads: Arc<Share>,
+    pub(crate) threads: Arc<ThreadShare>,
 }
 
 struct Crew {
@@ -110,6 +112,7 @@ pub(crate) struct Workers {
 impl LaneState {
     fn next(&self) -> Option<Task> {
         let mut queue = self.queue.lock();
+        let mut is_idle = false;
         loop {
             let ready = queue.tasks.iter().position(|task| task.ticket.is_ready());
             if let Some(task) = ready.and_then(|at| queue.tasks.remove(at)) {
@@ -119,8 +122,14 @@ impl LaneState {
             if queue.is_closed && queue.tasks.is_empty() {
                 return None;
             }
+            // One stays, and as many as may be needed for tasks that wait for others.
+            if is_idle && queue.tasks.is_empty() && queue.threads > 1 {
+                queue.threads -= 1;
+                return None;
+            }
             queue.idle += 1;
-            self.work.wait(&mut queue);
+            let waited = self.work.wait_for(&mut queue, IDLE_THREAD_LIMIT);
+            is_idle = waited.timed_out();
             queue.idle -= 1;
         }
     }
@@ -139,19 +148,19 @@ impl LaneState {
 }
 
 impl Service {
-    /// Leases the memory of a large read that could not begin when it arrived.
-    fn lease(
+    /// Leases the memory of a read that has none yet.
+    pub(crate) fn lease(
         &self,
-        lease: Option<Lease>,
+        mut leases: Vec<Lease>,
         effort: &Effort,
         answered: &Answered,
-    ) -> Result<Option<Lease>, Gone> {
+    ) -> Result<Vec<Lease>, Gone> {
         let bytes = answered.command_bytes.min(answered.expected_bytes);
-        let is_large = matches!(effort, Effort::Read(_)) && bytes > SMALL_REPLY_BYTES;
-        match lease {
-            None if is_large => self.reads.take(bytes).ok_or(Gone).map(Some),
-            lease => Ok(lease),
+        let is_large = bytes > OUTPUT_KEPT_BYTES as u64;
+        if matches!(effort, Effort::Read(_)) && is_large && leases.is_empty() {
+            leases.push(self.reads.take(bytes).ok_or(Gone)?);
         }
+        Ok(leases)
     }
 }
 
@@ -180,11 +189,11 @@ impl Crew {
                 effort,
                 answered,
                 arrived,
-                lease,
+                leases,
                 place,
                 ticket,
             } = task;
-            let Ok(lease) = service.lease(lease, &effort, &answered) else {
+            let Ok(leases) = service.lease(leases, &effort, &answered) else {
                 service.counters.abandoned.fetch_add(1, Relaxed);
                 continue;
             };
@@ -204,10 +213,17 @@ impl Crew {
                 .add(&mut tally, replies.len(), arrived.elapsed());
             // The reply opens the window.
             drop(place);
+            // Only the memory of a read is in use until its reply is sent.
+            let leases = match effort {
+                Effort::Read(_) => leases,
+                Effort::Job(..) | Effort::Reply(_) => vec![],
+            };
+            for lease in &leases {
+                lease.transfer(replies.len() as u64);
+            }
             // The connection's thread notices that the initiator disconnected.
             let _ = service.sender.send(&mut replies);
-            drop(effort);
-            drop(lease);
+            drop(leases);
         }
     }
 }
@@ -307,11 +323,24 @@ impl Workers {
         let lane = task.lane();
         let state = &self.crew.lanes[lane as usize];
         let mut queue = state.queue.lock();
-        if queue.idle <= queue.tasks.len() && queue.threads < THREADS_MAX[lane as usize] {
+        let is_needed =
+            queue.idle <= queue.tasks.len() && queue.threads < THREADS_MAX[lane as usize];
+        let permit = match is_needed && queue.threads > 0 {
+            true => self.crew.service.threads.try_take(),
+            false => None,
+        };
+        // The first needs none.
+        if is_needed && (queue.threads == 0 || permit.is_some()) {
             let crew = self.crew.clone();
             let thread = thread::Builder::new().name("iscsi-worker".to_owned());
-            match thread.spawn(move || crew.run(lane)) {
+            let run = move || {
+                let _permit = permit;
+                crew.run(lane);
+            };
+            match thread.spawn(run) {
                 Ok(handle) => {
+                    // Threads that had no work for a while have ended.
+                    self.threads.retain(|thread| !thread.is_finished());
                     self.threads.push(handle);
                     queue.threads += 1;
                 }

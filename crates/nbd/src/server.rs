@@ -18,7 +18,7 @@ use crate::error::ServerError;
 use crate::exports::Exports;
 use crate::session::{Memory, Session};
 use crate::stats::{Counters, Stats};
-use connections::{Acceptor, Permits, Pool, Stream};
+use connections::{Acceptor, Permits, Pool, Stream, Threads};
 use listener::Listener;
 pub use options::ServerOptions;
 use std::net::{SocketAddr, TcpListener};
@@ -45,6 +45,7 @@ struct Shared {
     reads: Arc<Pool>,
     changes: Arc<Pool>,
     permits: Arc<Permits>,
+    threads: Arc<Threads>,
 }
 
 /// A running server. Dropping it stops it.
@@ -63,6 +64,7 @@ impl Server {
                 reads: pool(),
                 changes: pool(),
                 permits: Permits::new(options.connections_max),
+                threads: Arc::default(),
                 exports,
                 options,
                 counters: Arc::default(),
@@ -134,7 +136,7 @@ impl Shared {
     fn connect(&self, stream: Arc<dyn Stream>) {
         self.counters.accepted.fetch_add(1, Relaxed);
         // The client sees the end after it has been counted.
-        let Some(permit) = self.permits.take(stream.clone()) else {
+        let Some(permit) = self.permits.take(stream.clone(), None) else {
             self.counters.refused.fetch_add(1, Relaxed);
             return;
         };
@@ -150,6 +152,7 @@ impl Shared {
             handshake_limit: self.options.handshake_limit,
             send_limit: self.options.send_limit,
             memory,
+            threads: self.threads.share(),
         };
         let thread = thread::Builder::new().name(format!("nbd-{number}"));
         // If no thread can be started, the closure is dropped, and the permit with it.

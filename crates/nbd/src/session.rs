@@ -17,11 +17,8 @@ use crate::wire::options::{
     CLIENT_FLAGS_BYTES, OPTION_HEADER_BYTES, OptionKind, decode_header, encode_greeting,
 };
 use crate::workers::{Lane, Workers};
-use connections::Connection;
-use connections::Stream;
-use connections::{Gone, Writer};
-use connections::{Input, Output};
-use connections::{Pool, Share};
+use connections::{Connection, Gone, Input, Output, Pool, Share, Stream};
+use connections::{ThreadShare, Threads, Writer};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -49,6 +46,7 @@ pub(crate) struct Session {
     pub(crate) handshake_limit: Duration,
     pub(crate) send_limit: Duration,
     pub(crate) memory: Memory,
+    pub(crate) threads: Arc<ThreadShare>,
 }
 
 /// Memory for a session's requests.
@@ -94,6 +92,7 @@ impl Session {
             counters: Arc::default(),
             handshake_limit: limit,
             send_limit: limit,
+            threads: Arc::new(Threads::default()).share(),
         }
     }
 
@@ -211,7 +210,8 @@ impl Session {
         }
         let export = Arc::new(Export::new(agreed));
         let writer = Arc::new(Writer::new(self.connection.clone()));
-        let workers = Workers::new(export.clone(), writer.clone(), self.counters.clone());
+        let (counters, threads) = (self.counters.clone(), self.threads.clone());
+        let workers = Workers::new(export.clone(), writer.clone(), counters, threads);
         let mut transmission = Transmission {
             session: self,
             export,

@@ -5,15 +5,13 @@
 //! [`IN_FLIGHT_MAX`] requests and [`IN_FLIGHT_BYTES_MAX`] bytes (or one request) are in flight. A
 //! session that submits more waits, so its client does.
 //! Reads of a disconnected client are dropped before they begin. Submitted changes and flushes are
-//! executed. A worker's panic ends its connection and no other. Threads start when they are first
-//! needed.
+//! executed. A worker's panic ends its connection and no other. Threads start when they are needed,
+//! as far as the connection's share allows, and end when they have had no work for a while.
 
 use crate::command::Export;
 use crate::stats::{Counters, Tally};
 use crate::wire::requests::{Command, Request};
-use connections::Lease;
-use connections::Writer;
-use connections::{Output, Payload};
+use connections::{IDLE_THREAD_LIMIT, Lease, Output, Payload, ThreadShare, Writer};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -100,12 +98,14 @@ struct Shared {
 /// The threads and their queues.
 pub(crate) struct Workers {
     shared: Arc<Shared>,
+    share: Arc<ThreadShare>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl LaneState {
     fn next(&self) -> Option<Job> {
         let mut queue = self.queue.lock();
+        let mut is_idle = false;
         loop {
             if let Some(job) = queue.jobs.pop_front() {
                 return Some(job);
@@ -113,8 +113,13 @@ impl LaneState {
             if queue.closed {
                 return None;
             }
+            if is_idle && queue.threads > 1 {
+                queue.threads -= 1;
+                return None;
+            }
             queue.idle += 1;
-            self.work.wait(&mut queue);
+            let waited = self.work.wait_for(&mut queue, IDLE_THREAD_LIMIT);
+            is_idle = waited.timed_out();
             queue.idle -= 1;
         }
     }
@@ -148,6 +153,7 @@ impl Shared {
             // Count before sending: a client that has a reply must find it counted.
             self.counters
                 .add(&mut tally, out.len(), job.arrived.elapsed());
+            job.lease.transfer(out.len() as u64);
             // The connection's thread notices that the client disconnected.
             let _ = self.writer.send(out.as_bytes());
             out.clear();
@@ -176,7 +182,12 @@ impl Drop for Running<'_> {
 }
 
 impl Workers {
-    pub(crate) fn new(export: Arc<Export>, writer: Arc<Writer>, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(
+        export: Arc<Export>,
+        writer: Arc<Writer>,
+        counters: Arc<Counters>,
+        share: Arc<ThreadShare>,
+    ) -> Self {
         let shared = Shared {
             export,
             writer,
@@ -185,6 +196,7 @@ impl Workers {
         };
         Self {
             shared: Arc::new(shared),
+            share,
             threads: Vec::new(),
         }
     }
@@ -208,11 +220,23 @@ impl Workers {
         while !queue.has_room(job.cost_bytes) {
             lane.room.wait(&mut queue);
         }
-        if queue.idle <= queue.jobs.len() && queue.threads < kind.threads_max() {
+        let is_needed = queue.idle <= queue.jobs.len() && queue.threads < kind.threads_max();
+        let permit = match is_needed && queue.threads > 0 {
+            true => self.share.try_take(),
+            false => None,
+        };
+        // The first needs none.
+        if is_needed && (queue.threads == 0 || permit.is_some()) {
             let shared = self.shared.clone();
             let thread = thread::Builder::new().name("nbd-worker".to_owned());
-            match thread.spawn(move || shared.run(kind)) {
+            let run = move || {
+                let _permit = permit;
+                shared.run(kind);
+            };
+            match thread.spawn(run) {
                 Ok(handle) => {
+                    // Threads that had no work for a while have ended.
+                    self.threads.retain(|thread| !thread.is_finished());
                     self.threads.push(handle);
                     queue.threads += 1;
                 }

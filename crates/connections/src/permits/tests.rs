@@ -29,7 +29,7 @@ fn the_oldest_that_was_not_admitted_makes_room() {
     let mut connect = || {
         let (ours, theirs) = stream();
         peers.push(theirs);
-        permits.take(ours)
+        permits.take(ours, None)
     };
     let permit = connect().unwrap();
     let admitted = permit.connection.clone();
@@ -63,7 +63,7 @@ fn as_many_threads_as_permits_may_take_their_time_to_end() {
     let mut connect = || {
         let (ours, theirs) = stream();
         peers.push(theirs);
-        permits.take(ours)
+        permits.take(ours, None)
     };
     let stuck = connect().unwrap();
     let late = connect().expect("room at once");
@@ -84,4 +84,40 @@ fn as_many_threads_as_permits_may_take_their_time_to_end() {
     assert!(thread.join().is_err());
     assert_eq!(permits.sum(|_| 1), 0);
     assert!(connect().is_some());
+}
+
+#[test]
+fn an_address_leaves_connections_to_others() {
+    let permits = Permits::new(16);
+    let address = |last: u8| Some(IpAddr::from([10, 0, 0, last]));
+    let mut peers = Vec::new();
+    let mut connect = |last| {
+        let (ours, theirs) = stream();
+        peers.push(theirs);
+        let permit = permits.take(ours, address(last))?;
+        assert!(permit.connection.admit());
+        Some(permit)
+    };
+    let greedy: Vec<_> = std::iter::from_fn(|| connect(1)).collect();
+    assert_eq!(greedy.len(), 14);
+    let modest = connect(2).unwrap();
+    assert!(connect(1).is_none());
+    drop(modest);
+    // Those that have not logged in make room for others of their address, and of no other.
+    let (ours, _theirs) = stream();
+    let half_open = permits.take(ours, address(2)).unwrap();
+    let connection = half_open.connection.clone();
+    serve(half_open);
+    let _modest = connect(2).unwrap();
+    assert!(connect(1).is_none() && !connection.is_gone());
+    assert!(connect(2).is_some() && connection.is_gone());
+}
+
+#[test]
+fn a_host_has_one_network_of_ipv6() {
+    let of = |text: &str| network(text.parse().unwrap());
+    assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
+    assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+    assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+    assert_ne!(of("192.0.2.2"), of("192.0.2.1"));
 }

@@ -2,8 +2,10 @@
 //!
 //! Invariant: every default allows the operations of usual initiators; none is infinite.
 
+use crate::login::keys::FIRST_BURST_BYTES_MAX;
 use crate::registry::SharedUnits;
 use crate::scsi::inquiry::TRANSFER_BYTES_MAX;
+use crate::sender::DEPTH;
 use crate::targets::Access;
 use std::time::Duration;
 
@@ -52,6 +54,13 @@ impl ServerOptions {
     /// Returns the effective size of a pool.
     pub(crate) fn pool_bytes(&self) -> u64 {
         self.pool_bytes.max(2 * TRANSFER_BYTES_MAX)
+    }
+
+    /// Returns the size of the pool for data that initiators send without being asked: at least the
+    /// first bursts of one of them.
+    pub(crate) fn burst_pool_bytes(&self) -> u64 {
+        let one = u64::from(DEPTH) * u64::from(FIRST_BURST_BYTES_MAX);
+        (self.pool_bytes / 4).max(one)
     }
 }
 

@@ -1,6 +1,7 @@
 mod changes;
 mod fences;
 mod logins;
+mod memory;
 
 use super::{Server, ServerHandle, ServerOptions};
 use crate::error::ServerError;
@@ -227,9 +228,15 @@ fn clients_that_break_rules_are_dropped_and_hurt_nobody() {
 }
 
 fn login_as(name: &str) -> Vec<u8> {
+    login_with(name, &[])
+}
+
+fn login_with(name: &str, keys: &[(&str, &str)]) -> Vec<u8> {
     let mut text = Vec::new();
-    crate::wire::text::push(&mut text, "InitiatorName", name);
-    crate::wire::text::push(&mut text, "TargetName", OPEN_TARGET);
+    let names = [("InitiatorName", name), ("TargetName", OPEN_TARGET)];
+    for (key, value) in names.iter().chain(keys) {
+        crate::wire::text::push(&mut text, key, value);
+    }
     let header = Header::new(request::LOGIN | 0x40, 0x87).with_data_bytes(text.len());
     text.resize(text.len() + padding(text.len()), 0);
     [header.0.to_vec(), text].concat()

@@ -1,8 +1,8 @@
 //! Takes SCSI commands: finds their unit, has them admitted, and executes them or hands them on.
 //! The full feature phase calls this.
 //!
-//! Invariant: memory beyond the connection's own is leased before it is used. While that waits, no
-//! answer that could be sent is delayed. No read of a disconnected initiator is begun: this thread
+//! Invariant: memory beyond the connection's own is leased before it is used. This thread does not
+//! wait for it: a worker does. No read of a disconnected initiator is begun: this thread
 //! checks before a large one, and once in [`LOOK_REQUESTS`] small ones.
 
 use super::state::{FullFeature, Next, READS, Turn, WRITES};
@@ -19,7 +19,7 @@ use crate::stats::Kind;
 use crate::wire::pdu::Header;
 use crate::wire::reject::Reason;
 use crate::workers::{Effort, SMALL_REPLY_BYTES};
-use connections::{Gone, Input, Lease};
+use connections::{Gone, Input};
 use std::sync::Arc;
 use volume::Volume;
 
@@ -113,7 +113,7 @@ impl FullFeature<'_> {
         attribute: Attribute,
         reply: Vec<u8>,
     ) -> Result<(), Gone> {
-        let turn = (Turn::Now(attribute), None);
+        let turn = (Turn::Now(attribute), vec![]);
         let task = self.task(unit, Effort::Reply(reply), answered, turn);
         self.hand_over(task)
     }
@@ -166,15 +166,15 @@ impl FullFeature<'_> {
         let is_large = bytes > SMALL_REPLY_BYTES;
         self.look_for_client(is_large)?;
         let turn = Turn::Now(attribute);
-        if !self.may_begin(&unit, attribute) {
-            // A worker leases the memory when it begins: others need it meanwhile.
-            let task = self.task(unit, Effort::Read(span), answered, (turn, None));
-            return self.hand_over(task);
-        }
-        let lease = match is_large {
-            true => Some(self.lease_reads(bytes)?),
+        let lease = match is_large && self.may_begin(&unit, attribute) {
+            true => self.session.reads.try_take(bytes),
             false => None,
         };
+        if (is_large && lease.is_none()) || !self.may_begin(&unit, attribute) {
+            // A worker leases the memory when it begins: others need it meanwhile.
+            let task = self.task(unit, Effort::Read(span), answered, (turn, vec![]));
+            return self.hand_over(task);
+        }
         let abilities = unit.volume().capabilities();
         let is_cached = abilities.is_cached(span.context, span.offset_bytes, span.len_bytes);
         let is_alone = !next_follows && self.workers.in_flight(Lane::Reads) == 0;
@@ -183,7 +183,8 @@ impl FullFeature<'_> {
         }
         if !is_cached && self.deep > 0 {
             self.deep -= 1;
-            let task = self.task(unit, Effort::Read(span), answered, (turn, lease));
+            let leases = lease.into_iter().collect();
+            let task = self.task(unit, Effort::Read(span), answered, (turn, leases));
             return self.hand_over(task);
         }
         if !is_cached {
@@ -201,6 +202,9 @@ impl FullFeature<'_> {
             Err(refusal) => self.refuse(answered, refusal, &unit),
         }
         drop(at_once);
+        if let Some(lease) = &lease {
+            lease.transfer(self.replies.len() as u64);
+        }
         if !is_cached || lease.is_some() {
             // Send before the memory of a large reply is released.
             self.flush()?;
@@ -222,15 +226,6 @@ impl FullFeature<'_> {
 
     pub(super) fn workers_are_idle(&self) -> bool {
         self.workers.in_flight(Lane::Reads) == 0
-    }
-
-    fn lease_reads(&mut self, bytes: u64) -> Result<Lease, Gone> {
-        let share = &self.session.reads;
-        if let Some(lease) = share.try_take(bytes) {
-            return Ok(lease);
-        }
-        self.flush()?;
-        share.take(bytes).ok_or(Gone)
     }
 
     /// Fails if the initiator has disconnected. Asks the system before a large read, and before one

@@ -1,16 +1,16 @@
 //! Collects the data of writes that did not come with the command: unsolicited data, and data that
 //! the target asks for with R2T. The full feature phase calls this.
 //!
-//! Invariant: a write that is asked for has leased all of its memory. Unsolicited data is limited
-//! by the window of command numbers and the first burst. This thread waits for memory only while
-//! it has asked for no data, so that no two sessions wait for each other. Data comes in order.
+//! Invariant: a write that is asked for has leased all of its memory. This thread does not wait for
+//! memory: it serves other requests meanwhile. It queues for memory only while it has asked for no
+//! data, so that no two sessions wait for each other. Data comes in order.
 
 use super::incoming::{Pending, Sequence};
 use super::state::{FullFeature, Next, Payload, Turn};
 use crate::replies::Numbering;
 use crate::scsi::sense::Sense;
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
-use connections::Gone;
+use connections::{Gone, Lease};
 
 impl FullFeature<'_> {
     /// Asks for the data of writes that wait, as far as there is memory.
@@ -27,30 +27,25 @@ impl FullFeature<'_> {
                 self.aborted(tag);
                 continue;
             }
-            let bytes = pending.transfer;
+            let missing = pending.transfer - pending.data.len() as u64;
             let share = &self.session.changes;
-            let lease = match share.try_take(bytes) {
-                Some(lease) => lease,
-                None if self.incoming.asked > 0 => return Ok(()),
-                None => {
-                    self.flush()?;
-                    self.session.changes.take(bytes).ok_or(Gone)?
-                }
+            let Some(lease) = self.incoming.lease(tag, share, missing)? else {
+                return Ok(());
             };
             self.incoming.waiting.pop_front();
             self.incoming.asked += 1;
             if let Some((pending, _)) = self.incoming.writes.get_mut(&tag) {
-                let missing = pending.transfer as usize - pending.data.len();
-                pending.data.reserve_exact(missing);
-                pending.lease = Some(lease);
+                pending.data.reserve_exact(missing as usize);
+                lease.transfer(missing);
+                pending.leases.push(lease);
+                pending.is_asked = true;
             }
             self.ask(tag);
         }
         Ok(())
     }
 
-    /// Sends an R2T for the next burst of a write. From now on the initiator stalls if it sends no
-    /// whole burst.
+    /// Sends an R2T for the next burst of a write.
     fn ask(&mut self, tag: u32) {
         let transfer_tag = self.incoming.fresh_tag();
         let Some((pending, _)) = self.incoming.writes.get_mut(&tag) else {
@@ -73,14 +68,11 @@ impl FullFeature<'_> {
             .with_u32::<44>(left as u32);
         pending.answered.transfers = pending.answered.transfers.wrapping_add(1);
         self.replies.push(header, Numbering::Shows, &[]);
-        let connection = &*self.session.connection;
-        connection.sending.start(connection);
     }
 
     /// Answers a write that another initiator has aborted. The rest of its data is ignored.
     fn aborted(&mut self, tag: u32) {
         if let Some((pending, _place)) = self.incoming.remove(tag) {
-            self.note_progress();
             self.tally.failed();
             pending.answered.aborted(&mut self.replies);
         }
@@ -89,7 +81,6 @@ impl FullFeature<'_> {
     /// Ends a write whose data does not follow in order. The rest of its data is ignored.
     fn wrong_data(&mut self, tag: u32) -> Result<Next, Gone> {
         if let Some((pending, _place)) = self.incoming.remove(tag) {
-            self.note_progress();
             self.tally.failed();
             let refusal = Sense::WRONG_AMOUNT_OF_DATA.into();
             let Pending { answered, unit, .. } = pending;
@@ -97,15 +88,6 @@ impl FullFeature<'_> {
         }
         self.solicit()?;
         Ok(Next::Continue)
-    }
-
-    /// Restarts the clock of stalls, or stops it when no data is asked for.
-    pub(super) fn note_progress(&self) {
-        let connection = &*self.session.connection;
-        match self.incoming.asked {
-            0 => connection.sending.stop(),
-            _ => connection.sending.start(connection),
-        }
     }
 
     /// Handles a SCSI Data-Out.
@@ -147,24 +129,27 @@ impl FullFeature<'_> {
                 true if pending.ticket.is_aborted() => self.aborted(tag),
                 true => self.ask(tag),
                 // It may have sent less than it could.
-                false => pending.sequence.left = 0,
+                false => {
+                    pending.sequence.left = 0;
+                    pending.leases.iter().for_each(Lease::transferred);
+                }
             }
             self.solicit()?;
             return Ok(Next::Continue);
         }
         if let Some((pending, place)) = self.incoming.remove(tag) {
-            self.note_progress();
+            pending.leases.iter().for_each(Lease::transferred);
             let Pending {
                 unit,
                 job,
                 answered,
                 data,
-                lease,
+                leases,
                 ticket,
                 ..
             } = pending;
             let data = Payload::Collected(data);
-            self.start(unit, job, data, answered, (Turn::Entered(ticket), lease))?;
+            self.start(unit, job, data, answered, (Turn::Entered(ticket), leases))?;
             // The task has its own place.
             drop(place);
         }

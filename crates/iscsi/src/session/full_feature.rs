@@ -12,7 +12,7 @@ use crate::replies::Numbering;
 use crate::wire::digest::{DIGEST_BYTES, digest};
 use crate::wire::pdu::{FINAL, HEADER_BYTES, Header, NO_TAG, padding, request, response};
 use crate::wire::reject::Reason;
-use connections::{Gone, Input};
+use connections::{Gone, Input, LOOK_PERIOD};
 use std::io;
 use std::time::Instant;
 
@@ -49,6 +49,7 @@ impl FullFeature<'_> {
                         Next::LoggedOut => return Ok(End::Clean),
                         Next::Broken(reason) => return self.broken(&header, reason),
                     }
+                    self.half_since = None;
                     self.taken += layout.data;
                     if self.replies.len() + self.taken >= BATCH_BYTES {
                         self.flush()?;
@@ -61,16 +62,49 @@ impl FullFeature<'_> {
             if connection.closing() {
                 return Ok(End::Clean);
             }
+            if self.is_half_for_long(&input) {
+                return Err(Gone);
+            }
+            if let Some(alarm) = self.incoming.waits() {
+                let is_ready = connection.stream.wait(alarm, LOOK_PERIOD);
+                let is_ready = is_ready.map_err(|_| Gone)?;
+                self.solicit()?;
+                if !is_ready {
+                    self.look_at_silence()?;
+                    continue;
+                }
+            }
             match input.fill(&*connection.stream, needed) {
                 Ok(0) if input.available().is_empty() => return Ok(End::Clean),
                 Ok(0) => return Err(Gone),
-                Ok(_) => {
+                Ok(received) => {
+                    connection.count(received);
                     self.arrived = Instant::now();
                     self.is_pinged = false;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.ping()?,
                 Err(_) => return Err(Gone),
             }
+        }
+    }
+
+    /// Returns true if the rest of a PDU has not come for long, whatever of it did.
+    fn is_half_for_long(&mut self, input: &Input) -> bool {
+        if input.available().is_empty() {
+            self.half_since = None;
+            return false;
+        }
+        let since = *self.half_since.get_or_insert_with(Instant::now);
+        since.elapsed() >= self.session.limits.idle
+    }
+
+    /// Does what the time limit of receiving does when this thread does not wait there.
+    fn look_at_silence(&mut self) -> Result<(), Gone> {
+        let limit = self.session.limits.idle;
+        let limit = if self.is_pinged { 2 * limit } else { limit };
+        match self.arrived.elapsed() >= limit {
+            true => self.ping(),
+            false => Ok(()),
         }
     }
 

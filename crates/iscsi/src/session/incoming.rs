@@ -1,9 +1,9 @@
 //! Holds the writes of a connection whose data has not arrived. The full feature phase keeps one
 //! set.
 //!
-//! Invariant: a write has a lease exactly while its data is asked for. Writes are asked for in the
+//! Invariant: the data of a write is leased before it is asked for. Writes are asked for in the
 //! order in which they arrived, so that none has memory that an older one waits for: the younger
-//! may have to wait for the older.
+//! may have to wait for the older. Data that was not asked for has memory of another pool.
 
 use crate::answers::Answered;
 use crate::scsi::action::Job;
@@ -11,7 +11,7 @@ use crate::scsi::task_set::Ticket;
 use crate::scsi::unit::Unit;
 use crate::sender::Place;
 use crate::wire::pdu::{Header, NO_TAG};
-use connections::Lease;
+use connections::{Alarm, Gone, Lease, Queued, Share};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -24,7 +24,9 @@ pub(super) struct Pending {
     /// Length of the data that is wanted, bytes.
     pub(super) transfer: u64,
     pub(super) data: Vec<u8>,
-    pub(super) lease: Option<Lease>,
+    /// Memory for all data that has arrived or was asked for.
+    pub(super) leases: Vec<Lease>,
+    pub(super) is_asked: bool,
     pub(super) sequence: Sequence,
     pub(super) ticket: Ticket,
 }
@@ -47,16 +49,19 @@ impl Pending {
         answered: Answered,
         transfer: u64,
         (data, unsolicited): (&[u8], u64),
-        ticket: Ticket,
+        (ticket, lease): (Ticket, Option<Lease>),
     ) -> Self {
+        let mut kept = Vec::with_capacity(data.len() + unsolicited as usize);
+        kept.extend_from_slice(data);
         Self {
             unit,
             lun: header.lun(),
             job,
             answered,
             transfer,
-            data: data.to_vec(),
-            lease: None,
+            data: kept,
+            leases: lease.into_iter().collect(),
+            is_asked: false,
             sequence: Sequence {
                 tag: NO_TAG,
                 offset: data.len() as u64,
@@ -82,6 +87,9 @@ pub(super) struct Incoming {
     /// Number of those that data was asked for.
     pub(super) asked: usize,
     next_tag: u32,
+    /// The tag of the write that waits for memory, and its place in the queue.
+    queued: Option<(u32, Queued)>,
+    alarm: Option<Arc<Alarm>>,
 }
 
 impl Incoming {
@@ -102,9 +110,10 @@ impl Incoming {
     pub(super) fn remove(&mut self, tag: u32) -> Option<(Pending, Place)> {
         let removed = self.writes.remove(&tag)?;
         self.waiting.retain(|waiting| *waiting != tag);
-        if removed.0.lease.is_some() {
+        if removed.0.is_asked {
             self.asked -= 1;
         }
+        self.queued.take_if(|(queued, _)| *queued == tag);
         Some(removed)
     }
 
@@ -116,6 +125,45 @@ impl Incoming {
         let meant = self.writes.iter().filter(is_meant).map(|(tag, _)| *tag);
         let meant: Vec<u32> = meant.collect();
         meant.iter().filter_map(|tag| self.remove(*tag)).count()
+    }
+
+    /// Returns what rings when a write may have memory that has waited for it.
+    pub(super) fn waits(&self) -> Option<&Alarm> {
+        self.queued.as_ref()?;
+        self.alarm.as_deref()
+    }
+
+    /// Leases memory for a write, or queues for it and returns `None`.
+    pub(super) fn lease(
+        &mut self,
+        tag: u32,
+        share: &Arc<Share>,
+        bytes: u64,
+    ) -> Result<Option<Lease>, Gone> {
+        let queued = match self.queued.take() {
+            Some((of, queued)) if of == tag => queued,
+            _ => match share.try_take(bytes) {
+                None if self.asked > 0 => return Ok(None),
+                None => share.queue(bytes, Some(self.alarm()?)),
+                lease => return Ok(lease),
+            },
+        };
+        match queued.poll() {
+            Ok(lease) => Ok(Some(lease)),
+            Err(queued) => {
+                self.queued = Some((tag, queued));
+                Ok(None)
+            }
+        }
+    }
+
+    fn alarm(&mut self) -> Result<Arc<Alarm>, Gone> {
+        let made = match self.alarm.take() {
+            Some(made) => made,
+            None => Arc::new(Alarm::new().map_err(|_| Gone)?),
+        };
+        self.alarm = Some(made.clone());
+        Ok(made)
     }
 
     pub(super) fn fresh_tag(&mut self) -> u32 {

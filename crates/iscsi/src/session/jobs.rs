@@ -3,7 +3,9 @@
 //!
 //! Invariant: a job starts when all of its data has arrived, the commands that go before it have
 //! ended, no other initiator has aborted it, and reservations still allow it. Data that is still in
-//! the input is not copied unless a worker needs it.
+//! the input is not copied unless a worker needs it. Data that came without being asked for has
+//! memory of the connection's own, or of a pool that is only for such data: so its holders may wait
+//! for the memory of data that is asked for, and none of those waits for them.
 
 use super::incoming::Pending;
 use super::state::{FullFeature, Payload, READS, Turn, WRITES};
@@ -44,7 +46,7 @@ impl FullFeature<'_> {
         unit: Arc<Unit>,
         effort: Effort,
         answered: Answered,
-        (turn, lease): (Turn, Option<Lease>),
+        (turn, leases): (Turn, Vec<Lease>),
     ) -> Task {
         let ticket = match (turn, &effort) {
             (Turn::Entered(ticket), _) => ticket,
@@ -58,7 +60,7 @@ impl FullFeature<'_> {
             effort,
             answered,
             arrived: self.arrived,
-            lease,
+            leases,
             place: self.workers.service().sender.window.enter(),
             ticket,
         }
@@ -74,9 +76,11 @@ impl FullFeature<'_> {
                 unit,
                 effort,
                 answered,
+                leases,
                 ticket,
                 ..
             } = *task;
+            let _leases = service.lease(leases, &effort, &answered)?;
             match ticket.is_ready() {
                 false => answered.busy(replies),
                 true if !ticket.begin() => answered.aborted(replies),
@@ -127,14 +131,41 @@ impl FullFeature<'_> {
         let data = data.get(..at_hand).unwrap_or_default();
         if at_hand as u64 == transfer {
             let turn = Turn::Now(attribute);
-            return self.start(unit, job, Payload::Here(data), answered, (turn, None));
+            return self.start(unit, job, Payload::Here(data), answered, (turn, vec![]));
+        }
+        let lease = match at_hand as u64 + unsolicited {
+            0 => None,
+            bytes => match self.lease_burst(bytes) {
+                None => {
+                    self.full(answered);
+                    return Ok(());
+                }
+                lease => lease,
+            },
+        };
+        if let Some(lease) = lease.as_ref().filter(|_| unsolicited > 0) {
+            lease.transfer(unsolicited);
         }
         let ticket = self.enter(&unit, attribute, Some(&job.work));
         let data = (data, unsolicited);
-        let pending = Pending::new(unit, header, job, answered, transfer, data, ticket);
+        let pending = Pending::new(unit, header, job, answered, transfer, data, (ticket, lease));
         let place = self.workers.service().sender.window.enter();
         self.incoming.insert(pending, place);
         self.solicit()
+    }
+
+    /// Leases memory for data that was not asked for, if there is some. Memory of the connection's
+    /// own is always there again after a while, so that its initiator succeeds.
+    fn lease_burst(&self, bytes: u64) -> Option<Lease> {
+        let own = self.session.changes.try_own(bytes);
+        own.or_else(|| self.session.bursts.try_take(bytes))
+    }
+
+    /// Refuses a command until others of this initiator have ended: there is no memory for its
+    /// data. The rest of its data is ignored.
+    fn full(&mut self, answered: Answered) {
+        self.tally.failed();
+        answered.full(&mut self.replies);
     }
 
     /// Runs a job that has its data, or hands it over.
@@ -144,7 +175,7 @@ impl FullFeature<'_> {
         job: Job,
         data: Payload<'_>,
         answered: Answered,
-        (turn, lease): (Turn, Option<Lease>),
+        (turn, mut leases): (Turn, Vec<Lease>),
     ) -> Result<(), Gone> {
         let may_begin = match &turn {
             Turn::Now(attribute) => self.may_begin(&unit, *attribute),
@@ -155,25 +186,31 @@ impl FullFeature<'_> {
             }
             Turn::Entered(ticket) => ticket.is_ready() && ticket.begin(),
         };
-        if !may_begin {
-            // A worker begins it when those before it have ended, or answers that it is aborted.
-            let effort = Effort::Job(job, data.into_vec());
-            let task = self.task(unit, effort, answered, (turn, lease));
-            return self.hand_over(task);
-        }
-        let nexus = &self.workers.service().nexus;
-        match unit.run(nexus, &job, data.bytes(), false) {
-            Ok(Some(_)) => {
-                self.tally.job(&job, data.bytes().len() as u64);
-                answered.good(&mut self.replies);
+        if may_begin {
+            let nexus = &self.workers.service().nexus;
+            match unit.run(nexus, &job, data.bytes(), false) {
+                Ok(Some(_)) => {
+                    self.tally.job(&job, data.bytes().len() as u64);
+                    answered.good(&mut self.replies);
+                    return Ok(());
+                }
+                Ok(None) => {}
+                Err(refusal) => {
+                    self.refuse(answered, refusal, &unit);
+                    return Ok(());
+                }
             }
-            Ok(None) => {
-                let effort = Effort::Job(job, data.into_vec());
-                let task = self.task(unit, effort, answered, (turn, lease));
-                return self.hand_over(task);
-            }
-            Err(refusal) => self.refuse(answered, refusal, &unit),
         }
-        Ok(())
+        if let Payload::Here(data) = data {
+            let Some(lease) = self.lease_burst(data.len() as u64) else {
+                self.full(answered);
+                return Ok(());
+            };
+            leases.push(lease);
+        }
+        // A worker begins it when those before it have ended, or answers that it is aborted.
+        let effort = Effort::Job(job, data.into_vec());
+        let task = self.task(unit, effort, answered, (turn, leases));
+        self.hand_over(task)
     }
 }

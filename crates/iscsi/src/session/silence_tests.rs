@@ -47,6 +47,10 @@ impl Stream for Scripted {
         self.recv(into).map(Some)
     }
 
+    fn wait(&self, _: &connections::Alarm, _: Duration) -> io::Result<bool> {
+        Ok(true)
+    }
+
     fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         self.sent.lock().extend_from_slice(bytes);
         Ok(bytes.len())

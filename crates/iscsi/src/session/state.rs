@@ -43,6 +43,8 @@ pub(super) struct FullFeature<'a> {
     pub(super) taken: usize,
     /// Number of small reads until the next check for the client.
     pub(super) unseen: u32,
+    /// Time since which a part of a PDU is there.
+    pub(super) half_since: Option<Instant>,
     /// A sign of life was asked for.
     pub(super) is_pinged: bool,
     /// Rest of a long text.

@@ -68,7 +68,6 @@ impl FullFeature<'_> {
             .with_tag(header.tag())
             .with_u32::<20>(NO_TAG);
         self.replies.push(answer, Numbering::Takes, &[]);
-        self.note_progress();
         self.solicit()?;
         Ok(Next::Continue)
     }

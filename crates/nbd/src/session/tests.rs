@@ -256,6 +256,10 @@ fn clients_are_admitted_before_they_are_told() {
         fn recv_now(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
             self.replay.recv_now(into)
         }
+        fn wait(&self, _: &connections::Alarm, _: Duration) -> io::Result<bool> {
+            Ok(true)
+        }
+
         fn send(&self, bytes: &[u8]) -> io::Result<usize> {
             self.note();
             self.replay.send(bytes)

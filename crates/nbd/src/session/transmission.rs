@@ -61,7 +61,9 @@ impl Transmission<'_> {
                 }
                 needed = header + payload_bytes as usize;
                 if input.peek(0, needed).is_some() {
-                    connection.sending.stop();
+                    if let Some(lease) = &self.incoming {
+                        lease.transferred();
+                    }
                     self.request(&request, &mut input, header)?;
                     self.taken += payload_bytes as usize;
                     if self.output.len() + self.taken >= BATCH_BYTES {
@@ -71,8 +73,8 @@ impl Transmission<'_> {
                 }
                 if needed > INPUT_BYTES && self.incoming.is_none() {
                     let lease = self.lease(Lane::Changes, payload_bytes)?;
+                    lease.transfer(payload_bytes);
                     self.incoming = Some(lease);
-                    connection.sending.start(connection);
                 }
             }
             self.flush()?;
@@ -82,7 +84,10 @@ impl Transmission<'_> {
             match input.fill(&*connection.stream, needed) {
                 Ok(0) if input.available().is_empty() => return Ok(End::Clean),
                 Ok(0) | Err(_) => return Err(Gone),
-                Ok(_) => self.arrived = Instant::now(),
+                Ok(received) => {
+                    connection.count(received);
+                    self.arrived = Instant::now();
+                }
             }
         }
     }
@@ -115,11 +120,10 @@ impl Transmission<'_> {
         if self.export.execute(request, payload, false, out, tally) {
             input.consume(total);
             self.incoming = None;
-            if large.is_some() {
-                // Its memory is released below.
-                self.flush()?;
-            }
-            return Ok(());
+            return match large {
+                Some(lease) => self.flush_large(&lease),
+                None => Ok(()),
+            };
         }
         let lane = Lane::of(request.command);
         if lane == Lane::Reads {
@@ -127,7 +131,7 @@ impl Transmission<'_> {
                 self.deep = DEEP_REQUESTS;
             }
             if self.deep == 0 {
-                return self.read_here(request, input, header, payload_bytes);
+                return self.read_here(request, input, (header, payload_bytes), large);
             }
             self.deep -= 1;
         }
@@ -180,8 +184,8 @@ impl Transmission<'_> {
         &mut self,
         request: &Request,
         input: &mut Input,
-        header: usize,
-        payload_bytes: usize,
+        (header, payload_bytes): (usize, usize),
+        lease: Option<Lease>,
     ) -> Result<(), Gone> {
         // Finished replies must not wait for the device.
         self.flush()?;
@@ -194,7 +198,15 @@ impl Transmission<'_> {
             // The client did not wait for this reply before it sent the next request.
             self.deep = DEEP_REQUESTS;
         }
-        // Send before the memory of a large reply is released.
+        match lease {
+            Some(lease) => self.flush_large(&lease),
+            None => self.flush(),
+        }
+    }
+
+    /// Sends before the memory of a large reply is released.
+    fn flush_large(&mut self, lease: &Lease) -> Result<(), Gone> {
+        lease.transfer(self.output.len() as u64);
         self.flush()
     }
 
