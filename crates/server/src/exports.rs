@@ -3,7 +3,8 @@
 //!
 //! Invariant: every list and every open reads the present state. A volume takes precedence over an
 //! image of the same name. An open export holds its snapshot against gc. All clients of a volume
-//! see each other's writes.
+//! see each other's writes. NBD connections that are made together, as programs that copy do, see
+//! the same state of an image.
 
 use crate::meters::Metered;
 use crate::state::ServerState;
@@ -11,11 +12,17 @@ use crate::targets::{Disk, Disks};
 use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
 use nbd::{ExportEntry, Exports};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 use store::{HolderKind, SnapshotRoot};
 use terminal::names::{description, short_id};
+use units::SnapshotId;
 use volume::Volume;
+
+/// Time in which the connections of one client are made.
+const TOGETHER: Duration = Duration::from_secs(60);
 
 /// The exports of a server. Volumes are NAME, their snapshots NAME@LABEL. Images are NAME for the
 /// newest state and NAME@SNAPSHOT.
@@ -24,6 +31,15 @@ pub struct ServerExports {
     zone: TimeZone,
     /// Kind of the clients, for what they hold open.
     kind: HolderKind,
+    /// The states of images that NBD clients have opened by their plain name.
+    opened: Mutex<BTreeMap<String, Opened>>,
+}
+
+/// The newest state of an image when a client opened it.
+struct Opened {
+    state: SnapshotId,
+    volume: Weak<dyn Volume>,
+    at: Instant,
 }
 
 impl ServerExports {
@@ -33,6 +49,7 @@ impl ServerExports {
             server,
             zone,
             kind: HolderKind::Nbd,
+            opened: Mutex::default(),
         }
     }
 
@@ -42,6 +59,7 @@ impl ServerExports {
             server: Arc::clone(&self.server),
             zone: self.zone.clone(),
             kind: HolderKind::Iscsi,
+            opened: Mutex::default(),
         }
     }
 
@@ -76,6 +94,47 @@ impl ServerExports {
         [&pool.0[..], kind.as_bytes(), id].concat().into()
     }
 
+    /// Opens a state. `None` if it was deleted since it was listed.
+    fn open_state(&self, name: &str, snapshot: &Snapshot) -> Option<Disk> {
+        // Holds the snapshot for this client, even if it is deleted later.
+        let root = SnapshotRoot::from(snapshot);
+        let kept = self.server.pool.open_snapshot(&root, self.kind, name)?;
+        let description = description(snapshot, &snapshot.name, &self.zone);
+        let meter = self.server.meter(name);
+        let cache = Arc::clone(&meter.cache);
+        let view = self.server.volumes.view_state(snapshot, description, cache);
+        let view = view.keeping(Some(kept));
+        let view = self.server.classify_state(snapshot.id, name, view);
+        let identity = self.identity("state", &snapshot.id.0);
+        Some(Disk {
+            volume: Arc::new(Metered::new(view, meter)),
+            identity,
+        })
+    }
+
+    /// Opens an image for one of several connections of a client: those that are made within
+    /// [`TOGETHER`] see the state that the first of them saw, as long as that one is there.
+    fn open_together(&self, name: &str) -> Option<Arc<dyn Volume>> {
+        let mut states = self.states();
+        let newest = states.remove(name)?;
+        let mut opened = self.opened.lock();
+        opened.retain(|_, one| one.volume.strong_count() > 0 && one.at.elapsed() < TOGETHER);
+        if let Some(first) = opened.get(name)
+            && let Some(state) = states.into_values().find(|state| state.id == first.state)
+            && let Some(disk) = self.open_state(name, &state)
+        {
+            return Some(disk.volume);
+        }
+        let volume = self.open_state(name, &newest)?.volume;
+        let first = Opened {
+            state: newest.id,
+            volume: Arc::downgrade(&volume),
+            at: Instant::now(),
+        };
+        opened.insert(name.to_owned(), first);
+        Some(volume)
+    }
+
     /// Returns all names.
     pub fn names(&self) -> Vec<String> {
         self.list().into_iter().map(|entry| entry.name).collect()
@@ -98,25 +157,7 @@ impl Disks for ServerExports {
             let volume = Arc::new(Metered::new(volume, self.server.meter(name)));
             return Some(Disk { volume, identity });
         }
-        let snapshot = self.states().remove(name)?;
-        // Holds the snapshot for this client, even if it is deleted later. `None`: it was deleted
-        // since it was listed.
-        let root = SnapshotRoot::from(&snapshot);
-        let kept = self.server.pool.open_snapshot(&root, self.kind, name)?;
-        let description = description(&snapshot, &snapshot.name, &self.zone);
-        let meter = self.server.meter(name);
-        let cache = Arc::clone(&meter.cache);
-        let view = self
-            .server
-            .volumes
-            .view_state(&snapshot, description, cache);
-        let view = view.keeping(Some(kept));
-        let view = self.server.classify_state(snapshot.id, name, view);
-        let identity = self.identity("state", &snapshot.id.0);
-        Some(Disk {
-            volume: Arc::new(Metered::new(view, meter)),
-            identity,
-        })
+        self.open_state(name, &self.states().remove(name)?)
     }
 }
 
@@ -143,7 +184,11 @@ impl Exports for ServerExports {
     }
 
     fn open(&self, name: &str) -> Option<Arc<dyn Volume>> {
-        self.open_disk(name).map(|disk| disk.volume)
+        let is_plain_image = !name.contains('@') && self.server.volumes.volume(name).is_none();
+        match is_plain_image && !self.server.is_changing(name) {
+            true => self.open_together(name),
+            false => self.open_disk(name).map(|disk| disk.volume),
+        }
     }
 
     fn default_name(&self) -> Option<String> {

@@ -177,11 +177,10 @@ fn delete(invocation: &Invocation, args: &VolumeDeleteArgs) -> anyhow::Result<Ex
     let size = sizes::display(found.record.root.len);
     let question = format!("Delete {} ({size})", args.name);
     kept::ask(invocation, &args.loss, &question)?;
-    in_use(&volumes, &args.name, args.loss.force)?;
+    // Before the copy is kept: it has every write that was acknowledged.
+    let _changing = make_way(invocation, &volumes, &args.name, args.loss.force)?;
     kept::keep(invocation, &volumes, &args.name, ("deleted", &args.loss))?;
     volumes.delete(&args.name)?;
-    // From here on no client can open it.
-    disconnect(invocation, &volumes, &args.name);
     tell(invocation, "deleted", &found)
 }
 
