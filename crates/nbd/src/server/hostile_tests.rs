@@ -123,6 +123,33 @@ fn clients_that_stop_in_the_middle_of_a_write() {
 }
 
 #[test]
+fn clients_that_send_a_write_byte_by_byte() {
+    let place = Place::new();
+    let handle = start(&place, options());
+    let mut witness = connect(&place);
+    let hostile: Vec<_> = (0..4)
+        .map(|_| {
+            let mut client = connect(&place);
+            client.ask(Command::Write, 0, 0, 32 << 20);
+            let mut stream = client.stream.try_clone().unwrap();
+            let trickle = thread::spawn(move || {
+                while stream.write_all(&[9]).is_ok() {
+                    thread::sleep(Duration::from_millis(10));
+                }
+            });
+            (client, trickle)
+        })
+        .collect();
+    watch(&mut witness, 1000);
+    client_write(&mut witness, 0, 32 << 20);
+    assert!(handle.stats().connections_dropped_total > 0);
+    for (client, trickle) in hostile {
+        drop(client.stream.shutdown(Shutdown::Both));
+        trickle.join().unwrap();
+    }
+}
+
+#[test]
 fn clients_that_vanish_in_the_middle_of_a_message() {
     let place = Place::new();
     let handle = start(&place, options());
