@@ -60,11 +60,16 @@ pub(crate) fn dispatch_now(
     operation: &Operation<'_>,
     body: &mut Body,
 ) -> Option<Outcome> {
-    let Operation::Write { range, data } = *operation else {
+    let Operation::Write {
+        range,
+        data,
+        is_synchronous,
+    } = *operation
+    else {
         return is_quick(files, header, operation)
             .then(|| dispatch(files, header, operation, body));
     };
-    if range.len > QUICK_BYTES_MAX {
+    if range.len > QUICK_BYTES_MAX || is_synchronous {
         return None;
     }
     body.clear();
@@ -195,9 +200,16 @@ fn answer(
             let into = body.room(len.min(REQUEST_BYTES_MAX) as usize);
             body.data_bytes = files.read(context, node, handle, offset, into)?;
         }
-        Operation::Write { range, data } => {
+        Operation::Write {
+            range,
+            data,
+            is_synchronous,
+        } => {
             let Range { handle, offset, .. } = range;
             let written = files.write(context, node, handle, offset, data)?;
+            if is_synchronous {
+                files.sync(context, node, handle)?;
+            }
             replies::length(&mut body.small, written as u32);
         }
         Operation::ReadDirectory { range, plus } => {

@@ -6,6 +6,7 @@
 use super::constants::{init, opcode};
 use super::cursor::Cursor;
 use super::{Handle, NodeId};
+use rustix::fs::OFlags;
 
 /// Length of the header, bytes.
 pub const HEADER_BYTES: usize = 40;
@@ -98,6 +99,8 @@ pub enum Operation<'a> {
         range: Range,
         /// Bytes to write.
         data: &'a [u8],
+        /// The reply must wait until they are durable (O_SYNC, O_DSYNC, RWF_DSYNC).
+        is_synchronous: bool,
     },
     /// Lists a directory.
     ReadDirectory {
@@ -227,9 +230,18 @@ fn decode_body(code: u32, body: &[u8]) -> Option<Operation<'_>> {
         },
         opcode::READ => Operation::Read(range(&mut cursor)?),
         opcode::WRITE => {
-            let range = range(&mut cursor)?;
+            let range = range_in(&mut cursor)?;
+            // How the kernel made the request, and the owner of locks.
+            cursor.take(12)?;
+            // O_SYNC has the bit of O_DSYNC too.
+            let is_synchronous = cursor.u32()? & OFlags::DSYNC.bits() != 0;
+            cursor.u32()?;
             let data = cursor.take(range.len as usize)?;
-            Operation::Write { range, data }
+            Operation::Write {
+                range,
+                data,
+                is_synchronous,
+            }
         }
         opcode::READDIR | opcode::READDIRPLUS => Operation::ReadDirectory {
             range: range(&mut cursor)?,
@@ -298,12 +310,16 @@ fn set_attributes<'a>(cursor: &mut Cursor<'_>) -> Option<Operation<'a>> {
 }
 
 /// Decodes the first fields of READ, WRITE and READDIR.
-fn range(cursor: &mut Cursor<'_>) -> Option<Range> {
-    let range = Range {
+fn range_in(cursor: &mut Cursor<'_>) -> Option<Range> {
+    Some(Range {
         handle: Handle(cursor.u64()?),
         offset: cursor.u64()?,
         len: cursor.u32()?,
-    };
+    })
+}
+
+fn range(cursor: &mut Cursor<'_>) -> Option<Range> {
+    let range = range_in(cursor)?;
     cursor.take(20)?;
     Some(range)
 }

@@ -75,6 +75,22 @@ fn bodies() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
             Operation::Write {
                 range: some,
                 data: b"content",
+                is_synchronous: false,
+            },
+        ),
+        (
+            opcode::WRITE,
+            // The flags of O_WRONLY and RWF_DSYNC.
+            [
+                longs(&[5, 6]),
+                words(&[7, 0, 0, 0, 0x1001, 0]),
+                b"content".to_vec(),
+            ]
+            .concat(),
+            Operation::Write {
+                range: some,
+                data: b"content",
+                is_synchronous: true,
             },
         ),
         (
