@@ -45,9 +45,11 @@ def made(room, size):
 
 
 def put(pages, offset, data):
-    for at in range(offset, offset + len(data)):
-        page = pages.setdefault(at // PAGE_BYTES, bytearray(PAGE_BYTES))
-        page[at % PAGE_BYTES] = data[at - offset]
+    while data:
+        inside = offset % PAGE_BYTES
+        part = data[:PAGE_BYTES - inside]
+        pages.setdefault(offset // PAGE_BYTES, bytearray(PAGE_BYTES))[inside:inside + len(part)] = part
+        offset, data = offset + len(part), data[len(part):]
 
 
 def table(random, size):

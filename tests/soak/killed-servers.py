@@ -61,7 +61,7 @@ class Soak:
         self.commands = Commands(self.server, self.random, args.size_mib << 8, self.killing, args.collect)
         self.lock = Lock(LOCKED)
         self.watch = Watch()
-        self.hostile = images(self.random, self.server.room, args.size_mib * MIB)
+        self.hostile_bytes = args.size_mib * MIB
         self.counts = Counter()
 
     def missing(self):
@@ -227,6 +227,7 @@ class Soak:
             self.counts["stopped" if stopped else "killed while stopping"] += 1
 
     def run(self, rounds, seconds):
+        self.hostile = images(self.random, self.server.room, self.hostile_bytes)
         self.server.must("init")
         self.server.must("init", environment=self.server.other)
         self.server.launch()

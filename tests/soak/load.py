@@ -153,7 +153,8 @@ class Client(Player):
             marks = self.disk.submit(first, count, 0)
             token = self.wire.clear(first, count, kind == "trim")
         durable = durable or self.wire.protocol == "iscsi"
-        reason = f"a durable {kind} over {self.wire.protocol}"
+        asked = " that asked for it" if kind == "durable" else ""
+        reason = f"an acknowledged write over {self.wire.protocol}{asked}"
         return self.wire, token, lambda _: self.disk.acknowledge(marks, durable, reason), lambda: None
 
     def send_flush(self):
