@@ -2,7 +2,6 @@
 import os, socket, struct
 
 PORTAL, TARGET, SERVER = (os.environ.get(name, "") for name in ("PORTAL", "TARGET", "SERVER"))
-HOST, PORT = PORTAL.rsplit(":", 1)
 NONE = 0xFFFFFFFF
 NOP, COMMAND, TASK, LOGIN, TEXT, DATA_OUT, LOGOUT = range(7)
 
@@ -37,8 +36,9 @@ def header(op, flags=0x80, data=b"", tag=1, w20=0, number=0, w36=0, w40=0, lun=0
 
 
 class Initiator:
-    def __init__(self, name="iqn.2026-11.org.quintet:test", timeout=60):
-        self.socket = socket.create_connection((HOST, int(PORT)))
+    def __init__(self, name="iqn.2026-11.org.quintet:test", timeout=60, portal=PORTAL):
+        host, _, port = portal.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)))
         self.socket.settimeout(timeout)
         self.name, self.number = name, 0
         self.header_digest = self.data_digest = False
@@ -71,7 +71,7 @@ class Initiator:
             assert self.bytes(4) == crc32c(data), "data digest"
         return raw, data[:length]
 
-    def login(self, flags=0x87, target=TARGET, expect=0, **keys):
+    def login(self, flags=0x87, target=TARGET, expect=0, isid=None, **keys):
         names = dict(InitiatorName=self.name, SessionType="Normal")
         if target:
             names["TargetName"] = target
@@ -80,7 +80,7 @@ class Initiator:
         data = pairs(**names, **keys)
         raw = header(LOGIN | 0x40, flags, data)
         # ISID: random, so that initiators of one name do not replace each other.
-        raw[8:14] = b"\x80" + os.urandom(5)
+        raw[8:14] = isid or b"\x80" + os.urandom(5)
         self.send(raw, data)
         raw, text = self.receive()
         status = int.from_bytes(raw[36:38], "big")

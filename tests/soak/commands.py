@@ -1,5 +1,6 @@
 """Commands that are given while clients write, and what each of them does to the model, whether it
 ended or was cut off by the death of the server."""
+import re
 from collections import Counter
 
 from content import PAGE_BYTES, ZERO_VECTOR, sectors, vector
@@ -10,9 +11,10 @@ from server import Failure
 PAGES_MAX_FACTOR = 2
 # They stay to the end.
 IMAGES_MAX = 8
+POLICIES = ("successor", "ext3", "vm-images", "file-server", "database", "backup-only", "t1", "t3", "t5", "none")
 # What `Commands.counts` calls the commands that end well. A run has all of them.
 KINDS = ("volume create", "volume clone", "volume snapshot", "volume resize", "volume rollback", "volume delete",
-         "import", "forget", "gc", "scrub", "copy", "defrag")
+         "import", "forget", "gc", "scrub", "copy", "defrag", "policy set", "removals refused")
 
 
 class Commands:
@@ -23,7 +25,11 @@ class Commands:
         self.killing = killing
         self.disks = {}
         self.in_use = set()
+        # Those of them that a client has which does not reconnect.
+        self.held = set()
         self.made = 0
+        # How many volumes were recognised as file systems at once, and what the fast tier answered, at most.
+        self.recognised = self.tier_hits = 0
         # What the other pool holds, by name.
         self.copies = {}
         self.counts = Counter()
@@ -31,14 +37,14 @@ class Commands:
         self.collect_weight = collect_weight
 
     def run(self, *args, refusal=None):
-        """True when it ended well. Only the death of the server may cut it off, or the expected refusal."""
+        """True when it ended well, None when it was refused as expected. Only the death of the server may cut it off."""
         code, said = self.server.command(*args)
         if code != 0 and refusal and refusal in said:
             self.counts["commands refused"] += 1
-            return False
+            return None
         if code != 0 and not self.killing.is_set():
             raise Failure(f"quintet {' '.join(args)} exited with {code}: {said[-2000:]}")
-        name = " ".join(args[:2]) if args[0] == "volume" else args[0]
+        name = " ".join(args[:2]) if args[0] in ("volume", "policy") else args[0]
         self.counts[name if code == 0 else "commands cut off"] += 1
         return code == 0
 
@@ -131,6 +137,26 @@ class Commands:
         if disk:
             self.removed(disk, self.run("volume", "delete", disk.name))
 
+    def refused(self):
+        """A volume that a client has is not removed. Without its server it may be."""
+        disk = self.any(lambda disk: disk.name in self.held)
+        if disk:
+            good = self.run("volume", "delete", disk.name, refusal="in use")
+            if good is None:
+                self.counts["removals refused"] += 1
+            elif good and not self.killing.is_set():
+                raise Failure(f"{disk.name} was deleted under its clients")
+            else:
+                self.removed(disk, good)
+
+    def policy(self):
+        """Other classes of I/O from now on; and a look at what they did."""
+        if self.run("policy", "set", self.random.choice(POLICIES), refusal="no server"):
+            _, said = self.server.command("policy", "status", "--json")
+            found = lambda name: sum(int(number) for number in re.findall(rf'"{name}":(\d+)', said))
+            self.recognised = max(self.recognised, found("recognised"))
+            self.tier_hits = max(self.tier_hits, found("tier_hits"))
+
     def forget(self):
         disk = self.any(lambda disk: "@" in disk.name)
         if disk:
@@ -182,10 +208,11 @@ class Commands:
         volumes = sum(disk.writable for disk in self.disks.values())
         snapshots = sum("@" in name for name in self.disks)
         chosen = [(self.grow, 2), (self.shrink, 1), (self.rollback, 4)]
-        chosen += [(self.create, 1), (self.clone, 3)] if volumes < 4 else [(self.delete, 4)]
+        chosen += [(self.create, 1), (self.clone, 3)] if volumes < 6 else [(self.delete, 4)]
         chosen += [(self.snapshot, 5)] if snapshots < 5 else [(self.forget, 6)]
         chosen += [(self.image, 1)] if len(self.disks) - volumes - snapshots < IMAGES_MAX else []
         chosen += [(self.collect, self.collect_weight), (self.scrub, 1), (self.copy, 2), (self.defrag, 2)]
+        chosen += [(self.policy, 2), (self.refused, 1)]
         # What has never ended well is more likely, so that a short run has all kinds; it may not be possible just now.
         missing = [(command, weight) for command, weight in chosen if not self.counts[KIND_OF[command.__name__]]]
         if missing and self.random.random() < 0.5:
@@ -200,4 +227,5 @@ class Commands:
 
 KIND_OF = dict(create="volume create", clone="volume clone", snapshot="volume snapshot", grow="volume resize",
                shrink="volume resize", rollback="volume rollback", delete="volume delete", image="import",
-               forget="forget", collect="gc", scrub="scrub", copy="copy", defrag="defrag")
+               forget="forget", collect="gc", scrub="scrub", copy="copy", defrag="defrag",
+               policy="policy set", refused="removals refused")

@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
-"""Kills a server while clients write and commands run, starts it again, and looks: every page of every volume,
-snapshot and image holds what was flushed or a later write; copies in another pool are what was copied; `check --read-data` finds
-nothing. Again and again.
+"""Kills a server while clients write over NBD, iSCSI and its mount, nodes of a cluster lock and fence, hostile disks are
+looked at, the fast tier's file is damaged, and commands run; starts it again, and looks: every page of every volume,
+snapshot and image holds what was flushed or a later write; copies in another pool are what was copied; no update was lost
+and no fenced write landed; the memory stayed within the plan; `check --read-data` finds nothing. Again and again.
 
     tests/soak/killed-servers.py --rounds 8 --seed 7             # what ./test runs; --rounds 24 with ./test --long
-    tests/soak/killed-servers.py --minutes 30                    # a long run
+    tests/soak/killed-servers.py --minutes 60                    # a long run
 
 The seed decides what is written and asked for; where the kill hits is up to the machine. On a failure the pool is kept."""
 import argparse
 import os
 import random
-import shutil
+import signal
 import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -23,14 +25,28 @@ try:
 except ImportError:
     print("Python's nbd module is not installed")
     sys.exit(77)
-from commands import Commands
-from content import Damage
+from cluster import Fencer, LockTaker, free_held
+from commands import POLICIES, Commands
+from content import PAGE_BYTES, ZERO_VECTOR, Damage
+from fast import damage
+from hostile import MIB, Attacker, images
 from load import SMALL_GROUP, Client, read_all
+from lock import PAGES, Lock
+from model import Disk
 from server import Failure, Server
+from target import Dropped
+from watch import Watch, planned_bytes
+from wires import WIRES, Gone
 
 
 # How a round ends, for the server. Each comes once, in this order, before chance decides.
 ENDS = ("killed", "killed while starting", "killed while stopping", "stopped")
+# Volumes of the cluster. Commands neither remove nor shrink them.
+FENCED, LOCKED = "fenced", "locked"
+# What the watch counts, and a run has all of.
+DEEDS = ("nbd writes", "iscsi writes", "iscsi reconnections", "lock turns", "writers fenced", "hostile contents written")
+# How many times longer a round is now and then, in a run that has the time: caches fill, and gc and checkpoints meet.
+LONG_ROUND = 15
 # More rounds than asked for, until every kind of end and of command was there.
 MORE_ROUNDS_MAX = 40
 
@@ -41,13 +57,21 @@ class Soak:
         self.clients = args.clients
         self.load_seconds = args.load_seconds
         self.killing = threading.Event()
-        self.server = Server(args.program, room)
+        self.server = Server(args.program, room, args.with_mount)
         self.commands = Commands(self.server, self.random, args.size_mib << 8, self.killing, args.collect)
+        self.lock = Lock(LOCKED)
+        self.watch = Watch()
+        self.hostile_bytes = args.size_mib * MIB
         self.counts = Counter()
 
     def missing(self):
-        """Ends and commands that have not been there."""
-        return [end for end in ENDS if not self.counts[end]] + self.commands.missing()
+        """Ends, deeds and commands that have not been there."""
+        deeds = [*DEEDS, "file writes"] if self.server.with_mount else DEEDS
+        found = [name for name in ENDS if not self.counts[name]] + [name for name in deeds if not self.watch.counts[name]]
+        return found + self.commands.missing() + ([] if self.tier_faults() else ["tier faults"])
+
+    def tier_faults(self):
+        return sum(count for name, count in self.counts.items() if name.startswith("tier faults"))
 
     def is_due(self, end):
         """Whether this end is the first of those that have not been there."""
@@ -56,7 +80,8 @@ class Soak:
     def start(self):
         """The server, with another journal and other memory each time; sometimes it is killed while it starts."""
         journal, memory = self.random.choice([16, 64, 256]), self.random.choice([64, 128, 256])
-        arguments = ["--memory", f"{memory}M", "--journal", f"{journal}M"]
+        arguments = ["--memory", f"{memory}M", "--journal", f"{journal}M", "--policy", self.random.choice(POLICIES)]
+        self.damage_tier(0.4)
         if self.is_due("killed while starting") or self.random.random() < 0.2:
             self.server.launch(*arguments)
             time.sleep(self.random.uniform(0, 0.3))
@@ -65,6 +90,14 @@ class Soak:
         self.killing.clear()
         self.server.launch(*arguments)
         self.server.ready()
+        self.watch.server_started()
+        self.plan_bytes = planned_bytes(self.server.must("status", "--memory-plan", "--json"))
+
+    def damage_tier(self, how_often):
+        if self.random.random() < how_often:
+            fault = damage(self.random, self.server.fast, self.server.room / "fast.older")
+            if fault:
+                self.counts[fault] += 1
 
     def verify(self):
         """What is there is what may be there."""
@@ -74,7 +107,7 @@ class Soak:
         there = set()
         handle.opt_list(lambda name, _: there.add(name))
         handle.opt_abort()
-        for name, disk in list(self.commands.disks.items()):
+        for name, disk in [*self.commands.disks.items(), (LOCKED, self.lock)]:
             if name not in there:
                 if not disk.maybe:
                     raise Failure(f"{name} is gone")
@@ -88,25 +121,49 @@ class Soak:
                 raise Failure(complaint)
             self.counts["pages that lost unflushed writes"] += disk.behind
             disk.behind = 0
-        extra = {name for name in there if not name.startswith("i")} - set(self.commands.disks)
+        extra = {name for name in there if not name.startswith("i")} - set(self.commands.disks) - {LOCKED}
         if extra:
             raise Failure(f"nobody made {sorted(extra)}")
+        try:
+            free_held(self.server, self.lock)
+        except (Damage, Dropped) as error:
+            raise Failure(f"{LOCKED}: {error}") from error
 
     def load(self):
         """Clients on some volumes."""
-        names = sorted(name for name, disk in self.commands.disks.items() if disk.writable and disk.settled)
+        names = sorted(name for name, disk in self.commands.disks.items()
+                       if disk.writable and disk.settled and name != FENCED)
         chosen = self.random.sample(names, min(len(names), self.random.randint(1, 2)))
-        clients = []
+        players = []
         for name in chosen:
             disk = self.commands.disks[name]
             count = min(self.random.randint(1, self.clients), len(disk.states) // SMALL_GROUP)
             for number in range(count):
-                seed = self.random.getrandbits(64)
-                clients.append(Client(disk, number, count, self.server.uri(name), seed, self.killing))
-        self.commands.in_use = set(chosen)
-        for client in clients:
-            client.start()
-        return clients
+                players.append(Client(disk, number, count, self.wires(disk, number), *self.whole()))
+        rest = [name for name in names if name not in chosen]
+        if rest and self.random.random() < 0.7:
+            disk = self.commands.disks[self.random.choice(rest)]
+            players.append(Attacker(self.hostile, disk, self.wires(disk, 0), *self.whole()))
+            chosen.append(disk.name)
+        if self.random.random() < 0.7:
+            takers = self.random.randint(2, 3)
+            players += [LockTaker(self.server, self.lock, number, *self.whole()) for number in range(takers)]
+        if self.random.random() < 0.6 and self.commands.disks[FENCED].settled:
+            players.append(Fencer(self.server, self.commands.disks[FENCED], *self.whole()))
+        self.commands.in_use = {*chosen, FENCED}
+        self.commands.held = {player.disk.name for player in players
+                              if isinstance(player, Client) and any(wire.protocol == "nbd" for wire in player.wires)}
+        return players
+
+    def whole(self):
+        """What every player needs."""
+        return self.random.getrandbits(64), self.killing, self.watch
+
+    def wires(self, disk, number):
+        """The way that a client's changes go, and perhaps others for its reads."""
+        kinds = sorted(WIRES) if self.server.with_mount else ["iscsi", "nbd"]
+        chosen = self.random.choices(kinds, k=self.random.choice([1, 1, 2]))
+        return [WIRES[kind](self.server, disk, 2 * number + place) for place, kind in enumerate(chosen)]
 
     def give_commands(self, until):
         """Commands one after the other, until one fails or the time is over; its own thread."""
@@ -121,15 +178,40 @@ class Soak:
         """`longer`: how many times longer than usual, for a machine on which commands take longer too."""
         self.start()
         self.verify()
-        clients = self.load() if self.random.random() < 0.9 else []
+        try:
+            players = self.load() if self.random.random() < 0.9 else []
+        except (Gone, Dropped, OSError, nbd.Error) as error:
+            raise Failure(f"a client cannot connect: {error}") from error
+        for player in players:
+            player.start()
         self.command_failure = None
         seconds = self.random.uniform(0.05, self.load_seconds) * longer
+        if not self.rounds_wanted and self.random.random() < 0.1:
+            seconds *= LONG_ROUND
         end = time.monotonic() + seconds
         giver = threading.Thread(target=self.give_commands, args=(end + 1,), daemon=True)
         giver.start()
-        while time.monotonic() < end and not any(client.failure for client in clients):
+        while time.monotonic() < end and not any(player.failure for player in players):
+            self.damage_tier(0.01)
             time.sleep(min(0.05, max(end - time.monotonic(), 0)))
+        memory = self.server.memory()
         self.killing.set()
+        self.end()
+        for thread in [*players, giver]:
+            thread.join(60)
+            if thread.is_alive():
+                raise Failure("a client or a command hangs after the server's end")
+        for failure in [self.command_failure, *(player.failure for player in players)]:
+            if failure:
+                raise Failure(failure) from (failure if isinstance(failure, Exception) else None)
+        self.commands.in_use, self.commands.held = {FENCED}, set()
+        complaint = memory and self.watch.memory(self.plan_bytes, *memory)
+        if complaint:
+            raise Failure(complaint)
+        self.server.must("check", "--read-data")
+
+    def end(self):
+        """The server is killed or stopped, or killed because it takes long to stop."""
         patience = self.random.choice([self.random.uniform(0, 0.5), 60])
         if self.is_due("killed while stopping"):
             patience = 0
@@ -143,27 +225,21 @@ class Soak:
         else:
             stopped = self.server.stop(patience)
             self.counts["stopped" if stopped else "killed while stopping"] += 1
-        for thread in [*clients, giver]:
-            thread.join(60)
-            if thread.is_alive():
-                raise Failure("a client or a command hangs after the server's end")
-        for failure in [self.command_failure, *(client.failure for client in clients)]:
-            if failure:
-                raise Failure(failure) from (failure if isinstance(failure, Exception) else None)
-        self.commands.in_use = set()
-        self.counts["writes"] += sum(client.writes for client in clients)
-        self.counts["flushes"] += sum(client.flushes for client in clients)
-        self.server.must("check", "--read-data")
 
     def run(self, rounds, seconds):
+        self.hostile = images(self.random, self.server.room, self.hostile_bytes)
         self.server.must("init")
         self.server.must("init", environment=self.server.other)
         self.server.launch()
-        self.server.ready()
+        self.server.ready_or_without_mount()
         for _ in range(2):
             self.commands.create()
+        for name, pages in ((FENCED, 256), (LOCKED, PAGES)):
+            self.server.must("volume", "create", name, "--size", str(pages * PAGE_BYTES))
+        self.commands.add(Disk(FENCED, [[ZERO_VECTOR] for _ in range(256)]))
         self.server.kill()
         started, number = time.monotonic(), 0
+        self.rounds_wanted = 0 if seconds else rounds
         while number < rounds or time.monotonic() - started < seconds or self.missing():
             if number > rounds + MORE_ROUNDS_MAX and time.monotonic() - started > seconds:
                 raise Failure(f"not tested in {number} rounds: {', '.join(self.missing())}")
@@ -184,7 +260,10 @@ class Soak:
     def said(self):
         parts = [f"{count} {what}" for what, count in sorted(self.counts.items())]
         parts += [f"{count} {what}" for what, count in sorted(self.commands.counts.items())]
-        return ", ".join(parts)
+        parts.append(f"at most {self.commands.recognised} volumes recognised at once")
+        parts.append(f"at most {self.commands.tier_hits} hits of the fast tier between a start and a policy")
+        parts.append(f"{self.server.mounts_left} mounts left by killed servers")
+        return ", ".join([*parts, self.watch.said()])
 
 
 def main():
@@ -196,22 +275,30 @@ def main():
     parser.add_argument("--size-mib", type=int, default=16, help="size of new volumes")
     parser.add_argument("--load-seconds", type=float, default=1.5, help="time before a kill, at most")
     parser.add_argument("--collect", type=int, default=4, help="weight of `gc --trash-period 0`: of 30 it is most of the commands")
+    parser.add_argument("--no-mount", dest="with_mount", action="store_false", help="no clients of files")
     parser.add_argument("--program", default=os.environ.get("QUINTET", "target/release/quintet"))
     args = parser.parse_args()
     if args.seed is None:
         args.seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {args.seed}", flush=True)
+    # Ends as by Ctrl-C, with nothing left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     room = Path(tempfile.mkdtemp(prefix="quintet-soak."))
     soak = Soak(args, room)
     try:
         soak.run(args.rounds, args.minutes * 60)
     except Failure as failure:
-        print(f"FAILED after {soak.said()}: {failure!r}\nThe pool is kept in {room}")
+        if failure.__cause__:
+            traceback.print_exception(failure.__cause__)
+        print(f"FAILED with seed {args.seed} after {soak.said()}: {failure!r}\nThe pool is kept in {room}")
         sys.exit(1)
+    except (KeyboardInterrupt, SystemExit):
+        soak.server.end()
+        soak.server.remove()
+        raise
     finally:
-        if soak.server.process:
-            soak.server.kill()
-    shutil.rmtree(room)
+        soak.server.end()
+    soak.server.remove()
 
 
 if __name__ == "__main__":
