@@ -24,9 +24,11 @@ mod glibc {
     pub const M_MMAP_THRESHOLD: i32 = -3;
     pub const M_ARENA_MAX: i32 = -8;
 
-    // SAFETY: declared as in malloc.h of glibc. It reads and writes only settings of the allocator.
+    // SAFETY: declared as in malloc.h of glibc. They change settings of the allocator, and what it
+    // does with free memory.
     unsafe extern "C" {
         pub safe fn mallopt(parameter: i32, value: i32) -> i32;
+        pub safe fn malloc_trim(kept_bytes: usize) -> i32;
     }
 }
 
@@ -41,4 +43,10 @@ pub fn bound() {
         // An allocator that does not know a parameter returns 0 and keeps its behaviour.
         let _ = glibc::mallopt(parameter, value);
     }
+}
+
+/// Returns free memory to the system.
+pub fn trim() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    let _ = glibc::malloc_trim(KEPT_BYTES as usize);
 }

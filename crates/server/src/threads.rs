@@ -12,6 +12,7 @@
 //! reclaimer - garbage collection
 //! tiering   - the fast tier: directories of blocks at the start, then blocks of staged chunks
 //! classifying - file systems inside served volumes, for classes of I/O
+//! trimmer   - returns free memory to the system
 //! watchdog  - tells the service manager that the server lives
 //! settle    - the last checkpoint, at the server's end
 //! ```
@@ -24,9 +25,11 @@ pub mod reclaimer;
 mod settling;
 pub(crate) mod task;
 pub mod tiering;
+mod trimmer;
 pub mod verifier;
 mod watchdog;
 
 pub use background::Background;
 pub use settling::{SettleError, settle};
+pub use trimmer::{Trimmer, trim_with};
 pub use watchdog::Watchdog;

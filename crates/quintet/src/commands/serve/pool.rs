@@ -40,7 +40,9 @@ use server::state::{JOURNAL_BYTES_DEFAULT, Live, ServerState};
 use server::systemd::{Notifier, watchdog_interval};
 use server::targets::{BLOCK_BYTES, TargetRules, has_whole_blocks};
 use server::threads::settle;
-use server::threads::{Watchdog, classifying, defragger, destager, reclaimer, tiering, verifier};
+use server::threads::{
+    Trimmer, Watchdog, classifying, defragger, destager, reclaimer, tiering, verifier,
+};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -210,6 +212,7 @@ fn hold(
     let watchdog = watchdog_interval(environment)?
         .map(|interval| Watchdog::start(&notifier, interval, exports))
         .transpose()?;
+    let _trimmer = Trimmer::start(server.memory.all as u64)?;
     wait(invocation, signals, &|| said(&server, control.clients()))?;
     notifier.say("STOPPING=1\nSTATUS=stopping");
     // Ends first: writers may wait for its back-pressure.
