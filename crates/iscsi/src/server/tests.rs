@@ -1,6 +1,7 @@
 mod changes;
 mod fences;
 mod logins;
+mod rules;
 
 use super::{Server, ServerHandle, ServerOptions};
 use crate::error::ServerError;
@@ -227,9 +228,18 @@ fn clients_that_break_rules_are_dropped_and_hurt_nobody() {
 }
 
 fn login_as(name: &str) -> Vec<u8> {
+    login_text(&[("InitiatorName", name)])
+}
+
+/// A login request to the open target with these keys.
+fn login_text(keys: &[(&str, &str)]) -> Vec<u8> {
     let mut text = Vec::new();
-    crate::wire::text::push(&mut text, "InitiatorName", name);
-    crate::wire::text::push(&mut text, "TargetName", OPEN_TARGET);
+    let is_named = keys.iter().any(|(key, _)| *key == "InitiatorName");
+    let name = [("InitiatorName", "iqn.x:us")];
+    let own = name.iter().filter(|_| !is_named);
+    for (key, value) in keys.iter().chain(own).chain(&[("TargetName", OPEN_TARGET)]) {
+        crate::wire::text::push(&mut text, key, value);
+    }
     let header = Header::new(request::LOGIN | 0x40, 0x87).with_data_bytes(text.len());
     text.resize(text.len() + padding(text.len()), 0);
     [header.0.to_vec(), text].concat()
