@@ -228,16 +228,13 @@ fn clients_that_break_rules_are_dropped_and_hurt_nobody() {
 }
 
 fn login_as(name: &str) -> Vec<u8> {
-    login_text(&[("InitiatorName", name)])
+    login_text(&[("InitiatorName", name), ("TargetName", OPEN_TARGET)])
 }
 
-/// A login request to the open target with these keys.
+/// A login request with these keys.
 fn login_text(keys: &[(&str, &str)]) -> Vec<u8> {
     let mut text = Vec::new();
-    let is_named = keys.iter().any(|(key, _)| *key == "InitiatorName");
-    let name = [("InitiatorName", "iqn.x:us")];
-    let own = name.iter().filter(|_| !is_named);
-    for (key, value) in keys.iter().chain(own).chain(&[("TargetName", OPEN_TARGET)]) {
+    for (key, value) in keys {
         crate::wire::text::push(&mut text, key, value);
     }
     let header = Header::new(request::LOGIN | 0x40, 0x87).with_data_bytes(text.len());

@@ -7,6 +7,7 @@ use super::state::{FullFeature, Next, PendingText};
 use crate::login::PORTAL_GROUP;
 use crate::login::keys::{Answer, offer};
 use crate::replies::Numbering;
+use crate::targets::normal_name;
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
 use crate::wire::reject::Reason;
 use crate::wire::text;
@@ -101,7 +102,7 @@ impl FullFeature<'_> {
             ("All", None) => targets.list(),
             ("", Some(own)) => one(own).into_iter().collect(),
             ("All", Some(_)) => return text::push(out, "SendTargets", "Reject"),
-            (name, _) => one(name).into_iter().collect(),
+            (name, _) => one(&normal_name(name)).into_iter().collect(),
         };
         for (name, access) in list {
             let is_own = own.is_none_or(|own| own == name);

@@ -1,6 +1,8 @@
 //! Tests rules of the protocol: sizes that an initiator declares, tags, digests of headers, keys.
 
-use super::{Client, LIMIT, Slow, login_text, memory, options, serve, ten};
+use super::{Client, LIMIT, OPEN_TARGET, Slow, login_text, memory, options, serve, ten};
+use crate::server::Server;
+use crate::targets::{Access, FixedTargets};
 use crate::wire::digest::digest;
 use crate::wire::pdu::{Header, NO_TAG, request, response};
 use crate::wire::text;
@@ -147,8 +149,9 @@ fn data_for_another_unit_is_not_written() {
 fn the_length_in_a_damaged_header_is_not_believed() {
     let server = serve(memory(), options());
     let mut client = Client::connect(&server);
-    let text = login_text(&[("HeaderDigest", "CRC32C")]);
-    client.stream.write_all(&text).unwrap();
+    let names = [("InitiatorName", "iqn.x:us"), ("TargetName", OPEN_TARGET)];
+    let text = [&names[..], &[("HeaderDigest", "CRC32C")]].concat();
+    client.stream.write_all(&login_text(&text)).unwrap();
     assert_eq!(client.receive().unwrap().0.u16_at::<36>(), 0);
     let nop = Header::new(request::NOP_OUT | 0x40, 0x80)
         .with_tag(1)
@@ -159,5 +162,32 @@ fn the_length_in_a_damaged_header_is_not_believed() {
     client.stream.write_all(&damaged.0).unwrap();
     client.stream.write_all(&digest).unwrap();
     assert!(client.receive().is_none(), "dropped");
+    assert!(server.stop());
+}
+
+/// RFC 7143, 4.2.7.1: a name is the same in whatever case it is written.
+#[test]
+fn names_in_another_case_are_the_same_names() {
+    let access = Access {
+        initiators: Some(vec!["iqn.X:Us".to_owned()]),
+        ..Access::default()
+    };
+    let shouted = OPEN_TARGET.to_uppercase();
+    let targets = FixedTargets::default().with(&shouted, Arc::new(memory()), access);
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = Server::bind(address, Arc::new(targets), options()).unwrap();
+    let server = server.start().unwrap();
+    let mut old = Client::connect(&server);
+    let text = [("InitiatorName", "iqn.x:us"), ("TargetName", OPEN_TARGET)];
+    old.stream.write_all(&login_text(&text)).unwrap();
+    assert_eq!(old.receive().unwrap().0.u16_at::<36>(), 0);
+    let mut new = Client::connect(&server);
+    let text = [("InitiatorName", "IQN.x:US"), ("TargetName", &*shouted)];
+    new.stream.write_all(&login_text(&text)).unwrap();
+    assert_eq!(new.receive().unwrap().0.u16_at::<36>(), 0);
+    assert!(old.receive().is_none(), "an initiator port has one session");
+    assert_eq!(server.sessions(OPEN_TARGET), 1);
+    let listed = new.negotiate(&[("SendTargets", &shouted)]).unwrap();
+    assert!(listed.starts_with(&format!("TargetName={OPEN_TARGET}\0")));
     assert!(server.stop());
 }
