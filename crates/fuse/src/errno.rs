@@ -13,6 +13,6 @@ pub fn errno(error: &VolumeError) -> Errno {
         VolumeErrorKind::ReadOnly => Errno::ROFS,
         VolumeErrorKind::NoSpace => Errno::NOSPC,
         VolumeErrorKind::Unsupported => Errno::OPNOTSUPP,
-        VolumeErrorKind::Io | VolumeErrorKind::Failed => Errno::IO,
+        VolumeErrorKind::Io | VolumeErrorKind::Deleted | VolumeErrorKind::Failed => Errno::IO,
     }
 }

@@ -9,6 +9,7 @@ use crate::scsi::action::{Refusal, Span};
 use crate::scsi::sense::Sense;
 use crate::scsi::unit::Unit;
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use volume::Volume;
 
 const GOOD: u8 = 0x00;
@@ -34,12 +35,26 @@ pub(crate) struct Answered {
 }
 
 /// Limits of Data-In.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Segments {
-    /// Largest data segment, bytes.
-    pub(crate) segment_bytes: u32,
+    /// Largest data segment, bytes. The initiator may change it.
+    segment_bytes: AtomicU32,
     /// Largest sequence of PDUs, bytes.
-    pub(crate) burst_bytes: u32,
+    burst_bytes: u32,
+}
+
+impl Segments {
+    pub(crate) fn new(segment_bytes: u32, burst_bytes: u32) -> Self {
+        Self {
+            segment_bytes: AtomicU32::new(segment_bytes),
+            burst_bytes,
+        }
+    }
+
+    /// Sets the largest data segment of answers that are begun from now on.
+    pub(crate) fn set_segment_bytes(&self, bytes: u32) {
+        self.segment_bytes.store(bytes, SeqCst);
+    }
 }
 
 impl Answered {
@@ -113,7 +128,7 @@ impl Answered {
     }
 
     /// Appends data and the status.
-    pub(crate) fn data(&self, replies: &mut Replies, segments: Segments, data: &[u8]) {
+    pub(crate) fn data(&self, replies: &mut Replies, segments: &Segments, data: &[u8]) {
         let filled = self.data_in(replies, segments, |at, into| {
             let from = data.get(at as usize..).unwrap_or_default();
             into.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
@@ -123,7 +138,7 @@ impl Answered {
     }
 
     /// Reads the span into Data-In PDUs, and appends the status.
-    pub(crate) fn read(&self, replies: &mut Replies, segments: Segments, unit: &Unit, span: Span) {
+    pub(crate) fn read(&self, replies: &mut Replies, segments: &Segments, unit: &Unit, span: Span) {
         let before = replies.mark();
         let read = self.data_in(replies, segments, |at, into| {
             let offset_bytes = span.offset_bytes + at;
@@ -139,7 +154,7 @@ impl Answered {
     fn data_in<E>(
         &self,
         replies: &mut Replies,
-        segments: Segments,
+        segments: &Segments,
         mut fill: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let len = self.command_bytes.min(self.expected_bytes);
@@ -149,9 +164,10 @@ impl Answered {
         }
         let (mut at, mut number) = (0, 0_u32);
         let burst_bytes = u64::from(segments.burst_bytes);
+        let segment_bytes = u64::from(segments.segment_bytes.load(SeqCst));
         while at < len {
             let in_burst = burst_bytes - at % burst_bytes;
-            let now = (len - at).min(in_burst).min(segments.segment_bytes.into());
+            let now = (len - at).min(in_burst).min(segment_bytes);
             let is_last = at + now == len;
             let ends_burst = is_last || now == in_burst;
             let mut flags = if ends_burst { FINAL } else { 0 };

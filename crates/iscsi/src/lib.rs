@@ -31,5 +31,5 @@ pub use server::{Server, ServerHandle, ServerOptions, TargetCloser};
 pub use stats::{LATENCY_BUCKETS, Stats};
 pub use targets::{
     Access, Credentials, Denied, FixedTargets, NAME_BYTES_MAX, SECRET_BYTES_MIN, TargetUnit,
-    Targets, UNITS_MAX,
+    Targets, UNITS_MAX, normal_name,
 };

@@ -9,7 +9,7 @@ pub(crate) mod keys;
 #[cfg(test)]
 mod tests;
 
-use crate::targets::{Access, NAME_BYTES_MAX, Targets};
+use crate::targets::{Access, NAME_BYTES_MAX, Targets, normal_name};
 use crate::wire::pdu::Header;
 use crate::wire::text;
 use chap::{Algorithm, Challenge};
@@ -104,7 +104,7 @@ pub(crate) struct Login<'a> {
     stage: Option<u8>,
     isid: [u8; 6],
     text: Vec<u8>,
-    /// The names that the initiator sent, valid in form: its own, and its target's.
+    /// The names that the initiator sent, valid and in normal form: its own, and its target's.
     asked: (Option<String>, Option<String>),
     /// Reason for [`Status::NotAuthorized`], in words.
     unauthorized: Option<&'static str>,
@@ -255,18 +255,19 @@ impl<'a> Login<'a> {
             Some("Normal") | None => Some(value("TargetName").ok_or(Status::MissingParameter)?),
             Some(_) => return Err(Status::UnsupportedSessionType),
         };
-        let is_name = |name: &str| !name.is_empty() && name.len() <= NAME_BYTES_MAX;
-        if !is_name(initiator) || !target.is_none_or(is_name) {
+        let (initiator, target) = (normal_name(initiator), target.map(normal_name));
+        let is_name = |name: &String| !name.is_empty() && name.len() <= NAME_BYTES_MAX;
+        if !is_name(&initiator) || !target.as_ref().is_none_or(is_name) {
             return Err(Status::InitiatorError);
         }
-        self.asked = (Some(initiator.to_owned()), target.map(str::to_owned));
-        self.access = match target {
+        self.asked = (Some(initiator.clone()), target.clone());
+        self.access = match &target {
             Some(name) => self.rules.targets.access(name).ok_or(Status::NotFound)?,
             None => self.rules.discovery.clone(),
         };
         let is_reachable = !self.rules.is_remote || self.access.is_protected();
         self.unauthorized = match &self.access {
-            access if !access.admits(initiator) => Some("it is not in the list of initiators"),
+            access if !access.admits(&initiator) => Some("it is not in the list of initiators"),
             _ if !is_reachable => {
                 Some("off loopback, the target needs CHAP and a list of initiators")
             }
@@ -277,14 +278,14 @@ impl<'a> Login<'a> {
             return Err(Status::NotAuthorized);
         }
         self.authenticated = self.access.chap.is_none();
-        self.names = Some(Names {
-            initiator: initiator.to_owned(),
-            isid: self.isid,
-            target: target.map(str::to_owned),
-        });
         if target.is_some() {
             text::push(out, "TargetPortalGroupTag", &PORTAL_GROUP.to_string());
         }
+        self.names = Some(Names {
+            initiator,
+            isid: self.isid,
+            target,
+        });
         Ok(())
     }
 

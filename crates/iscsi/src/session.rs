@@ -269,10 +269,7 @@ impl Session {
             nexus: registered.nexus().clone(),
             sender: sender.clone(),
             counters: self.counters.clone(),
-            segments: Segments {
-                segment_bytes: parameters.send_bytes,
-                burst_bytes: parameters.burst_bytes,
-            },
+            segments: Segments::new(parameters.send_bytes, parameters.burst_bytes),
             format,
             reads: self.reads.clone(),
             threads: self.threads.clone(),

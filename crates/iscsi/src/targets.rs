@@ -1,7 +1,8 @@
 //! Lists the targets of a server and who may use them. The program implements [`Targets`] over its
 //! pools; tests and small servers use [`FixedTargets`].
 //!
-//! Invariant: names are iSCSI names of at most [`NAME_BYTES_MAX`] bytes. Secrets are never printed.
+//! Invariant: names are iSCSI names of at most [`NAME_BYTES_MAX`] bytes, in lower case: those that
+//! initiators send are made so first ([`normal_name`]). Secrets are never printed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +15,12 @@ pub const NAME_BYTES_MAX: usize = 223;
 pub const UNITS_MAX: usize = 256;
 /// Minimum length of a secret, bytes (RFC 7143, 9.2.1: 96 bits).
 pub const SECRET_BYTES_MIN: usize = 12;
+
+/// Returns the form of an iSCSI name that is compared: it is the same name in whatever case it is
+/// written (RFC 7143, 4.2.7.1).
+pub fn normal_name(name: &str) -> String {
+    name.to_lowercase()
+}
 
 /// A user and a secret of CHAP.
 #[derive(Clone, PartialEq, Eq)]
@@ -45,8 +52,7 @@ pub struct Access {
 impl Access {
     /// Returns true if the initiator may log in, after it has proved who it is.
     pub fn admits(&self, initiator: &str) -> bool {
-        let is_named =
-            |names: &Vec<String>| names.iter().any(|n| n.eq_ignore_ascii_case(initiator));
+        let is_named = |names: &Vec<String>| names.iter().any(|n| normal_name(n) == initiator);
         self.initiators.as_ref().is_none_or(is_named)
     }
 
@@ -137,7 +143,7 @@ impl FixedTargets {
             volume,
             identity: None,
         });
-        self.0.insert(name.to_owned(), (access, units.collect()));
+        self.0.insert(normal_name(name), (access, units.collect()));
         self
     }
 }

@@ -240,11 +240,11 @@ pub(crate) fn execute(
     match effort {
         Effort::Reply(data) => {
             tally.done(Kind::Other, 0);
-            answered.data(replies, service.segments, data);
+            answered.data(replies, &service.segments, data);
         }
         Effort::Read(span) => match unit.recheck(&service.nexus, Use::Read) {
             Ok(()) => {
-                answered.read(replies, service.segments, unit, *span);
+                answered.read(replies, &service.segments, unit, *span);
                 tally.done(Kind::Read, answered.command_bytes);
             }
             Err(refusal) => {
@@ -273,7 +273,7 @@ fn answer_job(service: &Service, answered: Answered, data: Vec<u8>, replies: &mu
         command_bytes: data.len() as u64,
         ..answered
     };
-    answered.data(replies, service.segments, &data);
+    answered.data(replies, &service.segments, &data);
 }
 
 /// A running task. Its drop counts it as finished, even after a panic.

@@ -23,7 +23,7 @@ pub(crate) fn errno(command: Command, kind: VolumeErrorKind) -> Errno {
         VolumeErrorKind::NoSpace => Errno::NoSpace,
         VolumeErrorKind::Unsupported => Errno::NotSupported,
         // Not `Shutdown`: the client must see a failing disk, not an orderly end of the server.
-        VolumeErrorKind::Io | VolumeErrorKind::Failed => Errno::Io,
+        VolumeErrorKind::Io | VolumeErrorKind::Deleted | VolumeErrorKind::Failed => Errno::Io,
     }
 }
 

@@ -22,6 +22,9 @@ pub enum VolumeErrorKind {
     /// The bytes are damaged or the device failed. Other ranges may still be readable.
     #[error("input/output error")]
     Io,
+    /// The volume was deleted while it was open.
+    #[error("the volume was deleted")]
+    Deleted,
     /// A sync of the store failed. Nothing may be written until it is opened again.
     #[error("an earlier write failed: restart the server")]
     Failed,

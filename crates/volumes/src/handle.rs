@@ -52,16 +52,18 @@ impl VolumeHandle {
             Durability::Durable => self.engine.flush(),
         }
     }
-}
 
-/// Translates a store error for front ends.
-fn volume_error(e: StoreError) -> VolumeError {
-    let kind = match e.kind {
-        _ if e.is_full() => VolumeErrorKind::NoSpace,
-        StoreErrorKind::Media(MediaErrorKind::Poisoned) => VolumeErrorKind::Failed,
-        _ => VolumeErrorKind::Io,
-    };
-    VolumeError::new(kind, e)
+    /// Translates a store error for front ends.
+    fn error(&self, e: StoreError) -> VolumeError {
+        let kind = match e.kind {
+            _ if e.is_full() => VolumeErrorKind::NoSpace,
+            StoreErrorKind::Media(MediaErrorKind::Poisoned) => VolumeErrorKind::Failed,
+            // A read that was under way may find its chunks deleted.
+            _ if self.volume.state().closed => VolumeErrorKind::Deleted,
+            _ => VolumeErrorKind::Io,
+        };
+        VolumeError::new(kind, e)
+    }
 }
 
 impl Volume for VolumeHandle {
@@ -87,7 +89,7 @@ impl Volume for VolumeHandle {
     ) -> std::result::Result<(), VolumeError> {
         self.volume
             .read(&self.engine.fetcher, context.class, offset_bytes, into)
-            .map_err(volume_error)
+            .map_err(|e| self.error(e))
     }
 
     fn write(
@@ -100,11 +102,11 @@ impl Volume for VolumeHandle {
         self.volume
             .write(&self.engine, context.class, offset_bytes, data)
             .and_then(|()| self.settle(durability))
-            .map_err(volume_error)
+            .map_err(|e| self.error(e))
     }
 
     fn flush(&self, _context: RequestContext) -> std::result::Result<(), VolumeError> {
-        self.engine.flush().map_err(volume_error)
+        self.engine.flush().map_err(|e| self.error(e))
     }
 
     fn discard(
@@ -115,7 +117,7 @@ impl Volume for VolumeHandle {
     ) -> std::result::Result<(), VolumeError> {
         self.volume
             .zero(&self.engine, offset_bytes, len_bytes)
-            .map_err(volume_error)
+            .map_err(|e| self.error(e))
     }
 
     fn write_zeroes(
@@ -129,7 +131,7 @@ impl Volume for VolumeHandle {
         self.volume
             .zero(&self.engine, offset_bytes, len_bytes)
             .and_then(|()| self.settle(durability))
-            .map_err(volume_error)
+            .map_err(|e| self.error(e))
     }
 
     fn extents(
@@ -141,7 +143,7 @@ impl Volume for VolumeHandle {
     ) -> std::result::Result<(), VolumeError> {
         let mut runs = Runs { run: None, visit };
         self.visit_extents(offset_bytes, len_bytes, &mut runs)
-            .map_err(volume_error)?;
+            .map_err(|e| self.error(e))?;
         runs.finish();
         Ok(())
     }
@@ -168,7 +170,7 @@ impl FastPath for VolumeHandle {
     ) -> std::result::Result<bool, VolumeError> {
         self.volume
             .write_now(&self.engine, context.class, offset_bytes, data)
-            .map_err(volume_error)
+            .map_err(|e| self.error(e))
     }
 }
 

@@ -9,7 +9,7 @@ use small_volumes::{CONTEXT, is_sound, made, open, read, small, write};
 use specimen::{noise, options, put_image, snapshot};
 use std::sync::Arc;
 use store::{OpenMode, StoreErrorKind};
-use volume::Volume;
+use volume::{Durability, Volume, VolumeErrorKind};
 use volumes::{Step, Volumes};
 
 #[test]
@@ -272,6 +272,21 @@ fn what_nobody_needs_does_not_fill_the_journal() {
         gone.flush(CONTEXT).expect("flush");
         volumes.delete("gone").expect("delete");
     }
+}
+
+/// Its initiators must not take their disk for a damaged one.
+#[test]
+fn requests_to_a_deleted_volume_say_that_it_was_deleted() {
+    let disk = made();
+    let volumes = open(&disk, 2);
+    let gone = volumes.create("gone", 1 << 20, 12).expect("create");
+    write(&gone, 0, &noise(1, 4096));
+    volumes.checkpoint().expect("checkpoint");
+    volumes.delete("gone").expect("delete");
+    let failed = gone.read(CONTEXT, 0, &mut [0; 512]).expect_err("read");
+    assert_eq!(failed.kind, VolumeErrorKind::Deleted);
+    let failed = gone.write(CONTEXT, 0, &[1; 512], Durability::Volatile);
+    assert_eq!(failed.expect_err("write").kind, VolumeErrorKind::Deleted);
 }
 
 #[test]

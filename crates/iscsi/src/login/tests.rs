@@ -120,8 +120,10 @@ fn names_are_checked() {
     );
 }
 
-/// Logs in to the closed target and returns the last step.
-fn chap(secret: &str, user: &str, mutual: bool) -> Step {
+const CHALLENGE: &str = "0x00112233445566778899";
+
+/// Logs in to the closed target, with this challenge for it, and returns the last step.
+fn chap(secret: &str, user: &str, mutual: Option<&str>) -> Step {
     with_login(true, |login| {
         let mut pairs = start(CLOSED).to_vec();
         pairs.push(("AuthMethod", "None,CHAP"));
@@ -137,8 +139,8 @@ fn chap(secret: &str, user: &str, mutual: bool) -> Step {
         let answer = Algorithm::Sha256.answer(identifier, secret.as_bytes(), &challenge);
         let answer = text::encode_binary(&answer);
         let mut pairs = vec![("CHAP_N", user), ("CHAP_R", &answer)];
-        if mutual {
-            pairs.extend([("CHAP_I", "9"), ("CHAP_C", "0x00112233445566778899")]);
+        if let Some(challenge) = mutual {
+            pairs.extend([("CHAP_I", "9"), ("CHAP_C", challenge)]);
         }
         login.request(&header(0x81), &text(&pairs))
     })
@@ -147,15 +149,33 @@ fn chap(secret: &str, user: &str, mutual: bool) -> Step {
 #[test]
 fn chap_lets_in_who_knows_the_secret() {
     let failed = Step::Refuse(Status::AuthenticationFailed);
-    let right = chap("a secret of theirs", "user", false);
+    let right = chap("a secret of theirs", "user", None);
     assert!(matches!(right, Step::Reply { flags: 0x81, .. }));
-    assert_eq!(chap("a secret of ours", "user", false), failed);
-    assert_eq!(chap("a secret of theirs", "other", false), failed);
-    let reply = replied(chap("a secret of theirs", "user", true));
+    assert_eq!(chap("a secret of ours", "user", None), failed);
+    assert_eq!(chap("a secret of theirs", "other", None), failed);
+    let reply = replied(chap("a secret of theirs", "user", Some(CHALLENGE)));
     assert_eq!(value(&reply, "CHAP_N"), "target");
-    let challenge = text::binary("0x00112233445566778899").unwrap();
+    let challenge = text::binary(CHALLENGE).unwrap();
     let answer = Algorithm::Sha256.answer(9, b"a secret of ours", &challenge);
     assert_eq!(value(&reply, "CHAP_R"), text::encode_binary(&answer));
+}
+
+#[test]
+fn challenges_and_answers_have_a_length() {
+    let failed = Step::Refuse(Status::AuthenticationFailed);
+    let long = format!("0x{}", "00".repeat(1025));
+    for challenge in ["0x", "0b", "", "9", &long] {
+        let step = chap("a secret of theirs", "user", Some(challenge));
+        assert_eq!(step, failed, "{challenge}");
+    }
+    let longest = format!("0x{}", "00".repeat(1024));
+    for challenge in ["0x0", &longest] {
+        let step = chap("a secret of theirs", "user", Some(challenge));
+        assert!(matches!(step, Step::Reply { flags: 0x81, .. }));
+    }
+    for user in ["", &"u".repeat(8000)] {
+        assert_eq!(chap("a secret of theirs", user, None), failed);
+    }
 }
 
 #[test]

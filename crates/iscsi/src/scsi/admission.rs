@@ -156,7 +156,6 @@ impl Unit {
                 subpage,
                 allocation,
             } => {
-                let geometry = self.geometry();
                 let asked = Asked {
                     long,
                     no_descriptor,
@@ -165,11 +164,9 @@ impl Unit {
                     page,
                     subpage,
                 };
-                let sizes = (geometry.blocks, geometry.block_bytes);
-                data(
-                    mode::sense((mode, self.default_mode), asked, self.is_read_only, sizes)?,
-                    allocation,
-                )
+                let (modes, sizes) = ((mode, self.default_mode), self.geometry().sizes());
+                let sensed = mode::sense(modes, asked, self.is_read_only, sizes)?;
+                data(sensed, allocation)
             }
             Command::ModeSelect { list: 0, .. } => Action::Good,
             Command::ModeSelect { list, .. } if list > MODE_LIST_BYTES_MAX => {

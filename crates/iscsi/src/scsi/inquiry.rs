@@ -4,6 +4,7 @@
 //! Invariant: the identity of a unit follows from that of its disk, or from the name of its target
 //! and its number, so it is the same after a restart.
 
+use super::mode::Sizes;
 use super::parameters::RANGES_MAX;
 use super::sense::Sense;
 use ring::digest;
@@ -63,6 +64,10 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
+    pub(crate) fn sizes(&self) -> Sizes {
+        (self.blocks, self.block_bytes)
+    }
+
     fn blocks_of(&self, bytes: u64) -> u64 {
         bytes / u64::from(self.block_bytes)
     }

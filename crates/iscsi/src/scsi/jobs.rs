@@ -139,7 +139,8 @@ impl Unit {
     /// returns (SBC-3, 6.4.5). If that fails, the write cache stays on.
     fn select_mode(&self, nexus: &Nexus, long: bool, data: &[u8]) -> Result<(), Refusal> {
         let had_cache = self.mode().write_cache;
-        self.set_mode(nexus, |mode| mode::select(mode, long, data))?;
+        let sizes = self.geometry().sizes();
+        self.set_mode(nexus, |mode| mode::select(mode, long, data, sizes))?;
         let settled = self.settle_cache(had_cache);
         if settled.is_err() {
             self.set_mode(nexus, |mode| {

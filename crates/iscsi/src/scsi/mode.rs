@@ -2,7 +2,7 @@
 //! grouping. Units call this.
 //!
 //! Invariant: only the write cache, the write protection and the format of sense data can change.
-//! A list that would change anything else changes nothing.
+//! A list that would change anything else is refused, and changes nothing.
 
 use super::sense::Sense;
 
@@ -63,8 +63,9 @@ fn page(code: u8, mode: Mode, fixed: bool) -> Vec<u8> {
     match code {
         CACHING => page[2] = u8::from(mode.write_cache) << 2,
         CONTROL => {
-            // GLTSD; unrestricted reordering.
-            page[2] = u8::from(mode.descriptor_sense) << 2 | u8::from(fixed) << 1;
+            // TST: every session has a task set of its own. GLTSD; unrestricted reordering.
+            let task_sets = u8::from(fixed) << 5;
+            page[2] = task_sets | u8::from(mode.descriptor_sense) << 2 | u8::from(fixed) << 1;
             page[3] = u8::from(fixed) << 4;
             page[4] = u8::from(mode.write_protected) << 3;
             // TAS: tasks that another initiator aborts are answered with TASK ABORTED.
@@ -86,12 +87,27 @@ fn hints() -> Vec<u8> {
     page
 }
 
+/// Number of blocks, and size of a block, bytes.
+pub(crate) type Sizes = (u64, u32);
+
+/// Encodes a block descriptor: the long one, or the short one. It has no number of blocks if that
+/// is `None`.
+fn descriptor(is_long: bool, blocks: Option<u64>, block_bytes: u32) -> Vec<u8> {
+    let blocks = blocks.unwrap_or(0);
+    let short = u32::try_from(blocks).unwrap_or(u32::MAX).to_be_bytes();
+    let size = block_bytes.to_be_bytes();
+    match is_long {
+        true => [&blocks.to_be_bytes()[..], &[0; 4], &size].concat(),
+        false => [short, size].concat(),
+    }
+}
+
 /// Returns the parameter data of MODE SENSE. `is_read_only`: the volume refuses writes.
 pub(crate) fn sense(
     (mode, default): (Mode, Mode),
     asked: Asked,
     is_read_only: bool,
-    (blocks, block_bytes): (u64, u32),
+    (blocks, block_bytes): Sizes,
 ) -> Result<Vec<u8>, Sense> {
     let (mode, fixed) = match asked.control {
         0 => (mode, true),
@@ -111,16 +127,10 @@ pub(crate) fn sense(
         (ALL, 0xff) => [one(CACHING), one(CONTROL), hints(), one(EXCEPTIONS)].concat(),
         _ => return Err(Sense::INVALID_FIELD_IN_CDB),
     };
-    let mut descriptor = Vec::new();
-    if !asked.no_descriptor && asked.llbaa {
-        descriptor.extend_from_slice(&blocks.to_be_bytes());
-        descriptor.extend_from_slice(&[0; 4]);
-        descriptor.extend_from_slice(&block_bytes.to_be_bytes());
-    } else if !asked.no_descriptor {
-        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-        descriptor.extend_from_slice(&blocks.to_be_bytes());
-        descriptor.extend_from_slice(&block_bytes.to_be_bytes());
-    }
+    let descriptor = match asked.no_descriptor {
+        true => Vec::new(),
+        false => descriptor(asked.llbaa, Some(blocks), block_bytes),
+    };
     // WP and DPOFUA.
     let device = u8::from(is_read_only || mode.write_protected && asked.control == 0) << 7 | 0x10;
     let mut out = match asked.long {
@@ -141,24 +151,38 @@ pub(crate) fn sense(
     Ok(out)
 }
 
+/// Checks the header and the block descriptor of MODE SELECT, which cannot change anything, and
+/// returns the pages after them.
+fn pages(long: bool, list: &[u8], (blocks, block_bytes): Sizes) -> Result<&[u8], Sense> {
+    let too_short = Sense::PARAMETER_LIST_LENGTH;
+    let (medium, is_long, len, rest) = match (long, list) {
+        (false, [_, medium, _, len, rest @ ..]) => (*medium, false, u16::from(*len), rest),
+        (true, [_, _, medium, _, longlba, _, high, low, rest @ ..]) => {
+            let len = u16::from_be_bytes([*high, *low]);
+            (*medium, longlba & 1 != 0, len, rest)
+        }
+        _ => return Err(too_short),
+    };
+    let (present, pages) = rest.split_at_checked(len.into()).ok_or(too_short)?;
+    // No number of blocks: the present one (SBC-3, 6.4.2).
+    let is_present = [Some(blocks), None]
+        .iter()
+        .any(|blocks| present == descriptor(is_long, *blocks, block_bytes));
+    match medium == 0 && (present.is_empty() || is_present) {
+        true => Ok(pages),
+        false => Err(Sense::INVALID_FIELD_IN_LIST),
+    }
+}
+
 /// Returns the mode after MODE SELECT with this list.
-pub(crate) fn select(mode: Mode, long: bool, list: &[u8]) -> Result<Mode, Sense> {
+pub(crate) fn select(mode: Mode, long: bool, list: &[u8], sizes: Sizes) -> Result<Mode, Sense> {
     if list.is_empty() {
         return Ok(mode);
     }
-    let too_short = Sense::PARAMETER_LIST_LENGTH;
-    let header_bytes = if long { 8 } else { 4 };
-    let descriptor_bytes = match long {
-        true => list
-            .get(6..8)
-            .map(|b| usize::from(b[0]) << 8 | usize::from(b[1])),
-        false => list.get(3).map(|b| usize::from(*b)),
-    };
-    let start = header_bytes + descriptor_bytes.ok_or(too_short)?;
-    let mut rest = list.get(start..).ok_or(too_short)?;
+    let mut rest = pages(long, list, sizes)?;
     let mut next = mode;
     while let Some(code) = rest.first() {
-        let wrong = Sense::INVALID_FIELD_IN_LIST;
+        let (wrong, too_short) = (Sense::INVALID_FIELD_IN_LIST, Sense::PARAMETER_LIST_LENGTH);
         let code = code & 0x7f;
         if !matches!(code, CACHING | CONTROL | EXCEPTIONS) {
             return Err(wrong);

@@ -65,6 +65,8 @@ impl Sense {
             VolumeErrorKind::ReadOnly => Self::WRITE_PROTECTED,
             VolumeErrorKind::NoSpace => Self::NO_SPACE,
             VolumeErrorKind::Unsupported => Self::INVALID_OPERATION,
+            // Its initiators are about to be asked to log out.
+            VolumeErrorKind::Deleted => Self::NO_SUCH_UNIT,
             VolumeErrorKind::Io if is_write => Self::WRITE_ERROR,
             VolumeErrorKind::Io => Self::READ_ERROR,
             // Not a medium error: other blocks are not better, and the server must be restarted.

@@ -51,6 +51,8 @@ enum Phase {
 /// Facts of a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
+    /// Its tag, as the initiator named it.
+    pub(crate) tag: u32,
     /// Number of its unit.
     pub(crate) unit: u8,
     pub(crate) attribute: Attribute,
@@ -135,12 +137,19 @@ impl TaskSet {
         }
     }
 
+    /// Returns true if a task with this tag has not ended.
+    pub(crate) fn contains(&self, tag: u32) -> bool {
+        let tasks = self.tasks.lock();
+        tasks.entries.values().any(|entry| entry.facts.tag == tag)
+    }
+
     /// Returns true if a task that is not entered may begin.
     pub(crate) fn may_begin(&self, unit: u8, attribute: Attribute) -> bool {
         if self.barriers.load(SeqCst) == 0 && attribute == Attribute::Simple {
             return true;
         }
         let facts = Facts {
+            tag: 0,
             unit,
             attribute,
             is_awaited: true,

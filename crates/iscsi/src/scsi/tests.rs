@@ -311,7 +311,7 @@ fn modes_change_what_may_change() {
     let (unit, one, two) = unit();
     let select = cdb(&[code::MODE_SELECT_6, 0x10, 0, 0, 16, 0]);
     let mut control = vec![
-        0, 0, 0, 0, 0x0a, 10, 0x02, 0x10, 0x08, 0x40, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0x0a, 10, 0x22, 0x10, 0x08, 0x40, 0, 0, 0, 0, 0, 0,
     ];
     execute(&unit, &one, select, &control).unwrap();
     let write = |nexus| execute(&unit, nexus, sixteen(code::WRITE_16, 0, 0, 1, 0), &[1; 512]);
@@ -433,6 +433,10 @@ fn errors_of_the_volume_become_sense() {
         );
         assert_eq!(write, Err(sense.into()), "{kind:?}");
     }
+    let deleted = vec![Failure::always(Operation::Read, VolumeErrorKind::Deleted)];
+    let (unit, nexus, _) = unit_of(Faulty::new(MemoryVolume::new(BLOCKS * 512), deleted));
+    let read = execute(&unit, &nexus, sixteen(code::READ_16, 0, 0, 1, 0), &[]);
+    assert_eq!(read, Err(Sense::NO_SUCH_UNIT.into()));
     let (unit, nexus, _) = unit_of(ReadOnly::new(MemoryVolume::new(BLOCKS * 512)));
     for operation in [code::WRITE_16, code::WRITE_SAME_16, code::ORWRITE] {
         let refused = unit.admit(&nexus, &sixteen(operation, 0, 0, 1, 0), &[0]);

@@ -2,6 +2,7 @@ mod changes;
 mod fences;
 mod logins;
 mod memory;
+mod rules;
 
 use super::{Server, ServerHandle, ServerOptions};
 use crate::error::ServerError;
@@ -228,13 +229,13 @@ fn clients_that_break_rules_are_dropped_and_hurt_nobody() {
 }
 
 fn login_as(name: &str) -> Vec<u8> {
-    login_with(name, &[])
+    login_text(&[("InitiatorName", name), ("TargetName", OPEN_TARGET)])
 }
 
-fn login_with(name: &str, keys: &[(&str, &str)]) -> Vec<u8> {
+/// A login request with these keys.
+fn login_text(keys: &[(&str, &str)]) -> Vec<u8> {
     let mut text = Vec::new();
-    let names = [("InitiatorName", name), ("TargetName", OPEN_TARGET)];
-    for (key, value) in names.iter().chain(keys) {
+    for (key, value) in keys {
         crate::wire::text::push(&mut text, key, value);
     }
     let header = Header::new(request::LOGIN | 0x40, 0x87).with_data_bytes(text.len());

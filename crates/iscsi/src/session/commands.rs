@@ -43,7 +43,9 @@ impl FullFeature<'_> {
         let is_sound = (data.is_empty() || (writes && self.parameters.immediate_data))
             && data.len() as u64 <= first_burst
             && (header.is_final() || (writes && !self.parameters.initial_r2t));
-        if !is_sound || self.incoming.contains(header.tag()) {
+        let tasks = &self.workers.service().nexus.tasks;
+        // A tag that is in use would name two tasks (RFC 7143, 11.2.1.8).
+        if !is_sound || tasks.contains(header.tag()) {
             return Ok(Next::Broken(Reason::ProtocolError));
         }
         if self.is_crowded() {
@@ -120,7 +122,7 @@ impl FullFeature<'_> {
 
     fn reply(&mut self, answered: Answered, reply: &[u8]) {
         self.tally.done(Kind::Other, 0);
-        let segments = self.workers.service().segments;
+        let segments = &self.workers.service().segments;
         answered.data(&mut self.replies, segments, reply);
     }
 
@@ -191,7 +193,7 @@ impl FullFeature<'_> {
             // Finished answers must not wait for the device.
             self.flush()?;
         }
-        let segments = self.workers.service().segments;
+        let segments = &self.workers.service().segments;
         let tasks = self.workers.service().nexus.tasks.clone();
         let at_once = tasks.at_once();
         match unit.recheck(&self.workers.service().nexus, Use::Read) {

@@ -99,7 +99,10 @@ impl FullFeature<'_> {
         };
         let sequence = &mut pending.sequence;
         let len = data.len() as u64;
-        let is_sound = header.u32_at::<20>() == sequence.tag
+        // In data that was not asked for, the unit is reserved (RFC 7143, 11.7.4).
+        let is_of_unit = sequence.tag == NO_TAG || header.lun() == pending.lun;
+        let is_sound = is_of_unit
+            && header.u32_at::<20>() == sequence.tag
             && header.u32_at::<36>() == sequence.number
             && u64::from(header.u32_at::<40>()) == sequence.offset
             && len <= sequence.left;

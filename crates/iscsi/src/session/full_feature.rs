@@ -38,11 +38,15 @@ impl FullFeature<'_> {
             let mut needed = HEADER_BYTES;
             if let Some(header) = Header::decode(input.available()) {
                 let layout = self.layout(&header);
-                if layout.data > RECEIVE_BYTES_MAX as usize {
-                    return self.broken(&header, Reason::ProtocolError);
-                }
-                needed = layout.total;
+                needed = layout.data_at;
                 if input.peek(0, needed).is_some() {
+                    self.check_header(&layout, &input)?;
+                    if layout.data > RECEIVE_BYTES_MAX as usize {
+                        return self.broken(&header, Reason::ProtocolError);
+                    }
+                    needed = layout.total;
+                }
+                if input.peek(0, layout.total).is_some() {
                     let next = self.pdu(&header, &layout, &mut input)?;
                     match next {
                         Next::Continue => {}
@@ -142,18 +146,23 @@ impl FullFeature<'_> {
         Err(Gone)
     }
 
-    /// Returns false if a digest is wrong.
-    fn digests_match(&self, layout: &Layout, input: &Input) -> Result<bool, Gone> {
-        let format = self.replies.format;
-        if format.header_digest {
-            let covered = layout.data_at - DIGEST_BYTES;
-            let header = input.peek(0, covered).ok_or(Gone)?;
-            if input.peek(covered, DIGEST_BYTES) != Some(&digest(header)) {
-                // The lengths in it cannot be trusted, so there is no next PDU.
-                return Err(Gone);
-            }
+    /// Fails if the digest of the header is wrong: its lengths cannot be trusted, so there is no
+    /// next PDU.
+    fn check_header(&self, layout: &Layout, input: &Input) -> Result<(), Gone> {
+        if !self.replies.format.header_digest {
+            return Ok(());
         }
-        if format.data_digest && layout.data > 0 {
+        let covered = layout.data_at - DIGEST_BYTES;
+        let header = input.peek(0, covered).ok_or(Gone)?;
+        match input.peek(covered, DIGEST_BYTES) == Some(&digest(header)) {
+            true => Ok(()),
+            false => Err(Gone),
+        }
+    }
+
+    /// Returns false if the digest of the data is wrong.
+    fn data_matches(&self, layout: &Layout, input: &Input) -> Result<bool, Gone> {
+        if self.replies.format.data_digest && layout.data > 0 {
             let covered = layout.data + padding(layout.data);
             let data = input.peek(layout.data_at, covered).ok_or(Gone)?;
             let received = input.peek(layout.data_at + covered, DIGEST_BYTES);
@@ -164,7 +173,7 @@ impl FullFeature<'_> {
 
     /// Handles the first PDU of the input, and removes it.
     fn pdu(&mut self, header: &Header, layout: &Layout, input: &mut Input) -> Result<Next, Gone> {
-        if !self.digests_match(layout, input)? {
+        if !self.data_matches(layout, input)? {
             return Ok(Next::Broken(Reason::DataDigest));
         }
         let data = input.peek(layout.data_at, layout.data).unwrap_or_default();
@@ -194,7 +203,7 @@ impl FullFeature<'_> {
         let is_discovery = self.names.target.is_none();
         let next = match operation {
             request::NOP_OUT => self.nop(header, data),
-            request::TEXT => self.text(header, data),
+            request::TEXT => self.text(header, data)?,
             request::LOGOUT => return self.logout(header),
             _ if is_discovery => Next::Broken(Reason::ProtocolError),
             request::COMMAND => {

@@ -97,10 +97,6 @@ impl Incoming {
         self.writes.len()
     }
 
-    pub(super) fn contains(&self, tag: u32) -> bool {
-        self.writes.contains_key(&tag)
-    }
-
     pub(super) fn insert(&mut self, pending: Pending, place: Place) {
         let tag = pending.answered.tag;
         self.waiting.push_back(tag);

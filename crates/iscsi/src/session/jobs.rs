@@ -26,9 +26,10 @@ impl FullFeature<'_> {
     }
 
     /// Enters a command of a unit among those that have not ended.
-    fn enter(&self, unit: &Unit, attribute: Attribute, work: Option<&Work>) -> Ticket {
+    fn enter(&self, unit: &Unit, tag: u32, attribute: Attribute, work: Option<&Work>) -> Ticket {
         let nexus = &self.workers.service().nexus;
         nexus.tasks.enter(Facts {
+            tag,
             unit: unit.number(),
             attribute,
             is_awaited: !matches!(work, Some(Work::PersistentOut { .. })),
@@ -48,12 +49,13 @@ impl FullFeature<'_> {
         answered: Answered,
         (turn, leases): (Turn, Vec<Lease>),
     ) -> Task {
-        let ticket = match (turn, &effort) {
-            (Turn::Entered(ticket), _) => ticket,
-            (Turn::Now(attribute), Effort::Job(job, _)) => {
-                self.enter(&unit, attribute, Some(&job.work))
-            }
-            (Turn::Now(attribute), _) => self.enter(&unit, attribute, None),
+        let work = match &effort {
+            Effort::Job(job, _) => Some(&job.work),
+            Effort::Reply(_) | Effort::Read(_) => None,
+        };
+        let ticket = match turn {
+            Turn::Entered(ticket) => ticket,
+            Turn::Now(attribute) => self.enter(&unit, answered.tag, attribute, work),
         };
         Task {
             unit,
@@ -146,7 +148,7 @@ impl FullFeature<'_> {
         if let Some(lease) = lease.as_ref().filter(|_| unsolicited > 0) {
             lease.transfer(unsolicited);
         }
-        let ticket = self.enter(&unit, attribute, Some(&job.work));
+        let ticket = self.enter(&unit, header.tag(), attribute, Some(&job.work));
         let data = (data, unsolicited);
         let pending = Pending::new(unit, header, job, answered, transfer, data, (ticket, lease));
         let place = self.workers.service().sender.window.enter();

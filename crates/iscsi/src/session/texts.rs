@@ -7,9 +7,11 @@ use super::state::{FullFeature, Next, PendingText};
 use crate::login::PORTAL_GROUP;
 use crate::login::keys::{Answer, offer};
 use crate::replies::Numbering;
+use crate::targets::normal_name;
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
 use crate::wire::reject::Reason;
 use crate::wire::text;
+use connections::Gone;
 
 /// More follows.
 const CONTINUE: u8 = 0x40;
@@ -19,29 +21,29 @@ const TEXT_BYTES_MAX: usize = 2 << 20;
 const TEXT_TAG: u32 = 2;
 
 impl FullFeature<'_> {
-    pub(super) fn text(&mut self, header: &Header, data: &[u8]) -> Next {
+    pub(super) fn text(&mut self, header: &Header, data: &[u8]) -> Result<Next, Gone> {
         let transfer_tag = header.u32_at::<20>();
         if transfer_tag != NO_TAG {
             let is_ours = |t: &PendingText| t.tag == header.tag() && transfer_tag == TEXT_TAG;
-            return match self.text.take().filter(is_ours) {
+            return Ok(match self.text.take().filter(is_ours) {
                 Some(pending) => self.continue_text(header, pending),
                 None => Next::Broken(Reason::ProtocolError),
-            };
+            });
         }
         // Usual requests have one pair; none needs several PDUs.
         let pairs = text::decode(data).filter(|_| header.is_final());
         let Some(pairs) = pairs else {
-            return Next::Broken(Reason::ProtocolError);
+            return Ok(Next::Broken(Reason::ProtocolError));
         };
         let mut bytes = Vec::new();
         for (key, value) in pairs {
             match key {
                 "SendTargets" => self.send_targets(value, &mut bytes),
                 "MaxRecvDataSegmentLength" => {
-                    let mut parameters = self.parameters.clone();
-                    let answer = offer(&mut parameters, &mut Vec::new(), false, (key, value));
-                    if let Answer::Value(value) = answer {
-                        text::push(&mut bytes, key, &value);
+                    let parameters = &mut self.parameters;
+                    match offer(parameters, &mut Vec::new(), false, (key, value)) {
+                        Answer::Value(value) => text::push(&mut bytes, key, &value),
+                        Answer::Silent | Answer::Broken => self.obey_declared_length()?,
                     }
                 }
                 _ => text::push(&mut bytes, key, "NotUnderstood"),
@@ -52,7 +54,20 @@ impl FullFeature<'_> {
             bytes,
             at: 0,
         };
-        self.continue_text(header, pending)
+        Ok(self.continue_text(header, pending))
+    }
+
+    /// Lets all data from now on, also that of workers, fit the length that the initiator has
+    /// declared (RFC 7143, 13.12).
+    fn obey_declared_length(&mut self) -> Result<(), Gone> {
+        // Answers that are made already go before the one to the declaration.
+        self.flush()?;
+        let service = self.workers.service();
+        service
+            .segments
+            .set_segment_bytes(self.parameters.send_bytes);
+        self.workers.wait_for_running(|_, _| true);
+        Ok(())
     }
 
     fn continue_text(&mut self, header: &Header, mut pending: PendingText) -> Next {
@@ -87,7 +102,7 @@ impl FullFeature<'_> {
             ("All", None) => targets.list(),
             ("", Some(own)) => one(own).into_iter().collect(),
             ("All", Some(_)) => return text::push(out, "SendTargets", "Reject"),
-            (name, _) => one(name).into_iter().collect(),
+            (name, _) => one(&normal_name(name)).into_iter().collect(),
         };
         for (name, access) in list {
             let is_own = own.is_none_or(|own| own == name);

@@ -35,7 +35,17 @@ fn text_is_pairs_or_nothing() {
     for wrong in [b"a\0".as_slice(), b"=1\0", b"\xff=1\0", &[b'a'; 100]] {
         assert_eq!(text::decode(wrong), None, "{wrong:?}");
     }
-    assert_eq!(text::decode(&b"a=1\0".repeat(200)), None);
+    assert_eq!(text::decode(b"a=1\0b=1\0a=1\0"), None, "twice");
+    let many = |count| {
+        (0..count)
+            .map(|at| format!("k{at}=1\0"))
+            .collect::<String>()
+    };
+    assert_eq!(
+        text::decode(many(128).as_bytes()).map(|p| p.len()),
+        Some(128)
+    );
+    assert_eq!(text::decode(many(129).as_bytes()), None);
 }
 
 #[test]
@@ -47,7 +57,9 @@ fn numbers_and_binaries() {
     }
     assert_eq!(text::binary("0x0aB"), Some(vec![0, 0xab]));
     assert_eq!(text::binary("0bSGFsbG8="), Some(b"Hallo".to_vec()));
-    assert_eq!(text::binary("0b!"), None);
+    for wrong in ["0b!", "0x", "0b", "0b==", "0bA", "0bA===", "0bSGFsbG8=="] {
+        assert_eq!(text::binary(wrong), None, "{wrong:?}");
+    }
     assert_eq!(text::binary("0ö"), None);
     assert_eq!(text::binary(&format!("0x{}", "0".repeat(4000))), None);
     assert_eq!(text::encode_binary(&[1, 0xff]), "0x01ff");

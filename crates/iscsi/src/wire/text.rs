@@ -1,7 +1,8 @@
 //! Decodes and encodes text: `key=value` pairs that end with a zero byte (RFC 7143, 6.1). Login
 //! and text requests call this.
 //!
-//! Invariant: a decoded text has at most [`PAIRS_MAX`] pairs, and every key is short.
+//! Invariant: a decoded text has at most [`PAIRS_MAX`] pairs, every key is short, and none is there
+//! twice (RFC 7143, 6.2: a key is negotiated once).
 
 /// Maximum number of pairs in one text. A login of usual initiators has about 20.
 pub const PAIRS_MAX: usize = 128;
@@ -12,13 +13,14 @@ pub const VALUE_BYTES_MAX: usize = 8192;
 /// Maximum length of a decoded binary value, bytes.
 pub const BINARY_BYTES_MAX: usize = 1024;
 
-/// Decodes a text; `None` if it is not text, or too large.
+/// Decodes the text of an initiator; `None` if it is not text, too large, or has a key twice.
 pub fn decode(bytes: &[u8]) -> Option<Vec<(&str, &str)>> {
-    let mut pairs = Vec::new();
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
     for pair in bytes.split(|byte| *byte == 0).filter(|p| !p.is_empty()) {
         let (key, value) = std::str::from_utf8(pair).ok()?.split_once('=')?;
         let is_key = !key.is_empty() && key.len() <= KEY_BYTES_MAX;
-        if !is_key || value.len() > VALUE_BYTES_MAX || pairs.len() == PAIRS_MAX {
+        let is_known = pairs.iter().any(|(known, _)| *known == key);
+        if !is_key || is_known || value.len() > VALUE_BYTES_MAX || pairs.len() == PAIRS_MAX {
             return None;
         }
         pairs.push((key, value));
@@ -46,7 +48,7 @@ pub fn number(value: &str) -> Option<u64> {
     }
 }
 
-/// Decodes a binary value: hexadecimal after `0x`, or base 64 after `0b`.
+/// Decodes a binary value of at least one byte: hexadecimal after `0x`, or base 64 after `0b`.
 pub fn binary(value: &str) -> Option<Vec<u8>> {
     let (prefix, digits) = value.split_at_checked(2)?;
     let decoded = match prefix {
@@ -54,7 +56,9 @@ pub fn binary(value: &str) -> Option<Vec<u8>> {
         "0b" | "0B" => base64(digits)?,
         _ => return None,
     };
-    (decoded.len() <= BINARY_BYTES_MAX).then_some(decoded)
+    (1..=BINARY_BYTES_MAX)
+        .contains(&decoded.len())
+        .then_some(decoded)
 }
 
 fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
@@ -72,9 +76,13 @@ fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn base64(digits: &str) -> Option<Vec<u8>> {
+fn base64(whole: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
-    for digit in digits.trim_end_matches('=').bytes() {
+    if whole.len() % 4 != 0 {
+        return None;
+    }
+    let digits = whole.strip_suffix("==").or(whole.strip_suffix('='));
+    for digit in digits.unwrap_or(whole).bytes() {
         let value = match digit {
             b'A'..=b'Z' => digit - b'A',
             b'a'..=b'z' => digit - b'a' + 26,

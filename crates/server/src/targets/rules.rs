@@ -21,7 +21,7 @@
 #[cfg(test)]
 mod tests;
 
-use iscsi::{Access, Credentials, NAME_BYTES_MAX, SECRET_BYTES_MIN};
+use iscsi::{Access, Credentials, NAME_BYTES_MAX, SECRET_BYTES_MIN, normal_name};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -219,9 +219,10 @@ impl Section {
         }
         if key == INITIATOR {
             let kinds = ["iqn.", "eui.", "naa."];
-            let is_name = kinds.iter().any(|kind| value.starts_with(kind))
-                && value.len() <= NAME_BYTES_MAX
-                && !value.contains(|c: char| c.is_whitespace() || c == ',');
+            let name = normal_name(value);
+            let is_name = kinds.iter().any(|kind| name.starts_with(kind))
+                && name.len() <= NAME_BYTES_MAX
+                && !name.contains(|c: char| c.is_whitespace() || c == ',');
             if !is_name {
                 return Err(
                     "an initiator is one name that begins with iqn., eui. or naa.; \
@@ -229,7 +230,7 @@ impl Section {
                         .to_owned(),
                 );
             }
-            self.initiators.push(value.to_owned());
+            self.initiators.push(name);
             return Ok(());
         }
         let known = KEYS.into_iter().find(|known| *known == key);

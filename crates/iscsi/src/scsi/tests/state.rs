@@ -8,6 +8,7 @@ use crate::scsi::action::Refusal;
 use crate::scsi::cdb::Cdb;
 use crate::scsi::opcodes::code;
 use crate::scsi::reservations::Nexus;
+use crate::scsi::sense::Sense;
 use crate::scsi::unit::{Properties, Unit};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -62,6 +63,68 @@ fn switch_cache(unit: &Unit, nexus: &Nexus, is_on: bool) -> Result<Vec<u8>, Refu
     list[6] = u8::from(is_on) << 2;
     let select = cdb(&[code::MODE_SELECT_6, 0x10, 0, 0, 24, 0]);
     execute(unit, nexus, select, &list)
+}
+
+/// A list that MODE SENSE returned is accepted; one that would change anything fixed is not.
+#[test]
+fn mode_select_refuses_what_it_would_not_apply() {
+    let (unit, one, _) = unit();
+    // Short and long header, without and with a descriptor, of eight or sixteen bytes.
+    let sensed = |long: bool, flags: u8| {
+        let sense = match long {
+            false => cdb(&[code::MODE_SENSE_6, flags, 0x08, 0, 0xff, 0]),
+            true => cdb(&[code::MODE_SENSE_10, flags, 0x08, 0, 0, 0, 0, 0, 0xff, 0]),
+        };
+        let mut list = execute(&unit, &one, sense, &[]).unwrap();
+        // Reserved in MODE SELECT: the length of the data.
+        list[..if long { 2 } else { 1 }].fill(0);
+        list
+    };
+    let select = |long: bool, list: &[u8]| {
+        let len = list.len() as u8;
+        let select = match long {
+            false => cdb(&[code::MODE_SELECT_6, 0x10, 0, 0, len, 0]),
+            true => cdb(&[code::MODE_SELECT_10, 0x10, 0, 0, 0, 0, 0, 0, len, 0]),
+        };
+        execute(&unit, &one, select, list)
+    };
+    let wrong = Err(Sense::INVALID_FIELD_IN_LIST.into());
+    for (long, flags, header, descriptor) in [
+        (false, 0x08, 4, 0),
+        (false, 0x00, 4, 8),
+        (true, 0x08, 8, 0),
+        (true, 0x00, 8, 8),
+        (true, 0x10, 8, 16),
+    ] {
+        let list = sensed(long, flags);
+        assert_eq!(list.len(), header + descriptor + 20);
+        assert_eq!(select(long, &list), Ok(Vec::new()), "{long} {flags:x}");
+        for at in header..header + descriptor {
+            let mut changed = list.clone();
+            changed[at] ^= 1;
+            assert_eq!(select(long, &changed), wrong, "{long} {flags:x} {at}");
+        }
+        // Zero blocks: the number that there is.
+        let mut zero = list.clone();
+        let count = if descriptor == 16 { 8 } else { descriptor / 2 };
+        zero[header..header + count].fill(0);
+        assert_eq!(select(long, &zero), Ok(Vec::new()));
+        // Medium types, and descriptors of no known length, or two.
+        let mut typed = list.clone();
+        typed[header / 4] = 1;
+        assert_eq!(select(long, &typed), wrong, "{long} {flags:x} medium type");
+        for len in [4, 12, 24, 2 * descriptor] {
+            let mut other = vec![0; header + len];
+            other[header - 1] = len as u8;
+            other.extend_from_slice(&list[header + descriptor..]);
+            let expected = if len == 0 {
+                Ok(Vec::new())
+            } else {
+                wrong.clone()
+            };
+            assert_eq!(select(long, &other), expected, "{long} {flags:x} {len}");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests the memory of commands: initiators that keep it for long, and those that wait for it.
 
-use super::{Client, login_with, options, serve, ten};
+use super::{Client, login_text, options, serve, ten};
+use crate::fuzzing::OPEN_TARGET;
 use crate::server::{ServerHandle, ServerOptions};
 use crate::wire::pdu::{Header, NO_TAG, request, response};
 use std::sync::Arc;
@@ -17,7 +18,8 @@ const LARGE_BYTES: u32 = 32 << 20;
 impl Client {
     fn login_as(server: &ServerHandle, name: &str, keys: &[(&str, &str)]) -> Self {
         let mut client = Self::connect(server);
-        let request = login_with(name, keys);
+        let names = [("InitiatorName", name), ("TargetName", OPEN_TARGET)];
+        let request = login_text(&[&names, keys].concat());
         std::io::Write::write_all(&mut client.stream, &request).unwrap();
         assert_eq!(client.receive().unwrap().0.u16_at::<36>(), 0, "status");
         client

@@ -58,6 +58,13 @@ fn a_file_allows_only_what_it_says() {
 }
 
 #[test]
+fn initiators_are_named_in_any_case() {
+    let rules = parse(&TOP.replace("iqn.x:a", "IQN.x:Ab"));
+    assert!(rules.of_export("web").admits("iqn.x:ab"));
+    assert!(!rules.of_export("web").admits("iqn.x:a"));
+}
+
+#[test]
 fn mistakes_are_refused_with_their_line() {
     for (text, why) in [
         ("user web\n", "line 1: this is neither"),

@@ -1,0 +1,193 @@
+//! Tests rules of the protocol: sizes that an initiator declares, tags, digests of headers, keys.
+
+use super::{Client, LIMIT, OPEN_TARGET, Slow, login_text, memory, options, serve, ten};
+use crate::server::Server;
+use crate::targets::{Access, FixedTargets};
+use crate::wire::digest::digest;
+use crate::wire::pdu::{Header, NO_TAG, request, response};
+use crate::wire::text;
+use parking_lot::{Condvar, Mutex};
+use std::io::Write;
+use std::sync::Arc;
+use volume::Operation;
+
+fn text_request(pairs: &[(&str, &str)], number: u32) -> (Header, Vec<u8>) {
+    let mut data = Vec::new();
+    pairs
+        .iter()
+        .for_each(|(key, value)| text::push(&mut data, key, value));
+    let header = Header::new(request::TEXT, 0x80)
+        .with_tag(300)
+        .with_u32::<20>(NO_TAG)
+        .with_u32::<24>(number);
+    (header, data)
+}
+
+impl Client {
+    /// Sends a text request. Returns the keys of the answer, or `None` if it is rejected.
+    fn negotiate(&mut self, pairs: &[(&str, &str)]) -> Option<String> {
+        let (header, data) = text_request(pairs, self.number);
+        self.number += 1;
+        self.send(header, &data);
+        let (answer, data) = self.receive().expect("an answer");
+        match answer.operation() {
+            response::TEXT => Some(String::from_utf8(data).unwrap()),
+            response::REJECT => None,
+            other => panic!("{other:x}"),
+        }
+    }
+
+    /// Returns the length of the largest data segment of a read.
+    fn largest_segment(&mut self, blocks: u8) -> usize {
+        let len = 512 * u32::from(blocks);
+        self.command(70, 0xc1, len, &ten(0x28, 0, blocks), &[]);
+        let (mut largest, mut left) = (0, len as usize);
+        while left > 0 {
+            let (answer, data) = self.receive().unwrap();
+            assert_eq!(answer.operation(), response::DATA_IN);
+            largest = largest.max(data.len());
+            left -= data.len();
+        }
+        largest
+    }
+}
+
+#[test]
+fn data_in_obeys_the_newest_declared_length() {
+    let server = serve(memory(), options());
+    let mut client = Client::login(&server);
+    assert_eq!(client.largest_segment(64), 8192);
+    for bytes in [1024, 16_384, 512] {
+        let declared = bytes.to_string();
+        let answer = client.negotiate(&[("MaxRecvDataSegmentLength", &declared)]);
+        assert_eq!(answer.as_deref(), Some(""), "a declaration has no answer");
+        assert_eq!(client.largest_segment(64), bytes);
+    }
+    let refused = client.negotiate(&[("MaxRecvDataSegmentLength", "511")]);
+    assert_eq!(
+        refused.as_deref(),
+        Some("MaxRecvDataSegmentLength=Reject\0")
+    );
+    assert_eq!(client.largest_segment(64), 512);
+    assert!(server.stop());
+}
+
+#[test]
+fn a_key_is_sent_once_in_a_negotiation() {
+    let server = serve(memory(), options());
+    let all = [("SendTargets", "")];
+    let mut client = Client::login(&server);
+    let once = client.negotiate(&all).unwrap();
+    assert_eq!(once.matches("TargetName=").count(), 1);
+    // Another negotiation.
+    assert_eq!(client.negotiate(&all), Some(once));
+    assert_eq!(client.negotiate(&all.repeat(126)), None);
+    assert!(client.receive().is_none(), "dropped");
+    assert!(server.stop());
+}
+
+/// The answer to the first of two commands of one tag would end both.
+#[test]
+fn a_tag_names_one_command() {
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let held = Arc::clone(&gate);
+    let (came, comes) = std::sync::mpsc::channel();
+    let slow = Slow::new(memory(), move |request| {
+        if request.operation == Operation::Read {
+            let _ = came.send(());
+            let (is_open, changed) = &*held;
+            changed.wait_while(&mut is_open.lock(), |is_open| !*is_open);
+        }
+    });
+    let server = serve(slow, options());
+    let mut client = Client::login(&server);
+    // Two that arrive together go to workers.
+    let both = [7, 8].map(|tag| {
+        let mut header = Header::new(request::COMMAND, 0xc1)
+            .with_tag(tag)
+            .with_u32::<20>(512)
+            .with_u32::<24>(tag - 7 + client.number);
+        header.0[32..42].copy_from_slice(&ten(0x28, 0, 1));
+        header.0
+    });
+    client.number += 2;
+    client.stream.write_all(both.as_flattened()).unwrap();
+    comes.recv_timeout(LIMIT).unwrap();
+    client.command(7, 0xc1, 512, &ten(0x28, 0, 1), &[]);
+    let (answer, _) = client.receive().unwrap();
+    assert_eq!((answer.operation(), answer.0[2]), (response::REJECT, 4));
+    *gate.0.lock() = true;
+    gate.1.notify_all();
+    assert!(server.stop());
+}
+
+#[test]
+fn data_for_another_unit_is_not_written() {
+    let server = serve(memory(), options());
+    let mut client = Client::login(&server);
+    client.command(5, 0xa1, 512, &ten(0x2a, 10, 1), &[]);
+    let (asks, _) = client.receive().unwrap();
+    let data_out = Header::new(request::DATA_OUT, 0x80)
+        .with_tag(5)
+        .with_u64::<8>(1 << 48)
+        .with_u32::<20>(asks.u32_at::<20>());
+    client.send(data_out, &[0xee; 512]);
+    let (answer, _) = client.receive().unwrap();
+    let check_condition = (response::COMMAND, 2);
+    assert_eq!((answer.operation(), answer.0[3]), check_condition);
+    client.command(6, 0xc1, 512, &ten(0x28, 10, 1), &[]);
+    assert_eq!(client.receive().unwrap().1, [0; 512]);
+    // The unit of data that was not asked for is reserved: any value is right.
+    client.command(7, 0x21, 512, &ten(0x2a, 10, 1), &[]);
+    let unasked = data_out.with_tag(7).with_u32::<20>(NO_TAG);
+    client.send(unasked, &[0xee; 512]);
+    assert_eq!(client.receive().unwrap().0.0[3], 0);
+    assert!(server.stop());
+}
+
+#[test]
+fn the_length_in_a_damaged_header_is_not_believed() {
+    let server = serve(memory(), options());
+    let mut client = Client::connect(&server);
+    let names = [("InitiatorName", "iqn.x:us"), ("TargetName", OPEN_TARGET)];
+    let text = [&names[..], &[("HeaderDigest", "CRC32C")]].concat();
+    client.stream.write_all(&login_text(&text)).unwrap();
+    assert_eq!(client.receive().unwrap().0.u16_at::<36>(), 0);
+    let nop = Header::new(request::NOP_OUT | 0x40, 0x80)
+        .with_tag(1)
+        .with_u32::<20>(NO_TAG);
+    let digest = digest(&nop.0);
+    // Data follows, says the damaged header. It never comes.
+    let damaged = nop.with_data_bytes(8192);
+    client.stream.write_all(&damaged.0).unwrap();
+    client.stream.write_all(&digest).unwrap();
+    assert!(client.receive().is_none(), "dropped");
+    assert!(server.stop());
+}
+
+/// RFC 7143, 4.2.7.1: a name is the same in whatever case it is written.
+#[test]
+fn names_in_another_case_are_the_same_names() {
+    let access = Access {
+        initiators: Some(vec!["iqn.X:Us".to_owned()]),
+        ..Access::default()
+    };
+    let shouted = OPEN_TARGET.to_uppercase();
+    let targets = FixedTargets::default().with(&shouted, Arc::new(memory()), access);
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = Server::bind(address, Arc::new(targets), options()).unwrap();
+    let server = server.start().unwrap();
+    let mut old = Client::connect(&server);
+    let text = [("InitiatorName", "iqn.x:us"), ("TargetName", OPEN_TARGET)];
+    old.stream.write_all(&login_text(&text)).unwrap();
+    assert_eq!(old.receive().unwrap().0.u16_at::<36>(), 0);
+    let mut new = Client::connect(&server);
+    let text = [("InitiatorName", "IQN.x:US"), ("TargetName", &*shouted)];
+    new.stream.write_all(&login_text(&text)).unwrap();
+    assert_eq!(new.receive().unwrap().0.u16_at::<36>(), 0);
+    assert!(old.receive().is_none(), "an initiator port has one session");
+    assert_eq!(server.sessions(OPEN_TARGET), 1);
+    let listed = new.negotiate(&[("SendTargets", &shouted)]).unwrap();
+    assert!(listed.starts_with(&format!("TargetName={OPEN_TARGET}\0")));
+    assert!(server.stop());
+}
