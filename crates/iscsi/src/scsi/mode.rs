@@ -63,9 +63,8 @@ fn page(code: u8, mode: Mode, fixed: bool) -> Vec<u8> {
     match code {
         CACHING => page[2] = u8::from(mode.write_cache) << 2,
         CONTROL => {
-            // TST: every session has a task set of its own. GLTSD; unrestricted reordering.
-            let task_sets = u8::from(fixed) << 5;
-            page[2] = task_sets | u8::from(mode.descriptor_sense) << 2 | u8::from(fixed) << 1;
+            // GLTSD; unrestricted reordering.
+            page[2] = u8::from(mode.descriptor_sense) << 2 | u8::from(fixed) << 1;
             page[3] = u8::from(fixed) << 4;
             page[4] = u8::from(mode.write_protected) << 3;
             // TAS: tasks that another initiator aborts are answered with TASK ABORTED.

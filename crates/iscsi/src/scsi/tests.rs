@@ -311,7 +311,7 @@ fn modes_change_what_may_change() {
     let (unit, one, two) = unit();
     let select = cdb(&[code::MODE_SELECT_6, 0x10, 0, 0, 16, 0]);
     let mut control = vec![
-        0, 0, 0, 0, 0x0a, 10, 0x22, 0x10, 0x08, 0x40, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0x0a, 10, 0x02, 0x10, 0x08, 0x40, 0, 0, 0, 0, 0, 0,
     ];
     execute(&unit, &one, select, &control).unwrap();
     let write = |nexus| execute(&unit, nexus, sixteen(code::WRITE_16, 0, 0, 1, 0), &[1; 512]);

@@ -43,8 +43,8 @@ impl FullFeature<'_> {
         let function = header.flags() & 0x7f;
         let outcome = match function {
             function::ABORT_TASK => self.abort_task(header.u32_at::<20>()),
-            // A task set has the tasks of one session (TST = 1).
-            function::ABORT_TASK_SET | function::CLEAR_TASK_SET => self.abort_own(header.lun()),
+            function::ABORT_TASK_SET => self.abort_own(header.lun()),
+            function::CLEAR_TASK_SET => self.abort_all(header.lun()),
             function::UNIT_RESET => self.reset_unit(header.lun()),
             function::WARM_RESET => {
                 self.workers.cancel(|_| true);
@@ -100,11 +100,19 @@ impl FullFeature<'_> {
         unit.abort_others(&self.workers.service().nexus, |_| true);
     }
 
+    /// Aborts the tasks of all sessions.
+    fn abort_all(&mut self, lun: u64) -> Outcome {
+        let outcome = self.abort_own(lun);
+        if let Some(unit) = self.unit(lun) {
+            self.abort_others(&unit);
+        }
+        outcome
+    }
+
     fn reset_unit(&mut self, lun: u64) -> Outcome {
         match self.unit(lun) {
             Some(unit) => {
-                self.abort_own(lun);
-                self.abort_others(&unit);
+                self.abort_all(lun);
                 outcome_of(unit.reset_and_settle())
             }
             None => Outcome::NoSuchUnit,
