@@ -36,13 +36,14 @@ refused() {
     grep -q "^openat2$" "$dir/made" || fail "what was traced is not what a server does"
     comm -23 "$dir/made" "$dir/allowed" | grep -vxE 'cachestat|syscall_0x1c3' || true
 }
-mkdir "$dir/src" "$dir/mnt"
+mkdir "$dir/src" "$dir/mnt" "$dir/fast"
 real_tree "$dir/src/tree" 5 2>/dev/null || noise "$dir/src/file" 5
 new_pool
 works() {
     local tracer
     rm -f "$dir/serve"
-    strace -f -qq --seccomp-bpf -o "$dir/calls" "$QUINTET" serve --nbd-socket "$dir/nbd" --metrics 127.0.0.1:0 "$@" >"$dir/serve" 2>&1 &
+    strace -f -qq --seccomp-bpf -o "$dir/calls" "$QUINTET" serve --nbd-socket "$dir/nbd" --metrics 127.0.0.1:0 \
+        --fast "$dir/fast" --fast-size 64M "$@" >"$dir/serve" 2>&1 &
     tracer=$!
     server=$tracer
     wait_until grep -qE '^serving' "$dir/serve"

@@ -6,11 +6,14 @@
 //!    \__ waits, at most so long __/
 //! ```
 //!
+//! Two changes of thread cost more than a fast device takes for a read. So reads past the cache go
+//! around the threads where the file can give them up itself.
+//!
 //! Invariant: no caller waits longer than the limit of its request. A request that was given up
 //! still ends some time, and what it wrote may have arrived or not. While one is late, all others
 //! fail at once, so that a hang costs a caller one limit, not one for each request.
 
-use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError};
+use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, TimedRead};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
@@ -94,19 +97,27 @@ impl PatientDisk {
     }
 }
 
+fn prepared(
+    opened: Result<Arc<dyn DiskFile>, MediaError>,
+) -> Result<Arc<dyn DiskFile>, MediaError> {
+    opened.inspect(|file| file.prepare_reads_within())
+}
+
 impl Disk for PatientDisk {
     fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let opened = self.within("open", path, move |disk, path| disk.open(path, create))?;
+        let opened = self.within("open", path, move |disk, path| {
+            prepared(disk.open(path, create))
+        })?;
         Ok(self.patient(path, opened))
     }
 
     fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let created = self.within("create", path, |disk, path| disk.create_new(path))?;
+        let created = self.within("create", path, |disk, path| prepared(disk.create_new(path)))?;
         Ok(self.patient(path, created))
     }
 
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let opened = self.within("open", path, |disk, path| disk.open_read(path))?;
+        let opened = self.within("open", path, |disk, path| prepared(disk.open_read(path)))?;
         Ok(self.patient(path, opened))
     }
 
@@ -158,12 +169,12 @@ impl PatientFile {
 
     fn read(
         &self,
+        limit: Duration,
         into: &mut [u8],
         read: impl FnOnce(&dyn DiskFile, &mut [u8]) -> Result<(), MediaError> + Send + 'static,
     ) -> Result<(), MediaError> {
         // The caller may have left with its own buffer when the device answers.
         let mut bytes = vec![0; into.len()];
-        let limit = self.file.patience.reads;
         let bytes = self.file.within(limit, ("read", &self.path), move |file| {
             read(file, &mut bytes).map(|()| bytes)
         })?;
@@ -174,13 +185,29 @@ impl PatientFile {
 
 impl DiskFile for PatientFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
-        self.read(into, move |file, into| file.read_at(offset, into))
+        let limit = self.file.patience.reads;
+        self.read(limit, into, move |file, into| file.read_at(offset, into))
     }
 
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
-        self.read(into, move |file, into| {
-            file.read_at_past_cache(offset, into)
-        })
+        let Patient {
+            below,
+            threads,
+            patience,
+        } = &self.file;
+        let limit = patience.reads;
+        let error = |late: Late| late.error("read", &self.path);
+        threads.is_answering(limit).map_err(error)?;
+        match below.read_at_past_cache_within(offset, into, limit) {
+            TimedRead::Done => Ok(()),
+            TimedRead::Late(running) => {
+                threads.end(running);
+                Err(error(Late(limit)))
+            }
+            TimedRead::Unable(left) => self.read(left, into, move |file, into| {
+                file.read_at_past_cache(offset, into)
+            }),
+        }
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
@@ -232,7 +259,7 @@ struct Late(Duration);
 impl Late {
     fn error(&self, operation: &'static str, path: &str) -> MediaError {
         let Self(limit) = self;
-        let why = format!("the device does not answer: a request took more than {limit:?}");
+        let why = format!("the device does not answer: a request took more than {limit:.1?}");
         MediaError::from_io(
             operation,
             path,
@@ -271,15 +298,35 @@ enum State<T> {
 }
 
 impl Threads {
+    fn is_answering(self: &Arc<Self>, limit: Duration) -> Result<(), Late> {
+        if self.late.load(Relaxed) == 0 {
+            return Ok(());
+        }
+        // A late request counts until a thread has seen its end. None could be started, perhaps.
+        let mut queue = self.queue.lock();
+        if queue.threads == 0 {
+            self.staff(&mut queue);
+        }
+        Err(Late(limit))
+    }
+
+    /// Lets a thread wait for the end of a read that was given up.
+    fn end(self: &Arc<Self>, running: Box<dyn Send>) {
+        self.late.fetch_add(1, Relaxed);
+        let shared = Arc::clone(self);
+        self.submit(Box::new(move || {
+            drop(running);
+            shared.late.fetch_sub(1, Relaxed);
+        }));
+    }
+
     /// Executes `work` on another thread.
     fn within<T: Send + 'static>(
         self: &Arc<Self>,
         limit: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Late> {
-        if self.late.load(Relaxed) > 0 {
-            return Err(Late(limit));
-        }
+        self.is_answering(limit)?;
         let outcome = Arc::new(Outcome {
             state: Mutex::new(State::Running),
             changed: Condvar::new(),
@@ -312,6 +359,13 @@ impl Threads {
     fn submit(self: &Arc<Self>, work: Work) {
         let mut queue = self.queue.lock();
         queue.waiting.push_back(work);
+        self.staff(&mut queue);
+        drop(queue);
+        self.work.notify_one();
+    }
+
+    /// Starts a thread if those that are idle cannot take all that waits.
+    fn staff(self: &Arc<Self>, queue: &mut Queue) {
         if queue.idle < queue.waiting.len() && queue.threads < THREADS_MAX {
             let shared = Arc::clone(self);
             let thread = thread::Builder::new().name("patient-disk".to_owned());
@@ -320,8 +374,6 @@ impl Threads {
                 queue.threads += 1;
             }
         }
-        drop(queue);
-        self.work.notify_one();
     }
 
     fn serve(&self) {

@@ -6,6 +6,7 @@
 use crate::{Barrier, MediaError};
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 use units::Part;
 
 /// One entry of [`Disk::list`].
@@ -100,6 +101,16 @@ pub enum ReadFrom {
     Cache,
 }
 
+/// Result of a read with a limit.
+pub enum TimedRead {
+    /// All bytes are there.
+    Done,
+    /// The device has not answered in time. Dropping this waits until it does.
+    Late(Box<dyn Send>),
+    /// It failed, or cannot be done this way. This is left of the limit.
+    Unable(Duration),
+}
+
 /// An open file.
 #[allow(clippy::len_without_is_empty)]
 pub trait DiskFile: Send + Sync {
@@ -111,6 +122,20 @@ pub trait DiskFile: Send + Sync {
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
         self.read_at(offset, into)
     }
+
+    /// Does the same, but waits for the device no longer than `limit`, where possible. Reports no
+    /// errors: the caller reads again without a limit, on a thread that may wait.
+    fn read_at_past_cache_within(
+        &self,
+        _offset: u64,
+        _into: &mut [u8],
+        limit: Duration,
+    ) -> TimedRead {
+        TimedRead::Unable(limit)
+    }
+
+    /// Makes such reads possible. May wait for the device.
+    fn prepare_reads_within(&self) {}
 
     /// Reads like one (`past_cache`) or the other, and reports whether the device gave all bytes. A
     /// caller that counts bytes as verified must know. May take one more system call.

@@ -23,7 +23,7 @@ pub use barrier::Barrier;
 pub use blobs::{Blobs, Put};
 pub use clock::{Clock, FixedClock, SystemClock, SystemTicks, Ticks};
 pub use dir_blobs::{DirBlobs, Syncing};
-pub use disk::{Disk, DiskEntry, DiskFile, DiskLock, ReadFrom, Room};
+pub use disk::{Disk, DiskEntry, DiskFile, DiskLock, ReadFrom, Room, TimedRead};
 pub use disk_layer::DiskLayer;
 pub use error::{MediaError, MediaErrorKind};
 pub use io_origin::{IoOrigin, IoOriginScope};

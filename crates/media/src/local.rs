@@ -6,6 +6,7 @@
 
 use crate::{
     Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, ReadFrom, Room,
+    TimedRead,
 };
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, StatVfsMountFlags};
 use rustix::io::Errno;
@@ -13,8 +14,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 mod ahead;
+mod aio;
 mod below;
 mod owner_lock;
 mod past_cache;
@@ -292,12 +295,14 @@ impl LocalFile {
 }
 
 impl LocalFile {
+    fn past_cache(&self) -> Option<&PastCache> {
+        let open = || PastCache::open(&self.file, past_cache::Access::Read);
+        self.past_cache.get_or_init(open).as_ref()
+    }
+
     /// Returns false if `into` could not be filled this way.
     fn reads_past_cache(&self, offset: u64, into: &mut [u8]) -> bool {
-        let open = || PastCache::open(&self.file, past_cache::Access::Read);
-        let opened = self.past_cache.get_or_init(open);
-        opened
-            .as_ref()
+        self.past_cache()
             .is_some_and(|file| file.read_at(offset, into))
     }
 
@@ -320,6 +325,23 @@ impl DiskFile for LocalFile {
         // The usual read reports any error. It reads from the device if the system drops its copy.
         reported::let_go(&self.file, offset, into.len());
         self.read_at(offset, into)
+    }
+
+    fn read_at_past_cache_within(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        limit: Duration,
+    ) -> TimedRead {
+        // Opening it here could wait.
+        match self.past_cache.get() {
+            Some(Some(file)) => file.read_within(offset, into, limit),
+            _ => TimedRead::Unable(limit),
+        }
+    }
+
+    fn prepare_reads_within(&self) {
+        self.past_cache().inspect(|file| file.prepare());
     }
 
     fn read_at_reported(

@@ -9,19 +9,26 @@
 //! the last block for a read that continues. A read that begins earlier, such as a second attempt,
 //! asks the device for everything.
 
+use super::aio::{self, BLOCK_BYTES, Context, Waited};
+use crate::TimedRead;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use std::cell::RefCell;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::time::{Duration, Instant};
 
-/// Alignment of offsets, lengths and memory. No local disk has larger sectors.
-const BLOCK_BYTES: usize = 4096;
 /// Maximum length of a read.
 const READ_BYTES_MAX: usize = 4 << 20;
 /// Maximum length of one request. Longer writes take several.
 const WRITE_BYTES_MAX: usize = 1 << 20;
+
+/// Maximum length of a read with a limit: each keeps its memory for the next one.
+const TIMED_BYTES_MAX: usize = 256 << 10;
+
+/// Contexts of reads with a limit, the last used one last.
+static IDLE: Mutex<Vec<Context>> = Mutex::new(Vec::new());
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -117,6 +124,43 @@ impl PastCache {
         .unwrap_or(false)
     }
 
+    /// Prepares [`PastCache::read_within`]. May wait for the device.
+    pub fn prepare(&self) {
+        aio::hold_extents(&self.file);
+    }
+
+    /// Fills `into` from `offset`, and waits for that no longer than `limit`.
+    pub fn read_within(&self, offset: u64, into: &mut [u8], limit: Duration) -> TimedRead {
+        let begun = Instant::now();
+        let unable = || TimedRead::Unable(limit.saturating_sub(begun.elapsed()));
+        let lead = (offset % BLOCK_BYTES as u64) as usize;
+        let need = lead + into.len();
+        let len = need.next_multiple_of(BLOCK_BYTES);
+        if len > TIMED_BYTES_MAX {
+            return unable();
+        }
+        let idle = IDLE.lock().pop();
+        let Some(context) = idle.or_else(Context::new) else {
+            return unable();
+        };
+        let waited = context.read(&self.file, offset - lead as u64, len, limit);
+        let (mut context, ended) = match waited {
+            Waited::Late(running) => return TimedRead::Late(Box::new(running)),
+            Waited::Ended(context, ended) => (context, ended),
+        };
+        let filled = ended.ok().filter(|read| *read >= need);
+        let memory = context.memory(len).filter(|_| filled.is_some());
+        let bytes = memory.and_then(|memory| memory.get(lead..need));
+        let is_done = bytes.map(|bytes| into.copy_from_slice(bytes)).is_some();
+        IDLE.lock().push(context);
+        match is_done {
+            true => TimedRead::Done,
+            // It would have waited, the system cannot do it, the file is shorter, or the device
+            // has failed: the usual read reports that.
+            false => unable(),
+        }
+    }
+
     /// Writes the leading whole blocks of `data`, at a block-aligned offset. Returns the number of
     /// bytes written.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> usize {
@@ -153,117 +197,4 @@ fn with_blocks<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{Read, Write};
-
-    /// Makes a file that is deleted when its handle is closed.
-    fn nameless(of: &str) -> File {
-        let path = std::env::temp_dir().join(format!("past-cache-{of}-{}", std::process::id()));
-        let mut file = File::options();
-        let file = file.read(true).write(true).create(true).truncate(true);
-        let file = file.open(&path).expect("open");
-        std::fs::remove_file(&path).expect("remove");
-        file
-    }
-
-    #[test]
-    fn writes_the_whole_blocks_or_none() {
-        let mut file = nameless("writes");
-        let Some(past) = PastCache::open(&file, Access::Write) else {
-            println!("skipped: this file system has no writes past its cache");
-            return;
-        };
-        let bytes: Vec<u8> = (0..(3u32 << 18) + 1).flat_map(u32::to_le_bytes).collect();
-        let blocks = bytes.len() - bytes.len() % BLOCK_BYTES;
-        match past.write_at(0, &bytes) {
-            0 => return println!("refused"),
-            written => assert_eq!(written, blocks, "in several requests"),
-        }
-        let mut found = Vec::new();
-        file.read_to_end(&mut found).expect("read");
-        assert!(found == bytes[..blocks]);
-        assert_eq!(past.write_at(1, &bytes), 0);
-        assert_eq!(past.write_at(4096, &bytes[..4095]), 0);
-        assert_eq!(file.metadata().expect("stat").len(), blocks as u64);
-    }
-
-    /// A second read of that block would cost a disk a whole revolution.
-    #[test]
-    fn a_read_that_continues_does_not_read_the_block_at_the_boundary_again() {
-        let mut file = nameless("continues");
-        file.write_all(&[1; 5 * BLOCK_BYTES]).expect("write");
-        file.sync_all().expect("sync");
-        let Some(past) = PastCache::open(&file, Access::Read) else {
-            println!("skipped: this file system has no reads past its cache");
-            return;
-        };
-        let read = |offset: usize, len: usize| {
-            let mut into = vec![0; len];
-            past.read_at(offset as u64, &mut into).then_some(into)
-        };
-        let Some(first) = read(10, BLOCK_BYTES) else {
-            return println!("refused");
-        };
-        assert!(first.iter().all(|byte| *byte == 1));
-        // Other bytes on the device show which blocks are read from now on.
-        file.write_all_at(&[2; 5 * BLOCK_BYTES], 0).expect("write");
-        file.sync_all().expect("sync");
-        let next = read(BLOCK_BYTES + 10, 2 * BLOCK_BYTES).expect("read");
-        let kept = BLOCK_BYTES - 10;
-        assert!(next[..kept].iter().all(|byte| *byte == 1), "read again");
-        assert!(next[kept..].iter().all(|byte| *byte == 2));
-        // A read that ended between two blocks leaves nothing to the next one.
-        let whole = read(0, BLOCK_BYTES).expect("read");
-        assert!(whole.iter().all(|byte| *byte == 2));
-        file.write_all_at(&[4; 100], BLOCK_BYTES as u64)
-            .expect("write");
-        let next = read(BLOCK_BYTES, 100).expect("read");
-        assert!(next.iter().all(|byte| *byte == 4), "the block before");
-        file.write_all_at(&[2; 100], BLOCK_BYTES as u64)
-            .expect("write");
-        // The same range again, and one that begins earlier: from the device.
-        for offset in [BLOCK_BYTES + 10, 3 * BLOCK_BYTES + 9] {
-            let again = read(offset, BLOCK_BYTES).expect("read");
-            assert!(again.iter().all(|byte| *byte == 2), "{offset}");
-        }
-        file.write_all_at(&[3; 5 * BLOCK_BYTES], 0).expect("write");
-        past.forget();
-        let written = read(4 * BLOCK_BYTES + 9, 100).expect("read");
-        assert!(written.iter().all(|byte| *byte == 3));
-    }
-
-    #[test]
-    fn reads_any_range_like_a_plain_read_or_refuses() {
-        let mut file = nameless("reads");
-        let bytes: Vec<u8> = (0..50_001u32).flat_map(u32::to_le_bytes).collect();
-        file.write_all(&bytes).expect("write");
-        file.sync_all().expect("sync");
-        let Some(past) = PastCache::open(&file, Access::Read) else {
-            println!("skipped: this file system has no reads past its cache");
-            return;
-        };
-        for (offset, len) in [
-            (0, 1),
-            (0, 4096),
-            (1, 4096),
-            (511, 9000),
-            (4095, 2),
-            (150_000, 50_004),
-        ] {
-            let mut into = vec![0; len];
-            if past.read_at(offset, &mut into) {
-                assert!(
-                    into == bytes[offset as usize..][..len],
-                    "{len} bytes from {offset}"
-                );
-            } else {
-                println!("refused: {len} bytes from {offset}");
-            }
-        }
-        let beyond = &mut vec![0; 5000];
-        assert!(!past.read_at(bytes.len() as u64 - 4999, beyond));
-        assert!(!past.read_at(1 << 40, beyond));
-        assert!(!past.read_at(0, &mut vec![0; READ_BYTES_MAX + 1]));
-    }
-}
+mod tests;
