@@ -40,13 +40,21 @@ pub struct Pool {
 struct PoolState {
     free_bytes: u64,
     /// Waiting requests: the virtual time at which each would be served if all were served at once,
-    /// one byte each in rotation; then the order of arrival. With the alarms of those that poll.
-    waiting: BTreeMap<(u64, u64), Option<Arc<Alarm>>>,
+    /// one byte each in rotation; then the order of arrival.
+    waiting: BTreeMap<(u64, u64), Waiting>,
+    /// Numbers of leases that were granted and not fetched yet, by the place that waited.
+    granted: HashMap<(u64, u64), u64>,
     arrivals: u64,
     leases: u64,
     /// Current virtual time: bytes that every waiting connection has received.
     clock: u64,
     holders: HashMap<u64, Holder>,
+}
+
+struct Waiting {
+    share: Arc<Share>,
+    bytes: u64,
+    alarm: Option<Arc<Alarm>>,
 }
 
 struct Holder {
@@ -99,6 +107,7 @@ impl Pool {
             state: Mutex::new(PoolState {
                 free_bytes: bytes,
                 waiting: BTreeMap::new(),
+                granted: HashMap::new(),
                 arrivals: 0,
                 leases: 0,
                 clock: 0,
@@ -128,15 +137,40 @@ impl Pool {
         })
     }
 
-    /// Unlocks the pool, and wakes those that wait.
-    fn wake(&self, state: MutexGuard<'_, PoolState>) {
-        let first = state.waiting.first_key_value();
-        let alarm = first.and_then(|(_, alarm)| alarm.clone());
-        drop(state);
-        self.returned.notify_all();
-        if let Some(alarm) = alarm {
-            alarm.ring();
+    /// Grants memory to those that wait, as far as there is some, unlocks the pool, and wakes them.
+    fn serve(&self, mut state: MutexGuard<'_, PoolState>) {
+        let pool = &mut *state;
+        let mut served = Vec::new();
+        while let Some(first) = pool.waiting.first_entry()
+            && first.get().bytes <= pool.free_bytes
+        {
+            let (place, waiting) = first.remove_entry();
+            let number = pool.grant(&waiting.share, waiting.bytes);
+            // If it does not fetch it soon, it stalls like one that does not use it.
+            pool.start(&waiting.share, number, 0);
+            pool.granted.insert(place, number);
+            served.push(waiting);
         }
+        drop(state);
+        if !served.is_empty() {
+            self.returned.notify_all();
+        }
+        let alarms = served.into_iter().filter_map(|waiting| waiting.alarm);
+        alarms.for_each(|alarm| alarm.ring());
+    }
+
+    /// Returns memory of a lease.
+    fn give_back(&self, share: &Share, number: u64, bytes: u64) {
+        let mut state = self.state.lock();
+        state.free_bytes += bytes;
+        if let Some(holder) = state.holders.get_mut(&share.number) {
+            holder.transfers.remove(&number);
+            holder.bytes -= bytes;
+            if holder.bytes == 0 {
+                state.holders.remove(&share.number);
+            }
+        }
+        self.serve(state);
     }
 }
 
@@ -152,7 +186,7 @@ impl PoolState {
         self.free_bytes -= bytes;
         share.served.store(self.due(share, bytes), Relaxed);
         // The time advances with every small request, so that large ones are served eventually.
-        let sharing = self.waiting.len().max(1) as u64;
+        let sharing = self.waiting.len() as u64 + 1;
         self.clock = self.clock.saturating_add(bytes / sharing);
         let holder = self.holders.entry(share.number).or_insert_with(|| Holder {
             bytes: 0,
@@ -162,6 +196,24 @@ impl PoolState {
         holder.bytes += bytes;
         self.leases += 1;
         self.leases
+    }
+
+    /// Starts the transfer of a lease.
+    fn start(&mut self, share: &Share, number: u64, bytes: u64) {
+        if let Some(holder) = self.holders.get_mut(&share.number) {
+            let transfer = Transfer {
+                bytes,
+                began: Instant::now(),
+                moved_before: holder.connection.moved(),
+            };
+            holder.transfers.insert(number, transfer);
+        }
+    }
+
+    fn end(&mut self, share: &Share, number: u64) {
+        if let Some(holder) = self.holders.get_mut(&share.number) {
+            holder.transfers.remove(&number);
+        }
     }
 
     /// Drops the clients that stall.
@@ -223,8 +275,9 @@ impl Share {
         let mut queued = self.queue(bytes, None);
         loop {
             let mut state = self.pool.state.lock();
-            let is_next = queued.is_next(&state);
-            let waited = (!is_next).then(|| self.pool.returned.wait_for(&mut state, LOOK_PERIOD));
+            let is_granted = state.granted.contains_key(&queued.place);
+            let waited =
+                (!is_granted).then(|| self.pool.returned.wait_for(&mut state, LOOK_PERIOD));
             drop(state);
             queued = match queued.poll() {
                 Ok(lease) => return Some(lease),
@@ -236,12 +289,19 @@ impl Share {
         }
     }
 
-    /// Queues for `bytes`. The alarm rings when [`Queued::poll`] may succeed.
+    /// Queues for `bytes`. The alarm rings when [`Queued::poll`] succeeds.
     pub fn queue(self: &Arc<Self>, bytes: u64, alarm: Option<Arc<Alarm>>) -> Queued {
         let mut state = self.pool.state.lock();
         let place = (state.due(self, bytes), state.arrivals);
         state.arrivals += 1;
-        state.waiting.insert(place, alarm);
+        let waiting = Waiting {
+            share: self.clone(),
+            bytes,
+            alarm,
+        };
+        state.waiting.insert(place, waiting);
+        // It may go before a larger request that has been waiting.
+        self.pool.serve(state);
         Queued {
             share: self.clone(),
             bytes,
@@ -259,32 +319,32 @@ impl Share {
 }
 
 impl Queued {
-    fn is_next(&self, state: &PoolState) -> bool {
-        let first = state.waiting.first_key_value();
-        first.is_some_and(|(place, _)| *place == self.place) && state.free_bytes >= self.bytes
-    }
-
-    /// Returns the lease if there is memory, and looks for clients that stall otherwise. It must be
+    /// Returns the lease if it was granted, and looks for clients that stall otherwise. It must be
     /// called again after [`LOOK_PERIOD`], or when the alarm rings.
     pub fn poll(self) -> Result<Lease, Self> {
         let mut state = self.share.pool.state.lock();
-        if !self.is_next(&state) {
+        let Some(number) = state.granted.remove(&self.place) else {
             state.look(self.share.pool.stall_limit);
             drop(state);
             return Err(self);
-        }
-        let number = state.grant(&self.share, self.bytes);
+        };
+        state.end(&self.share, number);
         drop(state);
-        // The place is left, and the next request in the queue may fit as well.
         Ok(self.share.lease(self.bytes, Some(number)))
     }
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        let mut state = self.share.pool.state.lock();
-        state.waiting.remove(&self.place);
-        self.share.pool.wake(state);
+        let pool = &self.share.pool;
+        let mut state = pool.state.lock();
+        if let Some(number) = state.granted.remove(&self.place) {
+            drop(state);
+            pool.give_back(&self.share, number, self.bytes);
+        } else if state.waiting.remove(&self.place).is_some() {
+            // Those behind it may fit.
+            pool.serve(state);
+        }
     }
 }
 
@@ -292,32 +352,18 @@ impl Lease {
     /// From now on the client must send or take `bytes`, until [`Lease::transferred`] or the end of
     /// the lease. [`Connection::count`] says how far it is.
     pub fn transfer(&self, bytes: u64) {
-        let began = Instant::now();
-        self.update(|holder, number| {
-            let moved_before = holder.connection.moved();
-            let transfer = Transfer {
-                bytes,
-                began,
-                moved_before,
-            };
-            holder.transfers.insert(number, transfer);
-        });
+        self.update(|state, number| state.start(&self.share, number, bytes));
     }
 
     /// The client has done it.
     pub fn transferred(&self) {
-        self.update(|holder, number| {
-            holder.transfers.remove(&number);
-        });
+        self.update(|state, number| state.end(&self.share, number));
     }
 
     /// Memory of the connection's own keeps no others waiting.
-    fn update(&self, change: impl FnOnce(&mut Holder, u64)) {
+    fn update(&self, change: impl FnOnce(&mut PoolState, u64)) {
         if let Some(number) = self.pooled {
-            let mut state = self.share.pool.state.lock();
-            if let Some(holder) = state.holders.get_mut(&self.share.number) {
-                change(holder, number);
-            }
+            change(&mut self.share.pool.state.lock(), number);
         }
     }
 }
@@ -325,20 +371,12 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let share = &*self.share;
-        let Some(number) = self.pooled else {
-            share.own_free.fetch_add(self.bytes, Relaxed);
-            return;
-        };
-        let mut state = share.pool.state.lock();
-        state.free_bytes += self.bytes;
-        if let Some(holder) = state.holders.get_mut(&share.number) {
-            holder.transfers.remove(&number);
-            holder.bytes -= self.bytes;
-            if holder.bytes == 0 {
-                state.holders.remove(&share.number);
+        match self.pooled {
+            Some(number) => share.pool.give_back(share, number, self.bytes),
+            None => {
+                share.own_free.fetch_add(self.bytes, Relaxed);
             }
         }
-        share.pool.wake(state);
     }
 }
 
@@ -448,6 +486,28 @@ mod tests {
             true
         };
         assert!(is_dropped(floods));
+    }
+
+    #[test]
+    fn who_does_not_fetch_its_memory_is_dropped() {
+        let pool = Arc::new(Pool::new(POOL_BYTES, Duration::from_millis(50)));
+        let (first, _, _far) = share(&pool, 1);
+        let all = first.take(POOL_BYTES).unwrap();
+        let (deaf, connection, _far) = share(&pool, 2);
+        let queued = deaf.queue(POOL_BYTES, None);
+        let (next, _, _far) = share(&pool, 3);
+        thread::scope(|scope| {
+            drop(all);
+            let served = scope.spawn(|| drop(next.take(POOL_BYTES).unwrap()));
+            while !connection.closing() {
+                thread::yield_now();
+            }
+            drop(queued);
+            served.join().unwrap();
+        });
+        let state = pool.state.lock();
+        assert_eq!(state.free_bytes, POOL_BYTES);
+        assert!(state.holders.is_empty() && state.granted.is_empty());
     }
 
     #[test]
