@@ -1,3 +1,4 @@
+mod attentions;
 mod state;
 
 use super::action::{Action, Job, Refusal, Work};
@@ -25,17 +26,25 @@ fn unit_of(volume: impl Volume + 'static) -> (Unit, Nexus, Nexus) {
 }
 
 fn unit_with(volume: impl Volume + 'static, properties: Properties) -> (Unit, Nexus, Nexus) {
+    let unit = new_unit(volume, properties);
+    let nexus = |number: u64| Nexus::new(number, "iqn.x:us", [number as u8; 6]);
+    let (one, two) = (nexus(1), nexus(2));
+    for nexus in [&one, &two] {
+        unit.attach(nexus);
+        let ready = execute(&unit, nexus, cdb(&[code::TEST_UNIT_READY]), &[]);
+        assert_eq!(ready, Err(Sense::POWER_ON.into()));
+    }
+    (unit, one, two)
+}
+
+/// A unit without sessions.
+fn new_unit(volume: impl Volume + 'static, properties: Properties) -> Unit {
     let unit = TargetUnit {
         number: 0,
         volume: Arc::new(volume),
         identity: None,
     };
-    let unit = Unit::new("iqn.x:disk", unit, properties);
-    let nexus = |number: u64| Nexus::new(number, "iqn.x:us", [number as u8; 6]);
-    let (one, two) = (nexus(1), nexus(2));
-    unit.attach(&one);
-    unit.attach(&two);
-    (unit, one, two)
+    Unit::new("iqn.x:disk", unit, properties)
 }
 
 fn unit() -> (Unit, Nexus, Nexus) {

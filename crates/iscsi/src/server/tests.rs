@@ -61,14 +61,25 @@ impl Client {
 
     /// Logs in from an initiator port of its own: an older session of the same port would end.
     fn login_from(server: &ServerHandle, port: u8) -> Self {
-        let mut client = Self::connect(server);
         let mut request = login_request();
         request[13] = port;
-        client.stream.write_all(&request).unwrap();
+        Self::enter(server, &request)
+    }
+
+    /// Logs in with this request.
+    fn enter(server: &ServerHandle, request: &[u8]) -> Self {
+        let mut client = Self::connect(server);
+        client.stream.write_all(request).unwrap();
         let (answer, _) = client.receive().unwrap();
         assert_eq!(answer.operation(), response::LOGIN);
         assert_eq!(answer.u16_at::<36>(), 0, "status");
+        client.settle();
         client
+    }
+
+    /// Takes the unit attentions, as real initiators do after a login.
+    fn settle(&mut self) {
+        while self.test_unit_ready(902) != 0 {}
     }
 
     fn send(&mut self, header: Header, data: &[u8]) {
@@ -193,7 +204,6 @@ fn half_open_logins_keep_nobody_out() {
 fn clients_that_break_rules_are_dropped_and_hurt_nobody() {
     let server = serve(memory(), options());
     let mut good = Client::login(&server);
-    good.number = 0;
     let broken: [(&str, Header, usize); 7] = [
         ("unknown operation", Header::new(0x1c, 0x80), 0),
         ("snack", Header::new(request::SNACK, 0x80), 0),
@@ -211,11 +221,10 @@ fn clients_that_break_rules_are_dropped_and_hurt_nobody() {
         ("long", Header::new(request::DATA_OUT, 0x80), 140 << 10),
     ];
     for (what, header, len) in broken {
-        let mut bad = Client::connect(&server);
         let name = format!("iqn.x:bad{}", what.replace(' ', ""));
-        bad.stream.write_all(&login_as(&name)).unwrap();
-        bad.receive().unwrap();
-        bad.send(header, &vec![0; len]);
+        let mut bad = Client::enter(&server, &login_as(&name));
+        let number = bad.number + header.u32_at::<24>();
+        bad.send(header.with_u32::<24>(number), &vec![0; len]);
         let mut last = None;
         while let Some((answer, _)) = bad.receive() {
             last = Some(answer.operation());
@@ -247,8 +256,8 @@ fn commands_outside_of_the_window_are_ignored() {
     let server = serve(memory(), options());
     let mut client = Client::login(&server);
     assert_eq!(client.test_unit_ready(1), 0);
-    for wrong in [0, 1 + 64, u32::MAX] {
-        let number = client.number;
+    let number = client.number;
+    for wrong in [0, number + 64, u32::MAX] {
         client.number = wrong;
         client.command(2, 0x80, 0, &[0; 6], &[]);
         client.number = number;
@@ -285,10 +294,8 @@ fn stalled_writes_give_their_memory_to_others() {
     // Two fill the pool, and send nothing.
     let mut stalled = Vec::new();
     for number in 0..2 {
-        let mut client = Client::connect(&server);
         let name = format!("iqn.x:stalled{number}");
-        client.stream.write_all(&login_as(&name)).unwrap();
-        client.receive().unwrap();
+        let mut client = Client::enter(&server, &login_as(&name));
         large(&mut client, 1);
         assert_eq!(client.receive().unwrap().0.operation(), response::R2T);
         stalled.push(client);
@@ -359,9 +366,7 @@ fn slow_writes_leave_reads_alone_and_aborts_stop_them() {
 fn no_initiator_ends_the_sessions_of_others() {
     let server = serve(memory(), options());
     let mut good = Client::login(&server);
-    let mut bad = Client::connect(&server);
-    bad.stream.write_all(&login_as("iqn.x:bad")).unwrap();
-    bad.receive().unwrap();
+    let mut bad = Client::enter(&server, &login_as("iqn.x:bad"));
     let reset = Header::new(request::TASK_MANAGEMENT | 0x40, 0x87).with_tag(1);
     bad.send(reset, &[]);
     let (answer, _) = bad.receive().unwrap();
