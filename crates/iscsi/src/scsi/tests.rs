@@ -6,6 +6,7 @@ use super::cdb::{Cdb, Command};
 use super::opcodes::{OPERATIONS, code};
 use super::reservations::Nexus;
 use super::sense::Sense;
+use super::task_set::Facts;
 use super::unit::{Properties, Unit};
 use crate::targets::TargetUnit;
 use std::sync::Arc;
@@ -88,7 +89,8 @@ fn execute(unit: &Unit, nexus: &Nexus, cdb: Cdb, data: &[u8]) -> Result<Vec<u8>,
         }
         Action::Job(job) => {
             assert_eq!(job.data_bytes, data.len() as u64, "{job:?}");
-            unit.run(nexus, &job, data, true)?.unwrap()
+            let ticket = nexus.tasks.enter(Facts::default());
+            unit.run(nexus, &job, data, Some(&ticket))?.unwrap()
         }
     })
 }

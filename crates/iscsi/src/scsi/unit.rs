@@ -257,6 +257,14 @@ impl Unit {
         sets.iter().for_each(|tasks| tasks.abort(self.number()));
     }
 
+    /// Counts the tasks that have begun and are to end.
+    #[cfg(test)]
+    pub(crate) fn stopping(&self) -> usize {
+        let state = self.state.lock();
+        let sessions = state.attentions.sessions();
+        sessions.map(|nexus| nexus.tasks.stopping()).sum()
+    }
+
     /// Aborts the tasks of other sessions. Returns when those that had begun have ended.
     pub(crate) fn abort_others(&self, nexus: &Nexus, is_meant: impl Fn(&Nexus) -> bool) {
         let state = self.state.lock();

@@ -82,7 +82,10 @@ impl FullFeature<'_> {
             match ticket.is_ready() {
                 false => answered.busy(replies),
                 true if !ticket.begin() => answered.aborted(replies),
-                true => execute(service, &unit, &effort, answered, replies, tally),
+                true => {
+                    let task = (&*unit, &effort, &ticket);
+                    execute(service, task, answered, replies, tally);
+                }
             }
             self.flush()?;
         }
@@ -164,7 +167,7 @@ impl FullFeature<'_> {
             return self.hand_over(task);
         }
         let nexus = &self.workers.service().nexus;
-        match unit.run(nexus, &job, data.bytes(), false) {
+        match unit.run(nexus, &job, data.bytes(), None) {
             Ok(Some(_)) => {
                 self.tally.job(&job, data.bytes().len() as u64);
                 answered.good(&mut self.replies);

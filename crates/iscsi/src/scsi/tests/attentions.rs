@@ -1,4 +1,4 @@
-//! Tests which initiator ports learn that registrations and modes may be gone: each once after the
+//! Tests which initiator ports learn that registrations and modes may be lost: each once after the
 //! start of the server, and those that were away when something changed.
 
 use super::{BLOCKS, PROPERTIES, cdb, execute, new_unit};

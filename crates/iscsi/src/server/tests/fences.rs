@@ -264,8 +264,8 @@ fn all_sockets_of_a_disk_share_its_reservations() {
     assert!(one.stop());
 }
 
-/// Registrations and modes are gone after a restart. Initiators reconnect by themselves, and would
-/// take them for still there.
+/// A restart loses registrations and modes. Initiators reconnect by themselves, and would rely on
+/// them.
 #[test]
 fn the_first_command_after_a_restart_says_so() {
     let ready = |server: &ServerHandle, port: u8| {
