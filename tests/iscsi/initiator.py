@@ -88,7 +88,14 @@ class Initiator:
         self.keys = dict(p.split("=", 1) for p in text.decode().split("\0") if p)
         self.header_digest = self.keys.get("HeaderDigest") == "CRC32C"
         self.data_digest = self.keys.get("DataDigest") == "CRC32C"
+        if target and not status and raw[1] & 0x83 == 0x83:
+            self.settle()
         return self
+
+    def settle(self):
+        """Takes the unit attentions, as real initiators do after a login."""
+        while self.run(bytes(6))[0] == 2:
+            pass
 
     def command(self, cdb, expected=0, data=b"", flags=None, tag=1):
         if flags is None:

@@ -20,6 +20,6 @@ while True:
 assert text.count(b"TargetName=") == 101, text.count(b"TargetName=")
 i = Initiator().login()
 data = pairs(SendTargets="")
-i.send(header(TEXT, 0x80, data, w20=NONE), data)
+i.send(header(TEXT, 0x80, data, w20=NONE, number=i.number), data)
 assert i.receive()[1].count(b"TargetName=") == 1
 P

@@ -103,6 +103,7 @@ impl Answered {
     pub(crate) fn refuse_as_is(self, replies: &mut Replies, refusal: Refusal, unit: Option<&Unit>) {
         match refusal {
             Refusal::Conflict => self.status(replies, RESERVATION_CONFLICT, &[]),
+            Refusal::Aborted => self.status(replies, TASK_ABORTED, &[]),
             Refusal::Sense(sense) => {
                 let is_descriptor = unit.is_some_and(Unit::has_descriptor_sense);
                 self.sense(replies, sense, is_descriptor);

@@ -187,6 +187,14 @@ impl Registry {
             .count()
     }
 
+    /// Counts the tasks of a target that have begun and are to end.
+    #[cfg(test)]
+    pub(crate) fn stopping(&self, target: &str) -> usize {
+        let state = self.state.lock();
+        let units = state.units.iter().filter(|((name, _), _)| name == target);
+        units.map(|(_, unit)| unit.stopping()).sum()
+    }
+
     fn chosen(&self, scope: Scope<'_>) -> Vec<Arc<Entry>> {
         let state = self.state.lock();
         let sessions = state.sessions.values();

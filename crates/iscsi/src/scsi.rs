@@ -7,6 +7,7 @@
 
 pub(crate) mod action;
 pub(crate) mod admission;
+mod attentions;
 pub(crate) mod cdb;
 pub(crate) mod inquiry;
 pub(crate) mod jobs;

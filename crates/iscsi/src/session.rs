@@ -297,6 +297,8 @@ impl Session {
         // Commands behind a write whose data no longer comes would never begin.
         full_feature.workers.cancel_held();
         full_feature.incoming.abort(None, None);
+        // Nor would one that fills a whole range be waited for.
+        registered.nexus().tasks.stop_running();
         full_feature.workers.finish();
         match flushed {
             Ok(()) => end,

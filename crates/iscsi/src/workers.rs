@@ -199,14 +199,19 @@ impl Crew {
             };
             let mut tally = Tally::default();
             match ticket.begin() {
-                true => execute(service, &unit, &effort, answered, &mut replies, &mut tally),
+                true => {
+                    let task = (&*unit, &effort, &ticket);
+                    execute(service, task, answered, &mut replies, &mut tally);
+                }
                 false => {
                     tally.failed();
                     answered.aborted(&mut replies);
                 }
             }
             // It has ended for those that wait for it, however long its initiator takes no answer.
-            drop(ticket);
+            if !ticket.end() {
+                replies.clear();
+            }
             // Count before sending: an initiator that has a reply must find it counted.
             service
                 .counters
@@ -231,8 +236,7 @@ impl Crew {
 /// Executes a command that may wait, and appends its answer.
 pub(crate) fn execute(
     service: &Service,
-    unit: &Unit,
-    effort: &Effort,
+    (unit, effort, ticket): (&Unit, &Effort, &Ticket),
     answered: Answered,
     replies: &mut Replies,
     tally: &mut Tally,
@@ -252,7 +256,7 @@ pub(crate) fn execute(
                 answered.refuse(replies, refusal, Some(unit));
             }
         },
-        Effort::Job(job, data) => match unit.run(&service.nexus, job, data, true) {
+        Effort::Job(job, data) => match unit.run(&service.nexus, job, data, Some(ticket)) {
             Ok(reply) => {
                 tally.job(job, data.len() as u64);
                 answer_job(service, answered, reply.unwrap_or_default(), replies);
@@ -373,8 +377,8 @@ impl Workers {
         all
     }
 
-    /// Waits until the tasks that a thread has taken and that `is_meant`, by tag and unit, were
-    /// answered.
+    /// Waits until the tasks that a thread has taken and that `is_meant`, by tag and unit, have
+    /// ended and were answered.
     pub(crate) fn wait_for_running(&self, is_meant: impl Fn(u32, u8) -> bool) {
         for state in &self.crew.lanes {
             let mut queue = state.queue.lock();

@@ -16,6 +16,8 @@ pub(crate) enum Refusal {
     Sense(Sense),
     /// RESERVATION CONFLICT.
     Conflict,
+    /// TASK ABORTED.
+    Aborted,
 }
 
 impl From<Sense> for Refusal {

@@ -12,13 +12,16 @@ use super::mode::{self, Mode};
 use super::parameters;
 use super::reservations::{Nexus, Notices, Port, Use};
 use super::sense::Sense;
+use super::task_set::{Facts, Ticket};
 use super::unit::Unit;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use units::IoClass;
 use volume::{Durability, Volume, VolumeError};
 
 /// Largest read of a comparison, and largest write of a pattern, bytes.
 const PIECE_BYTES: usize = 256 << 10;
+/// Largest range that is zeroed or freed before another look at whether to go on, bytes.
+const FREED_PIECE_BYTES: u64 = 64 << 20;
 /// Maximum number of descriptors of GET LBA STATUS.
 const STATUSES_MAX: u64 = 1024;
 /// Service action of PERSISTENT RESERVE OUT. It waits for tasks of others.
@@ -32,6 +35,14 @@ fn writing(error: VolumeError) -> Refusal {
     Sense::of(error.kind, true).into()
 }
 
+/// Fails if the task was aborted.
+fn go_on(ticket: &Ticket) -> Result<(), Refusal> {
+    match ticket.is_stopping() {
+        true => Err(Refusal::Aborted),
+        false => Ok(()),
+    }
+}
+
 /// Returns the use of the unit that reservations may forbid.
 fn use_of(work: &Work) -> Use {
     match work {
@@ -43,26 +54,26 @@ fn use_of(work: &Work) -> Use {
 
 impl Unit {
     /// Runs a job with its data. Returns the data for the initiator, or `None` if the job would
-    /// have to wait although `may_wait` is false; then nothing was done.
+    /// have to wait although it has no ticket; then nothing was done.
     pub(crate) fn run(
         &self,
         nexus: &Nexus,
         job: &Job,
         data: &[u8],
-        may_wait: bool,
+        ticket: Option<&Ticket>,
     ) -> Result<Option<Vec<u8>>, Refusal> {
-        if !may_wait {
+        let Some(ticket) = ticket else {
             let _at_once = nexus.tasks.at_once();
             self.recheck(nexus, use_of(&job.work))?;
             return self.run_now(nexus, job, data);
-        }
+        };
         self.recheck(nexus, use_of(&job.work))?;
         match job.work {
             Work::Write { span, fua, verify } => {
                 let _shared = self.changes.shared(span.bytes());
                 self.store(span, data, fua)?;
                 if let Some(compare) = verify {
-                    self.compare(span, compare, data)?;
+                    self.compare(span, compare, data, ticket)?;
                 }
             }
             Work::OrWrite { span, fua } => {
@@ -81,19 +92,19 @@ impl Unit {
                 let half = (span.len_bytes as usize).min(data.len());
                 let (old, new) = data.split_at(half);
                 let _alone = self.changes.alone(span.bytes());
-                self.compare(span, Compare::All, old)?;
+                self.compare(span, Compare::All, old, ticket)?;
                 self.store(span, new, fua)?;
             }
-            Work::Verify { span, compare } => self.compare(span, compare, data)?,
+            Work::Verify { span, compare } => self.compare(span, compare, data, ticket)?,
             Work::WriteSame {
                 span,
                 unmap,
                 no_data,
             } => {
                 let pattern = if no_data { &[][..] } else { data };
-                self.write_same(span, unmap, pattern)?;
+                self.write_same(span, unmap, pattern, ticket)?;
             }
-            Work::Unmap { class } => self.unmap(class, data)?,
+            Work::Unmap { class } => self.unmap(class, data, ticket)?,
             Work::Flush { class } => {
                 let flushed = self.volume().flush(context(class.0));
                 flushed.map_err(writing)?;
@@ -210,7 +221,13 @@ impl Unit {
     }
 
     /// Compares the blocks of a span with data, or only reads them.
-    fn compare(&self, span: Span, compare: Compare, data: &[u8]) -> Result<(), Refusal> {
+    fn compare(
+        &self,
+        span: Span,
+        compare: Compare,
+        data: &[u8],
+        ticket: &Ticket,
+    ) -> Result<(), Refusal> {
         let len = match compare {
             Compare::All => data.len() as u64,
             Compare::Medium | Compare::One => span.len_bytes,
@@ -218,6 +235,7 @@ impl Unit {
         let mut bytes = vec![0; PIECE_BYTES.min(len as usize)];
         let mut at = 0;
         while at < len {
+            go_on(ticket)?;
             let now = (len - at).min(bytes.len() as u64) as usize;
             let piece = bytes.get_mut(..now).unwrap_or_default();
             let read = self
@@ -243,36 +261,57 @@ impl Unit {
         Ok(())
     }
 
-    /// Writes a pattern, or zeroes, or frees. Other commands may come between its pieces: one that
-    /// compares waits for a piece, not for all.
-    fn write_same(&self, span: Span, unmap: bool, pattern: &[u8]) -> Result<(), Refusal> {
-        let volume = self.volume();
-        if pattern.iter().all(|byte| *byte == 0) {
-            let _shared = self.changes.shared(span.bytes());
-            let (offset, len) = (span.offset_bytes, span.len_bytes);
-            let done = match unmap {
-                true => volume.discard(span.context, offset, len),
-                false => volume.write_zeroes(span.context, offset, len, true, Durability::Volatile),
-            };
-            done.map_err(writing)?;
-            return self.settle_volatile(span.context.class);
+    /// Writes a pattern, or zeroes, or frees.
+    fn write_same(
+        &self,
+        span: Span,
+        unmap: bool,
+        pattern: &[u8],
+        ticket: &Ticket,
+    ) -> Result<(), Refusal> {
+        let (volume, context) = (self.volume(), span.context);
+        let is_zero = pattern.iter().all(|byte| *byte == 0);
+        if is_zero && unmap {
+            self.in_pieces(span.bytes(), FREED_PIECE_BYTES, ticket, |offset, len| {
+                volume.discard(context, offset, len)
+            })?;
+        } else if is_zero {
+            self.in_pieces(span.bytes(), FREED_PIECE_BYTES, ticket, |offset, len| {
+                volume.write_zeroes(context, offset, len, true, Durability::Volatile)
+            })?;
+        } else {
+            let len = (PIECE_BYTES as u64).min(span.len_bytes);
+            let piece = pattern.iter().copied().cycle();
+            let piece: Vec<u8> = piece.take(len as usize).collect();
+            self.in_pieces(span.bytes(), len, ticket, |offset, len| {
+                let bytes = piece.get(..len as usize).unwrap_or_default();
+                volume.write(context, offset, bytes, Durability::Volatile)
+            })?;
         }
-        let len = (PIECE_BYTES as u64).min(span.len_bytes) as usize;
-        let piece: Vec<u8> = pattern.iter().copied().cycle().take(len).collect();
-        let end = span.offset_bytes + span.len_bytes;
-        let mut at = span.offset_bytes;
-        while at < end {
-            let now = (end - at).min(len as u64);
-            let _shared = self.changes.shared(at..at + now);
-            let bytes = piece.get(..now as usize).unwrap_or_default();
-            let written = volume.write(span.context, at, bytes, Durability::Volatile);
-            written.map_err(writing)?;
-            at += now;
-        }
-        self.settle_volatile(span.context.class)
+        self.settle_volatile(context.class)
     }
 
-    fn unmap(&self, class: IoClass, list: &[u8]) -> Result<(), Refusal> {
+    /// Changes bytes in pieces, each with its offset and length. Other commands may come between
+    /// them: one that compares waits for a piece, not for all.
+    fn in_pieces(
+        &self,
+        bytes: Range<u64>,
+        piece_bytes: u64,
+        ticket: &Ticket,
+        change: impl Fn(u64, u64) -> Result<(), VolumeError>,
+    ) -> Result<(), Refusal> {
+        let mut at = bytes.start;
+        while at < bytes.end {
+            go_on(ticket)?;
+            let now = (bytes.end - at).min(piece_bytes);
+            let _shared = self.changes.shared(at..at + now);
+            change(at, now).map_err(writing)?;
+            at += now;
+        }
+        Ok(())
+    }
+
+    fn unmap(&self, class: IoClass, list: &[u8], ticket: &Ticket) -> Result<(), Refusal> {
         let ranges = parameters::unmap(list)?;
         let size = self.blocks();
         let mut total = 0_u64;
@@ -285,9 +324,10 @@ impl Unit {
         }
         for (lba, blocks) in ranges {
             let (offset, len) = (lba * self.block_bytes(), blocks * self.block_bytes());
-            let _shared = self.changes.shared(offset..offset + len);
-            let freed = self.volume().discard(context(class.0), offset, len);
-            freed.map_err(writing)?;
+            let bytes = offset..offset + len;
+            self.in_pieces(bytes, FREED_PIECE_BYTES, ticket, |offset, len| {
+                self.volume().discard(context(class.0), offset, len)
+            })?;
         }
         self.settle_volatile(class)
     }
@@ -369,8 +409,9 @@ impl Unit {
         {
             let mut data = data.to_vec();
             data.resize(job.data_bytes as usize, 0);
-            let _ = self.run(nexus, &job, &data, false);
-            let _ = self.run(nexus, &job, &data, true);
+            let _ = self.run(nexus, &job, &data, None);
+            let ticket = nexus.tasks.enter(Facts::default());
+            let _ = self.run(nexus, &job, &data, Some(&ticket));
         }
     }
 }

@@ -37,6 +37,7 @@ impl Sense {
     pub(crate) const TOO_MANY_REGISTRATIONS: Self = sense(0x5, 0x55, 0x04);
     pub(crate) const INVALID_FIELD_IN_UNIT: Self = sense(0x5, 0x0e, 0x03);
     pub(crate) const WRONG_AMOUNT_OF_DATA: Self = sense(0xb, 0x0c, 0x0d);
+    pub(crate) const POWER_ON: Self = sense(0x6, 0x29, 0x00);
     pub(crate) const RESET: Self = sense(0x6, 0x29, 0x03);
     pub(crate) const MODE_CHANGED: Self = sense(0x6, 0x2a, 0x01);
     pub(crate) const RESERVATIONS_PREEMPTED: Self = sense(0x6, 0x2a, 0x03);

@@ -2,7 +2,8 @@
 //! order they may begin (SAM-5, 8.6). Sessions and their workers enter tasks, units abort those of
 //! other sessions.
 //!
-//! Invariant: an aborted task never begins. A task begins only after the older ones that its
+//! Invariant: an aborted task never begins; one that has begun looks between its pieces whether it
+//! is aborted, and ends. A task begins only after the older ones that its
 //! attribute, or theirs, puts before it have ended. A task counts as ended when its blocks and the
 //! state of the unit change no more; its answer may still be on its way. So an initiator that takes
 //! no answers delays no abort.
@@ -44,12 +45,16 @@ enum Phase {
     /// Its data has not arrived, or no thread has taken it yet.
     Waiting,
     Running,
+    /// It was aborted after it began, or after a thread took it.
+    Stopping {
+        is_answered: bool,
+    },
     /// Another session has aborted it before it began.
     Aborted,
 }
 
 /// Facts of a task.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Facts {
     /// Its tag, as the initiator named it.
     pub(crate) tag: u32,
@@ -163,6 +168,36 @@ impl TaskSet {
         self.at_once.lock()
     }
 
+    /// Aborts tasks for their own session, which gets no answer of them. Returns their number. They
+    /// may still run.
+    pub(crate) fn stop(&self, is_meant: impl Fn(&Facts) -> bool) -> usize {
+        let mut tasks = self.tasks.lock();
+        let meant = tasks.entries.values_mut().filter(|e| is_meant(&e.facts));
+        let is_answered = false;
+        meant
+            .map(|entry| entry.phase = Phase::Stopping { is_answered })
+            .count()
+    }
+
+    /// Aborts the tasks that have begun, for the end of their session.
+    pub(crate) fn stop_running(&self) {
+        let mut tasks = self.tasks.lock();
+        let entries = tasks.entries.values_mut();
+        for entry in entries.filter(|entry| entry.phase == Phase::Running) {
+            entry.phase = Phase::Stopping { is_answered: true };
+        }
+    }
+
+    /// Counts the tasks that have begun and are to end.
+    #[cfg(test)]
+    pub(crate) fn stopping(&self) -> usize {
+        let tasks = self.tasks.lock();
+        let phases = tasks.entries.values().map(|entry| entry.phase);
+        phases
+            .filter(|phase| matches!(phase, Phase::Stopping { .. }))
+            .count()
+    }
+
     /// Aborts the tasks of a unit for another session: those that have not begun never begin, and
     /// those that have begun have ended when this returns.
     pub(crate) fn abort(&self, unit: u8) {
@@ -174,8 +209,12 @@ impl TaskSet {
             }
             match entry.phase {
                 Phase::Waiting => entry.phase = Phase::Aborted,
-                Phase::Running if entry.facts.is_awaited => begun.push(*id),
-                Phase::Running | Phase::Aborted => {}
+                Phase::Running if entry.facts.is_awaited => {
+                    entry.phase = Phase::Stopping { is_answered: true };
+                    begun.push(*id);
+                }
+                Phase::Stopping { .. } if entry.facts.is_awaited => begun.push(*id),
+                Phase::Running | Phase::Stopping { .. } | Phase::Aborted => {}
             }
         }
         // Only these: tasks that begin from now on see the reservations of the one that aborts.
@@ -214,18 +253,31 @@ impl Ticket {
         entry.is_some_and(|entry| entry.phase == Phase::Aborted)
     }
 
-    /// Begins the task. Returns false if another session has aborted it. Reservations must be
-    /// checked after this.
+    /// Begins the task. Returns false if it is aborted. Reservations must be checked after this.
     #[must_use]
     pub(crate) fn begin(&self) -> bool {
         let mut tasks = self.set.tasks.lock();
         match tasks.entries.get_mut(&self.id) {
-            Some(entry) if entry.phase != Phase::Aborted => {
+            Some(entry) if matches!(entry.phase, Phase::Waiting | Phase::Running) => {
                 entry.phase = Phase::Running;
                 true
             }
             _ => false,
         }
+    }
+
+    /// Returns true if the task has begun and is to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        let tasks = self.set.tasks.lock();
+        let phase = tasks.entries.get(&self.id).map(|entry| entry.phase);
+        matches!(phase, Some(Phase::Stopping { .. }))
+    }
+
+    /// Ends the task. Returns false if its session does not want an answer.
+    pub(crate) fn end(self) -> bool {
+        let entry = self.set.tasks.lock().entries.remove(&self.id);
+        let phase = entry.map(|entry| entry.phase);
+        phase != Some(Phase::Stopping { is_answered: false })
     }
 }
 

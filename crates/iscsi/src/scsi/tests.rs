@@ -1,3 +1,4 @@
+mod attentions;
 mod state;
 
 use super::action::{Action, Job, Refusal, Work};
@@ -5,6 +6,7 @@ use super::cdb::{Cdb, Command};
 use super::opcodes::{OPERATIONS, code};
 use super::reservations::Nexus;
 use super::sense::Sense;
+use super::task_set::Facts;
 use super::unit::{Properties, Unit};
 use crate::targets::TargetUnit;
 use std::sync::Arc;
@@ -25,17 +27,25 @@ fn unit_of(volume: impl Volume + 'static) -> (Unit, Nexus, Nexus) {
 }
 
 fn unit_with(volume: impl Volume + 'static, properties: Properties) -> (Unit, Nexus, Nexus) {
+    let unit = new_unit(volume, properties);
+    let nexus = |number: u64| Nexus::new(number, "iqn.x:us", [number as u8; 6]);
+    let (one, two) = (nexus(1), nexus(2));
+    for nexus in [&one, &two] {
+        unit.attach(nexus);
+        let ready = execute(&unit, nexus, cdb(&[code::TEST_UNIT_READY]), &[]);
+        assert_eq!(ready, Err(Sense::POWER_ON.into()));
+    }
+    (unit, one, two)
+}
+
+/// A unit without sessions.
+fn new_unit(volume: impl Volume + 'static, properties: Properties) -> Unit {
     let unit = TargetUnit {
         number: 0,
         volume: Arc::new(volume),
         identity: None,
     };
-    let unit = Unit::new("iqn.x:disk", unit, properties);
-    let nexus = |number: u64| Nexus::new(number, "iqn.x:us", [number as u8; 6]);
-    let (one, two) = (nexus(1), nexus(2));
-    unit.attach(&one);
-    unit.attach(&two);
-    (unit, one, two)
+    Unit::new("iqn.x:disk", unit, properties)
 }
 
 fn unit() -> (Unit, Nexus, Nexus) {
@@ -79,7 +89,8 @@ fn execute(unit: &Unit, nexus: &Nexus, cdb: Cdb, data: &[u8]) -> Result<Vec<u8>,
         }
         Action::Job(job) => {
             assert_eq!(job.data_bytes, data.len() as u64, "{job:?}");
-            unit.run(nexus, &job, data, true)?.unwrap()
+            let ticket = nexus.tasks.enter(Facts::default());
+            unit.run(nexus, &job, data, Some(&ticket))?.unwrap()
         }
     })
 }

@@ -2,9 +2,10 @@
 //! and unit attentions. The server makes one per volume; sessions use it.
 //!
 //! Invariant: the lock of the state is not held during I/O. While nothing unusual is set, commands
-//! on blocks do not take it. Each session has at most [`ATTENTIONS_MAX`] unit attentions.
+//! on blocks do not take it.
 
 use super::action::Refusal;
+use super::attentions::{Attentions, Informed};
 use super::inquiry::{Geometry, Identity};
 use super::mode::Mode;
 use super::ranges::Ranges;
@@ -12,12 +13,9 @@ use super::reservations::{Nexus, Notices, Port, Reservations, Use};
 use super::sense::Sense;
 use crate::targets::TargetUnit;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use volume::{Checked, Volume};
-
-const ATTENTIONS_MAX: usize = 8;
 
 /// Properties of all units of a server.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +49,7 @@ pub(crate) struct Unit {
 struct State {
     mode: Mode,
     reservations: Reservations,
-    sessions: Vec<Attentions>,
+    attentions: Attentions,
     /// No command begins any more.
     is_closed: bool,
 }
@@ -61,12 +59,7 @@ pub(crate) struct Remembered {
     own: Option<Arc<[u8]>>,
     mode: Mode,
     reservations: Reservations,
-}
-
-/// A session, and what it must learn of the unit.
-struct Attentions {
-    nexus: Nexus,
-    pending: VecDeque<Sense>,
+    informed: Informed,
 }
 
 impl State {
@@ -74,29 +67,7 @@ impl State {
         !self.is_closed
             && self.mode == default_mode
             && self.reservations.is_empty()
-            && self.sessions.iter().all(|s| s.pending.is_empty())
-    }
-
-    fn notify(&mut self, sense: Sense, is_concerned: impl Fn(&Nexus) -> bool) {
-        let sessions = self.sessions.iter_mut();
-        for session in sessions.filter(|s| is_concerned(&s.nexus)) {
-            if session.pending.len() < ATTENTIONS_MAX && !session.pending.contains(&sense) {
-                session.pending.push_back(sense);
-            }
-        }
-    }
-
-    fn notify_ports(&mut self, notices: Notices) {
-        for (port, sense) in notices {
-            let is_port = |nexus: &Nexus| *nexus.port == *port;
-            self.notify(sense, is_port);
-        }
-    }
-
-    fn take_attention(&mut self, nexus: &Nexus) -> Option<Sense> {
-        let mut sessions = self.sessions.iter_mut();
-        let session = sessions.find(|s| s.nexus.number == nexus.number)?;
-        session.pending.pop_front()
+            && self.attentions.is_empty()
     }
 }
 
@@ -127,7 +98,7 @@ impl Unit {
             state: Mutex::new(State {
                 mode: default_mode,
                 reservations: Reservations::default(),
-                sessions: Vec::new(),
+                attentions: Attentions::default(),
                 is_closed: false,
             }),
             changes: Ranges::default(),
@@ -153,7 +124,9 @@ impl Unit {
     pub(super) fn blocks(&self) -> u64 {
         let blocks = self.volume.size_bytes() / self.block_bytes();
         if self.blocks.load(Relaxed) != blocks && self.blocks.swap(blocks, Relaxed) != blocks {
-            self.change(|state| state.notify(Sense::CAPACITY_CHANGED, |_| true));
+            self.change(|state| {
+                state.attentions.notify(Sense::CAPACITY_CHANGED, |_| true);
+            });
         }
         blocks
     }
@@ -178,18 +151,13 @@ impl Unit {
 
     /// Lets a session use the unit.
     pub(crate) fn attach(&self, nexus: &Nexus) {
-        self.change(|state| {
-            state.sessions.push(Attentions {
-                nexus: nexus.clone(),
-                pending: VecDeque::new(),
-            });
-        });
+        self.change(|state| state.attentions.attach(nexus));
     }
 
     /// Ends the use of the unit by a session.
     pub(crate) fn detach(&self, nexus: &Nexus) {
         self.change(|state| {
-            state.sessions.retain(|s| s.nexus.number != nexus.number);
+            state.attentions.detach(nexus);
             state.reservations.release(nexus);
         });
     }
@@ -199,13 +167,13 @@ impl Unit {
         self.change(|state| {
             state.mode = self.default_mode;
             state.reservations.reset();
-            state.notify(Sense::RESET, |_| true);
+            state.attentions.notify(Sense::RESET, |_| true);
         });
     }
 
     /// Returns true if sessions use the unit.
     pub(crate) fn is_used(&self) -> bool {
-        !self.state.lock().sessions.is_empty()
+        self.state.lock().attentions.sessions().next().is_some()
     }
 
     /// Returns true if this is the disk with this [`TargetUnit::identity`].
@@ -216,11 +184,13 @@ impl Unit {
     /// Returns the state that outlives the sessions, if there is any. It does not hold the volume.
     pub(crate) fn remember(&self) -> Option<Remembered> {
         let state = self.state.lock();
-        let is_worth_it = !state.is_closed && !state.is_quiet(self.default_mode);
-        is_worth_it.then(|| Remembered {
+        let informed = state.attentions.informed();
+        let is_new = informed.is_empty() && state.is_quiet(self.default_mode);
+        (!state.is_closed && !is_new).then(|| Remembered {
             own: self.own.clone(),
             mode: state.mode,
             reservations: state.reservations.clone(),
+            informed: informed.clone(),
         })
     }
 
@@ -230,6 +200,7 @@ impl Unit {
             self.change(|state| {
                 state.mode = remembered.mode;
                 state.reservations = remembered.reservations;
+                state.attentions.restore(remembered.informed);
             });
         }
     }
@@ -245,7 +216,7 @@ impl Unit {
                 return Err(Sense::NO_SUCH_UNIT.into());
             }
             if what != Use::Always
-                && let Some(attention) = state.take_attention(nexus)
+                && let Some(attention) = state.attentions.take(nexus)
             {
                 return Err(attention.into());
             }
@@ -280,17 +251,25 @@ impl Unit {
     pub(crate) fn close(&self) {
         let sets: Vec<_> = self.change(|state| {
             state.is_closed = true;
-            let sessions = state.sessions.iter();
-            sessions.map(|s| s.nexus.tasks.clone()).collect()
+            let sessions = state.attentions.sessions();
+            sessions.map(|nexus| nexus.tasks.clone()).collect()
         });
         sets.iter().for_each(|tasks| tasks.abort(self.number()));
+    }
+
+    /// Counts the tasks that have begun and are to end.
+    #[cfg(test)]
+    pub(crate) fn stopping(&self) -> usize {
+        let state = self.state.lock();
+        let sessions = state.attentions.sessions();
+        sessions.map(|nexus| nexus.tasks.stopping()).sum()
     }
 
     /// Aborts the tasks of other sessions. Returns when those that had begun have ended.
     pub(crate) fn abort_others(&self, nexus: &Nexus, is_meant: impl Fn(&Nexus) -> bool) {
         let state = self.state.lock();
-        let others = state.sessions.iter().map(|session| &session.nexus);
-        let meant = others.filter(|other| other.number != nexus.number && is_meant(other));
+        let sessions = state.attentions.sessions();
+        let meant = sessions.filter(|other| other.number != nexus.number && is_meant(other));
         let sets: Vec<_> = meant.map(|other| other.tasks.clone()).collect();
         drop(state);
         sets.iter().for_each(|tasks| tasks.abort(self.number()));
@@ -303,7 +282,7 @@ impl Unit {
 
     /// Returns the next unit attention of a session and forgets it.
     pub(super) fn take_attention(&self, nexus: &Nexus) -> Option<Sense> {
-        self.change(|state| state.take_attention(nexus))
+        self.change(|state| state.attentions.take(nexus))
     }
 
     /// Changes the mode. Other sessions learn of it.
@@ -316,7 +295,8 @@ impl Unit {
             let mode = next(state.mode)?;
             if mode != state.mode {
                 state.mode = mode;
-                state.notify(Sense::MODE_CHANGED, |other| other.number != nexus.number);
+                let is_other = |port: &Port| *port != *nexus.port;
+                state.attentions.notify(Sense::MODE_CHANGED, is_other);
             }
             Ok(())
         })
@@ -326,7 +306,7 @@ impl Unit {
     pub(super) fn reservations<R>(&self, run: impl FnOnce(&mut Reservations) -> (R, Notices)) -> R {
         self.change(|state| {
             let (result, notices) = run(&mut state.reservations);
-            state.notify_ports(notices);
+            state.attentions.notify_ports(notices);
             result
         })
     }

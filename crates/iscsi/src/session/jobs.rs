@@ -86,7 +86,10 @@ impl FullFeature<'_> {
             match ticket.is_ready() {
                 false => answered.busy(replies),
                 true if !ticket.begin() => answered.aborted(replies),
-                true => execute(service, &unit, &effort, answered, replies, tally),
+                true => {
+                    let task = (&*unit, &effort, &ticket);
+                    execute(service, task, answered, replies, tally);
+                }
             }
             self.flush()?;
         }
@@ -190,7 +193,7 @@ impl FullFeature<'_> {
         };
         if may_begin {
             let nexus = &self.workers.service().nexus;
-            match unit.run(nexus, &job, data.bytes(), false) {
+            match unit.run(nexus, &job, data.bytes(), None) {
                 Ok(Some(_)) => {
                     self.tally.job(&job, data.bytes().len() as u64);
                     answered.good(&mut self.replies);

@@ -1,12 +1,13 @@
 //! Handles task management: aborts and resets. The full feature phase calls this.
 //!
 //! Invariant: no answer of an aborted task of this session follows the response. Tasks of other
-//! sessions that are aborted are answered with TASK ABORTED (TAS = 1). A task that has begun is not
-//! interrupted: the response waits until it has ended.
+//! sessions that are aborted are answered with TASK ABORTED (TAS = 1). The response waits until a
+//! task that has begun has ended, after its present piece.
 
 use super::state::{FullFeature, Next};
 use crate::replies::Numbering;
 use crate::scsi::action::Refusal;
+use crate::scsi::task_set::TaskSet;
 use crate::scsi::unit::Unit;
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
 use connections::Gone;
@@ -49,6 +50,7 @@ impl FullFeature<'_> {
             function::WARM_RESET => {
                 self.workers.cancel(|_| true);
                 self.incoming.abort(None, None);
+                self.tasks().stop(|_| true);
                 self.workers.wait_for_running(|_, _| true);
                 let all = self.units.iter();
                 let reset = all.map(|(_, unit)| {
@@ -75,13 +77,16 @@ impl FullFeature<'_> {
     fn abort_task(&mut self, tag: u32) -> Outcome {
         let dropped = self.incoming.abort(None, Some(tag));
         let cancelled = self.workers.cancel(|task| task.answered.tag == tag);
-        match dropped + cancelled {
-            0 => {
-                self.workers.wait_for_running(|running, _| running == tag);
-                Outcome::NoSuchTask
-            }
+        let stopped = self.tasks().stop(|facts| facts.tag == tag);
+        self.workers.wait_for_running(|running, _| running == tag);
+        match dropped + cancelled + stopped {
+            0 => Outcome::NoSuchTask,
             _ => Outcome::Complete,
         }
+    }
+
+    fn tasks(&self) -> &TaskSet {
+        &self.workers.service().nexus.tasks
     }
 
     fn abort_own(&mut self, lun: u64) -> Outcome {
@@ -91,6 +96,7 @@ impl FullFeature<'_> {
         // The younger first: the end of one that waits for its data lets others begin.
         self.workers.cancel(|task| Arc::ptr_eq(&task.unit, &unit));
         self.incoming.abort(Some(lun), None);
+        self.tasks().stop(|facts| facts.unit == unit.number());
         self.workers
             .wait_for_running(|_, number| number == unit.number());
         Outcome::Complete

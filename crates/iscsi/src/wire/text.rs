@@ -78,11 +78,12 @@ fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
 
 fn base64(whole: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
-    if whole.len() % 4 != 0 {
+    let digits = whole.strip_suffix("==").or(whole.strip_suffix('='));
+    let digits = digits.unwrap_or(whole);
+    if digits.len() % 4 == 1 {
         return None;
     }
-    let digits = whole.strip_suffix("==").or(whole.strip_suffix('='));
-    for digit in digits.unwrap_or(whole).bytes() {
+    for digit in digits.bytes() {
         let value = match digit {
             b'A'..=b'Z' => digit - b'A',
             b'a'..=b'z' => digit - b'a' + 26,

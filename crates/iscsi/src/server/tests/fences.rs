@@ -1,10 +1,11 @@
 //! Tests aborts, resets and fences against commands of other sessions, and the order of commands.
 
 use super::{Client, LIMIT, memory, options, serve, serve_shared, ten};
-use crate::fuzzing::OPEN_TARGET;
+use crate::fuzzing::{OPEN_TARGET, login_request};
 use crate::server::ServerHandle;
 use crate::wire::pdu::{Header, request, response};
 use parking_lot::{Condvar, Mutex};
+use std::io::Write;
 use std::sync::Arc;
 use volume::{Operation, Slow};
 
@@ -56,11 +57,6 @@ impl Client {
         let list = [&key.to_be_bytes()[..], &service.to_be_bytes(), &[0; 8]].concat();
         self.command(901, 0xa0 | SIMPLE, 24, &cdb, &list);
         self.status(901)
-    }
-
-    /// Takes the unit attentions.
-    fn settle(&mut self) {
-        while self.test_unit_ready(902) != GOOD {}
     }
 
     fn first_byte(&mut self, lba: u8) -> u8 {
@@ -256,4 +252,33 @@ fn all_sockets_of_a_disk_share_its_reservations() {
     assert!(two.stop());
     assert_eq!(again.test_unit_ready(1), GOOD);
     assert!(one.stop());
+}
+
+/// A restart loses registrations and modes. Initiators reconnect by themselves, and would rely on
+/// them.
+#[test]
+fn the_first_command_after_a_restart_says_so() {
+    let ready = |server: &ServerHandle, port: u8| {
+        let mut client = Client::connect(server);
+        let mut request = login_request();
+        request[13] = port;
+        client.stream.write_all(&request).unwrap();
+        client.receive().unwrap();
+        client.command(1, 0x80, 0, &[0; 6], &[]);
+        let (answer, sense) = client.receive().unwrap();
+        let sense = sense.get(2..).map(|sense| (sense[2], sense[12], sense[13]));
+        (answer.0[3], sense)
+    };
+    let power_on = (2, Some((6, 0x29, 0)));
+    let volume = Arc::new(memory());
+    for _ in 0..2 {
+        let server = serve_shared(volume.clone(), options());
+        assert_eq!(ready(&server, 1), power_on);
+        assert_eq!(ready(&server, 1), (GOOD, None), "it reconnects");
+        assert_eq!(ready(&server, 2), power_on);
+        // The target closes, which forgets registrations, and returns.
+        server.close_target(OPEN_TARGET);
+        assert_eq!(ready(&server, 1), power_on);
+        assert!(server.stop());
+    }
 }

@@ -98,7 +98,7 @@ fn a_login_is_confirmed_when_the_session_is_registered_and_the_target_is_open() 
     targets.change(|state| state.allowed = 1);
     assert_eq!(status(&mut client), 0);
     assert_eq!(server.sessions(OPEN_TARGET), 1);
-    assert_eq!(client.test_unit_ready(1), 0);
+    client.settle();
     assert!(server.stop());
 }
 
@@ -112,7 +112,7 @@ fn the_newer_of_two_logins_of_one_port_stays() {
     targets.change(|state| state.allowed = 2);
     assert_eq!(status(&mut new), 0);
     assert_eq!(server.sessions(OPEN_TARGET), 1);
-    assert_eq!(new.test_unit_ready(1), 0);
+    new.settle();
     assert!(server.stop());
 }
 

@@ -17,12 +17,8 @@ const LARGE_BYTES: u32 = 32 << 20;
 
 impl Client {
     fn login_as(server: &ServerHandle, name: &str, keys: &[(&str, &str)]) -> Self {
-        let mut client = Self::connect(server);
         let names = [("InitiatorName", name), ("TargetName", OPEN_TARGET)];
-        let request = login_text(&[&names, keys].concat());
-        std::io::Write::write_all(&mut client.stream, &request).unwrap();
-        assert_eq!(client.receive().unwrap().0.u16_at::<36>(), 0, "status");
-        client
+        Self::enter(server, &login_text(&[&names, keys].concat()))
     }
 
     /// Begins a large write without its data.

@@ -148,9 +148,9 @@ fn data_for_another_unit_is_not_written() {
 #[test]
 fn the_length_in_a_damaged_header_is_not_believed() {
     let server = serve(memory(), options());
-    let mut client = Client::connect(&server);
     let names = [("InitiatorName", "iqn.x:us"), ("TargetName", OPEN_TARGET)];
     let text = [&names[..], &[("HeaderDigest", "CRC32C")]].concat();
+    let mut client = Client::connect(&server);
     client.stream.write_all(&login_text(&text)).unwrap();
     assert_eq!(client.receive().unwrap().0.u16_at::<36>(), 0);
     let nop = Header::new(request::NOP_OUT | 0x40, 0x80)
@@ -177,14 +177,10 @@ fn names_in_another_case_are_the_same_names() {
     let address = "127.0.0.1:0".parse().unwrap();
     let server = Server::bind(address, Arc::new(targets), options()).unwrap();
     let server = server.start().unwrap();
-    let mut old = Client::connect(&server);
     let text = [("InitiatorName", "iqn.x:us"), ("TargetName", OPEN_TARGET)];
-    old.stream.write_all(&login_text(&text)).unwrap();
-    assert_eq!(old.receive().unwrap().0.u16_at::<36>(), 0);
-    let mut new = Client::connect(&server);
+    let mut old = Client::enter(&server, &login_text(&text));
     let text = [("InitiatorName", "IQN.x:US"), ("TargetName", &*shouted)];
-    new.stream.write_all(&login_text(&text)).unwrap();
-    assert_eq!(new.receive().unwrap().0.u16_at::<36>(), 0);
+    let mut new = Client::enter(&server, &login_text(&text));
     assert!(old.receive().is_none(), "an initiator port has one session");
     assert_eq!(server.sessions(OPEN_TARGET), 1);
     let listed = new.negotiate(&[("SendTargets", &shouted)]).unwrap();
