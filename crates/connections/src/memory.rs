@@ -269,6 +269,11 @@ impl Share {
     /// Waits for `bytes` and leases them. `None` if the client disconnected meanwhile. The caller
     /// must hold nothing that others wait for, except requests that are being executed.
     pub fn take(self: &Arc<Self>, bytes: u64) -> Option<Lease> {
+        self.take_while(bytes, || true)
+    }
+
+    /// The same, but `None` too when `is_wanted` says no.
+    pub fn take_while(self: &Arc<Self>, bytes: u64, is_wanted: impl Fn() -> bool) -> Option<Lease> {
         if let Some(lease) = self.try_take(bytes) {
             return Some(lease);
         }
@@ -283,7 +288,8 @@ impl Share {
                 Ok(lease) => return Some(lease),
                 Err(queued) => queued,
             };
-            if waited.is_some_and(|w| w.timed_out()) && self.connection.look_for_client() {
+            let is_time = waited.is_some_and(|w| w.timed_out());
+            if is_time && (self.connection.look_for_client() || !is_wanted()) {
                 return None;
             }
         }

@@ -148,17 +148,21 @@ impl LaneState {
 }
 
 impl Service {
-    /// Leases the memory of a read that has none yet.
+    /// Leases the memory of a read that has none yet, unless it is aborted.
     pub(crate) fn lease(
         &self,
         mut leases: Vec<Lease>,
         effort: &Effort,
         answered: &Answered,
+        ticket: &Ticket,
     ) -> Result<Vec<Lease>, Gone> {
         let bytes = answered.command_bytes.min(answered.expected_bytes);
         let is_large = bytes > OUTPUT_KEPT_BYTES as u64;
         if matches!(effort, Effort::Read(_)) && is_large && leases.is_empty() {
-            leases.push(self.reads.take(bytes).ok_or(Gone)?);
+            match self.reads.take_while(bytes, || !ticket.is_over()) {
+                None if !ticket.is_over() => return Err(Gone),
+                lease => leases.extend(lease),
+            }
         }
         Ok(leases)
     }
@@ -193,7 +197,7 @@ impl Crew {
                 place,
                 ticket,
             } = task;
-            let Ok(leases) = service.lease(leases, &effort, &answered) else {
+            let Ok(leases) = service.lease(leases, &effort, &answered, &ticket) else {
                 service.counters.abandoned.fetch_add(1, Relaxed);
                 continue;
             };

@@ -253,6 +253,11 @@ impl Ticket {
         entry.is_some_and(|entry| entry.phase == Phase::Aborted)
     }
 
+    /// Returns true if the task must not begin any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_aborted() || self.is_stopping()
+    }
+
     /// Begins the task. Returns false if it is aborted. Reservations must be checked after this.
     #[must_use]
     pub(crate) fn begin(&self) -> bool {

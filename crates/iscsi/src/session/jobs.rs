@@ -82,7 +82,7 @@ impl FullFeature<'_> {
                 ticket,
                 ..
             } = *task;
-            let _leases = service.lease(leases, &effort, &answered)?;
+            let _leases = service.lease(leases, &effort, &answered, &ticket)?;
             match ticket.is_ready() {
                 false => answered.busy(replies),
                 true if !ticket.begin() => answered.aborted(replies),

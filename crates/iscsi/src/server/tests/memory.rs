@@ -109,6 +109,35 @@ fn who_waits_for_memory_is_served_otherwise() {
 }
 
 #[test]
+fn a_read_that_waits_for_memory_can_be_aborted() {
+    let server = serve_large(Duration::from_secs(3600));
+    let read = |client: &mut Client, tag, bytes: u32| {
+        let mut cdb = [0; 16];
+        cdb[0] = 0x88;
+        cdb[10..14].copy_from_slice(&(bytes / 512).to_be_bytes());
+        client.command(tag, 0xc0, bytes, &cdb, &[]);
+    };
+    // Each has begun to get an answer that fills half of the pool.
+    let greedy = ["iqn.x:one", "iqn.x:two"].map(|name| {
+        let mut client = Client::login_as(&server, name, &[]);
+        read(&mut client, 1, LARGE_BYTES);
+        assert_eq!(client.receive().unwrap().0.operation(), response::DATA_IN);
+        client
+    });
+    let mut other = Client::login(&server);
+    read(&mut other, 1, 2 << 20);
+    let abort = Header::new(request::TASK_MANAGEMENT | 0x40, 0x81)
+        .with_tag(6)
+        .with_u32::<20>(1);
+    other.send(abort, &[]);
+    let (answer, _) = other.receive().unwrap();
+    let complete = (response::TASK_MANAGEMENT, 0);
+    assert_eq!((answer.operation(), answer.0[2]), complete);
+    drop(greedy);
+    assert!(server.stop());
+}
+
+#[test]
 fn memory_for_data_that_was_not_asked_for_is_bounded() {
     let is_closed = Arc::new(AtomicBool::new(true));
     let gate = is_closed.clone();
