@@ -47,6 +47,9 @@ FENCED, LOCKED = "fenced", "locked"
 DEEDS = ("nbd writes", "iscsi writes", "iscsi reconnections", "lock turns", "writers fenced", "hostile contents written")
 # How many times longer a round is now and then, in a run that has the time: caches fill, and gc and checkpoints meet.
 LONG_ROUND = 15
+# Time to end for what uses a server that has ended. The listening socket outlives it, so a login waits for the time limit of
+# the socket, a minute, and perhaps for another one at the other portal.
+HANGS_SECONDS = 180
 # More rounds than asked for, until every kind of end and of command was there.
 MORE_ROUNDS_MAX = 40
 
@@ -189,7 +192,7 @@ class Soak:
         if not self.rounds_wanted and self.random.random() < 0.1:
             seconds *= LONG_ROUND
         end = time.monotonic() + seconds
-        giver = threading.Thread(target=self.give_commands, args=(end + 1,), daemon=True)
+        giver = threading.Thread(target=self.give_commands, args=(end + 1,), daemon=True, name="commands")
         giver.start()
         while time.monotonic() < end and not any(player.failure for player in players):
             self.damage_tier(0.01)
@@ -198,9 +201,10 @@ class Soak:
         self.killing.set()
         self.end()
         for thread in [*players, giver]:
-            thread.join(60)
+            thread.join(HANGS_SECONDS)
             if thread.is_alive():
-                raise Failure("a client or a command hangs after the server's end")
+                stack = "".join(traceback.format_stack(sys._current_frames().get(thread.ident)))
+                raise Failure(f"{thread.name} hangs after the server's end:\n{stack}")
         for failure in [self.command_failure, *(player.failure for player in players)]:
             if failure:
                 raise Failure(failure) from (failure if isinstance(failure, Exception) else None)

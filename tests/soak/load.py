@@ -21,7 +21,7 @@ class Player(threading.Thread):
     leaves_early = False
 
     def __init__(self, name, seed, killing, watch):
-        super().__init__(daemon=True)
+        super().__init__(daemon=True, name=name)
         self.what = name
         self.random = random.Random(seed)
         self.killing, self.watch = killing, watch
