@@ -107,7 +107,7 @@ fn hold(
     let shares = Shares::default().with(&args.qos)?;
     let in_force = args.policy.as_deref();
     let in_force = in_force
-        .map(|name| policy::in_force(&invocation.context, name))
+        .map(|name| policy::in_force(invocation, name))
         .transpose()?;
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
     let device = Arc::new(device);
