@@ -41,7 +41,7 @@ fn exclude(one: &Question, other: &Question) -> bool {
             !is_under(one, other) && !is_under(other, one)
         }
         (Question::Volume(name), Question::Volume(glob)) => {
-            let is_name = !name.contains(['*', '?']);
+            let is_name = !name.contains('*');
             is_name && !matches_glob(glob.as_bytes(), name.as_bytes())
         }
         _ => false,

@@ -103,6 +103,7 @@ fn hold(
     if !JOURNAL_BYTES.contains(&args.journal) {
         bail!("invalid --journal: it is 2M to 64G");
     }
+    fast::check(args, invocation.settings.pool()?)?;
     let rules = target_rules(invocation, args)?;
     let shares = Shares::default().with(&args.qos)?;
     let in_force = args.policy.as_deref();
