@@ -63,9 +63,9 @@ impl PageCache {
     /// A class that fills its share evicts its own chunks and pages. When memory is short, the
     /// least important class evicts, until it is empty; equally important ones are one queue. A
     /// chunk does not enter if everything in memory is more important, and never if its class has
-    /// no share: what it has leaves now. A pinned class evicts for itself, and last when tables need the memory. A dirty
-    /// page of a class without a share takes memory that nothing else wants: a checkpoint needs
-    /// it once more.
+    /// no share: what it has leaves now. A pinned class evicts for itself, and last when tables
+    /// need the memory. A dirty page of a class without a share takes memory that nothing else
+    /// wants: a checkpoint needs it once more.
     pub fn set_classes(&self, settings: &[ClassSettings; CLASSES]) {
         let are_distinct = self.classes.set(settings);
         if are_distinct {

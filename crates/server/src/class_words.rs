@@ -144,7 +144,7 @@ mod tests {
     };
 
     #[test]
-    fn what_waits_for_a_checkpoint_is_told_apart() {
+    fn what_waits_for_a_checkpoint_is_named() {
         let mut cache = ClassCounters {
             bytes_clean: 1 << 20,
             ..ClassCounters::default()
