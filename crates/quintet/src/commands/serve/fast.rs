@@ -95,7 +95,7 @@ pub(super) fn attach(
 
 /// Returns why a fast tier of this size in this directory will not help, if that is known.
 fn doubt(directory: &Path, bytes: u64, pool: &Path) -> Option<String> {
-    // The tier makes a directory that is not there.
+    // One that is not there may be mounted later.
     let directory = directory.ancestors().find(|at| at.is_dir())?;
     let own = directory.metadata().ok()?;
     if pool.metadata().is_ok_and(|pool| pool.dev() == own.dev()) {
