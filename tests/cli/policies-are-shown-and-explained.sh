@@ -19,3 +19,7 @@ sed '$s/.*/9,metadata,900,1.00/' "$dir/t2.csv" >"$dir/bad.csv"
 grep -q "bad.csv: line $(wc -l <"$dir/bad.csv")" "$dir/errors" || fail "$(cat "$dir/errors")"
 "$QUINTET" policy show t9 2>"$dir/errors" && fail "t9 was accepted"
 grep -q 't1, t2' "$dir/errors" || fail "$(cat "$dir/errors")"
+# A rule that no request can match is named.
+printf '%s\n' 'IO class id,IO class name,Eviction priority,Allocation' '5,file_size:lt:10&file_size:gt:20,0,1.00' >"$dir/never.csv"
+"$QUINTET" policy show "$dir/never.csv" 2>"$dir/errors" >/dev/null || fail "show: exit code $?"
+grep -q 'class 5: no request can match its rule' "$dir/errors" || fail "no warning: $(cat "$dir/errors")"

@@ -4,9 +4,11 @@
 //! Invariant: answering allocates nothing. A fact that is not known never satisfies a condition, as
 //! in Open CAS, also not `ne`.
 
+mod contradiction;
 mod glob;
 mod parsing;
 
+pub(crate) use contradiction::contradict;
 pub(crate) use parsing::parse;
 
 use crate::facts::{Contents, Facts, Pattern};

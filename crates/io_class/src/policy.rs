@@ -154,7 +154,8 @@ impl Policy {
         std::iter::once((IoClass(0), "unclassified")).chain(rules)
     }
 
-    /// Returns classes whose rule no request can match, such as a size of file with `metadata`.
+    /// Returns classes whose rule no request can match, such as a size of file with `metadata`, or
+    /// two sizes at once.
     pub fn impossible(&self) -> impl Iterator<Item = IoClass> {
         let rules = self.rules.iter();
         let impossible = rules.filter(|rule| rule.possible() == (Kinds(0), Kinds(0)));

@@ -4,7 +4,7 @@
 //! Invariant: a rule joins its conditions in one way. Open CAS documents a mixture as undefined, so
 //! it is refused here.
 
-use crate::condition::{Answer, Condition, Kinds, parse};
+use crate::condition::{Answer, Condition, Kinds, contradict, parse};
 use crate::error::Problem;
 use crate::facts::Facts;
 use units::IoClass;
@@ -82,13 +82,17 @@ impl Rule {
     /// kind, reads in the first mask and writes in the second.
     pub(crate) fn possible(&self) -> (Kinds, Kinds) {
         let of = |condition: &Condition| {
-            let kinds = condition.question.kinds();
+            let kinds = match contradict(std::slice::from_ref(condition)) {
+                true => Kinds(0),
+                false => condition.question.kinds(),
+            };
             let (reads, writes) = condition.question.directions();
             let only = |possible: bool| if possible { kinds.0 } else { 0 };
             (only(reads), only(writes))
         };
         let masks = self.conditions.iter().map(of);
         let (reads, writes) = match self.join {
+            Join::All if contradict(&self.conditions) => (0, 0),
             Join::All => masks.fold((Kinds::ALL.0, Kinds::ALL.0), |all, mask| {
                 (all.0 & mask.0, all.1 & mask.1)
             }),

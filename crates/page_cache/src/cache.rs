@@ -12,7 +12,7 @@ use crate::counters::{ClassCounters, Counters};
 use crate::events::PageEvents;
 use crate::extent::Run;
 use crate::memory::{Frame, Memory};
-use crate::policy::EvictionPolicy;
+use crate::policy::{ClassSet, EvictionPolicy};
 use crate::unwritten::UnwrittenPages;
 use crate::{Options, PAGE_BYTES, Place, Purpose};
 use io_class::{CLASSES, ClassSettings};
@@ -63,15 +63,19 @@ impl PageCache {
     /// A class that fills its share evicts its own chunks and pages. When memory is short, the
     /// least important class evicts, until it is empty; equally important ones are one queue. A
     /// chunk does not enter if everything in memory is more important, and never if its class has
-    /// no share. A pinned class evicts for itself, and last when tables need the memory. A dirty
-    /// page of a class without a share takes memory that nothing else wants: a checkpoint needs
-    /// it once more.
+    /// no share: what it has leaves now. A pinned class evicts for itself, and last when tables
+    /// need the memory. A dirty page of a class without a share takes memory that nothing else
+    /// wants: a checkpoint needs it once more.
     pub fn set_classes(&self, settings: &[ClassSettings; CLASSES]) {
         let are_distinct = self.classes.set(settings);
         if are_distinct {
             self.clean.tell_classes_apart();
         }
         self.unwritten.tell_classes_apart(are_distinct);
+        for class in (0..CLASSES as u8).map(IoClass) {
+            let own = ClassSet::one(class);
+            while !self.classes.keeps(class) && self.clean.evict(own) {}
+        }
         self.settle();
     }
 

@@ -216,10 +216,19 @@ fn settings_hold_soon_after_they_change() {
     assert!((0..metadata).all(|n| !is_resident(&cache, METADATA, n)));
     assert!(!cache.is_unwritten_resident(u64::from(METADATA.0), 1, 1));
     assert!((0..files).all(|n| is_resident(&cache, FILES, n)));
-    // A share of nothing: the class leaves first, although it is pinned.
+    // A share of nothing: the class leaves at once, although it is pinned. Its dirty pages stay
+    // while nothing else wants the memory.
+    put(&cache, FILES, 1, 1);
     cache.set_classes(&settings(&[(FILES, Priority::Pinned, 0)]));
-    flood(&cache, METADATA, 1 << 20);
     assert!((0..files).all(|n| !is_resident(&cache, FILES, n)));
+    assert_eq!(
+        cache.class_counters()[usize::from(FILES.0)].bytes_clean,
+        0,
+        "a class without a share is not kept"
+    );
+    assert!(cache.is_unwritten_resident(u64::from(FILES.0), 1, 1));
+    flood(&cache, METADATA, 1 << 20);
+    assert!(!cache.is_unwritten_resident(u64::from(FILES.0), 1, 1));
     // All equal again: the order of slots and one queue are back.
     cache.set_classes(&settings(&[]));
     flood(&cache, FILES, 1 << 20);

@@ -6,6 +6,7 @@
 
 use crate::state::{ClassReading, ClassesReading};
 use classifier::{Counters, LayoutStatus};
+use page_cache::ClassCounters;
 use terminal::sizes;
 use units::count;
 
@@ -36,7 +37,7 @@ fn class_line(of: &ClassReading) -> String {
     let size = sizes::display;
     let looks = of.cache.hits + of.cache.misses;
     format!(
-        "class {} ({}): {} of {}, {} of {}; {} in memory, {} of {looks} reads were hits; fast tier: {}, {} \
+        "class {} ({}): {} of {}, {} of {}; {}, {} of {looks} reads were hits; fast tier: {}, {} \
          written; {}",
         of.class.0,
         of.rule,
@@ -44,12 +45,24 @@ fn class_line(of: &ClassReading) -> String {
         size(of.requests.read_bytes),
         count(of.requests.writes, "write"),
         size(of.requests.written_bytes),
-        size(of.cache.bytes_clean + of.cache.bytes_unwritten),
+        in_memory(&of.cache),
         of.cache.hits,
         count(of.tier_hits, "hit"),
         size(of.tier_written_bytes),
         of.settings
     )
+}
+
+/// Written data waits in memory for a checkpoint, also of a class that is not cached.
+fn in_memory(cache: &ClassCounters) -> String {
+    let all = sizes::display(cache.bytes_clean + cache.bytes_unwritten);
+    match cache.bytes_unwritten {
+        0 => format!("{all} in memory"),
+        unwritten => format!(
+            "{all} in memory ({} of it waits for a checkpoint)",
+            sizes::display(unwritten)
+        ),
+    }
 }
 
 fn layout_line(of: &LayoutStatus) -> String {
@@ -129,6 +142,20 @@ mod tests {
         parts_too_large: 0,
         parts_unreadable: 0,
     };
+
+    #[test]
+    fn what_waits_for_a_checkpoint_is_named() {
+        let mut cache = ClassCounters {
+            bytes_clean: 1 << 20,
+            ..ClassCounters::default()
+        };
+        assert_eq!(in_memory(&cache), "1.00 MiB in memory");
+        (cache.bytes_clean, cache.bytes_unwritten) = (0, 2 << 20);
+        assert_eq!(
+            in_memory(&cache),
+            "2.00 MiB in memory (2.00 MiB of it waits for a checkpoint)"
+        );
+    }
 
     #[test]
     fn what_was_left_out_is_said_with_its_remedy() {

@@ -15,6 +15,14 @@ pub const MEMORY_BYTES_MIN: u64 = 32 << 20;
 const JOURNAL_BYTES: (usize, usize) = (4 << 20, 32 << 20);
 /// Maximum for large requests, bytes. More does not make them faster.
 const REQUESTS_BYTES_MAX: usize = 512 << 20;
+/// Memory of a server that no share contains.
+const BESIDES: [&str; 4] = [
+    "containers that are being filled or written, 4 to 16 MiB each",
+    "connections, 2 MiB each",
+    "NBD requests of more than 1 MiB in flight: what they need beyond their share, up to 66 MiB a \
+     socket",
+    "reads of the fast tier, 8 MiB in all; code, stacks, and what the allocator keeps",
+];
 /// Memory of a fast tier for chunks that wait to be written, bytes.
 const TIER_BYTES_FIXED: u64 = 48 << 20;
 /// Bytes of a fast tier for which its index takes one: 16 bytes for a chunk of 4 KiB.
@@ -177,7 +185,8 @@ impl MemoryPlan {
         };
         let all = format!("{} in all", sizes::display(self.all as u64));
         let shares = self.shares().into_iter().map(line);
-        std::iter::once(all).chain(shares).collect()
+        let besides = BESIDES.into_iter().map(|what| format!("besides: {what}"));
+        std::iter::once(all).chain(shares).chain(besides).collect()
     }
 }
 

@@ -1,7 +1,10 @@
 //! Tests a disk that hangs, and ends hanging.
 
 use super::*;
+use parking_lot::{Condvar, Mutex};
 use sim::SimDisk;
+use std::sync::atomic::Ordering::Relaxed;
+use std::{io, thread};
 
 /// For requests that must succeed: nothing waits for it unless the test fails.
 const LONG: Duration = Duration::from_secs(600);

@@ -191,8 +191,15 @@ fn shares_are_read_as_open_cas_writes_them() {
 
 #[test]
 fn impossible_rules_are_named() {
-    let policy = with("1,metadata&file_size:le:1,0,1\n2,metadata,0,1").expect("a policy");
-    assert_eq!(policy.impossible().collect::<Vec<_>>(), [IoClass(1)]);
+    let policy = with(
+        "1,metadata&file_size:le:1,0,1\n2,metadata,0,1\n3,lba:lt:10&lba:gt:20&done,0,1\n\
+        4,lba:lt:10|lba:gt:20,0,1\n5,wire:0|extension:tar.gz,0,1\n6,wire:0|metadata,0,1",
+    )
+    .expect("a policy");
+    assert_eq!(
+        policy.impossible().collect::<Vec<_>>(),
+        [IoClass(1), IoClass(3), IoClass(5)]
+    );
 }
 
 #[test]

@@ -63,29 +63,32 @@ fn load(context: &CommandContext, policy: &str) -> anyhow::Result<Policy> {
 
 /// Reads a policy that is to be put in force; `none` is `None`.
 pub(super) fn in_force(
-    context: &CommandContext,
-    policy: &str,
+    invocation: &Invocation,
+    name: &str,
 ) -> anyhow::Result<Option<PolicyInForce>> {
-    if policy == "none" {
+    if name == "none" {
         return Ok(None);
     }
+    let policy = load(&invocation.context, name)?;
+    warn_of_impossible(invocation, &policy);
     Ok(Some(PolicyInForce {
-        name: policy.to_owned(),
-        policy: Arc::new(load(context, policy)?),
+        name: name.to_owned(),
+        policy: Arc::new(policy),
     }))
+}
+
+fn warn_of_impossible(invocation: &Invocation, policy: &Policy) {
+    for class in policy.impossible() {
+        let number = class.0;
+        let why = format!("class {number}: no request can match its rule");
+        invocation.console.warn(why);
+    }
 }
 
 fn set(invocation: &Invocation, policy: &str) -> anyhow::Result<()> {
     let server = invocation.server("start one with quintet serve --policy")?;
-    let new = in_force(&invocation.context, policy)?;
-    let impossible: Vec<_> = match &new {
-        Some(new) => new.policy.impossible().collect(),
-        None => Vec::new(),
-    };
+    let new = in_force(invocation, policy)?;
     let console = &invocation.console;
-    for class in impossible {
-        console.warn(format!("class {}: no request can match its rule", class.0));
-    }
     server.set_policy(new);
     console.message(Object::message("summary").text("policy", policy))?;
     console.line(match policy {
@@ -135,9 +138,7 @@ fn show(invocation: &Invocation, name: &str) -> anyhow::Result<()> {
     for line in policy.to_csv().lines() {
         console.line(line)?;
     }
-    for class in policy.impossible() {
-        console.warn(format!("class {}: no request can match its rule", class.0));
-    }
+    warn_of_impossible(invocation, &policy);
     Ok(())
 }
 

@@ -26,6 +26,46 @@ const PATIENCE: Patience = Patience {
     others: Duration::from_secs(20),
 };
 
+/// Refuses a directory that is in the pool or contains it: the commands of one would see, count and
+/// delete the files of the other.
+pub(super) fn check(args: &ServePoolArgs, pool: &Path) -> anyhow::Result<()> {
+    let Some(directory) = &args.fast else {
+        return Ok(());
+    };
+    let wanted = std::path::absolute(directory)?;
+    let remedy = "give a directory apart from the pool, on a faster disk";
+    if is_within(&wanted, pool) {
+        bail!(
+            "invalid --fast {}: it is in the pool {}; {remedy}",
+            directory.display(),
+            pool.display()
+        );
+    }
+    if wanted.is_dir() && is_within(pool, &wanted) {
+        bail!(
+            "invalid --fast {}: the pool {} is in it; {remedy}",
+            directory.display(),
+            pool.display()
+        );
+    }
+    Ok(())
+}
+
+/// Returns true if `inner` is the directory `outer` or lies in it, by links and bind mounts too.
+/// The end of `inner` may be missing.
+fn is_within(inner: &Path, outer: &Path) -> bool {
+    let existing = inner.ancestors().find(|at| at.is_dir());
+    let inner = existing.and_then(|at| at.canonicalize().ok());
+    let (Some(inner), Ok(outer)) = (inner, outer.metadata()) else {
+        return false;
+    };
+    let is_outer = |at: &Path| {
+        let found = at.metadata();
+        found.is_ok_and(|found| (found.dev(), found.ino()) == (outer.dev(), outer.ino()))
+    };
+    inner.ancestors().any(is_outer)
+}
+
 pub(super) fn attach(
     invocation: &Invocation,
     args: &ServePoolArgs,
@@ -55,7 +95,7 @@ pub(super) fn attach(
 
 /// Returns why a fast tier of this size in this directory will not help, if that is known.
 fn doubt(directory: &Path, bytes: u64, pool: &Path) -> Option<String> {
-    // The tier makes a directory that is not there.
+    // One that is not there may be mounted later.
     let directory = directory.ancestors().find(|at| at.is_dir())?;
     let own = directory.metadata().ok()?;
     if pool.metadata().is_ok_and(|pool| pool.dev() == own.dev()) {

@@ -105,11 +105,12 @@ fn hold(
     if !JOURNAL_BYTES.contains(&args.journal) {
         bail!("invalid --journal: it is 2M to 64G");
     }
+    fast::check(args, invocation.settings.pool()?)?;
     let rules = target_rules(invocation, args)?;
     let shares = Shares::default().with(&args.qos)?;
     let in_force = args.policy.as_deref();
     let in_force = in_force
-        .map(|name| policy::in_force(&invocation.context, name))
+        .map(|name| policy::in_force(invocation, name))
         .transpose()?;
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
     let device = Arc::new(device);
