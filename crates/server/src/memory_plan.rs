@@ -19,8 +19,8 @@ const REQUESTS_BYTES_MAX: usize = 512 << 20;
 const BESIDES: [&str; 4] = [
     "containers that are being filled or written, 4 to 16 MiB each",
     "connections, 2 MiB each",
-    "NBD requests of more than 1 MiB in flight: what they need beyond their share, up to 66 MiB a \
-     socket",
+    "requests of more than 1 MiB in flight: what they need beyond their share, up to 66 MiB an NBD \
+     socket, 132 MiB an iSCSI socket",
     "reads of the fast tier, 8 MiB in all; code, stacks, and what the allocator keeps",
 ];
 /// Memory of a fast tier for chunks that wait to be written, bytes.

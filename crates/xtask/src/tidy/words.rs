@@ -65,6 +65,10 @@ const BANNED: &[Banned] = &[
                 "crates/server/src/control/view.rs",
                 "the server compares which files it and a client see",
             ),
+            (
+                "crates/server/src/threads/trimmer.rs",
+                "the system says in a file how much memory the process has",
+            ),
         ],
         instead: "storage has one door: media",
     },
