@@ -42,14 +42,12 @@ class Session(Initiator):
 
     def __init__(self, portal, volume, name, isid):
         self.commands, self.answers, self.parts = {}, {}, {}
-        self.tag = self.status_number = 0
+        self.tag = self.status_number = self.immediate_bytes = 0
         try:
             super().__init__("iqn.2026-11.org.quintet:" + name, portal=portal)
             self.login(target=TARGET + volume, isid=isid, InitialR2T="Yes", MaxRecvDataSegmentLength="262144")
+            # It has taken the unit attentions: what happened before concerns nobody here.
             self.immediate_bytes = min(int(self.keys.get("MaxRecvDataSegmentLength", 8192)), SEGMENT_BYTES)
-            # What happened before concerns nobody here.
-            while self.run(bytes(6))[0] != GOOD:
-                pass
         except (OSError, EOFError, AssertionError) as error:
             self.close()
             raise Dropped(f"{volume} at {portal}: {error!r}") from error
