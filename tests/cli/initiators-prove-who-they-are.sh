@@ -11,6 +11,9 @@ exits 0 q volume snapshot db@before
 exits 0 q volume create closed --size 8M
 head -c 1000 /dev/zero >"$dir/odd"
 exits 0 q import "$dir/odd" odd
+# Capitals become two digits each in a name of iSCSI.
+long=$(printf 'L%.0s' $(seq 110))
+exits 0 q volume create "$long" --size 8M
 friend=iqn.2026-11.org.example:friend stranger=iqn.2026-11.org.example:stranger
 cat >"$dir/access" <<E
 user = web
@@ -88,6 +91,7 @@ grep -q "$denied $friend at $address:[0-9]*, target $name:web: it did not prove 
 # What ends with part of a block is no target, and that is said.
 grep -q 'odd is not served over iSCSI: its size, 1000 bytes, is no multiple of 512' "$dir/serve" ||
     fail "$(cat "$dir/serve")"
+grep -q "$long is not served over iSCSI: its name is too long for a target" "$dir/serve" || fail "$(cat "$dir/serve")"
 may $friend web 'the secret of web' ''
 ! grep -q "$name:odd" "$dir/out" || fail "$(cat "$dir/out")"
 may_not $friend web 'the secret of web' odd

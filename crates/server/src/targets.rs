@@ -70,6 +70,11 @@ pub fn has_whole_blocks(export: &ExportEntry) -> bool {
     export.size_bytes.is_multiple_of(u64::from(BLOCK_BYTES))
 }
 
+/// Returns true if the name of an export's target is short enough for iSCSI. Others are no targets.
+pub fn has_target_name(export: &ExportEntry) -> bool {
+    target_of(&export.name).len() <= NAME_BYTES_MAX
+}
+
 /// Returns the name of the target for an export.
 ///
 /// iSCSI names consist of lower-case letters, digits, dots, hyphens and colons. `@` becomes a
@@ -104,11 +109,12 @@ fn export_of(target: &str) -> Option<String> {
 
 impl Targets for ServerTargets {
     fn list(&self) -> Vec<(String, Access)> {
-        let exports = self.exports.list().into_iter().filter(has_whole_blocks);
+        let all = self.exports.list().into_iter();
+        let exports = all.filter(|export| has_whole_blocks(export) && has_target_name(export));
         let access = |export: &str| self.rules.of_export(export).clone();
-        let targets = exports.map(|export| (target_of(&export.name), access(&export.name)));
-        let targets = targets.filter(|(name, _)| name.len() <= NAME_BYTES_MAX);
-        targets.collect()
+        exports
+            .map(|export| (target_of(&export.name), access(&export.name)))
+            .collect()
     }
 
     fn access(&self, name: &str) -> Option<Access> {
@@ -155,15 +161,18 @@ impl Targets for ServerTargets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iscsi::normal_name;
 
     #[test]
-    fn every_export_has_one_target_name() {
+    fn every_export_has_one_target_name_and_no_other_has_it() {
         let plain = target_of("vm-1@before.update");
         assert_eq!(plain, "iqn.2026-11.org.quintet:vm-1:before.update");
         for export in [
             "vm-1@before.update",
             "Upper",
+            "upper",
             "x-41",
+            "A",
             "a:b",
             "ä",
             "a b@c",
@@ -171,6 +180,8 @@ mod tests {
         ] {
             let target = target_of(export);
             assert_eq!(export_of(&target).as_deref(), Some(export), "{target}");
+            // Logins compare names in lower case.
+            assert_eq!(normal_name(&target), target);
         }
         for other in [
             "iqn.x:vm",

@@ -38,7 +38,7 @@ use server::settings::Shares;
 use server::sockets::{ClientSockets, start_servers};
 use server::state::{JOURNAL_BYTES_DEFAULT, Live, ServerState};
 use server::systemd::{Notifier, watchdog_interval};
-use server::targets::{BLOCK_BYTES, TargetRules, has_whole_blocks};
+use server::targets::{BLOCK_BYTES, TargetRules, has_target_name, has_whole_blocks};
 use server::threads::settle;
 use server::threads::{
     Trimmer, Watchdog, classifying, defragger, destager, reclaimer, tiering, verifier,
@@ -152,7 +152,7 @@ fn hold(
     let program: Arc<dyn Program> = Arc::new(OnConsole(Arc::clone(console)));
     let places = start_servers(environment, &sockets, &server, &exports, &program)?;
     if places.iter().any(|place| place.starts_with("iscsi:")) {
-        warn_of_odd_sizes(console, &*exports);
+        warn_of_exports_without_target(console, &*exports);
     }
     let names = exports.names();
     for name in rules
@@ -287,8 +287,16 @@ fn said(server: &ServerState, commands: usize) -> String {
 }
 
 /// Warns of exports that initiators cannot use.
-fn warn_of_odd_sizes(console: &Console, exports: &dyn Exports) {
-    for export in exports.list().iter().filter(|e| !has_whole_blocks(e)) {
+fn warn_of_exports_without_target(console: &Console, exports: &dyn Exports) {
+    let exports = exports.list();
+    for export in exports.iter().filter(|e| !has_target_name(e)) {
+        console.warn(format_args!(
+            "{} is not served over iSCSI: its name is too long for a target. Use NBD, or clone a volume to \
+             a shorter name (quintet volume clone)",
+            export.name
+        ));
+    }
+    for export in exports.iter().filter(|e| !has_whole_blocks(e)) {
         console.warn(format_args!(
             "{} is not served over iSCSI: its size, {} bytes, is no multiple of {BLOCK_BYTES}. Use NBD, or change the \
              size of a volume (quintet volume resize)",
