@@ -185,10 +185,7 @@ fn begin(stream: &UnixStream, commands: &Arc<dyn Commands>) -> Result<Opening, S
                 .to_owned(),
         );
     }
-    stream
-        .set_read_timeout(Some(REQUEST_LIMIT))
-        .map_err(words)?;
-    let opening = Opening::receive(stream).map_err(words)?;
+    let opening = Opening::receive(stream, REQUEST_LIMIT).map_err(words)?;
     stream.set_read_timeout(None).map_err(words)?;
     if let Opening::Command(request, _) = &opening {
         // Asked anew each time: what is mounted changes.

@@ -26,6 +26,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 use terminal::command_context::{Lent, Streams};
 
 const MAGIC: [u8; 8] = *b"QNTCTL\x02\n";
@@ -173,21 +174,48 @@ impl Request {
     }
 }
 
+/// Reads until a moment: a limit for each read would let a client send a byte now and then for ever.
+struct Within<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl Within<'_> {
+    fn set_limit(&self) -> io::Result<()> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => self.stream.set_read_timeout(Some(left)),
+        }
+    }
+}
+
+impl Read for Within<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.set_limit()?;
+        self.stream.read(into)
+    }
+}
+
 impl Opening {
-    /// Receives the first message, with its descriptors.
-    pub fn receive(from: &UnixStream) -> io::Result<Self> {
+    /// Receives the first message, with its descriptors. It must be there within `limit`.
+    pub fn receive(stream: &UnixStream, limit: Duration) -> io::Result<Self> {
+        let mut from = Within {
+            stream,
+            until: Instant::now() + limit,
+        };
+        from.set_limit()?;
         let mut header = [0; HEADER_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut iov = [IoSliceMut::new(&mut header)];
-        let received = recvmsg(from, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        let received = recvmsg(stream, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
         let mut fds: Vec<OwnedFd> = Vec::new();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
                 fds.extend(rights);
             }
         }
-        let mut from = from;
         from.read_exact(header.get_mut(received.bytes..).unwrap_or_default())?;
         let (magic, len) = header.split_at(MAGIC.len());
         if magic == lease::MAGIC {
@@ -358,5 +386,26 @@ impl Answer {
             }
             _ => Err(malformed("got an answer of another version")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_comes_byte_by_byte_is_given_up() {
+        let (server, mut client) = UnixStream::pair().unwrap();
+        let trickle = std::thread::spawn(move || {
+            let header = [&MAGIC[..], &1_000_000_u32.to_le_bytes()].concat();
+            client.write_all(&header).unwrap();
+            while client.write_all(&[0]).is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let received = Opening::receive(&server, Duration::from_millis(100));
+        assert!(received.is_err());
+        drop(server);
+        trickle.join().unwrap();
     }
 }
