@@ -174,7 +174,8 @@ impl Request {
     }
 }
 
-/// Reads until a moment: a limit for each read would let a client send a byte now and then for ever.
+/// Reads until a moment: a limit for each read would let a client send a byte now and then without
+/// end.
 struct Within<'a> {
     stream: &'a UnixStream,
     until: Instant,
