@@ -24,15 +24,25 @@ impl Random for SystemRandom {
         let mut drawn = [0; 32];
         // No key is safe without randomness, so there is no sensible way to continue.
         getrandom::fill(&mut drawn).expect("the system has no source of randomness");
-        let mut mixed = blake3::Hasher::new_keyed(&drawn);
-        for clock in [ClockId::Realtime, ClockId::Boottime] {
-            let now = clock_gettime(clock);
-            mixed.update(&now.tv_sec.to_le_bytes());
-            mixed.update(&now.tv_nsec.to_le_bytes());
-        }
-        mixed.update(&DRAWS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
-        mixed.finalize_xof().fill(into);
+        let clocks = [ClockId::Realtime, ClockId::Boottime].map(clock_gettime);
+        let [real, boot] = clocks.map(|now| [now.tv_sec, now.tv_nsec]);
+        mix(
+            &drawn,
+            [real, boot],
+            DRAWS.fetch_add(1, Ordering::Relaxed),
+            into,
+        );
     }
+}
+
+/// Fills `into` with what follows from all of the others. `clocks`: seconds and nanoseconds.
+fn mix(drawn: &[u8; 32], clocks: [[i64; 2]; 2], draws: u64, into: &mut [u8]) {
+    let mut mixed = blake3::Hasher::new_keyed(drawn);
+    for number in clocks.as_flattened() {
+        mixed.update(&number.to_le_bytes());
+    }
+    mixed.update(&draws.to_le_bytes());
+    mixed.finalize_xof().fill(into);
 }
 
 static DRAWS: AtomicU64 = AtomicU64::new(0);
@@ -60,5 +70,26 @@ impl Random for SeededRandom {
                 *to = from;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_a_machine_draw_different_bytes_if_a_clock_differs() {
+        let drawn = |kernel: u8, clocks, draws| {
+            let mut bytes = [0; 32];
+            mix(&[kernel; 32], clocks, draws, &mut bytes);
+            bytes
+        };
+        let first = drawn(1, [[5, 6], [7, 8]], 9);
+        assert_eq!(drawn(1, [[5, 6], [7, 8]], 9), first, "nothing differs");
+        for clocks in [[[5, 5], [7, 8]], [[5, 6], [7, 9]], [[4, 6], [7, 8]]] {
+            assert_ne!(drawn(1, clocks, 9), first);
+        }
+        assert_ne!(drawn(2, [[5, 6], [7, 8]], 9), first, "the kernel noticed");
+        assert_ne!(drawn(1, [[5, 6], [7, 8]], 10), first, "a later draw");
     }
 }

@@ -1,9 +1,10 @@
 //! Tests the memory of commands: initiators that keep it for long, and those that wait for it.
 
 use super::{Client, login_text, options, serve, ten};
-use crate::fuzzing::OPEN_TARGET;
+use crate::fuzzing::{OPEN_TARGET, login_request};
 use crate::server::{ServerHandle, ServerOptions};
 use crate::wire::pdu::{Header, NO_TAG, request, response};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
@@ -190,21 +191,24 @@ fn memory_for_data_that_was_not_asked_for_is_bounded() {
 #[test]
 fn half_a_request_is_not_waited_for_for_ever() {
     let options = ServerOptions {
-        idle_limit: Duration::from_millis(300),
+        idle_limit: Duration::from_secs(1),
         ..options()
     };
     let server = serve(MemoryVolume::new(1 << 20), options);
-    let mut slow = Client::login(&server);
+    let mut slow = Client::connect(&server);
     let mut writer = slow.stream.try_clone().unwrap();
-    // Part of a header, then its data: a byte is always on its way.
+    writer.write_all(&login_request()).unwrap();
+    assert_eq!(slow.receive().unwrap().0.operation(), response::LOGIN);
+    // A header, then its data: a byte is always on its way.
     let header = Header::new(request::NOP_OUT | 0x40, 0x80).with_data_bytes(100_000);
-    std::io::Write::write_all(&mut writer, &header.0).unwrap();
+    writer.write_all(&header.0).unwrap();
     let trickle = thread::spawn(move || {
-        while std::io::Write::write_all(&mut writer, &[0]).is_ok() {
+        while writer.write_all(&[0]).is_ok() {
             thread::sleep(Duration::from_millis(10));
         }
     });
-    assert!(slow.receive().is_none());
+    // Until the end; on a busy machine it may be asked for a sign of life.
+    while slow.receive().is_some() {}
     trickle.join().unwrap();
     assert!(server.stop());
 }
