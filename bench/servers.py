@@ -13,6 +13,7 @@ import measure
 
 START_SECONDS_MAX = 120
 EXPORT = "disk"
+IMAGE = "image"
 
 
 def say(program, env, *words):
@@ -44,11 +45,22 @@ class Process:
                 return int(text.split()[1]) * 1024
         return 0
 
-    def written_bytes(self):
+    def io_bytes(self, key):
         for text in Path(f"/proc/{self.child.pid}/io").read_text().splitlines():
-            if text.startswith("write_bytes"):
+            if text.startswith(key + ":"):
                 return int(text.split()[1])
         return 0
+
+    def written_bytes(self):
+        return self.io_bytes("write_bytes")
+
+    def read_bytes(self):
+        """From the device: what the page cache had does not count."""
+        return self.io_bytes("read_bytes")
+
+    def cpu_seconds(self):
+        ticks = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
     def stop(self):
         self.child.terminate()
@@ -86,6 +98,11 @@ class Server:
     def uri(self):
         return f"nbd+unix:///{EXPORT}?socket={self.socket}"
 
+    @property
+    def image_uri(self):
+        """Of what `take` has stored."""
+        return self.uri
+
     def env(self):
         return dict(os.environ)
 
@@ -112,6 +129,12 @@ class Server:
 
 class FileServer(Server):
     """One that serves a file."""
+    def take(self, source):
+        """Stores an image in the way that users would."""
+        subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", self.form, source, self.room / "disk"], check=True)
+
+    form = "raw"
+
     def make(self):
         with open(self.room / "disk", "wb") as file:
             file.truncate(self.size_bytes)
@@ -137,7 +160,6 @@ class NbdkitMemory(FileServer):
 
 class QemuNbd(FileServer):
     name, program_name = "qemu-nbd", "qemu-nbd"
-    form = "raw"
 
     def argv(self):
         return [self.program, "-t", "-f", self.form, "--aio=io_uring", "--cache=writeback", "--discard=unmap", "-e", "8",
@@ -173,6 +195,15 @@ class Quintet(Server):
         else:
             self.command("volume", "delete", EXPORT)
         self.command("volume", "create", EXPORT, "--size", self.size_bytes)
+
+    def take(self, source):
+        if not (self.room / "pool").exists():
+            self.command("init", *self.init_args)
+        self.command("import", source, IMAGE)
+
+    @property
+    def image_uri(self):
+        return self.uri.replace(EXPORT, IMAGE)
 
     def argv(self):
         memory = ["--memory", self.args.memory] if self.args.memory else []

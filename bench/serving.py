@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Disks that machines run from: NBD servers of the same bytes, side by side.
 
-Parts: cached (random reads from memory), cold (random reads from the device; fio on the raw file beside),
+Parts: cached (random reads from memory), cold (random reads from the device; fio on the raw file beside), imported (cold
+reads of an image as its tool stores it by default, random and in order; what they cost),
 sequential (1 MiB requests, both ways, incompressible and 2:1), writes (random, with and without flushes),
 steady (random writes for minutes, and what became of each byte), clone (of a 1 TiB volume), memory
 (a budget of 256 MiB while a volume of 50 GiB is written and read).
@@ -22,7 +23,7 @@ import measure
 import servers as catalogue
 
 MIB = 1 << 20
-PARTS = ("cached", "cold", "sequential", "writes", "steady", "clone", "memory")
+PARTS = ("cached", "cold", "imported", "sequential", "writes", "steady", "clone", "memory")
 DATA = {"incompressible": 100, "half": 50}
 
 
@@ -125,7 +126,7 @@ def fio(uri, test, words, round_number, process=None):
     side = job["write" if "write" in " ".join(words) else "read"]
     if process:
         record["rss_bytes"] = process.status("VmHWM")
-    return {**record, "iops": side["iops"], "p99_us": side["clat_ns"]["percentile"]["99.000000"] / 1000,
+    return {**record, "iops": side["iops"], "requests": side["total_ios"], "p99_us": side["clat_ns"]["percentile"]["99.000000"] / 1000,
             "mean_us": side["clat_ns"]["mean"] / 1000}
 
 
@@ -166,6 +167,30 @@ def cold(args, server, work, round_number):
         server.start()
         measure.drop_caches()
         records.append(fio(server.uri, f"cold-qd{depth}", once(args, depth), round_number, server.process))
+        server.stop()
+    return records
+
+
+def imported(args, server, work, round_number):
+    """What the server reads from its device, and the processor's time that it takes, for each request of 4 KiB."""
+    if server.name == "nbdkit-memory":
+        return []
+    records = []
+    for name in DATA:
+        server.take(work / name)
+        for depth in (1, 16, 32):
+            server.start()
+            measure.drop_caches()
+            read, cpu = server.process.read_bytes(), server.process.cpu_seconds()
+            record = fio(server.image_uri, f"imported-{name}-qd{depth}", once(args, depth), round_number, server.process)
+            if record["ok"] and record["requests"]:
+                record["read_per_request"] = (server.process.read_bytes() - read) / record["requests"]
+                record["cpu_per_request_us"] = (server.process.cpu_seconds() - cpu) * 1e6 / record["requests"]
+            records.append(record)
+            server.stop()
+        server.start()
+        measure.drop_caches()
+        records.append(copy(server, f"read-imported-{name}", args.mib * MIB, "--no-extents", server.image_uri, "null:"))
         server.stop()
     return records
 
@@ -301,8 +326,8 @@ def memory(args, server, work, round_number):
                        "error": "a load failed"}]
 
 
-PART = {"cached": cached, "cold": cold, "sequential": sequential, "writes": writes, "steady": steady, "clone": clone,
-        "memory": memory}
+PART = {"cached": cached, "cold": cold, "imported": imported, "sequential": sequential, "writes": writes, "steady": steady,
+        "clone": clone, "memory": memory}
 
 
 def print_summary(records):

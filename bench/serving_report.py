@@ -15,7 +15,9 @@ import measure
 MIB = 1 << 20
 BEGIN, END = "<!-- measured: from here -->", "<!-- measured: to here -->"
 FIGURES = (("iops", "IOPS", 0), ("mb_per_s", "MB/s", 0), ("p99_us", "p99, us", 0), ("wall_s", "s", 3),
+           ("read_per_request", "KiB read for 4 KiB", 1), ("cpu_per_request_us", "CPU for 4 KiB, us", 0),
            ("rss_bytes", "peak RSS, MiB", 0), ("written_per_given", "bytes written a byte", 2))
+SCALES = {"rss_bytes": 1 / MIB, "read_per_request": 1 / 1024}
 OWN = ("quintet", "quintet-plain")
 
 
@@ -75,7 +77,10 @@ def bars(groups, mounts):
             yield from against(f"cached-qd{depth}", "iops", "qemu-nbd", 1.1, own)
             yield from against(f"cached-qd{depth}", "p99_us", "nbdkit-file", 1.0, own, lower=True)
             yield from against(f"cold-qd{depth}", "iops", "raw-device", 0.6, own)
-        for data in ("incompressible", "half"):
+        for data, sequential in (("incompressible", 0.95), ("half", 0.9)):
+            for depth in (1, 16, 32):
+                yield from against(f"imported-{data}-qd{depth}", "iops", "nbdkit-file", 0.9, own)
+            yield from against(f"read-imported-{data}", "mb_per_s", "nbdkit-file", sequential, own)
             yield from against(f"read-{data}", "mb_per_s", "nbdkit-file", 0.8, own)
             yield from against(f"write-{data}", "mb_per_s", "nbdkit-file", 0.6, own)
             yield from against(f"read-cold-{data}", "mb_per_s", "nbdkit-file", 0.8, own, f"device-read-{data}")
@@ -118,7 +123,7 @@ def table(tools):
     for tool, figures in tools.items():
         cells = []
         for key, _, digits in used:
-            scale = 1 / MIB if key == "rss_bytes" else 1
+            scale = SCALES.get(key, 1)
             of = figures.get(key)
             cells.append(f"{of[0] * scale:,.{digits}f} [{of[1] * scale:,.{digits}f}..{of[2] * scale:,.{digits}f}]" if of else "")
         rows.append(f"| {tool} | " + " | ".join(cells) + " |")
