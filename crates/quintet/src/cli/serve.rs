@@ -90,7 +90,7 @@ pub struct ServePoolArgs {
     /// Size of the journal, which holds acknowledged writes until they are in containers
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = sizes::parse)]
     pub journal: u64,
-    /// Maximum number of NBD connections
+    /// Maximum number of connections of each socket; over iSCSI one address gets seven eighths
     #[arg(long, value_name = "N", default_value = "128")]
     pub connections: u16,
     /// Directory on a faster device that caches chunks (the fast tier); may vanish at any time
