@@ -3,12 +3,14 @@
 //!     layout show IMAGE [MEMORY]
 //!     layout compare IMAGE
 //!     layout replay IMAGE LOG AFTER CHECKS LAG LEAST
+//!     layout hostile KIND SEED IMAGE
 //!
 //! `show` attaches and prints the pieces of each kind, reads, memory and the time of a lookup.
 //! `compare` compares every block of an ext image with e2fsprogs. `replay` copies IMAGE to AFTER,
 //! attaches, applies the writes in LOG (of `power_cuts record`) to AFTER, reports each of them to
 //! the layout, and compares CHECKS times on the way and at the end. The layout reads what changed
-//! after every LAG writes. On the way, LEAST percent of the blocks in use must be right.
+//! after every LAG writes. On the way, LEAST percent of the blocks in use must be right. `hostile`
+//! makes a disk for attacks, sparse, with up to 2,000 copies of what repeats on it.
 //!
 //! Invariant: exits with 1 if fewer than 99.9 % of the blocks are right at the end, or one is
 //! wrong.
@@ -17,6 +19,7 @@
 mod truth;
 
 use io_class::Contents;
+use io_class::layout::hostile::{Builder, Dice, KINDS};
 use io_class::layout::{Layout, Options, Progress, Source};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -50,6 +53,10 @@ fn main() -> ExitCode {
             number(least),
         )
         .expect("replayed"),
+        ["hostile", kind, seed, image] => {
+            hostile(kind, number(seed), image).expect("made");
+            true
+        }
         _ => {
             eprintln!("layout: see the head of its source");
             false
@@ -60,6 +67,22 @@ fn main() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+fn hostile(kind: &str, seed: u64, image: &str) -> io::Result<()> {
+    let named = |(name, _): &&(&str, Builder)| *name == kind;
+    let (_, build) = KINDS.iter().find(named).expect("one of the kinds");
+    let disk = build(&mut Dice::new(seed));
+    let file = File::create_new(image)?;
+    // ext4 with blocks of 4 KiB has no larger files.
+    let end = disk.size_bytes.min(15 << 40);
+    file.set_len(end)?;
+    for (offset, bytes) in disk.contents(2_000) {
+        if offset < end {
+            file.write_all_at(bytes, offset)?;
+        }
+    }
+    Ok(())
 }
 
 fn attach(image: &str, memory_bytes_max: u64) -> Layout {

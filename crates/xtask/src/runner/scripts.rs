@@ -90,7 +90,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "cli",
         directory: "cli",
-        variables: &[],
+        variables: &[("LAYOUT", Built("layout"))],
     },
     Suite {
         name: "guest",

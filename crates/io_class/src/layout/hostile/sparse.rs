@@ -68,6 +68,18 @@ impl Sparse {
             .collect()
     }
 
+    /// Offsets and bytes of pages that are not zero; at most `repeats` times what repeats.
+    pub fn contents(&self, repeats: u64) -> impl Iterator<Item = (u64, &[u8])> {
+        let own = self.pages.keys().copied();
+        let tile = self.tile.iter().flat_map(move |(every, pages)| {
+            let places = pages.keys();
+            places.flat_map(move |at| (0..repeats).map(move |n| n.saturating_mul(*every) + at))
+        });
+        let end = self.size_bytes / PAGE;
+        let all = own.chain(tile).filter(move |number| *number < end);
+        all.filter_map(|number| Some((number * PAGE, self.page(number)?.as_slice())))
+    }
+
     fn page(&self, number: u64) -> Option<&Vec<u8>> {
         let tiled = || {
             let (every, pages) = self.tile.as_ref()?;
