@@ -24,7 +24,7 @@ for mib in 32 256 1000; do
     planned "$mib"
 done
 exits 0 q status --memory-plan
-says 'plan: besides: NBD requests'
+says 'plan: besides: requests of more than 1 MiB'
 says 'plan: 256 MiB in all'
 says 'plan: index 18.0 MiB$'
 exits 0 q status

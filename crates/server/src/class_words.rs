@@ -96,7 +96,7 @@ fn layout_state(cost: &Counters, is_settled: bool) -> String {
     let parts = |of: u64| count(of, "part");
     if cost.parts_too_large > 0 {
         words.push(format!(
-            "{} unknown: too large",
+            "{} unknown: too large, or contradictory",
             parts(cost.parts_too_large)
         ));
     }

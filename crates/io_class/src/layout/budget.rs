@@ -79,7 +79,8 @@ impl Cost {
 /// Why a part is not read any further, until it changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GaveUp {
-    /// It takes more memory, reads or work than there is for it.
+    /// It takes more memory, reads or work than there is for it, perhaps because it contradicts
+    /// itself.
     TooLarge,
     /// A place that everything else depends on cannot be read.
     Unreadable,

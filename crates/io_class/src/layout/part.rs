@@ -67,7 +67,12 @@ pub struct Part {
     is_table_dirty: bool,
     /// Since the last change after everything was known.
     cost: Cost,
+    /// How often the file system was not the one that it was, without a write.
+    losses: u32,
 }
+
+/// A file system that is lost this often contradicts itself: its log says that it is another one.
+const LOSSES_MAX: u32 = 3;
 
 impl Part {
     /// A part that consists of `segments`.
@@ -85,6 +90,7 @@ impl Part {
             unreadable: Vec::new(),
             is_table_dirty: false,
             cost: Cost::default(),
+            losses: 0,
         }
     }
 
@@ -222,7 +228,14 @@ impl Part {
             Inside::System(system) => match system.step(meter) {
                 Step::Idle => return Stepped::Idle,
                 Step::More => {}
-                Step::Lost => self.inside = Inside::Unseen,
+                Step::Lost => {
+                    self.losses += 1;
+                    if self.losses >= LOSSES_MAX {
+                        self.give_up(GaveUp::TooLarge);
+                        return Stepped::Shares;
+                    }
+                    self.inside = Inside::Unseen;
+                }
                 Step::Unreadable(at) => {
                     self.note_unreadable(at..at.saturating_add(1));
                     self.give_up(GaveUp::Unreadable);
@@ -243,7 +256,7 @@ impl Part {
 
     /// Notes a write of `len` bytes at `at`; `None` if its bytes are not known.
     pub fn wrote(&mut self, at: u64, len: u64, bytes: Option<&[u8]>) {
-        self.cost = Cost::default();
+        (self.cost, self.losses) = (Cost::default(), 0);
         if self.is_retried(at, len) {
             self.forget();
             return;

@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Sockets in it have short paths: the system allows 107 bytes.
@@ -164,6 +165,21 @@ fn begun(process: u32) -> Option<String> {
     rest.split_whitespace().nth(19).map(str::to_owned)
 }
 
+/// Reads the environment of a process. One that just begins to execute a program has none for a
+/// moment.
+fn environment(process: u32) -> Vec<u8> {
+    for _ in 0..100 {
+        let found = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        // Threads of the kernel have no program.
+        let is_none = || fs::read_link(format!("/proc/{process}/exe")).is_err();
+        if !found.is_empty() || is_none() {
+            return found;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Vec::new()
+}
+
 /// Returns the processes whose environment names `folder`: what a test has started inherits it.
 fn processes(folder: &Path) -> Vec<u32> {
     let (whole, below) = (
@@ -171,7 +187,7 @@ fn processes(folder: &Path) -> Vec<u32> {
         format!("TMPDIR={}/", folder.display()),
     );
     let is_of = |process: &u32| {
-        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        let environment = environment(*process);
         let mut variables = environment.split(|&byte| byte == 0);
         variables.any(|v| v == whole.as_bytes() || v.starts_with(below.as_bytes()))
     };

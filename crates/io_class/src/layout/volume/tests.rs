@@ -54,6 +54,24 @@ fn writes_to_the_last_of_many_partitions_are_read() {
     assert!(layout.counters().reads > before);
 }
 
+/// A log that turns the superblock into another one was applied again and again.
+#[test]
+fn a_file_system_that_contradicts_itself_is_given_up_until_it_changes() {
+    let (_, build) = KINDS
+        .iter()
+        .find(|(name, _)| *name == "ext-journal")
+        .unwrap();
+    let disk = build(&mut Dice::new(3));
+    let mut layout = layout_of(&disk, 64 * MIB);
+    settle(&mut layout, &disk);
+    let counters = layout.counters();
+    assert!(counters.reads < 10_000, "{counters:?}");
+    assert_eq!(counters.parts_too_large, 1);
+    layout.changed(1024, 1024);
+    settle(&mut layout, &disk);
+    assert!(layout.counters().reads > counters.reads);
+}
+
 /// They were read again and again, for ever.
 #[test]
 fn descriptors_that_cannot_be_read_are_given_up_until_they_change() {
