@@ -9,7 +9,7 @@ mod heap;
 
 fn main() -> std::process::ExitCode {
     heap::bound();
-    server::threads::trim_with(heap::trim);
+    server::threads::trimmer::trim_with(heap::trim);
     quintet::limits::raise_open_files();
     quintet::secrecy::keep_from_core_dumps();
     quintet::commands::run(std::env::args_os()).into()

@@ -12,6 +12,7 @@
 //! reclaimer - garbage collection
 //! tiering   - the fast tier: directories of blocks at the start, then blocks of staged chunks
 //! classifying - file systems inside served volumes, for classes of I/O
+//! periodic - the loop of a thread that does something short again and again, for the next two
 //! trimmer   - returns free memory to the system
 //! watchdog  - tells the service manager that the server lives
 //! settle    - the last checkpoint, at the server's end
@@ -21,15 +22,14 @@ mod background;
 pub mod classifying;
 pub mod defragger;
 pub mod destager;
+mod periodic;
 pub mod reclaimer;
 mod settling;
 pub(crate) mod task;
 pub mod tiering;
-mod trimmer;
+pub mod trimmer;
 pub mod verifier;
-mod watchdog;
+pub mod watchdog;
 
 pub use background::Background;
 pub use settling::{SettleError, settle};
-pub use trimmer::{Trimmer, trim_with};
-pub use watchdog::Watchdog;

@@ -5,11 +5,10 @@
 //!
 //! Invariant: nothing happens while the process has no more than its plan.
 
+use super::periodic::Periodic;
 use std::fs;
 use std::io;
 use std::sync::OnceLock;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Time between two looks.
@@ -17,37 +16,21 @@ const LOOK_PERIOD: Duration = Duration::from_secs(10);
 
 static TRIM: OnceLock<fn()> = OnceLock::new();
 
-/// Sets what makes the allocator return free memory. Without it [`Trimmer`] does nothing.
+/// Sets what makes the allocator return free memory. Without it the thread does nothing.
 pub fn trim_with(trim: fn()) {
     let _ = TRIM.set(trim);
 }
 
-/// Handle of the thread. Dropping it ends the thread.
-pub struct Trimmer {
-    stop: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Trimmer {
-    /// Looks after the memory of a process that plans to have `plan_bytes`.
-    pub fn start(plan_bytes: u64) -> io::Result<Self> {
-        let (stop, stopped) = mpsc::channel();
-        let look = move || {
-            let mut kept_bytes = plan_bytes;
-            while stopped.recv_timeout(LOOK_PERIOD) == Err(RecvTimeoutError::Timeout) {
-                kept_bytes = step(kept_bytes.max(plan_bytes), own_bytes, || {
-                    if let Some(trim) = TRIM.get() {
-                        trim();
-                    }
-                });
+/// Looks after the memory of a process that plans to have `plan_bytes`.
+pub fn start(plan_bytes: u64) -> io::Result<Periodic> {
+    let mut kept_bytes = plan_bytes;
+    Periodic::start("trimmer", LOOK_PERIOD, move || {
+        kept_bytes = step(kept_bytes.max(plan_bytes), own_bytes, || {
+            if let Some(trim) = TRIM.get() {
+                trim();
             }
-        };
-        let thread = std::thread::Builder::new().name("trimmer".to_owned());
-        Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread.spawn(look)?),
-        })
-    }
+        });
+    })
 }
 
 /// Trims if the process has more than `kept_bytes` and a tenth. Returns what it has after that,
@@ -71,15 +54,6 @@ fn own_bytes() -> Option<u64> {
     let (resident, of_files) = (pages.next()?.ok()?, pages.next()?.ok()?);
     let pages = resident.checked_sub(of_files)?;
     pages.checked_mul(rustix::param::page_size() as u64)
-}
-
-impl Drop for Trimmer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ use server::systemd::{Notifier, watchdog_interval};
 use server::targets::{BLOCK_BYTES, TargetRules, has_target_name, has_whole_blocks};
 use server::threads::settle;
 use server::threads::{
-    Trimmer, Watchdog, classifying, defragger, destager, reclaimer, tiering, verifier,
+    classifying, defragger, destager, reclaimer, tiering, trimmer, verifier, watchdog,
 };
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -211,9 +211,9 @@ fn hold(
     }
     notifier.say("READY=1\nSTATUS=serving");
     let watchdog = watchdog_interval(environment)?
-        .map(|interval| Watchdog::start(&notifier, interval, exports))
+        .map(|interval| watchdog::start(&notifier, interval, exports))
         .transpose()?;
-    let _trimmer = Trimmer::start(server.memory.all as u64)?;
+    let _trimmer = trimmer::start(server.memory.all as u64)?;
     wait(invocation, signals, &|| said(&server, control.clients()))?;
     notifier.say("STOPPING=1\nSTATUS=stopping");
     // Ends first: writers may wait for its back-pressure.
