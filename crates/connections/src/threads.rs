@@ -25,8 +25,8 @@ pub struct ThreadShare {
     own: AtomicUsize,
 }
 
-/// Permit for one thread.
-pub struct ThreadPermit(Arc<ThreadShare>);
+/// Permit for one thread; empty for the first of a kind.
+pub struct ThreadPermit(Option<Arc<ThreadShare>>);
 
 impl Default for Threads {
     fn default() -> Self {
@@ -47,8 +47,12 @@ impl Threads {
 }
 
 impl ThreadShare {
-    /// Permits one more thread, if the connection has not had its share.
-    pub fn try_take(self: &Arc<Self>) -> Option<ThreadPermit> {
+    /// Permits one more thread of a kind of which some are `running`: the first always, others if
+    /// the connection has not had its share.
+    pub fn try_take(self: &Arc<Self>, running: usize) -> Option<ThreadPermit> {
+        if running == 0 {
+            return Some(ThreadPermit(None));
+        }
         let own = self.own.load(SeqCst);
         let less = |left: usize| {
             if own < left / 4 {
@@ -59,14 +63,16 @@ impl ThreadShare {
         };
         self.threads.left.fetch_update(SeqCst, SeqCst, less).ok()?;
         self.own.fetch_add(1, SeqCst);
-        Some(ThreadPermit(self.clone()))
+        Some(ThreadPermit(Some(self.clone())))
     }
 }
 
 impl Drop for ThreadPermit {
     fn drop(&mut self) {
-        self.0.own.fetch_sub(1, SeqCst);
-        self.0.threads.left.fetch_add(1, SeqCst);
+        if let Some(share) = &self.0 {
+            share.own.fetch_sub(1, SeqCst);
+            share.threads.left.fetch_add(1, SeqCst);
+        }
     }
 }
 
@@ -79,7 +85,7 @@ mod tests {
         let threads = Arc::new(Threads::default());
         let take = || {
             let share = threads.share();
-            std::iter::from_fn(|| share.try_take()).collect::<Vec<_>>()
+            std::iter::from_fn(|| share.try_take(1)).collect::<Vec<_>>()
         };
         let alone = take();
         assert_eq!(alone.len(), 51);

@@ -333,12 +333,7 @@ impl Workers {
         let mut queue = state.queue.lock();
         let is_needed =
             queue.idle <= queue.tasks.len() && queue.threads < THREADS_MAX[lane as usize];
-        let permit = match is_needed && queue.threads > 0 {
-            true => self.crew.service.threads.try_take(),
-            false => None,
-        };
-        // The first needs none.
-        if is_needed && (queue.threads == 0 || permit.is_some()) {
+        if is_needed && let Some(permit) = self.crew.service.threads.try_take(queue.threads) {
             let crew = self.crew.clone();
             let thread = thread::Builder::new().name("iscsi-worker".to_owned());
             let run = move || {

@@ -221,12 +221,7 @@ impl Workers {
             lane.room.wait(&mut queue);
         }
         let is_needed = queue.idle <= queue.jobs.len() && queue.threads < kind.threads_max();
-        let permit = match is_needed && queue.threads > 0 {
-            true => self.share.try_take(),
-            false => None,
-        };
-        // The first needs none.
-        if is_needed && (queue.threads == 0 || permit.is_some()) {
+        if is_needed && let Some(permit) = self.share.try_take(queue.threads) {
             let shared = self.shared.clone();
             let thread = thread::Builder::new().name("nbd-worker".to_owned());
             let run = move || {

@@ -168,11 +168,12 @@ impl FullFeature<'_> {
         let is_large = bytes > SMALL_REPLY_BYTES;
         self.look_for_client(is_large)?;
         let turn = Turn::Now(attribute);
-        let lease = match is_large && self.may_begin(&unit, attribute) {
+        let may_begin = self.may_begin(&unit, attribute);
+        let lease = match is_large && may_begin {
             true => self.session.reads.try_take(bytes),
             false => None,
         };
-        if (is_large && lease.is_none()) || !self.may_begin(&unit, attribute) {
+        if !may_begin || (is_large && lease.is_none()) {
             // A worker leases the memory when it begins: others need it meanwhile.
             let task = self.task(unit, Effort::Read(span), answered, (turn, vec![]));
             return self.hand_over(task);
