@@ -1,21 +1,22 @@
 mod changes;
 mod fences;
+mod gate;
 mod logins;
 mod long_jobs;
 mod memory;
 mod rules;
 
+use self::gate::held;
 use super::{Server, ServerHandle, ServerOptions};
 use crate::error::ServerError;
 use crate::fuzzing::{OPEN_TARGET, login_request};
 use crate::targets::{Access, Credentials, FixedTargets};
 use crate::wire::pdu::{HEADER_BYTES, Header, NO_TAG, padding, request, response};
-use parking_lot::{Condvar, Mutex};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use volume::{MemoryVolume, Operation, Slow, Volume};
+use volume::{MemoryVolume, Operation, Volume};
 
 /// Limit for everything that must happen. Nothing waits for it unless the test fails.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -320,17 +321,8 @@ fn stalled_writes_give_their_memory_to_others() {
 
 #[test]
 fn slow_writes_leave_reads_alone_and_aborts_stop_them() {
-    let gate = Arc::new((Mutex::new(false), Condvar::new()));
-    let is_open = Arc::clone(&gate);
-    let (came, comes) = std::sync::mpsc::channel();
-    let slow = Slow::new(memory(), move |request| {
-        if request.operation == Operation::Write {
-            let _ = came.send(());
-            let (is_open, changed) = &*is_open;
-            changed.wait_while(&mut is_open.lock(), |is_open| !*is_open);
-        }
-    })
-    .except(|request| request.operation != Operation::Write);
+    let (slow, gate, comes) = held(memory(), Operation::Write);
+    let slow = slow.except(|request| request.operation != Operation::Write);
     let server = serve(slow, options());
     let mut client = Client::login(&server);
     for tag in 0..24 {
@@ -355,8 +347,7 @@ fn slow_writes_leave_reads_alone_and_aborts_stop_them() {
     );
     client.send(abort(0), &[]);
     wait_until_stopping(&server);
-    *gate.0.lock() = true;
-    gate.1.notify_all();
+    gate.open();
     let (mut answered, mut aborts) = (Vec::new(), 0);
     while answered.len() + aborts < 23 {
         let (answer, _) = client.receive().unwrap();

@@ -1,13 +1,13 @@
 //! Tests aborts, resets and fences against commands of other sessions, and the order of commands.
 
+use super::gate::held;
 use super::{Client, LIMIT, memory, options, serve, serve_shared, ten};
 use crate::fuzzing::{OPEN_TARGET, login_request};
 use crate::server::ServerHandle;
 use crate::wire::pdu::{Header, request, response};
-use parking_lot::{Condvar, Mutex};
 use std::io::Write;
 use std::sync::Arc;
-use volume::{Operation, Slow};
+use volume::Operation;
 
 const SIMPLE: u8 = 1;
 const ORDERED: u8 = 2;
@@ -133,16 +133,7 @@ fn reservations_are_checked_again_when_the_data_is_there() {
 
 #[test]
 fn aborts_of_others_wait_for_what_has_begun() {
-    let gate = Arc::new((Mutex::new(false), Condvar::new()));
-    let held = Arc::clone(&gate);
-    let (came, comes) = std::sync::mpsc::channel();
-    let slow = Slow::new(memory(), move |request| {
-        if request.operation == Operation::Write {
-            let _ = came.send(());
-            let (is_open, changed) = &*held;
-            changed.wait_while(&mut is_open.lock(), |is_open| !*is_open);
-        }
-    });
+    let (slow, gate, comes) = held(memory(), Operation::Write);
     let server = serve(slow, options());
     let (mut a, mut b) = pair(&server);
     // Forced to the disk, so that a worker writes it.
@@ -150,13 +141,10 @@ fn aborts_of_others_wait_for_what_has_begun() {
     cdb[1] = 0x08;
     b.command(5, 0xa0 | SIMPLE, 512, &cdb, &[0xee; 512]);
     comes.recv_timeout(LIMIT).unwrap();
-    let is_open = Arc::clone(&gate);
-    let opens = std::thread::spawn(move || {
-        *is_open.0.lock() = true;
-        is_open.1.notify_all();
-    });
+    let opening = Arc::clone(&gate);
+    let opens = std::thread::spawn(move || opening.open());
     assert_eq!(a.manage(5), 0);
-    assert!(*gate.0.lock(), "answered while a write was under way");
+    assert!(gate.is_open(), "answered while a write was under way");
     a.settle();
     assert_eq!(a.first_byte(10), 0xee);
     assert_eq!(b.status(5), GOOD);

@@ -1,9 +1,9 @@
 //! Tests that long commands end after their present piece when they are aborted.
 
+use super::gate::{Gate, held};
 use super::{Client, LIMIT, options, serve, wait_until_stopping};
 use crate::server::{ServerHandle, ServerOptions};
 use crate::wire::pdu::{Header, request, response};
-use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use volume::{MemoryVolume, Operation, Slow};
@@ -16,20 +16,11 @@ struct Gated {
     server: ServerHandle,
     /// One message for each piece that has begun.
     pieces: Receiver<()>,
-    gate: Arc<(Mutex<bool>, Condvar)>,
+    gate: Arc<Gate>,
 }
 
 fn gated(operation: Operation) -> Gated {
-    let gate = Arc::new((Mutex::new(false), Condvar::new()));
-    let held = Arc::clone(&gate);
-    let (came, pieces) = std::sync::mpsc::channel();
-    let slow = Slow::new(MemoryVolume::new(BYTES), move |request| {
-        if request.operation == operation {
-            let _ = came.send(());
-            let (is_open, changed) = &*held;
-            changed.wait_while(&mut is_open.lock(), |is_open| !*is_open);
-        }
-    });
+    let (slow, gate, pieces) = held(MemoryVolume::new(BYTES), operation);
     Gated {
         server: serve(slow, options()),
         pieces,
@@ -41,8 +32,7 @@ impl Gated {
     /// Waits until the tasks that run are to end, and lets them go on.
     fn open_when_stopping(&self) {
         wait_until_stopping(&self.server);
-        *self.gate.0.lock() = true;
-        self.gate.1.notify_all();
+        self.gate.open();
     }
 
     /// Number of pieces that have begun since the first.

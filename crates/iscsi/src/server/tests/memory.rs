@@ -1,15 +1,14 @@
 //! Tests the memory of commands: initiators that keep it for long, and those that wait for it.
 
+use super::gate::held;
 use super::{Client, login_text, options, serve, ten};
 use crate::fuzzing::{OPEN_TARGET, login_request};
 use crate::server::{ServerHandle, ServerOptions};
 use crate::wire::pdu::{Header, NO_TAG, request, response};
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
-use volume::{MemoryVolume, Operation, Slow};
+use volume::{MemoryVolume, Operation};
 
 const GOOD: u8 = 0x00;
 const TASK_SET_FULL: u8 = 0x28;
@@ -140,14 +139,8 @@ fn a_read_that_waits_for_memory_can_be_aborted() {
 
 #[test]
 fn memory_for_data_that_was_not_asked_for_is_bounded() {
-    let is_closed = Arc::new(AtomicBool::new(true));
-    let gate = is_closed.clone();
-    let slow = Slow::new(MemoryVolume::new(1 << 20), move |_| {
-        while gate.load(SeqCst) {
-            thread::yield_now();
-        }
-    })
-    .except(|request| request.operation != Operation::Write);
+    let (slow, gate, _comes) = held(MemoryVolume::new(1 << 20), Operation::Write);
+    let slow = slow.except(|request| request.operation != Operation::Write);
     let options = ServerOptions {
         pool_bytes: 0,
         ..options()
@@ -179,7 +172,7 @@ fn memory_for_data_that_was_not_asked_for_is_bounded() {
     }
     // The pool has some bytes more than the first could use.
     assert!((32..=48).contains(&refused), "{refused}");
-    is_closed.store(false, SeqCst);
+    gate.open();
     for (client, answers) in [(&mut first, 64), (&mut second, 64 - refused)] {
         for _ in 0..answers {
             assert_eq!(client.receive().unwrap().0.0[3], GOOD);

@@ -1,12 +1,12 @@
 //! Tests rules of the protocol: sizes that an initiator declares, tags, digests of headers, keys.
 
-use super::{Client, LIMIT, OPEN_TARGET, Slow, login_text, memory, options, serve, ten};
+use super::gate::held;
+use super::{Client, LIMIT, OPEN_TARGET, login_text, memory, options, serve, ten};
 use crate::server::Server;
 use crate::targets::{Access, FixedTargets};
 use crate::wire::digest::digest;
 use crate::wire::pdu::{Header, NO_TAG, request, response};
 use crate::wire::text;
-use parking_lot::{Condvar, Mutex};
 use std::io::Write;
 use std::sync::Arc;
 use volume::Operation;
@@ -89,16 +89,7 @@ fn a_key_is_sent_once_in_a_negotiation() {
 /// The answer to the first of two commands of one tag would end both.
 #[test]
 fn a_tag_names_one_command() {
-    let gate = Arc::new((Mutex::new(false), Condvar::new()));
-    let held = Arc::clone(&gate);
-    let (came, comes) = std::sync::mpsc::channel();
-    let slow = Slow::new(memory(), move |request| {
-        if request.operation == Operation::Read {
-            let _ = came.send(());
-            let (is_open, changed) = &*held;
-            changed.wait_while(&mut is_open.lock(), |is_open| !*is_open);
-        }
-    });
+    let (slow, gate, comes) = held(memory(), Operation::Read);
     let server = serve(slow, options());
     let mut client = Client::login(&server);
     // Two that arrive together go to workers.
@@ -116,8 +107,7 @@ fn a_tag_names_one_command() {
     client.command(7, 0xc1, 512, &ten(0x28, 0, 1), &[]);
     let (answer, _) = client.receive().unwrap();
     assert_eq!((answer.operation(), answer.0[2]), (response::REJECT, 4));
-    *gate.0.lock() = true;
-    gate.1.notify_all();
+    gate.open();
     assert!(server.stop());
 }
 
