@@ -172,26 +172,35 @@ def cold(args, server, work, round_number):
 
 
 def imported(args, server, work, round_number):
-    """What the server reads from its device, and the processor's time that it takes, for each request of 4 KiB."""
+    """What the server reads from its device, and the processor's time that it takes, for each request of 4 KiB. With the
+    memory of its default, and one request for each MiB of the image: more would find what others have read around them."""
     if server.name == "nbdkit-memory":
         return []
+    given, args.memory = args.memory, None
+    try:
+        return [record for name in DATA for record in of_image(args, server, work / name, f"imported-{name}", round_number)]
+    finally:
+        args.memory = given
+
+
+def of_image(args, server, source, test, round_number):
+    server.take(source)
     records = []
-    for name in DATA:
-        server.take(work / name)
-        for depth in (1, 16, 32):
-            server.start()
-            measure.drop_caches()
-            read, cpu = server.process.read_bytes(), server.process.cpu_seconds()
-            record = fio(server.image_uri, f"imported-{name}-qd{depth}", once(args, depth), round_number, server.process)
-            if record["ok"] and record["requests"]:
-                record["read_per_request"] = (server.process.read_bytes() - read) / record["requests"]
-                record["cpu_per_request_us"] = (server.process.cpu_seconds() - cpu) * 1e6 / record["requests"]
-            records.append(record)
-            server.stop()
+    for depth in (1, 16, 32):
         server.start()
         measure.drop_caches()
-        records.append(copy(server, f"read-imported-{name}", args.mib * MIB, "--no-extents", server.image_uri, "null:"))
+        read, cpu = server.process.read_bytes(), server.process.cpu_seconds()
+        words = once(args, depth, f"--io_size={args.mib * 4}k")
+        record = fio(server.image_uri, f"{test}-qd{depth}", words, round_number, server.process)
+        if record["ok"] and record["requests"]:
+            record["read_per_request"] = (server.process.read_bytes() - read) / record["requests"]
+            record["cpu_per_request_us"] = (server.process.cpu_seconds() - cpu) * 1e6 / record["requests"]
+        records.append(record)
         server.stop()
+    server.start()
+    measure.drop_caches()
+    records.append(copy(server, f"read-{test}", args.mib * MIB, "--no-extents", server.image_uri, "null:"))
+    server.stop()
     return records
 
 
