@@ -32,7 +32,7 @@ pub use retired::Retired;
 use crate::container::{ContainerReader, RegionPlace, visit_containers};
 use crate::error::Result;
 use crate::index::{FingerprintIndex, Location};
-use format::container::{Directory, SECTOR_BYTES};
+use format::container::{Directory, REGION_STORED_BYTES_MAX, SECTOR_BYTES, sectors_max};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -487,7 +487,7 @@ impl ChunkMap {
     /// Enters all chunks of a container into the index.
     pub fn enter(&self, id: ContainerId, directory: &Directory) -> Result<()> {
         for region in &directory.regions {
-            let sectors = format::container::region_sectors(region.stored_bytes);
+            let sectors = sectors_to_read(region.stored_bytes);
             let location = Location {
                 container: id,
                 sector: region.sector,
@@ -525,6 +525,12 @@ impl Drop for Loading<'_> {
         self.map.cache.lock().loading.remove(&self.id);
         self.map.loaded.notify_all();
     }
+}
+
+/// Returns how many sectors an index entry names for a region of which only the directory was read:
+/// enough wherever in its first sector it begins.
+fn sectors_to_read(stored_bytes: u32) -> u32 {
+    sectors_max(stored_bytes).min(REGION_STORED_BYTES_MAX / SECTOR_BYTES)
 }
 
 fn count(counter: &AtomicU64) {

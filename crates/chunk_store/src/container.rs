@@ -1,17 +1,17 @@
 //! Fills, seals and reads containers. The index, the chunk map, and the store's read and write
 //! paths call this.
 //!
-//! Invariant: bytes that [`ContainerReader`] returns passed the checksum of the stored bytes, the
-//! seal, and each chunk its fingerprint. An [`OpenedRegion`] passed checksum and seal only, a
-//! [`FetchedRegion`] nothing. A walk over the regions replaces a damaged directory; the footer
-//! replaces a damaged header.
+//! Invariant: bytes that [`ContainerReader`] returns passed the seal (without one the checksum of
+//! the stored bytes), and each chunk its fingerprint. An [`OpenedRegion`] passed checksum and seal
+//! only, a [`FetchedRegion`] nothing. A walk over the regions replaces a damaged directory; the
+//! footer replaces a damaged header.
 
 mod builder;
 mod nonce;
 mod reader;
 mod spare;
 
-pub use builder::{ContainerBuilder, Finished, RegionBuilder};
+pub use builder::{Appended, ContainerBuilder, Finished, PLAIN_REGION_BYTES, RegionBuilder};
 #[cfg(feature = "testing")]
 pub use reader::flip;
 pub use reader::{
@@ -92,3 +92,6 @@ fn hex(name: &str, digits: usize) -> Option<u64> {
     }
     u64::from_str_radix(name, 16).ok()
 }
+
+#[cfg(test)]
+mod tests;

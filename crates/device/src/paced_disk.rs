@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A read that begins at most this far behind the end of the last one counts as sequential: the
 /// system has read ahead, or skips as cheaply.
 const SKIPPED_BYTES: u64 = 128 << 10;
+/// So does one that begins at most this far before that end: regions share a sector, and the system
+/// keeps the block.
+const AGAIN_BYTES: u64 = 4096;
 /// Sequential reads of maintenance end their read-ahead at multiples of this, so that it stays
 /// within one grant.
 const WINDOW_BYTES: u64 = 256 << 10;
@@ -95,7 +98,8 @@ impl PacedFile {
     fn goes_on(&self, offset: u64, bytes: u64) -> bool {
         let end = offset.saturating_add(bytes);
         let before = self.read_to.swap(end, Ordering::Relaxed);
-        (before..=before.saturating_add(SKIPPED_BYTES)).contains(&offset)
+        (before.saturating_sub(AGAIN_BYTES)..=before.saturating_add(SKIPPED_BYTES))
+            .contains(&offset)
     }
 
     fn read(

@@ -15,8 +15,11 @@ pub const CONFIG_VERSION: u16 = 1;
 /// Feature: readers must know [`Codec::ZstdX86`]. Since 2026-11 every new pool has it. Writers do
 /// not add it to older pools.
 pub const FEATURE_INCOMPAT_X86: u64 = 1 << 0;
+/// Feature: regions may begin within sectors. Since 2026-11 every new pool has it. Writers do not
+/// add it to older pools, and begin their regions at sector boundaries.
+pub const FEATURE_INCOMPAT_PACKED: u64 = 1 << 1;
 /// Incompatible features that this program knows.
-pub const FEATURES_INCOMPAT_KNOWN: u64 = FEATURE_INCOMPAT_X86;
+pub const FEATURES_INCOMPAT_KNOWN: u64 = FEATURE_INCOMPAT_X86 | FEATURE_INCOMPAT_PACKED;
 /// Features that a writer must know: none yet.
 pub const FEATURES_RO_COMPAT_KNOWN: u64 = 0;
 

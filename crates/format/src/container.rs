@@ -3,16 +3,18 @@
 //!
 //! Invariant: header and footer are two copies of one description. Every region (and the directory,
 //! which is stored like one) states its type, its place and its length, so each part can be lost
-//! without the others. Regions start at sector boundaries.
+//! without the others. At most one region begins in a sector, so a sector is a region's place.
 //!
 //! ```text
 //! header 512 | region | region | ... | directory | parity, perhaps | footer 512
-//! region = region header 48 | stored payload | zeroes up to a multiple of 512
+//! region = region header 48 | stored payload | zeroes up to the next region
 //! raw region = chunk bytes ... | chunk lengths, u32 each
 //! ```
 
+mod places;
 mod sizes;
 
+pub use places::{REGION_ALIGN_BYTES, find_region, may_follow, next_region, sectors_max};
 pub use sizes::{
     CONTAINER_BYTES_MAX, DIRECTORY_INDEX, DIRECTORY_RAW_BYTES_MAX, HEADER_BYTES,
     REGION_HEADER_BYTES, REGION_RAW_BYTES_MAX, REGION_STORED_BYTES_MAX, SECTOR_BYTES,
@@ -251,23 +253,17 @@ impl RegionHeader {
         ))
     }
 
-    /// Returns the number of sectors from this header to the next one.
-    pub fn sectors(&self) -> u32 {
-        region_sectors(self.stored_bytes)
+    /// Returns the length of header and payload, bytes.
+    pub fn region_bytes(&self) -> usize {
+        REGION_HEADER_BYTES + self.stored_bytes as usize
     }
 }
 
-/// Returns the number of sectors from the header of a region with this payload size to the next
-/// one.
-pub fn region_sectors(stored_bytes: u32) -> u32 {
-    (REGION_HEADER_BYTES as u32)
-        .saturating_add(stored_bytes)
-        .div_ceil(SECTOR_BYTES)
-}
-
-/// Returns true when index entries can represent a region with this payload size.
+/// Returns true when index entries can represent a region with this payload size that begins at a
+/// sector boundary.
 fn region_fits(stored_bytes: u32) -> bool {
-    region_sectors(stored_bytes) <= REGION_STORED_BYTES_MAX / SECTOR_BYTES
+    let bytes = (REGION_HEADER_BYTES as u32).saturating_add(stored_bytes);
+    bytes.div_ceil(SECTOR_BYTES) <= REGION_STORED_BYTES_MAX / SECTOR_BYTES
 }
 
 /// Splits a raw region into the lengths of its chunks: `(chunk bytes, lengths)`.

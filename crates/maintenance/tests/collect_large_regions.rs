@@ -9,7 +9,7 @@ use maintenance::{Collector, GcCounts, GcStage};
 use sim::pool_histories::{check_all, finish_gc, for_any_gain};
 use sim::{Damage, SimDisk};
 use specimen::restore::Truth;
-use specimen::{new_pool, noise, put_image, snapshot};
+use specimen::{dense, new_pool, put_image, snapshot};
 use std::sync::Arc;
 use store::{LaneOptions, NothingCached, OpenMode, Pool};
 
@@ -21,7 +21,7 @@ const CONTAINER_BYTES: usize = 1 << 20;
 
 fn options() -> LaneOptions {
     LaneOptions {
-        compression: Compression::None,
+        compression: Compression::Zstd(1),
         region_bytes: IN_REGION * CHUNK,
         container_bytes: CONTAINER_BYTES,
     }
@@ -39,7 +39,7 @@ fn store_image(pool: &Pool, name: &str, bytes: &[u8]) -> Truth {
 /// A pool in which every second region is completely live, and the others in part.
 fn thinned() -> (Arc<SimDisk>, Pool, Truth) {
     let (disk, pool) = new_pool();
-    let bytes = noise(11, REGIONS * IN_REGION * CHUNK);
+    let bytes = dense(11, REGIONS * IN_REGION * CHUNK);
     let all = store_image(&pool, "all", &bytes);
     let is_kept = |n: &usize| (n / IN_REGION).is_multiple_of(2) || n.is_multiple_of(3);
     let chunks = bytes.chunks(CHUNK).enumerate();

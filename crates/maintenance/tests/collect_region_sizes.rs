@@ -4,15 +4,13 @@
 //! run. Chunks from large regions, which serve restores, are packed into large ones.
 
 use chunking::Compression;
-use format::container::{
-    HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES, region_sectors,
-};
+use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader, next_region};
 use format::snapshot::SnapshotKind;
 use maintenance::{Collector, GcPolicy};
 use sim::SimDisk;
 use sim::pool_histories::{finish_gc, for_any_gain};
 use specimen::restore::Truth;
-use specimen::{new_pool, noise, put_image, snapshot};
+use specimen::{dense, new_pool, put_image, snapshot};
 use store::{LaneOptions, Pool};
 
 const CHUNK: usize = 4096;
@@ -22,7 +20,7 @@ const LARGE: usize = 1 << 20;
 
 fn lane(region_bytes: usize) -> LaneOptions {
     LaneOptions {
-        compression: Compression::None,
+        compression: Compression::Zstd(1),
         region_bytes,
         container_bytes: 4 << 20,
     }
@@ -39,7 +37,7 @@ fn store(pool: &Pool, bytes: &[u8], region_bytes: usize) -> Truth {
 
 /// Stores an image with such regions, keeps every second chunk of it, and collects twice.
 fn store_and_thin(pool: &Pool, seed: u64, region_bytes: usize) -> Truth {
-    let bytes = noise(seed, 6 << 20);
+    let bytes = dense(seed, 6 << 20);
     let half: Vec<u8> = bytes
         .chunks(2 * CHUNK)
         .flat_map(|two| two[..CHUNK].to_vec())
@@ -76,7 +74,7 @@ fn regions(disk: &SimDisk) -> Vec<Vec<usize>> {
             if header.raw_bytes as usize == chunks * (CHUNK + 4) {
                 found.push(chunks * CHUNK);
             }
-            at += region_sectors(header.stored_bytes) as usize * SECTOR_BYTES as usize;
+            at = next_region(&bytes, header.container, at, at + header.region_bytes());
         }
         found
     };

@@ -127,9 +127,9 @@ fn a_restore_reads_each_region_once() {
     let pool = open(&disk, 50);
     is_the_same(&pool, &snapshot, &bytes);
     let counts = pool.read_counts();
-    let regions = bytes.len() as u64 / LANE.region_bytes as u64;
-    println!("{counts:?}");
-    assert!(counts.region_reads < regions * 3 / 2, "{counts:?}");
+    // Data that do not compress are in regions of at least 16 KiB.
+    let regions = bytes.len() as u64 / (16 << 10);
+    assert!(counts.region_reads <= regions, "{counts:?}");
     // The index led to nearly all of them, without directories of data.
     assert!(
         counts.direct_reads * 10 > counts.region_reads * 9,

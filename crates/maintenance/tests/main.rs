@@ -12,6 +12,7 @@ mod collect_crash;
 mod collect_full;
 mod collect_large_regions;
 mod collect_leftovers;
+mod collect_old_pools;
 mod collect_region_sizes;
 mod collect_small;
 mod copies;

@@ -84,7 +84,13 @@ impl DiskFile for WarmFile {
         let mut cache = self.cache.lock();
         let mut from = ReadFrom::Device;
         let end = offset + into.len() as u64;
-        for page in offset / PAGE..end.div_ceil(PAGE) {
+        let pages = offset / PAGE..end.div_ceil(PAGE);
+        let has = |page: u64| cache.contains_key(&(self.path.clone(), page));
+        if !pages.clone().all(has) {
+            // The system is asked to drop a part that it has, such as the end of the region before.
+            cache.retain(|(path, page), _| *path != self.path || !pages.contains(page));
+        }
+        for page in pages {
             let start = page * PAGE;
             let key = (self.path.clone(), page);
             if cache.contains_key(&key) {

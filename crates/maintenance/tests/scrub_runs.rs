@@ -12,8 +12,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{InitOptions, LaneOptions, OpenMode, Pool, StoreError};
 
-const REGION_BYTES: usize = 64 << 10;
-const REGIONS: usize = 40;
+/// As plain data are stored.
+const REGION_BYTES: usize = 16 << 10;
+const REGIONS: usize = 160;
 /// Sixteenths of the container with a damaged byte, each in another region.
 const DAMAGED: [u64; 5] = [0, 3, 4, 9, 15];
 
@@ -137,7 +138,9 @@ fn few_regions_that_readers_have_verified_are_read_again_in_order() {
         let mut read = vec![0; regions * REGION_BYTES];
         pool.reader().read_object(&root, 0, &mut read).unwrap();
         let (_, read_bytes) = finish(scrubber, 1 << 20);
-        assert_eq!(read_bytes < all_bytes, saves, "{regions} regions");
+        // The few regions of recipes are not read again either way.
+        let saved_bytes = all_bytes - read_bytes;
+        assert_eq!(saved_bytes > 128 << 10, saves, "{regions} regions");
     }
 }
 

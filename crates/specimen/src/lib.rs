@@ -80,6 +80,15 @@ pub fn options(compression: Compression) -> LaneOptions {
     }
 }
 
+/// Returns bytes that zstd makes a quarter smaller, and that differ everywhere: regions of them are
+/// as large as a lane's options say. Plain noise is stored in small ones.
+pub fn dense(seed: u64, len: usize) -> Vec<u8> {
+    noise(seed, len)
+        .into_iter()
+        .map(|byte| byte & 0x3f)
+        .collect()
+}
+
 /// Returns incompressible bytes.
 pub fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];

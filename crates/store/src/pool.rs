@@ -219,7 +219,7 @@ impl Pool {
             pool,
             features_compat: 0,
             features_ro_compat: 0,
-            features_incompat: format::config::FEATURE_INCOMPAT_X86,
+            features_incompat: format::config::FEATURES_INCOMPAT_KNOWN,
             created: media.clock.now(),
             seal: if encrypted {
                 Seal::Aes256Gcm

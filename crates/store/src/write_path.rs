@@ -16,7 +16,7 @@ mod session;
 mod session_state;
 
 pub use growing::GrowingObject;
-pub use lane::{Lane, LaneOptions, Probe};
+pub use lane::{IMAGE_REGION_BYTES, Lane, LaneOptions, Probe};
 pub use session::Base;
 pub(crate) use session::Start;
 pub use session::{Committed, WriteCounts, WriteSession};

@@ -5,7 +5,7 @@ mod contents;
 mod manifest;
 
 use contents::{PASSWORD, RECOVERY};
-use format::container::RegionHeader;
+use format::container::{ContainerHeader, RegionHeader, find_region};
 use manifest::{files_below, manifest_of};
 use sim::pool_histories::check_all;
 use sim::{Damage, Image, SimDisk};
@@ -32,7 +32,8 @@ fn disk(name: &str) -> Arc<SimDisk> {
         disk.plant(file.to_str().expect("our names are ASCII"), &bytes);
     }
     // Parity takes four sectors of each small container.
-    let bytes_max = if name == "v1-parity" { 300_000 } else { 60_000 };
+    let has_parity = ["v1-parity", "v1-packed"].contains(&name);
+    let bytes_max = if has_parity { 400_000 } else { 60_000 };
     assert!(stored <= bytes_max, "{name} has {stored} bytes");
     disk
 }
@@ -121,19 +122,32 @@ fn v1_parity() {
     assert_eq!(manifest_of(&pool), expected.expect("manifest"));
 }
 
-/// Returns the number of regions of each codec.
-fn codecs(disk: &SimDisk) -> BTreeMap<u8, usize> {
+/// Returns where in its sector each region begins, and its header.
+fn regions(disk: &SimDisk) -> Vec<(usize, RegionHeader)> {
     let image = disk.image();
     let files = image.files().into_iter().map(|(name, _)| name);
     let containers = files.filter(|name| name.starts_with("containers"));
-    let headers = containers.flat_map(|name| {
+    let regions = containers.flat_map(|name| {
         let bytes = image.contents(&name).expect("listed").to_vec();
-        let sectors = bytes.chunks(512).map(RegionHeader::decode);
-        sectors.filter_map(Result::ok).collect::<Vec<_>>()
+        let container = ContainerHeader::decode(&bytes, false).expect("a container");
+        let sectors = (0..bytes.len()).step_by(512);
+        let found = sectors.filter_map(|at| find_region(&bytes[at..], container.id));
+        found.collect::<Vec<_>>()
     });
+    regions.collect()
+}
+
+/// Returns the number of regions of each codec.
+fn codecs(disk: &SimDisk) -> BTreeMap<u8, usize> {
     let mut counts = BTreeMap::new();
-    headers.for_each(|header| *counts.entry(header.codec as u8).or_default() += 1);
+    let headers = regions(disk).into_iter();
+    headers.for_each(|(_, header)| *counts.entry(header.codec as u8).or_default() += 1);
     counts
+}
+
+/// Returns true if a region begins within a sector.
+fn has_packed(disk: &SimDisk) -> bool {
+    regions(disk).iter().any(|(within, _)| *within != 0)
 }
 
 #[test]
@@ -141,6 +155,29 @@ fn v1_x86() {
     reads_as_it_was("v1-x86", &[None]);
     assert!(codecs(&disk("v1-clear")).keys().eq(&[0, 1, 2]));
     assert!(codecs(&disk("v1-x86")).keys().eq(&[0, 1, 2, 3]));
+}
+
+#[test]
+fn v1_packed() {
+    let recovery = SecretKey::Recovery(RECOVERY);
+    reads_as_it_was("v1-packed", &[Some(recovery)]);
+    assert!(has_packed(&disk("v1-packed")) && !has_packed(&disk("v1-parity")));
+}
+
+#[test]
+fn a_pool_without_the_feature_never_gets_a_region_within_a_sector() {
+    for (name, expected) in [("v1-x86", false), ("v1-packed", true)] {
+        let disk = disk(name);
+        let secret = expected.then_some(SecretKey::Recovery(RECOVERY));
+        let open = |mode| Pool::open(media(&disk, 10), secret.as_ref(), mode, MEMORY_BYTES);
+        let pool = open(OpenMode::Write).unwrap();
+        let before = regions(&disk).len();
+        let with = chunking::Compression::Default;
+        let added = store_image(&pool, "more", &noise(77, 300_000), with);
+        assert!(added.restore(&pool).unwrap().is_empty());
+        assert!(regions(&disk).len() > before + 8, "small regions");
+        assert_eq!(has_packed(&disk), expected, "{name}");
+    }
 }
 
 #[test]
@@ -183,6 +220,7 @@ fn make_golden_pools() {
         ("v1-encrypted", true, false, 0),
         ("v1-x86", false, true, 0),
         ("v1-parity", true, false, 2),
+        ("v1-packed", true, true, 2),
     ];
     for (name, encrypted, code, parity_percent) in pools {
         if !golden(name).exists() {

@@ -79,6 +79,7 @@ pub(super) fn fetch<B: Below>(
             shares: switches.shared_reads,
             copies: Copies::InSystem,
             admit: Some(admit),
+            ahead_bytes: 0,
         },
         admit,
         last: None,

@@ -86,6 +86,8 @@ pub(super) struct Reading<'a> {
     gathers: bool,
     /// The whole request lies in one chunk: other chunks of its region are not needed.
     alone: bool,
+    /// Length of what the request needs from the current chunk on, bytes.
+    ahead_bytes: u64,
     why: Purpose,
     pub tally: CacheTally,
     leaves: Option<FixedLeaves<ChunkRef>>,
@@ -139,6 +141,7 @@ impl<'a> Reading<'a> {
             asking: None,
             gathers: false,
             alone: false,
+            ahead_bytes: 0,
             why,
             tally: CacheTally::default(),
             leaves: None,
@@ -169,6 +172,7 @@ impl<'a> Reading<'a> {
             },
             // Sequential readers do not fill the fast tier (DDFS).
             admit: (route == Route::Region).then_some(Admit::data(self.why.class)),
+            ahead_bytes: 0,
         }
     }
 
@@ -266,6 +270,8 @@ impl<'a> Reading<'a> {
             return Ok(taken);
         }
         let alias = |enter: &mut dyn FnMut(Option<Place>)| below.with_place(place, enter);
+        let end = at.saturating_add(into.len() as u64).min(below.len());
+        self.expect(&leaf, end);
         let mut taken = Ok(0);
         self.with_chunk(&leaf.fingerprint, &alias, &mut |bytes| {
             taken = match below.log2() {
@@ -275,6 +281,16 @@ impl<'a> Reading<'a> {
             };
         })?;
         taken
+    }
+
+    /// Notes what will be needed from this chunk on, up to byte `end`. Longer chunks than the page
+    /// cache keeps are not read ahead.
+    fn expect(&mut self, leaf: &Leaf, end: u64) {
+        let is_kept = leaf.len <= page_cache::CHUNK_BYTES_MAX as u64;
+        self.ahead_bytes = match is_kept {
+            true => end.saturating_sub(leaf.offset),
+            false => 0,
+        };
     }
 
     /// Passes the verified bytes of a chunk to `use_bytes`, from the page cache if possible. Keeps
@@ -297,7 +313,10 @@ impl<'a> Reading<'a> {
                 return Ok(());
             }
             let beside = self.last.as_ref().and_then(|last| last.beside(fingerprint));
-            let approach = self.approach();
+            let approach = Approach {
+                ahead_bytes: self.ahead_bytes,
+                ..self.approach()
+            };
             let kept = Kept {
                 backing,
                 alias,
@@ -305,12 +324,13 @@ impl<'a> Reading<'a> {
                 gathers: self.gathers,
                 alone: self.alone,
                 inserted: Cell::new(false),
+                regions_ahead: Cell::new(0),
             };
             let chunk = match beside {
                 Some(chunk) => chunk,
                 None => match backing.pool.reader().load(fingerprint, approach, &kept)? {
                     Loaded::Chunk(chunk) => {
-                        self.loaded += u64::from(kept.inserted.get());
+                        self.loaded += u64::from(kept.inserted.get()) + kept.regions_ahead.get();
                         if chunk.container().is_some() {
                             self.fetch_around();
                         }
@@ -349,6 +369,7 @@ impl<'a> Reading<'a> {
             let leaf = below.leaf(at, &mut self.leaves, approach)?;
             if !leaf.fingerprint.is_hole() {
                 let alias = |enter: &mut dyn FnMut(Option<Place>)| below.with_place(place, enter);
+                self.expect(&leaf, to);
                 self.with_chunk(&leaf.fingerprint, &alias, &mut |_| {})?;
             }
             at = leaf.offset + leaf.len.max(1);
@@ -415,6 +436,7 @@ struct Kept<'a> {
     gathers: bool,
     alone: bool,
     inserted: Cell<bool>,
+    regions_ahead: Cell<u64>,
 }
 
 impl Kept<'_> {
@@ -448,5 +470,15 @@ impl Keep for Kept<'_> {
             }
         }
         true
+    }
+
+    fn keep_ahead(&self, chunks: &mut dyn Iterator<Item = (&Fingerprint, &[u8])>) {
+        self.regions_ahead.set(self.regions_ahead.get() + 1);
+        let cache = &self.backing.cache;
+        for (fingerprint, bytes) in chunks {
+            if !cache.is_content_resident(fingerprint) {
+                cache.insert(fingerprint, bytes, None, Use::Prefetch.of(self.why.class));
+            }
+        }
     }
 }

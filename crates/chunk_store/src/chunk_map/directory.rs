@@ -5,12 +5,24 @@
 
 use super::{FingerprintMap, Quarantine};
 use crate::container::RegionPlace;
-use format::container::{ContainerClass, Directory};
+use format::container::{ContainerClass, Directory, SECTOR_BYTES, may_follow};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
+/// Maximum length of a run of regions, bytes.
+const RUN_BYTES_MAX: u32 = 1 << 20;
 /// Number of directories that one lane asks first.
 const NEAR_MAX: usize = 4;
+
+#[derive(Clone, Copy)]
+struct LoadedRegion {
+    sector: u32,
+    stored_bytes: u32,
+    /// Number of its first chunk.
+    first: u32,
+    /// Length of its chunks, bytes.
+    plain_bytes: u32,
+}
 
 /// A directory, ready for lookups.
 pub struct LoadedDirectory {
@@ -18,8 +30,7 @@ pub struct LoadedDirectory {
     pub container: ContainerId,
     /// Kind of the container's contents.
     pub class: ContainerClass,
-    /// Sector, stored bytes and number of the first chunk of each region.
-    pub regions: Vec<(u32, u32, u32)>,
+    regions: Vec<LoadedRegion>,
     /// By fingerprint: number in the container, and length.
     chunks: FingerprintMap<(u32, u32)>,
     count: u32,
@@ -35,12 +46,19 @@ impl LoadedDirectory {
         let mut regions = Vec::with_capacity(directory.regions.len());
         let (mut number, mut plain_bytes) = (0, 0);
         for region in &directory.regions {
-            regions.push((region.sector, region.stored_bytes, number));
+            let mut loaded = LoadedRegion {
+                sector: region.sector,
+                stored_bytes: region.stored_bytes,
+                first: number,
+                plain_bytes: 0,
+            };
             for (fingerprint, len) in &region.chunks {
                 chunks.insert(*fingerprint, (number, *len));
                 number += 1;
-                plain_bytes += u64::from(*len);
+                loaded.plain_bytes = loaded.plain_bytes.saturating_add(*len);
             }
+            plain_bytes += u64::from(loaded.plain_bytes);
+            regions.push(loaded);
         }
         Self {
             container,
@@ -55,18 +73,48 @@ impl LoadedDirectory {
     /// Returns the place of a chunk in this container.
     pub fn find(&self, fingerprint: &Fingerprint) -> Option<ChunkPlace> {
         let (number, len) = self.chunks.get(fingerprint)?;
-        let after = self
-            .regions
-            .partition_point(|(_, _, first)| first <= number);
-        let (sector, stored_bytes, _) = self.regions.get(after.checked_sub(1)?)?;
+        let after = self.regions.partition_point(|r| r.first <= *number);
+        let region = self.regions.get(after.checked_sub(1)?)?;
         Some(ChunkPlace {
             region: RegionPlace {
                 container: self.container,
-                sector: *sector,
+                sector: region.sector,
             },
-            stored_bytes: *stored_bytes,
+            stored_bytes: region.stored_bytes,
             len: *len,
         })
+    }
+
+    /// Returns places and stored bytes of adjacent regions from the one that begins in `sector`:
+    /// that one, and those behind it of which `plain_bytes` of chunks need all. Together they are
+    /// at most `RUN_BYTES_MAX` long. Empty if no region begins there.
+    pub fn run(&self, sector: u32, plain_bytes: u64) -> Vec<(RegionPlace, u32)> {
+        let start = self.regions.partition_point(|r| r.sector < sector);
+        let (_, rest) = self.regions.split_at(start);
+        let mut run: Vec<(RegionPlace, u32)> = Vec::new();
+        let mut plain = 0u64;
+        for region in rest {
+            plain = plain.saturating_add(region.plain_bytes.into());
+            let goes_on = match run.last() {
+                None => region.sector == sector,
+                Some((last, stored)) => {
+                    let start = region.sector.saturating_sub(sector);
+                    let start = start.saturating_mul(SECTOR_BYTES);
+                    plain <= plain_bytes
+                        && may_follow(last.sector, *stored, region.sector)
+                        && start.saturating_add(region.stored_bytes) <= RUN_BYTES_MAX
+                }
+            };
+            if !goes_on {
+                break;
+            }
+            let place = RegionPlace {
+                container: self.container,
+                sector: region.sector,
+            };
+            run.push((place, region.stored_bytes));
+        }
+        run
     }
 
     /// Returns the number of chunks in the container. Chunk numbers are below it.
@@ -89,7 +137,7 @@ impl LoadedDirectory {
 
     pub(super) fn memory_bytes(&self) -> usize {
         // Hash tables keep 1/8 to 9/16 free, so twice the entry is an upper bound.
-        self.chunks.len() * 2 * 44 + self.regions.len() * 8 + 128
+        self.chunks.len() * 2 * 44 + self.regions.len() * size_of::<LoadedRegion>() + 128
     }
 }
 

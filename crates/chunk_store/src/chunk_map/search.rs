@@ -27,7 +27,7 @@ impl ChunkMap {
             let location = Location {
                 container: best.region.container,
                 sector: best.region.sector,
-                sectors: format::container::region_sectors(best.stored_bytes),
+                sectors: super::sectors_to_read(best.stored_bytes),
             };
             self.index.insert(fingerprint, location)?;
         }

@@ -5,8 +5,11 @@
 //! header | region | region | ... | directory | parity | footer
 //! ```
 //!
+//! Bytes that do not compress are stored in small regions, so that a reader of a few of them reads
+//! no more: nothing is gained by keeping them together.
+//!
 //! Invariant: a region is compressed and sealed once, under a nonce (its number) that is never used
-//! again with the container's key.
+//! again with the container's key. Its sector names it: see [`format::container::find_region`].
 
 use super::nonce::nonce_of;
 use super::reader::ProvenRegion;
@@ -16,7 +19,7 @@ use chunking::{Compressor, Packed, SealKey};
 use format::config::{Codec, Seal};
 use format::container::{
     ContainerClass, ContainerHeader, DIRECTORY_INDEX, Directory, DirectoryRegion, HEADER_BYTES,
-    REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES,
+    REGION_ALIGN_BYTES, REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES, find_region,
 };
 use format::parity::{self, ParityShape};
 use media::Random;
@@ -69,6 +72,20 @@ impl RegionBuilder {
     }
 }
 
+/// Chunks of data that do not compress are stored in regions that are closed at this size, bytes.
+pub const PLAIN_REGION_BYTES: usize = 16 << 10;
+
+/// A region in a container that is being filled.
+#[derive(Debug)]
+pub struct Appended {
+    /// Sector in which it begins.
+    pub sector: u32,
+    /// Number of sectors with its bytes.
+    pub sectors: u32,
+    /// Fingerprint and length of each of its chunks.
+    pub chunks: Vec<(Fingerprint, u32)>,
+}
+
 /// A container that is being filled.
 pub struct ContainerBuilder {
     header: ContainerHeader,
@@ -79,6 +96,8 @@ pub struct ContainerBuilder {
     directory_bytes: usize,
     /// Parity in percent of the data; 0: none.
     parity_percent: u8,
+    /// Regions may begin within sectors.
+    packs: bool,
 }
 
 /// A full container, ready to be put.
@@ -93,7 +112,8 @@ pub struct Finished {
 
 impl ContainerBuilder {
     /// Creates an empty container with a fresh salt, in the memory of `blob`. `capacity` is its
-    /// expected size without parity, bytes.
+    /// expected size without parity, bytes. With `packs`, regions begin within sectors; the pool's
+    /// readers must know that.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         pool: PoolId,
@@ -106,6 +126,7 @@ impl ContainerBuilder {
         mut blob: Vec<u8>,
         capacity: usize,
         parity_percent: u8,
+        packs: bool,
     ) -> Self {
         let mut salt = [0; 32];
         random.fill(&mut salt);
@@ -130,6 +151,7 @@ impl ContainerBuilder {
             directory: Directory::default(),
             directory_bytes: 0,
             parity_percent,
+            packs,
         }
     }
 
@@ -150,33 +172,75 @@ impl ContainerBuilder {
         if self.directory.regions.is_empty() {
             return false;
         }
+        let regions = self.directory.regions.len() + raw_bytes / PLAIN_REGION_BYTES;
         self.blob.len() + self.directory_bytes + raw_bytes > target
-            || self.directory.regions.len() >= usize::from(DIRECTORY_INDEX - 1)
+            || regions >= usize::from(DIRECTORY_INDEX - 1)
     }
 
-    /// Compresses, seals and appends a region, and clears the builder. Returns (sector, sectors).
-    pub fn append(&mut self, region: &mut RegionBuilder, with: &mut Compressor) -> (u32, u32) {
-        let index = self.directory.regions.len() as u16;
+    /// Compresses, seals and appends the chunks of a region, and clears the builder. Calls
+    /// `appended` with the region, or with each small one if the chunks do not compress.
+    pub fn append(
+        &mut self,
+        region: &mut RegionBuilder,
+        with: &mut Compressor,
+        appended: &mut dyn FnMut(Appended) -> Result<()>,
+    ) -> Result<()> {
         let RegionBuilder { raw, chunks } = region;
+        let data_bytes = raw.len();
         for (_, len) in chunks.iter() {
             raw.extend_from_slice(&len.to_le_bytes());
         }
-        let (sector, stored_bytes) = self.append_payload(index, raw, chunks.len(), with);
-        let chunks = std::mem::take(chunks);
+        let start = self.begin_payload();
+        if let Some(packed) = with.compress(raw, &mut self.blob) {
+            let index = self.next_index();
+            let placed = self.end_payload(start, index, codec_of(packed), raw.len(), chunks.len());
+            let chunks = std::mem::take(chunks);
+            region.clear();
+            return appended(self.enter(placed, chunks));
+        }
+        self.blob.truncate(start);
+        let region_bytes = match self.header.class {
+            ContainerClass::Data => PLAIN_REGION_BYTES,
+            // Fingerprints do not compress either, but their readers need neighbours soon.
+            ContainerClass::Recipe => usize::MAX,
+        };
+        let mut rest = raw.part(..data_bytes)?;
+        let mut chunks = std::mem::take(chunks).into_iter().peekable();
+        while chunks.peek().is_some() {
+            let (mut few, mut bytes) = (Vec::new(), 0);
+            while bytes < region_bytes
+                && let Some((name, len)) = chunks.next()
+            {
+                bytes += len as usize;
+                few.push((name, len));
+            }
+            let start = self.begin_payload();
+            self.blob.extend_from_slice(rest.part(..bytes)?);
+            for (_, len) in &few {
+                self.blob.extend_from_slice(&len.to_le_bytes());
+            }
+            rest = rest.part(bytes..)?;
+            let (index, raw_bytes) = (self.next_index(), bytes + 4 * few.len());
+            let placed = self.end_payload(start, index, Codec::None, raw_bytes, few.len());
+            appended(self.enter(placed, few))?;
+        }
         region.clear();
-        self.enter(sector, stored_bytes, chunks)
+        Ok(())
     }
 
-    /// Seals and appends a region as another container stores it, compressed or not. Returns
-    /// (sector, sectors). Returns `None` and appends nothing if the copied payload differs from the
-    /// proven one.
+    fn next_index(&self) -> u16 {
+        self.directory.regions.len() as u16
+    }
+
+    /// Seals and appends a region as another container stores it, compressed or not. Returns `None`
+    /// and appends nothing if the copied payload differs from the proven one.
     pub fn append_proven(
         &mut self,
         proven: &ProvenRegion,
         chunks: &[(Fingerprint, u32)],
-    ) -> Option<(u32, u32)> {
+    ) -> Option<Appended> {
         let region = proven.opened();
-        let index = self.directory.regions.len() as u16;
+        let index = self.next_index();
         let start = self.begin_payload();
         self.blob.extend_from_slice(region.payload());
         let payload_at = start + REGION_HEADER_BYTES;
@@ -187,69 +251,53 @@ impl ContainerBuilder {
             return None;
         }
         let raw_bytes = region.raw_bytes() as usize;
-        let (sector, stored_bytes) =
-            self.end_payload(start, index, region.codec(), raw_bytes, chunks.len());
-        Some(self.enter(sector, stored_bytes, chunks.to_vec()))
+        let placed = self.end_payload(start, index, region.codec(), raw_bytes, chunks.len());
+        Some(self.enter(placed, chunks.to_vec()))
     }
 
     /// Adds the region that was appended last to the directory.
-    fn enter(
-        &mut self,
-        sector: u32,
-        stored_bytes: u32,
-        chunks: Vec<(Fingerprint, u32)>,
-    ) -> (u32, u32) {
+    fn enter(&mut self, placed: Placed, chunks: Vec<(Fingerprint, u32)>) -> Appended {
         self.directory_bytes += Directory::region_bytes(chunks.len());
         self.directory.regions.push(DirectoryRegion {
-            sector,
-            stored_bytes,
-            chunks,
+            sector: placed.sector,
+            stored_bytes: placed.stored_bytes,
+            chunks: chunks.clone(),
         });
-        let sectors = (self.blob.len() as u32) / SECTOR_BYTES - sector;
-        (sector, sectors)
+        Appended {
+            sector: placed.sector,
+            sectors: placed.sectors,
+            chunks,
+        }
     }
 
-    /// Compresses and appends a payload. The contents of `raw` are undefined afterwards. Returns
-    /// (sector, stored bytes).
-    fn append_payload(
-        &mut self,
-        index: u16,
-        raw: &mut [u8],
-        chunk_count: usize,
-        with: &mut Compressor,
-    ) -> (u32, u32) {
-        let start = self.begin_payload();
-        let codec = match with.compress(raw, &mut self.blob) {
-            Some(Packed::Zstd) => Codec::Zstd,
-            Some(Packed::Lz4) => Codec::Lz4,
-            Some(Packed::ZstdX86) => Codec::ZstdX86,
-            None => {
-                self.blob.extend_from_slice(raw);
-                Codec::None
-            }
-        };
-        self.end_payload(start, index, codec, raw.len(), chunk_count)
-    }
-
-    /// Appends space for a region's header. The caller appends its payload. Returns where the
-    /// region starts.
+    /// Appends space for a region's header, in a new sector if a region begins in this one. The
+    /// caller appends its payload. Returns where the region starts.
     fn begin_payload(&mut self) -> usize {
+        let last = self.directory.regions.last();
+        let is_taken = last.is_some_and(|last| last.sector as usize >= self.blob.len() / SECTOR);
+        if is_taken {
+            self.end_sector();
+        }
         let start = self.blob.len();
-        debug_assert!(start.is_multiple_of(SECTOR_BYTES as usize));
         self.blob.resize(start + REGION_HEADER_BYTES, 0);
         start
     }
 
+    /// Fills the sector with zeroes.
+    fn end_sector(&mut self) {
+        let end = self.blob.len().next_multiple_of(SECTOR);
+        self.blob.resize(end, 0);
+    }
+
     /// Seals the payload that was appended since [`Self::begin_payload`], and writes its header.
-    /// Returns (sector, stored bytes).
     fn end_payload(
         &mut self,
-        start: usize,
+        mut start: usize,
         index: u16,
         codec: Codec,
         raw_bytes: usize,
         chunk_count: usize,
-    ) -> (u32, u32) {
+    ) -> Placed {
         let payload_at = start + REGION_HEADER_BYTES;
         let tag = if self.key.is_some() {
             chunking::TAG_BYTES
@@ -274,18 +322,47 @@ impl ContainerBuilder {
         if let Some(place) = self.blob.get_mut(start..payload_at) {
             place.copy_from_slice(&header.encode());
         }
-        let end = self.blob.len().next_multiple_of(SECTOR_BYTES as usize);
+        let within = start % SECTOR;
+        let (_, sector) = self.blob.split_at(start - within);
+        let found = find_region(sector, header.container).map(|(at, _)| at);
+        if found != Some(within) {
+            // The end of the region before looks like a header. Nothing is before a header at a
+            // sector boundary.
+            let gap = std::iter::repeat_n(0, SECTOR - within);
+            self.blob.splice(start..start, gap);
+            start += SECTOR - within;
+        }
+        let sector = start / SECTOR;
+        let sectors = self.blob.len().div_ceil(SECTOR) - sector;
+        let end = self.blob.len().next_multiple_of(match self.packs {
+            true => REGION_ALIGN_BYTES,
+            false => SECTOR,
+        });
         self.blob.resize(end, 0);
-        ((start as u32) / SECTOR_BYTES, header.stored_bytes)
+        Placed {
+            sector: sector as u32,
+            sectors: sectors as u32,
+            stored_bytes: header.stored_bytes,
+        }
     }
 
     /// Appends directory, parity and footer, and writes the header.
     pub fn finish(mut self, with: &mut Compressor) -> Finished {
         let mut raw = self.directory.encode();
         let chunk_count = self.directory.chunk_count();
-        let (sector, _) = self.append_payload(DIRECTORY_INDEX, &mut raw, chunk_count, with);
-        self.header.region_count = self.directory.regions.len() as u16;
-        self.header.directory_sector = sector;
+        self.end_sector();
+        let start = self.begin_payload();
+        let codec = match with.compress(&mut raw, &mut self.blob) {
+            Some(packed) => codec_of(packed),
+            None => {
+                self.blob.extend_from_slice(&raw);
+                Codec::None
+            }
+        };
+        let placed = self.end_payload(start, DIRECTORY_INDEX, codec, raw.len(), chunk_count);
+        self.end_sector();
+        self.header.region_count = self.next_index();
+        self.header.directory_sector = placed.sector;
         let parity = ParityShape::plan(self.blob.len(), self.parity_percent);
         let without = self.blob.len() + HEADER_BYTES;
         self.header.parity = parity;
@@ -305,6 +382,23 @@ impl ContainerBuilder {
             class: self.header.class,
             blob: self.blob,
         }
+    }
+}
+
+/// Where a region was appended.
+struct Placed {
+    sector: u32,
+    sectors: u32,
+    stored_bytes: u32,
+}
+
+const SECTOR: usize = SECTOR_BYTES as usize;
+
+fn codec_of(packed: Packed) -> Codec {
+    match packed {
+        Packed::Zstd => Codec::Zstd,
+        Packed::Lz4 => Codec::Lz4,
+        Packed::ZstdX86 => Codec::ZstdX86,
     }
 }
 

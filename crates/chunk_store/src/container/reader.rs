@@ -13,6 +13,7 @@ mod by;
 mod in_order;
 mod opened;
 mod restoring;
+mod walking;
 
 pub use ahead::Ahead;
 pub use by::{Copies, ReadBy};
@@ -29,8 +30,8 @@ use chunking::{FingerprintKey, SealKey};
 use format::bytes::FormatError;
 use format::config::Seal;
 use format::container::{
-    CONTAINER_BYTES_MAX, ContainerClass, ContainerHeader, DIRECTORY_INDEX, Directory,
-    DirectoryRegion, HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES, split_region,
+    ContainerClass, ContainerHeader, DIRECTORY_INDEX, Directory, HEADER_BYTES, REGION_HEADER_BYTES,
+    RegionHeader, SECTOR_BYTES, find_region, split_region,
 };
 use media::{Blobs, MediaErrorKind, ReadFrom};
 use parking_lot::Mutex;
@@ -46,10 +47,6 @@ const SEEN_MAX: usize = 1 << 16;
 
 /// Longest region that may be verified in part, bytes. Longer ones are cached as a whole.
 pub const PART_BYTES_MAX: usize = 128 << 10;
-
-/// Number of unreadable sectors after which a walk over regions gives the container up: a device
-/// may take long for each.
-const READ_FAILURES_MAX: u32 = 16;
 
 /// A decoded region: its chunks in sequence, all verified.
 pub struct Region {
@@ -78,7 +75,7 @@ impl Region {
 pub struct RegionPlace {
     /// The container.
     pub container: ContainerId,
-    /// Sector of the region's header in it.
+    /// Sector in which the region begins.
     pub sector: u32,
 }
 
@@ -309,6 +306,16 @@ impl ContainerReader {
         only: Option<&Fingerprint>,
     ) -> Result<Region> {
         let shape = self.shape(place.container)?;
+        if shape.key.is_some() {
+            // The seal covers every byte and the header, and the fingerprint is compared too: the
+            // checksum would find nothing that they do not. After a failure it tells damage from
+            // bytes that somebody else sealed, and a second read may be sound.
+            let (header, stored) = self.read_stored(place, sectors_hint, by)?;
+            match self.decoded(&shape, &header, place, stored, only) {
+                Err(e) if e.is_corruption() => {}
+                region => return region,
+            }
+        }
         let (header, stored) = self.stored_by(place, sectors_hint, by)?;
         self.decoded(&shape, &header, place, stored, only)
     }
@@ -392,35 +399,67 @@ impl ContainerReader {
         sectors_hint: u32,
         by: &mut ReadBy,
     ) -> Result<(RegionHeader, Vec<u8>)> {
-        let name = container_name(place.container);
-        let at = u64::from(place.sector) * u64::from(SECTOR_BYTES);
-        let hint = (sectors_hint.max(1) * SECTOR_BYTES) as usize;
-        let mut bytes = self.spare.take(hint.max(REGION_HEADER_BYTES));
-        bytes.resize(hint.max(REGION_HEADER_BYTES), 0);
-        by.is_from_device = by.asks;
-        let mut read = |at, into: &mut [u8]| {
-            let read = match (by.asks, by.copies) {
-                (false, Copies::InSystem) => self.blobs.read_range(&name, at, into),
-                (false, Copies::Nowhere) => self.blobs.read_range_past_cache(&name, at, into),
-                (true, copies) => {
-                    let past_cache = copies == Copies::Nowhere;
-                    let from = self.blobs.read_range_reported(&name, at, into, past_cache);
-                    by.is_from_device &= matches!(from, Ok(ReadFrom::Device));
-                    from.map(drop)
-                }
-            };
-            read.map_err(|e| unreadable(&name, e))
-        };
-        read(at, &mut bytes)?;
-        let header = header_of(place, &bytes)?;
-        let need = REGION_HEADER_BYTES + header.stored_bytes as usize;
+        // At least the header, wherever in the sector it begins.
+        let least = SECTOR_BYTES as usize + REGION_HEADER_BYTES;
+        let hint = sectors_hint as usize * SECTOR_BYTES as usize;
+        let mut bytes = self.read_as_far(place, hint.max(least), by)?;
+        let (start, header) = header_of(place, &bytes)?;
+        let need = start + header.region_bytes();
         if need > bytes.len() {
             let have = bytes.len();
             bytes.resize(need, 0);
-            read(at + have as u64, bytes.part_mut(have..)?)?;
+            self.read_more(place, bytes.part_mut(have..)?, have, by)?;
         }
         bytes.truncate(need);
+        bytes.drain(..start);
         Ok((header, bytes))
+    }
+
+    /// Reads `len` bytes from the sector of a place on, or only its beginning: a region that ends
+    /// before an unreadable sector, or before the end of a file that was cut off, may be whole.
+    fn read_as_far(&self, place: RegionPlace, len: usize, by: &mut ReadBy) -> Result<Vec<u8>> {
+        let why = match self.read_at(place, len, by) {
+            Err(why) if why.is_corruption() => why,
+            read => return read,
+        };
+        let sector = SECTOR_BYTES as usize;
+        let begin = [sector + REGION_HEADER_BYTES, sector, REGION_HEADER_BYTES];
+        let begun = begin
+            .iter()
+            .find_map(|len| self.read_at(place, *len, by).ok());
+        begun.ok_or(why)
+    }
+
+    /// Reads `len` bytes from the sector of a place on.
+    fn read_at(&self, place: RegionPlace, len: usize, by: &mut ReadBy) -> Result<Vec<u8>> {
+        let mut bytes = self.spare.take(len);
+        bytes.resize(len, 0);
+        by.is_from_device = by.asks;
+        self.read_more(place, &mut bytes, 0, by)?;
+        Ok(bytes)
+    }
+
+    /// Fills `into` from `behind` bytes behind the beginning of a place's sector.
+    fn read_more(
+        &self,
+        place: RegionPlace,
+        into: &mut [u8],
+        behind: usize,
+        by: &mut ReadBy,
+    ) -> Result<()> {
+        let name = container_name(place.container);
+        let at = u64::from(place.sector) * u64::from(SECTOR_BYTES) + behind as u64;
+        let read = match (by.asks, by.copies) {
+            (false, Copies::InSystem) => self.blobs.read_range(&name, at, into),
+            (false, Copies::Nowhere) => self.blobs.read_range_past_cache(&name, at, into),
+            (true, copies) => {
+                let past_cache = copies == Copies::Nowhere;
+                let from = self.blobs.read_range_reported(&name, at, into, past_cache);
+                by.is_from_device &= matches!(from, Ok(ReadFrom::Device));
+                from.map(drop)
+            }
+        };
+        read.map_err(|e| unreadable(&name, e))
     }
 
     /// Opens and decompresses a region.
@@ -499,50 +538,6 @@ impl ContainerReader {
         let raw = self.raw(shape, header, place, stored)?;
         Directory::decode(&raw).map_err(|e| place_error(place, e))
     }
-
-    /// Finds regions by their headers; sector by sector where the chain is broken.
-    fn walk(&self, id: ContainerId, damage: &mut Vec<String>) -> Result<Directory> {
-        let name = container_name(id);
-        let len = self.stored_len(id)?.min(CONTAINER_BYTES_MAX.into());
-        let sectors = (len / u64::from(SECTOR_BYTES)) as u32;
-        let mut directory = Directory::default();
-        let mut sector = 1;
-        let mut head = [0; REGION_HEADER_BYTES];
-        let mut failures = 0;
-        while sector < sectors {
-            let at = u64::from(sector) * u64::from(SECTOR_BYTES);
-            if let Err(why) = self.read_end(&name, at, &mut head, Copies::InSystem) {
-                failures += 1;
-                if is_media_failure(&why) || failures > READ_FAILURES_MAX {
-                    return Err(why);
-                }
-                damage.push(why.to_string());
-                sector += 1;
-                continue;
-            }
-            let place = RegionPlace {
-                container: id,
-                sector,
-            };
-            let header = match RegionHeader::decode(&head) {
-                Ok(h) if h.container == id && h.index != DIRECTORY_INDEX => h,
-                _ => {
-                    sector += 1;
-                    continue;
-                }
-            };
-            match self.region(place, header.sectors()) {
-                Ok(region) => directory.regions.push(DirectoryRegion {
-                    sector,
-                    stored_bytes: header.stored_bytes,
-                    chunks: region.chunks.iter().map(|(f, _, len)| (*f, *len)).collect(),
-                }),
-                Err(why) => damage.push(why.to_string()),
-            }
-            sector += header.sectors().max(1);
-        }
-        Ok(directory)
-    }
 }
 
 fn verify_stored(place: RegionPlace, header: &RegionHeader, bytes: &[u8]) -> Result<()> {
@@ -551,14 +546,14 @@ fn verify_stored(place: RegionPlace, header: &RegionHeader, bytes: &[u8]) -> Res
         .map_err(|e| place_error(place, e))
 }
 
-/// Decodes a region header and checks that it belongs to this container.
-fn header_of(place: RegionPlace, bytes: &[u8]) -> Result<RegionHeader> {
-    let header = RegionHeader::decode(bytes).map_err(|e| place_error(place, e))?;
-    if header.container != place.container {
-        let found = format!("it belongs to container {}", header.container);
-        return Err(place_error(place, found));
+/// Returns where in the bytes, which begin with its sector, a region begins, and its header.
+fn header_of(place: RegionPlace, bytes: &[u8]) -> Result<(usize, RegionHeader)> {
+    if let Some(found) = find_region(bytes, place.container) {
+        return Ok(found);
     }
-    Ok(header)
+    let header = RegionHeader::decode(bytes).map_err(|e| place_error(place, e))?;
+    let found = format!("it belongs to container {}", header.container);
+    Err(place_error(place, found))
 }
 
 /// Maps a missing, short or unreadable blob to corruption, so that a restore goes on with the rest.

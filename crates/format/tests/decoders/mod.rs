@@ -12,7 +12,9 @@ pub mod samples;
 use format::bytes::{Fault, FormatError, Reader, Writer, checksum};
 use format::collect::CollectRecord;
 use format::config::{Config, Seal};
-use format::container::{ContainerHeader, Directory, RegionHeader, split_region};
+use format::container::{
+    ContainerHeader, Directory, RegionHeader, find_region, next_region, split_region,
+};
 use format::damage_hints::DamageHintsRecord;
 use format::defrag::DefragRecord;
 use format::failed_streams::FailedStreams;
@@ -39,7 +41,7 @@ use format::trace::TraceRecord;
 use format::trash_minimum::TrashMinimum;
 use format::tree::Entry;
 use std::fmt::Debug;
-use units::PoolId;
+use units::{ContainerId, PoolId};
 
 /// A decoder with its checks.
 pub type Decoder = fn(&[u8]);
@@ -205,10 +207,19 @@ pub fn container(bytes: &[u8]) {
     }
     if let Some(header) = decode_mended(bytes, |_| Some(40), RegionHeader::decode) {
         same(&header, RegionHeader::decode(&header.encode()));
-        assert!(header.sectors() > 0);
+        assert!(header.region_bytes() > 0);
         assert_eq!(header.associated_data().len(), 32);
         let _ = header.verify_payload(bytes);
+        // The same header, somewhere in a sector.
+        let within = header.raw_bytes as usize % 64 * 8;
+        let mut sector = vec![0x51; within];
+        sector.extend_from_slice(&header.encode());
+        let (at, found) = find_region(&sector, header.container).expect("it is there");
+        assert!(at <= within);
+        let next = next_region(&sector, header.container, at, at + found.region_bytes());
+        assert!(next > at);
     }
+    let _ = find_region(bytes, ContainerId(1));
     let mut r = Reader::new("test", bytes);
     if let Ok(count) = r.u32()
         && let Ok((data, lengths)) = split_region(r.rest(), count)

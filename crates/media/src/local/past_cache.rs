@@ -6,8 +6,9 @@
 //!
 //! Two adjacent reads share a block where the boundary is inside one. A disk that must read a
 //! block again waits for a whole revolution: 6 ms, ten times what 64 KiB take. So a handle keeps
-//! the last block for a read that continues. A read that begins earlier, such as a second attempt,
-//! asks the device for everything.
+//! the last block for a read that continues, perhaps a little before the end of the last one:
+//! regions share a sector. A read that begins where the last one began, such as a second attempt,
+//! or earlier, asks the device for everything.
 
 use super::aio::{self, BLOCK_BYTES, Context, Waited};
 use crate::TimedRead;
@@ -43,7 +44,9 @@ pub(super) enum Access {
 
 /// The block in which the last read ended.
 struct LastBlock {
-    /// Offset at which that read ended, inside this block.
+    /// Offset at which that read began.
+    start: u64,
+    /// Offset at which it ended, inside this block.
     end: u64,
     bytes: [u8; BLOCK_BYTES],
 }
@@ -69,11 +72,12 @@ impl PastCache {
         Some(Self { file, last })
     }
 
-    /// Takes the block that holds `offset` if the last read ended in it, at or before `offset`.
+    /// Takes the block that holds `offset` if the last read ended in it and began before `offset`:
+    /// what is read in order may overlap by the sector that two regions share.
     fn take_last(&self, offset: u64) -> Option<LastBlock> {
         let block = offset / BLOCK_BYTES as u64;
         let last = self.last.lock().take()?;
-        (last.end <= offset && last.end / BLOCK_BYTES as u64 == block).then_some(last)
+        (last.start < offset && last.end / BLOCK_BYTES as u64 == block).then_some(last)
     }
 
     /// Forgets the last block: the file is written.
@@ -118,7 +122,11 @@ impl PastCache {
             let end = offset.saturating_add(into.len() as u64);
             let is_inside = need < len && filled == len;
             let last = blocks.last_chunk().filter(|_| is_inside);
-            *self.last.lock() = last.map(|bytes| LastBlock { end, bytes: *bytes });
+            *self.last.lock() = last.map(|bytes| LastBlock {
+                start: offset,
+                end,
+                bytes: *bytes,
+            });
             true
         })
         .unwrap_or(false)

@@ -14,7 +14,7 @@ use super::source::Source;
 use crate::history::Ticket;
 use crate::{History, Seed, SimDisk, gc};
 use format::container::{ContainerClass, ContainerHeader, RegionHeader};
-use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};
+use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES, next_region};
 use maintenance::{Collector, CopyNews, MaintenanceTask, Replication, TaskStep};
 use media::{Barrier, Disk, Media};
 use std::ops::ControlFlow;
@@ -346,14 +346,14 @@ impl<'h> Process<'h> {
             if container.class != ContainerClass::Data {
                 continue;
             }
-            let mut sector = 1;
-            while sector < container.directory_sector {
-                let at = u64::from(sector) * u64::from(SECTOR_BYTES);
-                let mut head = [0; REGION_HEADER_BYTES + 1];
-                file.read_at(at, &mut head)?;
-                let [.., byte] = head;
-                file.write_at(at + REGION_HEADER_BYTES as u64, &[byte ^ 0x10])?;
-                sector += RegionHeader::decode(&head)?.sectors();
+            let mut bytes = vec![0; (container.directory_sector * SECTOR_BYTES) as usize];
+            file.read_at(0, &mut bytes)?;
+            let mut at = HEADER_BYTES;
+            while at < bytes.len() {
+                let end = at + RegionHeader::decode(&bytes[at..])?.region_bytes();
+                let payload = at + REGION_HEADER_BYTES;
+                file.write_at(payload as u64, &[bytes[payload] ^ 0x10])?;
+                at = next_region(&bytes, container.id, at, end);
             }
             file.sync(Barrier::BlobBeforeName)?;
         }

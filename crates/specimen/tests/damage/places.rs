@@ -1,7 +1,7 @@
 //! Places that the matrix damages: every kind of file of a pool and every part of a container.
 
 use format::container::{ContainerClass, ContainerHeader, HEADER_BYTES, RegionHeader};
-use format::container::{REGION_HEADER_BYTES, SECTOR_BYTES};
+use format::container::{REGION_HEADER_BYTES, SECTOR_BYTES, next_region};
 use sim::Image;
 use specimen::Specimen;
 use std::ops::Range;
@@ -209,16 +209,19 @@ impl Part {
     }
 }
 
-/// Returns the unused bytes of a container: from the end of each region to the next sector.
+/// Returns the unused bytes of a container: from the end of each region to the next one.
 pub fn padding(blob: &[u8]) -> Vec<Range<u64>> {
     let header = ContainerHeader::decode(blob, false).expect("a container");
-    let sector = SECTOR_BYTES as usize;
+    let directory = header.directory_sector as usize * SECTOR_BYTES as usize;
     let mut ranges = Vec::new();
     let mut at = HEADER_BYTES;
-    while at <= header.directory_sector as usize * sector {
+    while at <= directory {
         let region = RegionHeader::decode(&blob[at..]).expect("a region");
-        let end = at + REGION_HEADER_BYTES + region.stored_bytes as usize;
-        at += region.sectors() as usize * sector;
+        let end = at + region.region_bytes();
+        at = match at == directory {
+            true => end.next_multiple_of(SECTOR_BYTES as usize),
+            false => next_region(blob, header.id, at, end),
+        };
         ranges.push(end as u64..at as u64);
     }
     ranges

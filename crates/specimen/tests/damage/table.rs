@@ -144,6 +144,12 @@ pub const ROWS: &[Row] = &[
         &[Truncate],
         Reported,
     ),
+    // Its only region is whole.
+    Row(
+        |p| matches!(p, Container(Recipe | NewestRecipe, RegionPadding)),
+        &[Truncate],
+        Reported,
+    ),
     Row(|p| matches!(p, Container(_, File)), &[Append], Reported),
     Row(
         |p| matches!(p, Container(which, part) if is_older(which) && is_region(part)),

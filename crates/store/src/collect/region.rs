@@ -19,7 +19,7 @@ use chunk_store::container::{
     ContainerReader, FetchedRegion, OpenedRegion, ProvenRegion, RegionPlace,
 };
 use chunk_store::{Result, StoreError};
-use format::container::{ContainerClass, region_sectors};
+use format::container::{ContainerClass, sectors_max};
 use units::Fingerprint;
 use units::Part;
 
@@ -91,7 +91,7 @@ impl SourceRegion {
         }
         let is_damaged = pool.chunks().quarantine.is_damaged(self.place);
         let is_whole = self.wanted.len() == self.chunks.len() && !is_damaged;
-        let sectors = region_sectors(self.stored_bytes);
+        let sectors = sectors_max(self.stored_bytes);
         let read = match pool.containers().fetched(self.place, sectors) {
             Ok(region) => Read::Fetched { region, is_whole },
             Err(e) if e.is_corruption() => Read::Failed(e),

@@ -9,7 +9,7 @@
 use crate::pool::Pool;
 use chunk_store::chunk_map::{ChunkMap, ChunkPlace, Near};
 use chunk_store::{Result, StoreError};
-use format::container::{SECTOR_BYTES, region_sectors};
+use format::container::{SECTOR_BYTES, sectors_max};
 use format::recipe::ObjectRoot;
 use fragpicker::{Layout, Piece, Spot};
 use std::cell::{Cell, RefCell};
@@ -18,7 +18,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
-/// Sectors of a region in its container.
+/// Sectors that a region may touch in its container: the last one may belong to the next region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Extent {
     pub container: ContainerId,
@@ -32,7 +32,7 @@ impl Extent {
         Self {
             container: place.region.container,
             first,
-            end: first.saturating_add(region_sectors(place.stored_bytes)),
+            end: first.saturating_add(sectors_max(place.stored_bytes)),
         }
     }
 }
@@ -42,7 +42,7 @@ pub(super) fn runs(extents: &mut Vec<Extent>) -> u64 {
     extents.sort_unstable();
     extents.dedup();
     let breaks = extents.windows(2).filter(|pair| match pair {
-        [first, second] => first.container != second.container || first.end != second.first,
+        [first, second] => first.container != second.container || first.end < second.first,
         _ => false,
     });
     breaks.count() as u64 + u64::from(!extents.is_empty())

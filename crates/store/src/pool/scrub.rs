@@ -26,7 +26,7 @@ use chunk_store::chunk_map::Near;
 use chunk_store::container::{ContainerReader, Copies, RegionPlace, Shape};
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use duet::Duet;
-use format::container::{DirectoryRegion, HEADER_BYTES, region_sectors};
+use format::container::{DirectoryRegion, HEADER_BYTES, sectors_max};
 use reading::{Batch, Reading, verdict};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -473,7 +473,7 @@ impl Pool {
         if self.chunks.quarantine.holds(place.region) {
             return Ok(false);
         }
-        let sectors = region_sectors(place.stored_bytes);
+        let sectors = sectors_max(place.stored_bytes);
         match self.containers.region(place.region, sectors) {
             Ok(region) => Ok(region.chunks.iter().any(|(f, _, _)| f == fingerprint)),
             Err(e) if e.is_corruption() => {

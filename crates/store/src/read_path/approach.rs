@@ -18,9 +18,10 @@ use super::cache::{ChunkRef, DecodedRegion};
 use super::fast::Admit;
 use super::single_flight::Boarding;
 use chunk_store::chunk_map::ChunkPlace;
-use chunk_store::container::{Copies, PART_BYTES_MAX, ReadBy, RegionPlace};
+use chunk_store::container::{Copies, PART_BYTES_MAX, ReadBy, Region, RegionPlace};
 use chunk_store::{Result, StoreError};
 use duet::{Events, Page, Space};
+use format::container::sectors_max;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::Fingerprint;
@@ -46,6 +47,9 @@ pub struct Approach {
     pub copies: Copies,
     /// Chunks that are read from containers are offered to the fast tier like this.
     pub admit: Option<Admit>,
+    /// The caller needs so many chunk bytes soon, from the chunk on in the order in which they are
+    /// stored. They are read with it, if [`Route::Directory`] is taken. 0: only the chunk.
+    pub ahead_bytes: u64,
 }
 
 impl Approach {
@@ -53,6 +57,7 @@ impl Approach {
     pub fn of_recipe(self) -> Self {
         Self {
             admit: Some(Admit::RECIPE),
+            ahead_bytes: 0,
             ..self
         }
     }
@@ -65,6 +70,7 @@ impl Default for Approach {
             shares: true,
             copies: Copies::InSystem,
             admit: None,
+            ahead_bytes: 0,
         }
     }
 }
@@ -80,6 +86,9 @@ pub trait Keep {
     /// Called with a chunk whose region was read, before other threads may read it. Returns false
     /// if the caller's cache cannot keep it.
     fn keep(&self, fingerprint: &Fingerprint, chunk: &ChunkRef) -> bool;
+
+    /// Called with the chunks of a region that was read because the caller needs them soon.
+    fn keep_ahead(&self, _chunks: &mut dyn Iterator<Item = (&Fingerprint, &[u8])>) {}
 }
 
 /// No cache of the caller: the region stays in the reader's cache.
@@ -240,7 +249,7 @@ impl Reader {
     }
 
     fn at_proven_place(&self, errand: Errand<'_>, place: ChunkPlace) -> Result<Loaded> {
-        let sectors = format::container::region_sectors(place.stored_bytes);
+        let sectors = format::container::sectors_max(place.stored_bytes);
         let found = self.at_place(errand, place.region, sectors, Belief::Proof)?;
         found.ok_or_else(|| {
             let at = format!("{} sector {}", place.region.container, place.region.sector);
@@ -292,7 +301,10 @@ impl Reader {
         let containers = &self.containers;
         let region = match belief {
             Belief::Hint => containers.region_by(place, sectors, &mut by, only)?,
-            Belief::Proof => containers.region_restored_by(place, sectors, &mut by, only)?,
+            Belief::Proof => match self.read_run(errand, place, &mut by) {
+                Some(region) => region,
+                None => containers.region_restored_by(place, sectors, &mut by, only)?,
+            },
         };
         let region = Arc::new(DecodedRegion::new(region, place));
         let chunk = ChunkRef::within(&region, fingerprint);
@@ -320,6 +332,46 @@ impl Reader {
             leader.land(&region);
         }
         Ok(chunk.map(Loaded::Chunk))
+    }
+}
+
+impl Reader {
+    /// Reads a region, and those behind it that the caller needs soon, with one read. Returns
+    /// `None` if there are none, or if the region must be read alone.
+    fn read_run(&self, errand: Errand<'_>, place: RegionPlace, by: &mut ReadBy) -> Option<Region> {
+        let ahead_bytes = errand.approach.ahead_bytes;
+        if ahead_bytes == 0 || errand.keep.takes_one() {
+            return None;
+        }
+        let directory = self.chunks.directory_in_memory(place.container)?;
+        let run = directory.run(place.sector, ahead_bytes);
+        let [(_, stored_bytes), behind @ ..] = run.as_slice() else {
+            return None;
+        };
+        let (last, last_bytes) = behind.last()?;
+        let sectors = last.sector.saturating_sub(place.sector) + sectors_max(*last_bytes);
+        let ahead = self.containers.ahead_by(place, sectors, by)?;
+        let region = self.containers.region_ahead(&ahead, place, *stored_bytes)?;
+        let region = region.ok()?;
+        for (place, stored_bytes) in behind {
+            // A reader of a damaged region reads it again, alone, and gets the error.
+            let read = self.containers.region_ahead(&ahead, *place, *stored_bytes);
+            let Some(Ok(region)) = read else {
+                break;
+            };
+            count(&self.region_reads);
+            self.recent.add(*place);
+            let chunks = region.chunks.iter().enumerate();
+            let mut chunks = chunks.map(|(number, (name, _, _))| (name, region.chunk(number)));
+            errand.keep.keep_ahead(&mut chunks);
+            drop(chunks);
+            if let Some(duet) = self.reported.get().filter(|_| by.is_from_device) {
+                duet.record(&page_of(*place), Events::ADDED);
+            }
+            self.containers.reuse(region);
+        }
+        self.containers.reuse_ahead(ahead);
+        Some(region)
     }
 }
 

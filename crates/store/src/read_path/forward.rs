@@ -4,25 +4,39 @@
 //!
 //! ```text
 //! pieces of a segment -> expected regions -> sorted by place -> read into the cache -> visit
+//!                                            (adjacent ones with one read)
 //! ```
 //!
 //! Invariant: read-ahead uses at most three quarters of the cache. A wrong guess costs only time:
 //! the caller reads each chunk itself and gets its error.
 
+use super::approach::page_of;
+use super::cache::DecodedRegion;
 use super::{Approach, ChunkRef, Reader, Route};
 use chunk_store::Result;
-use chunk_store::container::{Copies, RegionPlace};
+use chunk_store::container::{Copies, ReadBy, RegionPlace};
+use duet::Events;
+use format::container::sectors_max;
 use format::recipe::ObjectRoot;
 use fragpicker::SEGMENT_BYTES;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use units::Fingerprint;
 
 /// Maximum number of pieces in a segment: some MiB of memory.
 const PIECES_MAX: usize = 1 << 16;
 
+/// Longest gap between two regions that is read too, instead of a second read: 128 KiB. A disk with
+/// arms would wait for most of a rotation behind a shorter one.
+const GAP_SECTORS_MAX: u32 = 256;
+/// Maximum length of a run of regions, sectors: 1 MiB.
+const RUN_SECTORS_MAX: u32 = 2048;
+
 const STRAIGHT: Approach = Approach {
     admit: None,
+    ahead_bytes: 0,
     route: Route::Region,
     shares: true,
     copies: Copies::InSystem,
@@ -136,16 +150,26 @@ impl Reader {
     /// them.
     fn fetch_in_order(&self, segment: &Segment, room: u64, growth: &mut Growth) {
         let mut read = 0;
-        for (fingerprint, stored_bytes) in segment.regions.values() {
-            if read >= room {
+        let regions = segment.regions.iter();
+        let regions: Vec<_> = regions
+            .map(|(at, (name, bytes))| (*at, *name, *bytes))
+            .collect();
+        let mut rest = regions.as_slice();
+        while read < room {
+            let (run, behind) = rest.split_at(run_of(rest, |bytes| growth.of(bytes) * 4 <= room));
+            if run.is_empty() {
                 break;
             }
-            if let Ok(chunk) = self.node(fingerprint, STRAIGHT) {
-                read += chunk.region_bytes();
-                growth.raw += chunk.region_bytes();
-                growth.stored += stored_bytes;
-                // Mark it as used: earlier regions must be evicted first.
-                let _ = self.cache.get(fingerprint);
+            rest = behind;
+            self.fetch_run(run);
+            for (_, fingerprint, stored_bytes) in run {
+                if let Ok(chunk) = self.node(fingerprint, STRAIGHT) {
+                    read += chunk.region_bytes();
+                    growth.raw += chunk.region_bytes();
+                    growth.stored += stored_bytes;
+                    // Mark it as used: earlier regions must be evicted first.
+                    let _ = self.cache.get(fingerprint);
+                }
             }
         }
         // These were the oldest, so the reads may have evicted them.
@@ -155,4 +179,75 @@ impl Reader {
             }
         }
     }
+
+    /// Reads regions of a run into the cache with one read. What fails is left to a reader of that
+    /// region alone.
+    fn fetch_run(&self, run: &[Expected]) {
+        let ([(from, _, _), _, ..], Some((last, _, last_bytes))) = (run, run.last()) else {
+            return;
+        };
+        let sectors = end_of(*last, *last_bytes).saturating_sub(from.sector);
+        let mut by = ReadBy {
+            copies: STRAIGHT.copies,
+            asks: self.reported.get().is_some(),
+            is_from_device: false,
+        };
+        let Some(ahead) = self.containers.ahead_by(*from, sectors, &mut by) else {
+            return;
+        };
+        for (place, name, _) in run {
+            let Some(Ok(region)) = self.containers.region_in(&ahead, *place) else {
+                continue;
+            };
+            let region = Arc::new(DecodedRegion::new(region, *place));
+            if ChunkRef::within(&region, name).is_none() {
+                continue;
+            }
+            count(&self.region_reads);
+            count(&self.direct_reads);
+            if let Some(duet) = self.reported.get().filter(|_| by.is_from_device) {
+                duet.record(&page_of(*place), Events::ADDED);
+            }
+            let evicted = self.cache.insert(region);
+            evicted
+                .into_iter()
+                .for_each(|region| self.containers.reuse(region));
+        }
+        self.containers.reuse_ahead(ahead);
+    }
+}
+
+/// Place of a region, one of its chunks, and about its stored bytes.
+type Expected = (RegionPlace, Fingerprint, u64);
+
+/// Returns the first sector behind a region.
+fn end_of(place: RegionPlace, stored_bytes: u64) -> u32 {
+    let stored_bytes = u32::try_from(stored_bytes).unwrap_or(u32::MAX);
+    place.sector.saturating_add(sectors_max(stored_bytes))
+}
+
+/// Returns how many of the first regions are read with one read: one, or more in one container
+/// without long gaps, if `fits` returns true for their stored size.
+fn run_of(regions: &[Expected], fits: impl Fn(u64) -> bool) -> usize {
+    let Some((from, _, first_bytes)) = regions.first() else {
+        return 0;
+    };
+    let mut stored = *first_bytes;
+    let goes_on = |pair: &&[Expected]| {
+        let [(before, _, before_bytes), (place, _, bytes)] = pair else {
+            return false;
+        };
+        let gap = place.sector.saturating_sub(end_of(*before, *before_bytes));
+        let span = end_of(*place, *bytes).saturating_sub(from.sector);
+        stored += bytes;
+        place.container == from.container
+            && gap <= GAP_SECTORS_MAX
+            && span <= RUN_SECTORS_MAX
+            && fits(stored)
+    };
+    1 + regions.windows(2).take_while(goes_on).count()
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
 }

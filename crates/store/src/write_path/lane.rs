@@ -8,7 +8,9 @@
 use super::session_state::Shared;
 use chunk_store::catalog::InventoryEntry;
 use chunk_store::chunk_map::Near;
-use chunk_store::container::{ContainerBuilder, ProvenRegion, RegionBuilder, container_name};
+use chunk_store::container::{
+    Appended, ContainerBuilder, ProvenRegion, RegionBuilder, container_name,
+};
 use chunk_store::index::Location;
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use chunking::{Compression, Compressor, Splitter, TOGETHER, is_zero};
@@ -41,6 +43,10 @@ pub struct LaneOptions {
     /// Containers are closed at this size, bytes.
     pub container_bytes: usize,
 }
+
+/// Raw size of a data region of images, bytes: machines run from them and read them at random
+/// (`docs/decisions/`, small regions).
+pub const IMAGE_REGION_BYTES: usize = 128 << 10;
 
 /// Raw size of a recipe region, bytes: metadata is read in small pieces.
 const RECIPE_REGION_BYTES: usize = 128 << 10;
@@ -89,6 +95,16 @@ impl Lane {
     /// Sets where to look for chunks from now on.
     pub fn set_probe(&mut self, probe: Probe) {
         self.probe = probe;
+    }
+
+    /// Sets the raw size of data regions from now on, bytes. What is in the open one stays by
+    /// itself.
+    pub fn set_region_bytes(&mut self, bytes: usize) -> Result<()> {
+        if self.data.region_bytes != bytes {
+            self.flush_region(ContainerClass::Data)?;
+            self.data.region_bytes = bytes;
+        }
+        Ok(())
     }
 
     /// Returns the pool's splitter.
@@ -179,16 +195,12 @@ impl Lane {
         let Some(container) = &mut self.filling(class).container else {
             return Ok(());
         };
-        let Some((sector, sectors)) = container.append_proven(region, chunks) else {
+        let Some(appended) = container.append_proven(region, chunks) else {
             let found =
                 "it changed in memory before it was sealed; check the memory of this machine";
             return Err(StoreError::corruption("region", container.id(), found));
         };
-        let location = Location {
-            container: container.id(),
-            sector,
-            sectors,
-        };
+        let location = location(container.id(), &appended);
         shared.chunks.claim_stored(&shared.claims, chunks);
         shared.chunks.remember(chunks, location)
     }
@@ -366,14 +378,11 @@ impl Lane {
         let Some(container) = &mut filling.container else {
             return Ok(());
         };
-        let chunks = filling.region.chunks().to_vec();
-        let (sector, sectors) = container.append(&mut filling.region, compressor);
-        let location = Location {
-            container: container.id(),
-            sector,
-            sectors,
-        };
-        shared.chunks.remember(&chunks, location)
+        let id = container.id();
+        container.append(&mut filling.region, compressor, &mut |appended| {
+            let location = location(id, &appended);
+            shared.chunks.remember(&appended.chunks, location)
+        })
     }
 
     /// Opens a container of the class if none is open. Returns its number.
@@ -452,6 +461,15 @@ impl Lane {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the index entry of a region.
+fn location(container: ContainerId, appended: &Appended) -> Location {
+    Location {
+        container,
+        sector: appended.sector,
+        sectors: appended.sectors,
     }
 }
 

@@ -8,7 +8,7 @@ use chunk_store::chunk_map::{ChunkMap, Claims};
 use chunk_store::container::ContainerBuilder;
 use chunk_store::superblock::MasterKey;
 use chunking::FingerprintKey;
-use format::config::{Config, FEATURE_INCOMPAT_X86};
+use format::config::{Config, FEATURE_INCOMPAT_PACKED, FEATURE_INCOMPAT_X86};
 use format::container::ContainerClass;
 use media::{Media, Need};
 use parking_lot::Mutex;
@@ -82,6 +82,7 @@ impl Shared {
             self.media.blobs.buffer(),
             capacity,
             self.parity_percent,
+            self.config.features_incompat & FEATURE_INCOMPAT_PACKED != 0,
         )
     }
 

@@ -8,12 +8,11 @@
 //! Invariant: no I/O. Regions are found by their headers only, so the caller compares them with
 //! the directory. Memory is bounded by one region and what lies behind the regions.
 
-use super::{
-    Ahead, ContainerReader, RegionPlace, Shape, container_name, header_of, place_error, unreadable,
-};
+use super::{Ahead, ContainerReader, RegionPlace, Shape, container_name, header_of, unreadable};
 use crate::error::Result;
 use format::container::{
-    CONTAINER_BYTES_MAX, DIRECTORY_INDEX, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES,
+    CONTAINER_BYTES_MAX, DIRECTORY_INDEX, HEADER_BYTES, REGION_ALIGN_BYTES, REGION_HEADER_BYTES,
+    SECTOR_BYTES, find_region,
 };
 use media::{Barrier, Blobs, MediaError, Put};
 use std::sync::Arc;
@@ -29,9 +28,15 @@ pub struct InOrder {
     header: Option<(Vec<u8>, Arc<Shape>)>,
     /// Sector at which `held` begins.
     sector: u32,
+    /// The region before ends in that sector, before this byte of it: the next one begins there or
+    /// with the next sector.
+    tail: usize,
     held: Vec<u8>,
     is_behind_regions: bool,
 }
+
+/// Sector and length of the stored payload of a region.
+type Found = (u32, u32);
 
 /// Adjacent regions of which all bytes have come in.
 pub struct WholeRegions {
@@ -59,35 +64,49 @@ impl InOrder {
         self.came_bytes >= self.blob_bytes
     }
 
-    /// Returns the regions that `held` has completely, and how many of its bytes they take.
-    fn whole(&mut self) -> Result<(usize, Vec<(u32, u32)>)> {
-        let (mut end, mut places) = (0usize, Vec::new());
-        let mut sector = self.sector;
+    /// Takes the regions that `held` has completely: their places, and their bytes from the sector
+    /// at which `held` begins.
+    fn whole(&mut self) -> Result<(Vec<u8>, Vec<Found>)> {
+        const SECTOR: usize = SECTOR_BYTES as usize;
+        let (mut end, mut places) = (0, Vec::new());
+        // First sector that is not looked at, counted from the one at which `held` begins.
+        let mut next = 0;
         while !self.is_behind_regions {
-            let rest = self.held.part(end..)?;
-            if rest.len() < REGION_HEADER_BYTES {
-                break;
-            }
             let place = RegionPlace {
                 container: self.container,
-                sector,
+                sector: self.sector.saturating_add(next as u32),
             };
-            let header = header_of(place, rest)?;
+            let rest = self.held.part(next * SECTOR..)?;
+            if rest.len() < SECTOR + REGION_HEADER_BYTES && !self.is_complete() {
+                break;
+            }
+            let is_here = || find_region(rest, self.container).is_some_and(|f| f.0 == self.tail);
+            if self.tail > 0 && !is_here() {
+                self.tail = 0;
+                next += 1;
+                continue;
+            }
+            let (start, header) = header_of(place, rest)?;
             if header.index == DIRECTORY_INDEX {
                 self.is_behind_regions = true;
                 break;
             }
-            let sectors = header.sectors().max(1);
-            let bytes = sectors as usize * SECTOR_BYTES as usize;
-            if rest.len() < bytes {
+            let region_end = start + header.region_bytes();
+            if rest.len() < region_end {
                 break;
             }
-            places.push((sector, header.stored_bytes));
-            end += bytes;
-            let next = sector.checked_add(sectors);
-            sector = next.ok_or_else(|| place_error(place, "ends behind every container"))?;
+            places.push((place.sector, header.stored_bytes));
+            end = next * SECTOR + region_end;
+            let near = region_end.next_multiple_of(REGION_ALIGN_BYTES);
+            // A region that ends in its first sector is followed by one in another sector.
+            self.tail = if near < SECTOR { 0 } else { near % SECTOR };
+            next += (near / SECTOR).max(1);
         }
-        Ok((end, places))
+        // A sector with the end of one region and the beginning of another one belongs to both.
+        let bytes = self.held.part(..end)?.to_vec();
+        self.held.drain(..(next * SECTOR).min(self.held.len()));
+        self.sector = self.sector.saturating_add(next as u32);
+        Ok((bytes, places))
     }
 }
 
@@ -101,6 +120,7 @@ impl ContainerReader {
             came_bytes: 0,
             header: None,
             sector: 0,
+            tail: 0,
             held: Vec::new(),
             is_behind_regions: false,
         })
@@ -130,23 +150,25 @@ impl ContainerReader {
                 let rest = order.held.split_off(HEADER_BYTES.min(order.held.len()));
                 let header = std::mem::replace(&mut order.held, rest);
                 order.sector = (HEADER_BYTES / SECTOR_BYTES as usize) as u32;
+                order.tail = 0;
                 order.header = Some((header, Arc::clone(&shape)));
                 shape
             }
         };
-        let (end, places) = order.whole()?;
-        if places.is_empty() {
-            return Ok(None);
-        }
         let from = RegionPlace {
             container: order.container,
             sector: order.sector,
         };
-        let mut bytes = self.spare.take(end);
-        bytes.clear();
-        bytes.extend(order.held.drain(..end));
-        order.sector += (end / SECTOR_BYTES as usize) as u32;
-        let ahead = Ahead { from, shape, bytes };
+        let (bytes, places) = order.whole()?;
+        if places.is_empty() {
+            return Ok(None);
+        }
+        let ahead = Ahead {
+            from,
+            shape,
+            bytes,
+            checks_all: true,
+        };
         Ok(Some(WholeRegions { ahead, places }))
     }
 

@@ -15,8 +15,7 @@ use super::{
 };
 use crate::error::{Result, StoreError};
 use format::container::{
-    CONTAINER_BYTES_MAX, DIRECTORY_INDEX, HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader,
-    SECTOR_BYTES,
+    CONTAINER_BYTES_MAX, DIRECTORY_INDEX, HEADER_BYTES, RegionHeader, SECTOR_BYTES, next_region,
 };
 use format::parity::{NotRestored, PARITY_SECTOR_BYTES, Restored, damaged_in_section, restore};
 use parking_lot::Mutex;
@@ -195,9 +194,8 @@ impl ContainerReader {
         let shape = Arc::new(self.shape_of(place.container, &blob).ok()?);
         let start = (place.sector as usize).checked_mul(SECTOR_BYTES as usize)?;
         let rest = blob.get(start..)?;
-        let header = header_of(place, rest).ok()?;
-        let need = REGION_HEADER_BYTES.checked_add(header.stored_bytes as usize)?;
-        let bytes = rest.get(..need)?;
+        let (start, header) = header_of(place, rest).ok()?;
+        let bytes = rest.get(start..start + header.region_bytes())?;
         verify_stored(place, &header, bytes).ok()?;
         Some((shape, header, bytes.to_vec()))
     }
@@ -242,27 +240,27 @@ impl ContainerReader {
 /// Returns true if regions follow each other from the header to the directory, each with a good
 /// checksum.
 fn is_whole(id: ContainerId, blob: &[u8]) -> bool {
-    let mut sector = 1u32;
+    let mut start = HEADER_BYTES;
     loop {
         let place = RegionPlace {
             container: id,
-            sector,
+            sector: (start / SECTOR_BYTES as usize) as u32,
         };
-        let start = sector as usize * SECTOR_BYTES as usize;
         let Some(rest) = blob.get(start..) else {
             return false;
         };
-        let Ok(header) = header_of(place, rest) else {
+        let Ok(header) = RegionHeader::decode(rest) else {
             return false;
         };
-        let need = REGION_HEADER_BYTES.saturating_add(header.stored_bytes as usize);
-        let bytes = rest.get(..need);
-        if bytes.is_none_or(|bytes| verify_stored(place, &header, bytes).is_err()) {
+        let bytes = rest.get(..header.region_bytes());
+        if header.container != id
+            || bytes.is_none_or(|bytes| verify_stored(place, &header, bytes).is_err())
+        {
             return false;
         }
         if header.index == DIRECTORY_INDEX {
             return true;
         }
-        sector = sector.saturating_add(header.sectors().max(1));
+        start = next_region(blob, id, start, start + header.region_bytes());
     }
 }

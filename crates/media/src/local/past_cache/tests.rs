@@ -80,10 +80,24 @@ fn a_read_that_continues_does_not_read_the_block_at_the_boundary_again() {
     assert!(next.iter().all(|byte| *byte == 4), "the block before");
     file.write_all_at(&[2; 100], BLOCK_BYTES as u64)
         .expect("write");
-    // The same range again, and one that begins earlier: from the device.
-    for offset in [BLOCK_BYTES + 10, 3 * BLOCK_BYTES + 9] {
-        let again = read(offset, BLOCK_BYTES).expect("read");
-        assert!(again.iter().all(|byte| *byte == 2), "{offset}");
+    // A read that begins a little before the end of the last one goes on too. The same range again,
+    // and one that begins earlier, come from the device.
+    for (offset, is_kept) in [
+        (BLOCK_BYTES + 60, true),
+        (BLOCK_BYTES + 10, false),
+        (BLOCK_BYTES + 9, false),
+    ] {
+        let fresh = |with: u8| {
+            file.write_all_at(&[with; 200], BLOCK_BYTES as u64)
+                .expect("write")
+        };
+        fresh(5);
+        past.forget();
+        read(BLOCK_BYTES + 10, 100).expect("read");
+        fresh(2);
+        let again = read(offset, 100).expect("read");
+        let with = if is_kept { 5 } else { 2 };
+        assert!(again.iter().all(|byte| *byte == with), "{offset}");
     }
     file.write_all_at(&[3; 5 * BLOCK_BYTES], 0).expect("write");
     past.forget();

@@ -96,8 +96,8 @@ fn description(bytes: &[u8]) -> Option<Vec<Range<usize>>> {
     }
     let start = header.directory_sector.checked_mul(SECTOR_BYTES)? as usize;
     let directory = bytes.get(start..start.checked_add(REGION_HEADER_BYTES)?)?;
-    let sectors = RegionHeader::decode(directory).ok()?.sectors();
-    let end = start.checked_add(sectors.checked_mul(SECTOR_BYTES)? as usize)?;
+    let directory_bytes = RegionHeader::decode(directory).ok()?.region_bytes();
+    let end = start.checked_add(directory_bytes.next_multiple_of(SECTOR_BYTES as usize))?;
     let footer = bytes.len().checked_sub(HEADER_BYTES)?;
     Some(vec![
         0..HEADER_BYTES,

@@ -16,7 +16,7 @@ use super::{LARGE_BYTES, RUN_BYTES_MAX};
 use crate::worker::Worker;
 use chunk_store::container::{Ahead, ContainerReader, Region, RegionPlace};
 use chunk_store::{Result, StoreError, StoreErrorKind};
-use format::container::{DirectoryRegion, REGION_HEADER_BYTES, SECTOR_BYTES, region_sectors};
+use format::container::{DirectoryRegion, SECTOR_BYTES, may_follow, sectors_max};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ use units::Part;
 /// Adjacent regions.
 struct Run {
     regions: usize,
-    /// From the beginning of the first region to the end of the last one.
+    /// From the sector of the first region to the end of the last one, wherever in its last sector
+    /// that is.
     bytes: usize,
 }
 
@@ -41,20 +42,22 @@ fn run_of(
         regions: 0,
         bytes: 0,
     };
-    let mut next_sector = None;
+    let first = regions.first().map_or(0, |region| region.sector);
+    let mut before: Option<&DirectoryRegion> = None;
     for region in regions {
-        let bytes = REGION_HEADER_BYTES + region.stored_bytes as usize;
-        let sectors = region_sectors(region.stored_bytes);
-        let is_first = next_sector.is_none();
-        let goes_on = is_first || next_sector == Some(region.sector);
-        let padded = run.bytes.next_multiple_of(SECTOR_BYTES as usize);
-        let fits = padded.saturating_add(bytes) as u64 <= bytes_max;
-        if !goes_on || !(is_first || fits && !is_verified(region)) {
+        let follows = |before: &DirectoryRegion| {
+            may_follow(before.sector, before.stored_bytes, region.sector)
+        };
+        let sectors = (region.sector.saturating_sub(first)) + sectors_max(region.stored_bytes);
+        let end = sectors as usize * SECTOR_BYTES as usize;
+        let goes_on = before.is_none_or(follows);
+        let fits = end as u64 <= bytes_max;
+        if !goes_on || !(before.is_none() || fits && !is_verified(region)) {
             break;
         }
         run.regions += 1;
-        run.bytes = padded + bytes;
-        next_sector = region.sector.checked_add(sectors);
+        run.bytes = end;
+        before = Some(region);
     }
     run
 }

@@ -11,6 +11,7 @@ const DIRECT: Approach = Approach {
     shares: true,
     copies: Copies::InSystem,
     admit: None,
+    ahead_bytes: 0,
 };
 
 /// Creates a pool with chunks of one size in several regions.

@@ -1,0 +1,271 @@
+//! Containers are read back in every way there is, wherever in their sectors regions begin.
+
+use super::*;
+use crate::superblock::MasterKey;
+use chunking::{Compression, Compressor};
+use format::config::Seal;
+use format::container::{ContainerClass, Directory, RegionHeader, sectors_max};
+use media::{Media, Put, Random, SeededRandom};
+use sim::{Image, SimDisk};
+use std::sync::Arc;
+use units::{ContainerId, Fingerprint, Generation, PoolId, WriterId};
+
+const POOL: PoolId = PoolId([3; 16]);
+
+fn id() -> ContainerId {
+    ContainerId::new(WriterId(1), 5)
+}
+
+fn number(random: &dyn Random, below: usize) -> usize {
+    let mut bytes = [0; 8];
+    random.fill(&mut bytes);
+    (u64::from_le_bytes(bytes) % below as u64) as usize
+}
+
+/// Chunks of one region: of any lengths, noise or not, and some with a header of this container.
+fn chunks(random: &dyn Random) -> Vec<Vec<u8>> {
+    let count = 1 + number(random, 12);
+    let longest = [40, 600, 5000, 20_000][number(random, 4)];
+    let chunk = |_| {
+        let mut chunk = vec![0; 1 + number(random, longest)];
+        match number(random, 3) {
+            0 => chunk.fill(number(random, 256) as u8),
+            _ => random.fill(&mut chunk),
+        }
+        if number(random, 3) == 0 {
+            plant_header(&mut chunk, number(random, 600));
+        }
+        chunk
+    };
+    (0..count).map(chunk).collect()
+}
+
+/// Writes what looks like a region's header near the end of a chunk.
+fn plant_header(chunk: &mut [u8], from_end: usize) {
+    let header = RegionHeader {
+        container: id(),
+        index: 1,
+        codec: format::config::Codec::None,
+        stored_bytes: 0,
+        raw_bytes: 0,
+        chunk_count: 0,
+        payload_checksum: 0,
+    };
+    let head = header.encode();
+    let start = chunk.len().saturating_sub(from_end + head.len());
+    if let Some(place) = chunk.get_mut(start..start + head.len()) {
+        place.copy_from_slice(&head);
+    }
+}
+
+struct Made {
+    media: Media,
+    master: MasterKey,
+    seal: Seal,
+    appended: Vec<Appended>,
+}
+
+impl Made {
+    fn new(seed: u64, seal: Seal, packs: bool) -> Self {
+        let disk = SimDisk::unrecorded(Image::new());
+        let media = sim::pool_histories::media(disk, seed);
+        let random = SeededRandom::new(seed);
+        let master = MasterKey::new([9; 32]);
+        let names = master.fingerprint_key();
+        let mut container = ContainerBuilder::new(
+            POOL,
+            id(),
+            ContainerClass::Data,
+            Generation(1),
+            seal,
+            &master,
+            &random,
+            Vec::new(),
+            1 << 20,
+            (seed % 3) as u8,
+            packs,
+        );
+        let mut with = Compressor::new(Compression::Default, true).expect("a compressor");
+        let mut appended = Vec::new();
+        for _ in 0..1 + number(&random, 20) {
+            let mut region = RegionBuilder::default();
+            for chunk in chunks(&random) {
+                region.push(names.fingerprint(&chunk), &chunk);
+            }
+            let done = container.append(&mut region, &mut with, &mut |one| {
+                appended.push(one);
+                Ok(())
+            });
+            done.expect("appended");
+        }
+        let finished = container.finish(&mut with);
+        let put = media
+            .blobs
+            .put(&container_name(id()), finished.blob, Put::New);
+        put.expect("stored");
+        media
+            .blobs
+            .barrier(media::Barrier::ContainersBeforeRoot)
+            .expect("stored");
+        Self {
+            media,
+            master,
+            seal,
+            appended,
+        }
+    }
+
+    fn reader(&self) -> ContainerReader {
+        let blobs = Arc::clone(&self.media.blobs);
+        ContainerReader::new(blobs, POOL, self.master.clone(), self.seal)
+    }
+
+    fn has_parity(&self) -> bool {
+        let shape = self.reader().shape(id()).expect("a header");
+        shape.header.parity.is_some()
+    }
+
+    fn place(&self, one: &Appended) -> RegionPlace {
+        RegionPlace {
+            container: id(),
+            sector: one.sector,
+        }
+    }
+
+    fn expect(&self, one: &Appended, region: &Region) {
+        let found = region.chunks.iter().map(|(name, _, len)| (*name, *len));
+        assert!(found.eq(one.chunks.iter().copied()), "{one:?}");
+    }
+}
+
+fn listed(directory: &Directory) -> Vec<(u32, Vec<(Fingerprint, u32)>)> {
+    let regions = directory.regions.iter();
+    regions.map(|r| (r.sector, r.chunks.clone())).collect()
+}
+
+fn made(seeds: std::ops::Range<u64>) -> impl Iterator<Item = Made> {
+    seeds.map(|seed| {
+        let seal = [Seal::None, Seal::Aes256Gcm][seed as usize % 2];
+        Made::new(seed, seal, seed % 5 != 0)
+    })
+}
+
+#[test]
+fn regions_are_found_by_index_entries_and_by_the_directory() {
+    for made in made(0..60) {
+        let reader = made.reader();
+        let contents = reader.contents(id()).expect("its directory");
+        assert!(contents.damage.is_empty());
+        let expected = made.appended.iter().map(|a| (a.sector, a.chunks.clone()));
+        assert_eq!(listed(&contents.directory), expected.collect::<Vec<_>>());
+        for (one, region) in made.appended.iter().zip(&contents.directory.regions) {
+            let at = made.place(one);
+            let found = reader
+                .region_as_stored(at, one.sectors)
+                .expect("by the index");
+            made.expect(one, &found);
+            let found = reader.region_as_stored(at, 0).expect("without a hint");
+            made.expect(one, &found);
+            let most = sectors_max(region.stored_bytes);
+            assert!((one.sectors..=one.sectors + 1).contains(&most));
+            let found = reader.region(at, most).expect("by the directory");
+            made.expect(one, &found);
+        }
+    }
+}
+
+#[test]
+fn regions_are_found_in_order() {
+    for made in made(0..60) {
+        for step in [512, 5000, 1 << 20] {
+            let reader = made.reader();
+            let mut order = reader.in_order(id()).expect("there");
+            let mut found = Vec::new();
+            while !order.is_complete() {
+                let read = reader.read_in_order(&mut order, step).expect("in order");
+                let Some(regions) = read else {
+                    continue;
+                };
+                for (sector, stored_bytes) in regions.places {
+                    let place = RegionPlace {
+                        container: id(),
+                        sector,
+                    };
+                    let read = reader.region_ahead(&regions.ahead, place, stored_bytes);
+                    let region = read.expect("read").expect("sound");
+                    let chunks = region.chunks.iter();
+                    found.push((sector, chunks.map(|(name, _, len)| (*name, *len)).collect()));
+                }
+            }
+            let expected = made.appended.iter().map(|a| (a.sector, a.chunks.clone()));
+            assert_eq!(found, expected.collect::<Vec<_>>());
+            let contents = reader.with_description_of(order).contents(id());
+            assert_eq!(listed(&contents.expect("its directory").directory), found);
+        }
+    }
+}
+
+#[test]
+fn regions_are_found_ahead_in_one_read() {
+    for made in made(0..60) {
+        let reader = made.reader();
+        let directory = reader.contents(id()).expect("its directory").directory;
+        let (first, last) = (
+            &directory.regions[0],
+            directory.regions.last().expect("one"),
+        );
+        let sectors = last.sector - first.sector + sectors_max(last.stored_bytes);
+        let from = made.place(&made.appended[0]);
+        let ahead = reader.ahead_by(from, sectors, &mut ReadBy::default());
+        let ahead = ahead.expect("in the file");
+        for (one, region) in made.appended.iter().zip(&directory.regions) {
+            let read = reader.region_ahead(&ahead, made.place(one), region.stored_bytes);
+            made.expect(one, &read.expect("read").expect("sound"));
+        }
+    }
+}
+
+#[test]
+fn a_walk_finds_all_regions_without_the_directory() {
+    // Parity sectors of a small container may equal its data.
+    for made in made(0..90).filter(|made| !made.has_parity()) {
+        let reader = made.reader();
+        let directory = reader
+            .shape(id())
+            .expect("a header")
+            .header
+            .directory_sector;
+        let name = container_name(id());
+        let mut bytes = made.media.blobs.read(&name, 1 << 30).expect("read");
+        bytes[directory as usize * 512 + 60] ^= 1;
+        made.media
+            .blobs
+            .put(&name, bytes, Put::Replace)
+            .expect("put");
+        made.media
+            .blobs
+            .barrier(media::Barrier::ContainersBeforeRoot)
+            .expect("stored");
+        let contents = made.reader().contents(id()).expect("a walk");
+        assert_eq!(contents.damage.len(), 1, "{:?}", contents.damage);
+        let expected = made.appended.iter().map(|a| (a.sector, a.chunks.clone()));
+        assert_eq!(listed(&contents.directory), expected.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn regions_that_begin_within_sectors_take_less() {
+    let (mut packed, mut apart) = (0, 0);
+    for seed in 0..20 {
+        let len = |packs| {
+            let made = Made::new(3 * seed, Seal::Aes256Gcm, packs);
+            let len = made.media.blobs.len(&container_name(id())).expect("there");
+            (len, made.appended.len())
+        };
+        let (with, count) = len(true);
+        packed += with;
+        apart += len(false).0;
+        assert!(len(false).0 <= with + 512 * count as u64);
+    }
+    assert!(packed < apart);
+}
