@@ -79,7 +79,7 @@ printf x | dd of=flat-flat.vmdk conv=notrunc status=none
 changed flat flat.vmdk vmdk -f vmdk flat.vmdk
 # How it is read counts too.
 unchanged over -f qcow2 over.qcow2
-changed over over.qcow2 qcow2 -f qcow2 over.qcow2 --region-size 128K
+changed over over.qcow2 qcow2 -f qcow2 over.qcow2 --region-size 256K
 changed over over.qcow2 raw -f raw over.qcow2
 # The bytes of an image alone make nobody read another file.
 for image in over.qcow2 ext.qcow2 flat.vmdk; do

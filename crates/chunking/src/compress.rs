@@ -19,6 +19,9 @@ pub enum Compression {
     /// zstd level 1 with matches of at least six bytes, a larger hash table for them, and a window
     /// over the whole region (`docs/decisions/`, compression).
     Default,
+    /// zstd level 3 with matches of at least four bytes and small tables, for regions of 128 KiB:
+    /// they have little history to find long matches in.
+    SmallRegions,
 }
 
 /// Encoding of compressed bytes.
@@ -66,6 +69,15 @@ impl Compressor {
                 &[
                     CParameter::MinMatch(6),
                     CParameter::HashLog(15),
+                    CParameter::WindowLog(21),
+                ],
+            ),
+            Compression::SmallRegions => (
+                3,
+                &[
+                    CParameter::MinMatch(4),
+                    CParameter::HashLog(15),
+                    CParameter::ChainLog(13),
                     CParameter::WindowLog(21),
                 ],
             ),

@@ -84,7 +84,7 @@ impl Carrier {
             return Err(CopyError::Source(damage));
         }
         self.counts.read_bytes += len;
-        self.to.store_chunk(&chunk).map(Some)
+        self.to.store_chunk(layout, &chunk).map(Some)
     }
 
     /// Returns true if others have brought the chunk into memory.
@@ -117,10 +117,10 @@ impl Carrier {
             && memory.copy(fingerprint, &mut self.bytes)
             && is_it(&self.bytes)
         {
-            return Some(self.to.store_chunk(&self.bytes));
+            return Some(self.to.store_chunk(layout, &self.bytes));
         }
         let chunk = self.decoded(fingerprint).filter(|chunk| is_it(chunk))?;
-        Some(self.to.store_chunk(&chunk))
+        Some(self.to.store_chunk(layout, &chunk))
     }
 }
 

@@ -5,10 +5,10 @@
 //! is a dry-run pool, which this module does not know.
 
 use super::CopyError;
-use format::recipe::ObjectRoot;
+use format::recipe::{Layout, ObjectRoot};
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::sync::Arc;
-use store::{ChunkRun, GrowingObject, Lane, LaneOptions, Pool, Reader};
+use store::{ChunkRun, GrowingObject, IMAGE_REGION_BYTES, Lane, LaneOptions, Pool, Reader};
 use store::{StoreError, StoreErrorKind, WriteCounts, WriteSession};
 use units::Fingerprint;
 
@@ -56,8 +56,16 @@ impl Receiver {
         holds.map_err(CopyError::Receiver)
     }
 
-    pub fn store_chunk(&mut self, bytes: &[u8]) -> Result<Fingerprint> {
-        let stored = self.lane()?.store_chunk(bytes);
+    /// Stores a chunk of an object with this layout. Images and volumes, which are read at random,
+    /// get regions that suit that.
+    pub fn store_chunk(&mut self, layout: Layout, bytes: &[u8]) -> Result<Fingerprint> {
+        let region_bytes = match layout {
+            Layout::Fixed(_) => self.lane.region_bytes.min(IMAGE_REGION_BYTES),
+            Layout::Variable => self.lane.region_bytes,
+        };
+        let lane = self.lane()?;
+        let sized = lane.set_region_bytes(region_bytes);
+        let stored = sized.and_then(|()| lane.store_chunk(bytes));
         stored.map_err(CopyError::Receiver)
     }
 

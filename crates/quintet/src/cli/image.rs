@@ -51,7 +51,7 @@ Examples:
   quintet import -f raw /dev/vg/disk disk
   quintet import -p disk.qcow2 disk --tag before-upgrade
   quintet import -f qcow2 overlay.qcow2 disk             (it reads its backing file too)
-  quintet import disk.img golden --region-size 128K     (to serve it and run from it)")]
+  quintet import disk.img old --region-size 1536K       (takes less space, slower to run from)")]
 pub struct ImportArgs {
     /// Image file or block device
     #[arg(value_name = "IMAGE")]
@@ -89,8 +89,8 @@ pub struct ImportArgs {
     /// Compression of new data: zstd, zstd:LEVEL, lz4, none, auto or max
     #[arg(long, value_name = "METHOD")]
     pub compression: Option<String>,
-    /// Region size of new data, the unit of compression and of reads: 64 KiB to 1536 KiB. Use 128
-    /// KiB for an image that you will run from
+    /// Region size of new data, the unit of compression and of reads: 64 KiB to 1536 KiB. By
+    /// default 128 KiB. Larger regions take less space; machines run slower from them
     #[arg(long, value_name = "SIZE", value_parser = super::backup::region_size)]
     pub region_size: Option<usize>,
     /// Show what would be stored, and store nothing

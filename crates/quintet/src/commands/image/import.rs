@@ -9,7 +9,6 @@ use super::super::unfinished;
 use super::qemu::{self, TemporaryRaw};
 use super::source::{self, Original};
 use crate::cli::{ImageFormat, ImportArgs};
-use crate::commands::backup::REGION_BYTES;
 use crate::commands::full;
 use crate::commands::invocation::{Invocation, done_or_partly};
 use crate::commands::known_snapshots::KnownSnapshots;
@@ -19,10 +18,11 @@ use anyhow::{anyhow, bail};
 use archive::ArchiveError;
 use archive::backup::TreeOutcome;
 use archive::image::{RawImage, import_image, signature};
+use chunking::Compression;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::time::Instant;
-use store::{LaneOptions, OpenMode, WriteSession};
+use store::{IMAGE_REGION_BYTES, LaneOptions, OpenMode, WriteSession};
 use terminal::exit::Exit;
 use terminal::sizes;
 use units::count;
@@ -35,8 +35,11 @@ const LISTED_MAX: usize = 100;
 /// Runs `import`.
 pub(in crate::commands) fn run(invocation: &Invocation, args: &ImportArgs) -> anyhow::Result<Exit> {
     let started = Instant::now();
-    let region_bytes = args.region_size.unwrap_or(REGION_BYTES);
-    let lane = invocation.lane(args.compression.as_deref(), region_bytes)?;
+    let region_bytes = args.region_size.unwrap_or(IMAGE_REGION_BYTES);
+    let mut lane = invocation.lane(args.compression.as_deref(), region_bytes)?;
+    if lane.compression == Compression::Default && region_bytes <= IMAGE_REGION_BYTES {
+        lane.compression = Compression::SmallRegions;
+    }
     let original = source::examine(invocation, args)?;
     let before = signature_of(args, &original, region_bytes)?;
     let pool = invocation.open(if args.dry_run {
