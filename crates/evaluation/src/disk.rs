@@ -121,6 +121,9 @@ pub struct Request {
     pub is_write: bool,
 }
 
+/// Unit in which a machine reads and keeps what it has read, bytes.
+pub const BLOCK_BYTES: u64 = 4096;
+
 /// A disk with the position of its head.
 #[derive(Clone, Debug)]
 pub struct Disk {
@@ -148,8 +151,14 @@ impl Disk {
     }
 
     /// Returns when a request ends that begins at `now`. `now` must not precede the end of the last
-    /// request.
-    pub fn serve(&mut self, now: Ns, request: Request) -> Ns {
+    /// request. A read that begins in the block in which the last one ended does not read that
+    /// again: the machine keeps it.
+    pub fn serve(&mut self, now: Ns, mut request: Request) -> Ns {
+        let again = self.head.saturating_sub(request.address);
+        if self.was_read && !request.is_write && again < BLOCK_BYTES {
+            request.address += again;
+            request.bytes = request.bytes.saturating_sub(again);
+        }
         let begun = now + self.model.command;
         let end = match self.read_ahead(begun, &request) {
             Some(end) => end,

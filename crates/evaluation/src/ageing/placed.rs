@@ -4,7 +4,7 @@
 //! Invariant: blobs lie one after another in the order in which they were put. A deleted blob
 //! leaves a hole.
 
-use crate::disk::{Disk, DiskModel, Ns, Request};
+use crate::disk::{BLOCK_BYTES, Disk, DiskModel, Ns, Request};
 use media::{Barrier, Blobs, MediaError, Put};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -67,12 +67,15 @@ impl<B: Blobs> PlacedBlobs<B> {
             is_write: false,
         };
         let places = &mut *places;
+        // Neighbouring regions share a sector.
+        let again = places.last_end.checked_sub(request.address);
+        let goes_on = again.is_some_and(|again| again < BLOCK_BYTES);
         // A restore does nothing else: each read begins when the previous one has ended.
         let now = places.disk.idle_since();
         let end = places.disk.serve(now, request);
         places.toll.reads += 1;
         places.toll.bytes += bytes;
-        places.toll.jumps += u64::from(request.address != places.last_end);
+        places.toll.jumps += u64::from(!goes_on);
         places.toll.time += end - now;
         places.last_end = request.address + bytes;
     }

@@ -4,7 +4,7 @@
 //! Invariant: the disk serves requests in the order in which the scheduler hands them out. Each
 //! request that was handed out is completed once.
 
-use crate::disk::{Disk, DiskModel, Ns, Request, SECOND};
+use crate::disk::{BLOCK_BYTES, Disk, DiskModel, Ns, Request, SECOND};
 use qos::{Direction, Flow, Grant, Scheduler, Settings};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -187,7 +187,8 @@ impl Device {
             let bus = u128::from(bytes) * u128::from(SECOND) / u128::from(self.bus_rate);
             return now + self.command + bus as Ns;
         }
-        let is_soon = !request.is_write && (head..=head + SKIPPED_BYTES).contains(&address);
+        let soon = head.saturating_sub(BLOCK_BYTES)..=head + SKIPPED_BYTES;
+        let is_soon = !request.is_write && soon.contains(&address) && end > head;
         let (from, start) = match is_soon {
             true => (head, start),
             false => (address, address),

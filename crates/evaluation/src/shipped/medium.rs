@@ -5,7 +5,7 @@
 //! Invariant: containers lie one after another in the order in which they were put. Reads of other
 //! files are free: they are small and stay in the system's memory.
 
-use crate::disk::Request;
+use crate::disk::{BLOCK_BYTES, Request};
 use device::{RequestGrant, RequestQueue};
 use media::{Barrier, Blobs, IoOrigin, MediaError, Put, ReadFrom};
 use parking_lot::Mutex;
@@ -56,9 +56,11 @@ impl Charge {
     pub fn extend(&mut self, next: &Self) -> bool {
         let end = self.request.address + self.request.bytes;
         let is_read = !self.request.is_write && !next.request.is_write;
-        let follows = (end..=end + Self::READ_AHEAD_GAP_BYTES).contains(&next.request.address);
+        let again = end.saturating_sub(BLOCK_BYTES).max(self.request.address);
+        let follows = (again..=end + Self::READ_AHEAD_GAP_BYTES).contains(&next.request.address);
         if is_read && follows {
-            self.request.bytes = next.request.address + next.request.bytes - self.request.address;
+            let both_end = end.max(next.request.address + next.request.bytes);
+            self.request.bytes = both_end - self.request.address;
         }
         is_read && follows
     }

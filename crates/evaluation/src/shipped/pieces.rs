@@ -7,7 +7,7 @@
 
 use super::charging::{Device, Whose};
 use super::medium::Charge;
-use crate::disk::{MILLISECOND, Ns, Request};
+use crate::disk::{BLOCK_BYTES, MILLISECOND, Ns, Request};
 use qos::{Flow, Grant};
 use std::collections::VecDeque;
 
@@ -148,7 +148,8 @@ impl AtDevice {
             bytes,
             is_write,
         } = charge.request;
-        let behind = self.read_to..=self.read_to + SKIPPED_BYTES;
+        let again = self.read_to.saturating_sub(BLOCK_BYTES);
+        let behind = again..=self.read_to + SKIPPED_BYTES;
         let is_sequential = is_write || self.is_begun || behind.contains(&address);
         // Short writes, and those of small files, need no grant of their own.
         let is_free = charge.passes || is_write && !self.is_begun && bytes <= PIECE_BYTES;
