@@ -14,7 +14,9 @@
 mod places;
 mod sizes;
 
-pub use places::{REGION_ALIGN_BYTES, find_region, may_follow, next_region, sectors_max};
+pub use places::{
+    REGION_ALIGN_BYTES, find_region, following, may_follow, next_region, sectors_max,
+};
 pub use sizes::{
     CONTAINER_BYTES_MAX, DIRECTORY_INDEX, DIRECTORY_RAW_BYTES_MAX, HEADER_BYTES,
     REGION_HEADER_BYTES, REGION_RAW_BYTES_MAX, REGION_STORED_BYTES_MAX, SECTOR_BYTES,

@@ -4,9 +4,9 @@ use super::*;
 use crate::superblock::MasterKey;
 use chunking::{Compression, Compressor};
 use format::config::Seal;
-use format::container::{ContainerClass, Directory, RegionHeader, sectors_max};
+use format::container::{ContainerClass, Directory, RegionHeader, find_region, sectors_max};
 use media::{Media, Put, Random, SeededRandom};
-use sim::{Image, SimDisk};
+use sim::{BadSectors, Damage, Image, SimDisk};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint, Generation, PoolId, WriterId};
 
@@ -59,6 +59,7 @@ fn plant_header(chunk: &mut [u8], from_end: usize) {
 }
 
 struct Made {
+    disk: Arc<SimDisk>,
     media: Media,
     master: MasterKey,
     seal: Seal,
@@ -68,7 +69,7 @@ struct Made {
 impl Made {
     fn new(seed: u64, seal: Seal, packs: bool) -> Self {
         let disk = SimDisk::unrecorded(Image::new());
-        let media = sim::pool_histories::media(disk, seed);
+        let media = sim::pool_histories::media(Arc::clone(&disk) as _, seed);
         let random = SeededRandom::new(seed);
         let master = MasterKey::new([9; 32]);
         let names = master.fingerprint_key();
@@ -108,6 +109,7 @@ impl Made {
             .barrier(media::Barrier::ContainersBeforeRoot)
             .expect("stored");
         Self {
+            disk,
             media,
             master,
             seal,
@@ -251,6 +253,43 @@ fn a_walk_finds_all_regions_without_the_directory() {
         let expected = made.appended.iter().map(|a| (a.sector, a.chunks.clone()));
         assert_eq!(listed(&contents.directory), expected.collect::<Vec<_>>());
     }
+}
+
+/// A region that begins with a sector is found although the sector before it cannot be read.
+#[test]
+fn a_walk_goes_on_behind_an_unreadable_sector() {
+    let mut cases = 0;
+    for made in made(0..90).filter(|made| !made.has_parity()) {
+        let reader = made.reader();
+        let directory = reader.contents(id()).expect("its directory").directory;
+        let name = container_name(id());
+        let bytes = made.media.blobs.read(&name, 1 << 30).expect("read");
+        let at = reader
+            .shape(id())
+            .expect("a header")
+            .header
+            .directory_sector;
+        let flip = Damage::FlipBit(8 * (u64::from(at) * 512 + 60));
+        made.disk.damage(&name, &flip).expect("there");
+        for pair in directory.regions.windows(2) {
+            let (before, next) = (&pair[0], &pair[1]);
+            let sector = next.sector - 1;
+            let is_boundary = find_region(&bytes[next.sector as usize * 512..], id())
+                .is_some_and(|(within, _)| within == 0);
+            // Its end lies in the sector before, and it begins in an earlier one.
+            if !is_boundary || before.sector >= sector {
+                continue;
+            }
+            cases += 1;
+            let bad = u64::from(sector) * 512..u64::from(next.sector) * 512;
+            let disk = Arc::new(BadSectors::new(Arc::clone(&made.disk) as _, &name, bad));
+            let blobs = sim::pool_histories::media(disk, 1).blobs;
+            let reader = ContainerReader::new(blobs, POOL, made.master.clone(), made.seal);
+            let found = reader.contents(id()).expect("a walk").directory;
+            assert!(listed(&found).contains(&(next.sector, next.chunks.clone())));
+        }
+    }
+    assert!(cases > 20, "{cases}");
 }
 
 #[test]

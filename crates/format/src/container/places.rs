@@ -45,6 +45,18 @@ pub fn next_region(blob: &[u8], container: ContainerId, start: usize, end: usize
     }
 }
 
+/// Returns where the region may begin that follows one whose end is `end` bytes behind the start of
+/// its first sector: so many sectors on, in that sector only at this byte, or else with the next
+/// sector. The byte 0 leaves nothing else.
+pub fn following(end: usize) -> (u32, usize) {
+    let near = end.next_multiple_of(REGION_ALIGN_BYTES);
+    match near < SECTOR {
+        // A region that ends in its first sector is followed by one in another sector.
+        true => (1, 0),
+        false => ((near / SECTOR) as u32, near % SECTOR),
+    }
+}
+
 /// Returns true if a region that begins in `sector` may follow without a gap after one that begins
 /// in `before` and has a payload of `stored_bytes`.
 pub fn may_follow(before: u32, stored_bytes: u32, sector: u32) -> bool {

@@ -11,8 +11,8 @@
 use super::{Ahead, ContainerReader, RegionPlace, Shape, container_name, header_of, unreadable};
 use crate::error::Result;
 use format::container::{
-    CONTAINER_BYTES_MAX, DIRECTORY_INDEX, HEADER_BYTES, REGION_ALIGN_BYTES, REGION_HEADER_BYTES,
-    SECTOR_BYTES, find_region,
+    CONTAINER_BYTES_MAX, DIRECTORY_INDEX, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES,
+    find_region, following,
 };
 use media::{Barrier, Blobs, MediaError, Put};
 use std::sync::Arc;
@@ -97,10 +97,9 @@ impl InOrder {
             }
             places.push((place.sector, header.stored_bytes));
             end = next * SECTOR + region_end;
-            let near = region_end.next_multiple_of(REGION_ALIGN_BYTES);
-            // A region that ends in its first sector is followed by one in another sector.
-            self.tail = if near < SECTOR { 0 } else { near % SECTOR };
-            next += (near / SECTOR).max(1);
+            let (sectors, byte) = following(region_end);
+            self.tail = byte;
+            next += sectors as usize;
         }
         // A sector with the end of one region and the beginning of another one belongs to both.
         let bytes = self.held.part(..end)?.to_vec();

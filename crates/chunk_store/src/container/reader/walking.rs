@@ -6,8 +6,8 @@
 use super::{ContainerReader, Copies, RegionPlace, container_name, is_media_failure};
 use crate::error::Result;
 use format::container::{
-    CONTAINER_BYTES_MAX, DIRECTORY_INDEX, Directory, DirectoryRegion, REGION_ALIGN_BYTES,
-    REGION_HEADER_BYTES, SECTOR_BYTES, find_region,
+    CONTAINER_BYTES_MAX, DIRECTORY_INDEX, Directory, DirectoryRegion, REGION_HEADER_BYTES,
+    SECTOR_BYTES, find_region, following, sectors_max,
 };
 use units::{ContainerId, Part};
 
@@ -23,11 +23,12 @@ impl ContainerReader {
         let sectors = (len / u64::from(SECTOR_BYTES)) as u32;
         let mut directory = Directory::default();
         let mut sector = 1;
-        // The region before ends in this sector, before this byte of it.
+        // The region before ends in this sector, before this byte of it; 0: it does not.
         let mut tail = 0;
         let mut head = [0; SECTOR_BYTES as usize + REGION_HEADER_BYTES];
         let mut failures = 0;
         while sector < sectors {
+            let before = std::mem::take(&mut tail);
             let at = u64::from(sector) * u64::from(SECTOR_BYTES);
             let rest = len.saturating_sub(at).min(head.len() as u64) as usize;
             let head = head.part_mut(..rest)?;
@@ -44,8 +45,7 @@ impl ContainerReader {
                 container: id,
                 sector,
             };
-            let found = find_region(head, id).filter(|(start, _)| tail == 0 || *start == tail);
-            tail = 0;
+            let found = find_region(head, id).filter(|(start, _)| before == 0 || *start == before);
             let (start, header) = match found {
                 Some((start, header)) if header.index != DIRECTORY_INDEX => (start, header),
                 _ => {
@@ -53,8 +53,7 @@ impl ContainerReader {
                     continue;
                 }
             };
-            let end = (start + header.region_bytes()).next_multiple_of(REGION_ALIGN_BYTES) as u32;
-            match self.region(place, end.div_ceil(SECTOR_BYTES)) {
+            match self.region(place, sectors_max(header.stored_bytes)) {
                 Ok(region) => directory.regions.push(DirectoryRegion {
                     sector,
                     stored_bytes: header.stored_bytes,
@@ -62,13 +61,9 @@ impl ContainerReader {
                 }),
                 Err(why) => damage.push(why.to_string()),
             }
-            // The next region may begin in the sector in which this one ends.
-            tail = if end < SECTOR_BYTES {
-                0
-            } else {
-                (end % SECTOR_BYTES) as usize
-            };
-            sector += (end / SECTOR_BYTES).max(1);
+            let (sectors, byte) = following(start + header.region_bytes());
+            tail = byte;
+            sector += sectors;
         }
         Ok(directory)
     }
