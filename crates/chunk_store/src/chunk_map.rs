@@ -309,6 +309,19 @@ impl ChunkMap {
     pub fn hints(&self, fingerprint: &Fingerprint, hints: &mut Vec<Location>) -> Result<()> {
         count(&self.counters.index_probes);
         self.index.lookup(fingerprint, hints)?;
+        self.likeliest_first(hints);
+        Ok(())
+    }
+
+    /// Returns the place that [`Self::hints`] would return first, if the index has it in memory.
+    pub fn hint_in_memory(&self, fingerprint: &Fingerprint) -> Option<Location> {
+        let mut hints = Vec::new();
+        self.index.lookup_in_memory(fingerprint, &mut hints).ok()?;
+        self.likeliest_first(&mut hints);
+        hints.first().copied()
+    }
+
+    fn likeliest_first(&self, hints: &mut Vec<Location>) {
         let place = |hint: &Location| RegionPlace {
             container: hint.container,
             sector: hint.sector,
@@ -317,7 +330,6 @@ impl ChunkMap {
             !self.quarantine.retired.holds(hint.container) && !self.quarantine.holds(place(hint))
         });
         moved::forward_first(hints);
-        Ok(())
     }
 
     /// Returns the expected region of a chunk and its stored bytes: by the most recently used

@@ -92,35 +92,15 @@ impl FingerprintIndex {
     /// usually none or one. Costs at most one device read. An unreadable bucket has no candidates
     /// and makes the index damaged; it is not an error.
     pub fn lookup(&self, fingerprint: &Fingerprint, candidates: &mut Vec<Location>) -> Result<()> {
-        candidates.clear();
         Meters::count(&self.meters.probes);
-        let key = Key::of(fingerprint);
-        let state = self.state.read();
-        let mut add = |place| state.add_location(place, candidates);
-        state.overflow.find(key, &mut add);
-        state.active.find(key, &mut add);
-        if let Some(frozen) = &state.frozen {
-            frozen.find(key, &mut add);
-        }
-        let Some(table) = &state.table else {
-            return Ok(());
-        };
-        let path = table.geometry().path(key);
-        let in_memory = candidates.len();
         let visit = match IoOrigin::current().origin.is_maintenance() {
             true => Visit::Passes,
             false => Visit::Returns,
         };
-        let number = table.geometry().bucket(path);
-        let probe = table.cache.probe(number, visit, |bucket| {
-            bucket.find(Geometry::rest(path), |place| {
-                state.add_location(place, candidates)
-            });
-        });
-        if let Probe::Miss(_) = probe {
-            let table = Arc::clone(table);
-            drop(state);
+        let (in_memory, missed) = self.look(fingerprint, visit, candidates);
+        if let Some(table) = missed {
             let mut places: Vec<Place> = Vec::new();
+            let path = table.geometry().path(Key::of(fingerprint));
             table.read_places(path, visit, &mut places, &self.meters);
             if !places.is_empty() {
                 let state = self.state.read();
@@ -133,6 +113,49 @@ impl FingerprintIndex {
         // copy of a chunk.
         candidates.part_mut(in_memory..)?.reverse();
         Ok(())
+    }
+
+    /// Like [`Self::lookup`], but knows only what is in memory.
+    pub fn lookup_in_memory(
+        &self,
+        fingerprint: &Fingerprint,
+        candidates: &mut Vec<Location>,
+    ) -> Result<()> {
+        let (in_memory, _) = self.look(fingerprint, Visit::Passes, candidates);
+        candidates.part_mut(in_memory..)?.reverse();
+        Ok(())
+    }
+
+    /// Replaces `candidates` by those in memory. Returns how many of them are not in the table, and
+    /// the table if the bucket must be read.
+    fn look(
+        &self,
+        fingerprint: &Fingerprint,
+        visit: Visit,
+        candidates: &mut Vec<Location>,
+    ) -> (usize, Option<Arc<table::Table>>) {
+        candidates.clear();
+        let key = Key::of(fingerprint);
+        let state = self.state.read();
+        let mut add = |place| state.add_location(place, candidates);
+        state.overflow.find(key, &mut add);
+        state.active.find(key, &mut add);
+        if let Some(frozen) = &state.frozen {
+            frozen.find(key, &mut add);
+        }
+        let in_memory = candidates.len();
+        let Some(table) = &state.table else {
+            return (in_memory, None);
+        };
+        let path = table.geometry().path(key);
+        let number = table.geometry().bucket(path);
+        let probe = table.cache.probe(number, visit, |bucket| {
+            bucket.find(Geometry::rest(path), |place| {
+                state.add_location(place, candidates)
+            });
+        });
+        let missed = matches!(probe, Probe::Miss(_)).then(|| Arc::clone(table));
+        (in_memory, missed)
     }
 
     /// Returns false if the chunk may have places that the index does not know: the lookup returned

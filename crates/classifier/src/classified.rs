@@ -154,4 +154,10 @@ impl<V: Volume> Prefetch for Classified<V> {
         let below = self.volume().capabilities();
         below.prefetch(context, offset_bytes, len_bytes);
     }
+
+    fn announce(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        // The read that follows gets its class when it comes.
+        let below = self.volume().capabilities();
+        below.announce(context, offset_bytes, len_bytes)
+    }
 }

@@ -340,6 +340,10 @@ mod noting {
         fn prefetch(&self, context: RequestContext, _: u64, _: u64) {
             self.1.note(context);
         }
+
+        fn announce(&self, _: RequestContext, _: u64, _: u64) -> bool {
+            false
+        }
     }
 }
 

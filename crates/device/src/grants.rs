@@ -197,6 +197,22 @@ impl RequestQueue for DeviceQueue {
         }))
     }
 
+    fn would_pass(&self, io_origin: IoOrigin) -> bool {
+        let flow = flow_of(io_origin);
+        let now_ns = self.ticks.now_ns();
+        let mut state = self.lock();
+        // A disk with arms serves few at a time, and in an order that the scheduler chooses.
+        let is_held = flow.is_maintenance()
+            || state.kind == DeviceKind::Disk
+            || state.edge.delay_ns(flow, now_ns) > 0
+            || state.is_user_waiting();
+        if !is_held {
+            state.scheduler.saw_user(now_ns);
+            state.own_user_at_ns = Some(now_ns);
+        }
+        !is_held
+    }
+
     /// Counts a request of maintenance within its grant, or one that is never delayed. The
     /// scheduler sees the latter as users.
     fn note(&self, io_origin: IoOrigin, direction: Direction, bytes: u64) {

@@ -52,6 +52,12 @@ pub trait RequestQueue: Send + Sync {
         bytes: u64,
     ) -> Option<Box<dyn RequestGrant + '_>>;
 
+    /// Returns true if a client's read would not wait now. Then it is at the device before it
+    /// enters.
+    fn would_pass(&self, _io_origin: IoOrigin) -> bool {
+        true
+    }
+
     /// Counts a request that does not wait for a grant.
     fn note(&self, io_origin: IoOrigin, direction: Direction, bytes: u64);
 

@@ -173,6 +173,12 @@ impl DiskFile for PacedFile {
         })
     }
 
+    /// The read itself asks for its grant. Here it must only be sure to get one at once: a request
+    /// that has to wait is not at the device meanwhile.
+    fn announce_read(&self, offset: u64, len: u64) -> bool {
+        self.queue.would_pass(IoOrigin::current()) && self.below.announce_read(offset, len)
+    }
+
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
         self.read(offset, into, |at, into, _| {
             self.below.read_at_past_cache(at, into)

@@ -199,6 +199,12 @@ impl State {
         }
     }
 
+    /// Returns true if a user's request waits for its grant.
+    pub fn is_user_waiting(&self) -> bool {
+        let mut waiting = self.waiting.values();
+        waiting.any(|waiter| !waiter.is_maintenance) || !self.line.outside.is_empty()
+    }
+
     pub fn note_order(&mut self, flow: Flow, is_sequential: bool) {
         if let Some(in_order) = self.in_order.get_mut(flow as usize) {
             *in_order = is_sequential;

@@ -381,3 +381,41 @@ fn an_origin_is_maintenance_if_its_flow_is() {
         assert_eq!(origin.is_maintenance(), flow.is_maintenance(), "{origin:?}");
     }
 }
+
+/// A read that is announced is at the device before it enters: nothing may have to wait for it.
+#[test]
+fn only_reads_that_would_pass_are_announced() {
+    let (queue, ticks) = queue(Some(DeviceKind::Ssd));
+    assert!(queue.would_pass(RANDOM));
+    let scrub = IoOrigin {
+        origin: Origin::Scrub,
+        is_sequential: true,
+    };
+    assert!(!queue.would_pass(scrub), "its step has the grant, or waits");
+    // Enough users to fill the device.
+    let mut at_device = Vec::new();
+    std::thread::scope(|scope| {
+        let queue = &queue;
+        loop {
+            let (send, entered) = std::sync::mpsc::channel();
+            let (go, may_go) = std::sync::mpsc::channel::<()>();
+            scope.spawn(move || {
+                let grant = queue.enter(RANDOM, Direction::Read, false, 4096);
+                let _ = send.send(());
+                let _ = may_go.recv();
+                drop(grant);
+            });
+            at_device.push(go);
+            if entered.recv_timeout(Duration::from_millis(200)).is_err() {
+                break;
+            }
+            assert!(at_device.len() < 10_000, "no limit");
+        }
+        assert!(!queue.would_pass(RANDOM), "one waits already");
+        at_device.clear();
+    });
+    ticks.pass(MS);
+    assert!(queue.would_pass(RANDOM));
+    let (disk, _) = self::queue(Some(DeviceKind::Disk));
+    assert!(!disk.would_pass(RANDOM), "the order of reads matters there");
+}

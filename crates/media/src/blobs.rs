@@ -43,6 +43,12 @@ pub trait Blobs: Send + Sync {
     /// the blob is shorter.
     fn read_range(&self, name: &str, offset: u64, into: &mut [u8]) -> Result<(), MediaError>;
 
+    /// Makes the device begin with a read that follows soon. Does not wait for the device. Returns
+    /// false if nothing was begun.
+    fn announce_read(&self, _name: &str, _offset: u64, _len: u64) -> bool {
+        false
+    }
+
     /// Does the same without leaving a copy in the system's page cache, where possible. For callers
     /// that have their own cache.
     fn read_range_past_cache(

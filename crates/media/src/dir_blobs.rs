@@ -347,6 +347,12 @@ impl Blobs for DirBlobs {
         self.file(name)?.read_at(offset, into)
     }
 
+    fn announce_read(&self, name: &str, offset: u64, len: u64) -> bool {
+        // Opening a file may wait for the device.
+        let open = self.shared.open.kept(name);
+        open.is_some_and(|file| file.announce_read(offset, len))
+    }
+
     fn read_range_past_cache(
         &self,
         name: &str,

@@ -117,6 +117,13 @@ pub trait DiskFile: Send + Sync {
     /// Fills `into` from `offset`. Fails with `Io` at the end of the file.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError>;
 
+    /// Makes the device begin with a read that follows soon, through the system's page cache.
+    /// Does not wait for the device. Returns false if nothing was begun: such a read would have to
+    /// wait for something else first, or the system takes no such advice.
+    fn announce_read(&self, _offset: u64, _len: u64) -> bool {
+        false
+    }
+
     /// Does the same without leaving a copy in the system's page cache, where possible. For callers
     /// that have their own cache.
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {

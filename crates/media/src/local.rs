@@ -11,6 +11,7 @@ use crate::{
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 mod ahead;
 mod aio;
+mod announced;
 mod below;
 mod owner_lock;
 mod past_cache;
@@ -25,6 +27,7 @@ mod reported;
 mod resident;
 
 use ahead::Ahead;
+use announced::Announced;
 use below::{Access, Below};
 use past_cache::PastCache;
 
@@ -276,6 +279,7 @@ struct LocalFile {
     name: String,
     /// Second handle, with explicit read-ahead; `None` where that is impossible.
     ahead: OnceLock<Option<Ahead>>,
+    announced: Announced,
     /// Second handle that reads past the page cache; `None` where that is impossible.
     past_cache: OnceLock<Option<PastCache>>,
     /// Second handle that writes past the page cache; `None` where that is impossible.
@@ -288,6 +292,7 @@ impl LocalFile {
             file,
             name,
             ahead: OnceLock::new(),
+            announced: Announced::default(),
             past_cache: OnceLock::new(),
             to_past_cache: OnceLock::new(),
         })
@@ -316,6 +321,20 @@ impl LocalFile {
 impl DiskFile for LocalFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
         io("read", &self.name, self.file.read_exact_at(into, offset))
+    }
+
+    fn announce_read(&self, offset: u64, len: u64) -> bool {
+        let opened = self.ahead.get_or_init(|| Ahead::open(&self.file));
+        let (Some(ahead), Some(bytes)) = (opened, NonZeroU64::new(len)) else {
+            return false;
+        };
+        match resident::pages(ahead.file(), offset, len) {
+            // Whether the device gives the bytes could not be reported.
+            None => return false,
+            Some(0) => self.announced.insert(offset, len),
+            Some(_) => {}
+        }
+        ahead.announce(offset, bytes)
     }
 
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
@@ -358,6 +377,10 @@ impl DiskFile for LocalFile {
         }
         let opened = self.ahead.get_or_init(|| Ahead::open(&self.file));
         let file = opened.as_ref().map_or(&self.file, Ahead::file);
+        if self.announced.take(offset, into.len() as u64) {
+            io("read", &self.name, file.read_exact_at(into, offset))?;
+            return Ok(ReadFrom::Device);
+        }
         io(
             "read",
             &self.name,
@@ -452,5 +475,41 @@ impl DiskFile for LocalFile {
         // nothing is newly allocated, as in the journal, that saves the file system a commit of its
         // own.
         io("sync", &self.name, self.file.sync_data())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scrub relies on that: what was announced came from the device, what was cached before did
+    /// not.
+    #[test]
+    fn an_announced_read_is_from_the_device_unless_it_was_cached() {
+        let dir = std::env::var("CARGO_TARGET_TMPDIR").unwrap_or_else(|_| ".".to_owned());
+        let disk = LocalDisk::new(format!("{dir}/announced-{}", std::process::id()));
+        disk.create_top().expect("top");
+        let file = disk.create_new("a").expect("new");
+        let bytes: Vec<u8> = (0..1 << 20).map(|n: u32| (n >> 12) as u8).collect();
+        file.write_at(0, &bytes).expect("write");
+        file.sync(Barrier::BlobBeforeName).expect("sync");
+        let file = disk.open_read("a").expect("open");
+        let mut into = vec![0; 20_000];
+        assert!(file.announce_read(8192, 20_000), "it takes the advice");
+        let warm = file.read_at_reported(8192, &mut into, false);
+        assert_eq!(warm.expect("read"), ReadFrom::Cache, "written a moment ago");
+        let plain = File::open(disk.top().join("a")).expect("open");
+        reported::let_go(&plain, 0, bytes.len());
+        if resident::pages(&plain, 0, bytes.len() as u64) == Some(0) {
+            assert!(file.announce_read(300_000, 20_000));
+            let first = file.read_at_reported(300_000, &mut into, false);
+            assert_eq!(first.expect("read"), ReadFrom::Device);
+            assert_eq!(into, bytes[300_000..320_000]);
+            let again = file.read_at_reported(300_000, &mut into, false);
+            assert_eq!(again.expect("read"), ReadFrom::Cache);
+        } else {
+            eprintln!("skipped: this file system does not say what it has, or keeps all of it");
+        }
+        let _ = fs::remove_dir_all(disk.top());
     }
 }

@@ -82,6 +82,17 @@ impl Export {
         }
     }
 
+    /// Makes the device begin with a read that [`Export::execute`] has refused to wait for. Returns
+    /// true if it did, and the read costs little more than waiting for that.
+    pub(crate) fn announce(&self, request: &Request) -> bool {
+        let (offset, len) = (request.offset_bytes, request.len_bytes);
+        Command::from_number(request.command) == Some(Command::Read)
+            && self
+                .volume
+                .capabilities()
+                .announce(self.context, offset, len)
+    }
+
     /// Executes a request and appends its reply. Returns false, with nothing done, if it would have
     /// to wait although `may_wait` is false.
     pub(crate) fn execute(

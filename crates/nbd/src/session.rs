@@ -236,6 +236,8 @@ impl Session {
 }
 
 #[cfg(test)]
+mod announced_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod waiting_tests;

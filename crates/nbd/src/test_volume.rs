@@ -51,6 +51,15 @@ impl Gated {
     /// Returns the device as servers see it. Reads at the offsets that are `cached` need no thread,
     /// and do not stop at the gate.
     pub(crate) fn volume(self: &Arc<Self>, cached: fn(u64) -> bool) -> Arc<dyn Volume> {
+        Arc::new(self.slow(cached))
+    }
+
+    /// Returns the same, of a device that begins with every read that is announced.
+    pub(crate) fn announcing(self: &Arc<Self>, cached: fn(u64) -> bool) -> Arc<dyn Volume> {
+        Arc::new(self.slow(cached).announcing())
+    }
+
+    fn slow(self: &Arc<Self>, cached: fn(u64) -> bool) -> Slow<MemoryVolume> {
         let gated = Arc::clone(self);
         let is_cached = move |request: Request| {
             request.operation == Operation::Read && cached(request.offset_bytes)
@@ -60,7 +69,7 @@ impl Gated {
                 gated.pass(request);
             }
         });
-        Arc::new(slow.except(is_cached))
+        slow.except(is_cached)
     }
 
     fn pass(&self, request: Request) {
@@ -86,6 +95,16 @@ impl Gated {
     pub(crate) fn open(&self) {
         self.gate.lock().open = true;
         self.moved.notify_all();
+    }
+
+    /// Closes the gate again.
+    pub(crate) fn close(&self) {
+        self.gate.lock().open = false;
+    }
+
+    /// Returns how many requests wait now.
+    pub(crate) fn waiting(&self) -> usize {
+        self.gate.lock().waiting
     }
 
     /// Returns when that many requests wait.

@@ -4,8 +4,10 @@
 //! Writes that wait for space therefore stop neither reads nor flushes. In each lane at most
 //! [`IN_FLIGHT_MAX`] requests and [`IN_FLIGHT_BYTES_MAX`] bytes (or one request) are in flight. A
 //! session that submits more waits, so its client does.
-//! Reads of a disconnected client are dropped before they begin. Submitted changes and flushes are
-//! executed. A worker's panic ends its connection and no other. Threads start when they are needed,
+//! Reads of a disconnected client are dropped before they begin, but for at most [`TOGETHER_MAX`]
+//! announced ones. Submitted changes and flushes are executed. With announced reads the device has
+//! begun: few threads execute them, one after the other, and send their replies together. A reply
+//! does not wait for a device that is slow. A worker's panic ends its connection and no other. Threads start when they are needed,
 //! as far as the connection's share allows, and end when they have had no work for a while.
 
 use crate::command::Export;
@@ -15,9 +17,9 @@ use connections::{IDLE_THREAD_LIMIT, Lease, Output, Payload, ThreadShare, Writer
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Output memory that each thread keeps between replies, bytes.
 const OUTPUT_KEPT_BYTES: usize = 64 << 10;
@@ -25,6 +27,19 @@ const OUTPUT_KEPT_BYTES: usize = 64 << 10;
 const IN_FLIGHT_MAX: usize = 256;
 /// Maximum size of their payloads and replies, bytes.
 const IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
+
+/// Number of announced reads that one thread executes before it sends their replies. Waking a thread
+/// and sending cost more than such a read.
+const TOGETHER_MAX: usize = 8;
+/// A read that took longer waited for the device: the next one may too, and no reply waits for it.
+const TOGETHER_LIMIT: Duration = Duration::from_micros(200);
+/// A device that lets an announced read wait for longer serves few at a time.
+const SLOW_LIMIT: Duration = Duration::from_millis(1);
+
+/// A job that waits for so long is executed by the watching thread.
+const WATCH_PERIOD: Duration = Duration::from_millis(5);
+/// Time without announced reads after which no thread watches.
+const WATCH_LIMIT: Duration = Duration::from_millis(100);
 
 /// Class of requests that may wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +81,8 @@ pub(crate) struct Job {
     /// Lease for its payload and its reply.
     pub(crate) lease: Lease,
     pub(crate) cost_bytes: u64,
+    /// A read with which the device has begun: it costs a worker little more than waiting for it.
+    pub(crate) is_announced: bool,
 }
 
 #[derive(Default)]
@@ -76,6 +93,14 @@ struct Queue {
     bytes: u64,
     idle: usize,
     threads: usize,
+    /// Threads that execute announced reads, each several one after the other.
+    together: usize,
+    /// Threads that were woken or started for announced reads and have not come yet.
+    coming: usize,
+    /// When the last announced read was begun.
+    announced_at: Option<Instant>,
+    /// A thread looks now and then whether jobs wait for one that hangs.
+    is_watched: bool,
     closed: bool,
 }
 
@@ -83,9 +108,13 @@ struct Queue {
 struct LaneState {
     queue: Mutex<Queue>,
     work: Condvar,
+    /// Where the watching thread waits.
+    watch: Condvar,
     room: Condvar,
     /// Copy of [`Queue::in_flight`] that is read without the lock.
     in_flight: AtomicUsize,
+    /// The last announced read waited for long: threads wait for such reads side by side.
+    is_slow: AtomicBool,
 }
 
 struct Shared {
@@ -100,18 +129,53 @@ pub(crate) struct Workers {
     shared: Arc<Shared>,
     share: Arc<ThreadShare>,
     threads: Vec<JoinHandle<()>>,
+    /// Number of threads that execute announced reads while the device is quick.
+    together_threads: usize,
 }
 
 impl LaneState {
+    /// Returns true if a job needs a thread of its own. Otherwise one that executes announced reads,
+    /// or was woken for one, comes to it soon. At most `together` do while the device is quick.
+    fn needs_thread(&self, queue: &Queue, job: &Job, together: usize) -> bool {
+        !job.is_announced
+            || self.is_slow.load(Relaxed)
+            || queue.together + queue.coming < together
+                && queue.jobs.len().is_multiple_of(TOGETHER_MAX)
+    }
+
+    /// Returns the next job if it is an announced read.
+    fn next_announced(&self) -> Option<Job> {
+        let mut queue = self.queue.lock();
+        queue.jobs.pop_front_if(|job| job.is_announced)
+    }
+
     fn next(&self) -> Option<Job> {
         let mut queue = self.queue.lock();
-        let mut is_idle = false;
+        let (mut is_idle, mut least) = (false, Duration::ZERO);
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
+            let is_closed = queue.closed;
+            let is_due = |job: &Job| is_closed || job.arrived.elapsed() >= least;
+            if let Some(job) = queue.jobs.pop_front_if(|job| is_due(job)) {
+                queue.took(&job);
                 return Some(job);
+            }
+            if queue.jobs.is_empty() {
+                // Others have executed the jobs for which threads come.
+                queue.coming = 0;
             }
             if queue.closed {
                 return None;
+            }
+            if queue.watches() {
+                queue.is_watched = true;
+                let waited = self.watch.wait_for(&mut queue, WATCH_PERIOD);
+                queue.is_watched = false;
+                least = if waited.timed_out() {
+                    WATCH_PERIOD
+                } else {
+                    Duration::ZERO
+                };
+                continue;
             }
             if is_idle && queue.threads > 1 {
                 queue.threads -= 1;
@@ -119,13 +183,38 @@ impl LaneState {
             }
             queue.idle += 1;
             let waited = self.work.wait_for(&mut queue, IDLE_THREAD_LIMIT);
-            is_idle = waited.timed_out();
             queue.idle -= 1;
+            (is_idle, least) = (waited.timed_out(), Duration::ZERO);
         }
+    }
+
+    /// Wakes a thread for a new job.
+    fn wake_one(&self, is_one_idle: bool) {
+        match is_one_idle {
+            true => self.work.notify_one(),
+            false => self.watch.notify_one(),
+        };
     }
 }
 
 impl Queue {
+    /// Notes that a thread executes a job.
+    fn took(&mut self, job: &Job) {
+        if job.is_announced {
+            self.together += 1;
+            self.coming = self.coming.saturating_sub(1);
+            self.announced_at = Some(job.arrived);
+        }
+    }
+
+    /// Returns true if a thread without work must watch: announced reads may wait for one that
+    /// hangs, and no other job may come that would wake a thread.
+    fn watches(&self) -> bool {
+        let is_recent = |at: Instant| at.elapsed() < WATCH_LIMIT;
+        let may_hang = !self.jobs.is_empty() || self.announced_at.is_some_and(is_recent);
+        may_hang && !self.is_watched
+    }
+
     fn has_room(&self, cost_bytes: u64) -> bool {
         let bytes = self.bytes.saturating_add(cost_bytes);
         self.in_flight == 0 || (self.in_flight < IN_FLIGHT_MAX && bytes <= IN_FLIGHT_BYTES_MAX)
@@ -141,43 +230,89 @@ impl Shared {
         let mut out = Output::new(OUTPUT_KEPT_BYTES);
         let lane = self.lane(kind);
         while let Some(job) = lane.next() {
-            let _running = Running(self, lane, job.cost_bytes);
+            let mut running = Running::new(self, lane);
             if kind == Lane::Reads && self.writer.client_is_gone() {
+                running.begin(&job);
                 self.counters.abandoned.fetch_add(1, Relaxed);
                 continue;
             }
-            let mut tally = Tally::default();
-            let payload = job.payload.as_bytes();
-            self.export
-                .execute(&job.request, payload, true, &mut out, &mut tally);
-            // Count before sending: a client that has a reply must find it counted.
-            self.counters
-                .add(&mut tally, out.len(), job.arrived.elapsed());
-            job.lease.transfer(out.len() as u64);
+            let mut leases = Vec::new();
+            let mut next = Some(job);
+            while let Some(job) = next.take() {
+                running.begin(&job);
+                let (begun, is_announced) = (Instant::now(), job.is_announced);
+                leases.push(self.execute(job, &mut out));
+                if is_announced {
+                    let took = begun.elapsed();
+                    lane.is_slow.store(took > SLOW_LIMIT, Relaxed);
+                    let may_more = running.jobs < TOGETHER_MAX && took < TOGETHER_LIMIT;
+                    next = may_more.then(|| lane.next_announced()).flatten();
+                }
+            }
             // The connection's thread notices that the client disconnected.
             let _ = self.writer.send(out.as_bytes());
             out.clear();
-            drop(job.payload);
-            drop(job.lease);
+            drop(leases);
         }
+    }
+
+    /// Executes a job. Returns the lease for its reply.
+    fn execute(&self, job: Job, out: &mut Output) -> Lease {
+        let mut tally = Tally::default();
+        let payload = job.payload.as_bytes();
+        let before = out.len();
+        self.export
+            .execute(&job.request, payload, true, out, &mut tally);
+        let bytes = out.len() - before;
+        // Count before sending: a client that has a reply must find it counted.
+        self.counters.add(&mut tally, bytes, job.arrived.elapsed());
+        job.lease.transfer(bytes as u64);
+        job.lease
     }
 }
 
-/// A running job. Its drop returns the permit, even after a panic.
-struct Running<'a>(&'a Shared, &'a LaneState, u64);
+/// Running jobs of one thread. Its drop returns the permits, even after a panic.
+struct Running<'a> {
+    shared: &'a Shared,
+    lane: &'a LaneState,
+    jobs: usize,
+    cost_bytes: u64,
+    /// The first job is an announced read, and so are all others.
+    are_announced: bool,
+}
+
+impl<'a> Running<'a> {
+    fn new(shared: &'a Shared, lane: &'a LaneState) -> Self {
+        Self {
+            shared,
+            lane,
+            jobs: 0,
+            cost_bytes: 0,
+            are_announced: false,
+        }
+    }
+
+    fn begin(&mut self, job: &Job) {
+        self.jobs += 1;
+        self.are_announced = job.is_announced;
+        self.cost_bytes = self.cost_bytes.saturating_add(job.cost_bytes);
+    }
+}
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let Self(shared, lane, cost_bytes) = *self;
         if thread::panicking() {
-            // Its reply is missing or torn, and the client must not wait for it.
-            shared.writer.drop_now();
+            // A reply is missing or torn, and the client must not wait for it.
+            self.shared.writer.drop_now();
         }
-        let mut queue = lane.queue.lock();
-        queue.bytes = queue.bytes.saturating_sub(cost_bytes);
-        queue.in_flight -= 1;
-        lane.in_flight.store(queue.in_flight, Relaxed);
-        lane.room.notify_all();
+        let mut queue = self.lane.queue.lock();
+        queue.bytes = queue.bytes.saturating_sub(self.cost_bytes);
+        queue.in_flight = queue.in_flight.saturating_sub(self.jobs);
+        if self.are_announced {
+            queue.together = queue.together.saturating_sub(1);
+        }
+        self.lane.in_flight.store(queue.in_flight, Relaxed);
+        self.lane.room.notify_all();
     }
 }
 
@@ -197,6 +332,7 @@ impl Workers {
         Self {
             shared: Arc::new(shared),
             share,
+            together_threads: thread::available_parallelism().map_or(1, |n| n.get().div_ceil(2)),
             threads: Vec::new(),
         }
     }
@@ -220,7 +356,11 @@ impl Workers {
         while !queue.has_room(job.cost_bytes) {
             lane.room.wait(&mut queue);
         }
-        let is_needed = queue.idle <= queue.jobs.len() && queue.threads < kind.threads_max();
+        let wakes = lane.needs_thread(&queue, &job, self.together_threads);
+        let needs_watch = job.is_announced && !queue.is_watched;
+        let least = if job.is_announced { 2 } else { 1 };
+        let are_few = wakes && queue.idle <= queue.jobs.len() || queue.threads < least;
+        let is_needed = are_few && queue.threads < kind.threads_max();
         if is_needed && let Some(permit) = self.share.try_take(queue.threads) {
             let shared = self.shared.clone();
             let thread = thread::Builder::new().name("nbd-worker".to_owned());
@@ -239,12 +379,19 @@ impl Workers {
                 Err(_) => {}
             }
         }
+        queue.coming += usize::from(wakes && job.is_announced);
         queue.bytes = queue.bytes.saturating_add(job.cost_bytes);
         queue.in_flight += 1;
         lane.in_flight.store(queue.in_flight, Relaxed);
         queue.jobs.push_back(job);
+        let is_one_idle = queue.idle > 0;
         drop(queue);
-        lane.work.notify_one();
+        if wakes {
+            lane.wake_one(is_one_idle);
+        }
+        if needs_watch {
+            lane.work.notify_one();
+        }
         Ok(())
     }
 
@@ -253,6 +400,7 @@ impl Workers {
         for lane in &self.shared.lanes {
             lane.queue.lock().closed = true;
             lane.work.notify_all();
+            lane.watch.notify_all();
         }
         for thread in self.threads {
             // A panic was handled where it happened.

@@ -47,6 +47,14 @@ pub trait TrackChanges: Send + Sync {
 pub trait Prefetch: Send + Sync {
     /// Hints that the range will be read soon. Never fails and never waits for the device.
     fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64);
+
+    /// Hints that the caller reads the range next, as one of several reads: the device begins with
+    /// it while the caller still executes others.
+    ///
+    /// Never fails and never waits for the device. Returns true if the device has begun and the
+    /// read costs little more than waiting for it. A thread may then execute several such reads one
+    /// after the other. Otherwise nothing was begun.
+    fn announce(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool;
 }
 
 /// The abilities of a volume. It has no default: each volume declares all of them.
@@ -119,5 +127,11 @@ impl Capabilities<'_> {
         if let Some(ahead) = self.prefetch {
             ahead.prefetch(context, offset_bytes, len_bytes);
         }
+    }
+
+    /// As [`Prefetch::announce`].
+    pub fn announce(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        self.prefetch
+            .is_some_and(|ahead| ahead.announce(context, offset_bytes, len_bytes))
     }
 }

@@ -155,6 +155,12 @@ impl<V: Volume> Prefetch for Checked<V> {
             below.prefetch(context, offset_bytes, len_bytes);
         }
     }
+
+    fn announce(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        let below = self.inner.capabilities();
+        matches!(self.range(offset_bytes, len_bytes), Ok(true))
+            && below.announce(context, offset_bytes, len_bytes)
+    }
 }
 
 #[cfg(test)]

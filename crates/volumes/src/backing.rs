@@ -70,6 +70,13 @@ impl Backing {
         }
     }
 
+    /// Returns true if the device may begin with reads before they are executed: random reads go
+    /// through the system's page cache, by the index alone.
+    pub fn announces(&self) -> bool {
+        let switches = &self.access.switches;
+        switches.direct_regions && !switches.past_system_cache
+    }
+
     /// Returns an object number for the page cache that was never used before.
     pub fn new_object(&self) -> u64 {
         self.objects.fetch_add(1, Ordering::Relaxed)

@@ -192,6 +192,10 @@ impl TrackChanges for VolumeHandle {
 }
 
 impl Prefetch for VolumeHandle {
+    fn announce(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        self.volume.announce(offset_bytes, len_bytes)
+    }
+
     fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
         let (fetcher, class) = (&self.engine.fetcher, context.class);
         self.volume

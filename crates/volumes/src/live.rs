@@ -192,16 +192,42 @@ impl LiveVolume {
             })
     }
 
+    /// Makes the device begin with a read that follows soon; see [`volume::Prefetch::announce`].
+    pub fn announce(&self, offset: u64, len: u64) -> bool {
+        let end = offset.saturating_add(len);
+        let chunk = offset >> self.log2;
+        let root = {
+            let state = self.state();
+            // What the journal has is read in another way.
+            let is_plain = !state.closed
+                && end <= state.size
+                && state.pieces(offset, end).is_empty()
+                && end.saturating_sub(1) >> self.log2 == chunk;
+            is_plain.then_some(state.root)
+        };
+        let reader = self.backing.pool.reader();
+        self.backing.announces()
+            && root
+                .and_then(|root| self.known_chunk(&root, chunk))
+                .is_some_and(|f| !f.is_hole() && reader.announce(&f))
+    }
+
     /// Returns true if the recipe nodes in memory say that the chunk is a hole, or name a
     /// fingerprint that is in the page cache.
     fn is_known_hole(&self, root: &ObjectRoot, chunk: u64) -> bool {
+        let found = self.known_chunk(root, chunk);
+        found.is_some_and(|f| f.is_hole() || self.backing.cache.is_content_resident(&f))
+    }
+
+    /// Returns the fingerprint of a chunk if the recipe nodes in memory have it.
+    fn known_chunk(&self, root: &ObjectRoot, chunk: u64) -> Option<Fingerprint> {
         let reader = self.backing.pool.reader();
         let miss = || StoreError::new(StoreErrorKind::NotFound, String::new());
         let offset = chunk << self.log2;
         let found = fixed_chunk(root, self.log2, offset, &mut |node: &Fingerprint| {
             reader.cached_chunk(node).ok_or_else(miss)
         });
-        found.is_ok_and(|f| f.is_hole() || self.backing.cache.is_content_resident(&f))
+        found.ok()
     }
 }
 

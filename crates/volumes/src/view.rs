@@ -283,7 +283,23 @@ impl FastPath for View {
     }
 }
 
+impl View {
+    /// Returns the chunk that contains all of a range, if memory says which it is.
+    fn one_chunk(&self, offset_bytes: u64, len_bytes: u64) -> Option<units::Fingerprint> {
+        let piece = self.viewed.image.known_piece(offset_bytes)?;
+        let end = offset_bytes.saturating_add(len_bytes);
+        let is_one = end <= piece.offset.saturating_add(piece.len);
+        (is_one && !piece.fingerprint.is_hole()).then_some(piece.fingerprint)
+    }
+}
+
 impl Prefetch for View {
+    fn announce(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        let reader = self.engine.backing.pool.reader();
+        let chunk = self.one_chunk(offset_bytes, len_bytes);
+        self.engine.backing.announces() && chunk.is_some_and(|chunk| reader.announce(&chunk))
+    }
+
     fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
         let fetch = super::fetcher::hinted(offset_bytes, len_bytes);
         self.submit(&fetch, context.class);

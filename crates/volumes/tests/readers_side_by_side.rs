@@ -6,6 +6,7 @@ use crate::small_volumes;
 
 use media::{Blobs, MediaError, Put};
 use noise_volume::*;
+use parking_lot::Mutex;
 use sim::{Seed, SimDisk};
 use small_volumes::CONTEXT;
 use specimen::noise;
@@ -20,9 +21,29 @@ struct Gated {
     inner: Arc<dyn Blobs>,
     is_shut: AtomicBool,
     reads: AtomicU64,
+    announced: Mutex<Vec<(String, u64, u64)>>,
+    /// Ranges that were read.
+    ranges: Mutex<Vec<(String, u64, u64)>>,
+}
+
+impl Gated {
+    fn new(inner: Arc<dyn Blobs>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            is_shut: AtomicBool::new(false),
+            reads: AtomicU64::new(0),
+            announced: Mutex::default(),
+            ranges: Mutex::default(),
+        })
+    }
 }
 
 impl Blobs for Gated {
+    fn announce_read(&self, name: &str, offset: u64, len: u64) -> bool {
+        self.announced.lock().push((name.to_owned(), offset, len));
+        true
+    }
+
     fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
         self.inner.put(name, bytes, how)
     }
@@ -34,6 +55,8 @@ impl Blobs for Gated {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
+        let range = (name.to_owned(), offset, into.len() as u64);
+        self.ranges.lock().push(range);
         self.inner.read_range(name, offset, into)
     }
 
@@ -66,11 +89,7 @@ impl Blobs for Gated {
 /// None of them gets it before each of them reads it or waits for a reader.
 fn parallel_reads(disk: &Arc<SimDisk>, switches: Switches) -> u64 {
     let mut media = specimen::media(disk, 2);
-    let gated = Arc::new(Gated {
-        inner: Arc::clone(&media.blobs),
-        is_shut: AtomicBool::new(false),
-        reads: AtomicU64::new(0),
-    });
+    let gated = Gated::new(Arc::clone(&media.blobs));
     media.blobs = Arc::clone(&gated) as _;
     let volumes = open_with(media, &options(switches, 256 << 20));
     let volume = volumes.volume("v").expect("volume");
@@ -226,4 +245,47 @@ fn readers_writers_checkpoints_and_fetching_go_side_by_side() {
         assert_eq!(stamp_of(&bytes, page), wanted, "page {page}");
     }
     small_volumes::is_sound(&volumes);
+}
+
+/// The device must begin with exactly what the read will ask for, and with nothing else.
+#[test]
+fn an_announced_read_is_the_read_that_follows() {
+    let disk = disk_with_a_volume();
+    let mut media = specimen::media(&disk, 2);
+    let gated = Gated::new(Arc::clone(&media.blobs));
+    media.blobs = Arc::clone(&gated) as _;
+    let volumes = open_with(media, &options(Switches::default(), 256 << 20));
+    let volume = volumes.volume("v").expect("volume");
+    let pages = shuffled(5);
+    let announce = |at: u64, len: u64| volume.capabilities().announce(CONTEXT, at, len);
+    assert!(
+        !announce(pages[0] << 12, 4096),
+        "its recipe is not in memory"
+    );
+    pages[..2000]
+        .iter()
+        .for_each(|page| expect_page(&volume, *page));
+    gated.announced.lock().clear();
+    let mut begun = 0;
+    for page in &pages[2000..2200] {
+        gated.ranges.lock().clear();
+        let is_announced = announce(page << 12, 4096);
+        let announced = std::mem::take(&mut *gated.announced.lock());
+        expect_page(&volume, *page);
+        let ranges = gated.ranges.lock().clone();
+        if is_announced && !ranges.is_empty() {
+            begun += 1;
+            assert_eq!(announced, ranges);
+        }
+        assert!(is_announced || announced.is_empty());
+    }
+    assert!(begun > 100, "{begun} of 200");
+    // None of these is one read of the device.
+    let page = pages[2200] << 12;
+    assert!(!announce(page & !8191, 8192), "two chunks");
+    let written = volume.write(CONTEXT, page, &[7; 4096], Durability::Volatile);
+    written.expect("write");
+    assert!(!announce(page, 4096), "the journal has it");
+    assert!(!announce(volume.size_bytes(), 4096), "behind the end");
+    assert!(gated.announced.lock().is_empty());
 }

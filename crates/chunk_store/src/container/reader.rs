@@ -392,6 +392,19 @@ impl ContainerReader {
         Ok((header, bytes))
     }
 
+    /// Makes the device begin with the read of a region that follows soon. Waits for nothing.
+    /// Returns false if nothing was begun.
+    pub fn announce(&self, place: RegionPlace, sectors_hint: u32) -> bool {
+        // Without its header in memory the container's header is read first.
+        let is_known = self.shapes.lock().contains_key(&place.container);
+        let at = u64::from(place.sector) * u64::from(SECTOR_BYTES);
+        let name = container_name(place.container);
+        is_known
+            && self
+                .blobs
+                .announce_read(&name, at, first_read_bytes(sectors_hint) as u64)
+    }
+
     /// Reads a region as stored, header included. Its checksum is not checked yet.
     fn read_stored(
         &self,
@@ -399,10 +412,7 @@ impl ContainerReader {
         sectors_hint: u32,
         by: &mut ReadBy,
     ) -> Result<(RegionHeader, Vec<u8>)> {
-        // At least the header, wherever in the sector it begins.
-        let least = SECTOR_BYTES as usize + REGION_HEADER_BYTES;
-        let hint = sectors_hint as usize * SECTOR_BYTES as usize;
-        let mut bytes = self.read_as_far(place, hint.max(least), by)?;
+        let mut bytes = self.read_as_far(place, first_read_bytes(sectors_hint), by)?;
         let (start, header) = header_of(place, &bytes)?;
         let need = start + header.region_bytes();
         if need > bytes.len() {
@@ -538,6 +548,13 @@ impl ContainerReader {
         let raw = self.raw(shape, header, place, stored)?;
         Directory::decode(&raw).map_err(|e| place_error(place, e))
     }
+}
+
+/// Returns how many bytes are read first of a region with about so many sectors: at least its
+/// header, wherever in the sector it begins.
+fn first_read_bytes(sectors_hint: u32) -> usize {
+    let hint = sectors_hint as usize * SECTOR_BYTES as usize;
+    hint.max(SECTOR_BYTES as usize + REGION_HEADER_BYTES)
 }
 
 fn verify_stored(place: RegionPlace, header: &RegionHeader, bytes: &[u8]) -> Result<()> {

@@ -85,6 +85,11 @@ impl Prefetch for Able {
     fn prefetch(&self, _: RequestContext, _: u64, _: u64) {
         self.asked();
     }
+
+    fn announce(&self, _: RequestContext, _: u64, _: u64) -> bool {
+        self.asked();
+        true
+    }
 }
 
 /// Runs the suite on a decorator. `wrap` puts it around a volume with every ability. `withheld`
@@ -111,6 +116,8 @@ pub fn abilities_suite(wrap: &dyn Fn(Able) -> Box<dyn Volume>, withheld: &[&str]
     if able.prefetch.is_some() {
         able.prefetch(context, 0, 1);
         reached("a hint");
+        assert!(able.announce(context, 0, 1));
+        reached("an announced read");
     }
     if able.changes.is_some() {
         assert_eq!(able.baselines(2), [STATE]);

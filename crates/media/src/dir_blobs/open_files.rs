@@ -44,6 +44,11 @@ impl OpenFiles {
         Ok(file)
     }
 
+    /// Returns the file if it is kept.
+    pub(super) fn kept(&self, name: &str) -> Option<Arc<dyn DiskFile>> {
+        self.0.lock().files.get(name).map(Arc::clone)
+    }
+
     /// Forgets a name that now leads to another file, or to none.
     pub(super) fn forget(&self, name: &str) {
         let mut kept = self.0.lock();

@@ -29,6 +29,11 @@ impl Ahead {
         &self.0
     }
 
+    /// Makes the system begin to read a range. Returns false if it does not.
+    pub fn announce(&self, offset: u64, len: NonZeroU64) -> bool {
+        fadvise(&self.0, offset, Some(len), Advice::WillNeed).is_ok()
+    }
+
     /// Fills `into` from `offset` and makes the system read `ahead_bytes` behind it.
     pub fn read_at(&self, offset: u64, into: &mut [u8], ahead_bytes: u64) -> io::Result<()> {
         let all = ahead_bytes.saturating_add(into.len() as u64);
@@ -36,7 +41,7 @@ impl Ahead {
             && let Some(all) = NonZeroU64::new(all)
         {
             // This is advice; the read below reports errors.
-            let _ = fadvise(&self.0, offset, Some(all), Advice::WillNeed);
+            self.announce(offset, all);
         }
         self.0.read_exact_at(into, offset)
     }

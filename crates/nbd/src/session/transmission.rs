@@ -135,6 +135,7 @@ impl Transmission<'_> {
             }
             self.deep -= 1;
         }
+        let is_announced = lane == Lane::Reads && self.export.announce(request);
         let cost_bytes = reply_bytes.saturating_add(payload_bytes as u64);
         if !self.workers.has_room(lane, cost_bytes) {
             self.flush()?;
@@ -149,6 +150,7 @@ impl Transmission<'_> {
             arrived: self.arrived,
             lease,
             cost_bytes,
+            is_announced,
         };
         if let Err(job) = self.workers.submit(job) {
             // No thread can be started, so later requests wait behind this one.

@@ -21,10 +21,13 @@ use chunk_store::chunk_map::ChunkPlace;
 use chunk_store::container::{Copies, PART_BYTES_MAX, ReadBy, Region, RegionPlace};
 use chunk_store::{Result, StoreError};
 use duet::{Events, Page, Space};
-use format::container::sectors_max;
+use format::container::{SECTOR_BYTES, sectors_max};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::Fingerprint;
+
+/// Length of the longest region that is announced: two regions of plain data.
+const ANNOUNCED_SECTORS_MAX: u32 = (32 << 10) / SECTOR_BYTES;
 
 /// Selects which lookup comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,6 +163,23 @@ impl Reader {
             approach,
             keep,
         })
+    }
+
+    /// Makes the device begin to read the chunk's region, for a read that follows soon. Waits for
+    /// nothing. Returns false if nothing was begun: memory does not say where the region is, or it
+    /// is long, and decoding it takes longer than a thread should let the next read wait.
+    pub fn announce(&self, fingerprint: &Fingerprint) -> bool {
+        if self.is_in_fast_tier(fingerprint) {
+            return false;
+        }
+        let Some(hint) = self.chunks.hint_in_memory(fingerprint) else {
+            return false;
+        };
+        let place = RegionPlace {
+            container: hint.container,
+            sector: hint.sector,
+        };
+        hint.sectors <= ANNOUNCED_SECTORS_MAX && self.containers.announce(place, hint.sectors)
     }
 
     /// Takes the memory of a chunk's region into the buffer pool, if no other thread uses it.

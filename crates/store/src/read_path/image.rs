@@ -214,7 +214,7 @@ impl ImageVolume {
     }
 
     /// Returns the chunk or hole at byte `at` if the nodes above it are in memory.
-    fn known_piece(&self, at: u64) -> Option<Leaf> {
+    pub fn known_piece(&self, at: u64) -> Option<Leaf> {
         let miss = || StoreError::new(StoreErrorKind::NotFound, String::new());
         let Layout::Fixed(log2) = self.root.layout else {
             let load = &mut |f: &Fingerprint| self.nodes.lock().get(f).cloned().ok_or_else(miss);

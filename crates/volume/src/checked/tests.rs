@@ -134,6 +134,9 @@ impl Volume for Liar {
 
 impl Prefetch for Liar {
     fn prefetch(&self, _: RequestContext, _: u64, _: u64) {}
+    fn announce(&self, _: RequestContext, _: u64, _: u64) -> bool {
+        true
+    }
 }
 
 fn piece(offset_bytes: u64, len_bytes: u64) -> Extent {

@@ -33,6 +33,8 @@ pub struct Counts {
     pub extents: AtomicU64,
     /// Prefetches.
     pub prefetches: AtomicU64,
+    /// Reads that were announced and begun. Not operations: the reads come too.
+    pub announces: AtomicU64,
     /// Operations of any kind that failed.
     pub errors: AtomicU64,
 }
@@ -151,6 +153,15 @@ impl<V: Volume> Prefetch for Counted<V> {
         self.counts.prefetches.fetch_add(1, Relaxed);
         let below = self.inner.capabilities();
         below.prefetch(context, offset_bytes, len_bytes);
+    }
+
+    fn announce(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        let below = self.inner.capabilities();
+        let is_begun = below.announce(context, offset_bytes, len_bytes);
+        self.counts
+            .announces
+            .fetch_add(u64::from(is_begun), Relaxed);
+        is_begun
     }
 }
 

@@ -5,7 +5,8 @@
 //! until the callback returns.
 
 use crate::{
-    Capabilities, FastPath, Layer, Operation, Request, RequestContext, Volume, VolumeError,
+    Capabilities, FastPath, Layer, Operation, Prefetch, Request, RequestContext, Volume,
+    VolumeError,
 };
 
 type Told = Box<dyn Fn(Request) + Send + Sync>;
@@ -16,6 +17,7 @@ pub struct Slow<V> {
     inner: V,
     before: Told,
     ready: Asked,
+    announces: bool,
 }
 
 impl<V: Volume> Slow<V> {
@@ -26,6 +28,7 @@ impl<V: Volume> Slow<V> {
             inner,
             before: Box::new(before),
             ready: Box::new(|_| false),
+            announces: false,
         }
     }
 
@@ -34,6 +37,14 @@ impl<V: Volume> Slow<V> {
     pub fn except(self, ready: impl Fn(Request) -> bool + Send + Sync + 'static) -> Self {
         Self {
             ready: Box::new(ready),
+            ..self
+        }
+    }
+
+    /// Claims of every announced read that the device has begun.
+    pub fn announcing(self) -> Self {
+        Self {
+            announces: true,
             ..self
         }
     }
@@ -58,6 +69,7 @@ impl<V: Volume> Layer for Slow<V> {
     fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
         Capabilities {
             fast_path: Some(self),
+            prefetch: Some(self),
             ..below
         }
     }
@@ -77,5 +89,17 @@ impl<V: Volume> FastPath for Slow<V> {
         let request = Request::new(Operation::Write, offset_bytes, data.len() as u64);
         let below = self.inner.capabilities();
         Ok((self.ready)(request) && below.write_now(context, offset_bytes, data)?)
+    }
+}
+
+impl<V: Volume> Prefetch for Slow<V> {
+    fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
+        let below = self.inner.capabilities();
+        below.prefetch(context, offset_bytes, len_bytes);
+    }
+
+    fn announce(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        let below = self.inner.capabilities();
+        self.announces || below.announce(context, offset_bytes, len_bytes)
     }
 }
