@@ -5,7 +5,7 @@
 
 use chunk_store::catalog::InventoryEntry;
 use chunk_store::chunk_map::{ChunkMap, Claims};
-use chunk_store::container::ContainerBuilder;
+use chunk_store::container::{ContainerBuilder, ContainerSettings};
 use chunk_store::superblock::MasterKey;
 use chunking::FingerprintKey;
 use format::config::{Config, FEATURE_INCOMPAT_PACKED, FEATURE_INCOMPAT_X86};
@@ -71,19 +71,17 @@ impl Shared {
 
     pub fn new_container(&self, class: ContainerClass, capacity: usize) -> ContainerBuilder {
         let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
-        ContainerBuilder::new(
-            self.config.pool,
-            ContainerId::new(self.writer, sequence),
-            class,
-            self.generation,
-            self.config.seal,
-            &self.master,
-            &*self.media.random,
-            self.media.blobs.buffer(),
-            capacity,
-            self.parity_percent,
-            self.config.features_incompat & FEATURE_INCOMPAT_PACKED != 0,
-        )
+        let id = ContainerId::new(self.writer, sequence);
+        let settings = ContainerSettings {
+            pool: self.config.pool,
+            seal: self.config.seal,
+            master: &self.master,
+            generation: self.generation,
+            parity_percent: self.parity_percent,
+            packs: self.config.features_incompat & FEATURE_INCOMPAT_PACKED != 0,
+        };
+        let (media, buffer) = (&self.media, self.media.blobs.buffer());
+        settings.begin(id, class, &*media.random, buffer, capacity)
     }
 
     /// Lists a container that was put, for the next commit.
