@@ -63,6 +63,11 @@ impl Shared {
         self.config.features_incompat & FEATURE_INCOMPAT_X86 != 0
     }
 
+    /// Returns true if the config requires every reader to find regions that begin within sectors.
+    pub fn packs(&self) -> bool {
+        self.config.features_incompat & FEATURE_INCOMPAT_PACKED != 0
+    }
+
     /// Makes this session unable to commit: a lane was dropped without being retired, or a
     /// container could not be put.
     pub fn lose_chunks(&self) {
@@ -78,7 +83,7 @@ impl Shared {
             master: &self.master,
             generation: self.generation,
             parity_percent: self.parity_percent,
-            packs: self.config.features_incompat & FEATURE_INCOMPAT_PACKED != 0,
+            packs: self.packs(),
         };
         let (media, buffer) = (&self.media, self.media.blobs.buffer());
         settings.begin(id, class, &*media.random, buffer, capacity)
