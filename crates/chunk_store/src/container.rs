@@ -11,7 +11,9 @@ mod nonce;
 mod reader;
 mod spare;
 
-pub use builder::{Appended, ContainerBuilder, Finished, PLAIN_REGION_BYTES, RegionBuilder};
+pub use builder::{
+    Appended, ContainerBuilder, ContainerSettings, Finished, PLAIN_REGION_BYTES, RegionBuilder,
+};
 #[cfg(feature = "testing")]
 pub use reader::flip;
 pub use reader::{
@@ -26,6 +28,10 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use units::{ContainerId, WriterId};
 
+/// Longest run of adjacent regions that is read with one read, bytes. A disk with arms reads it in
+/// the time of a seek, so longer runs would gain little; and another request waits for it, and a
+/// reader has memory for it, in full.
+pub const RUN_BYTES_MAX: u32 = 1 << 20;
 /// Size at which containers are closed, bytes.
 pub const CONTAINER_BYTES_TARGET: usize = 16 << 20;
 /// Number of sequence bits within one shard directory: at most 1024 containers each.

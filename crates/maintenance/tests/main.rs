@@ -13,7 +13,7 @@ mod collect_full;
 mod collect_large_regions;
 mod collect_leftovers;
 mod collect_old_pools;
-mod collect_region_sizes;
+
 mod collect_small;
 mod copies;
 mod defrag;
@@ -25,6 +25,7 @@ mod open_snapshots;
 mod parity_crash;
 mod readers;
 mod reads_beside_gc;
+mod region_sizes;
 mod repair;
 mod replicate;
 mod replicate_costs;

@@ -9,15 +9,17 @@ use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
 use maintenance::{
-    CopyError, CopyLimits, CopyNews, CopyOptions, MaintenanceTask, Replication, TaskStep,
+    CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, MaintenanceTask,
+    Replication, TaskStep,
 };
+use media::Disk;
 use sim::pool_histories::check_all;
 use sim::{Damage, SimDisk};
 use small_volumes::{small, write};
 use specimen::{Specimen, noise, options, store_image, store_stream};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, ChunkRun, GrowingObject, OpenMode, Pool};
+use store::{CheckDepth, ChunkRun, GrowingObject, OpenMode, Pool, WriteCounts};
 use units::Fingerprint;
 use volume::Volume;
 use volumes::Volumes;
@@ -180,6 +182,70 @@ fn a_dry_run_counts_and_stores_nothing() {
     assert_copied(&from, &to);
 }
 
+/// Copies all snapshots that can be read. Returns them, the number of others, and the totals.
+fn copy_readable(
+    from: &Arc<Pool>,
+    to: &Arc<Pool>,
+) -> (Vec<CopiedSnapshot>, usize, (CopyCounts, WriteCounts)) {
+    let mut run = replication(from, to);
+    let (mut copied, mut failed) = (Vec::new(), 0);
+    for snapshot in from.snapshots().unwrap() {
+        if run.is_there(&snapshot) {
+            continue;
+        }
+        match copy(&mut run, &snapshot) {
+            Ok(one) => copied.push(one),
+            Err(CopyError::Source(e)) => {
+                assert!(e.is_corruption(), "{e}");
+                run.give_up().unwrap();
+                failed += 1;
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+    (copied, failed, run.counts())
+}
+
+/// A snapshot that cannot be read to its end leaves containers that the next session adopts.
+#[test]
+fn a_dry_run_counts_what_abandoned_copies_left() {
+    let world = source(13);
+    let from = open_source(&world);
+    let before = containers(&world.1);
+    let stream = noise(14, 300_000);
+    store_stream(&from, "damaged", &stream);
+    let damaged: Vec<_> = containers(&world.1)
+        .into_iter()
+        .filter(|container| !before.contains(container))
+        .collect();
+    // Both share chunks with what was sent before the damage was met.
+    let shares = [&stream[..100_000], b"inserted"].concat();
+    store_stream(&from, "shares", &shares);
+    store_stream(&from, "again", &[b"before", &shares[..]].concat());
+    let mut names: Vec<_> = damaged.iter().map(|(name, _)| name).collect();
+    names.sort();
+    world.1.remove(names[names.len() / 2 + 1]).unwrap();
+    drop(from);
+    let from = open_source(&world);
+    // Into an empty pool, and into one that has containers.
+    for has_some in [false, true] {
+        let disk = receiver(160);
+        let to = open_receiver(&disk, 161);
+        if has_some {
+            store_stream(&to, "other", &noise(15, 50_000));
+        }
+        let planned = copy_readable(&from, &Arc::new(to.dry_run(64 << 20).unwrap()));
+        let done = copy_readable(&from, &to);
+        assert_eq!(done.1, 1, "damaged");
+        for (planned, done) in planned.0.iter().zip(&done.0) {
+            assert_eq!(planned.snapshot, done.snapshot);
+            assert_eq!((planned.counts, planned.stored), (done.counts, done.stored));
+        }
+        assert_eq!((planned.1, planned.2), (done.1, done.2));
+        assert_sound(&to);
+    }
+}
+
 #[test]
 fn what_was_sent_before_an_interruption_is_found() {
     let world = source(5);
@@ -297,19 +363,8 @@ fn damage_here_is_told_and_spares_the_others() {
     flip(&world.1);
     let (from, disk) = (open_source(&world), receiver(120));
     let to = open_receiver(&disk, 121);
-    let mut run = replication(&from, &to);
-    let (mut failed, mut copied) = (0, 0);
-    for snapshot in from.snapshots().unwrap() {
-        match copy(&mut run, &snapshot) {
-            Ok(_) => copied += 1,
-            Err(CopyError::Source(e)) => {
-                assert!(e.is_corruption(), "{e}");
-                run.give_up().unwrap();
-                failed += 1;
-            }
-            Err(e) => panic!("{e}"),
-        }
-    }
+    let (copied, failed, _) = copy_readable(&from, &to);
+    let copied = copied.len();
     assert!(failed > 0 && copied > 0, "{failed} failed, {copied} copied");
     assert_eq!(to.snapshots().unwrap().len(), copied);
     assert_sound(&to);

@@ -17,6 +17,7 @@ mod fast;
 mod forward;
 mod image;
 mod recent;
+mod run;
 mod single_flight;
 
 pub use approach::{Approach, Keep, Loaded, Route};

@@ -265,15 +265,18 @@ pub(crate) fn left_by(media: &Media, writer: WriterId, record: &RootRecord) -> R
 }
 
 /// Verifies a container of a crashed session completely, before new data may be deduplicated
-/// against it. The next barrier makes its name durable. Returns `None` if it is not sound.
+/// against it. The next barrier makes its name durable. Returns `None` if it is not sound. A dry
+/// run has dropped the payload of a container that it put (`is_described_only`): only what it kept
+/// is verified.
 pub(crate) fn adopt(
     media: &Media,
     id: ContainerId,
+    is_described_only: bool,
     containers: &ContainerReader,
     chunks: &ChunkMap,
     notes: &mut Notes,
 ) -> Result<Option<InventoryEntry>> {
-    match verify_whole(containers, id) {
+    match verify_whole(containers, id, is_described_only) {
         Ok(entry) => {
             let contents = containers.contents(id)?;
             chunks.enter(id, &contents.directory)?;
@@ -292,13 +295,19 @@ pub(crate) fn adopt(
     }
 }
 
-/// Verifies a container completely: directory, every region, every chunk.
-fn verify_whole(containers: &ContainerReader, id: ContainerId) -> Result<InventoryEntry> {
+/// Verifies a container completely: directory, every region, every chunk. Of one that is described
+/// only, verifies the directory.
+fn verify_whole(
+    containers: &ContainerReader,
+    id: ContainerId,
+    is_described_only: bool,
+) -> Result<InventoryEntry> {
     let contents = containers.contents(id)?;
     if let Some(damage) = contents.damage.first() {
         return Err(StoreError::corruption("container", id, damage));
     }
-    for region in &contents.directory.regions {
+    let regions = contents.directory.regions.iter();
+    for region in regions.filter(|_| !is_described_only) {
         let place = RegionPlace {
             container: id,
             sector: region.sector,

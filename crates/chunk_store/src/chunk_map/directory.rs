@@ -4,13 +4,11 @@
 //! Invariant: every returned place was in a verified directory.
 
 use super::{FingerprintMap, Quarantine};
-use crate::container::RegionPlace;
+use crate::container::{RUN_BYTES_MAX, RegionPlace};
 use format::container::{ContainerClass, Directory, SECTOR_BYTES, may_follow};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
-/// Maximum length of a run of regions, bytes.
-const RUN_BYTES_MAX: u32 = 1 << 20;
 /// Number of directories that one lane asks first.
 const NEAR_MAX: usize = 4;
 

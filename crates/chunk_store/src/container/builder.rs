@@ -110,51 +110,62 @@ pub struct Finished {
     pub blob: Vec<u8>,
 }
 
-impl ContainerBuilder {
+/// Facts that all containers of a session share.
+pub struct ContainerSettings<'a> {
+    /// The pool.
+    pub pool: PoolId,
+    /// How payloads are sealed, with a key that `master` gives.
+    pub seal: Seal,
+    /// The pool's key.
+    pub master: &'a MasterKey,
+    /// Generation in the header.
+    pub generation: Generation,
+    /// Parity in percent of the data; 0: none.
+    pub parity_percent: u8,
+    /// Regions may begin within sectors. The pool's readers must know that.
+    pub packs: bool,
+}
+
+impl ContainerSettings<'_> {
     /// Creates an empty container with a fresh salt, in the memory of `blob`. `capacity` is its
-    /// expected size without parity, bytes. With `packs`, regions begin within sectors; the pool's
-    /// readers must know that.
-    #[allow(clippy::too_many_arguments)]
-    pub fn new(
-        pool: PoolId,
+    /// expected size without parity, bytes.
+    pub fn begin(
+        &self,
         id: ContainerId,
         class: ContainerClass,
-        generation: Generation,
-        seal: Seal,
-        master: &MasterKey,
         random: &dyn Random,
         mut blob: Vec<u8>,
         capacity: usize,
-        parity_percent: u8,
-        packs: bool,
-    ) -> Self {
+    ) -> ContainerBuilder {
         let mut salt = [0; 32];
         random.fill(&mut salt);
         blob.clear();
-        blob.reserve(with_parity(capacity, parity_percent));
+        blob.reserve(with_parity(capacity, self.parity_percent));
         blob.resize(HEADER_BYTES, 0);
-        Self {
+        ContainerBuilder {
             header: ContainerHeader {
-                pool,
+                pool: self.pool,
                 id,
                 class,
-                seal,
+                seal: self.seal,
                 salt,
                 region_count: 0,
                 directory_sector: 0,
                 blob_bytes: 0,
-                generation,
+                generation: self.generation,
                 parity: None,
             },
-            key: master.container_key(seal, &salt),
+            key: self.master.container_key(self.seal, &salt),
             blob,
             directory: Directory::default(),
             directory_bytes: 0,
-            parity_percent,
-            packs,
+            parity_percent: self.parity_percent,
+            packs: self.packs,
         }
     }
+}
 
+impl ContainerBuilder {
     /// Returns its number.
     pub fn id(&self) -> ContainerId {
         self.header.id

@@ -33,7 +33,7 @@ use format::container::{
     ContainerClass, ContainerHeader, DIRECTORY_INDEX, Directory, HEADER_BYTES, REGION_HEADER_BYTES,
     RegionHeader, SECTOR_BYTES, find_region, split_region,
 };
-use media::{Blobs, MediaErrorKind, ReadFrom};
+use media::{Blobs, MediaError, MediaErrorKind, ReadFrom};
 use parking_lot::Mutex;
 use restoring::RestoredContainers;
 use std::collections::{HashMap, HashSet};
@@ -418,7 +418,8 @@ impl ContainerReader {
         if need > bytes.len() {
             let have = bytes.len();
             bytes.resize(need, 0);
-            self.read_more(place, bytes.part_mut(have..)?, have, by)?;
+            self.read_more(place, bytes.part_mut(have..)?, have, by)
+                .map_err(|e| unreadable(&container_name(place.container), e))?;
         }
         bytes.truncate(need);
         bytes.drain(..start);
@@ -428,10 +429,15 @@ impl ContainerReader {
     /// Reads `len` bytes from the sector of a place on, or only its beginning: a region that ends
     /// before an unreadable sector, or before the end of a file that was cut off, may be whole.
     fn read_as_far(&self, place: RegionPlace, len: usize, by: &mut ReadBy) -> Result<Vec<u8>> {
-        let why = match self.read_at(place, len, by) {
-            Err(why) if why.is_corruption() => why,
-            read => return read,
+        let failed = match self.read_at(place, len, by) {
+            Ok(bytes) => return Ok(bytes),
+            Err(e) => e,
         };
+        let is_missing = failed.kind == MediaErrorKind::NotFound;
+        let why = unreadable(&container_name(place.container), failed);
+        if is_missing || !why.is_corruption() {
+            return Err(why);
+        }
         let sector = SECTOR_BYTES as usize;
         let begin = [sector + REGION_HEADER_BYTES, sector, REGION_HEADER_BYTES];
         let begun = begin
@@ -441,7 +447,12 @@ impl ContainerReader {
     }
 
     /// Reads `len` bytes from the sector of a place on.
-    fn read_at(&self, place: RegionPlace, len: usize, by: &mut ReadBy) -> Result<Vec<u8>> {
+    fn read_at(
+        &self,
+        place: RegionPlace,
+        len: usize,
+        by: &mut ReadBy,
+    ) -> std::result::Result<Vec<u8>, MediaError> {
         let mut bytes = self.spare.take(len);
         bytes.resize(len, 0);
         by.is_from_device = by.asks;
@@ -456,10 +467,10 @@ impl ContainerReader {
         into: &mut [u8],
         behind: usize,
         by: &mut ReadBy,
-    ) -> Result<()> {
+    ) -> std::result::Result<(), MediaError> {
         let name = container_name(place.container);
         let at = u64::from(place.sector) * u64::from(SECTOR_BYTES) + behind as u64;
-        let read = match (by.asks, by.copies) {
+        match (by.asks, by.copies) {
             (false, Copies::InSystem) => self.blobs.read_range(&name, at, into),
             (false, Copies::Nowhere) => self.blobs.read_range_past_cache(&name, at, into),
             (true, copies) => {
@@ -468,8 +479,7 @@ impl ContainerReader {
                 by.is_from_device &= matches!(from, Ok(ReadFrom::Device));
                 from.map(drop)
             }
-        };
-        read.map_err(|e| unreadable(&name, e))
+        }
     }
 
     /// Opens and decompresses a region.
@@ -575,7 +585,7 @@ fn header_of(place: RegionPlace, bytes: &[u8]) -> Result<(usize, RegionHeader)> 
 
 /// Maps a missing, short or unreadable blob to corruption, so that a restore goes on with the rest.
 /// The error keeps its source.
-fn unreadable(name: &str, e: media::MediaError) -> StoreError {
+fn unreadable(name: &str, e: MediaError) -> StoreError {
     let short = e
         .source
         .as_ref()

@@ -73,19 +73,16 @@ impl Made {
         let random = SeededRandom::new(seed);
         let master = MasterKey::new([9; 32]);
         let names = master.fingerprint_key();
-        let mut container = ContainerBuilder::new(
-            POOL,
-            id(),
-            ContainerClass::Data,
-            Generation(1),
+        let settings = ContainerSettings {
+            pool: POOL,
             seal,
-            &master,
-            &random,
-            Vec::new(),
-            1 << 20,
-            (seed % 3) as u8,
+            master: &master,
+            generation: Generation(1),
+            parity_percent: (seed % 3) as u8,
             packs,
-        );
+        };
+        let class = ContainerClass::Data;
+        let mut container = settings.begin(id(), class, &random, Vec::new(), 1 << 20);
         let mut with = Compressor::new(Compression::Default, true).expect("a compressor");
         let mut appended = Vec::new();
         for _ in 0..1 + number(&random, 20) {
@@ -307,4 +304,29 @@ fn regions_that_begin_within_sectors_take_less() {
         assert!(len(false).0 <= with + 512 * count as u64);
     }
     assert!(packed < apart);
+}
+
+/// A region at the end of a file that was cut off is looked for with shorter reads. A container
+/// that is missing has none.
+#[test]
+fn a_missing_container_is_looked_for_once() {
+    for made in made(0..10) {
+        let reader = made.reader();
+        let one = &made.appended[0];
+        let at = made.place(one);
+        reader
+            .region_as_stored(at, one.sectors)
+            .expect("it is there");
+        made.media
+            .blobs
+            .delete(&container_name(id()))
+            .expect("delete");
+        for sectors in [1, one.sectors, 2048] {
+            let before = made.disk.counts().opens;
+            let missing = reader.region_as_stored(at, sectors).err().expect("missing");
+            assert!(missing.is_corruption(), "{missing}");
+            assert!(missing.to_string().contains("missing"), "{missing}");
+            assert_eq!(made.disk.counts().opens - before, 1);
+        }
+    }
 }

@@ -6,13 +6,14 @@
 use super::naming::{name_directory, name_range};
 use super::place::Place;
 use super::round::Round;
-use format::recipe::ObjectRoot;
+use format::recipe::{Layout, ObjectRoot};
 use std::ops::ControlFlow;
 use store::{ChunkRef, LostPart, Reader, Repairing, Result};
 use units::Fingerprint;
 
 /// Repairs parts of user data.
 pub(super) struct ObjectMending<'m, 'a> {
+    pub layout: Layout,
     pub round: &'m mut Round<'a>,
     pub place: &'m mut Place,
 }
@@ -42,7 +43,10 @@ impl Repairing for ObjectMending<'_, '_> {
                 None => None,
             },
         };
-        self.round.store(part, bytes, is_node)
+        match is_node {
+            true => self.round.store_node(part, bytes),
+            false => self.round.store_chunk(part, bytes, self.layout),
+        }
     }
 }
 
@@ -98,7 +102,7 @@ impl Repairing for DirectoryMending<'_, '_> {
         self.round.check()?;
         if self.round.is_one_domain {
             let bytes = self.round.of_one_domain(part);
-            let stored = self.round.store(part, bytes, true)?;
+            let stored = self.round.store_node(part, bytes)?;
             *self.came_back = Some(stored);
             return Ok(stored);
         }
@@ -150,22 +154,42 @@ impl Round<'_> {
         Some(chunk.to_vec())
     }
 
-    /// Stores a part if its fingerprint is the lost one.
-    fn store(&mut self, part: &LostPart, bytes: Option<Vec<u8>>, is_node: bool) -> Result<bool> {
-        let Some(bytes) = bytes else {
-            self.counts.missing += 1;
+    /// Stores a node, or a part of a directory, if its fingerprint is the lost one.
+    fn store_node(&mut self, part: &LostPart, bytes: Option<Vec<u8>>) -> Result<bool> {
+        let Some(bytes) = self.is_it(part, bytes) else {
+            return Ok(false);
+        };
+        self.session.main().store_node(&bytes)?;
+        self.found_more = true;
+        Ok(true)
+    }
+
+    /// Stores a chunk of an object with this layout if its fingerprint is the lost one.
+    fn store_chunk(
+        &mut self,
+        part: &LostPart,
+        bytes: Option<Vec<u8>>,
+        layout: Layout,
+    ) -> Result<bool> {
+        let Some(bytes) = self.is_it(part, bytes) else {
             return Ok(false);
         };
         let lane = self.session.main();
-        if lane.fingerprint(&bytes) != part.fingerprint {
-            self.counts.refused += 1;
-            return Ok(false);
-        }
-        match is_node {
-            true => lane.store_node(&bytes)?,
-            false => lane.store_chunk(&bytes)?,
-        };
-        self.found_more |= is_node;
+        lane.pack_for(layout)?;
+        lane.store_chunk(&bytes)?;
         Ok(true)
+    }
+
+    /// Returns the bytes if they are the lost part, and counts them otherwise.
+    fn is_it(&mut self, part: &LostPart, bytes: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let Some(bytes) = bytes else {
+            self.counts.missing += 1;
+            return None;
+        };
+        if self.session.main().fingerprint(&bytes) != part.fingerprint {
+            self.counts.refused += 1;
+            return None;
+        }
+        Some(bytes)
     }
 }

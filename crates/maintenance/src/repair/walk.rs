@@ -35,8 +35,12 @@ impl Round<'_> {
         self.check()?;
         let mut whole = std::mem::take(&mut self.whole);
         let reader = self.pool.reader();
-        let repaired =
-            reader.repair_object(root, &mut whole, &mut ObjectMending { round: self, place });
+        let mut repairing = ObjectMending {
+            layout: root.layout,
+            round: self,
+            place,
+        };
+        let repaired = reader.repair_object(root, &mut whole, &mut repairing);
         self.whole = whole;
         self.unless_unreadable(repaired)
     }

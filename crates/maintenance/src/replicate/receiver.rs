@@ -8,7 +8,7 @@ use super::CopyError;
 use format::recipe::{Layout, ObjectRoot};
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::sync::Arc;
-use store::{ChunkRun, GrowingObject, IMAGE_REGION_BYTES, Lane, LaneOptions, Pool, Reader};
+use store::{ChunkRun, GrowingObject, Lane, LaneOptions, Pool, Reader};
 use store::{StoreError, StoreErrorKind, WriteCounts, WriteSession};
 use units::Fingerprint;
 
@@ -56,16 +56,11 @@ impl Receiver {
         holds.map_err(CopyError::Receiver)
     }
 
-    /// Stores a chunk of an object with this layout. Images and volumes, which are read at random,
-    /// get regions that suit that.
+    /// Stores a chunk of an object with this layout.
     pub fn store_chunk(&mut self, layout: Layout, bytes: &[u8]) -> Result<Fingerprint> {
-        let region_bytes = match layout {
-            Layout::Fixed(_) => self.lane.region_bytes.min(IMAGE_REGION_BYTES),
-            Layout::Variable => self.lane.region_bytes,
-        };
         let lane = self.lane()?;
-        let sized = lane.set_region_bytes(region_bytes);
-        let stored = sized.and_then(|()| lane.store_chunk(bytes));
+        let packed = lane.pack_for(layout);
+        let stored = packed.and_then(|()| lane.store_chunk(bytes));
         stored.map_err(CopyError::Receiver)
     }
 

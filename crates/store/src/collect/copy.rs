@@ -14,7 +14,7 @@
 //! is made meanwhile. The commit that enters the copies puts them into the trash. A container whose
 //! live chunks cannot all be read stays. A round that does not commit removes its copies.
 
-use super::lanes::{LaneKind, Lanes};
+use super::lanes::Lanes;
 use super::mark::Mark;
 use super::opener::Opener;
 use super::owners::Owners;
@@ -25,7 +25,7 @@ use super::source::{Candidate, CopyCounts, live_regions};
 use super::{CachedChunks, GcStep};
 use crate::pool::{Pool, Purpose};
 use crate::space::LiveMap;
-use crate::write_path::LaneOptions;
+use crate::write_path::{LaneOptions, RegionKind};
 use chunk_store::Result;
 use chunk_store::catalog::{Discarded, Edit, InventoryEntry, TrashedContainer, inventory_key};
 use duet::Access;
@@ -414,7 +414,7 @@ impl CopyRound {
 struct Source {
     candidate: Candidate,
     /// Lane for its contents, once its directory was read.
-    kind: Option<LaneKind>,
+    kind: Option<RegionKind>,
     /// Regions with live chunks that are not read, those in memory first.
     regions: VecDeque<SourceRegion>,
     /// Regions that were read and are not packed.
@@ -452,7 +452,7 @@ impl Source {
             }
             contents => contents?,
         };
-        self.kind = Some(LaneKind::of(&contents));
+        self.kind = Some(RegionKind::of(&contents));
         let regions = live_regions(live, id, contents);
         let (in_memory, others): (Vec<_>, Vec<_>) = regions
             .into_iter()

@@ -12,13 +12,13 @@
 //! do it.
 
 use super::CachedChunks;
-use super::lanes::FINE_REGION_BYTES;
 use crate::pool::Pool;
-use crate::write_path::Lane;
+use crate::write_path::{FINE_REGION_BYTES, Lane};
 use chunk_store::container::{
-    ContainerReader, FetchedRegion, OpenedRegion, ProvenRegion, RegionPlace,
+    ContainerReader, FetchedRegion, OpenedRegion, PLAIN_REGION_BYTES, ProvenRegion, RegionPlace,
 };
 use chunk_store::{Result, StoreError};
+use format::config::Codec;
 use format::container::{ContainerClass, sectors_max};
 use units::Fingerprint;
 use units::Part;
@@ -261,10 +261,23 @@ impl LookedRegion {
     }
 }
 
-/// Returns true if a completely live region is large enough to stay as it is, and the pool has none
-/// of its chunks elsewhere.
+/// A region up to this many times as long as the lane's stays as it is: reads of it cost less than
+/// packing it again.
+const TIMES_LONGER_MAX: usize = 4;
+
+/// Returns true if a completely live region is large enough to stay as it is, and small enough, and
+/// the pool has none of its chunks elsewhere.
 fn may_stay_packed(lane: &mut Lane, of: &SourceRegion, opened: &OpenedRegion) -> Result<bool> {
-    if (opened.raw_bytes() as usize) < lane.region_bytes(of.class).min(FINE_REGION_BYTES) {
+    let (raw_bytes, lane_bytes) = (opened.raw_bytes() as usize, lane.region_bytes(of.class));
+    if raw_bytes < lane_bytes.min(FINE_REGION_BYTES) {
+        return Ok(false);
+    }
+    // As the lane would store it. Older programs made regions of 1.5 MiB of everything.
+    let as_new = match (of.class, opened.codec()) {
+        (ContainerClass::Data, Codec::None) => lane_bytes.min(PLAIN_REGION_BYTES),
+        _ => lane_bytes,
+    };
+    if lane.packs() && raw_bytes > as_new.saturating_mul(TIMES_LONGER_MAX) {
         return Ok(false);
     }
     for (name, _) in &of.chunks {

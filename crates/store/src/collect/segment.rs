@@ -15,13 +15,14 @@
 mod arrange;
 
 use super::CachedChunks;
-use super::lanes::{LaneKind, Lanes};
+use super::lanes::Lanes;
 use super::mark::Mark;
 use super::opener::Opener;
 use super::owners::Owners;
 use super::region::{LookedRegion, SourceRegion};
 use super::source::{Candidate, CopyCounts, live_regions};
 use crate::pool::Pool;
+use crate::write_path::RegionKind;
 use arrange::{Unit, arrange};
 use chunk_store::Result;
 use duet::Access;
@@ -43,7 +44,7 @@ const REGIONS_AHEAD: usize = 2;
 /// A container of the segment.
 struct Source {
     candidate: Candidate,
-    kind: LaneKind,
+    kind: RegionKind,
     regions: Vec<SourceRegion>,
     /// Length of the live chunks that were packed, bytes.
     packed_bytes: u64,
@@ -209,7 +210,7 @@ impl Segment {
             .map_or(0, |contents| contents.directory.chunk_count() as u64);
         self.directory_bytes += chunks * CHUNK_BYTES;
         self.sources.push(Source {
-            kind: contents.as_ref().map_or(LaneKind::Large, LaneKind::of),
+            kind: contents.as_ref().map_or(RegionKind::Large, RegionKind::of),
             is_lost: contents.is_none(),
             regions: contents.map_or(Vec::new(), |contents| {
                 live_regions(at.mark.live(), candidate.id, contents)

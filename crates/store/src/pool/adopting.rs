@@ -75,8 +75,7 @@ impl Pool {
                 if (watch.look)(done, total).is_break() {
                     return Err(StoreError::new(StoreErrorKind::Interrupted, ""));
                 }
-                let (media, containers) = (&self.media, &self.containers);
-                entries.extend(adopt(media, *id, containers, &self.chunks, &mut notes)?);
+                entries.extend(self.adopt_one(*id, &mut notes)?);
                 (done, step) = (done + bytes, step + bytes);
                 let is_last = nth + 1 == of_writer.len();
                 let enough = match is_last {
@@ -126,16 +125,27 @@ impl Pool {
         committed.map(drop)
     }
 
+    fn adopt_one(&self, id: ContainerId, notes: &mut Notes) -> Result<Option<InventoryEntry>> {
+        let (media, containers) = (&self.media, &self.containers);
+        let is_described_only = self.is_described_only(id);
+        adopt(
+            media,
+            id,
+            is_described_only,
+            containers,
+            &self.chunks,
+            notes,
+        )
+    }
+
     /// Finds the leftovers of a session of this process that did not commit, as after a crash.
     pub(super) fn recover(&self, purpose: Purpose) -> Result<()> {
         let _committing = self.committing.lock();
         self.catch_up()?;
         let left = left_by(&self.media, WRITERS[purpose as usize], &self.record())?;
-        let (media, containers) = (&self.media, &self.containers);
         let mut entries = Vec::new();
         for (id, _) in left.containers {
-            let notes = &mut Notes::new();
-            entries.extend(adopt(media, id, containers, &self.chunks, notes)?);
+            entries.extend(self.adopt_one(id, &mut Notes::new())?);
         }
         let mut head = self.head();
         let state = &mut head.writers[purpose as usize];

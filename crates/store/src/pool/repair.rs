@@ -94,6 +94,7 @@ impl Pool {
             Err(e) if e.is_corruption() => return Ok(()),
             other => other?,
         };
+        session.main().pack_like(&contents)?;
         for region in &contents.directory.regions {
             let at = RegionPlace {
                 sector: region.sector,

@@ -39,8 +39,6 @@ const DESCRIPTION_BYTES: u64 = 3 * HEADER_BYTES as u64;
 
 /// Bytes that a disk reads in order in the time of a seek to a directory and back.
 const SEEKS_BYTES: u64 = 1 << 20;
-/// Maximum size of one read, bytes.
-const RUN_BYTES_MAX: u64 = 1 << 20;
 /// Size from which a run goes to another thread, bytes.
 const LARGE_BYTES: usize = 128 << 10;
 

@@ -321,7 +321,7 @@ impl Reader {
         let containers = &self.containers;
         let region = match belief {
             Belief::Hint => containers.region_by(place, sectors, &mut by, only)?,
-            Belief::Proof => match self.read_run(errand, place, &mut by) {
+            Belief::Proof => match self.with_those_behind(errand, place, &mut by) {
                 Some(region) => region,
                 None => containers.region_restored_by(place, sectors, &mut by, only)?,
             },
@@ -358,40 +358,36 @@ impl Reader {
 impl Reader {
     /// Reads a region, and those behind it that the caller needs soon, with one read. Returns
     /// `None` if there are none, or if the region must be read alone.
-    fn read_run(&self, errand: Errand<'_>, place: RegionPlace, by: &mut ReadBy) -> Option<Region> {
+    fn with_those_behind(
+        &self,
+        errand: Errand<'_>,
+        place: RegionPlace,
+        by: &mut ReadBy,
+    ) -> Option<Region> {
         let ahead_bytes = errand.approach.ahead_bytes;
         if ahead_bytes == 0 || errand.keep.takes_one() {
             return None;
         }
         let directory = self.chunks.directory_in_memory(place.container)?;
         let run = directory.run(place.sector, ahead_bytes);
-        let [(_, stored_bytes), behind @ ..] = run.as_slice() else {
-            return None;
-        };
-        let (last, last_bytes) = behind.last()?;
+        let (last, last_bytes) = run.last().filter(|_| run.len() > 1)?;
         let sectors = last.sector.saturating_sub(place.sector) + sectors_max(*last_bytes);
-        let ahead = self.containers.ahead_by(place, sectors, by)?;
-        let region = self.containers.region_ahead(&ahead, place, *stored_bytes)?;
-        let region = region.ok()?;
-        for (place, stored_bytes) in behind {
-            // A reader of a damaged region reads it again, alone, and gets the error.
-            let read = self.containers.region_ahead(&ahead, *place, *stored_bytes);
-            let Some(Ok(region)) = read else {
-                break;
+        let regions: Vec<_> = run.iter().map(|(at, bytes)| (*at, Some(*bytes))).collect();
+        let mut first = None;
+        self.read_run(&regions, sectors, by, &mut |number, region| {
+            let Some((place, _)) = run.get(number).filter(|_| number > 0) else {
+                first = Some(region);
+                return false;
             };
-            count(&self.region_reads);
             self.recent.add(*place);
             let chunks = region.chunks.iter().enumerate();
             let mut chunks = chunks.map(|(number, (name, _, _))| (name, region.chunk(number)));
             errand.keep.keep_ahead(&mut chunks);
             drop(chunks);
-            if let Some(duet) = self.reported.get().filter(|_| by.is_from_device) {
-                duet.record(&page_of(*place), Events::ADDED);
-            }
             self.containers.reuse(region);
-        }
-        self.containers.reuse_ahead(ahead);
-        Some(region)
+            true
+        });
+        first
     }
 }
 

@@ -10,13 +10,11 @@
 //! Invariant: read-ahead uses at most three quarters of the cache. A wrong guess costs only time:
 //! the caller reads each chunk itself and gets its error.
 
-use super::approach::page_of;
 use super::cache::DecodedRegion;
 use super::{Approach, ChunkRef, Reader, Route};
 use chunk_store::Result;
-use chunk_store::container::{Copies, ReadBy, RegionPlace};
-use duet::Events;
-use format::container::sectors_max;
+use chunk_store::container::{Copies, RUN_BYTES_MAX, ReadBy, RegionPlace};
+use format::container::{SECTOR_BYTES, sectors_max};
 use format::recipe::ObjectRoot;
 use fragpicker::SEGMENT_BYTES;
 use std::collections::BTreeMap;
@@ -31,8 +29,8 @@ const PIECES_MAX: usize = 1 << 16;
 /// Longest gap between two regions that is read too, instead of a second read: 128 KiB. A disk with
 /// arms would wait for most of a rotation behind a shorter one.
 const GAP_SECTORS_MAX: u32 = 256;
-/// Maximum length of a run of regions, sectors: 1 MiB.
-const RUN_SECTORS_MAX: u32 = 2048;
+/// Maximum length of a run of regions, sectors.
+const RUN_SECTORS_MAX: u32 = RUN_BYTES_MAX / SECTOR_BYTES;
 
 const STRAIGHT: Approach = Approach {
     admit: None,
@@ -192,28 +190,23 @@ impl Reader {
             asks: self.reported.get().is_some(),
             is_from_device: false,
         };
-        let Some(ahead) = self.containers.ahead_by(*from, sectors, &mut by) else {
-            return;
-        };
-        for (place, name, _) in run {
-            let Some(Ok(region)) = self.containers.region_in(&ahead, *place) else {
-                continue;
+        let regions: Vec<_> = run.iter().map(|(place, _, _)| (*place, None)).collect();
+        self.read_run(&regions, sectors, &mut by, &mut |number, region| {
+            let Some((place, name, _)) = run.get(number) else {
+                return false;
             };
             let region = Arc::new(DecodedRegion::new(region, *place));
+            // The index may be wrong.
             if ChunkRef::within(&region, name).is_none() {
-                continue;
+                return false;
             }
-            count(&self.region_reads);
             count(&self.direct_reads);
-            if let Some(duet) = self.reported.get().filter(|_| by.is_from_device) {
-                duet.record(&page_of(*place), Events::ADDED);
-            }
             let evicted = self.cache.insert(region);
             evicted
                 .into_iter()
                 .for_each(|region| self.containers.reuse(region));
-        }
-        self.containers.reuse_ahead(ahead);
+            true
+        });
     }
 }
 

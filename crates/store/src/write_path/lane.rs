@@ -5,11 +5,12 @@
 //! Invariant: a lane shares only the chunk map and the numbers of its session. A lane that is
 //! dropped with unfinished contents prevents the session's commit.
 
+use super::region_sizes::{IMAGE_REGION_BYTES, RegionKind};
 use super::session_state::Shared;
 use chunk_store::catalog::InventoryEntry;
 use chunk_store::chunk_map::Near;
 use chunk_store::container::{
-    Appended, ContainerBuilder, ProvenRegion, RegionBuilder, container_name,
+    Appended, ContainerBuilder, Contents, ProvenRegion, RegionBuilder, container_name,
 };
 use chunk_store::index::Location;
 use chunk_store::{Result, StoreError, StoreErrorKind};
@@ -43,10 +44,6 @@ pub struct LaneOptions {
     /// Containers are closed at this size, bytes.
     pub container_bytes: usize,
 }
-
-/// Raw size of a data region of images, bytes: machines run from them and read them at random
-/// (`docs/decisions/`, small regions).
-pub const IMAGE_REGION_BYTES: usize = 128 << 10;
 
 /// Raw size of a recipe region, bytes: metadata is read in small pieces.
 const RECIPE_REGION_BYTES: usize = 128 << 10;
@@ -99,12 +96,28 @@ impl Lane {
 
     /// Sets the raw size of data regions from now on, bytes. What is in the open one stays by
     /// itself.
-    pub fn set_region_bytes(&mut self, bytes: usize) -> Result<()> {
+    fn set_region_bytes(&mut self, bytes: usize) -> Result<()> {
         if self.data.region_bytes != bytes {
             self.flush_region(ContainerClass::Data)?;
             self.data.region_bytes = bytes;
         }
         Ok(())
+    }
+
+    /// Sets the raw size of data regions for an object with this layout: images and volumes, which are
+    /// read at random, get regions that suit that.
+    pub fn pack_for(&mut self, layout: Layout) -> Result<()> {
+        let large = self.options.region_bytes;
+        self.set_region_bytes(match layout {
+            Layout::Fixed(_) => large.min(IMAGE_REGION_BYTES),
+            Layout::Variable => large,
+        })
+    }
+
+    /// Sets the raw size of data regions for the contents of this container, to be packed again.
+    pub(crate) fn pack_like(&mut self, contents: &Contents) -> Result<()> {
+        let kind = RegionKind::of(contents);
+        self.set_region_bytes(kind.region_bytes(self.options.region_bytes))
     }
 
     /// Returns the pool's splitter.
@@ -316,6 +329,11 @@ impl Lane {
             ContainerClass::Data => self.data.region_bytes,
             ContainerClass::Recipe => self.recipe.region_bytes,
         }
+    }
+
+    /// Returns true if regions take no more than their bytes, so that small ones cost little.
+    pub(crate) fn packs(&self) -> bool {
+        self.shared.packs()
     }
 
     /// Returns the fingerprint of a chunk without storing it.

@@ -5,7 +5,7 @@
 
 use chunk_store::catalog::InventoryEntry;
 use chunk_store::chunk_map::{ChunkMap, Claims};
-use chunk_store::container::ContainerBuilder;
+use chunk_store::container::{ContainerBuilder, ContainerSettings};
 use chunk_store::superblock::MasterKey;
 use chunking::FingerprintKey;
 use format::config::{Config, FEATURE_INCOMPAT_PACKED, FEATURE_INCOMPAT_X86};
@@ -63,6 +63,11 @@ impl Shared {
         self.config.features_incompat & FEATURE_INCOMPAT_X86 != 0
     }
 
+    /// Returns true if the config requires every reader to find regions that begin within sectors.
+    pub fn packs(&self) -> bool {
+        self.config.features_incompat & FEATURE_INCOMPAT_PACKED != 0
+    }
+
     /// Makes this session unable to commit: a lane was dropped without being retired, or a
     /// container could not be put.
     pub fn lose_chunks(&self) {
@@ -71,19 +76,17 @@ impl Shared {
 
     pub fn new_container(&self, class: ContainerClass, capacity: usize) -> ContainerBuilder {
         let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
-        ContainerBuilder::new(
-            self.config.pool,
-            ContainerId::new(self.writer, sequence),
-            class,
-            self.generation,
-            self.config.seal,
-            &self.master,
-            &*self.media.random,
-            self.media.blobs.buffer(),
-            capacity,
-            self.parity_percent,
-            self.config.features_incompat & FEATURE_INCOMPAT_PACKED != 0,
-        )
+        let id = ContainerId::new(self.writer, sequence);
+        let settings = ContainerSettings {
+            pool: self.config.pool,
+            seal: self.config.seal,
+            master: &self.master,
+            generation: self.generation,
+            parity_percent: self.parity_percent,
+            packs: self.packs(),
+        };
+        let (media, buffer) = (&self.media, self.media.blobs.buffer());
+        settings.begin(id, class, &*media.random, buffer, capacity)
     }
 
     /// Lists a container that was put, for the next commit.

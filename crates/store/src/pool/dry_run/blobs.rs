@@ -87,6 +87,19 @@ fn missing(operation: &'static str, name: &str) -> MediaError {
     MediaError::plain(MediaErrorKind::NotFound, operation, name)
 }
 
+/// Returns the entry of the directory `prefix` that is, or leads to, the blob `name`, and true if it
+/// is a directory. `None`: the blob is elsewhere.
+fn entry_below<'n>(prefix: &str, name: &'n str) -> Option<(&'n str, bool)> {
+    let below = match prefix {
+        "" => name,
+        _ => name.strip_prefix(prefix)?.strip_prefix('/')?,
+    };
+    Some(match below.split_once('/') {
+        Some((dir, _)) => (dir, true),
+        None => (below, false),
+    })
+}
+
 /// Returns the ranges of header, directory and footer of a data container, or `None` for other
 /// blobs.
 fn description(bytes: &[u8]) -> Option<Vec<Range<usize>>> {
@@ -180,11 +193,12 @@ impl Blobs for DryRunBlobs {
     fn list(&self, prefix: &str) -> Result<Vec<String>, MediaError> {
         let mut names = self.below.list(prefix)?;
         for (name, pages) in &*self.changed.lock() {
-            let Some((_, name)) = name.rsplit_once('/').filter(|(dir, _)| *dir == prefix) else {
+            let Some((name, is_dir)) = entry_below(prefix, name) else {
                 continue;
             };
             match (names.binary_search_by(|n| n.as_str().cmp(name)), pages) {
-                (Ok(at), None) => drop(names.remove(at)),
+                // A directory stays when its last blob is deleted.
+                (Ok(at), None) if !is_dir => drop(names.remove(at)),
                 (Err(at), Some(_)) => names.insert(at, name.to_owned()),
                 _ => {}
             }

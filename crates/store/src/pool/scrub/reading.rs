@@ -11,10 +11,10 @@
 //! Invariant: batches come out in the order of the regions. The thread accesses no device. Small
 //! runs stay with the caller, because passing them on takes as long as verifying them.
 
+use super::LARGE_BYTES;
 use super::walk::Walked;
-use super::{LARGE_BYTES, RUN_BYTES_MAX};
 use crate::worker::Worker;
-use chunk_store::container::{Ahead, ContainerReader, Region, RegionPlace};
+use chunk_store::container::{Ahead, ContainerReader, RUN_BYTES_MAX, Region, RegionPlace};
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::container::{DirectoryRegion, SECTOR_BYTES, may_follow, sectors_max};
 use std::collections::VecDeque;
@@ -175,7 +175,7 @@ impl Reading {
         let mut is_known = |region: &DirectoryRegion| {
             is_verified(region.sector) || walked.is_some_and(|walked| walked.is_sound(region))
         };
-        let run = run_of(rest, bytes_max.min(RUN_BYTES_MAX), &mut is_known);
+        let run = run_of(rest, bytes_max.min(RUN_BYTES_MAX.into()), &mut is_known);
         let ahead = containers.ahead(from, run.bytes);
         let stored = rest.iter().take(run.regions);
         let stored = stored.map(|region| u64::from(region.stored_bytes)).sum();

@@ -13,9 +13,9 @@
 //! chunks that the directory names. Anything odd ends the walk: the rest is read as usual, and all
 //! damage is judged there.
 
-use super::{LARGE_BYTES, RUN_BYTES_MAX};
+use super::LARGE_BYTES;
 use crate::worker::Worker;
-use chunk_store::container::{ContainerReader, InOrder, RegionPlace, WholeRegions};
+use chunk_store::container::{ContainerReader, InOrder, RUN_BYTES_MAX, RegionPlace, WholeRegions};
 use format::container::DirectoryRegion;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Walk {
 
     /// Reads about `bytes_max` more. Returns how many bytes were read.
     pub fn read(&mut self, containers: &Arc<ContainerReader>, bytes_max: u64) -> u64 {
-        let run_bytes = bytes_max.clamp(1, RUN_BYTES_MAX);
+        let run_bytes = bytes_max.clamp(1, RUN_BYTES_MAX.into());
         let run_bytes = run_bytes.next_multiple_of(BLOCK_BYTES) as usize;
         let before = self.order.came_bytes();
         match containers.read_in_order(&mut self.order, run_bytes) {

@@ -1,0 +1,205 @@
+//! Size of the regions into which gc and repair pack chunks again.
+//!
+//! Invariant: chunks that are read at random stay in small regions, whatever the options of the
+//! run. Chunks from large regions, which serve restores, are packed into large ones, except those of
+//! images.
+
+use chunking::Compression;
+use format::container::{
+    ContainerClass, ContainerHeader, DIRECTORY_INDEX, HEADER_BYTES, REGION_HEADER_BYTES,
+    RegionHeader, SECTOR_BYTES, next_region,
+};
+use format::snapshot::SnapshotKind;
+use maintenance::{Collector, GcPolicy, ReplicaCounts, ReplicaRepair};
+use sim::pool_histories::{finish_gc, for_any_gain};
+use sim::{Damage, SimDisk};
+use specimen::restore::Truth;
+use specimen::{dense, new_pool, put_image, snapshot};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{CheckDepth, IMAGE_REGION_BYTES, LaneOptions, OpenMode, Pool, WriteCounts};
+
+const CHUNK: usize = 4096;
+/// Region sizes of volumes and of backups.
+const SMALL: usize = 16 << 10;
+const LARGE: usize = 1 << 20;
+
+fn lane(region_bytes: usize) -> LaneOptions {
+    LaneOptions {
+        compression: Compression::Zstd(1),
+        region_bytes,
+        container_bytes: 4 << 20,
+    }
+}
+
+fn store(pool: &Pool, bytes: &[u8], region_bytes: usize, kind: SnapshotKind) -> Truth {
+    let mut session = pool.begin(lane(region_bytes)).expect("begin");
+    let root = match kind {
+        SnapshotKind::Stream => session.main().store_object(bytes, false).expect("store"),
+        _ => put_image(&mut session, bytes),
+    };
+    let snapshot = snapshot(pool, kind, "stored", root);
+    let added = std::slice::from_ref(&snapshot);
+    pool.commit(session, added, &[]).expect("commit");
+    Truth::of_bytes(snapshot, bytes.to_vec())
+}
+
+/// Stores bytes with such regions, keeps the half of their chunks, and forgets the others.
+fn store_and_thin(pool: &Pool, seed: u64, region_bytes: usize, kind: SnapshotKind) -> Truth {
+    let bytes = dense(seed, 6 << 20);
+    let step = match kind {
+        // Cuts depend on the contents: the parts keep most of their chunks.
+        SnapshotKind::Stream => 512 << 10,
+        _ => CHUNK,
+    };
+    let half: Vec<u8> = bytes
+        .chunks(2 * step)
+        .flat_map(|two| two[..step].to_vec())
+        .collect();
+    let all = store(pool, &bytes, region_bytes, kind);
+    let kept = store(pool, &half, region_bytes, kind);
+    pool.forget(&[all.snapshot]).expect("forget");
+    kept
+}
+
+fn collect(pool: &Pool) -> u64 {
+    let policy = GcPolicy {
+        merge_ratio_min: 0,
+        ..for_any_gain()
+    };
+    let mut run = Collector::new(pool, policy, lane(LARGE)).expect("alone");
+    let counts = finish_gc(pool, None, &mut run, 300_000).expect("step");
+    counts.copied_bytes
+}
+
+/// Raw sizes of the regions that do not have metadata, container by container.
+fn regions(disk: &SimDisk) -> Vec<Vec<usize>> {
+    let files = disk.image().files_below("containers");
+    let names = files.iter().map(|(name, _)| name);
+    let of_one = |name: &String| {
+        let bytes = disk.image().contents(name).expect("bytes");
+        let container =
+            ContainerHeader::decode(&bytes[..HEADER_BYTES], false).expect("a container");
+        let (mut at, mut found) = (HEADER_BYTES, Vec::new());
+        while let Some(header) = bytes.get(at..at + REGION_HEADER_BYTES) {
+            let Ok(header) = RegionHeader::decode(header) else {
+                break;
+            };
+            if header.index == DIRECTORY_INDEX {
+                break;
+            }
+            // Each chunk has a length field.
+            found.push(header.raw_bytes as usize - 4 * header.chunk_count as usize);
+            at = next_region(&bytes, header.container, at, at + header.region_bytes());
+        }
+        (container.class == ContainerClass::Data).then_some(found)
+    };
+    names.filter_map(of_one).collect()
+}
+
+fn largest(disk: &SimDisk) -> usize {
+    regions(disk).into_iter().flatten().max().unwrap_or(0)
+}
+
+#[test]
+fn regions_are_packed_anew_as_large_as_they_were() {
+    let (disk, pool) = new_pool();
+    let truths = [
+        store_and_thin(&pool, 1, SMALL, SnapshotKind::Image),
+        store_and_thin(&pool, 2, LARGE, SnapshotKind::Stream),
+    ];
+    assert!(collect(&pool) >= 6 << 20);
+    collect(&pool);
+    let found = regions(&disk);
+    let is_small = |regions: &&Vec<usize>| regions.iter().all(|bytes| *bytes <= SMALL);
+    let (small, large): (Vec<_>, Vec<_>) = found.iter().partition(is_small);
+    let sum = |found: &[&Vec<usize>]| found.iter().copied().flatten().sum::<usize>();
+    assert_eq!(sum(&small), 3 << 20, "{found:?}");
+    // With the chunks around the cuts.
+    assert!((3 << 20..7 << 19).contains(&sum(&large)), "{found:?}");
+    let count = large.iter().copied().flatten().count();
+    assert!(count <= 5, "{found:?}");
+    for truth in &truths {
+        assert_eq!(truth.restore(&pool).expect("as stored"), [].into());
+    }
+}
+
+/// An older program stored images in large regions, and so does `import --region-size`.
+#[test]
+fn chunks_of_images_come_into_regions_of_images() {
+    let (disk, pool) = new_pool();
+    let truth = store_and_thin(&pool, 3, LARGE, SnapshotKind::Image);
+    assert!(largest(&disk) >= LARGE);
+    assert!(collect(&pool) >= 3 << 20);
+    collect(&pool);
+    let found = regions(&disk);
+    assert!(largest(&disk) <= IMAGE_REGION_BYTES, "{found:?}");
+    let count = found.iter().flatten().count();
+    assert!(count <= (3 << 20) / IMAGE_REGION_BYTES + 2, "{found:?}");
+    assert_eq!(truth.restore(&pool).expect("as stored"), [].into());
+}
+
+/// Finds the damage, and puts it into quarantine.
+fn repair(pool: &Pool) -> WriteCounts {
+    let go_on = &mut |_, _| ControlFlow::Continue(());
+    let repaired = pool.repair(CheckDepth::ALL, lane(LARGE), go_on);
+    repaired.expect("repair").salvaged
+}
+
+/// The only data container.
+fn container(disk: &SimDisk) -> (String, ContainerHeader, u64) {
+    let files = disk.image().files_below("containers");
+    let described = files.into_iter().map(|(name, len)| {
+        let bytes = disk.image().contents(&name).expect("listed");
+        let header = ContainerHeader::decode(&bytes[..HEADER_BYTES], false).expect("a header");
+        (name, header, len)
+    });
+    let mut data = described.filter(|(_, header, _)| header.class == ContainerClass::Data);
+    data.next().expect("one")
+}
+
+#[test]
+fn what_a_replica_restores_of_images_comes_into_their_regions() {
+    for (kind, largest_now) in [
+        (SnapshotKind::Image, IMAGE_REGION_BYTES),
+        (SnapshotKind::Stream, LARGE),
+    ] {
+        let (disk, pool) = new_pool();
+        let truth = store(&pool, &dense(4, 3 << 20), LARGE, kind);
+        drop(pool);
+        let replica = SimDisk::unrecorded(disk.image());
+        let (name, _, _) = container(&disk);
+        disk.damage(&name, &Damage::Delete).expect("delete");
+        let open = |disk, mode| Arc::new(specimen::open(disk, 5, None, mode).expect("open"));
+        let (pool, replica) = (open(&disk, OpenMode::Write), open(&replica, OpenMode::Read));
+        repair(&pool);
+        let repairing = ReplicaRepair::new(Arc::clone(&pool), replica).expect("both are open");
+        let go_on = &mut |_: &ReplicaCounts| ControlFlow::Continue(());
+        let counts = repairing.run(lane(LARGE), go_on).expect("run");
+        assert!(counts.bytes >= 3 << 20, "{counts:?}");
+        let found = largest(&disk);
+        assert!(
+            found <= largest_now + 4 * CHUNK && found > largest_now / 2,
+            "{found}"
+        );
+        assert_eq!(truth.restore(&pool).expect("as stored"), [].into());
+    }
+}
+
+/// What is readable of a container without its directory is stored again by repair and scrub.
+#[test]
+fn what_is_salvaged_of_images_comes_into_their_regions() {
+    let (disk, pool) = new_pool();
+    let truth = store(&pool, &dense(5, 3 << 20), LARGE, SnapshotKind::Image);
+    drop(pool);
+    let (name, header, _) = container(&disk);
+    let directory = u64::from(header.directory_sector) * u64::from(SECTOR_BYTES);
+    let flip = Damage::FlipBit(8 * (directory + REGION_HEADER_BYTES as u64 + 4));
+    disk.damage(&name, &flip).expect("there");
+    let pool = specimen::open(&disk, 6, None, OpenMode::Write).expect("open");
+    assert!(repair(&pool).new_bytes >= 3 << 20);
+    disk.damage(&name, &Damage::Delete).expect("delete");
+    let found = regions(&disk);
+    assert!(largest(&disk) <= IMAGE_REGION_BYTES, "{found:?}");
+    assert_eq!(truth.restore(&pool).expect("as stored"), [].into());
+}
