@@ -5,6 +5,7 @@
 //! request shrinks again. Code that lets a buffer grow has leased the memory.
 
 use crate::stream::Stream;
+use parking_lot::Mutex;
 use std::io;
 
 /// Input memory that a connection keeps, bytes: many small requests, or a write of usual size.
@@ -12,6 +13,8 @@ pub const INPUT_BYTES: usize = 256 << 10;
 /// Up to this size an output doubles when it grows, bytes. Beyond it grows by the size of one
 /// reply.
 const OUTPUT_DOUBLING_BYTES: usize = 1 << 20;
+/// Memory that outputs share, bytes.
+const SPARE_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes that were received and not used yet.
 pub struct Input {
@@ -128,6 +131,32 @@ impl Input {
     }
 }
 
+/// Memory of large replies that the outputs of all connections share. Fresh memory is cleared, and
+/// the system maps it page by page.
+struct Spare(Mutex<Vec<Vec<u8>>>);
+
+static SPARE: Spare = Spare(Mutex::new(Vec::new()));
+
+impl Spare {
+    /// Returns a buffer that is at least `len` bytes long, and at most twice that.
+    fn take(&self, len: usize) -> Option<Vec<u8>> {
+        let mut buffers = self.0.lock();
+        let fits = |buffer: &Vec<u8>| (len..=len.saturating_mul(2)).contains(&buffer.len());
+        let found = buffers.iter().rposition(fits);
+        found.map(|at| buffers.swap_remove(at))
+    }
+
+    /// Keeps a buffer. The oldest are freed if there are too many.
+    fn give(&self, buffer: Vec<u8>) {
+        let mut buffers = self.0.lock();
+        buffers.push(buffer);
+        let bytes = |buffers: &[Vec<u8>]| buffers.iter().map(Vec::capacity).sum::<usize>();
+        while bytes(&buffers) > SPARE_BYTES_MAX {
+            buffers.remove(0);
+        }
+    }
+}
+
 /// Replies that were not sent yet. The vector stays initialised beyond `end`, so that reserving
 /// space for data needs no clearing.
 pub struct Output {
@@ -181,11 +210,23 @@ impl Output {
                 true => end.next_power_of_two().max(4096),
                 false => end,
             };
-            self.bytes.reserve_exact(grown - self.bytes.len());
-            self.bytes.resize(grown, 0);
+            self.grow(start, grown);
         }
         self.end = end;
         &mut self.bytes[start..end]
+    }
+
+    /// Grows to `len` bytes and keeps the first `used`.
+    fn grow(&mut self, used: usize, len: usize) {
+        let Some(mut spare) = SPARE.take(len).filter(|_| len > self.kept_bytes) else {
+            self.bytes.reserve_exact(len - self.bytes.len());
+            self.bytes.resize(len, 0);
+            return;
+        };
+        if let (Some(to), Some(from)) = (spare.get_mut(..used), self.bytes.get(..used)) {
+            to.copy_from_slice(from);
+        }
+        self.bytes = spare;
     }
 
     /// Appends `bytes`.
@@ -193,11 +234,48 @@ impl Output {
         self.reserve(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// Drops everything, and frees memory after an unusually large reply.
+    /// Drops everything, and gives memory away after an unusually large reply.
     pub fn clear(&mut self) {
         self.end = 0;
         if self.bytes.len() > self.kept_bytes {
-            self.bytes = Vec::new();
+            SPARE.give(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_replies_use_the_same_memory_again() {
+        let spare = Spare(Mutex::default());
+        spare.give(vec![1; 1000]);
+        assert_eq!(spare.take(1001), None);
+        assert_eq!(spare.take(499), None, "too much of it would lie idle");
+        assert_eq!(spare.take(500), Some(vec![1; 1000]));
+        assert_eq!(spare.take(500), None);
+        (0..9).for_each(|n| spare.give(vec![n; SPARE_BYTES_MAX / 4]));
+        assert_eq!(spare.0.lock().len(), 4);
+        spare.give(vec![0; 2 * SPARE_BYTES_MAX]);
+        assert!(spare.0.lock().is_empty());
+    }
+
+    #[test]
+    fn an_output_keeps_its_beginning_when_it_grows() {
+        for _ in 0..3 {
+            let mut output = Output::new(4096);
+            output.push(b"header");
+            output.reserve(100_000).fill(7);
+            output.push(b"end");
+            let bytes = output.as_bytes();
+            assert_eq!(
+                (&bytes[..6], &bytes[100_006..]),
+                (&b"header"[..], &b"end"[..])
+            );
+            assert!(bytes[6..100_006].iter().all(|byte| *byte == 7));
+            output.clear();
+            assert!(output.is_empty());
         }
     }
 }

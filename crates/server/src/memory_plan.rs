@@ -21,7 +21,8 @@ const BESIDES: [&str; 4] = [
     "connections, 2 MiB each",
     "requests of more than 1 MiB in flight: what they need beyond their share, up to 66 MiB an NBD \
      socket, 132 MiB an iSCSI socket",
-    "reads of the fast tier, 8 MiB in all; code, stacks, and what the allocator keeps",
+    "reads of the fast tier, 8 MiB in all; memory of large replies, 4 MiB in all; code, stacks, and \
+     what the allocator keeps",
 ];
 /// Memory of a fast tier for chunks that wait to be written, bytes.
 const TIER_BYTES_FIXED: u64 = 48 << 20;

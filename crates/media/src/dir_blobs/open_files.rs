@@ -4,20 +4,57 @@
 
 use crate::{DiskFile, MediaError};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use rustix::process::{Resource, getrlimit};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Maximum number of files kept open.
-const OPEN_FILES_MAX: usize = 256;
+/// Maximum number of files kept open: the containers of 256 GiB. Opening one costs as much as a
+/// short read.
+const OPEN_FILES_MAX: u64 = 4096;
+/// Of the files that the process may have open, one in this many is kept here. Each has up to three
+/// handles.
+const PART_OF_LIMIT: u64 = 16;
 
 #[derive(Default)]
 pub(super) struct OpenFiles(Mutex<Kept>);
 
-#[derive(Default)]
 struct Kept {
     files: HashMap<String, Arc<dyn DiskFile>>,
+    /// Their names, the oldest first, perhaps with forgotten ones.
+    order: VecDeque<String>,
+    files_max: usize,
     /// Number of forgotten names. A file that was opened before the last one is not kept.
     forgotten: u64,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        let may_have = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Self {
+            files: HashMap::new(),
+            order: VecDeque::new(),
+            files_max: (may_have / PART_OF_LIMIT).clamp(PART_OF_LIMIT, OPEN_FILES_MAX) as usize,
+            forgotten: 0,
+        }
+    }
+}
+
+impl Kept {
+    fn insert(&mut self, name: &str, file: &Arc<dyn DiskFile>) {
+        if self
+            .files
+            .insert(name.to_owned(), Arc::clone(file))
+            .is_some()
+        {
+            return;
+        }
+        self.order.push_back(name.to_owned());
+        while self.order.len() > self.files_max
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.files.remove(&oldest);
+        }
+    }
 }
 
 impl OpenFiles {
@@ -36,10 +73,7 @@ impl OpenFiles {
         let file = open()?;
         let mut kept = self.0.lock();
         if kept.forgotten == forgotten {
-            if kept.files.len() >= OPEN_FILES_MAX {
-                kept.files.clear();
-            }
-            kept.files.insert(name.to_owned(), Arc::clone(&file));
+            kept.insert(name, &file);
         }
         Ok(file)
     }
@@ -54,5 +88,39 @@ impl OpenFiles {
         let mut kept = self.0.lock();
         kept.forgotten += 1;
         kept.files.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Disk, LocalDisk};
+
+    #[test]
+    fn the_oldest_are_closed_and_forgotten_ones_count_for_a_while() {
+        let dir = std::env::var("CARGO_TARGET_TMPDIR").unwrap_or_else(|_| ".".to_owned());
+        let disk = LocalDisk::new(format!("{dir}/open-files-{}", std::process::id()));
+        disk.create_top().expect("top");
+        let open = OpenFiles::default();
+        open.0.lock().files_max = 3;
+        let is_opened = |name: &str| {
+            let mut is_opened = false;
+            let file = open.get(name, || {
+                is_opened = true;
+                disk.open(name, true)
+            });
+            file.expect("a file");
+            is_opened
+        };
+        assert!(["a", "b", "c"].into_iter().all(is_opened));
+        assert!(!is_opened("a"));
+        assert!(is_opened("d"), "and the oldest is closed");
+        assert!(is_opened("a"));
+        open.forget("c");
+        assert!(is_opened("c"));
+        let kept = open.0.lock();
+        assert!(kept.files.len() <= 3 && kept.order.len() <= 3);
+        drop(kept);
+        std::fs::remove_dir_all(disk.top()).expect("remove");
     }
 }
