@@ -42,6 +42,8 @@ key remove 1
 key passwd
 parity set 5
 parity show
+upgrade
+upgrade --dry-run
 backup file
 restore latest --target back
 snapshots

@@ -54,6 +54,8 @@ all_of_them() {
     asked parity show
     asked policy show
     quiet parity set 3
+    asked upgrade --dry-run
+    quiet upgrade
     quiet check
     quiet check --read-data
     asked repair --dry-run --replica "$other"

@@ -134,7 +134,8 @@ pub fn format_error(at: &str, e: FormatError) -> StoreError {
     }
 }
 
-/// Stores the settings of a new pool. They are durable after the next barrier.
+/// Stores the settings of a pool: of a new one, or with more features. They are durable after the
+/// next barrier.
 pub fn put_config(blobs: &dyn Blobs, config: &Config) -> Result<()> {
     put_twice(blobs, CONFIG, &config.encode())
 }
@@ -192,14 +193,33 @@ pub fn is_empty(blobs: &dyn Blobs) -> Result<bool> {
     Ok(none("roots")? && none(&mirror_name("roots"))? && none("containers")?)
 }
 
-/// Repairs the config: writes each damaged or missing copy again. The copies are durable after the
-/// next barrier, and every commit has one.
-pub fn heal_config(blobs: &dyn Blobs, config: &Config) -> Result<()> {
-    let bytes = config.encode();
-    for name in [CONFIG.to_owned(), mirror_name(CONFIG)] {
-        if blobs.read(&name, BLOB_BYTES_MAX).ok().as_deref() != Some(&bytes) {
-            blobs.put(&name, bytes.clone(), Put::Replace)?;
+/// Repairs the config: writes each damaged, older or missing copy again. The copies are durable
+/// after the next barrier, and every commit has one. The caller has the writer's lock.
+///
+/// Returns the config with the features of both copies: an upgrade may have been interrupted
+/// between the two, or have happened after `config` was read and before the lock was taken. Fails
+/// with `Unsupported` if a copy has features that this program does not know.
+pub fn heal_config(blobs: &dyn Blobs, mut config: Config) -> Result<Config> {
+    let names = [CONFIG.to_owned(), mirror_name(CONFIG)];
+    let copies = names
+        .each_ref()
+        .map(|name| blobs.read(name, BLOB_BYTES_MAX).ok());
+    for copy in copies.iter().flatten() {
+        match Config::decode(copy) {
+            Ok((copy, _)) if copy.pool == config.pool && copy.bound() == config.bound() => {
+                config.features_incompat |= copy.features_incompat;
+            }
+            Err(e) if matches!(e.fault, Fault::Features(_)) => {
+                return Err(format_error(CONFIG, e));
+            }
+            _ => {}
         }
     }
-    Ok(())
+    let bytes = config.encode();
+    for (name, copy) in names.iter().zip(copies) {
+        if copy.as_ref() != Some(&bytes) {
+            blobs.put(name, bytes.clone(), Put::Replace)?;
+        }
+    }
+    Ok(config)
 }

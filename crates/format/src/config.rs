@@ -1,4 +1,5 @@
-//! Encodes the settings of a pool, which are fixed when it is made. Blob `config`, kept twice (see
+//! Encodes the settings of a pool, which are fixed when it is made, except for the features: an
+//! upgrade adds some. Blob `config`, kept twice (see
 //! `mirrored`). The store calls this.
 //!
 //! Invariant: a decoded config was checked; unknown incompatible features are an error.
@@ -12,11 +13,11 @@ use units::{PoolId, UnixNanos};
 const WHAT: &str = "config";
 /// Version of this layout. 1: 2026-11, first.
 pub const CONFIG_VERSION: u16 = 1;
-/// Feature: readers must know [`Codec::ZstdX86`]. Since 2026-11 every new pool has it. Writers do
-/// not add it to older pools.
+/// Feature: readers must know [`Codec::ZstdX86`]. Since 2026-11 every new pool has it; an upgrade
+/// adds it to older ones.
 pub const FEATURE_INCOMPAT_X86: u64 = 1 << 0;
-/// Feature: regions may begin within sectors. Since 2026-11 every new pool has it. Writers do not
-/// add it to older pools, and begin their regions at sector boundaries.
+/// Feature: regions may begin within sectors. Since 2026-11 every new pool has it; an upgrade adds
+/// it to older ones. Without it, writers begin regions at sector boundaries.
 pub const FEATURE_INCOMPAT_PACKED: u64 = 1 << 1;
 /// Incompatible features that this program knows.
 pub const FEATURES_INCOMPAT_KNOWN: u64 = FEATURE_INCOMPAT_X86 | FEATURE_INCOMPAT_PACKED;

@@ -1,17 +1,18 @@
 //! Size of the regions into which gc and repair pack chunks again.
 //!
 //! Invariant: chunks that are read at random stay in small regions, whatever the options of the
-//! run. Chunks from large regions, which serve restores, are packed into large ones, except those of
-//! images.
+//! run. Chunks from large regions, which serve restores, are packed into large ones, except those
+//! of images.
 
 use chunking::Compression;
+use format::config::Config;
 use format::container::{
     ContainerClass, ContainerHeader, DIRECTORY_INDEX, HEADER_BYTES, REGION_HEADER_BYTES,
     RegionHeader, SECTOR_BYTES, next_region,
 };
 use format::snapshot::SnapshotKind;
 use maintenance::{Collector, GcPolicy, ReplicaCounts, ReplicaRepair};
-use sim::pool_histories::{finish_gc, for_any_gain};
+use sim::pool_histories::{check_all, finish_gc, for_any_gain};
 use sim::{Damage, SimDisk};
 use specimen::restore::Truth;
 use specimen::{dense, new_pool, put_image, snapshot};
@@ -139,6 +140,57 @@ fn chunks_of_images_come_into_regions_of_images() {
     assert_eq!(truth.restore(&pool).expect("as stored"), [].into());
 }
 
+/// Makes the pool one of an older program.
+fn forget_features(disk: &SimDisk) {
+    for name in ["config", "mirror/config"] {
+        let bytes = disk.image().contents(name).expect("a config");
+        let (config, _) = Config::decode(&bytes).expect("a config");
+        let old = Config {
+            features_incompat: 0,
+            ..config
+        };
+        disk.plant(name, &old.encode());
+    }
+}
+
+/// A region that is completely live is copied as it is, unless it is far too long. Where regions
+/// cannot begin within sectors, small ones would cost more.
+#[test]
+fn live_regions_become_small_once_the_pool_is_upgraded() {
+    for (is_upgraded, kind) in [
+        (false, SnapshotKind::Image),
+        (true, SnapshotKind::Image),
+        (true, SnapshotKind::Stream),
+    ] {
+        let (disk, pool) = new_pool();
+        drop(pool);
+        forget_features(&disk);
+        let open = |seed| specimen::open(&disk, seed, None, OpenMode::Write).expect("open");
+        let pool = open(7);
+        let bytes = dense(8, 8 << 20);
+        // Every second region is live, the others are not.
+        let half = bytes.chunks(2 * LARGE).flat_map(|two| &two[..LARGE]);
+        let half: Vec<u8> = half.copied().collect();
+        let all = store(&pool, &bytes, LARGE, kind);
+        let kept = store(&pool, &half, LARGE, kind);
+        pool.forget(&[all.snapshot]).expect("forget");
+        if is_upgraded {
+            pool.upgrade().expect("upgrade");
+        }
+        // From the next session on, without a restart.
+        collect(&pool);
+        collect(&pool);
+        let found = regions(&disk);
+        match is_upgraded && kind == SnapshotKind::Image {
+            true => assert!(largest(&disk) <= IMAGE_REGION_BYTES, "{found:?}"),
+            false => assert!(largest(&disk) > LARGE / 2, "{found:?}"),
+        }
+        assert_eq!(kept.restore(&pool).expect("as stored"), [].into());
+        let report = check_all(&pool).expect("check");
+        assert!(report.is_sound(), "{report:#?}");
+    }
+}
+
 /// Finds the damage, and puts it into quarantine.
 fn repair(pool: &Pool) -> WriteCounts {
     let go_on = &mut |_, _| ControlFlow::Continue(());
@@ -186,7 +238,7 @@ fn what_a_replica_restores_of_images_comes_into_their_regions() {
     }
 }
 
-/// What is readable of a container without its directory is stored again by repair and scrub.
+/// Repair and scrub store the readable chunks of a container without its directory again.
 #[test]
 fn what_is_salvaged_of_images_comes_into_their_regions() {
     let (disk, pool) = new_pool();

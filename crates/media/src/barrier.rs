@@ -28,6 +28,9 @@ pub enum Barrier {
     KeysBeforeRemoval,
     /// A new key slot's name, or the removal of one, before the command reports success.
     KeyBeforeAck,
+    /// Both names of a config with more features, before the command reports success and before a
+    /// writer uses one of them.
+    ConfigBeforeAck,
     /// Index buckets, before the index header says clean; then the header. An index that lost
     /// entries would store chunks twice; one without a clean header is rebuilt.
     IndexBeforeClean,
@@ -55,7 +58,7 @@ pub enum Barrier {
 
 impl Barrier {
     /// All points, in declaration order.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::BlobBeforeName,
         Self::DirectoryBeforeNames,
         Self::PoolBeforeRoot,
@@ -65,6 +68,7 @@ impl Barrier {
         Self::RootsBeforeContainers,
         Self::KeysBeforeRemoval,
         Self::KeyBeforeAck,
+        Self::ConfigBeforeAck,
         Self::IndexBeforeClean,
         Self::RootBeforeJournal,
         Self::ContainersBeforeJournal,

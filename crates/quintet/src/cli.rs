@@ -36,7 +36,7 @@ pub use keys::{KeyCommand, NewKeyArgs};
 pub use maintain::{CheckArgs, RepairArgs, StatsArgs, StatsBy, SubsetArg};
 pub use mount::{MountArgs, MountGuardArgs};
 pub use policy::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs, PolicySetArgs};
-pub use pool::{GenerateArgs, GenerateWhat, InitArgs, ParityCommand};
+pub use pool::{GenerateArgs, GenerateWhat, InitArgs, ParityCommand, UpgradeArgs};
 pub use qos::{QosCommand, QosSetArgs};
 pub use replica::{ReplicaArgs, ReplicaPasswordArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
@@ -191,6 +191,8 @@ pub enum Command {
     /// Show or set the parity of new containers, which repairs lost sectors
     #[command(subcommand)]
     Parity(ParityCommand),
+    /// Give a pool of an older version the features of new pools
+    Upgrade(UpgradeArgs),
     /// Store file trees, or a stream
     Backup(BackupArgs),
     /// Restore files of a snapshot

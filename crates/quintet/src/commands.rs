@@ -55,6 +55,7 @@ mod top;
 mod tree;
 mod undelete;
 mod unfinished;
+mod upgrade;
 mod volume;
 
 use crate::cli::{Cli, Command};
@@ -201,6 +202,7 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Init(args) => init::run(invocation, &args),
         Command::Key(command) => keys::run(invocation, &command),
         Command::Parity(command) => parity::run(invocation, &command),
+        Command::Upgrade(args) => upgrade::run(invocation, &args),
         Command::Backup(args) => backup::run(invocation, &args),
         Command::Restore(args) => restore::run(invocation, &args),
         Command::Snapshots(args) => snapshots::run(invocation, &args),

@@ -12,6 +12,7 @@ mod pool_barriers;
 mod pool_crash;
 mod pool_faults;
 mod pool_fencing;
+mod pool_upgrade;
 mod register;
 mod reserve;
 mod volume_barriers;

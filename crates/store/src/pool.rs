@@ -57,6 +57,7 @@ mod sessions;
 mod trash;
 mod trash_minimum;
 mod unlocking;
+mod upgrade;
 mod volumes;
 
 pub use adopting::Watch;
@@ -161,6 +162,7 @@ struct WriterState {
 pub struct Pool {
     media: Media,
     config: Config,
+    features: AtomicU64,
     master: MasterKey,
     opened_with: Option<SlotInfo>,
     containers: Arc<ContainerReader>,
@@ -289,7 +291,7 @@ impl Pool {
         reader: Option<&str>,
     ) -> Result<Self> {
         let Unlocked {
-            config,
+            mut config,
             master,
             opened_with,
             mut notes,
@@ -377,7 +379,7 @@ impl Pool {
         };
         if writable {
             media.blobs.sweep()?;
-            heal_config(&*media.blobs, &config)?;
+            config = heal_config(&*media.blobs, config)?;
             heal_slots(&media, config.pool, opened_with.as_ref())?;
             heal_root(&media, config.pool, (&master, seal), generation)?;
             for (writer, state) in WRITERS.into_iter().zip(&mut head.writers) {
@@ -394,6 +396,7 @@ impl Pool {
         let hints = DamageHints::open(&media.disk, config.pool);
         let mut pool = Self {
             media,
+            features: AtomicU64::new(config.features_incompat),
             config,
             master,
             opened_with,
@@ -440,7 +443,7 @@ impl Pool {
         (&self.master, self.config.seal)
     }
 
-    /// Returns the settings of the pool.
+    /// Returns the settings of the pool as they were when it was opened.
     pub fn config(&self) -> &Config {
         &self.config
     }

@@ -10,6 +10,7 @@
 
 mod ahead;
 mod by;
+mod errors;
 mod in_order;
 mod opened;
 mod restoring;
@@ -27,7 +28,7 @@ use super::spare::BufferPool;
 use crate::error::{Result, StoreError};
 use crate::superblock::MasterKey;
 use chunking::{FingerprintKey, SealKey};
-use format::bytes::FormatError;
+use errors::{damaged, is_media_failure, place_error, unreadable};
 use format::config::Seal;
 use format::container::{
     ContainerClass, ContainerHeader, DIRECTORY_INDEX, Directory, HEADER_BYTES, REGION_HEADER_BYTES,
@@ -581,41 +582,4 @@ fn header_of(place: RegionPlace, bytes: &[u8]) -> Result<(usize, RegionHeader)> 
     let header = RegionHeader::decode(bytes).map_err(|e| place_error(place, e))?;
     let found = format!("it belongs to container {}", header.container);
     Err(place_error(place, found))
-}
-
-/// Maps a missing, short or unreadable blob to corruption, so that a restore goes on with the rest.
-/// The error keeps its source.
-fn unreadable(name: &str, e: MediaError) -> StoreError {
-    let short = e
-        .source
-        .as_ref()
-        .is_some_and(|s| s.kind() == std::io::ErrorKind::UnexpectedEof);
-    match e.kind {
-        MediaErrorKind::NotFound => StoreError::corruption("container", name, "missing"),
-        MediaErrorKind::Io if short => {
-            StoreError::corruption("container", name, "the file is too short")
-        }
-        MediaErrorKind::Io => StoreError {
-            source: Some(e),
-            ..StoreError::corruption("container", name, "cannot be read")
-        },
-        _ => e.into(),
-    }
-}
-
-fn is_media_failure(e: &StoreError) -> bool {
-    !e.is_corruption()
-}
-
-fn damaged(at: &str, e: FormatError) -> StoreError {
-    StoreError::corruption(e.what, at, e)
-}
-
-fn place_error(place: RegionPlace, found: impl std::fmt::Display) -> StoreError {
-    let at = format!(
-        "{} sector {}",
-        container_name(place.container),
-        place.sector
-    );
-    StoreError::corruption("region", at, found)
 }

@@ -55,6 +55,21 @@ Existing containers stay unchanged. The copies that gc makes of them get the new
     Show,
 }
 
+/// Give a pool of an older version the features of new pools.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet upgrade --dry-run
+  quintet upgrade
+
+Changes no stored data: gc and defragmentation use the features for what they store again. Older
+versions of quintet cannot open the pool after that, not even to read it; there is no way back.")]
+pub struct UpgradeArgs {
+    /// Only show the features that the pool would get
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
 /// Write man pages or a completion script.
 #[derive(Args, Debug)]
 pub struct GenerateArgs {

@@ -89,6 +89,7 @@ impl Need {
             Command::Volume(_) => Self::Writing { files: false },
             Command::Parity(ParityCommand::Show) => Self::Nothing,
             Command::Parity(_) => Self::Writing { files: false },
+            Command::Upgrade(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Key(KeyCommand::List) => Self::Nothing,
             Command::Key(_) => Self::Writing { files },
             Command::Init(_)

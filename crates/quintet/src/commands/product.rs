@@ -46,6 +46,7 @@ pub(super) fn is_asked_for(command: &Command) -> bool {
         Command::Forget(args) => args.dry_run,
         Command::Gc(args) => args.dry_run,
         Command::Repair(args) => args.dry_run,
+        Command::Upgrade(args) => args.dry_run,
         // Without names it lists.
         Command::Undelete(args) => args.snapshots.is_empty(),
         Command::Init(_)

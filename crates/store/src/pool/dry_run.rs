@@ -35,7 +35,7 @@ impl Pool {
             ..below.clone()
         };
         let unlocked = Unlocked {
-            config: self.config.clone(),
+            config: self.config_now(),
             master: self.master.clone(),
             opened_with: self.opened_with.clone(),
             notes: Notes::new(),

@@ -138,7 +138,7 @@ impl Pool {
         drop(head);
         WriteSession::new(
             self.media.clone(),
-            self.config.clone(),
+            self.config_now(),
             self.master.clone(),
             Arc::clone(&self.chunks),
             Arc::clone(&self.reader),

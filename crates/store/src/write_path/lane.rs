@@ -104,8 +104,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Sets the raw size of data regions for an object with this layout: images and volumes, which are
-    /// read at random, get regions that suit that.
+    /// Sets the raw size of data regions for an object with this layout: images and volumes, which
+    /// are read at random, get regions that suit that.
     pub fn pack_for(&mut self, layout: Layout) -> Result<()> {
         let large = self.options.region_bytes;
         self.set_region_bytes(match layout {

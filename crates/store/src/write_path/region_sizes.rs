@@ -1,9 +1,9 @@
-//! How large the regions are into which stored chunks are packed again. Garbage collection and repair
-//! call this: they know containers, and not the objects that own the chunks.
+//! How large the regions are into which stored chunks are packed again. Garbage collection and
+//! repair call this: they know containers, and not the objects that own the chunks.
 //!
-//! Invariant: chunks that are read randomly get small regions: those that have them now, and those of
-//! images and volumes, whatever they have. Regions that do not compress say nothing: a lane makes
-//! them small wherever they come from.
+//! Invariant: chunks that are read randomly get small regions: those that have them now, and those
+//! of images and volumes, whatever they have. Regions that do not compress say nothing: a lane
+//! makes them small wherever they come from.
 
 use chunk_store::container::Contents;
 use format::container::{ContainerClass, DirectoryRegion};

@@ -87,8 +87,8 @@ fn missing(operation: &'static str, name: &str) -> MediaError {
     MediaError::plain(MediaErrorKind::NotFound, operation, name)
 }
 
-/// Returns the entry of the directory `prefix` that is, or leads to, the blob `name`, and true if it
-/// is a directory. `None`: the blob is elsewhere.
+/// Returns the entry of the directory `prefix` that is, or leads to, the blob `name`, and true if
+/// it is a directory. `None`: the blob is elsewhere.
 fn entry_below<'n>(prefix: &str, name: &'n str) -> Option<(&'n str, bool)> {
     let below = match prefix {
         "" => name,

@@ -1,0 +1,46 @@
+//! Adds features to a pool that an older program made. The program calls this.
+//!
+//! Invariant: nothing is stored that needs a feature before both copies of the config name it and
+//! are durable. A feature is never removed.
+
+use super::Pool;
+use chunk_store::superblock::put_config;
+use chunk_store::{Result, StoreError, StoreErrorKind};
+use format::config::{Config, FEATURES_INCOMPAT_KNOWN};
+use media::Barrier;
+use std::sync::atomic::Ordering;
+
+impl Pool {
+    /// Returns the features that new pools have and this one does not: bits of
+    /// `features_incompat`.
+    pub fn features_lacking(&self) -> u64 {
+        FEATURES_INCOMPAT_KNOWN & !self.features.load(Ordering::Relaxed)
+    }
+
+    /// Adds these features, durable on return. Sessions that begin later use them. Programs that do
+    /// not know them refuse the pool from now on.
+    pub fn upgrade(&self) -> Result<()> {
+        if self.lock.is_none() {
+            let why = "the pool is open for reading only";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        if self.features_lacking() == 0 {
+            return Ok(());
+        }
+        let mut config = self.config_now();
+        config.features_incompat |= FEATURES_INCOMPAT_KNOWN;
+        put_config(&*self.media.blobs, &config)?;
+        self.media.blobs.barrier(Barrier::ConfigBeforeAck)?;
+        self.features
+            .store(config.features_incompat, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns the settings with the features that were added since the pool was opened.
+    pub(super) fn config_now(&self) -> Config {
+        Config {
+            features_incompat: self.features.load(Ordering::Relaxed),
+            ..self.config.clone()
+        }
+    }
+}
