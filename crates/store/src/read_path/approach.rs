@@ -21,7 +21,7 @@ use chunk_store::chunk_map::ChunkPlace;
 use chunk_store::container::{Copies, PART_BYTES_MAX, ReadBy, Region, RegionPlace};
 use chunk_store::{Result, StoreError};
 use duet::{Events, Page, Space};
-use format::container::sectors_max;
+use format::container::{SECTOR_BYTES, sectors_max};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::Fingerprint;
@@ -306,7 +306,8 @@ impl Reader {
                 None => containers.region_restored_by(place, sectors, &mut by, only)?,
             },
         };
-        let region = Arc::new(DecodedRegion::new(region, place));
+        let stored_bytes = u64::from(sectors) * u64::from(SECTOR_BYTES);
+        let region = Arc::new(DecodedRegion::new(region, place, stored_bytes));
         let chunk = ChunkRef::within(&region, fingerprint);
         if let Some(chunk) = &chunk {
             // Decoding a long region again for its next chunk would cost more than its memory.

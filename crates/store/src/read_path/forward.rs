@@ -195,11 +195,11 @@ impl Reader {
         let Some(ahead) = self.containers.ahead_by(*from, sectors, &mut by) else {
             return;
         };
-        for (place, name, _) in run {
+        for (place, name, stored_bytes) in run {
             let Some(Ok(region)) = self.containers.region_in(&ahead, *place) else {
                 continue;
             };
-            let region = Arc::new(DecodedRegion::new(region, *place));
+            let region = Arc::new(DecodedRegion::new(region, *place, *stored_bytes));
             if ChunkRef::within(&region, name).is_none() {
                 continue;
             }
