@@ -11,7 +11,7 @@ use chunk_store::chunk_map::{ChunkMap, ChunkPlace, Near};
 use chunk_store::{Result, StoreError};
 use format::container::{SECTOR_BYTES, sectors_max};
 use format::recipe::ObjectRoot;
-use fragpicker::{Layout, Piece, Spot};
+use fragpicker::{Fetch, Layout, Piece, Spot};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -75,9 +75,11 @@ impl Finder {
 
     /// Returns the region of a chunk, or `None` if the chunk is nowhere.
     pub fn find(&self, fingerprint: &Fingerprint) -> Result<Option<Extent>> {
-        let mut near = self.near.borrow_mut();
-        let place = self.chunks.locate(fingerprint, &mut near)?;
-        Ok(place.as_ref().map(Extent::of))
+        Ok(self.locate(fingerprint)?.as_ref().map(Extent::of))
+    }
+
+    fn locate(&self, fingerprint: &Fingerprint) -> Result<Option<ChunkPlace>> {
+        self.chunks.locate(fingerprint, &mut self.near.borrow_mut())
     }
 }
 
@@ -196,10 +198,32 @@ impl<'a> Places<'a> {
         Ok(spots)
     }
 
+    /// Returns what a read of each chunk of a range costs if it is not in memory: the chunk's offset
+    /// and length, and its cost. Without holes. Fails with `Corruption` if a chunk is nowhere.
+    pub fn fetches(&self, object: u64, range: Range<u64>) -> Result<Vec<(u64, u64, Fetch)>> {
+        let root = self.root(object)?;
+        let mut fetches = Vec::new();
+        let visit = &mut |offset, len, chunk: Fingerprint| {
+            if !chunk.is_hole() {
+                let place = self.finder.locate(&chunk)?;
+                let place = place.ok_or_else(|| nowhere(&chunk))?;
+                let sectors = u64::from(sectors_max(place.stored_bytes));
+                let fetch = Fetch {
+                    stored_bytes: sectors * u64::from(SECTOR_BYTES),
+                    plain_bytes: place.plain_bytes.into(),
+                    chunk_bytes: place.len.into(),
+                };
+                fetches.push((offset, len, fetch));
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        let reader = self.pool.reader();
+        reader.visit_pieces(&root, range.start, range.end, visit)?;
+        Ok(fetches)
+    }
+
     fn place_of(&self, chunk: &Fingerprint) -> Result<Extent> {
-        let found = "needed, and in no readable container";
-        let extent = self.finder.find(chunk)?;
-        extent.ok_or_else(|| StoreError::corruption("chunk", chunk, found))
+        self.finder.find(chunk)?.ok_or_else(|| nowhere(chunk))
     }
 
     /// Returns the length of a range of an object without holes, bytes.
@@ -215,6 +239,10 @@ impl<'a> Places<'a> {
         self.pool.reader().visit_pieces(&root, start, end, visit)?;
         Ok(bytes)
     }
+}
+
+fn nowhere(chunk: &Fingerprint) -> StoreError {
+    StoreError::corruption("chunk", chunk, "needed, and in no readable container")
 }
 
 impl Layout for Places<'_> {
