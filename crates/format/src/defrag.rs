@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(bytes.len(), 456 + 2 * 24 + 40 + 2 * 40 + 2 * 16 + 8);
         assert_eq!(
             checksum(0, &bytes),
-            0x13aff650d18e7be9,
+            0x69bbb2c251c8669c,
             "what older programs wrote"
         );
         assert_eq!(DefragRecord::decode(&bytes, pool), Ok(record));

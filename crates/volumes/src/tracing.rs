@@ -36,8 +36,8 @@ const RING: usize = 512;
 const COUNT_BITS: u32 = 20;
 /// Memory of a range in the trace, bytes.
 const RANGE_BYTES: u64 = 64;
-/// Part of the memory that fetched regions get: they are much longer than requests.
-const FETCHED_PART: usize = 8;
+/// Part of the memory that fetched regions get: they are longer than requests, and fewer.
+const FETCHED_PART: usize = 4;
 const SLOTS: RecordSlots = RecordSlots::new(["cache/trace.0", "cache/trace.1"], TRACE_BYTES_MAX);
 const FETCHED_SLOTS: RecordSlots =
     RecordSlots::new(["cache/fetched.0", "cache/fetched.1"], TRACE_BYTES_MAX);
