@@ -353,3 +353,38 @@ fn a_run_goes_on_after_its_process() {
     drop(volumes);
     assert!(served.read_hot(66) <= 16 * KIB);
 }
+
+/// Windows that are scanned lack their hot chunks afterwards. That is no reason to move them: with
+/// the trace of the hot reads, without one, and for other owners.
+#[test]
+fn small_regions_do_not_make_windows_fragmented() {
+    let served = Served::new(OLD);
+    served.cloned();
+    for pass in 70..73 {
+        served.read_hot(pass);
+    }
+    let written = served.defragment(74).counts.moved.bytes;
+    assert_eq!(written, HOT * CHUNK);
+    let read_all = |seed| {
+        let volumes = open(&served.disk, seed);
+        let view = volumes.view_state(&served.image, String::new(), Arc::default());
+        let volume = volumes.volume("db").expect("there");
+        for offset in (0..CHUNKS * CHUNK).step_by(128 << 10) {
+            served.read(&volume, offset, 128 * KIB);
+            served.read(&view, offset, 128 * KIB);
+            while volumes.fetch_step() {}
+        }
+        volumes.store_trace().expect("stored");
+    };
+    read_all(75);
+    let counts = served.defragment(76).counts;
+    assert!(counts.moved.bytes <= 2 * CHUNK, "{counts:?}");
+    // Without the record of amplified reads.
+    for slot in ["cache/fetched.0", "cache/fetched.1"] {
+        let file = media::Disk::open(&*served.disk, slot, false).expect("there");
+        file.write_at(70, &[0xa5; 9]).expect("torn");
+    }
+    read_all(78);
+    let counts = served.defragment(79).counts;
+    assert!(counts.moved.bytes <= 2 * CHUNK, "{counts:?}");
+}

@@ -7,6 +7,7 @@ use super::small;
 use format::defrag::{DefragObject, DefragRange};
 use fragpicker::{HotRange, REQUEST_WEIGHT, SEGMENT_BYTES, hottest};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Maximum number of objects, or of trace ranges, of a run: a record has space for no more. The
 /// hottest stay.
@@ -61,6 +62,8 @@ pub struct Load {
     traced: Option<(Vec<Item>, Heat)>,
     /// Number of the first range that belongs into small regions, if there is one.
     first_small: Option<usize>,
+    /// These ranges by object, ascending.
+    small: BTreeMap<u64, Vec<Range<u64>>>,
 }
 
 impl Load {
@@ -95,9 +98,15 @@ impl Load {
     }
 
     fn of(objects: Vec<Subject>, traced: Option<(Vec<Item>, Heat)>) -> Self {
-        let items = traced.as_ref().map(|(items, _)| items);
+        let items = traced.as_ref().map_or(&[][..], |(items, _)| items);
+        let mut small: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
+        for item in items.iter().filter(|item| item.is_small) {
+            let ranges = small.entry(item.object).or_default();
+            ranges.push(item.range.start..item.range.end);
+        }
         Self {
-            first_small: items.and_then(|items| items.iter().position(|item| item.is_small)),
+            first_small: items.iter().position(|item| item.is_small),
+            small,
             objects,
             traced,
         }
@@ -165,6 +174,11 @@ impl Load {
     /// Number of ranges that belong into small regions: the last ones.
     pub fn small_len(&self) -> usize {
         self.first_small.map_or(0, |first| self.len() - first)
+    }
+
+    /// Returns these ranges by object, ascending.
+    pub fn small(&self) -> &BTreeMap<u64, Vec<Range<u64>>> {
+        &self.small
     }
 
     /// Returns true for the number of the first of them.

@@ -7,13 +7,13 @@
 //! Invariant: the places are those that readers use.
 
 use crate::pool::Pool;
-use chunk_store::chunk_map::{ChunkMap, ChunkPlace, Near};
+use chunk_store::chunk_map::{ChunkMap, ChunkPlace, FORWARD_WRITERS, Near};
 use chunk_store::{Result, StoreError};
 use format::container::{SECTOR_BYTES, sectors_max};
 use format::recipe::ObjectRoot;
 use fragpicker::{Fetch, Layout, Piece, Spot};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
@@ -83,12 +83,59 @@ impl Finder {
     }
 }
 
+/// Offset, length, name and region of a chunk.
+type Found = (u64, u64, Fingerprint, Extent);
+
+/// A chunk of so many may have been copied out of the regions of its neighbours.
+const OUTSIDE_PART: usize = 4;
+
+impl Finder {
+    /// Hot chunks are copied out of large regions, and their old copies stay there until gc comes:
+    /// a reader of the neighbours decodes them anyway. So few such chunks count as if they were
+    /// still there. More are a copy of their own that readers go to.
+    fn stay_with_neighbours(&self, found: &mut [Found]) {
+        let regions: BTreeSet<Extent> = found.iter().map(|(_, _, _, extent)| *extent).collect();
+        let containers: BTreeSet<ContainerId> = regions.iter().map(|r| r.container).collect();
+        if containers.len() < 2 {
+            return;
+        }
+        let directories: Vec<_> = containers
+            .iter()
+            .filter_map(|id| self.chunks.directory_in_memory(*id))
+            .collect();
+        let is_forward = |id: ContainerId| FORWARD_WRITERS.contains(&id.writer());
+        let mut outside = Vec::new();
+        for (nth, (_, _, name, extent)) in found.iter().enumerate() {
+            if !is_forward(extent.container) {
+                continue;
+            }
+            let others = directories
+                .iter()
+                .filter(|d| d.container != extent.container);
+            let old = others.filter_map(|d| d.find(name)).map(|p| Extent::of(&p));
+            if let Some(old) = old.into_iter().find(|old| regions.contains(old)) {
+                outside.push((nth, old));
+            }
+        }
+        if outside.len() * OUTSIDE_PART > found.len() {
+            return;
+        }
+        for (nth, old) in outside {
+            if let Some((_, _, _, extent)) = found.get_mut(nth) {
+                *extent = old;
+            }
+        }
+    }
+}
+
 /// See the module's head.
 pub struct Places<'a> {
     pool: &'a Pool,
     container_bytes: u64,
     objects: &'a BTreeMap<u64, ObjectRoot>,
     finder: Finder,
+    /// Ranges of objects that do not count, ascending.
+    without: Option<&'a BTreeMap<u64, Vec<Range<u64>>>>,
     /// Regions of the pieces returned last: the upper bits of a place are an index into it.
     extents: RefCell<Vec<Extent>>,
     /// Length of these pieces within the requested range, bytes.
@@ -110,9 +157,24 @@ impl<'a> Places<'a> {
             container_bytes: (container_bytes as u64).max(1),
             objects,
             finder: Finder::new(pool),
+            without: None,
             extents: RefCell::default(),
             bytes: Cell::default(),
         }
+    }
+
+    /// Chunks in these ranges of objects, ascending, count as holes: they lie elsewhere on purpose.
+    pub fn without(mut self, ranges: &'a BTreeMap<u64, Vec<Range<u64>>>) -> Self {
+        self.without = Some(ranges);
+        self
+    }
+
+    fn counts(&self, object: u64, offset: u64) -> bool {
+        let ranges = self.without.and_then(|ranges| ranges.get(&object));
+        ranges.is_none_or(|ranges| {
+            let next = ranges.partition_point(|range| range.end <= offset);
+            ranges.get(next).is_none_or(|range| offset < range.start)
+        })
     }
 
     fn root(&self, object: u64) -> Result<ObjectRoot> {
@@ -257,13 +319,17 @@ impl Layout for Places<'_> {
         let mut extents = self.extents.borrow_mut();
         extents.clear();
         self.bytes.set(0);
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut found = Vec::new();
         let reader = self.pool.reader();
         reader.visit_pieces(&root, range.start, range.end, &mut |offset, len, chunk| {
-            if chunk.is_hole() {
-                return Ok(ControlFlow::Continue(()));
+            if !chunk.is_hole() && self.counts(object, offset) {
+                found.push((offset, len, chunk, self.place_of(&chunk)?));
             }
-            let extent = self.place_of(&chunk)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        self.finder.stay_with_neighbours(&mut found);
+        let mut pieces: Vec<Piece> = Vec::new();
+        for (offset, len, _, extent) in found {
             let (start, end) = (offset.max(range.start), (offset + len).min(range.end));
             self.bytes.set(self.bytes.get() + end.saturating_sub(start));
             if let Some(last) = pieces.last_mut()
@@ -271,7 +337,7 @@ impl Layout for Places<'_> {
                 && last.offset + last.len == offset
             {
                 last.len += len;
-                return Ok(ControlFlow::Continue(()));
+                continue;
             }
             pieces.push(Piece {
                 offset,
@@ -280,8 +346,7 @@ impl Layout for Places<'_> {
                 is_shared: false,
             });
             extents.push(extent);
-            Ok(ControlFlow::Continue(()))
-        })?;
+        }
         Ok(pieces)
     }
 

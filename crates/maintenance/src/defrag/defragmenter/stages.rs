@@ -30,7 +30,8 @@ const ROUND_PARTS: usize = format::defrag::ENTRIES_MAX / 2;
 impl Defragmenter {
     fn places(&self) -> Places<'_> {
         let container_bytes = self.options.lane.container_bytes;
-        Places::new(self.source.pool(), &self.roots, container_bytes)
+        // A window does not lie in pieces because its hot chunks are in small regions.
+        Places::new(self.source.pool(), &self.roots, container_bytes).without(self.load.small())
     }
 
     /// Cuts a range of the load to the present size of its object, which may have changed or been
