@@ -40,7 +40,7 @@ use crate::record::Frame;
 use units::{PoolId, UnixNanos};
 
 /// Version that this program reads and writes. Version 1 did not know small regions: a run that it
-/// recorded begins anew.
+/// recorded is forgotten.
 pub const VERSION: u16 = 2;
 /// Maximum length of each list in a record.
 pub const ENTRIES_MAX: usize = 1 << 18;

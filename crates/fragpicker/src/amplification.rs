@@ -4,9 +4,9 @@
 //! opposite costs too: a region that is large for scans is read and decoded whole for each random
 //! read. Only hot ranges of few bytes are worth regions of their own (FragPicker's thought).
 //!
-//! Volumes count with this which regions were fetched in vain; the defragmentation of the store
-//! selects ranges with it. Invariant: pure. What is selected of an object is whole chunks, at most
-//! [`SMALL_PERCENT`] of it.
+//! Volumes ask this which regions random reads fetched whole, and needed little of. The
+//! defragmentation of the store selects ranges with it. Invariant: pure. What is selected of an
+//! object is whole chunks, at most [`SMALL_PERCENT`] of it.
 
 use crate::WINDOW_BYTES;
 use crate::analysis::HotRange;

@@ -2,14 +2,13 @@
 //! resumes from it reaches the same result as a run without a loss, so every copy that the record
 //! counts was made. Every byte is unchanged.
 
-use crate::defrag_small::{self, Served};
 use crate::fragmented;
 
 use format::phase::TaskPhase;
 use fragmented::*;
 use maintenance::{
-    ControlledTask, DefragReport, DefragSource, DefragStage, Defragmenter, FetchCost,
-    MaintenanceTask, RecordedDefrag, TaskStep,
+    ControlledTask, DefragReport, DefragSource, DefragStage, Defragmenter, MaintenanceTask,
+    RecordedDefrag, TaskStep,
 };
 use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
@@ -22,73 +21,24 @@ const STEP_BYTES: u64 = 64 * KIB;
 /// Contents of a record: phase, stage, and progress.
 type Said = (TaskPhase, u8, u64);
 
-/// An image of six regions; four of its chunks are hot.
-const SMALL_CHUNKS: u64 = 200;
-
-/// Work of the runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
-    /// The windows of a volume that lie in pieces.
-    Pieces,
-    /// The hot chunks of an image that lie in large regions.
-    Small,
-}
-
 /// Processes begin a run and die; the next one resumes, pauses or ends it.
 struct Runs {
     seed: u64,
-    work: Work,
 }
 
 fn said(report: &DefragReport) -> Said {
     (report.phase, report.stage as u8, report.ranges_done())
 }
 
-impl Runs {
-    fn make(&self, disk: &Arc<SimDisk>) {
-        match self.work {
-            Work::Pieces => drop(make(disk, BLOCKS)),
-            Work::Small => {
-                let served = Served::on(disk, SMALL_CHUNKS, store::IMAGE_REGION_BYTES);
-                served.cloned();
-                for seed in 4..7 {
-                    served.read_hot(seed);
-                }
-            }
-        }
-    }
+fn begin(volumes: &Arc<Volumes>) -> Result<Defragmenter, String> {
+    let keys = [key(volumes, "disk")];
+    let source = DefragSource::Volumes(Arc::clone(volumes));
+    Defragmenter::new(source, &keys, None, options()).map_err(|e| e.to_string())
+}
 
-    fn begin(&self, volumes: &Arc<Volumes>) -> Result<Defragmenter, String> {
-        if self.work == Work::Small {
-            return Ok(defrag_small::begin(volumes));
-        }
-        let keys = [key(volumes, "disk")];
-        let source = DefragSource::Volumes(Arc::clone(volumes));
-        Defragmenter::new(source, &keys, None, options()).map_err(|e| e.to_string())
-    }
-
-    fn taken_up(
-        &self,
-        volumes: &Arc<Volumes>,
-        recorded: RecordedDefrag,
-    ) -> Result<Defragmenter, String> {
-        if self.work == Work::Small {
-            return Ok(defrag_small::resumed(volumes, recorded));
-        }
-        let source = DefragSource::Volumes(Arc::clone(volumes));
-        Defragmenter::resume(source, recorded, lane()).map_err(|e| e.to_string())
-    }
-
-    /// Returns true if all that can be is moved. Without a trace, which a power loss may take,
-    /// nothing is hot.
-    fn is_all(&self, report: &DefragReport) -> bool {
-        let small = &report.counts.small;
-        let is_all = match self.work {
-            Work::Pieces => report.after.runs == 2 * BLOCKS,
-            Work::Small => small.over == 0 && small.after.bytes_each() < (16 * KIB) as f64,
-        };
-        is_all && report.counts.failed == 0
-    }
+fn taken_up(volumes: &Arc<Volumes>, recorded: RecordedDefrag) -> Result<Defragmenter, String> {
+    let source = DefragSource::Volumes(Arc::clone(volumes));
+    Defragmenter::resume(source, recorded, lane()).map_err(|e| e.to_string())
 }
 
 fn record(run: &mut Defragmenter, history: &History<Said>) -> Result<(), String> {
@@ -111,14 +61,14 @@ impl Scenario for Runs {
     }
 
     fn run(&self, disk: &Arc<SimDisk>, history: &History<Said>) -> Result<(), String> {
-        self.make(disk);
+        make(disk, BLOCKS);
         history.explore_from_here();
         let mut is_over = false;
         for life in 0.. {
             let volumes = open(disk, self.seed + life);
             let mut run = match RecordedDefrag::read(volumes.pool()) {
-                None => self.begin(&volumes)?,
-                Some(recorded) => self.taken_up(&volumes, recorded)?,
+                None => begin(&volumes)?,
+                Some(recorded) => taken_up(&volumes, recorded)?,
             };
             record(&mut run, history)?;
             for _ in 0..4 + 3 * life {
@@ -147,7 +97,7 @@ impl Scenario for Runs {
     fn check(&self, disk: &Arc<SimDisk>, expected: &Expected<Self>) -> Result<(), String> {
         let volumes = open(disk, 99);
         let mut run = match RecordedDefrag::read(volumes.pool()) {
-            None => self.begin(&volumes)?,
+            None => begin(&volumes)?,
             Some(recorded) => {
                 let found = said(&recorded.report());
                 let mut written = expected.acked.iter().chain(&expected.in_flight);
@@ -156,9 +106,9 @@ impl Scenario for Runs {
                 }
                 if recorded.report().phase == TaskPhase::AtRest {
                     // It was over: the next one has nothing to do.
-                    self.begin(&volumes)?
+                    begin(&volumes)?
                 } else {
-                    self.taken_up(&volumes, recorded)?
+                    taken_up(&volumes, recorded)?
                 }
             }
         };
@@ -167,9 +117,10 @@ impl Scenario for Runs {
                 TaskStep::Worked { .. } => {}
                 TaskStep::Finished => {
                     let report = run.report();
+                    let is_all = report.after.runs == 2 * BLOCKS && report.counts.failed == 0;
                     return match damage(&volumes) {
                         Some(damage) => Err(damage),
-                        None if self.is_all(&report) => Ok(()),
+                        None if is_all => Ok(()),
                         None => Err(format!("{report:?}")),
                     };
                 }
@@ -182,18 +133,9 @@ impl Scenario for Runs {
 
 #[test]
 fn a_power_loss_under_a_run_costs_work_only() {
-    let work = Work::Pieces;
-    let states = Explorer::explore_seeds(&[200, 300], |seed| Runs { seed, work });
+    let states = Explorer::explore_seeds(&[200, 300], |seed| Runs { seed });
     println!("{states} states");
     assert!(states > 600, "{states}");
-}
-
-#[test]
-fn a_power_loss_while_small_regions_are_written_costs_work_only() {
-    let work = Work::Small;
-    let states = Explorer::explore_seeds(&[500], |seed| Runs { seed, work });
-    println!("{states} states");
-    assert!(states > 100, "{states}");
 }
 
 /// Each sync that makes a commit durable before a record counts its copies.
@@ -204,10 +146,7 @@ fn without_the_syncs_of_a_commit_a_record_says_too_much() {
         let mut explorer = Explorer::new(9, 400);
         explorer.without = Some(barrier);
         explorer.threads = 2;
-        let report = explorer.explore(&Runs {
-            seed: 400,
-            work: Work::Pieces,
-        });
+        let report = explorer.explore(&Runs { seed: 400 });
         let failures = report.failures.len();
         assert!(
             failures > 0,

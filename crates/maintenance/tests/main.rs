@@ -19,7 +19,6 @@ mod copies;
 mod defrag;
 mod defrag_crash;
 mod defrag_resume;
-mod defrag_small;
 mod defrag_streams;
 mod fragmented;
 mod open_snapshots;

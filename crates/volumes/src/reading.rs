@@ -249,9 +249,12 @@ impl<'a> Reading<'a> {
         Meters::add(&meters.random_asked_bytes, asked_bytes);
         Meters::add(&meters.random_fetched_bytes, fetch.stored_bytes);
         if let Some(recorder) = judging.recorder.filter(|_| fetch.is_amplified()) {
-            // Where nothing was changed since, a region has a part of the object in its order.
+            // Where nothing was changed since, a region has a part of the object in its order, or a
+            // few near each other: several threads import an image. So its length before and after
+            // counts too. Which region a chunk is in is looked up before it is moved.
             let start = offset.saturating_sub(chunk.bytes_before());
-            let bytes = start..start.saturating_add(fetch.plain_bytes);
+            let end = start.saturating_add(fetch.plain_bytes.saturating_mul(2));
+            let bytes = start.saturating_sub(fetch.plain_bytes)..end;
             self.backing.tracer.fetched(recorder, bytes);
         }
     }

@@ -3,9 +3,8 @@
 //!
 //! Invariant: the order does not change during a run.
 
-use super::small;
 use format::defrag::{DefragObject, DefragRange};
-use fragpicker::{HotRange, REQUEST_WEIGHT, SEGMENT_BYTES, hottest};
+use fragpicker::{HotRange, REQUEST_WEIGHT, SEGMENT_BYTES, hottest, hottest_chunks};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -89,7 +88,7 @@ impl Load {
             });
             let mut items: Vec<_> = items.collect();
             items.sort_by_key(|item| std::cmp::Reverse(item.range.weight));
-            let small = small::items(objects, amplified, ENTRIES_MAX / SMALL_PART);
+            let small = small_items(objects, amplified, ENTRIES_MAX / SMALL_PART);
             items.truncate(ENTRIES_MAX - small.len());
             items.extend(small);
             (items, heat)
@@ -219,6 +218,29 @@ impl Load {
         }
         None
     }
+}
+
+/// Returns the items of the objects that belong into small regions, in the order of the objects.
+/// Only objects whose chunks have one size are read at random.
+fn small_items(objects: &[Subject], amplified: &Heat, count_max: usize) -> Vec<Item> {
+    let of = |subject: &Subject| {
+        let ranges = amplified.get(&subject.key).map_or(&[][..], Vec::as_slice);
+        let key = subject.key;
+        let chunks = match subject.chunk_bytes {
+            Some(chunk_bytes) => hottest_chunks(ranges, subject.bytes, chunk_bytes),
+            None => Vec::new(),
+        };
+        chunks.into_iter().map(move |range| Item {
+            object: key,
+            range,
+            is_hot: true,
+            is_small: true,
+            is_segment: false,
+        })
+    };
+    let mut items: Vec<_> = objects.iter().flat_map(of).collect();
+    items.truncate(count_max);
+    items
 }
 
 /// Cuts ranges to the object's size and to [`RANGE_BYTES_MAX`].

@@ -3,42 +3,19 @@
 //!
 //! Other owners are not asked. A scan finds the old copies as long as they exist, since it reads
 //! their regions whole; later it needs one more read for many of them, since they lie in the
-//! object's order (`tests/defrag_small.rs`). The bound limits what it can lose.
+//! object's order (`crates/sim/tests/hot_chunks.rs`). The bound limits what it can lose.
 //!
 //! Invariant: no more than [`SMALL_PERCENT`] of the objects' mapped bytes is selected in a run.
 
-use super::load::{Heat, Item, Subject};
+use super::load::Item;
 use super::report::add_fetches;
 use super::{DefragOptions, DefragReport};
-use fragpicker::{SMALL_PERCENT, SMALL_REGION_BYTES, hottest_chunks};
+use fragpicker::{SMALL_PERCENT, SMALL_REGION_BYTES};
 use std::ops::Range;
 use store::{LaneOptions, Move, Places, Result};
 
 /// Runs of regions that a move counts as. Nothing is in pieces; a smaller read is the gain.
 const RUNS: u64 = 2;
-
-/// Returns the items of the objects that belong into small regions, in the order of the objects.
-/// Only objects whose chunks have one size are read at random.
-pub fn items(objects: &[Subject], amplified: &Heat, count_max: usize) -> Vec<Item> {
-    let of = |subject: &Subject| {
-        let ranges = amplified.get(&subject.key).map_or(&[][..], Vec::as_slice);
-        let key = subject.key;
-        let chunks = match subject.chunk_bytes {
-            Some(chunk_bytes) => hottest_chunks(ranges, subject.bytes, chunk_bytes),
-            None => Vec::new(),
-        };
-        chunks.into_iter().map(move |range| Item {
-            object: key,
-            range,
-            is_hot: true,
-            is_small: true,
-            is_segment: false,
-        })
-    };
-    let mut items: Vec<_> = objects.iter().flat_map(of).collect();
-    items.truncate(count_max);
-    items
-}
 
 /// Returns the packing of the copies.
 pub fn lane(lane: LaneOptions) -> LaneOptions {

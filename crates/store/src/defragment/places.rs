@@ -260,8 +260,8 @@ impl<'a> Places<'a> {
         Ok(spots)
     }
 
-    /// Returns what a read of each chunk of a range costs if it is not in memory: the chunk's offset
-    /// and length, and its cost. Without holes. Fails with `Corruption` if a chunk is nowhere.
+    /// Returns what reading each chunk of a range costs if it is not in memory: offset, length and
+    /// cost. Without holes. Fails with `Corruption` if a chunk is nowhere.
     pub fn fetches(&self, object: u64, range: Range<u64>) -> Result<Vec<(u64, u64, Fetch)>> {
         let root = self.root(object)?;
         let mut fetches = Vec::new();

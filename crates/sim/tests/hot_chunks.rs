@@ -39,7 +39,7 @@ fn lane(region_bytes: usize) -> LaneOptions {
     }
 }
 
-fn open(disk: &Arc<SimDisk>, seed: u64) -> Arc<Volumes> {
+pub fn open(disk: &Arc<SimDisk>, seed: u64) -> Arc<Volumes> {
     let pool = Pool::open(media(disk, seed), None, OpenMode::Write, 8 << 20).expect("open");
     let options = VolumesOptions {
         journal: JournalOptions {
@@ -223,7 +223,7 @@ fn small_regions_serve_hot_chunks(region_bytes: usize, before_min: u64) {
     println!("scan, reads and bytes: {scan_before:?} before, {scan_after:?} after");
     assert!(before >= before_min, "{before}");
     assert!(after <= 16 * KIB, "{after}");
-    // What the report says.
+    // The report says so.
     assert_eq!(small.bytes, HOT * CHUNK);
     assert_eq!(small.bytes, report.counts.moved.bytes);
     let bytes = CHUNKS * CHUNK;
@@ -254,7 +254,7 @@ fn small_regions_serve_hot_chunks(region_bytes: usize, before_min: u64) {
     let scan_collected = served.scan(22);
     let restore_collected = served.restore(25);
     println!("after gc: {collected}, scan {scan_collected:?}, restore {restore_collected}");
-    // The old copies are gone.
+    // gc has deleted the old copies.
     assert!(
         scan_collected.0 <= scan_before.0 + HOT,
         "{scan_collected:?}"
