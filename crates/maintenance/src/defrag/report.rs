@@ -50,9 +50,9 @@ impl FetchCost for FetchToll {
 /// Adds a range of `count` chunks with requests of this weight. Single reads of each of its chunks
 /// would read `bytes`.
 pub fn add_fetches(toll: &mut FetchToll, weight: u64, bytes: u64, count: u64) {
-    if count > 0 {
+    if let Some(each) = bytes.checked_div(count) {
         toll.weight += u128::from(weight);
-        toll.bytes_weighed += u128::from(weight) * u128::from(bytes / count);
+        toll.bytes_weighed += u128::from(weight) * u128::from(each);
     }
 }
 
