@@ -53,7 +53,10 @@ has copied snapshot_id name total_bytes "${copied[@]}"
 has summary dry_run snapshots_copied snapshots_present snapshots_damaged "${copied[@]}" total_duration
 toll=(requests device_reads bytes regions places places_per_mib)
 run=(traced objects object_bytes ranges ranges_hot ranges_in_pieces ranges_moved ranges_left_to_others ranges_failed
-    copied_bytes cached_bytes stored_bytes percent_of_rewriting before "${toll[@]/#/before.}" after "${toll[@]/#/after.}")
+    copied_bytes cached_bytes stored_bytes percent_of_rewriting before "${toll[@]/#/before.}" after "${toll[@]/#/after.}"
+    small_regions small_regions.hot_ranges small_regions.amplified_ranges small_regions.over_bound_ranges
+    small_regions.written_bytes small_regions.written_stored_bytes
+    small_regions.cold_read_bytes_before small_regions.cold_read_bytes_after)
 exits 0 q defrag --bypass --json
 has summary dry_run "${run[@]}"
 exits 0 q defrag status --json

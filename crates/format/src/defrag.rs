@@ -15,9 +15,10 @@
 //! | 72 | 16 | progress of the stage: [`DefragReport::cursor`], [`DefragReport::at`] |
 //! | 88 | 8 | number of examined ranges |
 //! | 96 | 104 | thirteen counts: [`DefragCounts`] |
-//! | 200 | 56 each | cost of the load before, and after: [`DefragToll`] |
-//! | 312 | 32 | numbers of objects, ranges, moves, parts of moves that follow |
-//! | 344 | 24 each | [`DefragObject`] |
+//! | 200 | 112 | hot ranges for small regions: [`SmallCounts`] |
+//! | 312 | 56 each | cost of the load before, and after: [`DefragToll`] |
+//! | 424 | 32 | numbers of objects, ranges, moves, parts of moves that follow |
+//! | 456 | 24 each | [`DefragObject`] |
 //! | ... | 40 each | [`DefragRange`] |
 //! | ... | 40 each | [`DefragMove`], without its parts |
 //! | ... | 16 each | parts of the moves, in their order: first byte, first byte after it |
@@ -28,7 +29,8 @@
 mod fields;
 
 pub use fields::{
-    DefragCounts, DefragMove, DefragObject, DefragRange, DefragStage, DefragToll, MoveCounts,
+    DefragCounts, DefragMove, DefragObject, DefragRange, DefragStage, DefragToll, FetchToll,
+    MoveCounts, SmallCounts,
 };
 
 use crate::bytes::{Reader, Result, Writer};
@@ -37,12 +39,13 @@ use crate::preamble::Kind;
 use crate::record::Frame;
 use units::{PoolId, UnixNanos};
 
-/// Version that this program reads and writes.
-pub const VERSION: u16 = 1;
+/// Version that this program reads and writes. Version 1 did not know small regions: a run that it
+/// recorded is forgotten.
+pub const VERSION: u16 = 2;
 /// Maximum length of each list in a record.
 pub const ENTRIES_MAX: usize = 1 << 18;
 /// Largest record, bytes.
-pub const DEFRAG_BYTES_MAX: u64 = 352 + (24 + 40 + 40 + 16) * ENTRIES_MAX as u64;
+pub const DEFRAG_BYTES_MAX: u64 = 464 + (24 + 40 + 40 + 16) * ENTRIES_MAX as u64;
 
 const FRAME: Frame = Frame {
     what: "defragmentation record",
@@ -284,6 +287,17 @@ mod tests {
                 began: UnixNanos(5),
                 cursor: 1,
                 examined: 2,
+                counts: DefragCounts {
+                    small: SmallCounts {
+                        over: 3,
+                        before: FetchToll {
+                            weight: 7,
+                            bytes_weighed: 1 << 80,
+                        },
+                        ..SmallCounts::default()
+                    },
+                    ..DefragCounts::default()
+                },
                 before: DefragToll {
                     weight: 1 << 90,
                     runs: 3,
@@ -298,11 +312,13 @@ mod tests {
                 end: 1 << 40,
                 weight: 256,
                 is_hot: true,
+                is_small: true,
             }],
             moves: vec![
                 DefragMove {
                     object: 7,
                     parts: vec![1..2, 5..9],
+                    is_small: true,
                     weight: 256,
                     runs: 4,
                     hurts: 1,
@@ -316,10 +332,10 @@ mod tests {
     fn a_record_comes_back_and_no_other_pool_believes_it() {
         let (pool, record) = (PoolId([3; 16]), record());
         let bytes = record.encode(pool);
-        assert_eq!(bytes.len(), 344 + 2 * 24 + 40 + 2 * 40 + 2 * 16 + 8);
+        assert_eq!(bytes.len(), 456 + 2 * 24 + 40 + 2 * 40 + 2 * 16 + 8);
         assert_eq!(
             checksum(0, &bytes),
-            0x13aff650d18e7be9,
+            0x69bbb2c251c8669c,
             "what older programs wrote"
         );
         assert_eq!(DefragRecord::decode(&bytes, pool), Ok(record));

@@ -24,6 +24,9 @@
 //! 6. [`sparse`]: without a trace, for objects that are read from begin to end: selects the runs
 //!    that give a segment few bytes.
 //!
+//! A second reason to move a range is that a random read of it fetches much more than it needs:
+//! [`Fetch`] says whether, [`hottest_chunks`] selects.
+//!
 //! # Limits
 //!
 //! A trace remembers a fixed number of different ranges. When it is full, it drops the coldest
@@ -32,12 +35,14 @@
 //! again and again.
 #![forbid(unsafe_code)]
 
+mod amplification;
 mod analysis;
 mod layout;
 mod plan;
 mod sparse;
 mod trace;
 
+pub use amplification::{Fetch, SMALL_PERCENT, SMALL_REGION_BYTES, hottest_chunks, is_short};
 pub use analysis::{HotRange, hottest};
 pub use layout::{Layout, Piece};
 pub use plan::{Plan, PlanOptions, bypass, plan, windows};

@@ -30,8 +30,8 @@ mod task;
 pub use collect::{Collecting, Collector, GcCounts, GcPolicy, GcRun, GcStage};
 pub use controller::{Alone, Host, IoGrant, RunEnd, StepSizes, run_task};
 pub use defrag::{
-    DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, Defragmenter, Heat,
-    RecordedDefrag, Toll,
+    DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, Defragmenter, FetchCost,
+    Heat, RecordedDefrag, Toll,
 };
 pub use host_defrag::{
     HostDefrag, HostDefragOptions, HostDefragOutcome, HostDefragReport, HostFile, HostLeftAlone,

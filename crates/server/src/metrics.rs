@@ -148,6 +148,10 @@ table! {
     COLLECT_ENDED: Gauge = "quintet_collect_ended_timestamp_seconds", "End of the last gc run, since 1970; 0: none.";
     DEFRAG_ENDED: Gauge = "quintet_defrag_ended_timestamp_seconds", "End of the last defragmentation, since 1970; 0: none, or one is running.";
     DEFRAG_FAILED: Gauge = "quintet_defrag_failed_ranges", "Ranges that the last defragmentation could not read.";
+    DEFRAG_SMALL: Gauge = "quintet_defrag_small_region_bytes", "Bytes that the last defragmentation copied into small regions, for random reads.";
+    DEFRAG_COLD: Gauge = "quintet_defrag_cold_read_bytes", "Bytes that a cold random read of these hot ranges fetches, by when: before and after the last defragmentation; 0 where it had no such ranges.";
+    RANDOM_ASKED: Counter = "quintet_random_read_asked_bytes_total", "Bytes that random reads of volumes and served snapshots needed from the pool.";
+    RANDOM_FETCHED: Counter = "quintet_random_read_fetched_bytes_total", "Bytes of the regions that were read for them.";
     SCRUB_VERIFIED: Gauge = "quintet_scrub_verified_timestamp_seconds", "Time of the last complete verification, since 1970; 0: none.";
     SCRUB_DAMAGED: Counter = "quintet_scrub_damaged_total", "Damaged places that the scrub found.";
 }
@@ -173,6 +177,9 @@ pub fn render(server: &ServerState) -> String {
     text.sample(CONTAINERS, &[], record.containers);
     text.sample(CHUNK_HITS, &[], live.reads.chunk_hits);
     text.sample(REGION_READS, &[], live.reads.region_reads);
+    let decisions = server.volumes.decision_counters();
+    text.sample(RANDOM_ASKED, &[], decisions.random_asked_bytes);
+    text.sample(RANDOM_FETCHED, &[], decisions.random_fetched_bytes);
     exports(&mut text, &live);
     nbd(&mut text, &live.nbd);
     iscsi(&mut text, &live.iscsi);

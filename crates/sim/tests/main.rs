@@ -5,6 +5,10 @@ mod crash_states;
 mod dir_blobs;
 mod dir_blobs_races;
 mod explore;
+#[path = "../../maintenance/tests/fragmented/mod.rs"]
+mod fragmented;
+mod hot_chunks;
+mod hot_chunks_crash;
 mod journal_crash;
 mod journal_dead;
 mod liar;

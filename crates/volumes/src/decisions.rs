@@ -75,6 +75,10 @@ pub struct DecisionCounters {
     pub judged_monotonic: u64,
     /// Requests judged random.
     pub judged_random: u64,
+    /// Bytes that random requests needed of chunks that were not in memory.
+    pub random_asked_bytes: u64,
+    /// Bytes of the regions that were read for them.
+    pub random_fetched_bytes: u64,
     /// Bytes that were planned to be fetched ahead.
     pub fetch_planned_bytes: u64,
     /// Bytes of them that found the queue full.
@@ -108,6 +112,8 @@ pub struct DecisionCounters {
 #[derive(Default)]
 pub(super) struct Meters {
     pub judged: [AtomicU64; 3],
+    pub random_asked_bytes: AtomicU64,
+    pub random_fetched_bytes: AtomicU64,
     pub fetch_planned_bytes: AtomicU64,
     pub fetch_dropped_bytes: AtomicU64,
     pub fetched_regions: AtomicU64,
@@ -131,6 +137,8 @@ impl Meters {
             judged_sequential: read(sequential),
             judged_monotonic: read(monotonic),
             judged_random: read(random),
+            random_asked_bytes: read(&self.random_asked_bytes),
+            random_fetched_bytes: read(&self.random_fetched_bytes),
             fetch_planned_bytes: read(&self.fetch_planned_bytes),
             fetch_dropped_bytes: read(&self.fetch_dropped_bytes),
             fetched_regions: read(&self.fetched_regions),

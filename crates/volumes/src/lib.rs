@@ -68,7 +68,7 @@ pub use memory::MemoryByOwner;
 pub use pool_journal::{inspect_journal, recorded_losses};
 pub use states::States;
 pub use tally::{CacheMeter, CacheTally};
-pub use tracing::stored_heat;
+pub use tracing::{stored_amplified, stored_heat};
 pub use view::View;
 
 use backing::Backing;
@@ -286,6 +286,13 @@ impl Volumes {
     /// ascending order.
     pub fn heat(&self) -> BTreeMap<u64, Vec<fragpicker::HotRange>> {
         self.engine.backing.tracer.heat(&self.engine.backing.pool)
+    }
+
+    /// Returns the recorded short reads, by object, of bytes that random reads fetched in regions
+    /// that are large for them: not merged, in any order.
+    pub fn amplified(&self) -> BTreeMap<u64, Vec<fragpicker::HotRange>> {
+        let backing = &self.engine.backing;
+        backing.tracer.amplified(&backing.pool)
     }
 
     /// Switches the recording of reads.

@@ -13,6 +13,7 @@
 //! the device.
 
 use super::backing::Backing;
+use super::decisions::Meters;
 use super::front::Front;
 use super::tally::{CacheMeter, CacheTally};
 use super::tracing::Recorder;
@@ -84,8 +85,12 @@ pub(super) struct Reading<'a> {
     asking: Option<IoOriginScope>,
     /// Other chunks of a loaded region are inserted into the page cache too.
     gathers: bool,
+    /// The request was judged, and follows no stream.
+    is_random: bool,
     /// The whole request lies in one chunk: other chunks of its region are not needed.
     alone: bool,
+    /// First byte of the current chunk in the object, and the bytes that are needed of it.
+    needs: (u64, u64),
     /// Length of what the request needs from the current chunk on, bytes.
     ahead_bytes: u64,
     why: Purpose,
@@ -140,7 +145,9 @@ impl<'a> Reading<'a> {
             approach: None,
             asking: None,
             gathers: false,
+            is_random: false,
             alone: false,
+            needs: (0, 0),
             ahead_bytes: 0,
             why,
             tally: CacheTally::default(),
@@ -206,6 +213,7 @@ impl<'a> Reading<'a> {
             let judged = front.observe(&backing.meters, bytes, judging.request);
             if !judged.follows {
                 route = Route::Region;
+                self.is_random = true;
             }
             match judged.fetch {
                 Some(fetch) if fetch.into == FetchInto::FastTier => self.around = Some(fetch),
@@ -228,6 +236,26 @@ impl<'a> Reading<'a> {
             && self.backing.fetches(fetch.into, self.why.class)
         {
             (judging.submit)(fetch);
+        }
+    }
+
+    /// Counts what a random read had to fetch. Defragmentation may give it smaller regions.
+    fn count_fetched(&self, chunk: &ChunkRef) {
+        let Some(judging) = self.judging.as_ref().filter(|_| self.is_random) else {
+            return;
+        };
+        let ((offset, asked_bytes), fetch) = (self.needs, chunk.fetch());
+        let meters = &self.backing.meters;
+        Meters::add(&meters.random_asked_bytes, asked_bytes);
+        Meters::add(&meters.random_fetched_bytes, fetch.stored_bytes);
+        if let Some(recorder) = judging.recorder.filter(|_| fetch.is_amplified()) {
+            // Where nothing was changed since, a region has a part of the object in its order, or a
+            // few near each other: several threads import an image. So its length before and after
+            // counts too. Which region a chunk is in is looked up before it is moved.
+            let start = offset.saturating_sub(chunk.bytes_before());
+            let end = start.saturating_add(fetch.plain_bytes.saturating_mul(2));
+            let bytes = start.saturating_sub(fetch.plain_bytes)..end;
+            self.backing.tracer.fetched(recorder, bytes);
         }
     }
 
@@ -272,6 +300,8 @@ impl<'a> Reading<'a> {
         let alias = |enter: &mut dyn FnMut(Option<Place>)| below.with_place(place, enter);
         let end = at.saturating_add(into.len() as u64).min(below.len());
         self.expect(&leaf, end);
+        let end_of_leaf = leaf.offset.saturating_add(leaf.len);
+        self.needs = (leaf.offset, end.min(end_of_leaf).saturating_sub(at));
         let mut taken = Ok(0);
         self.with_chunk(&leaf.fingerprint, &alias, &mut |bytes| {
             taken = match below.log2() {
@@ -333,6 +363,9 @@ impl<'a> Reading<'a> {
                         self.loaded += u64::from(kept.inserted.get()) + kept.regions_ahead.get();
                         if chunk.container().is_some() {
                             self.fetch_around();
+                            if kept.inserted.get() {
+                                self.count_fetched(&chunk);
+                            }
                         }
                         chunk
                     }

@@ -13,14 +13,19 @@
 //!
 //! Writes are not recorded: written data lies where its checkpoint put it.
 //!
+//! A random read that had to fetch a region, and needed little of it, is recorded a second time:
+//! the bytes of the object that the region has (`fragpicker::Fetch`). Sequential reads and
+//! read-ahead are not. So it is known which short requests cost the device more than they need.
+//!
 //! Reads call this, the driver of checkpoints stores the trace, and maintenance queries it.
 //! Invariant: a hint; nothing that is read or stored depends on it. Memory is bounded.
 
 use format::trace::{ENTRIES_MAX, TRACE_BYTES_MAX, TraceEntry, TraceRecord};
-use fragpicker::{Access, BLOCK_BYTES, HotRange, Trace, TraceOptions};
+use fragpicker::{Access, BLOCK_BYTES, HotRange, REQUEST_WEIGHT, Trace, TraceOptions, is_short};
 use media::MediaError;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use store::{Pool, RecordSlots};
@@ -31,7 +36,11 @@ const RING: usize = 512;
 const COUNT_BITS: u32 = 20;
 /// Memory of a range in the trace, bytes.
 const RANGE_BYTES: u64 = 64;
+/// Part of the memory that fetched regions get: they are longer than requests, and fewer.
+const FETCHED_PART: usize = 4;
 const SLOTS: RecordSlots = RecordSlots::new(["cache/trace.0", "cache/trace.1"], TRACE_BYTES_MAX);
+const FETCHED_SLOTS: RecordSlots =
+    RecordSlots::new(["cache/fetched.0", "cache/fetched.1"], TRACE_BYTES_MAX);
 
 /// The last requests of one object.
 pub(super) struct Recorder {
@@ -90,6 +99,8 @@ impl Recorder {
 
 struct State {
     trace: Trace,
+    /// Regions that random reads fetched, and needed little of: their bytes of the object.
+    fetched: Trace,
     recorders: Vec<Weak<Recorder>>,
     sequence: u64,
     /// The trace of an earlier process was loaded.
@@ -108,14 +119,16 @@ impl Tracer {
     /// Creates a tracer that uses at most `memory_bytes`.
     pub fn new(is_on: bool, memory_bytes: u64) -> Self {
         let ranges = (memory_bytes / RANGE_BYTES).clamp(64, ENTRIES_MAX as u64);
-        let options = TraceOptions {
-            ranges_max: ranges as usize,
+        let fetched = ranges as usize / FETCHED_PART;
+        let options = |ranges_max| TraceOptions {
+            ranges_max,
             ..TraceOptions::default()
         };
         Self {
             is_on: Arc::new(AtomicBool::new(is_on)),
             state: Mutex::new(State {
-                trace: Trace::new(options),
+                trace: Trace::new(options(ranges as usize - fetched)),
+                fetched: Trace::new(options(fetched)),
                 recorders: Vec::new(),
                 sequence: 0,
                 is_loaded: false,
@@ -153,15 +166,38 @@ impl Tracer {
         }
     }
 
+    /// Records that a random read fetched a region that has these bytes of the object, and needed
+    /// little of it. Does nothing while another thread uses the trace.
+    pub fn fetched(&self, recorder: &Recorder, bytes: Range<u64>) {
+        if !self.is_on.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(mut state) = self.state.try_lock() else {
+            return;
+        };
+        let State { trace, fetched, .. } = &mut *state;
+        // Both fade at the same pace.
+        fetched.remember_requests(trace.requests().saturating_sub(fetched.requests()));
+        let range = HotRange {
+            start: bytes.start,
+            end: bytes.end,
+            weight: REQUEST_WEIGHT,
+        };
+        fetched.remember(recorder.key, range);
+    }
+
     fn carry_all(&self, pool: &Pool) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         if !state.is_loaded {
             state.is_loaded = true;
-            if let Some(record) = newest(pool) {
+            if let Some(record) = newest(&SLOTS, pool) {
                 state.sequence = record.sequence;
                 let trace = &mut state.trace;
                 fill(trace, &record);
                 state.stored = trace.requests();
+            }
+            if let Some(record) = newest(&FETCHED_SLOTS, pool) {
+                fill(&mut state.fetched, &record);
             }
         }
         let State {
@@ -178,9 +214,16 @@ impl Tracer {
         heat_of(&self.carry_all(pool).trace)
     }
 
+    /// Returns the short requests for what was fetched in regions that are large for them, by
+    /// object.
+    pub fn amplified(&self, pool: &Pool) -> BTreeMap<u64, Vec<HotRange>> {
+        let state = self.carry_all(pool);
+        amplified_of(&state.trace, &state.fetched)
+    }
+
     /// Stores the trace if it has new requests.
     pub fn store(&self, pool: &Pool) -> std::result::Result<(), MediaError> {
-        let (sequence, bytes) = {
+        let (sequence, trace, fetched) = {
             let mut state = self.carry_all(pool);
             let requests = state.trace.requests();
             if requests == state.stored {
@@ -188,22 +231,41 @@ impl Tracer {
             }
             state.stored = requests;
             state.sequence = state.sequence.saturating_add(1);
-            let entries = state.trace.entries().take(ENTRIES_MAX);
-            let entry = |(object, range): (u64, HotRange)| TraceEntry {
-                object,
-                start: range.start,
-                end: range.end,
-                weight: range.weight,
-            };
-            let record = TraceRecord {
-                sequence: state.sequence,
-                requests,
-                entries: entries.map(entry).collect(),
-            };
-            (record.sequence, record.encode(pool.config().pool))
+            let of = |trace: &Trace| record_of(trace, state.sequence).encode(pool.config().pool);
+            (state.sequence, of(&state.trace), of(&state.fetched))
         };
-        SLOTS.write(pool.cache_files(), sequence, &bytes)
+        SLOTS.write(pool.cache_files(), sequence, &trace)?;
+        FETCHED_SLOTS.write(pool.cache_files(), sequence, &fetched)
     }
+}
+
+fn record_of(trace: &Trace, sequence: u64) -> TraceRecord {
+    let entry = |(object, range): (u64, HotRange)| TraceEntry {
+        object,
+        start: range.start,
+        end: range.end,
+        weight: range.weight,
+    };
+    TraceRecord {
+        sequence,
+        requests: trace.requests(),
+        entries: trace.entries().take(ENTRIES_MAX).map(entry).collect(),
+    }
+}
+
+fn amplified_of(trace: &Trace, fetched: &Trace) -> BTreeMap<u64, Vec<HotRange>> {
+    let regions = heat_of(fetched);
+    let mut amplified: BTreeMap<u64, Vec<HotRange>> = BTreeMap::new();
+    for (object, range) in trace.entries().filter(|(_, range)| is_short(range)) {
+        let Some(regions) = regions.get(&object) else {
+            continue;
+        };
+        let next = regions.partition_point(|region| region.end <= range.start);
+        if regions.get(next).is_some_and(|r| r.start < range.end) {
+            amplified.entry(object).or_default().push(range);
+        }
+    }
+    amplified
 }
 
 fn heat_of(trace: &Trace) -> BTreeMap<u64, Vec<HotRange>> {
@@ -224,8 +286,8 @@ fn fill(trace: &mut Trace, record: &TraceRecord) {
     }
 }
 
-fn newest(pool: &Pool) -> Option<TraceRecord> {
-    SLOTS.newest(pool.cache_files(), |bytes| {
+fn newest(slots: &RecordSlots, pool: &Pool) -> Option<TraceRecord> {
+    slots.newest(pool.cache_files(), |bytes| {
         let record = TraceRecord::decode(bytes, pool.config().pool).ok()?;
         Some((record.sequence, record))
     })
@@ -234,11 +296,20 @@ fn newest(pool: &Pool) -> Option<TraceRecord> {
 /// Returns the stored reads of a pool's volumes and snapshots, by [`store::Fragmentable::key`]:
 /// disjoint ranges in ascending order.
 pub fn stored_heat(pool: &Pool) -> BTreeMap<u64, Vec<HotRange>> {
+    heat_of(&stored(&SLOTS, pool))
+}
+
+/// Like [`crate::Volumes::amplified`], from the stored records.
+pub fn stored_amplified(pool: &Pool) -> BTreeMap<u64, Vec<HotRange>> {
+    amplified_of(&stored(&SLOTS, pool), &stored(&FETCHED_SLOTS, pool))
+}
+
+fn stored(slots: &RecordSlots, pool: &Pool) -> Trace {
     let mut trace = Trace::new(TraceOptions::default());
-    if let Some(record) = newest(pool) {
+    if let Some(record) = newest(slots, pool) {
         fill(&mut trace, &record);
     }
-    heat_of(&trace)
+    trace
 }
 
 #[cfg(test)]
@@ -263,5 +334,31 @@ mod tests {
         recorder.record(0, 4096);
         recorder.carry(&mut tracer.state.lock().trace);
         assert_eq!(tracer.state.lock().trace.requests(), 11 * RING as u64);
+    }
+
+    #[test]
+    fn short_requests_in_fetched_regions_are_amplified_and_scans_are_not() {
+        let tracer = Tracer::new(true, 1 << 20);
+        let recorder = tracer.recorder(7);
+        const REGION: u64 = 128 << 10;
+        tracer.fetched(&recorder, REGION..2 * REGION);
+        tracer.fetched(&recorder, REGION..2 * REGION);
+        // Before, across both borders, within, behind, and a long one.
+        let reads = [
+            (0, 4096),
+            (REGION - 4096, 8192),
+            (REGION + 8192, 4096),
+            (2 * REGION, 4096),
+            (0, 3 * REGION),
+        ];
+        for (offset, len) in reads {
+            recorder.record(offset, len);
+            recorder.carry(&mut tracer.state.lock().trace);
+        }
+        let state = tracer.state.lock();
+        let amplified = amplified_of(&state.trace, &state.fetched);
+        let starts: Vec<_> = amplified[&7].iter().map(|range| range.start).collect();
+        assert_eq!(starts, [REGION - 4096, REGION + 8192]);
+        assert_eq!(amplified.len(), 1);
     }
 }

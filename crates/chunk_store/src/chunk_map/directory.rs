@@ -79,6 +79,7 @@ impl LoadedDirectory {
                 sector: region.sector,
             },
             stored_bytes: region.stored_bytes,
+            plain_bytes: region.plain_bytes,
             len: *len,
         })
     }
@@ -146,6 +147,8 @@ pub struct ChunkPlace {
     pub region: RegionPlace,
     /// Stored bytes of the region, from the directory.
     pub stored_bytes: u32,
+    /// Length of all chunks of the region, bytes.
+    pub plain_bytes: u32,
     /// Length of the chunk, bytes.
     pub len: u32,
 }

@@ -75,6 +75,88 @@ pub struct DefragCounts {
     pub wanted_bytes: u64,
     /// Copies; in a record, those that were committed.
     pub moved: MoveCounts,
+    /// Part of all this: hot ranges that are copied into small regions.
+    pub small: SmallCounts,
+}
+
+/// Counts of hot ranges of which a random read fetches much more than it needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SmallCounts {
+    /// Number of such ranges in the load.
+    pub ranges: u64,
+    /// Number of these that lie in regions that are large for them.
+    pub amplified: u64,
+    /// Number of these that exceed the bound of what may be rewritten.
+    pub over: u64,
+    /// Bytes to copy.
+    pub wanted_bytes: u64,
+    /// Bytes copied; in a record, those that were committed.
+    pub bytes: u64,
+    /// Size of the containers that contain the copies, bytes.
+    pub stored_bytes: u64,
+    /// Cost of random reads of the ranges before the run.
+    pub before: FetchToll,
+    /// The same after the run, as far as it was measured.
+    pub after: FetchToll,
+}
+
+/// Cost of reads of single chunks that are not in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FetchToll {
+    /// Weight of the requests.
+    pub weight: u128,
+    /// Weighted number of bytes that they read from the device.
+    pub bytes_weighed: u128,
+}
+
+impl FetchToll {
+    fn encode(&self, w: &mut Writer) {
+        wide(w, self.weight);
+        wide(w, self.bytes_weighed);
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            weight: wide_of(r)?,
+            bytes_weighed: wide_of(r)?,
+        })
+    }
+}
+
+impl SmallCounts {
+    fn encode(&self, w: &mut Writer) {
+        w.u64(self.ranges)
+            .u64(self.amplified)
+            .u64(self.over)
+            .u64(self.wanted_bytes)
+            .u64(self.bytes)
+            .u64(self.stored_bytes);
+        self.before.encode(w);
+        self.after.encode(w);
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            ranges: r.u64()?,
+            amplified: r.u64()?,
+            over: r.u64()?,
+            wanted_bytes: r.u64()?,
+            bytes: r.u64()?,
+            stored_bytes: r.u64()?,
+            before: FetchToll::decode(r)?,
+            after: FetchToll::decode(r)?,
+        })
+    }
+}
+
+/// Encodes the low half first.
+fn wide(w: &mut Writer, number: u128) {
+    w.u64(number as u64).u64((number >> 64) as u64);
+}
+
+fn wide_of(r: &mut Reader<'_>) -> Result<u128> {
+    let (low, high) = (r.u64()?, r.u64()?);
+    Ok(u128::from(low) | u128::from(high) << 64)
 }
 
 impl DefragCounts {
@@ -92,6 +174,7 @@ impl DefragCounts {
             .u64(self.moved.bytes)
             .u64(self.moved.cached_bytes)
             .u64(self.moved.stored_bytes);
+        self.small.encode(w);
     }
 
     pub(super) fn decode(r: &mut Reader<'_>) -> Result<Self> {
@@ -111,6 +194,7 @@ impl DefragCounts {
                 cached_bytes: r.u64()?,
                 stored_bytes: r.u64()?,
             },
+            small: SmallCounts::decode(r)?,
         })
     }
 }
@@ -133,20 +217,15 @@ pub struct DefragToll {
 
 impl DefragToll {
     pub(super) fn encode(&self, w: &mut Writer) {
-        for wide in [self.weight, self.runs_weighed] {
-            w.u64(wide as u64).u64((wide >> 64) as u64);
-        }
+        wide(w, self.weight);
+        wide(w, self.runs_weighed);
         w.u64(self.bytes).u64(self.regions).u64(self.runs);
     }
 
     pub(super) fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        let mut wide = || {
-            let (low, high) = (r.u64()?, r.u64()?);
-            Ok(u128::from(low) | u128::from(high) << 64)
-        };
         Ok(Self {
-            weight: wide()?,
-            runs_weighed: wide()?,
+            weight: wide_of(r)?,
+            runs_weighed: wide_of(r)?,
             bytes: r.u64()?,
             regions: r.u64()?,
             runs: r.u64()?,
@@ -192,8 +271,10 @@ pub struct DefragRange {
     pub end: u64,
     /// Weight of its requests.
     pub weight: u64,
-    /// True for a range among those that are read most. Stored as 1 or 0.
+    /// True for a range among those that are read most. Stored as bit 1.
     pub is_hot: bool,
+    /// True for a range that belongs into small regions: whole chunks. Stored as bit 2.
+    pub is_small: bool,
 }
 
 impl DefragRange {
@@ -204,20 +285,22 @@ impl DefragRange {
             .u64(self.start)
             .u64(self.end)
             .u64(self.weight)
-            .u64(self.is_hot.into());
+            .u64(u64::from(self.is_hot) | u64::from(self.is_small) << 1);
     }
 
     pub(super) fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let (object, start, end, weight) = (r.u64()?, r.u64()?, r.u64()?, r.u64()?);
+        let bits = r.u64()?;
+        if bits > 3 {
+            return r.invalid("heat");
+        }
         Ok(Self {
-            object: r.u64()?,
-            start: r.u64()?,
-            end: r.u64()?,
-            weight: r.u64()?,
-            is_hot: match r.u64()? {
-                0 => false,
-                1 => true,
-                _ => return r.invalid("heat"),
-            },
+            object,
+            start,
+            end,
+            weight,
+            is_hot: bits & 1 != 0,
+            is_small: bits & 2 != 0,
         })
     }
 }
@@ -227,9 +310,10 @@ impl DefragRange {
 pub struct DefragMove {
     /// Key of its object.
     pub object: u64,
-    /// Byte ranges. Their number is stored here (4 bytes, then 4 of zeroes), the ranges after all
-    /// moves.
+    /// Byte ranges. Their number is stored here (4 bytes), the ranges after all moves.
     pub parts: Vec<Range<u64>>,
+    /// True for a move into small regions. Stored as 1 or 0 (4 bytes).
+    pub is_small: bool,
     /// Weight of the requests for them.
     pub weight: u64,
     /// Number of runs of regions that contained them.
@@ -244,7 +328,7 @@ impl DefragMove {
     pub(super) fn encode(&self, w: &mut Writer) {
         w.u64(self.object)
             .u32(u32::try_from(self.parts.len()).unwrap_or(u32::MAX))
-            .u32(0)
+            .u32(self.is_small.into())
             .u64(self.weight)
             .u64(self.runs)
             .u64(self.hurts);
@@ -252,13 +336,14 @@ impl DefragMove {
 
     /// Decodes a move without its parts, and returns their number.
     pub(super) fn decode(r: &mut Reader<'_>) -> Result<(Self, u32)> {
-        let (object, parts, zero) = (r.u64()?, r.u32()?, r.u32()?);
-        if zero != 0 {
+        let (object, parts, small) = (r.u64()?, r.u32()?, r.u32()?);
+        if small > 1 {
             return r.invalid("move");
         }
         let one = Self {
             object,
             parts: Vec::new(),
+            is_small: small == 1,
             weight: r.u64()?,
             runs: r.u64()?,
             hurts: r.u64()?,

@@ -199,6 +199,7 @@ fn defrag() -> DefragRecord {
         weight: 256,
         runs: n,
         hurts: 0,
+        is_small: n == 2,
     };
     DefragRecord {
         sequence: 5,

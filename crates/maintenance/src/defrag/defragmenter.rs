@@ -9,12 +9,13 @@ use super::judging::Judging;
 use super::load::{Load, Subject};
 use super::moving::Moving;
 use super::outlook::Outlook;
-use super::report::moved;
+use super::report::{moved, set_moved};
 use super::{DefragOptions, DefragReport, DefragSource, DefragStage, Heat};
 use crate::listening::listen;
 use crate::task::{Access, MaintenanceTask, TaskStep};
 use duet::{Driver, DriverOptions, Duet, NothingPresent, Progress, Scope, Space, Step};
-use format::defrag::{DefragCounts, DefragWish};
+use format::defrag::{DefragCounts, DefragWish, SmallCounts};
+use format::recipe::Layout;
 use qos::Flow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -114,10 +115,18 @@ impl Defragmenter {
                 key: *key,
                 bytes: root.len,
                 read_at_once: read_at_once(root),
+                chunk_bytes: match root.layout {
+                    Layout::Fixed(log2) => 1u64.checked_shl(log2.into()),
+                    Layout::Variable => None,
+                },
             })
         };
         let objects: Vec<_> = objects.iter().filter_map(chosen).collect();
-        let load = Load::new(&objects, heat, options.hot_percent);
+        let amplified = match heat.is_some() && !options.rewrites_all {
+            true => source.amplified(),
+            false => Heat::new(),
+        };
+        let load = Load::new(&objects, heat, &amplified, options.hot_percent);
         let report = DefragReport {
             wish: DefragWish {
                 moves_shared: options.moves_shared,
@@ -131,6 +140,10 @@ impl Defragmenter {
             counts: DefragCounts {
                 objects: load.objects().len() as u64,
                 ranges: load.len() as u64,
+                small: SmallCounts {
+                    ranges: load.small_len() as u64,
+                    ..SmallCounts::default()
+                },
                 ..DefragCounts::default()
             },
             ..DefragReport::default()
@@ -247,7 +260,8 @@ impl Defragmenter {
     pub fn settle(&mut self) -> Result<()> {
         self.outlook.stop();
         if let Stage::Moving(run) = &mut self.stage {
-            self.report.counts.moved = run.1.settle()?;
+            let is_small = run.1.is_small();
+            set_moved(&mut self.report, run.1.settle()?, is_small);
         }
         Ok(())
     }
@@ -272,9 +286,8 @@ impl Defragmenter {
         self.report.counts.wanted += moves.len() as u64;
         self.report.counts.wanted_bytes += moves.iter().map(Move::bytes).sum::<u64>();
         if self.options.dry_run {
-            moves
-                .iter()
-                .for_each(|one| moved(&mut self.report.after, one));
+            let in_pieces = moves.iter().filter(|one| !one.is_small);
+            in_pieces.for_each(|one| moved(&mut self.report.after, one));
         }
         self.stage = match self.options.dry_run || moves.is_empty() {
             true => self.after_round(),
@@ -285,7 +298,13 @@ impl Defragmenter {
 
     /// `is_resumed`: an earlier process may have copied some of them.
     fn copying(&self, moves: Vec<Move>, is_resumed: bool) -> Result<Stage> {
-        let session = listen(&self.duet, Space::Chunks, Scope::Everything, RANK_BITS)?;
+        // Small regions are written in the object's order, whatever is in memory.
+        let is_small = moves.first().is_some_and(|one| one.is_small);
+        let duet = match is_small {
+            true => &Duet::silent(),
+            false => &self.duet,
+        };
+        let session = listen(duet, Space::Chunks, Scope::Everything, RANK_BITS)?;
         let options = DriverOptions {
             bytes_per_s: self.options.bytes_per_s,
             ..DriverOptions::default()
@@ -321,12 +340,12 @@ impl Defragmenter {
     ) -> Result<TaskStep<StoreError>> {
         let (driver, task) = &mut *run;
         let step = match &self.source {
-            DefragSource::Volumes(volumes) => {
+            DefragSource::Volumes(volumes) if !task.is_small() => {
                 driver.step(task, volumes.present(), now_ns, budget)?
             }
-            DefragSource::Pool(_) => driver.step(task, &NothingPresent, now_ns, budget)?,
+            _ => driver.step(task, &NothingPresent, now_ns, budget)?,
         };
-        self.report.counts.moved = task.counts();
+        set_moved(&mut self.report, task.counts(), task.is_small());
         let step = match step {
             Step::Worked { processed, .. } => {
                 let bytes = processed.bytes_read + processed.bytes_cached;
@@ -342,7 +361,7 @@ impl Defragmenter {
             }
             Step::Waiting { until_ns } => TaskStep::Waiting { until_ns },
             Step::Finished | Step::Paused | Step::Cancelled => {
-                self.report.counts.moved = task.commit()?;
+                set_moved(&mut self.report, task.commit()?, task.is_small());
                 self.stage = self.after_round();
                 return Ok(TaskStep::Worked { bytes: 0 });
             }
@@ -357,5 +376,10 @@ impl Defragmenter {
             Stage::Moving(run) => run.1.settled(),
             _ => self.report.counts.moved,
         }
+    }
+
+    /// Returns true while copies go into small regions.
+    fn is_moving_small(&self) -> bool {
+        matches!(&self.stage, Stage::Moving(run) if run.1.is_small())
     }
 }

@@ -4,7 +4,7 @@
 
 use super::load::Item;
 use super::report::add;
-use super::{DefragOptions, DefragReport};
+use super::{DefragOptions, DefragReport, small};
 use fragpicker::{HotRange, PlanOptions, SPARSE_BYTES, plan, sparse};
 use std::ops::Range;
 use store::{Move, Places, Result};
@@ -24,6 +24,9 @@ pub fn examine(
     options: &DefragOptions,
     report: &mut DefragReport,
 ) -> Result<Option<Move>> {
+    if item.is_small {
+        return small::examine(places, item, options, report);
+    }
     let range = item.range.start..item.range.end;
     let (parts, runs, cost) = if item.is_segment && !options.rewrites_all {
         let found = sparse(&places.spots(item.object, around(item))?, &range);
@@ -54,5 +57,6 @@ pub fn examine(
         weight: item.range.weight,
         runs,
         hurts: 0,
+        is_small: false,
     }))
 }

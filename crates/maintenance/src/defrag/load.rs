@@ -1,15 +1,18 @@
-//! The load of a run: the ranges of a trace, hottest first, or all windows of disks and all
-//! segments of streams. The defragmenter calls this.
+//! The load of a run: the ranges of a trace, hottest first, then those that belong into small
+//! regions; or all windows of disks and all segments of streams. The defragmenter calls this.
 //!
 //! Invariant: the order does not change during a run.
 
 use format::defrag::{DefragObject, DefragRange};
-use fragpicker::{HotRange, REQUEST_WEIGHT, SEGMENT_BYTES, hottest};
+use fragpicker::{HotRange, REQUEST_WEIGHT, SEGMENT_BYTES, hottest, hottest_chunks};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Maximum number of objects, or of trace ranges, of a run: a record has space for no more. The
 /// hottest stay.
 const ENTRIES_MAX: usize = format::defrag::ENTRIES_MAX;
+/// Part of them that may be ranges for small regions.
+const SMALL_PART: usize = 4;
 
 /// Ranges of each object by its key, ascending and disjoint.
 pub type Heat = BTreeMap<u64, Vec<HotRange>>;
@@ -26,6 +29,8 @@ pub struct Item {
     pub range: HotRange,
     /// The range is among the hottest.
     pub is_hot: bool,
+    /// The range is whole chunks that random reads fetch in large regions.
+    pub is_small: bool,
     /// The range is a segment of an object that is read from begin to end, by readers with some
     /// memory.
     pub is_segment: bool,
@@ -40,6 +45,8 @@ pub struct Subject {
     pub bytes: u64,
     /// Bytes that are read together, unless a trace says otherwise.
     pub read_at_once: u64,
+    /// Length of its chunks, if all have the same. Unknown for a run that is resumed.
+    pub chunk_bytes: Option<u64>,
 }
 
 impl Subject {
@@ -52,11 +59,16 @@ impl Subject {
 pub struct Load {
     objects: Vec<Subject>,
     traced: Option<(Vec<Item>, Heat)>,
+    /// Number of the first range that belongs into small regions, if there is one.
+    first_small: Option<usize>,
+    /// These ranges by object, ascending.
+    small: BTreeMap<u64, Vec<Range<u64>>>,
 }
 
 impl Load {
-    /// Creates the load of these objects.
-    pub fn new(objects: &[Subject], heat: Option<Heat>, hot_percent: u8) -> Self {
+    /// Creates the load of these objects. With a trace, `amplified` has the short reads of which
+    /// random reads fetch more than they need.
+    pub fn new(objects: &[Subject], heat: Option<Heat>, amplified: &Heat, hot_percent: u8) -> Self {
         let traced = heat.map(|heat| {
             let items = objects.iter().flat_map(|subject| {
                 let ranges = heat.get(&subject.key).map_or(&[][..], Vec::as_slice);
@@ -68,6 +80,7 @@ impl Load {
                 let item = move |range: HotRange| Item {
                     object: subject.key,
                     is_hot: is_hot(&range),
+                    is_small: false,
                     is_segment: false,
                     range,
                 };
@@ -75,11 +88,25 @@ impl Load {
             });
             let mut items: Vec<_> = items.collect();
             items.sort_by_key(|item| std::cmp::Reverse(item.range.weight));
-            items.truncate(ENTRIES_MAX);
+            let small = small_items(objects, amplified, ENTRIES_MAX / SMALL_PART);
+            items.truncate(ENTRIES_MAX - small.len());
+            items.extend(small);
             (items, heat)
         });
+        Self::of(objects.iter().take(ENTRIES_MAX).copied().collect(), traced)
+    }
+
+    fn of(objects: Vec<Subject>, traced: Option<(Vec<Item>, Heat)>) -> Self {
+        let items = traced.as_ref().map_or(&[][..], |(items, _)| items);
+        let mut small: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
+        for item in items.iter().filter(|item| item.is_small) {
+            let ranges = small.entry(item.object).or_default();
+            ranges.push(item.range.start..item.range.end);
+        }
         Self {
-            objects: objects.iter().take(ENTRIES_MAX).copied().collect(),
+            first_small: items.iter().position(|item| item.is_small),
+            small,
+            objects,
             traced,
         }
     }
@@ -91,6 +118,7 @@ impl Load {
             key: one.key,
             bytes: one.bytes,
             read_at_once: one.read_at_once.max(1),
+            chunk_bytes: None,
         });
         let item = |one: &DefragRange| Item {
             object: one.object,
@@ -100,12 +128,11 @@ impl Load {
                 weight: one.weight,
             },
             is_hot: one.is_hot,
+            is_small: one.is_small,
             is_segment: false,
         };
-        Self {
-            objects: objects.collect(),
-            traced: heat.map(|heat| (ranges.iter().map(item).collect(), heat)),
-        }
+        let traced = heat.map(|heat| (ranges.iter().map(item).collect(), heat));
+        Self::of(objects.collect(), traced)
     }
 
     /// Returns what a record stores of the load.
@@ -122,6 +149,7 @@ impl Load {
             end: item.range.end,
             weight: item.range.weight,
             is_hot: item.is_hot,
+            is_small: item.is_small,
         });
         (objects.collect(), ranges.collect())
     }
@@ -140,6 +168,21 @@ impl Load {
             Some((items, _)) => items.len(),
             None => self.objects.iter().map(Subject::windows).sum(),
         }
+    }
+
+    /// Number of ranges that belong into small regions: the last ones.
+    pub fn small_len(&self) -> usize {
+        self.first_small.map_or(0, |first| self.len() - first)
+    }
+
+    /// Returns these ranges by object, ascending.
+    pub fn small(&self) -> &BTreeMap<u64, Vec<Range<u64>>> {
+        &self.small
+    }
+
+    /// Returns true for the number of the first of them.
+    pub fn is_first_small(&self, number: usize) -> bool {
+        self.first_small == Some(number)
     }
 
     /// Returns the reads of an object, of the run or not; `None` without a trace.
@@ -167,6 +210,7 @@ impl Load {
                         weight: REQUEST_WEIGHT,
                     },
                     is_hot: true,
+                    is_small: false,
                     is_segment: subject.read_at_once == SEGMENT_BYTES,
                 });
             }
@@ -174,6 +218,29 @@ impl Load {
         }
         None
     }
+}
+
+/// Returns the items of the objects that belong into small regions, in the order of the objects.
+/// Only objects whose chunks have one size are read at random.
+fn small_items(objects: &[Subject], amplified: &Heat, count_max: usize) -> Vec<Item> {
+    let of = |subject: &Subject| {
+        let ranges = amplified.get(&subject.key).map_or(&[][..], Vec::as_slice);
+        let key = subject.key;
+        let chunks = match subject.chunk_bytes {
+            Some(chunk_bytes) => hottest_chunks(ranges, subject.bytes, chunk_bytes),
+            None => Vec::new(),
+        };
+        chunks.into_iter().map(move |range| Item {
+            object: key,
+            range,
+            is_hot: true,
+            is_small: true,
+            is_segment: false,
+        })
+    };
+    let mut items: Vec<_> = objects.iter().flat_map(of).collect();
+    items.truncate(count_max);
+    items
 }
 
 /// Cuts ranges to the object's size and to [`RANGE_BYTES_MAX`].
@@ -204,6 +271,7 @@ mod tests {
             key,
             bytes,
             read_at_once,
+            chunk_bytes: Some(16 << 10),
         }
     }
 
@@ -221,7 +289,7 @@ mod tests {
             subject(3, W, W),
             subject(4, S + 1, S),
         ];
-        let load = Load::new(&objects, None, 10);
+        let load = Load::new(&objects, None, &Heat::new(), 10);
         assert_eq!(load.len(), 6);
         let seen: Vec<_> = (0..).map_while(|n| load.get(n)).collect();
         let places = seen.iter().map(|i| (i.object, i.range.start, i.range.end));
@@ -251,7 +319,7 @@ mod tests {
             (5, vec![range(0, 9, 999)]),
         ]);
         let objects = [1, 2].map(|key| subject(key, 100, WINDOW_BYTES));
-        let load = Load::new(&objects, Some(heat), 50);
+        let load = Load::new(&objects, Some(heat), &Heat::new(), 50);
         let seen: Vec<_> = (0..).map_while(|n| load.get(n)).collect();
         let weights: Vec<_> = seen.iter().map(|i| (i.range.weight, i.is_hot)).collect();
         assert_eq!(weights, [(50, true), (7, true), (5, false), (3, false)]);

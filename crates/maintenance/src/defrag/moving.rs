@@ -1,10 +1,13 @@
 //! Copies a round of moves: those mostly in memory first, else by heat. Duet's driver calls this.
 //!
+//! Moves into small regions are a round of their own, in the order of their objects: who scans one
+//! later finds many of its copies side by side.
+//!
 //! Invariant: a unit of work is a move; its number is the move's rank by heat. A move is done when
 //! it is copied, and counts once it is committed.
 
 use super::effort::Effort;
-use super::{DefragSource, memory_of};
+use super::{DefragSource, memory_of, small};
 use duet::{Page, Processed, Space, Task, Work};
 use format::recipe::{Layout, ObjectRoot};
 use std::collections::BTreeMap;
@@ -60,7 +63,9 @@ impl Moving {
     ) -> Self {
         // Equally hot moves keep the order of the object: neighbours are then stored side by side,
         // and a sequential reader does not seek between them.
-        moves.sort_by_key(|one| (std::cmp::Reverse(one.weight), one.object, one.start()));
+        // Small ones all do.
+        let heat = |one: &Move| if one.is_small { 0 } else { one.weight };
+        moves.sort_by_key(|one| (std::cmp::Reverse(heat(one)), one.object, one.start()));
         let mut objects: BTreeMap<u64, Moved> = BTreeMap::new();
         let mut cached_as = BTreeMap::new();
         for (rank, one) in (0u64..).zip(&moves) {
@@ -82,7 +87,10 @@ impl Moving {
         Self {
             resumed: is_resumed.then(|| roots().collect()),
             source,
-            lane,
+            lane: match moves.first().is_some_and(|one| one.is_small) {
+                true => small::lane(lane),
+                false => lane,
+            },
             is_settled: vec![false; moves.len()],
             moves,
             objects,
@@ -100,6 +108,11 @@ impl Moving {
         let all = self.moves.iter().zip(&self.is_settled);
         all.filter(|(_, is_settled)| !**is_settled)
             .map(|(one, _)| one)
+    }
+
+    /// Returns true if the copies go into small regions. Then all moves of the round are such.
+    pub fn is_small(&self) -> bool {
+        self.moves.first().is_some_and(|one| one.is_small)
     }
 
     /// Returns the committed copies.
@@ -159,7 +172,10 @@ impl Moving {
             return Ok(false);
         };
         let places = Places::new(self.source.pool(), roots, self.lane.container_bytes);
-        places.are_together(one.object, &one.parts)
+        match one.is_small {
+            true => small::is_done(&places, one.object, &one.parts),
+            false => places.are_together(one.object, &one.parts),
+        }
     }
 
     /// Copies a part of a move.

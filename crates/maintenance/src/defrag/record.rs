@@ -152,6 +152,7 @@ pub fn stored(one: &Move) -> DefragMove {
         weight: one.weight,
         runs: one.runs,
         hurts: one.hurts,
+        is_small: one.is_small,
     }
 }
 
@@ -163,6 +164,7 @@ pub fn taken_up(one: DefragMove, is_asked: bool) -> Move {
         weight: one.weight,
         runs: one.runs,
         hurts: if is_asked { one.hurts } else { 0 },
+        is_small: one.is_small,
     }
 }
 

@@ -4,14 +4,14 @@
 
 use super::text::Text;
 use super::{
-    COLLECT_DELETED, COLLECT_ENDED, COLLECT_RUNS, DEFRAG_ENDED, DEFRAG_FAILED, DEVICE_BUSY,
-    DEVICE_BYTES, DEVICE_HELD, DEVICE_LEASED, DEVICE_REQUESTS, DEVICE_TURNS, DEVICE_WAIT,
-    DEVICE_WAITING, FREE, HELD_BACK, SCRUB_DAMAGED, SCRUB_VERIFIED, TASK_BYTES, TASK_PROGRESS,
-    TASK_UNDER_WAY,
+    COLLECT_DELETED, COLLECT_ENDED, COLLECT_RUNS, DEFRAG_COLD, DEFRAG_ENDED, DEFRAG_FAILED,
+    DEFRAG_SMALL, DEVICE_BUSY, DEVICE_BYTES, DEVICE_HELD, DEVICE_LEASED, DEVICE_REQUESTS,
+    DEVICE_TURNS, DEVICE_WAIT, DEVICE_WAITING, FREE, HELD_BACK, SCRUB_DAMAGED, SCRUB_VERIFIED,
+    TASK_BYTES, TASK_PROGRESS, TASK_UNDER_WAY,
 };
 use crate::settings::flow_name;
 use crate::state::Live;
-use maintenance::DefragStage;
+use maintenance::{DefragStage, FetchCost};
 use qos::Flow;
 
 pub(super) fn tell(text: &mut Text, live: &Live) {
@@ -84,4 +84,9 @@ fn defrag(text: &mut Text, live: &Live) {
     text.sample(DEFRAG_ENDED, &[], ended as f64 / 1e9);
     let failed = run.map_or(0, |run| run.report.counts.failed);
     text.sample(DEFRAG_FAILED, &[], failed);
+    let small = run.map_or_else(Default::default, |run| run.report.counts.small);
+    text.sample(DEFRAG_SMALL, &[], small.bytes);
+    for (when, toll) in [("before", small.before), ("after", small.after)] {
+        text.sample(DEFRAG_COLD, &[("when", when)], toll.bytes_each().round());
+    }
 }

@@ -32,6 +32,8 @@ pub struct Move {
     pub runs: u64,
     /// Weight of other owners' requests, for each additional run.
     pub hurts: u64,
+    /// Each chunk is read alone: the copies go into small regions.
+    pub is_small: bool,
 }
 
 impl Move {

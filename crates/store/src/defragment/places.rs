@@ -7,13 +7,13 @@
 //! Invariant: the places are those that readers use.
 
 use crate::pool::Pool;
-use chunk_store::chunk_map::{ChunkMap, ChunkPlace, Near};
+use chunk_store::chunk_map::{ChunkMap, ChunkPlace, FORWARD_WRITERS, Near};
 use chunk_store::{Result, StoreError};
 use format::container::{SECTOR_BYTES, sectors_max};
 use format::recipe::ObjectRoot;
-use fragpicker::{Layout, Piece, Spot};
+use fragpicker::{Fetch, Layout, Piece, Spot};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
@@ -75,9 +75,56 @@ impl Finder {
 
     /// Returns the region of a chunk, or `None` if the chunk is nowhere.
     pub fn find(&self, fingerprint: &Fingerprint) -> Result<Option<Extent>> {
-        let mut near = self.near.borrow_mut();
-        let place = self.chunks.locate(fingerprint, &mut near)?;
-        Ok(place.as_ref().map(Extent::of))
+        Ok(self.locate(fingerprint)?.as_ref().map(Extent::of))
+    }
+
+    fn locate(&self, fingerprint: &Fingerprint) -> Result<Option<ChunkPlace>> {
+        self.chunks.locate(fingerprint, &mut self.near.borrow_mut())
+    }
+}
+
+/// Offset, length, name and region of a chunk.
+type Found = (u64, u64, Fingerprint, Extent);
+
+/// A chunk of so many may have been copied out of the regions of its neighbours.
+const OUTSIDE_PART: usize = 4;
+
+impl Finder {
+    /// Hot chunks are copied out of large regions, and their old copies stay there until gc comes:
+    /// a reader of the neighbours decodes them anyway. So few such chunks count as if they were
+    /// still there. More are a copy of their own that readers go to.
+    fn stay_with_neighbours(&self, found: &mut [Found]) {
+        let regions: BTreeSet<Extent> = found.iter().map(|(_, _, _, extent)| *extent).collect();
+        let containers: BTreeSet<ContainerId> = regions.iter().map(|r| r.container).collect();
+        if containers.len() < 2 {
+            return;
+        }
+        let directories: Vec<_> = containers
+            .iter()
+            .filter_map(|id| self.chunks.directory_in_memory(*id))
+            .collect();
+        let is_forward = |id: ContainerId| FORWARD_WRITERS.contains(&id.writer());
+        let mut outside = Vec::new();
+        for (nth, (_, _, name, extent)) in found.iter().enumerate() {
+            if !is_forward(extent.container) {
+                continue;
+            }
+            let others = directories
+                .iter()
+                .filter(|d| d.container != extent.container);
+            let old = others.filter_map(|d| d.find(name)).map(|p| Extent::of(&p));
+            if let Some(old) = old.into_iter().find(|old| regions.contains(old)) {
+                outside.push((nth, old));
+            }
+        }
+        if outside.len() * OUTSIDE_PART > found.len() {
+            return;
+        }
+        for (nth, old) in outside {
+            if let Some((_, _, _, extent)) = found.get_mut(nth) {
+                *extent = old;
+            }
+        }
     }
 }
 
@@ -87,6 +134,8 @@ pub struct Places<'a> {
     container_bytes: u64,
     objects: &'a BTreeMap<u64, ObjectRoot>,
     finder: Finder,
+    /// Ranges of objects that do not count, ascending.
+    without: Option<&'a BTreeMap<u64, Vec<Range<u64>>>>,
     /// Regions of the pieces returned last: the upper bits of a place are an index into it.
     extents: RefCell<Vec<Extent>>,
     /// Length of these pieces within the requested range, bytes.
@@ -108,9 +157,24 @@ impl<'a> Places<'a> {
             container_bytes: (container_bytes as u64).max(1),
             objects,
             finder: Finder::new(pool),
+            without: None,
             extents: RefCell::default(),
             bytes: Cell::default(),
         }
+    }
+
+    /// Chunks in these ranges of objects, ascending, count as holes: they lie elsewhere on purpose.
+    pub fn without(mut self, ranges: &'a BTreeMap<u64, Vec<Range<u64>>>) -> Self {
+        self.without = Some(ranges);
+        self
+    }
+
+    fn counts(&self, object: u64, offset: u64) -> bool {
+        let ranges = self.without.and_then(|ranges| ranges.get(&object));
+        ranges.is_none_or(|ranges| {
+            let next = ranges.partition_point(|range| range.end <= offset);
+            ranges.get(next).is_none_or(|range| offset < range.start)
+        })
     }
 
     fn root(&self, object: u64) -> Result<ObjectRoot> {
@@ -196,10 +260,32 @@ impl<'a> Places<'a> {
         Ok(spots)
     }
 
+    /// Returns what reading each chunk of a range costs if it is not in memory: offset, length and
+    /// cost. Without holes. Fails with `Corruption` if a chunk is nowhere.
+    pub fn fetches(&self, object: u64, range: Range<u64>) -> Result<Vec<(u64, u64, Fetch)>> {
+        let root = self.root(object)?;
+        let mut fetches = Vec::new();
+        let visit = &mut |offset, len, chunk: Fingerprint| {
+            if !chunk.is_hole() {
+                let place = self.finder.locate(&chunk)?;
+                let place = place.ok_or_else(|| nowhere(&chunk))?;
+                let sectors = u64::from(sectors_max(place.stored_bytes));
+                let fetch = Fetch {
+                    stored_bytes: sectors * u64::from(SECTOR_BYTES),
+                    plain_bytes: place.plain_bytes.into(),
+                    chunk_bytes: place.len.into(),
+                };
+                fetches.push((offset, len, fetch));
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        let reader = self.pool.reader();
+        reader.visit_pieces(&root, range.start, range.end, visit)?;
+        Ok(fetches)
+    }
+
     fn place_of(&self, chunk: &Fingerprint) -> Result<Extent> {
-        let found = "needed, and in no readable container";
-        let extent = self.finder.find(chunk)?;
-        extent.ok_or_else(|| StoreError::corruption("chunk", chunk, found))
+        self.finder.find(chunk)?.ok_or_else(|| nowhere(chunk))
     }
 
     /// Returns the length of a range of an object without holes, bytes.
@@ -217,6 +303,10 @@ impl<'a> Places<'a> {
     }
 }
 
+fn nowhere(chunk: &Fingerprint) -> StoreError {
+    StoreError::corruption("chunk", chunk, "needed, and in no readable container")
+}
+
 impl Layout for Places<'_> {
     type Error = StoreError;
 
@@ -229,13 +319,17 @@ impl Layout for Places<'_> {
         let mut extents = self.extents.borrow_mut();
         extents.clear();
         self.bytes.set(0);
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut found = Vec::new();
         let reader = self.pool.reader();
         reader.visit_pieces(&root, range.start, range.end, &mut |offset, len, chunk| {
-            if chunk.is_hole() {
-                return Ok(ControlFlow::Continue(()));
+            if !chunk.is_hole() && self.counts(object, offset) {
+                found.push((offset, len, chunk, self.place_of(&chunk)?));
             }
-            let extent = self.place_of(&chunk)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        self.finder.stay_with_neighbours(&mut found);
+        let mut pieces: Vec<Piece> = Vec::new();
+        for (offset, len, _, extent) in found {
             let (start, end) = (offset.max(range.start), (offset + len).min(range.end));
             self.bytes.set(self.bytes.get() + end.saturating_sub(start));
             if let Some(last) = pieces.last_mut()
@@ -243,7 +337,7 @@ impl Layout for Places<'_> {
                 && last.offset + last.len == offset
             {
                 last.len += len;
-                return Ok(ControlFlow::Continue(()));
+                continue;
             }
             pieces.push(Piece {
                 offset,
@@ -252,8 +346,7 @@ impl Layout for Places<'_> {
                 is_shared: false,
             });
             extents.push(extent);
-            Ok(ControlFlow::Continue(()))
-        })?;
+        }
         Ok(pieces)
     }
 

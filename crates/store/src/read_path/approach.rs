@@ -326,7 +326,8 @@ impl Reader {
                 None => containers.region_restored_by(place, sectors, &mut by, only)?,
             },
         };
-        let region = Arc::new(DecodedRegion::new(region, place));
+        let stored_bytes = u64::from(sectors) * u64::from(SECTOR_BYTES);
+        let region = Arc::new(DecodedRegion::new(region, place, stored_bytes));
         let chunk = ChunkRef::within(&region, fingerprint);
         if let Some(chunk) = &chunk {
             // Decoding a long region again for its next chunk would cost more than its memory.

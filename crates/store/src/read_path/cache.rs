@@ -10,6 +10,7 @@
 
 use chunk_store::chunk_map::{FingerprintMap, PASSING_SHARE};
 use chunk_store::container::{Region, RegionPlace};
+use fragpicker::Fetch;
 use media::IoOrigin;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
@@ -27,15 +28,19 @@ pub(super) struct DecodedRegion {
     region: Region,
     /// `None` for a chunk that did not come from a container.
     place: Option<RegionPlace>,
+    /// Bytes that were read for it, at most.
+    stored_bytes: u64,
     /// Origin of the read that brought it into memory.
     read_for: Origin,
     used: AtomicBool,
 }
 
 impl DecodedRegion {
-    pub fn new(region: Region, place: RegionPlace) -> Self {
+    /// Wraps a region of a container, for which `stored_bytes` bytes were read.
+    pub fn new(region: Region, place: RegionPlace, stored_bytes: u64) -> Self {
         Self {
             place: Some(place),
+            stored_bytes,
             ..Self::alone(region)
         }
     }
@@ -45,6 +50,7 @@ impl DecodedRegion {
         Self {
             region,
             place: None,
+            stored_bytes: 0,
             read_for: IoOrigin::current().origin,
             used: AtomicBool::new(false),
         }
@@ -104,6 +110,21 @@ impl ChunkRef {
     /// Returns the container of the region; `None` if the chunk came from the fast tier.
     pub fn container(&self) -> Option<ContainerId> {
         self.region.place.map(|place| place.container)
+    }
+
+    /// Returns what reading the chunk from its container has cost.
+    pub fn fetch(&self) -> Fetch {
+        Fetch {
+            stored_bytes: self.region.stored_bytes,
+            plain_bytes: self.region.raw_bytes() as u64,
+            chunk_bytes: self.len() as u64,
+        }
+    }
+
+    /// Returns the length of the chunks before it in its region, bytes.
+    pub fn bytes_before(&self) -> u64 {
+        let chunk = self.region.region.chunks.get(self.number as usize);
+        chunk.map_or(0, |(_, start, _)| u64::from(*start))
     }
 
     /// Returns the memory of the region, bytes.
@@ -374,7 +395,10 @@ mod tests {
             container: units::ContainerId(9),
             sector: n.into(),
         };
-        (fingerprint, Arc::new(DecodedRegion::new(region, place)))
+        (
+            fingerprint,
+            Arc::new(DecodedRegion::new(region, place, 512)),
+        )
     }
 
     /// If all other regions are in use, the new one must not be evicted first: a reader needs it.

@@ -192,10 +192,10 @@ impl Reader {
         };
         let regions: Vec<_> = run.iter().map(|(place, _, _)| (*place, None)).collect();
         self.read_run(&regions, sectors, &mut by, &mut |number, region| {
-            let Some((place, name, _)) = run.get(number) else {
+            let Some((place, name, stored_bytes)) = run.get(number) else {
                 return false;
             };
-            let region = Arc::new(DecodedRegion::new(region, *place));
+            let region = Arc::new(DecodedRegion::new(region, *place, *stored_bytes));
             // The index may be wrong.
             if ChunkRef::within(&region, name).is_none() {
                 return false;

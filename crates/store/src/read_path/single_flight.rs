@@ -116,7 +116,7 @@ mod tests {
             chunks: Vec::new(),
             is_whole: true,
         };
-        Arc::new(DecodedRegion::new(region, at(1)))
+        Arc::new(DecodedRegion::new(region, at(1), 512))
     }
 
     /// Returns when this many threads wait for a place. The map, the leader and each of them have

@@ -6,6 +6,7 @@
 use super::{Defragmenter, Stage};
 use crate::defrag::load::Load;
 use crate::defrag::record::{DefragRun, RecordedDefrag, end, stored, taken_up};
+use crate::defrag::report::set_moved;
 use crate::defrag::{DefragOptions, DefragReport, DefragSource, DefragStage};
 use crate::slots;
 use crate::task::ControlledTask;
@@ -124,7 +125,7 @@ impl Defragmenter {
                 Stage::Sizing { .. } | Stage::Measuring { .. } | Stage::Done => Vec::new(),
             },
         };
-        record.report.counts.moved = self.settled();
+        set_moved(&mut record.report, self.settled(), self.is_moving_small());
         if phase == TaskPhase::AtRest {
             end(&mut record, pool.now());
         }

@@ -10,6 +10,7 @@ use crate::defrag::examining::{around, examine};
 use crate::defrag::judging::Judging;
 use crate::defrag::load::Item;
 use crate::defrag::report::add;
+use crate::defrag::small;
 use fragpicker::HotRange;
 use std::sync::Arc;
 use store::{Move, Places, Result};
@@ -29,7 +30,8 @@ const ROUND_PARTS: usize = format::defrag::ENTRIES_MAX / 2;
 impl Defragmenter {
     fn places(&self) -> Places<'_> {
         let container_bytes = self.options.lane.container_bytes;
-        Places::new(self.source.pool(), &self.roots, container_bytes)
+        // A window does not lie in pieces because its hot chunks are in small regions.
+        Places::new(self.source.pool(), &self.roots, container_bytes).without(self.load.small())
     }
 
     /// Cuts a range of the load to the present size of its object, which may have changed or been
@@ -80,7 +82,8 @@ impl Defragmenter {
                 }
                 None => false,
             };
-            if is_enough || looked >= STEP_BYTES || effort.is_spent() {
+            let is_border = self.load.is_first_small(*cursor);
+            if is_enough || is_border || looked >= STEP_BYTES || effort.is_spent() {
                 break;
             }
         }
@@ -149,6 +152,8 @@ impl Defragmenter {
             is_full = bytes >= ROUND_BYTES || parts >= ROUND_PARTS;
             Ok(is_full)
         })?;
+        // Moves into small regions are a round of their own.
+        is_full |= self.load.is_first_small(cursor);
         let ranges = cursor.saturating_sub(self.examined);
         self.outlook.did(DefragStage::Examining, ranges as f64);
         (self.report, self.examined, self.prepared) = (report, cursor, prepared);
@@ -161,7 +166,8 @@ impl Defragmenter {
     }
 
     pub(super) fn judge(&mut self, mut judging: Box<Judging>, budget_bytes: u64) -> Result<()> {
-        if self.options.moves_shared || self.options.rewrites_all {
+        let is_small = judging.moves().any(|one| one.is_small);
+        if self.options.moves_shared || self.options.rewrites_all || is_small {
             let moves = judging.moves().cloned().collect();
             return self.begin_moving(moves);
         }
@@ -183,19 +189,23 @@ impl Defragmenter {
         if self.options.dry_run {
             return Ok(());
         }
-        let (mut after, before) = (self.report.after, cursor);
+        let (mut report, before) = (self.report, cursor);
         let mut prepared = self.prepared;
         let from = (&mut cursor, &mut prepared);
         let is_over = self.look(from, budget_bytes, &mut |places, item| {
             let HotRange { start, end, weight } = item.range;
-            match places.cost(item.object, start..end) {
-                Ok(cost) => add(&mut after, weight, &cost),
-                Err(e) if e.is_corruption() => {}
-                Err(e) => return Err(e),
+            let measured = match item.is_small {
+                true => small::measure(places, &item, &mut report),
+                false => places
+                    .cost(item.object, start..end)
+                    .map(|cost| add(&mut report.after, weight, &cost)),
+            };
+            match measured {
+                Err(e) if !e.is_corruption() => Err(e),
+                _ => Ok(false),
             }
-            Ok(false)
         })?;
-        (self.report.after, self.prepared) = (after, prepared);
+        (self.report, self.prepared) = (report, prepared);
         let ranges = cursor.saturating_sub(before);
         self.outlook.did(DefragStage::Measuring, ranges as f64);
         if !is_over {

@@ -4,9 +4,9 @@
 //! Invariant: no I/O except to the console.
 
 use crate::commands::invocation::Invocation;
-use format::defrag::DefragToll;
+use format::defrag::{DefragToll, FetchToll};
 use format::phase::TaskPhase;
-use maintenance::{DefragReport, DefragStage, Toll};
+use maintenance::{DefragReport, DefragStage, FetchCost, Toll};
 use server::state::{DefragStatus, Outcome};
 use std::time::Duration;
 use terminal::json::Object;
@@ -37,6 +37,40 @@ fn percent(dry_run: bool, report: &DefragReport) -> f64 {
     copied(dry_run, report) as f64 * 100.0 / report.counts.mapped_bytes.max(1) as f64
 }
 
+/// Returns the bytes that were copied into small regions, or would be.
+fn copied_small(dry_run: bool, report: &DefragReport) -> u64 {
+    match dry_run {
+        true => report.counts.small.wanted_bytes,
+        false => report.counts.small.bytes,
+    }
+}
+
+/// Describes what random reads gain from small regions, if any range is read so.
+fn small_line(dry_run: bool, report: &DefragReport) -> Option<String> {
+    let small = &report.counts.small;
+    if small.ranges == 0 {
+        return None;
+    }
+    let each = |toll: &FetchToll| sizes::display(toll.bytes_each() as u64);
+    let mut line = format!(
+        "hot chunks in regions that are large for random reads: {} {} into small ones; a cold read of a hot chunk fetches {}",
+        sizes::display(copied_small(dry_run, report)),
+        if dry_run { "would be copied" } else { "copied" },
+        each(&small.before)
+    );
+    if dry_run || report.stage == DefragStage::Done {
+        let then = if dry_run { "would fetch" } else { "now" };
+        line = format!("{line}, {then} {}", each(&small.after));
+    }
+    if small.over > 0 {
+        line = format!(
+            "{line}; not copied: {} over the bound",
+            count(small.over, "range")
+        );
+    }
+    Some(line)
+}
+
 /// Formats the report as text.
 pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
     let what = if report.wish.is_traced {
@@ -46,7 +80,10 @@ pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
     };
     let mut lines = vec![format!(
         "{} {what} of {}: {} fragmented",
-        report.counts.ranges,
+        report
+            .counts
+            .ranges
+            .saturating_sub(report.counts.small.ranges),
         count(report.counts.objects, "object"),
         report.counts.fragmented
     )];
@@ -67,6 +104,7 @@ pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
             &report.after,
         ));
     }
+    lines.extend(small_line(dry_run, report));
     lines.push(format!(
         "{} {}: {:.1} % of rewriting everything",
         sizes::display(copied(dry_run, report)),
@@ -103,7 +141,13 @@ fn numbers(message: Object, dry_run: bool, report: &DefragReport) -> Object {
         .boolean("traced", report.wish.is_traced)
         .integer("objects", report.counts.objects)
         .integer("object_bytes", report.counts.mapped_bytes)
-        .integer("ranges", report.counts.ranges)
+        .integer(
+            "ranges",
+            report
+                .counts
+                .ranges
+                .saturating_sub(report.counts.small.ranges),
+        )
         .integer("ranges_hot", report.counts.hot)
         .integer("ranges_in_pieces", report.counts.fragmented)
         .integer("ranges_moved", report.counts.wanted)
@@ -115,6 +159,19 @@ fn numbers(message: Object, dry_run: bool, report: &DefragReport) -> Object {
         .number("percent_of_rewriting", percent(dry_run, report))
         .object("before", toll(&report.before))
         .object("after", toll(&report.after))
+        .object("small_regions", small(dry_run, report))
+}
+
+fn small(dry_run: bool, report: &DefragReport) -> Object {
+    let small = &report.counts.small;
+    Object::new()
+        .integer("hot_ranges", small.ranges)
+        .integer("amplified_ranges", small.amplified)
+        .integer("over_bound_ranges", small.over)
+        .integer("written_bytes", copied_small(dry_run, report))
+        .integer("written_stored_bytes", small.stored_bytes)
+        .number("cold_read_bytes_before", small.before.bytes_each().round())
+        .number("cold_read_bytes_after", small.after.bytes_each().round())
 }
 
 /// Formats the progress of a run as one line.
@@ -144,10 +201,11 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
     };
     match (&status.outcome, status.run.report.phase, report.stage) {
         (_, TaskPhase::AtRest, DefragStage::Done) => format!(
-            "last run copied {}: {:.1} device reads per request before, {:.1} after",
+            "last run copied {}: {:.1} device reads per request before, {:.1} after{}",
             sizes::display(report.counts.moved.bytes),
             report.before.reads() / report.before.requests().max(1.0),
-            report.after.reads() / report.after.requests().max(1.0)
+            report.after.reads() / report.after.requests().max(1.0),
+            small_line(false, report).map_or(String::new(), |line| format!("; {line}"))
         ),
         (_, TaskPhase::AtRest, _) => format!("last run was cancelled; {copied}"),
         (Outcome::Failed(why), ..) => {
