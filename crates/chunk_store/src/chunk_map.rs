@@ -322,12 +322,8 @@ impl ChunkMap {
     }
 
     fn likeliest_first(&self, hints: &mut Vec<Location>) {
-        let place = |hint: &Location| RegionPlace {
-            container: hint.container,
-            sector: hint.sector,
-        };
         hints.retain(|hint| {
-            !self.quarantine.retired.holds(hint.container) && !self.quarantine.holds(place(hint))
+            !self.quarantine.retired.holds(hint.container) && !self.quarantine.holds(hint.region())
         });
         moved::forward_first(hints);
     }
@@ -350,12 +346,8 @@ impl ChunkMap {
         // If the chunk was moved, the index may still have places in deleted containers.
         let there = |hint: &&Location| self.containers.is_there(hint.container);
         Ok(hints.iter().find(there).map(|hint| {
-            let place = RegionPlace {
-                container: hint.container,
-                sector: hint.sector,
-            };
             let bytes = u64::from(hint.sectors) * u64::from(SECTOR_BYTES);
-            (place, bytes)
+            (hint.region(), bytes)
         }))
     }
 

@@ -46,6 +46,7 @@ mod writer_lock;
 pub use meters::IndexCounters;
 pub use open::{Found, Opened};
 
+use crate::container::RegionPlace;
 use crate::{Result, StoreError, StoreErrorKind};
 use build::{Builder, Site};
 use cache::{Probe, Visit};
@@ -74,6 +75,16 @@ pub struct Location {
     pub sector: u32,
     /// Length of the region, sectors.
     pub sectors: u32,
+}
+
+impl Location {
+    /// Returns the region's place.
+    pub fn region(&self) -> RegionPlace {
+        RegionPlace {
+            container: self.container,
+            sector: self.sector,
+        }
+    }
 }
 
 /// The index of one pool. All threads of a process share it. One process at a time writes it.

@@ -25,7 +25,6 @@ mod open_snapshots;
 mod parity_crash;
 mod readers;
 mod reads_beside_gc;
-mod region_sizes;
 mod repair;
 mod replicate;
 mod replicate_costs;

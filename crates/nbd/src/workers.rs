@@ -7,8 +7,9 @@
 //! Reads of a disconnected client are dropped before they begin, but for at most [`TOGETHER_MAX`]
 //! announced ones. Submitted changes and flushes are executed. With announced reads the device has
 //! begun: few threads execute them, one after the other, and send their replies together. A reply
-//! does not wait for a device that is slow. A worker's panic ends its connection and no other. Threads start when they are needed,
-//! as far as the connection's share allows, and end when they have had no work for a while.
+//! does not wait for a device that is slow. A worker's panic ends its connection and no other.
+//! Threads start when they are needed, as far as the connection's share allows, and end when they
+//! have had no work for a while.
 
 use crate::command::Export;
 use crate::stats::{Counters, Tally};
@@ -28,8 +29,8 @@ const IN_FLIGHT_MAX: usize = 256;
 /// Maximum size of their payloads and replies, bytes.
 const IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
 
-/// Number of announced reads that one thread executes before it sends their replies. Waking a thread
-/// and sending cost more than such a read.
+/// Number of announced reads that one thread executes before it sends their replies. Waking a
+/// thread and sending cost more than such a read.
 const TOGETHER_MAX: usize = 8;
 /// A read that took longer waited for the device: the next one may too, and no reply waits for it.
 const TOGETHER_LIMIT: Duration = Duration::from_micros(200);
@@ -134,8 +135,9 @@ pub(crate) struct Workers {
 }
 
 impl LaneState {
-    /// Returns true if a job needs a thread of its own. Otherwise one that executes announced reads,
-    /// or was woken for one, comes to it soon. At most `together` do while the device is quick.
+    /// Returns true if a job needs a thread of its own. Otherwise one that executes announced
+    /// reads, or was woken for one, comes to it soon. At most `together` do while the device is
+    /// quick.
     fn needs_thread(&self, queue: &Queue, job: &Job, together: usize) -> bool {
         !job.is_announced
             || self.is_slow.load(Relaxed)
@@ -349,7 +351,7 @@ impl Workers {
 
     /// Takes a request over. Waits while too many of its lane are in flight. Returns it if no
     /// thread can execute it.
-    pub(crate) fn submit(&mut self, job: Job) -> Result<(), Job> {
+    pub(crate) fn submit(&mut self, job: Job) -> Result<(), Box<Job>> {
         let kind = Lane::of(job.request.command);
         let lane = self.shared.lane(kind);
         let mut queue = lane.queue.lock();
@@ -375,7 +377,7 @@ impl Workers {
                     self.threads.push(handle);
                     queue.threads += 1;
                 }
-                Err(_) if queue.threads == 0 => return Err(job),
+                Err(_) if queue.threads == 0 => return Err(Box::new(job)),
                 Err(_) => {}
             }
         }

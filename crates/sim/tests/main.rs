@@ -17,6 +17,7 @@ mod pool_crash;
 mod pool_faults;
 mod pool_fencing;
 mod pool_upgrade;
+mod region_sizes;
 mod register;
 mod reserve;
 mod volume_barriers;

@@ -22,8 +22,7 @@ mod single_flight;
 
 pub use approach::{Approach, Keep, Loaded, Route};
 pub use cache::ChunkRef;
-pub use changes::History;
-pub use changes::{changed_ranges, is_comparable, tell_changes};
+pub use changes::{History, changed_ranges, is_comparable, tell_changes};
 pub use fast::Admit;
 pub use image::ImageVolume;
 pub use recent::RecentRegions;
@@ -48,8 +47,7 @@ use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use units::Fingerprint;
-use units::Part;
+use units::{Fingerprint, Part};
 
 /// Size of the largest directory object that is read whole, bytes: ten million entries.
 const DIRECTORY_BYTES_MAX: u64 = 1 << 30;

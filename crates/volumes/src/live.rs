@@ -198,7 +198,7 @@ impl LiveVolume {
         let chunk = offset >> self.log2;
         let root = {
             let state = self.state();
-            // What the journal has is read in another way.
+            // Bytes in the journal are read in another way.
             let is_plain = !state.closed
                 && end <= state.size
                 && state.pieces(offset, end).is_empty()

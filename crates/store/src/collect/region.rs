@@ -20,8 +20,7 @@ use chunk_store::container::{
 use chunk_store::{Result, StoreError};
 use format::config::Codec;
 use format::container::{ContainerClass, sectors_max};
-use units::Fingerprint;
-use units::Part;
+use units::{Fingerprint, Part};
 
 /// A region, its directory entry, and which of its chunks must be copied.
 pub(super) struct SourceRegion {

@@ -169,17 +169,12 @@ impl Reader {
     /// nothing. Returns false if nothing was begun: memory does not say where the region is, or it
     /// is long, and decoding it takes longer than a thread should let the next read wait.
     pub fn announce(&self, fingerprint: &Fingerprint) -> bool {
-        if self.is_in_fast_tier(fingerprint) {
-            return false;
-        }
-        let Some(hint) = self.chunks.hint_in_memory(fingerprint) else {
-            return false;
-        };
-        let place = RegionPlace {
-            container: hint.container,
-            sector: hint.sector,
-        };
-        hint.sectors <= ANNOUNCED_SECTORS_MAX && self.containers.announce(place, hint.sectors)
+        let hint = self.chunks.hint_in_memory(fingerprint);
+        let hint = hint.filter(|hint| hint.sectors <= ANNOUNCED_SECTORS_MAX);
+        hint.is_some_and(|hint| {
+            !self.is_in_fast_tier(fingerprint)
+                && self.containers.announce(hint.region(), hint.sectors)
+        })
     }
 
     /// Takes the memory of a chunk's region into the buffer pool, if no other thread uses it.
@@ -212,11 +207,7 @@ impl Reader {
         let mut hints = Vec::new();
         self.chunks.hints(errand.fingerprint, &mut hints).ok()?;
         for hint in hints {
-            let place = RegionPlace {
-                container: hint.container,
-                sector: hint.sector,
-            };
-            match self.at_place(errand, place, hint.sectors, Belief::Hint) {
+            match self.at_place(errand, hint.region(), hint.sectors, Belief::Hint) {
                 Ok(Some(found)) => {
                     count(&self.direct_reads);
                     return Some(found);

@@ -20,8 +20,7 @@ use format::container::{DirectoryRegion, SECTOR_BYTES, may_follow, sectors_max};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use units::ContainerId;
-use units::Part;
+use units::{ContainerId, Part};
 
 /// Adjacent regions.
 struct Run {
