@@ -9,7 +9,7 @@ use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{
     Collector, DefragOptions, DefragReport, DefragSource, Defragmenter, FetchCost, GcPolicy,
-    MaintenanceTask, RecordedDefrag, TaskStep,
+    MaintenanceTask, RecordedDefrag, TaskStep, Toll,
 };
 use sim::pool_histories::{finish_gc, for_any_gain, init_options};
 use sim::{Image, SimDisk};
@@ -216,6 +216,9 @@ fn small_regions_serve_hot_chunks(region_bytes: usize, before_min: u64) {
     let report = served.defragment(9);
     let small = report.counts.small;
     println!("{small:?}");
+    // Each request takes one read, as before.
+    let reads = |toll: &format::defrag::DefragToll| toll.reads() / toll.requests();
+    assert_eq!((reads(&report.before), reads(&report.after)), (1.0, 1.0));
     let after = served.read_hot(10);
     let scan_after = served.scan(21);
     let restore_after = served.restore(24);

@@ -163,7 +163,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Chunks in these ranges of objects, ascending, count as holes: they lie elsewhere on purpose.
+    /// Chunks in these ranges of objects, ascending, do not count beside others: they lie elsewhere
+    /// on purpose.
     pub fn without(mut self, ranges: &'a BTreeMap<u64, Vec<Range<u64>>>) -> Self {
         self.without = Some(ranges);
         self
@@ -322,11 +323,18 @@ impl Layout for Places<'_> {
         let mut found = Vec::new();
         let reader = self.pool.reader();
         reader.visit_pieces(&root, range.start, range.end, &mut |offset, len, chunk| {
-            if !chunk.is_hole() && self.counts(object, offset) {
+            if !chunk.is_hole() {
                 found.push((offset, len, chunk, self.place_of(&chunk)?));
             }
             Ok(ControlFlow::Continue(()))
         })?;
+        // A range that has no others is read for its own sake.
+        if found
+            .iter()
+            .any(|(offset, ..)| self.counts(object, *offset))
+        {
+            found.retain(|(offset, ..)| self.counts(object, *offset));
+        }
         self.finder.stay_with_neighbours(&mut found);
         let mut pieces: Vec<Piece> = Vec::new();
         for (offset, len, _, extent) in found {
