@@ -176,6 +176,7 @@ class QemuNbdQcow2(QemuNbd):
 class Quintet(Server):
     name = "quintet"
     init_args = ()
+    has_volume = False
 
     def find(self):
         if not os.access(self.args.quintet, os.X_OK):
@@ -192,8 +193,9 @@ class Quintet(Server):
     def make(self):
         if not (self.room / "pool").exists():
             self.command("init", *self.init_args)
-        else:
+        elif self.has_volume:
             self.command("volume", "delete", EXPORT)
+        self.has_volume = True
         self.command("volume", "create", EXPORT, "--size", self.size_bytes)
 
     def take(self, source):

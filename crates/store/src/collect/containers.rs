@@ -7,8 +7,7 @@
 use super::CachedChunks;
 use super::mark::Mark;
 use crate::pool::Pool;
-use chunk_store::Result;
-use chunk_store::container::visit_containers;
+use chunk_store::{Result, container::visit_containers};
 use format::container::ContainerClass;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

@@ -4,8 +4,7 @@
 //! only delays: an expired entry still needs proof that nothing uses it.
 
 use crate::pool::Pool;
-use chunk_store::Result;
-use chunk_store::catalog::Discarded;
+use chunk_store::{Result, catalog::Discarded};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
