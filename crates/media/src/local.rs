@@ -286,6 +286,9 @@ struct LocalFile {
     to_past_cache: OnceLock<Option<PastCache>>,
 }
 
+/// Thousands are open at a time.
+const _: () = assert!(size_of::<LocalFile>() <= 512);
+
 impl LocalFile {
     fn shared(file: File, name: String) -> Arc<dyn DiskFile> {
         Arc::new(Self {

@@ -54,7 +54,7 @@ struct LastBlock {
 /// File handle opened with `O_DIRECT`.
 pub(super) struct PastCache {
     file: File,
-    last: Mutex<Option<LastBlock>>,
+    last: Mutex<Option<Box<LastBlock>>>,
 }
 
 impl PastCache {
@@ -74,7 +74,7 @@ impl PastCache {
 
     /// Takes the block that holds `offset` if the last read ended in it and began before `offset`:
     /// what is read in order may overlap by the sector that two regions share.
-    fn take_last(&self, offset: u64) -> Option<LastBlock> {
+    fn take_last(&self, offset: u64) -> Option<Box<LastBlock>> {
         let block = offset / BLOCK_BYTES as u64;
         let last = self.last.lock().take()?;
         (last.start < offset && last.end / BLOCK_BYTES as u64 == block).then_some(last)
@@ -122,10 +122,12 @@ impl PastCache {
             let end = offset.saturating_add(into.len() as u64);
             let is_inside = need < len && filled == len;
             let last = blocks.last_chunk().filter(|_| is_inside);
-            *self.last.lock() = last.map(|bytes| LastBlock {
-                start: offset,
-                end,
-                bytes: *bytes,
+            *self.last.lock() = last.map(|bytes| {
+                Box::new(LastBlock {
+                    start: offset,
+                    end,
+                    bytes: *bytes,
+                })
             });
             true
         })
