@@ -17,6 +17,8 @@ const THREADS_MAX: usize = 256;
 /// The threads of a server.
 pub struct Threads {
     left: AtomicUsize,
+    /// Asked once: the answer is in files.
+    processors: usize,
 }
 
 /// The threads of one connection.
@@ -32,6 +34,7 @@ impl Default for Threads {
     fn default() -> Self {
         Self {
             left: AtomicUsize::new(THREADS_MAX),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
 }
@@ -47,6 +50,11 @@ impl Threads {
 }
 
 impl ThreadShare {
+    /// Returns how many threads can run at a time.
+    pub fn processors(&self) -> usize {
+        self.threads.processors
+    }
+
     /// Permits one more thread of a kind of which some are `running`: the first always, others if
     /// the connection has not had its share.
     pub fn try_take(self: &Arc<Self>, running: usize) -> Option<ThreadPermit> {

@@ -333,8 +333,8 @@ impl Workers {
         };
         Self {
             shared: Arc::new(shared),
+            together_threads: share.processors().div_ceil(2),
             share,
-            together_threads: thread::available_parallelism().map_or(1, |n| n.get().div_ceil(2)),
             threads: Vec::new(),
         }
     }
