@@ -218,7 +218,9 @@ impl Output {
 
     /// Grows to `len` bytes and keeps the first `used`.
     fn grow(&mut self, used: usize, len: usize) {
-        let Some(mut spare) = SPARE.take(len).filter(|_| len > self.kept_bytes) else {
+        // An output gives away only what is longer than it keeps.
+        let is_shared = len > self.kept_bytes;
+        let Some(mut spare) = is_shared.then(|| SPARE.take(len)).flatten() else {
             self.bytes.reserve_exact(len - self.bytes.len());
             self.bytes.resize(len, 0);
             return;
