@@ -6,9 +6,10 @@ use crate::test_volume::Gated;
 use crate::wire::requests::{Command, Request, encode};
 use connections::IDLE_THREAD_LIMIT;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
-use volume::{Durability, Operation, RequestContext, Slow, Volume};
+use volume::{Counted, Counts, Durability, Operation, RequestContext, Slow, Volume};
 
 const STOPS: &[Operation] = &[Operation::Read];
 const PAGE: u64 = 4096;
@@ -142,6 +143,23 @@ fn a_read_that_hangs_holds_up_no_other() {
         release.send(()).expect("it waits");
         assert_eq!(answered(&mut client, 1), [0]);
     }
+    client.ask(Command::Disconnect, 0, 0, 0);
+    assert_eq!(thread.join().unwrap(), End::Clean);
+}
+
+/// The queue of a device that hangs fills up, and the system makes the session wait.
+#[test]
+fn a_client_with_many_reads_does_not_fill_the_queue_of_the_device() {
+    let volume = gated();
+    let counts = Arc::new(Counts::default());
+    let counted = Counted::new(volume.announcing(last_page), counts.clone());
+    let (mut client, thread, _) = serving(Arc::new(counted), &[]);
+    let asked = ask_for(&mut client, 0, 200);
+    let last = ask_for(&mut client, 255, 1);
+    assert_eq!(answered(&mut client, 1), last);
+    assert_eq!(counts.announces.load(Relaxed), 64);
+    volume.open();
+    assert_eq!(answered(&mut client, 200), asked);
     client.ask(Command::Disconnect, 0, 0, 0);
     assert_eq!(thread.join().unwrap(), End::Clean);
 }

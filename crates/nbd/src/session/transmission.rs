@@ -21,6 +21,10 @@ use std::time::Instant;
 /// Number of small reads between two checks for the client.
 const LOOK_REQUESTS: u32 = 64;
 
+/// Number of reads in flight above which none is announced: the system makes this thread wait when
+/// the device's queue is full, and so would requests that need no device.
+const ANNOUNCED_MAX: usize = 64;
+
 /// The state of a connection after the handshake.
 pub(super) struct Transmission<'a> {
     pub(super) session: &'a Session,
@@ -135,7 +139,9 @@ impl Transmission<'_> {
             }
             self.deep -= 1;
         }
-        let is_announced = lane == Lane::Reads && self.export.announce(request);
+        let is_announced = lane == Lane::Reads
+            && self.workers.in_flight(lane) < ANNOUNCED_MAX
+            && self.export.announce(request);
         let cost_bytes = reply_bytes.saturating_add(payload_bytes as u64);
         if !self.workers.has_room(lane, cost_bytes) {
             self.flush()?;
