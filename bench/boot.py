@@ -6,6 +6,12 @@ work on the machine disturbs least.
 Rows: quintet-first (a server that was just started, nothing in its caches), quintet-again (another clone in
 the same server), nbdkit (a copy of the image that was made before). Images are in the page cache. qemu computes
 with TCG, so most of the time is the guest's own; the CPU time of the servers is told apart.
+
+--cold: the first boot of last night's import. The servers have just been started, page caches are dropped before each
+boot (qemu, kernel and initial RAM disk are read again before it starts). Rows: nbdkit, quintet (import by default),
+quintet-1536k (`import --region-size 1536KiB`, the default before decision 46), a pool each. They lie on a file system of
+their own, so the device's requests and busy time are those of the boot: `here` on a loop device over this machine's
+disk, `arms` on the model of a disk with arms (slow_disk.py). Needs root.
 """
 import argparse
 import datetime
@@ -19,8 +25,13 @@ import time
 from pathlib import Path
 
 import measure
+import slow_disk
 
 ROWS = ("nbdkit", "quintet-first", "quintet-again")
+COLD_ROWS = {"nbdkit": None, "quintet": (), "quintet-1536k": ("--region-size", "1536KiB")}
+DISKS = {"here": slow_disk.Disk, "arms": slow_disk.DiskWithArms}
+# For a copy of the image and two pools; the disk has twice as much and 2 GiB more.
+DISK_MIB = 512
 GIB = 1 << 30
 BOOT_SECONDS_MAX = 300
 PACKAGES = "systemd-sysv,udev,dbus,openssh-server,python3-minimal,iproute2"
@@ -28,29 +39,56 @@ PACKAGES = "systemd-sysv,udev,dbus,openssh-server,python3-minimal,iproute2"
 
 def main():
     args = parse_args()
+    if args.cold:
+        # Again in a mount namespace of its own, before anything else is done.
+        measure.own_mounts()
     system = make_system(args)
     work = measure.bench_dir() / "work-boot"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
     result = {"benchmark": "boot", "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-              "command": measure.command_of("bench/boot.py", sys.argv[1:]), "machine": measure.machine(work),
+              "command": measure.command_of("bench/boot.py", sys.argv[1:]), "machine": measure.machine(system["image"].parent),
               "qemu": measure.first_line(["qemu-system-x86_64", "--version"]),
               "nbdkit": measure.first_line(["nbdkit", "--version"]), "records": []}
-    bench = Boots(args, work, system)
+    if args.cold:
+        for name in args.cold:
+            with slow_disk.room("boot", DISK_MIB, DISKS[name]) as (work, disk):
+                measure_cold(args, ColdBoots(args, work, system, disk), name, result)
+    else:
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        measure_warm(args, Boots(args, work, system), work, result)
+    (cold_summary if args.cold else summary)(result["records"])
+
+
+def measure_warm(args, bench, work, result):
     try:
         bench.fill_pool()
         for number in range(args.rounds):
             # quintet-again needs the server that quintet-first started.
             for row in ("nbdkit", "quintet") if number % 2 else ("quintet", "nbdkit"):
                 for record in getattr(bench, row)():
-                    result["records"].append({**record, "round": number})
-                    print(json.dumps(result["records"][-1]), flush=True)
+                    keep(args, result, {**record, "round": number})
     finally:
         bench.stop()
         shutil.rmtree(work, ignore_errors=True)
+
+
+def measure_cold(args, bench, disk, result):
+    rows = list(COLD_ROWS)
+    try:
+        for row in rows:
+            bench.store(row)
+        for number in range(args.rounds):
+            for row in rows[number % 3:] + rows[:number % 3]:
+                keep(args, result, {**bench.measure(row), "disk": disk, "round": number})
+    finally:
+        bench.stop()
+
+
+def keep(args, result, record):
+    result["records"].append(record)
+    print(json.dumps(record), flush=True)
     if args.json:
         Path(args.json).write_text(json.dumps(result, indent=1))
-    summary(result["records"])
 
 
 def parse_args():
@@ -61,6 +99,7 @@ def parse_args():
     parser.add_argument("--kernel", default=str(checkout / "tests" / "guest" / "system.sh"),
                         help="prints the directory of vmlinuz and initrd")
     parser.add_argument("--json", help="write the raw results here")
+    parser.add_argument("--cold", type=lambda text: text.split(","), help="comma list of: " + ",".join(DISKS))
     parser.add_argument("--quiet-wait", type=float, default=30)
     return parser.parse_args()
 
@@ -174,6 +213,63 @@ def cpu_seconds(pid):
     """User and system time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / measure.TICKS
+
+
+class ColdBoots(Boots):
+    """Each row has its copy of the image, or its pool, on the disk."""
+
+    def __init__(self, args, work, system, disk):
+        super().__init__(args, work, system)
+        self.disk = disk
+
+    def store(self, row):
+        self.environment["QUINTET_REPOSITORY"] = str(self.disk.point / row)
+        if COLD_ROWS[row] is None:
+            self.copy = self.disk.point / "copy.img"
+            subprocess.run(["cp", "--sparse=always", str(self.system["image"]), str(self.copy)], check=True)
+        else:
+            self.program("init")
+            self.program("import", str(self.system["image"]), "debian", *COLD_ROWS[row])
+
+    def measure(self, row):
+        if COLD_ROWS[row] is None:
+            # Guests write to it; the next boot is the first one again.
+            self.store(row)
+            self.start(["nbdkit", "-f", "-U", str(self.socket), "file", str(self.copy)])
+            export, first = "", lambda: None
+        else:
+            self.environment["QUINTET_REPOSITORY"] = str(self.disk.point / row)
+            self.start([self.args.quintet, "serve", "--nbd-socket", str(self.socket)])
+            self.clones += 1
+            export = f"clone{self.clones}"
+            first = lambda: self.program("volume", "clone", "debian", export)
+        measure.settle(self.args.quiet_wait)
+        measure.drop_caches()
+        for path in (self.system["kernel"], self.system["initrd"], self.args.quintet, shutil.which("qemu-system-x86_64")):
+            measure.warm(path)
+        measure.first_line(["qemu-system-x86_64", "--version"])
+        before = self.disk.usage()
+        record = self.boot(row, export, first)
+        record.update({key: after - before[key] for key, after in self.disk.usage().items()})
+        self.stop()
+        if COLD_ROWS[row] is not None:
+            self.program("volume", "delete", export)
+        return record
+
+
+def cold_summary(records):
+    print("| disk | | median s | of 1536 KiB | least and most | reads | MB read | MB written | device busy s | of 1536 KiB | CPU of the server s |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for disk in dict.fromkeys(record["disk"] for record in records):
+        of = {row: [r for r in records if (r["disk"], r["row"]) == (disk, row)] for row in COLD_ROWS}
+        middle = lambda row, key: statistics.median(r[key] for r in of[row])
+        old = list(COLD_ROWS)[-1]
+        for row, own in of.items():
+            seconds, busy = middle(row, "seconds"), middle(row, "busy_s")
+            print(f"| {disk} | {row} | {seconds:.2f} | {seconds / middle(old, 'seconds'):.2f} | "
+                  f"{min(r['seconds'] for r in own):.2f} to {max(r['seconds'] for r in own):.2f} | {middle(row, 'reads'):,.0f} | "
+                  f"{middle(row, 'read_bytes') / 1e6:.1f} | {middle(row, 'written_bytes') / 1e6:.1f} | {busy:.2f} | "
+                  f"{busy / middle(old, 'busy_s'):.2f} | {middle(row, 'server_cpu_s'):.2f} |")
 
 
 def summary(records):

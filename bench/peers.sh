@@ -5,7 +5,7 @@
 # pinned versions into $QUINTET_BENCH_DIR/peers/bin, because a distribution's versions are years apart.
 set -euo pipefail
 
-RESTIC=v0.18.0
+RESTIC=v0.18.1
 KOPIA=v0.21.1
 RUSTIC=0.11.4
 

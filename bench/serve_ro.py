@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 import measure
+import servers as catalogue
 import tools as toolbox
 
 BLOCK_BYTES = 4096
-START_SECONDS_MAX = 60
 
 
 def main():
@@ -96,36 +96,6 @@ def backed_up(kind, binary, image, work):
     return tool
 
 
-class Process:
-    """A server in the foreground of its own process group: ready when its path exists, stopped by us only."""
-
-    def __init__(self, argv, env, log, ready):
-        self.log, self.out = log, open(log, "ab")
-        self.child = subprocess.Popen(list(map(str, argv)), env=env, stdin=subprocess.DEVNULL, stdout=self.out,
-                                      stderr=self.out)
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not ready():
-            if self.child.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                raise RuntimeError("did not start: " + log.read_text(errors="replace")[-500:])
-            time.sleep(0.05)
-
-    def rss_bytes(self):
-        for text in Path(f"/proc/{self.child.pid}/status").read_text().splitlines():
-            if text.startswith("VmHWM"):
-                return int(text.split()[1]) * 1024
-        return 0
-
-    def stop(self):
-        self.child.terminate()
-        try:
-            self.child.wait(20)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.child.wait()
-        self.out.close()
-
-
 class NbdServer:
     def __init__(self, name, version, image, work, argv, env=None):
         self.name, self.version, self.image, self.argv = name, version, image, argv
@@ -135,8 +105,8 @@ class NbdServer:
     def measure(self, seconds, round_number):
         self.socket.unlink(missing_ok=True)
         try:
-            process = Process([str(word).format(socket=self.socket) for word in self.argv], self.env, self.log,
-                              self.socket.exists)
+            process = catalogue.Process([str(word).format(socket=self.socket) for word in self.argv], self.env, self.log,
+                                        self.socket.exists)
         except RuntimeError as error:
             return [{"test": "start", "ok": False, "error": str(error)}]
         uri = f"nbd+unix:///{toolbox.IMAGE_NAME}?socket={self.socket}"
@@ -148,7 +118,7 @@ class NbdServer:
                 return [{"test": "warm-up", "ok": False, "error": (warm.stdout + warm.stderr)[-500:]}]
             records = [fio(uri, depth, seconds, round_number) for depth in (1, 32)]
             for record in records:
-                record["rss_bytes"] = process.rss_bytes()
+                record["rss_bytes"] = process.status("VmHWM")
             return records
         finally:
             process.stop()
@@ -184,12 +154,12 @@ class Mount:
 
     def measure(self, seconds, round_number):
         try:
-            process = Process(self.argv + [self.point], self.tool.env(), self.log, self.file)
+            process = catalogue.Process(self.argv + [self.point], self.tool.env(), self.log, self.file)
         except RuntimeError as error:
             return [{"test": "start", "ok": False, "error": str(error)}]
         try:
             reads, wall = pread_loop(self.file(), seconds, round_number)
-            return [{"test": "mount-qd1", "ok": True, "iops": reads / wall, "rss_bytes": process.rss_bytes()}]
+            return [{"test": "mount-qd1", "ok": True, "iops": reads / wall, "rss_bytes": process.status("VmHWM")}]
         finally:
             subprocess.run(["fusermount3", "-u", self.point], capture_output=True)
             process.stop()

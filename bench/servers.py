@@ -25,15 +25,14 @@ def say(program, env, *words):
 
 
 class Process:
-    """A server in the foreground: ready when its socket accepts; stopped by us only."""
+    """A server in the foreground; `ready` says when it is; stopped by us only."""
 
-    def __init__(self, argv, env, log, socket):
-        socket.unlink(missing_ok=True)
+    def __init__(self, argv, env, log, ready):
         self.out = open(log, "ab")
         self.child = subprocess.Popen(list(map(str, argv)), env=env, stdin=subprocess.DEVNULL, stdout=self.out,
                                       stderr=self.out)
         deadline = time.monotonic() + START_SECONDS_MAX
-        while not socket.exists():
+        while not ready():
             if self.child.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise RuntimeError("did not start: " + log.read_text(errors="replace")[-500:])
@@ -107,7 +106,8 @@ class Server:
         return dict(os.environ)
 
     def start(self):
-        self.process = Process(self.argv(), self.env(), self.log, self.socket)
+        self.socket.unlink(missing_ok=True)
+        self.process = Process(self.argv(), self.env(), self.log, self.socket.exists)
 
     def stop(self):
         if self.process:

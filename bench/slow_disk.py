@@ -1,7 +1,7 @@
 """A disk of a known slowness, and clients that read from it at random.
 
 Either a loop device whose reads the kernel throttles (cgroup v1 blkio), or one over a file that a model of a disk with
-arms serves in real time, through FUSE. Needs root. Used by dual_dedup.py, duet_share.py and qos.py.
+arms serves in real time, through FUSE. Needs root. Used by dual_dedup.py, duet_share.py, qos.py and boot.py.
 """
 import contextlib
 import json
@@ -52,6 +52,12 @@ class Disk:
     def busy_seconds(self):
         """Time in which something was at the device."""
         return int(self.stat()[9]) / 1000
+
+    def usage(self):
+        """Requests, bytes, and seconds in which something was at the device, since there is one."""
+        stat = self.stat()
+        return {"reads": int(stat[0]), "read_bytes": int(stat[2]) * 512, "written_bytes": int(stat[6]) * 512,
+                "busy_s": self.busy_seconds()}
 
     def stat(self):
         return Path(f"/sys/block/{Path(self.loop).name}/stat").read_text().split()
