@@ -7,10 +7,11 @@ Rows: quintet-first (a server that was just started, nothing in its caches), qui
 the same server), nbdkit (a copy of the image that was made before). Images are in the page cache. qemu computes
 with TCG, so most of the time is the guest's own; the CPU time of the servers is told apart.
 
---cold: the first boot of last night's import. The servers have just been started, page caches are dropped before each
-boot (qemu, kernel and initial RAM disk are read again before it starts). Rows: nbdkit, quintet (import by default),
-quintet-1536k (`import --region-size 1536KiB`, the default before decision 46), a pool each. They lie on a file system of
-their own, so the device's requests and busy time are those of the boot: `here` on a loop device over this machine's
+--cold: the first boot of last night's import. The server has just been started, and page caches are
+dropped before each boot (qemu, kernel and initial RAM disk are read again before it starts). Rows:
+nbdkit, quintet (import by default), quintet-1536k (`import --region-size 1536KiB`, the default
+before decision 46), each with a pool of its own. They lie on a file system of their own, so the
+device's requests and busy time are those of the boot: `here` on a loop device over this machine's
 disk, `arms` on the model of a disk with arms (slow_disk.py). Needs root.
 """
 import argparse
@@ -30,6 +31,8 @@ import slow_disk
 ROWS = ("nbdkit", "quintet-first", "quintet-again")
 COLD_ROWS = {"nbdkit": None, "quintet": (), "quintet-1536k": ("--region-size", "1536KiB")}
 DISKS = {"here": slow_disk.Disk, "arms": slow_disk.DiskWithArms}
+# Of the time and the device's busy time with the old region size.
+BAR_SECONDS, BAR_BUSY = 1.0, 0.7
 # For a copy of the image and two pools; the disk has twice as much and 2 GiB more.
 DISK_MIB = 512
 GIB = 1 << 30
@@ -253,7 +256,7 @@ class ColdBoots(Boots):
         record.update({key: after - before[key] for key, after in self.disk.usage().items()})
         self.stop()
         if COLD_ROWS[row] is not None:
-            self.program("volume", "delete", export)
+            self.program("-q", "volume", "delete", export)
         return record
 
 
@@ -264,12 +267,16 @@ def cold_summary(records):
         of = {row: [r for r in records if (r["disk"], r["row"]) == (disk, row)] for row in COLD_ROWS}
         middle = lambda row, key: statistics.median(r[key] for r in of[row])
         old = list(COLD_ROWS)[-1]
+
+        def beside_old(row, key, bar):
+            ratio = middle(row, key) / middle(old, key)
+            return f"{middle(row, key):.2f} | {ratio:.2f}" + (", short" if row == "quintet" and ratio > bar else "")
+
         for row, own in of.items():
-            seconds, busy = middle(row, "seconds"), middle(row, "busy_s")
-            print(f"| {disk} | {row} | {seconds:.2f} | {seconds / middle(old, 'seconds'):.2f} | "
+            print(f"| {disk} | {row} | {beside_old(row, 'seconds', BAR_SECONDS)} | "
                   f"{min(r['seconds'] for r in own):.2f} to {max(r['seconds'] for r in own):.2f} | {middle(row, 'reads'):,.0f} | "
-                  f"{middle(row, 'read_bytes') / 1e6:.1f} | {middle(row, 'written_bytes') / 1e6:.1f} | {busy:.2f} | "
-                  f"{busy / middle(old, 'busy_s'):.2f} | {middle(row, 'server_cpu_s'):.2f} |")
+                  f"{middle(row, 'read_bytes') / 1e6:.1f} | {middle(row, 'written_bytes') / 1e6:.1f} | "
+                  f"{beside_old(row, 'busy_s', BAR_BUSY)} | {middle(row, 'server_cpu_s'):.2f} |")
 
 
 def summary(records):

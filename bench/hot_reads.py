@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """A database's random reads on a clone, then `defrag`, then the same reads cold.
 
-An image that compresses to a half is imported as by default into an encrypted pool, and cloned. Hot are --percent of the
-image's pages of --page-kib, chosen at random and always the same ones. The load: `serve` at its defaults, reads of 4 KiB
-in hot pages over NBD, every hot block as likely as the others, depth 16, for --load-seconds. Then `quintet defrag`, as a
-user would start it beside the server. Measured: a server that was just started, page caches dropped, one 4 KiB of each
-hot page in random order, depth 16. Rows: nbdkit on the raw file, a pool without load and defrag, the pool with it;
-interleaved rounds. Needs root (to drop the page cache).
+An image that compresses to a half is imported as by default into an encrypted pool, and cloned. Hot
+are --percent of the image's pages of --page-kib, chosen at random, always the same ones. The load:
+`serve` at its defaults, reads of 4 KiB in hot pages over NBD, every hot block as likely as the
+others, depth 16, for --load-seconds. Then `quintet defrag`, as a user would start it beside the
+server. Measured is a server that was just started, page caches dropped: one 4 KiB of each hot page
+in random order, depth 16. Rows: nbdkit on the raw file, a pool without load and defrag, the pool
+with both; interleaved rounds. Needs root (to drop the page cache).
 """
 import argparse
 import datetime

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Cold reads of 4 KiB at random, one at a time, of a large file in a mounted backup: Quintet, restic and borg.
+"""Cold reads of 4 KiB at random, one at a time, of a large file in a mounted backup, beside restic and borg.
 
-One backup of a directory with two files, one that does not compress and one that compresses to a half, in an encrypted
-repository of each tool, with the tool's defaults. Before each measurement the mount is started anew, and then the
-system's page cache is dropped. No block is read twice, and the file is read without read-ahead (fio's advice).
-Needs root (to drop the page cache) and fio; bench/peers.sh installs restic and borg.
+Each tool has a backup of a directory with two files, one that does not compress and one that
+compresses to a half, in an encrypted repository, with the tool's defaults. Before each measurement
+the mount is started anew and the system's page cache is dropped. No block is read twice, and fio
+advises the system against read-ahead. Needs root (to drop the page cache) and fio; bench/peers.sh
+installs restic and borg.
 """
 import argparse
 import datetime
