@@ -72,3 +72,66 @@ impl ServerState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maintenance::{DefragSource, Heat, HotChunks};
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use units::UnixNanos;
+
+    #[test]
+    fn a_run_of_the_server_makes_room_and_one_of_a_user_does_not() {
+        let top = tempfile::tempdir().unwrap();
+        let server = crate::metrics::tests::server_state(top.path());
+        let lane = store::LaneOptions {
+            compression: chunking::Compression::Lz4,
+            region_bytes: 16 << 10,
+            container_bytes: 4 << 20,
+        };
+        let run = |percent| {
+            let source = DefragSource::Volumes(Arc::clone(&server.volumes));
+            let known = BTreeMap::new();
+            let hot = HotChunks::find(source, &Heat::new(), &known, percent, lane).unwrap();
+            hot.run
+        };
+        let wait = || {
+            let last = server.defrag.status().map(|status| status.run.report);
+            server.hot_state(last.as_ref()).wait()
+        };
+        assert!(!server.end_own_defrag().unwrap(), "there is none");
+        assert_eq!(wait(), None);
+        server.defrag.begin(run(3)).unwrap();
+        assert!(server.own_defrag().is_some());
+        assert_eq!(wait(), Some(HotWait::Unfinished));
+        assert!(server.defrag.begin(run(3)).is_err(), "one at a time");
+        assert!(server.end_own_defrag().unwrap());
+        assert!(server.own_defrag().is_none());
+        // It gained nothing: the next is in a day.
+        let ended = server.defrag.status().unwrap().run.report.ended;
+        let day = UnixNanos(ended.0 + 86_400 * 1_000_000_000);
+        assert_eq!(wait(), Some(HotWait::Until(day)));
+        server.defrag.begin(run(0)).unwrap();
+        assert!(!server.end_own_defrag().unwrap());
+        assert!(server.defrag.stop(TaskPhase::AtRest).unwrap());
+        let shares = server.shares().with(&["hot-chunks=off"]).unwrap();
+        server.set_shares(shares).unwrap();
+        assert_eq!(wait(), Some(HotWait::Off));
+    }
+
+    #[test]
+    fn other_tasks_go_first() {
+        let top = tempfile::tempdir().unwrap();
+        let server = crate::metrics::tests::server_state(top.path());
+        server.scrub.start(None).unwrap();
+        assert_eq!(server.hot_state(None).wait(), Some(HotWait::OtherTask));
+        server.scrub.pause().unwrap();
+        assert_eq!(server.hot_state(None).wait(), None);
+        let interrupt = terminal::interrupt::Interrupt::of_command().unwrap();
+        let gc = server.collecting.begin(&interrupt).unwrap();
+        assert_eq!(server.hot_state(None).wait(), Some(HotWait::OtherTask));
+        drop(gc);
+        assert_eq!(server.hot_state(None).wait(), None);
+    }
+}

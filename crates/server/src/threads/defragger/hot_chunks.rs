@@ -98,12 +98,14 @@ impl HotChunksThread {
         let percent = state.weekly_percent;
         let hot = HotChunks::find(source, &amplified, &known, percent, self.lane)?;
         match state.decide(&hot) {
+            HotDecision::Wait(HotWait::NothingNew) => Ok(Some(HotWait::NothingNew)),
             HotDecision::Wait(wait) => {
-                // It may wait for something else than reads: the next look is a full one.
+                // It waits for something else than reads: the next look is a full one.
                 self.seen = (0, 0);
                 Ok(Some(wait))
             }
             HotDecision::Begin => {
+                self.seen = (0, 0);
                 self.begin(hot);
                 Ok(None)
             }
