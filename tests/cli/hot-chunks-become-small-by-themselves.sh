@@ -87,10 +87,9 @@ rm -rf "$pool"
 # Killed at any moment: the next server goes on, and nothing is lost.
 hot_pool
 cp -r "$pool" "$dir/hot"
-kills=$([ "${1:-}" = --long ] && echo 20 || echo 4)
-for nth in $(seq "$kills"); do
+for nth in $(seq 8); do
     serve
-    sleep "0.0$((RANDOM % 10))"
+    sleep "0.$((RANDOM % 5))$((RANDOM % 10))"
     kill_server
     sound
 done
