@@ -60,7 +60,7 @@ run=(traced objects object_bytes ranges ranges_hot ranges_in_pieces ranges_moved
 exits 0 q defrag --bypass --json
 has summary dry_run "${run[@]}"
 exits 0 q defrag status --json
-has defrag_status running paused stage began ranges_done wanted_bytes ended "${run[@]}"
+has defrag_status running paused stage by began ranges_done wanted_bytes ended "${run[@]}"
 exits 0 q status --json
 within status_report gc by ended complete deleted_bytes discarded_bytes
 start_server

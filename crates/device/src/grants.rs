@@ -81,6 +81,11 @@ impl DeviceQueue {
         (grace, state.scheduler.harm())
     }
 
+    /// Returns true if no client's request was there for that time.
+    pub fn is_idle(&self) -> bool {
+        self.lock().scheduler.is_idle(self.ticks.now_ns())
+    }
+
     /// Sets a deadline: the flow should finish `bytes` bytes in this time. Its share of a busy
     /// device rises as far as that needs: at least the time of reading them in order, and more if
     /// the flow's steps took longer so far.

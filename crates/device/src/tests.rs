@@ -91,6 +91,19 @@ fn maintenance_has_idle_time_and_a_floor() {
 }
 
 #[test]
+fn the_device_is_idle_only_when_users_have_left_it_for_a_while() {
+    let (queue, ticks) = queue(Some(DeviceKind::Disk));
+    assert!(queue.is_idle());
+    let user = queue.enter(RANDOM, Direction::Read, false, 4096);
+    assert!(!queue.is_idle(), "a request is there");
+    ticks.pass(8 * MS);
+    drop(user);
+    assert!(!queue.is_idle(), "another may follow");
+    ticks.pass(1000 * MS);
+    assert!(queue.is_idle());
+}
+
+#[test]
 fn a_deadline_makes_the_floor_rise() {
     let (queue, ticks) = queue(Some(DeviceKind::Disk));
     let mut given = [0u32; 2];

@@ -25,7 +25,7 @@ pub enum Fault {
     #[error("this program does not know version {0}")]
     Version(u16),
     /// This program does not know an incompatible feature.
-    #[error("this program does not know features {0:#x}")]
+    #[error("this program does not know features {0:#x}; use a newer version of quintet")]
     Features(u64),
     /// The object belongs to another place (pool, number or slot).
     #[error("it belongs to another place")]

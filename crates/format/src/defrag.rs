@@ -9,7 +9,8 @@
 //! | 41 | 1 | stage: [`DefragStage`] |
 //! | 42 | 1 | bits: 1 also harms other owners, 2 everything, 4 by a trace, 8 objects were named |
 //! | 43 | 1 | percentage of each object's ranges |
-//! | 44 | 4 | zero |
+//! | 44 | 1 | a server began it: percentage of the bytes for a week; 0: a command did |
+//! | 45 | 3 | zero |
 //! | 48 | 8 | limit, bytes a second; 0: none |
 //! | 56 | 16 | start, and end; 0: it has not ended |
 //! | 72 | 16 | progress of the stage: [`DefragReport::cursor`], [`DefragReport::at`] |
@@ -17,8 +18,9 @@
 //! | 96 | 104 | thirteen counts: [`DefragCounts`] |
 //! | 200 | 112 | hot ranges for small regions: [`SmallCounts`] |
 //! | 312 | 56 each | cost of the load before, and after: [`DefragToll`] |
-//! | 424 | 32 | numbers of objects, ranges, moves, parts of moves that follow |
-//! | 456 | 24 each | [`DefragObject`] |
+//! | 424 | 16 | copied by servers by themselves: bytes, and from when they are forgiven |
+//! | 440 | 32 | numbers of objects, ranges, moves, parts of moves that follow |
+//! | 472 | 24 each | [`DefragObject`] |
 //! | ... | 40 each | [`DefragRange`] |
 //! | ... | 40 each | [`DefragMove`], without its parts |
 //! | ... | 16 each | parts of the moves, in their order: first byte, first byte after it |
@@ -39,13 +41,13 @@ use crate::preamble::Kind;
 use crate::record::Frame;
 use units::{PoolId, UnixNanos};
 
-/// Version that this program reads and writes. Version 1 did not know small regions: a run that it
-/// recorded is forgotten.
-pub const VERSION: u16 = 2;
+/// Version that this program reads and writes. Version 1 did not know small regions, and version 2
+/// did not know runs that a server begins: a run that they recorded is forgotten.
+pub const VERSION: u16 = 3;
 /// Maximum length of each list in a record.
 pub const ENTRIES_MAX: usize = 1 << 18;
 /// Largest record, bytes.
-pub const DEFRAG_BYTES_MAX: u64 = 464 + (24 + 40 + 40 + 16) * ENTRIES_MAX as u64;
+pub const DEFRAG_BYTES_MAX: u64 = 480 + (24 + 40 + 40 + 16) * ENTRIES_MAX as u64;
 
 const FRAME: Frame = Frame {
     what: "defragmentation record",
@@ -72,6 +74,9 @@ pub struct DefragWish {
     pub is_named: bool,
     /// Percentage of each object's ranges, those that are read most.
     pub hot_percent: u8,
+    /// A server began the run by itself, for hot chunks only: the percentage of the objects' bytes
+    /// that such runs may copy in a week. 0: a command began it.
+    pub weekly_percent: u8,
     /// Limit in bytes a second; 0: none.
     pub bytes_per_s: u64,
 }
@@ -102,6 +107,10 @@ pub struct DefragReport {
     pub before: DefragToll,
     /// Cost of the load after the run, as far as it was measured.
     pub after: DefragToll,
+    /// Bytes that earlier runs of servers had copied by themselves and that counted at `spent_at`,
+    pub spent_bytes: u64,
+    /// the time from which a week forgives them.
+    pub spent_at: UnixNanos,
 }
 
 /// The record of a defragmentation.
@@ -128,7 +137,8 @@ impl DefragWish {
             | bit(self.is_named, IS_NAMED);
         w.u8(bits)
             .u8(self.hot_percent)
-            .bytes(&[0; 4])
+            .u8(self.weekly_percent)
+            .bytes(&[0; 3])
             .u64(self.bytes_per_s);
     }
 
@@ -137,8 +147,8 @@ impl DefragWish {
         if bits & !(MOVES_SHARED | REWRITES_ALL | IS_TRACED | IS_NAMED) != 0 {
             return r.invalid("bits");
         }
-        let hot_percent = r.u8()?;
-        if hot_percent > 100 || r.array::<4>()? != [0; 4] {
+        let (hot_percent, weekly_percent) = (r.u8()?, r.u8()?);
+        if hot_percent > 100 || weekly_percent > 100 || r.array::<3>()? != [0; 3] {
             return r.invalid("field");
         }
         Ok(Self {
@@ -147,8 +157,14 @@ impl DefragWish {
             is_traced: bits & IS_TRACED != 0,
             is_named: bits & IS_NAMED != 0,
             hot_percent,
+            weekly_percent,
             bytes_per_s: r.u64()?,
         })
+    }
+
+    /// Returns true if a server began the run by itself.
+    pub fn is_by_server(&self) -> bool {
+        self.weekly_percent > 0
     }
 }
 
@@ -172,6 +188,7 @@ impl DefragReport {
         self.counts.encode(w);
         self.before.encode(w);
         self.after.encode(w);
+        w.u64(self.spent_bytes).u64(self.spent_at.0 as u64);
     }
 
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
@@ -187,6 +204,8 @@ impl DefragReport {
             counts: DefragCounts::decode(r)?,
             before: DefragToll::decode(r)?,
             after: DefragToll::decode(r)?,
+            spent_bytes: r.u64()?,
+            spent_at: UnixNanos(r.i64()?),
         })
     }
 }
@@ -281,6 +300,7 @@ mod tests {
                 wish: DefragWish {
                     rewrites_all: true,
                     hot_percent: 50,
+                    weekly_percent: 3,
                     bytes_per_s: 1 << 20,
                     ..DefragWish::default()
                 },
@@ -303,6 +323,8 @@ mod tests {
                     runs: 3,
                     ..DefragToll::default()
                 },
+                spent_bytes: 77,
+                spent_at: UnixNanos(4),
                 ..DefragReport::default()
             },
             objects: vec![DefragObject::default(); 2],
@@ -332,10 +354,10 @@ mod tests {
     fn a_record_comes_back_and_no_other_pool_believes_it() {
         let (pool, record) = (PoolId([3; 16]), record());
         let bytes = record.encode(pool);
-        assert_eq!(bytes.len(), 456 + 2 * 24 + 40 + 2 * 40 + 2 * 16 + 8);
+        assert_eq!(bytes.len(), 472 + 2 * 24 + 40 + 2 * 40 + 2 * 16 + 8);
         assert_eq!(
             checksum(0, &bytes),
-            0x69bbb2c251c8669c,
+            0x70e2d1cb72da4367,
             "what older programs wrote"
         );
         assert_eq!(DefragRecord::decode(&bytes, pool), Ok(record));

@@ -14,14 +14,16 @@
 //! memory go first (Duet, SOSP'15). Rounds bound the memory. At the end the load is measured again.
 //!
 //! The last rounds copy hot chunks that random reads have to fetch in large regions into small ones
-//! (decision 47): at most three percent of an object.
+//! (decision 47): at most three percent of an object. A server begins runs of only these by itself.
 //!
 //! Invariant: each step is bounded, and stopping anywhere loses no data. The run records its
 //! progress at intervals; the next process continues there.
 
+mod allowance;
 mod defragmenter;
 mod effort;
 mod examining;
+mod hot_chunks;
 mod judging;
 mod load;
 mod moving;
@@ -32,6 +34,7 @@ mod small;
 
 pub use defragmenter::Defragmenter;
 pub use format::defrag::{DefragReport, DefragStage};
+pub use hot_chunks::{HotChunks, HotDecision, HotState, HotWait};
 pub use load::Heat;
 pub use record::{DefragRun, RecordedDefrag};
 pub use report::{FetchCost, Toll};

@@ -31,7 +31,7 @@ pub use collect::{Collecting, Collector, GcCounts, GcPolicy, GcRun, GcStage};
 pub use controller::{Alone, Host, IoGrant, RunEnd, StepSizes, run_task};
 pub use defrag::{
     DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, Defragmenter, FetchCost,
-    Heat, RecordedDefrag, Toll,
+    Heat, HotChunks, HotDecision, HotState, HotWait, RecordedDefrag, Toll,
 };
 pub use host_defrag::{
     HostDefrag, HostDefragOptions, HostDefragOutcome, HostDefragReport, HostFile, HostLeftAlone,

@@ -17,7 +17,6 @@ mod collect_old_pools;
 mod collect_small;
 mod copies;
 mod defrag;
-mod defrag_crash;
 mod defrag_resume;
 mod defrag_streams;
 mod fragmented;

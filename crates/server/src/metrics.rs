@@ -150,6 +150,8 @@ table! {
     DEFRAG_FAILED: Gauge = "quintet_defrag_failed_ranges", "Ranges that the last defragmentation could not read.";
     DEFRAG_SMALL: Gauge = "quintet_defrag_small_region_bytes", "Bytes that the last defragmentation copied into small regions, for random reads.";
     DEFRAG_COLD: Gauge = "quintet_defrag_cold_read_bytes", "Bytes that a cold random read of these hot ranges fetches, by when: before and after the last defragmentation; 0 where it had no such ranges.";
+    HOT_RUNS: Counter = "quintet_hot_chunk_runs_total", "Runs that the server began or resumed by itself to copy hot chunks into small regions.";
+    HOT_COPIED: Counter = "quintet_hot_chunk_copied_bytes_total", "Bytes that these runs copied.";
     RANDOM_ASKED: Counter = "quintet_random_read_asked_bytes_total", "Bytes that random reads of volumes and served snapshots needed from the pool.";
     RANDOM_FETCHED: Counter = "quintet_random_read_fetched_bytes_total", "Bytes of the regions that were read for them.";
     SCRUB_VERIFIED: Gauge = "quintet_scrub_verified_timestamp_seconds", "Time of the last complete verification, since 1970; 0: none.";

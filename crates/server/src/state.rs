@@ -20,6 +20,7 @@ mod copies;
 mod deadlines;
 mod error;
 mod findings;
+mod hot_chunks;
 mod live;
 mod open_files;
 mod replica;
@@ -41,6 +42,7 @@ pub use copies::{Copies, CopyEntry, CopyState};
 pub use deadlines::TaskDue;
 pub use error::TaskError;
 pub use findings::Found;
+pub use hot_chunks::{HotChunksState, HotChunksStatus};
 pub use live::{ExportReading, Live};
 pub use task_host::TaskHost;
 pub use task_slot::{Outcome, TaskSlot, TaskStatus};
@@ -103,6 +105,8 @@ pub struct ServerState {
     pub collecting: Collecting,
     /// State of defragmentation.
     pub defrag: Arc<TaskSlot<Defragmenter>>,
+    /// Hot chunks that the server copies by itself.
+    pub hot_chunks: HotChunksState,
     /// Grants I/O to every user of the pool's device.
     pub device: Arc<DeviceQueue>,
     shares: Mutex<Shares>,
@@ -150,6 +154,7 @@ impl ServerState {
             scrub: Scrubbing::of(&volumes),
             collecting: Collecting::of(&pool),
             defrag: Arc::new(TaskSlot::of(&pool)),
+            hot_chunks: HotChunksState::default(),
             device,
             shares: Mutex::new(shares),
             told: deadlines::LastTold::default(),
@@ -182,8 +187,10 @@ impl ServerState {
         self.device.set(shares.plan)?;
         *before = shares;
         drop(before);
-        // The shares say how soon a scrub is due: let its thread look again.
+        // The shares say how soon a scrub is due, and whether hot chunks are copied: let their
+        // threads look again.
         self.scrub.task.wake();
+        self.defrag.wake();
         Ok(())
     }
 

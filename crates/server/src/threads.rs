@@ -8,7 +8,7 @@
 //! task      - the loop of a maintenance task's thread, for verifier and defragger
 //! destager  - checkpoints: journal and overlays --> containers
 //! verifier  - scrub, repair
-//! defragger - defragmentation
+//! defragger - defragmentation; copies hot chunks by itself
 //! reclaimer - garbage collection
 //! tiering   - the fast tier: directories of blocks at the start, then blocks of staged chunks
 //! classifying - file systems inside served volumes, for classes of I/O

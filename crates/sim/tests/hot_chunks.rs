@@ -23,15 +23,15 @@ use volumes::{
 
 const KIB: u64 = 1 << 10;
 const CHUNK_LOG2: u8 = 14;
-const CHUNK: u64 = 1 << CHUNK_LOG2;
+pub const CHUNK: u64 = 1 << CHUNK_LOG2;
 /// Chunks of the image: 32 MiB.
-const CHUNKS: u64 = 2048;
+pub const CHUNKS: u64 = 2048;
 /// Two percent of them are hot.
-const HOT: u64 = CHUNKS / 50;
+pub const HOT: u64 = CHUNKS / 50;
 /// Region sizes of old pools, and of images by default.
 const OLD: usize = 1536 << 10;
 
-fn lane(region_bytes: usize) -> LaneOptions {
+pub fn lane(region_bytes: usize) -> LaneOptions {
     LaneOptions {
         compression: Compression::Zstd(1),
         region_bytes,
@@ -62,14 +62,14 @@ pub fn open(disk: &Arc<SimDisk>, seed: u64) -> Arc<Volumes> {
 
 /// A pool on a disk, and an image in it that compresses to about a half.
 pub struct Served {
-    disk: Arc<SimDisk>,
+    pub disk: Arc<SimDisk>,
     image: Snapshot,
-    bytes: Vec<u8>,
-    hot: Vec<u64>,
+    pub bytes: Vec<u8>,
+    pub hot: Vec<u64>,
 }
 
 impl Served {
-    fn new(region_bytes: usize) -> Self {
+    pub fn new(region_bytes: usize) -> Self {
         Self::on(&SimDisk::unrecorded(Image::new()), CHUNKS, region_bytes)
     }
 
@@ -170,7 +170,7 @@ impl Served {
         self.disk.counts().reads - before
     }
 
-    fn defragment(&self, seed: u64) -> DefragReport {
+    pub fn defragment(&self, seed: u64) -> DefragReport {
         let volumes = open(&self.disk, seed);
         let report = finish(begin(&volumes));
         is_sound(&volumes);

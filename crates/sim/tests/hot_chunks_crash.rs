@@ -3,10 +3,12 @@
 
 use crate::fragmented::{KIB, damage};
 use crate::hot_chunks::{Served, begin, open, resumed};
+use crate::hot_chunks_by_server::find;
 use format::phase::TaskPhase;
 use maintenance::{Defragmenter, FetchCost, MaintenanceTask, RecordedDefrag, TaskStep};
 use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
+use volumes::Volumes;
 
 /// An image of 25 regions. Four of its chunks are hot.
 const CHUNKS: u64 = 200;
@@ -15,6 +17,17 @@ const STEP_BYTES: u64 = 64 * KIB;
 /// Processes begin a run and die; the next one resumes it.
 struct Runs {
     seed: u64,
+    /// The server begins runs by itself.
+    is_by_server: bool,
+}
+
+impl Runs {
+    fn begin(&self, volumes: &Arc<Volumes>) -> Defragmenter {
+        match self.is_by_server {
+            true => find(volumes, 3).run,
+            false => begin(volumes),
+        }
+    }
 }
 
 fn record(run: &mut Defragmenter, history: &History<u64>) -> Result<(), String> {
@@ -42,7 +55,7 @@ impl Scenario for Runs {
         for life in 0.. {
             let volumes = open(disk, self.seed + life);
             let mut run = match RecordedDefrag::read(volumes.pool()) {
-                None => begin(&volumes),
+                None => self.begin(&volumes),
                 Some(recorded) => resumed(&volumes, recorded),
             };
             record(&mut run, history)?;
@@ -65,7 +78,7 @@ impl Scenario for Runs {
             .filter(|recorded| recorded.report().phase != TaskPhase::AtRest);
         let mut run = match unfinished {
             Some(recorded) => resumed(&volumes, recorded),
-            None => begin(&volumes),
+            None => self.begin(&volumes),
         };
         for _ in 0..10_000 {
             match run.step(0, 1 << 20).map_err(|e| e.to_string())? {
@@ -90,7 +103,16 @@ impl Scenario for Runs {
 
 #[test]
 fn a_power_loss_while_small_regions_are_written_costs_work_only() {
-    let states = Explorer::explore_seeds(&[500], |seed| Runs { seed });
+    explored(false);
+}
+
+#[test]
+fn so_does_one_in_a_run_that_a_server_begins_by_itself() {
+    explored(true);
+}
+
+fn explored(is_by_server: bool) {
+    let states = Explorer::explore_seeds(&[500], |seed| Runs { seed, is_by_server });
     println!("{states} states");
     assert!(states > 100, "{states}");
 }

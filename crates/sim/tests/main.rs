@@ -2,12 +2,14 @@
 
 mod conformance;
 mod crash_states;
+mod defrag_crash;
 mod dir_blobs;
 mod dir_blobs_races;
 mod explore;
 #[path = "../../maintenance/tests/fragmented/mod.rs"]
 mod fragmented;
 mod hot_chunks;
+mod hot_chunks_by_server;
 mod hot_chunks_crash;
 mod journal_crash;
 mod journal_dead;

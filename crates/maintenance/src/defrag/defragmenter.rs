@@ -5,21 +5,23 @@
 mod resuming;
 mod stages;
 
+use super::allowance::carried;
 use super::judging::Judging;
 use super::load::{Load, Subject};
 use super::moving::Moving;
 use super::outlook::Outlook;
+use super::record::RecordedDefrag;
 use super::report::{moved, set_moved};
 use super::{DefragOptions, DefragReport, DefragSource, DefragStage, Heat};
 use crate::listening::listen;
 use crate::task::{Access, MaintenanceTask, TaskStep};
 use duet::{Driver, DriverOptions, Duet, NothingPresent, Progress, Scope, Space, Step};
 use format::defrag::{DefragCounts, DefragWish, SmallCounts};
-use format::recipe::Layout;
 use qos::Flow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
-use store::{Fragmentable, Move, MoveCounts, Result, StoreError, read_at_once};
+use store::{Fragmentable, Move, MoveCounts, Result, StoreError};
 
 /// Bits of a unit's number. The number is the move's rank by heat in its round.
 const RANK_BITS: u32 = 32;
@@ -110,33 +112,42 @@ impl Defragmenter {
     ) -> Result<Self> {
         let owners = source.fragmentables()?;
         let roots: BTreeMap<_, _> = owners.iter().map(|one| (one.key, one.root)).collect();
-        let chosen = |key: &u64| {
-            roots.get(key).map(|root| Subject {
-                key: *key,
-                bytes: root.len,
-                read_at_once: read_at_once(root),
-                chunk_bytes: match root.layout {
-                    Layout::Fixed(log2) => 1u64.checked_shl(log2.into()),
-                    Layout::Variable => None,
-                },
-            })
-        };
+        let chosen = |key: &u64| roots.get(key).map(|root| Subject::of(*key, root));
         let objects: Vec<_> = objects.iter().filter_map(chosen).collect();
         let amplified = match heat.is_some() && !options.rewrites_all {
             true => source.amplified(),
             false => Heat::new(),
         };
         let load = Load::new(&objects, heat, &amplified, options.hot_percent);
+        let wish = DefragWish {
+            moves_shared: options.moves_shared,
+            rewrites_all: options.rewrites_all,
+            is_traced: load.is_traced(),
+            hot_percent: options.hot_percent,
+            bytes_per_s: options.bytes_per_s.unwrap_or(0),
+            ..DefragWish::default()
+        };
+        Ok(Self::of_load(source, owners, load, options, wish))
+    }
+
+    /// Begins a run over this load.
+    pub(super) fn of_load(
+        source: DefragSource,
+        owners: Vec<Fragmentable>,
+        load: Load,
+        options: DefragOptions,
+        wish: DefragWish,
+    ) -> Self {
+        let pool = source.pool();
+        // Copies that servers made by themselves count on, also if a user begins this run.
+        let last = RecordedDefrag::read(pool).map(|recorded| recorded.report());
+        let spent = last.map(|last| carried(&last, pool.now()));
+        let (spent_bytes, spent_at) = spent.unwrap_or_default();
         let report = DefragReport {
-            wish: DefragWish {
-                moves_shared: options.moves_shared,
-                rewrites_all: options.rewrites_all,
-                is_traced: load.is_traced(),
-                is_named: false,
-                hot_percent: options.hot_percent,
-                bytes_per_s: options.bytes_per_s.unwrap_or(0),
-            },
-            began: source.pool().now(),
+            wish,
+            began: pool.now(),
+            spent_bytes,
+            spent_at,
             counts: DefragCounts {
                 objects: load.objects().len() as u64,
                 ranges: load.len() as u64,
@@ -148,7 +159,12 @@ impl Defragmenter {
             },
             ..DefragReport::default()
         };
-        Ok(Self::at_begin(source, owners, load, options, report))
+        Self::at_begin(source, owners, load, options, report)
+    }
+
+    /// Returns the ranges that belong into small regions, by object, ascending.
+    pub fn small_ranges(&self) -> &BTreeMap<u64, Vec<Range<u64>>> {
+        self.load.small()
     }
 
     fn at_begin(

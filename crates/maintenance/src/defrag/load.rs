@@ -4,9 +4,11 @@
 //! Invariant: the order does not change during a run.
 
 use format::defrag::{DefragObject, DefragRange};
+use format::recipe::{Layout, ObjectRoot};
 use fragpicker::{HotRange, REQUEST_WEIGHT, SEGMENT_BYTES, hottest, hottest_chunks};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use store::read_at_once;
 
 /// Maximum number of objects, or of trace ranges, of a run: a record has space for no more. The
 /// hottest stay.
@@ -50,6 +52,19 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// Creates the subject of an object.
+    pub fn of(key: u64, root: &ObjectRoot) -> Self {
+        Self {
+            key,
+            bytes: root.len,
+            read_at_once: read_at_once(root),
+            chunk_bytes: match root.layout {
+                Layout::Fixed(log2) => 1u64.checked_shl(log2.into()),
+                Layout::Variable => None,
+            },
+        }
+    }
+
     fn windows(&self) -> usize {
         self.bytes.div_ceil(self.read_at_once.max(1)) as usize
     }

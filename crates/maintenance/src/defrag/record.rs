@@ -11,6 +11,8 @@ use format::defrag::{DefragMove, DefragRecord, DefragWish};
 use format::phase::TaskPhase;
 use media::MediaError;
 use qos::Flow;
+use std::collections::BTreeMap;
+use std::ops::Range;
 use store::{Move, Pool};
 use units::UnixNanos;
 
@@ -44,6 +46,17 @@ impl RecordedDefrag {
     /// Returns the state of the run.
     pub fn report(&self) -> DefragReport {
         self.record.report
+    }
+
+    /// Returns the ranges that a run which is over left in small regions, by object, ascending.
+    pub fn small_ranges(&self) -> BTreeMap<u64, Vec<Range<u64>>> {
+        let mut ranges: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
+        let is_over = self.record.report.phase == TaskPhase::AtRest;
+        for one in self.record.ranges.iter().filter(|_| is_over) {
+            let of = ranges.entry(one.object).or_default();
+            of.push(one.start..one.end);
+        }
+        ranges
     }
 
     /// Returns the keys of its objects.
@@ -135,12 +148,14 @@ impl TaskReport for DefragRun {
     }
 }
 
-/// Ends a record and drops the fields that are no longer needed.
+/// Ends a record and drops the fields that are no longer needed. The ranges that belong into small
+/// regions stay, if all of them are there: a server begins no run for the same ones.
 pub fn end(record: &mut DefragRecord, now: UnixNanos) {
-    record.report.phase = TaskPhase::AtRest;
-    record.report.ended = now;
+    let report = &mut record.report;
+    (report.phase, report.ended) = (TaskPhase::AtRest, now);
+    let is_through = report.stage == DefragStage::Done && report.counts.small.over == 0;
+    record.ranges.retain(|one| is_through && one.is_small);
     record.objects = Vec::new();
-    record.ranges = Vec::new();
     record.moves = Vec::new();
 }
 

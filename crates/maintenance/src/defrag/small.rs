@@ -5,12 +5,13 @@
 //! their regions whole; later it needs one more read for many of them, since they lie in the
 //! object's order (`crates/sim/tests/hot_chunks.rs`). The bound limits what it can lose.
 //!
-//! Invariant: no more than [`SMALL_PERCENT`] of the objects' mapped bytes is selected in a run.
+//! Invariant: no more is selected in a run than [`bytes_max`] says: a few percent of the objects.
 
+use super::allowance::bytes_max;
 use super::load::Item;
 use super::report::add_fetches;
 use super::{DefragOptions, DefragReport};
-use fragpicker::{SMALL_PERCENT, SMALL_REGION_BYTES};
+use fragpicker::SMALL_REGION_BYTES;
 use std::ops::Range;
 use store::{LaneOptions, Move, Places, Result};
 
@@ -55,7 +56,7 @@ pub fn examine(
         hurts: 0,
         is_small: true,
     };
-    let bytes_max = report.counts.mapped_bytes / 100 * SMALL_PERCENT;
+    let bytes_max = bytes_max(report);
     let small = &mut report.counts.small;
     let is_amplified = !one.parts.is_empty();
     let is_over = small.wanted_bytes + one.bytes() > bytes_max;

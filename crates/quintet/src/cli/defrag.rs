@@ -31,6 +31,9 @@ of all volumes. Of named streams it copies the short runs.
 A range that several volumes or snapshots share is moved only if that helps more requests than it hurts.
 `quintet gc` frees the old copies.
 
+A server copies hot chunks of images into small regions by itself (hot-chunks in `quintet qos set --help`).
+A run of a user ends such a run, and begins.
+
 The progress is recorded. After Ctrl-C the run is paused; `quintet defrag resume` or the same command
 continues it. If the process died, the next server continues the run; without a server, `resume` does. A
 different defrag command abandons the run. Its copies stay."

@@ -66,7 +66,7 @@ Changes no stored data: gc and defragmentation use the features for what they st
 versions of quintet cannot open the pool after that, not even to read it; there is no way back.")]
 pub struct UpgradeArgs {
     /// Only show the features that the pool would get
-    #[arg(long)]
+    #[arg(short = 'n', long)]
     pub dry_run: bool,
 }
 

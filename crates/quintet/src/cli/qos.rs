@@ -38,6 +38,8 @@ Keys:
   TASK-within    deadline for a run of copy, gc, scrub or defrag (0: none). Its share of a busy device
                  rises as needed. scrub-within: 30d; then the next scrub begins
   scrub          auto: the server begins scrubs by itself; off: it does not
+  hot-chunks     percent of what is read at random that the server copies by itself in a week into small
+                 regions, so that cold reads of hot chunks are short (3); off: only `quintet defrag` does
   gc             auto: the server collects space by itself; off: it does not
   gc-free        percent of the disk; with less free space the server collects at once (10) ...
   gc-free-max    ... but never above this much free space (16G)

@@ -105,8 +105,8 @@ pub struct ServePoolArgs {
     /// Record no trace of reads; defrag then knows no hot ranges
     #[arg(long)]
     pub no_trace: bool,
-    /// Shares of the device, and what the server begins by itself (gc=off scrub=off: nothing); see
-    /// quintet qos set --help
+    /// Shares of the device, and what the server begins by itself (gc=off scrub=off hot-chunks=off:
+    /// nothing); see quintet qos set --help
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     pub qos: Vec<String>,
     /// The replica for all scrubs, including those that the server begins by itself.

@@ -151,11 +151,13 @@ fn begin_in(
     server: &Arc<ServerState>,
     args: &DefragRunArgs,
 ) -> anyhow::Result<UnixNanos> {
-    // Check first: the choice of objects takes reads.
+    // Check first: the choice of objects takes reads. The server's own run makes room.
+    server.end_own_defrag()?;
     server.defrag.is_free()?;
     let source = DefragSource::Volumes(Arc::clone(&server.volumes));
     let run = choice::begin(invocation, source.clone(), args, false)?;
     let run: Defragmenter = choice::or_recorded(invocation, source, run, args.limit)?;
+    server.end_own_defrag()?;
     Ok(server.defrag.begin(run)?)
 }
 

@@ -6,8 +6,8 @@ use super::text::Text;
 use super::{
     COLLECT_DELETED, COLLECT_ENDED, COLLECT_RUNS, DEFRAG_COLD, DEFRAG_ENDED, DEFRAG_FAILED,
     DEFRAG_SMALL, DEVICE_BUSY, DEVICE_BYTES, DEVICE_HELD, DEVICE_LEASED, DEVICE_REQUESTS,
-    DEVICE_TURNS, DEVICE_WAIT, DEVICE_WAITING, FREE, HELD_BACK, SCRUB_DAMAGED, SCRUB_VERIFIED,
-    TASK_BYTES, TASK_PROGRESS, TASK_UNDER_WAY,
+    DEVICE_TURNS, DEVICE_WAIT, DEVICE_WAITING, FREE, HELD_BACK, HOT_COPIED, HOT_RUNS,
+    SCRUB_DAMAGED, SCRUB_VERIFIED, TASK_BYTES, TASK_PROGRESS, TASK_UNDER_WAY,
 };
 use crate::settings::flow_name;
 use crate::state::Live;
@@ -86,6 +86,8 @@ fn defrag(text: &mut Text, live: &Live) {
     text.sample(DEFRAG_FAILED, &[], failed);
     let small = run.map_or_else(Default::default, |run| run.report.counts.small);
     text.sample(DEFRAG_SMALL, &[], small.bytes);
+    text.sample(HOT_RUNS, &[], live.hot_chunks.runs);
+    text.sample(HOT_COPIED, &[], live.hot_chunks.copied_bytes);
     for (when, toll) in [("before", small.before), ("after", small.after)] {
         text.sample(DEFRAG_COLD, &[("when", when)], toll.bytes_each().round());
     }

@@ -16,7 +16,16 @@ pub struct TaskSchedule {
     pub limits: CollectLimits,
     /// The server scrubs by itself.
     pub scrubs: bool,
+    /// Percentage of the objects' bytes that the server may copy in a week, by itself, into small
+    /// regions: hot chunks. 0: it copies none.
+    pub hot_chunks_percent: u8,
 }
+
+/// Default of [`TaskSchedule::hot_chunks_percent`]: the part of an object that is kept in small
+/// regions, once a week.
+const HOT_CHUNKS_PERCENT: u8 = 3;
+/// Maximum of it.
+const HOT_CHUNKS_PERCENT_MAX: u64 = 20;
 
 impl Default for TaskSchedule {
     fn default() -> Self {
@@ -24,6 +33,7 @@ impl Default for TaskSchedule {
             collects: true,
             limits: CollectLimits::default(),
             scrubs: true,
+            hot_chunks_percent: HOT_CHUNKS_PERCENT,
         }
     }
 }
@@ -35,6 +45,11 @@ impl TaskSchedule {
         Some(match key {
             "gc" => switch(value).map(|is_on| self.collects = is_on),
             "scrub" => switch(value).map(|is_on| self.scrubs = is_on),
+            "hot-chunks" => match value {
+                "off" => Ok(0),
+                _ => number(value, 1, HOT_CHUNKS_PERCENT_MAX).map_err(|e| format!("{e}, or off")),
+            }
+            .map(|percent| self.hot_chunks_percent = percent),
             "gc-free" => number(value, 0, 50).map(|percent| limits.free_percent = percent),
             "gc-free-max" => sizes::parse(value)
                 .map(|bytes| limits.free_bytes_max = bytes)
@@ -45,7 +60,7 @@ impl TaskSchedule {
     }
 
     /// Returns all keys and their values.
-    pub fn entries(&self) -> [(String, String); 5] {
+    pub fn entries(&self) -> [(String, String); 6] {
         let CollectLimits {
             free_percent,
             free_bytes_max,
@@ -57,6 +72,13 @@ impl TaskSchedule {
             ("gc-free-max", exact(free_bytes_max)),
             ("gc-unused", unused_percent.to_string()),
             ("scrub", word(self.scrubs).to_owned()),
+            (
+                "hot-chunks",
+                match self.hot_chunks_percent {
+                    0 => "off".to_owned(),
+                    percent => percent.to_string(),
+                },
+            ),
         ]
         .map(|(key, value)| (key.to_owned(), value))
     }

@@ -240,6 +240,7 @@ mod tests {
             "gc-free-max=300M",
             "gc-unused=40",
             "scrub=off",
+            "hot-chunks=off",
         ];
         let set = Shares::default()
             .with(&wishes)
@@ -286,6 +287,9 @@ mod tests {
             "gc-free-max=much",
             "gc-unused=0",
             "scrub=now",
+            "hot-chunks=0",
+            "hot-chunks=21",
+            "hot-chunks=auto",
             "speed=9",
             "weight.tape=1",
         ] {

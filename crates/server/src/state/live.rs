@@ -2,7 +2,7 @@
 //!
 //! Invariant: a reading does no I/O and walks nothing that grows with the stored data.
 
-use super::{CollectStatus, DefragStatus, ServerState, TaskReading, tasks};
+use super::{CollectStatus, DefragStatus, HotChunksStatus, ServerState, TaskReading, tasks};
 use crate::meters::Reading;
 use device::FlowCounts;
 use maintenance::{ScrubStatus, TaskTotals};
@@ -62,6 +62,8 @@ pub struct Live {
     pub scrub_totals: TaskTotals,
     /// The defragmentation run in progress, or else the last one.
     pub defrag: Option<DefragStatus>,
+    /// Hot chunks that the server copies by itself.
+    pub hot_chunks: HotChunksStatus,
     /// Readings of all maintenance tasks.
     pub tasks: [TaskReading; 4],
     /// State of garbage collection.
@@ -124,6 +126,7 @@ impl Live {
             scrub,
             scrub_totals,
             defrag,
+            hot_chunks: server.hot_chunks.status(),
             tasks,
             collecting,
             room: server.pool.room(),

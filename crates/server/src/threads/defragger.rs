@@ -1,20 +1,23 @@
-//! The thread that defragments while a server holds the pool, when a user has asked for it. `serve`
-//! starts it.
+//! The thread that defragments while a server holds the pool, when a user has asked for it. It
+//! copies hot chunks into small regions by itself. `serve` starts it.
 //!
 //! Invariant: it uses the device when it is idle, and otherwise the I/O floor of defragmentation
 //! (`qos`). It does not take the writer lock. A run that was in progress when a server or process
 //! ended is resumed.
 
+mod hot_chunks;
+
 use super::background::Background;
 use super::task::{self, Duties, ThreadOptions};
 use crate::program::Program;
 use crate::state::{ServerState, TaskSlot};
+use format::phase::TaskPhase;
+use hot_chunks::HotChunksThread;
 use jiff::tz::TimeZone;
 use maintenance::{Defragmenter, StepSizes};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
-use store::StoreError;
+use store::{LaneOptions, StoreError};
 use terminal::calendar;
 use terminal::error::with_causes;
 use terminal::interrupt::Interrupt;
@@ -25,26 +28,38 @@ const OPTIONS: ThreadOptions = ThreadOptions {
     origin: Origin::Defragment,
     sizes: StepSizes::new(1 << 20),
 };
-/// Maximum wait while there is nothing to do. A start ends it.
-const AT_REST: Duration = Duration::from_secs(60);
 
 /// Starts the thread. A recorded run that was in progress is resumed: `take_up` restores it. When
-/// the server ends, the run is left to the next one.
+/// the server ends, the run is left to the next one. `lane` packs hot chunks.
 pub fn start(
     server: &Arc<ServerState>,
     program: &Arc<dyn Program>,
     zone: &TimeZone,
+    lane: LaneOptions,
     take_up: impl FnOnce() -> store::Result<Option<Defragmenter>>,
 ) -> io::Result<Background> {
     let interrupt = Interrupt::of_command()?;
     let slot = &server.defrag;
+    let mut hot_chunks = HotChunksThread::new(server, program, lane);
     if slot.is_left_under_way() {
-        resume(slot, &**program, zone, take_up);
+        let own = server.own_defrag();
+        if own.is_some() && server.shares().schedule.hot_chunks_percent == 0 {
+            // The server before this one began it by itself; this one must not.
+            if let Err(e) = slot.stop(TaskPhase::AtRest) {
+                program.warn(format_args!("defrag: {e}"));
+            }
+        } else {
+            resume(slot, &**program, zone, take_up);
+            if let Some(own) = own {
+                hot_chunks.begun(own.counts.small.bytes);
+            }
+        }
     }
     let duties = Defragging {
         slot: Arc::clone(slot),
         program: Arc::clone(program),
         interrupt: interrupt.clone(),
+        hot_chunks,
     };
     task::start(OPTIONS, server, slot, interrupt, duties)
 }
@@ -74,13 +89,19 @@ struct Defragging {
     slot: Arc<TaskSlot<Defragmenter>>,
     program: Arc<dyn Program>,
     interrupt: Interrupt,
+    hot_chunks: HotChunksThread,
 }
 
 impl Duties for Defragging {
     type Task = Defragmenter;
 
     fn rest(&mut self) {
-        self.slot.wait(AT_REST, || self.interrupt.requested());
+        let at_most = self.hot_chunks.rest();
+        self.slot.wait(at_most, || self.interrupt.requested());
+    }
+
+    fn worked(&mut self) {
+        self.hot_chunks.worked();
     }
 
     fn news(&mut self, error: StoreError) {
@@ -89,10 +110,15 @@ impl Duties for Defragging {
     }
 
     fn finished(&mut self) {
-        self.program.note(format_args!("defrag: done"));
+        if !self.hot_chunks.ended(None) {
+            self.program.note(format_args!("defrag: done"));
+        }
     }
 
     fn failed(&mut self, error: &StoreError) {
+        if self.hot_chunks.ended(Some(error)) {
+            return;
+        }
         self.program.warn(format_args!(
             "defrag: paused: {error} (continue with quintet defrag resume)"
         ));

@@ -199,7 +199,16 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
         0 => format!("{copied} copied"),
         wanted => format!("{copied} of {} copied", sizes::display(wanted)),
     };
+    let is_by_server = report.wish.is_by_server();
+    let by = match is_by_server {
+        true => ", by the server itself",
+        false => "",
+    };
     match (&status.outcome, status.run.report.phase, report.stage) {
+        (_, TaskPhase::AtRest, DefragStage::Done) if is_by_server => format!(
+            "last run{by}: {}",
+            small_line(false, report).unwrap_or(copied)
+        ),
         (_, TaskPhase::AtRest, DefragStage::Done) => format!(
             "last run copied {}: {:.1} device reads per request before, {:.1} after{}",
             sizes::display(report.counts.moved.bytes),
@@ -207,6 +216,9 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
             report.after.reads() / report.after.requests().max(1.0),
             small_line(false, report).map_or(String::new(), |line| format!("; {line}"))
         ),
+        (_, TaskPhase::AtRest, _) if is_by_server => {
+            format!("last run{by}, ended early; {copied}")
+        }
         (_, TaskPhase::AtRest, _) => format!("last run was cancelled; {copied}"),
         (Outcome::Failed(why), ..) => {
             format!("paused, {doing}; {copied}: {why} (continue with quintet defrag resume)")
@@ -214,7 +226,7 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
         (_, TaskPhase::Paused, _) => {
             format!("paused, {doing}; {copied} (continue with quintet defrag resume)")
         }
-        (_, TaskPhase::UnderWay, _) => format!("{doing}; {copied}{eta}"),
+        (_, TaskPhase::UnderWay, _) => format!("{doing}{by}; {copied}{eta}"),
     }
 }
 
@@ -233,6 +245,14 @@ pub(in crate::commands) fn object(message: Object, status: &DefragStatus) -> Obj
         .boolean("running", report.phase == TaskPhase::UnderWay)
         .boolean("paused", report.phase == TaskPhase::Paused)
         .text("stage", stage)
+        .text(
+            "by",
+            if report.wish.is_by_server() {
+                "server"
+            } else {
+                "command"
+            },
+        )
         .time("began", report.began)
         .integer("ranges_done", report.ranges_done())
         .integer("wanted_bytes", report.counts.wanted_bytes);

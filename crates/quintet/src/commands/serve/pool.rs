@@ -178,7 +178,7 @@ fn hold(
     let verifier = verifier::start(&server, &program, lane)?;
     let source = DefragSource::Volumes(Arc::clone(&server.volumes));
     let take_up = || unfinished(&source, lane);
-    let defragger = defragger::start(&server, &program, &invocation.zone, take_up)?;
+    let defragger = defragger::start(&server, &program, &invocation.zone, lane, take_up)?;
     let reclaimer = reclaimer::start(&server, &program, lane)?;
     let classifying = classifying::start(&server.classifiers)?;
     let clock = Arc::new(media::SystemClock);

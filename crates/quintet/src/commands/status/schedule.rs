@@ -1,14 +1,15 @@
-//! The part of `status` about gc and scrubs that a server begins by itself. `status` calls this.
+//! The part of `status` about the gc, the scrubs and the copies of hot chunks that a server begins
+//! by itself. `status` calls this.
 //!
 //! Invariant: it reads counters and records only.
 
 use jiff::tz::TimeZone;
-use maintenance::{CollectNote, NextCollect, Urgency};
+use maintenance::{CollectNote, HotWait, NextCollect, Urgency};
 use server::state::{Live, ServerState};
 use terminal::calendar;
 use terminal::json::Object;
 use terminal::sizes;
-use units::UnixNanos;
+use units::{UnixNanos, count};
 
 /// Formats the state of gc as text.
 pub fn collecting(server: &ServerState, live: &Live, zone: &TimeZone) -> String {
@@ -94,6 +95,55 @@ pub fn scrubbing(server: &ServerState, zone: &TimeZone) -> String {
         format!("; they repair from {}", path.display())
     });
     format!("{by}{when}{from}")
+}
+
+/// Formats what a server does by itself about hot chunks in large regions.
+pub fn hot_chunks(server: &ServerState, live: &Live, zone: &TimeZone) -> String {
+    let (status, percent) = (
+        &live.hot_chunks,
+        server.shares().schedule.hot_chunks_percent,
+    );
+    let copied = match status.runs {
+        0 => String::new(),
+        runs => format!(
+            "{} copied into small regions by the server itself in {}; ",
+            sizes::display(status.copied_bytes),
+            count(runs, "run")
+        ),
+    };
+    if percent == 0 {
+        return format!("{copied}only by command (quintet defrag)");
+    }
+    let doing = match (server.own_defrag(), status.wait) {
+        (Some(_), _) => "under way, started by the server itself".to_owned(),
+        (None, HotWait::Until(at)) => format!("next not before {}", calendar::local(at, zone)),
+        (None, wait) => format!("next {}", next_hot(wait)),
+    };
+    format!("{copied}{doing}, at most {percent} % of what is read each week")
+}
+
+fn next_hot(wait: HotWait) -> &'static str {
+    match wait {
+        HotWait::Off | HotWait::Until(_) => "later",
+        HotWait::Unfinished => "when this defragmentation is done",
+        HotWait::NothingNew => "when random reads fetch much more than they need",
+        HotWait::Spent => "when a day's part of the week is free again",
+        HotWait::OtherTask => "when no other task runs",
+        HotWait::LittleSpace => "when more space is free",
+        HotWait::Busy => "when clients leave the device alone",
+    }
+}
+
+/// Formats the same as JSON.
+pub fn hot_chunks_object(server: &ServerState, live: &Live) -> Object {
+    let status = &live.hot_chunks;
+    let percent = server.shares().schedule.hot_chunks_percent;
+    Object::new()
+        .boolean("automatic", percent > 0)
+        .integer("weekly_percent", percent)
+        .boolean("running", server.own_defrag().is_some())
+        .integer("runs_by_server", status.runs)
+        .integer("copied_bytes", status.copied_bytes)
 }
 
 fn local(at_s: u64, zone: &TimeZone) -> String {

@@ -92,6 +92,7 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
     }
     lines.push(("gc", schedule::collecting(server, live, zone)));
     lines.push(("scrubs", schedule::scrubbing(server, zone)));
+    lines.push(("hot chunks", schedule::hot_chunks(server, live, zone)));
     for task in &live.tasks {
         if let Some(due) = &task.due {
             lines.push(("deadline", deadline_words(task.name, due, zone)));
@@ -224,6 +225,7 @@ pub fn object(server: &ServerState, live: &Live) -> Object {
         .object("cache", cache_object(&live.cache))
         .object("memory", memory)
         .object("gc", schedule::object(server, live))
+        .object("hot_chunks", schedule::hot_chunks_object(server, live))
         .objects("device", qos::flows(&live.device))
         .objects("maintenance", tasks)
         .objects("copies", copies)
