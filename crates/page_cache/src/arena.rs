@@ -86,14 +86,15 @@ impl Arena {
     }
 
     /// Returns the number of the first slab in the next added extent.
-    pub fn slab_next(&self) -> u32 {
+    fn slab_next(&self) -> u32 {
         let gap = self.extents.iter().position(Option::is_none);
         (gap.unwrap_or(self.extents.len()) * self.slabs_per_extent) as u32
     }
 
-    /// Adds an extent whose first slab has the number `slab_next`.
-    pub fn add(&mut self, extent: Arc<Extent>) {
+    /// Adds an extent. Its first slab gets the number `slab_next`.
+    pub fn add(&mut self, extent: Extent) {
         let first = self.slab_next();
+        let extent = extent.numbered(first);
         let number = first as usize / self.slabs_per_extent.max(1);
         if number == self.extents.len() {
             self.extents.push(None);

@@ -204,6 +204,19 @@ impl PageCache {
         self.memory.has_room()
     }
 
+    /// Records that `place` has exactly the content of that chunk, if it is in memory. Does not
+    /// count as a use.
+    pub fn learn_place(&self, fingerprint: &Fingerprint, place: Place) {
+        self.clean.learn_place(fingerprint, place);
+        self.settle();
+    }
+
+    /// Returns true if bytes that a client has received already, in a stream, are worth an insert:
+    /// it evicts nothing, or a policy tells what is more important.
+    pub fn keeps_streams(&self) -> bool {
+        self.has_room() || self.classes.are_distinct()
+    }
+
     /// Returns counts and sizes. They are not of one instant: shards are read one after another.
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::default();

@@ -238,6 +238,10 @@ impl CleanPages {
         self.memory.adjust(before, now);
     }
 
+    pub fn learn_place(&self, fingerprint: &Fingerprint, place: Place) {
+        self.attach(place, &self.identity(fingerprint));
+    }
+
     /// Records that `place` has exactly that content.
     fn attach(&self, place: Place, identity: &Identity) {
         let hash = self.hash(place);

@@ -50,12 +50,18 @@ unsafe impl Send for Extent {}
 unsafe impl Sync for Extent {}
 
 impl Extent {
-    /// Allocates `slabs` slabs; the first has the number `slab_first`. `home` is notified of freed
-    /// runs.
-    pub fn new(slabs: usize, slab_first: u32, home: Weak<dyn Home>) -> Arc<Self> {
+    /// Allocates `slabs` slabs. `home` is notified of freed runs.
+    pub fn new(slabs: usize, home: Weak<dyn Home>) -> Self {
         let taken = (0..slabs).map(|_| AtomicU64::new(0)).collect();
-        let extent = Self::allocate(slabs * SLAB_BYTES, taken, slab_first, home);
+        let extent = Self::allocate(slabs * SLAB_BYTES, taken, u32::MAX, home);
         extent.populate();
+        extent
+    }
+
+    /// Gives the first slab its number.
+    pub fn numbered(self, slab_first: u32) -> Arc<Self> {
+        let mut extent = self;
+        extent.slab_first = slab_first;
         Arc::new(extent)
     }
 
@@ -238,7 +244,7 @@ mod tests {
     use super::*;
 
     fn extent(slabs: usize) -> Arc<Extent> {
-        Extent::new(slabs, 0, Weak::<Nobody>::new())
+        Extent::new(slabs, Weak::<Nobody>::new()).numbered(0)
     }
 
     #[test]

@@ -130,12 +130,15 @@ impl Memory {
             return Ok(self.keep(run));
         }
         if self.used() + self.extent_cost() <= self.bytes_max {
-            let before = arena.memory_bytes();
-            let home: Weak<dyn Home> = self.itself.clone();
-            let slab_first = arena.slab_next();
-            arena.add(Extent::new(self.extent_slabs, slab_first, home));
-            self.adjust(before, arena.memory_bytes());
             self.charge(self.extent_cost());
+            drop(arena);
+            // The system maps fresh memory slowly: other threads need not wait for it.
+            let home: Weak<dyn Home> = self.itself.clone();
+            let extent = Extent::new(self.extent_slabs, home);
+            arena = self.arena();
+            let before = arena.memory_bytes();
+            arena.add(extent);
+            self.adjust(before, arena.memory_bytes());
             if let Some(run) = arena.allocate(bytes) {
                 drop(arena);
                 return Ok(self.keep(run));
