@@ -9,6 +9,7 @@
 mod builder;
 mod nonce;
 mod reader;
+mod single_flight;
 mod spare;
 
 pub use builder::{
@@ -18,9 +19,10 @@ pub use builder::{
 pub use reader::flip;
 pub use reader::{
     Ahead, ContainerReader, Contents, Copies, FetchedRegion, InOrder, OpenedRegion, PART_BYTES_MAX,
-    ProvenRegion, ReadBy, Shape, WholeRegions,
+    ProvenRegion, ReadBy, Shape, VisitChunks, WholeRegions,
 };
 pub use reader::{Region, RegionPlace};
+pub use single_flight::{Boarding, Leader, SingleFlight};
 
 use crate::error::Result;
 use media::Blobs;
@@ -30,8 +32,9 @@ use units::{ContainerId, WriterId};
 
 /// Longest run of adjacent regions that is read with one read, bytes. A disk with arms reads it in
 /// the time of a seek, so longer runs would gain little; and another request waits for it, and a
-/// reader has memory for it, in full.
-pub const RUN_BYTES_MAX: u32 = 1 << 20;
+/// reader has memory for it, in full. A mebibyte of plain data in small regions, with their
+/// headers, is one.
+pub const RUN_BYTES_MAX: u32 = (1 << 20) + (32 << 10);
 /// Size at which containers are closed, bytes.
 pub const CONTAINER_BYTES_TARGET: usize = 16 << 20;
 /// Number of sequence bits within one shard directory: at most 1024 containers each.

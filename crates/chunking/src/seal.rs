@@ -64,10 +64,9 @@ impl SealKey {
         nonce: [u8; 12],
         bound: &[u8],
         sealed: &'a mut [u8],
-    ) -> Option<&'a [u8]> {
+    ) -> Option<&'a mut [u8]> {
         let nonce = Nonce::assume_unique_for_key(nonce);
-        let plain = self.0.open_in_place(nonce, Aad::from(bound), sealed).ok()?;
-        Some(plain)
+        self.0.open_in_place(nonce, Aad::from(bound), sealed).ok()
     }
 
     /// Opens in place and cuts the tag off. Returns false and leaves garbage in the buffer when
@@ -137,7 +136,7 @@ mod tests {
         let mut sealed = together.clone();
         assert_eq!(
             key.open_in_place([1; 12], b"place", &mut sealed),
-            Some(b"payload".as_slice())
+            Some(b"payload".to_vec().as_mut_slice())
         );
         for (nonce, bound, len) in [(2, b"place", 23), (1, b"other", 23), (1, b"place", 9)] {
             let mut sealed = together[..len].to_vec();

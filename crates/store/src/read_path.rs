@@ -18,7 +18,6 @@ mod forward;
 mod image;
 mod recent;
 mod run;
-mod single_flight;
 
 pub use approach::{Approach, Keep, Loaded, Route};
 pub use cache::ChunkRef;
@@ -27,9 +26,9 @@ pub use fast::Admit;
 pub use image::ImageVolume;
 pub use recent::RecentRegions;
 
-use cache::ReadCache;
+use cache::{DecodedRegion, ReadCache};
 use chunk_store::chunk_map::{ChunkMap, Near};
-use chunk_store::container::{ContainerReader, RegionPlace};
+use chunk_store::container::{ContainerReader, RegionPlace, SingleFlight};
 use chunk_store::recipe::{
     Leaf, Repairing, VisitPiece, repair_object, visit_differences, visit_leaves, visit_nodes,
     visit_past_damage,
@@ -41,7 +40,6 @@ use format::map_node::MapNode;
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::tree::Entry;
 use parking_lot::Mutex;
-use single_flight::SingleFlight;
 use ssd_tier::Tier;
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
@@ -75,7 +73,7 @@ pub struct Reader {
     containers: Arc<ContainerReader>,
     cache: ReadCache,
     near: Mutex<Near>,
-    single_flight: SingleFlight,
+    single_flight: SingleFlight<DecodedRegion>,
     chunk_hits: AtomicU64,
     region_reads: AtomicU64,
     direct_reads: AtomicU64,

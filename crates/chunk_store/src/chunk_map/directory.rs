@@ -12,6 +12,9 @@ use units::{ContainerId, Fingerprint};
 /// Number of directories that one lane asks first.
 const NEAR_MAX: usize = 4;
 
+/// Number of an object's next chunks that tell whether it lies here in one piece.
+const LOOKED_UP_FIRST: usize = 8;
+
 #[derive(Clone, Copy)]
 struct LoadedRegion {
     sector: u32,
@@ -71,8 +74,7 @@ impl LoadedDirectory {
     /// Returns the place of a chunk in this container.
     pub fn find(&self, fingerprint: &Fingerprint) -> Option<ChunkPlace> {
         let (number, len) = self.chunks.get(fingerprint)?;
-        let after = self.regions.partition_point(|r| r.first <= *number);
-        let region = self.regions.get(after.checked_sub(1)?)?;
+        let region = self.regions.get(self.region_of(*number)?)?;
         Some(ChunkPlace {
             region: RegionPlace {
                 container: self.container,
@@ -88,18 +90,47 @@ impl LoadedDirectory {
     /// that one, and those behind it of which `plain_bytes` of chunks need all. Together they are
     /// at most `RUN_BYTES_MAX` long. Empty if no region begins there.
     pub fn run(&self, sector: u32, plain_bytes: u64) -> Vec<(RegionPlace, u32)> {
-        let start = self.regions.partition_point(|r| r.sector < sector);
-        let (_, rest) = self.regions.split_at(start);
-        let mut run: Vec<(RegionPlace, u32)> = Vec::new();
         let mut plain = 0u64;
-        for region in rest {
+        self.run_while(sector, |_, region| {
             plain = plain.saturating_add(region.plain_bytes.into());
+            plain <= plain_bytes
+        })
+    }
+
+    /// Like [`Self::run`], with those behind it that have one of the chunks, of which the first
+    /// ones come first in an object. If this container has only one of those, the others are not
+    /// looked up: where an object is in pieces, that would cost more than it brings.
+    pub fn needed_run(&self, sector: u32, chunks: &[Fingerprint]) -> Vec<(RegionPlace, u32)> {
+        let mut is_needed = vec![false; self.regions.len()];
+        let has = |fingerprint: &&Fingerprint| self.number(fingerprint).is_some();
+        let together = chunks.iter().take(LOOKED_UP_FIRST).filter(has).count() > 1;
+        for fingerprint in chunks.iter().filter(|_| together) {
+            let number = self.number(fingerprint);
+            let region = number.and_then(|number| self.region_of(number));
+            if let Some(region) = region.and_then(|n| is_needed.get_mut(n)) {
+                *region = true;
+            }
+        }
+        self.run_while(sector, |number, _| is_needed.get(number) == Some(&true))
+    }
+
+    /// Returns the region that begins in `sector`, and those behind it as long as `goes_on` returns
+    /// true. It is called for all of them, with their numbers.
+    fn run_while(
+        &self,
+        sector: u32,
+        mut goes_on: impl FnMut(usize, &LoadedRegion) -> bool,
+    ) -> Vec<(RegionPlace, u32)> {
+        let start = self.regions.partition_point(|r| r.sector < sector);
+        let mut run: Vec<(RegionPlace, u32)> = Vec::new();
+        for (number, region) in self.regions.iter().enumerate().skip(start) {
+            let is_wanted = goes_on(number, region);
             let goes_on = match run.last() {
                 None => region.sector == sector,
                 Some((last, stored)) => {
                     let start = region.sector.saturating_sub(sector);
                     let start = start.saturating_mul(SECTOR_BYTES);
-                    plain <= plain_bytes
+                    is_wanted
                         && may_follow(last.sector, *stored, region.sector)
                         && start.saturating_add(region.stored_bytes) <= RUN_BYTES_MAX
                 }
@@ -114,6 +145,12 @@ impl LoadedDirectory {
             run.push((place, region.stored_bytes));
         }
         run
+    }
+
+    /// Returns the number of the region that has the chunk with this number.
+    fn region_of(&self, number: u32) -> Option<usize> {
+        let after = self.regions.partition_point(|r| r.first <= number);
+        after.checked_sub(1)
     }
 
     /// Returns the number of chunks in the container. Chunk numbers are below it.

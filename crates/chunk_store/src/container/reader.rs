@@ -16,7 +16,7 @@ mod opened;
 mod restoring;
 mod walking;
 
-pub use ahead::Ahead;
+pub use ahead::{Ahead, VisitChunks};
 pub use by::{Copies, ReadBy};
 pub use in_order::{InOrder, WholeRegions};
 #[cfg(feature = "testing")]
@@ -330,12 +330,8 @@ impl ContainerReader {
         stored: Vec<u8>,
         only: Option<&Fingerprint>,
     ) -> Result<Region> {
-        if header.index == DIRECTORY_INDEX {
-            return Err(place_error(place, "found a directory instead of a region"));
-        }
         let raw = self.raw(shape, header, place, stored)?;
-        let (_, lengths) =
-            split_region(&raw, header.chunk_count).map_err(|e| place_error(place, e))?;
+        let lengths = lengths_of(header, place, &raw)?;
         let only = only.filter(|_| raw.len() <= PART_BYTES_MAX);
         let count = lengths.len();
         let chunks = self.named(&raw, lengths, only);
@@ -566,6 +562,18 @@ impl ContainerReader {
 fn first_read_bytes(sectors_hint: u32) -> usize {
     let hint = sectors_hint as usize * SECTOR_BYTES as usize;
     hint.max(SECTOR_BYTES as usize + REGION_HEADER_BYTES)
+}
+
+/// Returns the lengths of the chunks of a decompressed region.
+fn lengths_of(header: &RegionHeader, place: RegionPlace, raw: &[u8]) -> Result<Vec<u32>> {
+    if header.index == DIRECTORY_INDEX {
+        return Err(place_error(place, "found a directory instead of a region"));
+    }
+    if raw.len() != header.raw_bytes as usize {
+        return Err(place_error(place, "its length differs from its header"));
+    }
+    let split = split_region(raw, header.chunk_count).map_err(|e| place_error(place, e));
+    split.map(|(_, lengths)| lengths)
 }
 
 fn verify_stored(place: RegionPlace, header: &RegionHeader, bytes: &[u8]) -> Result<()> {

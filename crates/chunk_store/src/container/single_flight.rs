@@ -1,51 +1,57 @@
 //! Single-flight for regions: one thread reads and decodes a region, the others that need it wait
 //! and share it (DDFS, ATC'18: requests for the same recipe node are serialized, all others run in
-//! parallel). The reader calls this.
+//! parallel). The read path calls this.
 //!
 //! Invariant: each region has at most one leader at a time. A leader that fails or panics leaves no
 //! entry, and the waiting threads try again themselves. The lock of the table is never held across
 //! a read.
 
-use super::cache::DecodedRegion;
-use chunk_store::container::RegionPlace;
+use super::RegionPlace;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Result of a leader; `None` while it is reading.
-type Landing = Option<Option<Arc<DecodedRegion>>>;
+type Landing<T> = Option<Option<Arc<T>>>;
 
-#[derive(Default)]
-struct Flight {
-    landing: Mutex<Landing>,
+struct Flight<T> {
+    landing: Mutex<Landing<T>>,
     landed: Condvar,
 }
 
-/// See the module's head.
-#[derive(Default)]
-pub(super) struct SingleFlight {
-    flights: Mutex<HashMap<RegionPlace, Arc<Flight>>>,
+/// Regions that are being read; `T` is a decoded one. See the module's head.
+pub struct SingleFlight<T> {
+    flights: Mutex<HashMap<RegionPlace, Arc<Flight<T>>>>,
     waits: AtomicU64,
 }
 
+impl<T> Default for SingleFlight<T> {
+    fn default() -> Self {
+        Self {
+            flights: Mutex::default(),
+            waits: AtomicU64::new(0),
+        }
+    }
+}
+
 /// Role of a thread that needs a region.
-pub(super) enum Boarding<'a> {
+pub enum Boarding<'a, T> {
     /// No other thread reads it: this one must, and then call [`Leader::land`].
-    Lead(Leader<'a>),
+    Lead(Leader<'a, T>),
     /// Another thread has read it meanwhile.
-    Shared(Arc<DecodedRegion>),
+    Shared(Arc<T>),
 }
 
 /// The thread that reads a region.
-pub(super) struct Leader<'a> {
-    single_flight: &'a SingleFlight,
+pub struct Leader<'a, T> {
+    single_flight: &'a SingleFlight<T>,
     place: RegionPlace,
-    flight: Arc<Flight>,
-    region: Option<Arc<DecodedRegion>>,
+    flight: Arc<Flight<T>>,
+    region: Option<Arc<T>>,
 }
 
-impl SingleFlight {
+impl<T> SingleFlight<T> {
     /// Returns how often a thread waited for a leader, with the waits that go on.
     pub fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)
@@ -53,11 +59,14 @@ impl SingleFlight {
 
     /// Returns a leader, or waits for the current one. A thread whose leader failed tries to lead
     /// next.
-    pub fn board(&self, place: RegionPlace) -> Boarding<'_> {
+    pub fn board(&self, place: RegionPlace) -> Boarding<'_, T> {
         loop {
             let mut single_flight = self.flights.lock();
             let Some(flight) = single_flight.get(&place) else {
-                let flight = Arc::new(Flight::default());
+                let flight = Arc::new(Flight {
+                    landing: Mutex::new(None),
+                    landed: Condvar::new(),
+                });
                 single_flight.insert(place, Arc::clone(&flight));
                 return Boarding::Lead(Leader {
                     single_flight: self,
@@ -80,14 +89,14 @@ impl SingleFlight {
     }
 }
 
-impl Leader<'_> {
+impl<T> Leader<'_, T> {
     /// Passes the region to all waiting threads.
-    pub fn land(mut self, region: &Arc<DecodedRegion>) {
+    pub fn land(mut self, region: &Arc<T>) {
         self.region = Some(Arc::clone(region));
     }
 }
 
-impl Drop for Leader<'_> {
+impl<T> Drop for Leader<'_, T> {
     fn drop(&mut self) {
         self.single_flight.flights.lock().remove(&self.place);
         *self.flight.landing.lock() = Some(self.region.take());
@@ -98,7 +107,6 @@ impl Drop for Leader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chunk_store::container::Region;
     use std::sync::atomic::AtomicUsize;
     use std::time::{Duration, Instant};
     use units::{ContainerId, WriterId};
@@ -110,18 +118,13 @@ mod tests {
         }
     }
 
-    fn region() -> Arc<DecodedRegion> {
-        let region = Region {
-            raw: vec![1; 10],
-            chunks: Vec::new(),
-            is_whole: true,
-        };
-        Arc::new(DecodedRegion::new(region, at(1), 512))
+    fn region() -> Arc<u8> {
+        Arc::new(1)
     }
 
     /// Returns when this many threads wait for a place. The map, the leader and each of them have
     /// the flight.
-    fn until_others_wait(single_flight: &SingleFlight, place: RegionPlace, count: usize) {
+    fn until_others_wait(single_flight: &SingleFlight<u8>, place: RegionPlace, count: usize) {
         let began = Instant::now();
         let waiting = || {
             let flights = single_flight.flights.lock();
@@ -135,7 +138,7 @@ mod tests {
 
     #[test]
     fn one_leads_and_all_others_share() {
-        let single_flight = SingleFlight::default();
+        let single_flight = SingleFlight::<u8>::default();
         let (led, shared) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             let Boarding::Lead(leader) = single_flight.board(at(1)) else {
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn after_a_failure_the_next_one_leads() {
-        let single_flight = SingleFlight::default();
+        let single_flight = SingleFlight::<u8>::default();
         std::thread::scope(|scope| {
             let leader = single_flight.board(at(1));
             let waits = scope.spawn(|| matches!(single_flight.board(at(1)), Boarding::Lead(_)));

@@ -224,6 +224,43 @@ fn regions_are_found_ahead_in_one_read() {
     }
 }
 
+/// One bit of one region flips in memory. All others are visited, each chunk with its own name.
+#[test]
+fn regions_are_decoded_where_they_were_read() {
+    for (seed, made) in (0..).zip(made(0..80)) {
+        let reader = made.reader();
+        let directory = reader.contents(id()).expect("its directory").directory;
+        let regions = directory.regions.iter().zip(&made.appended);
+        let regions: Vec<_> = regions
+            .map(|(r, a)| (made.place(a), r.stored_bytes))
+            .collect();
+        let (last, last_bytes) = regions.last().expect("one");
+        let sectors = last.sector - regions[0].0.sector + sectors_max(*last_bytes);
+        let ahead = reader.ahead_by(regions[0].0, sectors, &mut ReadBy::default());
+        let mut ahead = ahead.expect("in the file");
+        let random = SeededRandom::new(seed);
+        let damaged = match number(&random, 3) {
+            0 => None,
+            _ => Some(number(&random, regions.len())),
+        };
+        if let Some(number) = damaged {
+            ahead.damage(regions[number].0, regions[number].1);
+        }
+        let mut visited = Vec::new();
+        reader.visit_ahead(&mut ahead, &regions, &mut |number, chunks| {
+            let chunk = |(name, bytes): (&Fingerprint, &[u8])| {
+                assert!(reader.fingerprints.fingerprint(bytes) == *name, "{seed}");
+                (*name, bytes.len() as u32)
+            };
+            let chunks: Vec<_> = chunks.map(chunk).collect();
+            assert_eq!(chunks, made.appended[number].chunks, "{seed}");
+            visited.push(number);
+        });
+        let sound = (0..regions.len()).filter(|number| Some(*number) != damaged);
+        assert_eq!(visited, sound.collect::<Vec<_>>(), "{seed}");
+    }
+}
+
 #[test]
 fn a_walk_finds_all_regions_without_the_directory() {
     // Parity sectors of a small container may equal its data.

@@ -16,9 +16,8 @@
 use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
 use super::fast::Admit;
-use super::single_flight::Boarding;
 use chunk_store::chunk_map::ChunkPlace;
-use chunk_store::container::{Copies, PART_BYTES_MAX, ReadBy, Region, RegionPlace};
+use chunk_store::container::{Boarding, Copies, PART_BYTES_MAX, ReadBy, Region, RegionPlace};
 use chunk_store::{Result, StoreError};
 use duet::{Events, Page, Space};
 use format::container::{SECTOR_BYTES, sectors_max};
@@ -90,6 +89,12 @@ pub trait Keep {
     /// if the caller's cache cannot keep it.
     fn keep(&self, fingerprint: &Fingerprint, chunk: &ChunkRef) -> bool;
 
+    /// Passes the chunks that the caller needs now to `visit`. Returns false if it does not say
+    /// which; [`Approach::ahead_bytes`] counts then.
+    fn needs(&self, _visit: &mut dyn FnMut(&Fingerprint)) -> bool {
+        false
+    }
+
     /// Called with the chunks of a region that was read because the caller needs them soon.
     fn keep_ahead(&self, _chunks: &mut dyn Iterator<Item = (&Fingerprint, &[u8])>) {}
 }
@@ -127,6 +132,9 @@ enum Belief {
     /// A directory.
     Proof,
 }
+
+/// A region in memory, and the requested chunk if the region has it.
+type KeptRegion = (Arc<DecodedRegion>, Option<ChunkRef>);
 
 /// A request: the chunk, the options and the caller's cache.
 #[derive(Clone, Copy)]
@@ -309,36 +317,25 @@ impl Reader {
             asks: reported.is_some(),
             is_from_device: false,
         };
+        let stored_bytes = u64::from(sectors) * u64::from(SECTOR_BYTES);
+        let kept = |region| {
+            self.kept(
+                errand,
+                Arc::new(DecodedRegion::new(region, place, stored_bytes)),
+            )
+        };
         let containers = &self.containers;
-        let region = match belief {
-            Belief::Hint => containers.region_by(place, sectors, &mut by, only)?,
-            Belief::Proof => match self.with_those_behind(errand, place, &mut by) {
-                Some(region) => region,
-                None => containers.region_restored_by(place, sectors, &mut by, only)?,
+        let (region, chunk) = match belief {
+            Belief::Hint => kept(containers.region_by(place, sectors, &mut by, only)?),
+            Belief::Proof => match self.with_those_behind(errand, place, &mut by, &kept) {
+                Some(kept) => kept,
+                None => kept(containers.region_restored_by(place, sectors, &mut by, only)?),
             },
         };
-        let stored_bytes = u64::from(sectors) * u64::from(SECTOR_BYTES);
-        let region = Arc::new(DecodedRegion::new(region, place, stored_bytes));
-        let chunk = ChunkRef::within(&region, fingerprint);
-        if let Some(chunk) = &chunk {
-            // Decoding a long region again for its next chunk would cost more than its memory.
-            let is_long = region.raw_bytes() > PART_BYTES_MAX;
-            let is_kept = errand.keep.keep(fingerprint, chunk);
-            self.offer_region_to_tier(fingerprint, errand.approach.admit, chunk);
-            if is_kept {
-                self.recent.add(place);
-            }
-            if !is_kept || is_long {
-                let evicted = self.cache.insert(Arc::clone(&region));
-                evicted
-                    .into_iter()
-                    .for_each(|region| self.containers.reuse(region));
-            }
-            // All stored bytes were verified, and the region has the expected chunk. Bytes from the
-            // system's page cache prove nothing about the device.
-            if let Some(duet) = reported.filter(|_| by.is_from_device) {
-                duet.record(&page_of(place), Events::ADDED);
-            }
+        // All stored bytes were verified, and the region has the expected chunk. Bytes from the
+        // system's page cache prove nothing about the device.
+        if let Some(duet) = reported.filter(|_| by.is_from_device && chunk.is_some()) {
+            duet.record(&page_of(place), Events::ADDED);
         }
         if let Some(leader) = leader {
             leader.land(&region);
@@ -348,38 +345,52 @@ impl Reader {
 }
 
 impl Reader {
-    /// Reads a region, and those behind it that the caller needs soon, with one read. Returns
-    /// `None` if there are none, or if the region must be read alone.
+    /// Offers the chunks of a region to the caller's cache, or to this one.
+    fn kept(&self, errand: Errand<'_>, region: Arc<DecodedRegion>) -> KeptRegion {
+        let fingerprint = errand.fingerprint;
+        let chunk = ChunkRef::within(&region, fingerprint);
+        if let Some(chunk) = &chunk {
+            // Decoding a long region again for its next chunk would cost more than its memory.
+            let is_long = region.raw_bytes() > PART_BYTES_MAX;
+            let is_kept = errand.keep.keep(fingerprint, chunk);
+            self.offer_region_to_tier(fingerprint, errand.approach.admit, chunk);
+            if let Some(place) = region.place().filter(|_| is_kept) {
+                self.recent.add(place);
+            }
+            if !is_kept || is_long {
+                let evicted = self.cache.insert(Arc::clone(&region));
+                evicted
+                    .into_iter()
+                    .for_each(|region| self.containers.reuse(region));
+            }
+        }
+        (region, chunk)
+    }
+
+    /// Reads a region, and those behind it that the caller needs soon, with one read. They are kept
+    /// in this order. Returns `None` if there are none, or if the region must be read alone.
     fn with_those_behind(
         &self,
         errand: Errand<'_>,
         place: RegionPlace,
         by: &mut ReadBy,
-    ) -> Option<Region> {
+        kept: &dyn Fn(Region) -> KeptRegion,
+    ) -> Option<KeptRegion> {
         let ahead_bytes = errand.approach.ahead_bytes;
         if ahead_bytes == 0 || errand.keep.takes_one() {
             return None;
         }
         let directory = self.chunks.directory_in_memory(place.container)?;
-        let run = directory.run(place.sector, ahead_bytes);
+        let mut needed = Vec::new();
+        let run = match errand.keep.needs(&mut |name| needed.push(*name)) {
+            true => directory.needed_run(place.sector, &needed),
+            false => directory.run(place.sector, ahead_bytes),
+        };
         let (last, last_bytes) = run.last().filter(|_| run.len() > 1)?;
         let sectors = last.sector.saturating_sub(place.sector) + sectors_max(*last_bytes);
-        let regions: Vec<_> = run.iter().map(|(at, bytes)| (*at, Some(*bytes))).collect();
-        let mut first = None;
-        self.read_run(&regions, sectors, by, &mut |number, region| {
-            let Some((place, _)) = run.get(number).filter(|_| number > 0) else {
-                first = Some(region);
-                return false;
-            };
-            self.recent.add(*place);
-            let chunks = region.chunks.iter().enumerate();
-            let mut chunks = chunks.map(|(number, (name, _, _))| (name, region.chunk(number)));
-            errand.keep.keep_ahead(&mut chunks);
-            drop(chunks);
-            self.containers.reuse(region);
-            true
-        });
-        first
+        self.visit_run(&run, sectors, by, kept, &mut |_, chunks| {
+            errand.keep.keep_ahead(chunks);
+        })
     }
 }
 

@@ -65,6 +65,11 @@ impl DecodedRegion {
         self.region.is_whole
     }
 
+    /// Returns its place; `None` if it did not come from a container.
+    pub fn place(&self) -> Option<RegionPlace> {
+        self.place
+    }
+
     /// Returns the length of all chunks, bytes.
     pub fn raw_bytes(&self) -> usize {
         self.region.raw.len()

@@ -190,7 +190,7 @@ impl Reader {
             asks: self.reported.get().is_some(),
             is_from_device: false,
         };
-        let regions: Vec<_> = run.iter().map(|(place, _, _)| (*place, None)).collect();
+        let regions: Vec<_> = run.iter().map(|(place, _, _)| *place).collect();
         self.read_run(&regions, sectors, &mut by, &mut |number, region| {
             let Some((place, name, stored_bytes)) = run.get(number) else {
                 return false;

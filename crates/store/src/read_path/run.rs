@@ -6,12 +6,9 @@
 
 use super::Reader;
 use super::approach::page_of;
-use chunk_store::container::{ReadBy, Region, RegionPlace};
+use chunk_store::container::{ReadBy, Region, RegionPlace, VisitChunks};
 use duet::Events;
 use std::sync::atomic::Ordering;
-
-/// Place of a region, and its stored bytes if a directory says so.
-pub(super) type InRun = (RegionPlace, Option<u32>);
 
 impl Reader {
     /// Reads `sectors` sectors from the first region on, and passes the sound regions to `take` in
@@ -19,33 +16,57 @@ impl Reader {
     /// reported: the caller has them in memory.
     pub(super) fn read_run(
         &self,
-        run: &[InRun],
+        run: &[RegionPlace],
         sectors: u32,
         by: &mut ReadBy,
         take: &mut dyn FnMut(usize, Region) -> bool,
     ) {
-        let Some((from, _)) = run.first() else {
+        let ahead = run
+            .first()
+            .map(|from| self.containers.ahead_by(*from, sectors, by));
+        let Some(ahead) = ahead.flatten() else {
             return;
         };
-        let Some(ahead) = self.containers.ahead_by(*from, sectors, by) else {
-            return;
-        };
-        for (number, (place, stored_bytes)) in run.iter().enumerate() {
-            let read = match stored_bytes {
-                Some(bytes) => self.containers.region_ahead(&ahead, *place, *bytes),
-                None => self.containers.region_in(&ahead, *place),
-            };
-            let Some(Ok(region)) = read else {
-                continue;
-            };
-            if !take(number, region) {
-                continue;
-            }
-            self.region_reads.fetch_add(1, Ordering::Relaxed);
-            if let Some(duet) = self.reported.get().filter(|_| by.is_from_device) {
-                duet.record(&page_of(*place), Events::ADDED);
+        for (number, place) in run.iter().enumerate() {
+            if let Some(Ok(region)) = self.containers.region_in(&ahead, *place)
+                && take(number, region)
+            {
+                self.count_read(*place, by);
             }
         }
         self.containers.reuse_ahead(ahead);
+    }
+
+    /// Reads a run as a directory has it. Returns the first region, after `first` was called with
+    /// it, and passes the chunks of the others to `visit`. They are decoded where they were read.
+    pub(super) fn visit_run<T>(
+        &self,
+        run: &[(RegionPlace, u32)],
+        sectors: u32,
+        by: &mut ReadBy,
+        first: &dyn Fn(Region) -> T,
+        visit: &mut VisitChunks<'_>,
+    ) -> Option<T> {
+        let ((place, stored_bytes), behind) = run.split_first()?;
+        let mut ahead = self.containers.ahead_by(*place, sectors, by)?;
+        let region = self.containers.region_ahead(&ahead, *place, *stored_bytes);
+        let first = region.and_then(|region| region.ok()).map(first);
+        self.containers
+            .visit_ahead(&mut ahead, behind, &mut |number, chunks| {
+                visit(number, chunks);
+                if let Some((place, _)) = behind.get(number) {
+                    self.recent.add(*place);
+                    self.count_read(*place, by);
+                }
+            });
+        self.containers.reuse_ahead(ahead);
+        first
+    }
+
+    fn count_read(&self, place: RegionPlace, by: &ReadBy) {
+        self.region_reads.fetch_add(1, Ordering::Relaxed);
+        if let Some(duet) = self.reported.get().filter(|_| by.is_from_device) {
+            duet.record(&page_of(place), Events::ADDED);
+        }
     }
 }

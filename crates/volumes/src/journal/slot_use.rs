@@ -97,9 +97,10 @@ impl SlotUse {
         header.verify_data(stored).map_err(Unsound::Checksum)?;
         match &self.key {
             None => Ok(stored),
-            Some(key) => key
-                .open_in_place(nonce(at), &header.associated_data(), stored)
-                .ok_or(Unsound::Seal),
+            Some(key) => {
+                let opened = key.open_in_place(nonce(at), &header.associated_data(), stored);
+                opened.map(|data| &*data).ok_or(Unsound::Seal)
+            }
         }
     }
 

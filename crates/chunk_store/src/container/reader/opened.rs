@@ -18,7 +18,7 @@ use format::config::Codec;
 use format::container::{DIRECTORY_INDEX, REGION_HEADER_BYTES, RegionHeader, split_region};
 use std::cell::RefCell;
 use std::sync::Arc;
-use units::Fingerprint;
+use units::{Fingerprint, Part};
 
 thread_local! {
     static DECOMPRESSOR: RefCell<Option<Decompressor>> = const { RefCell::new(None) };
@@ -105,6 +105,25 @@ impl OpenedRegion {
         self.header.chunk_count as usize == chunks.len()
             && u64::from(self.header.raw_bytes) == bytes
     }
+}
+
+/// Opens a region in the memory of `stored`, its header included. Returns the payload, still
+/// compressed.
+pub(super) fn opened_in_place<'a>(
+    shape: &Shape,
+    header: &RegionHeader,
+    place: RegionPlace,
+    stored: &'a mut [u8],
+) -> Result<&'a [u8]> {
+    let mut payload = stored.part_mut(REGION_HEADER_BYTES..)?;
+    if let Some(key) = &shape.key {
+        let (nonce, bound) = (nonce_of(header.index), header.associated_data());
+        let opened = key.open_in_place(nonce, &bound, payload);
+        payload = opened.ok_or_else(|| place_error(place, "its seal does not verify"))?;
+    }
+    #[cfg(feature = "testing")]
+    flip::strike(flip::When::Opened, payload, 0);
+    Ok(payload)
 }
 
 /// An opened region whose chunks matched their fingerprints.
@@ -213,15 +232,25 @@ impl ContainerReader {
     /// Decompresses the payload and leaves the region as it is. Returns `None` if the payload is
     /// not compressed.
     fn unpack_payload(&self, region: &OpenedRegion) -> Result<Option<Vec<u8>>> {
-        let packed = match region.header.codec {
+        self.unpack_bytes(&region.header, region.place, region.payload())
+    }
+
+    /// Does the same for a payload that is somewhere else.
+    pub(super) fn unpack_bytes(
+        &self,
+        header: &RegionHeader,
+        place: RegionPlace,
+        payload: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        let packed = match header.codec {
             Codec::None => return Ok(None),
             Codec::Zstd => Packed::Zstd,
             Codec::Lz4 => Packed::Lz4,
             Codec::ZstdX86 => Packed::ZstdX86,
         };
-        let raw_len = region.header.raw_bytes as usize;
-        let raw = decompress(packed, region.payload(), raw_len, self.spare.take(raw_len));
-        raw.map(Some).map_err(|e| place_error(region.place, e))
+        let raw_len = header.raw_bytes as usize;
+        let raw = decompress(packed, payload, raw_len, self.spare.take(raw_len));
+        raw.map(Some).map_err(|e| place_error(place, e))
     }
 
     /// Decompresses a region whose chunks a directory lists. Fails if the directory's lengths
