@@ -32,7 +32,32 @@ struct Judge {
 pub(super) struct Front {
     /// Place at which each stream is due for another look.
     awaited: [AtomicU64; STREAMS],
+    /// Bytes of the long requests in progress.
+    long_bytes: AtomicU64,
     judge: Mutex<Judge>,
+}
+
+/// Bytes that a client has in flight when it reads ahead itself: as many as a few runs of regions.
+/// Read-ahead would read the same regions once more.
+const READS_AHEAD_BYTES: u64 = 4 << 20;
+
+/// A long request in progress, until this is dropped.
+pub(super) struct LongRequest<'a> {
+    of_all: &'a AtomicU64,
+    bytes: u64,
+}
+
+impl LongRequest<'_> {
+    /// Returns true if the client keeps the device busy itself.
+    pub fn client_reads_ahead(&self) -> bool {
+        self.of_all.load(Ordering::Relaxed) >= READS_AHEAD_BYTES
+    }
+}
+
+impl Drop for LongRequest<'_> {
+    fn drop(&mut self) {
+        self.of_all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 const _: () = assert!(size_of::<Front>() <= 3 << 10);
@@ -41,8 +66,16 @@ impl Front {
     pub fn new(object_bytes: u64) -> Self {
         Self {
             awaited: [const { AtomicU64::new(NOWHERE) }; STREAMS],
+            long_bytes: AtomicU64::new(0),
             judge: Mutex::new(Judge::new(object_bytes)),
         }
+    }
+
+    /// Counts a long request of that many bytes.
+    pub fn begin_long(&self, bytes: u64) -> LongRequest<'_> {
+        let of_all = &self.long_bytes;
+        of_all.fetch_add(bytes, Ordering::Relaxed);
+        LongRequest { of_all, bytes }
     }
 
     /// Returns true if a stream is due in `[offset, end)`, or up to [`AWAITED_BYTES`] before

@@ -12,19 +12,24 @@
 //! request is judged once, at its first miss. Its read-ahead is queued before the request waits for
 //! the device.
 
+mod long;
+mod straight;
+
 use super::backing::Backing;
 use super::decisions::Meters;
-use super::front::Front;
+use super::front::{Front, LongRequest};
 use super::tally::{CacheMeter, CacheTally};
 use super::tracing::Recorder;
 use access_pattern::{Fetch, FetchInto};
 use chunk_store::container::Copies;
 use chunk_store::recipe::{FixedLeaves, Leaf};
+use long::Rest;
 use media::{IoOrigin, IoOriginScope};
 use page_cache::{Frame, Place, Purpose, Use};
 use std::cell::Cell;
 use store::{Admit, Approach, ChunkRef, Keep, Loaded, Route};
 use store::{Result, StoreError};
+use straight::LONG_BYTES;
 use units::{Fingerprint, IoClass, Part};
 
 /// How often a chunk may be evicted from the page cache between its insertion by another thread and
@@ -79,6 +84,8 @@ pub(super) struct Judging<'a> {
 pub(super) struct Reading<'a> {
     backing: &'a Backing,
     judging: Option<Judging<'a>>,
+    /// Set for a long request of a client.
+    long: Option<LongRequest<'a>>,
     /// Chosen at the first miss.
     approach: Option<Approach>,
     /// Names the I/O origin from then on, for the device's queue.
@@ -110,6 +117,7 @@ impl<'a> Reading<'a> {
         let (offset, len) = judging.request;
         let due = judging.front.awaits(offset, offset.saturating_add(len));
         let mut reading = Self::new(backing, Use::Demand.of(judging.class));
+        reading.long = (len >= LONG_BYTES).then(|| judging.front.begin_long(len));
         reading.judging = Some(judging);
         if due {
             reading.approach();
@@ -142,6 +150,7 @@ impl<'a> Reading<'a> {
         Self {
             backing,
             judging: None,
+            long: None,
             approach: None,
             asking: None,
             gathers: false,
@@ -211,11 +220,14 @@ impl<'a> Reading<'a> {
             }
             let (front, bytes) = (judging.front, judging.object_bytes);
             let judged = front.observe(&backing.meters, bytes, judging.request);
-            if !judged.follows {
+            // Regions that lie side by side are found by the directory, wherever the request is.
+            if !judged.follows && self.long.is_none() {
                 route = Route::Region;
                 self.is_random = true;
             }
-            match judged.fetch {
+            let long = self.long.as_ref();
+            let client_reads_ahead = long.is_some_and(LongRequest::client_reads_ahead);
+            match judged.fetch.filter(|_| !client_reads_ahead) {
                 Some(fetch) if fetch.into == FetchInto::FastTier => self.around = Some(fetch),
                 Some(fetch) if backing.fetches(fetch.into, self.why.class) => {
                     (judging.submit)(fetch)
@@ -261,6 +273,9 @@ impl<'a> Reading<'a> {
 
     /// Fills `into` from byte `offset` of `below`.
     pub fn fill<B: Below>(&mut self, below: &B, offset: u64, into: &mut [u8]) -> Result<()> {
+        if self.long.is_some() && into.len() as u64 >= LONG_BYTES {
+            return self.fill_long(below, offset, into);
+        }
         let last = offset + (into.len() as u64).saturating_sub(1);
         self.alone = below.log2().is_some_and(|n| offset >> n == last >> n);
         let mut at = offset;
@@ -304,10 +319,9 @@ impl<'a> Reading<'a> {
         self.needs = (leaf.offset, end.min(end_of_leaf).saturating_sub(at));
         let mut taken = Ok(0);
         self.with_chunk(&leaf.fingerprint, &alias, &mut |bytes| {
-            taken = match below.log2() {
-                Some(log2) if bytes.len() as u64 != 1 << log2 => Err(wrong_len(&leaf, bytes.len())),
-                None if bytes.len() as u64 != leaf.len => Err(wrong_len(&leaf, bytes.len())),
-                _ => copy(bytes, within, leaf.len, into),
+            taken = match bytes.len() as u64 == chunk_bytes(below, &leaf) {
+                true => copy(bytes, within, leaf.len, into),
+                false => Err(wrong_len(&leaf, bytes.len())),
             };
         })?;
         taken
@@ -331,6 +345,17 @@ impl<'a> Reading<'a> {
         alias: &Alias<'_>,
         use_bytes: &mut dyn FnMut(&[u8]),
     ) -> Result<()> {
+        self.load_chunk(fingerprint, alias, None, use_bytes)
+    }
+
+    /// Does the same. If the chunk's region is read, those behind it fill the rest of the request.
+    fn load_chunk(
+        &mut self,
+        fingerprint: &Fingerprint,
+        alias: &Alias<'_>,
+        rest: Option<&dyn Rest>,
+        use_bytes: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
         let (backing, why) = (self.backing, self.why);
         for look in 0..LOOKS_MAX {
             let frame = known(backing, fingerprint, alias, why);
@@ -350,6 +375,7 @@ impl<'a> Reading<'a> {
             let kept = Kept {
                 backing,
                 alias,
+                rest,
                 why,
                 gathers: self.gathers,
                 alone: self.alone,
@@ -444,6 +470,11 @@ fn copy(bytes: &[u8], within: u64, end: u64, into: &mut [u8]) -> Result<usize> {
     Ok(taken)
 }
 
+/// Returns the length of a leaf's chunk, bytes: in fixed layout the last one is padded.
+fn chunk_bytes<B: Below>(below: &B, leaf: &Leaf) -> u64 {
+    below.log2().map_or(leaf.len, |log2| 1 << log2)
+}
+
 fn wrong_len(leaf: &Leaf, found: usize) -> StoreError {
     let found = format!("it has {found} bytes, its recipe says {}", leaf.len);
     StoreError::corruption("chunk", leaf.fingerprint, found)
@@ -465,6 +496,7 @@ fn known(
 struct Kept<'a> {
     backing: &'a Backing,
     alias: &'a Alias<'a>,
+    rest: Option<&'a dyn Rest>,
     why: Purpose,
     gathers: bool,
     alone: bool,
@@ -477,6 +509,15 @@ impl Kept<'_> {
         let cache = &self.backing.cache;
         (self.alias)(&mut |place| drop(cache.insert(fingerprint, bytes, place, self.why)));
         self.inserted.set(true);
+    }
+
+    /// Keeps another chunk of a region that was decoded.
+    fn insert_other(&self, fingerprint: &Fingerprint, bytes: &[u8]) {
+        let cache = &self.backing.cache;
+        let is_taken = self.rest.is_some_and(|rest| rest.take(fingerprint, bytes));
+        if !is_taken && !cache.is_content_resident(fingerprint) {
+            cache.insert(fingerprint, bytes, None, Use::Prefetch.of(self.why.class));
+        }
     }
 }
 
@@ -493,25 +534,23 @@ impl Keep for Kept<'_> {
         if chunk.len() > page_cache::CHUNK_BYTES_MAX {
             return false;
         }
-        self.insert(fingerprint, chunk);
+        match self.rest.is_some_and(|rest| rest.take(fingerprint, chunk)) {
+            true => self.inserted.set(true),
+            false => self.insert(fingerprint, chunk),
+        }
         if self.gathers {
-            let cache = &self.backing.cache;
-            for (fingerprint, bytes) in chunk.others() {
-                if !cache.is_content_resident(fingerprint) {
-                    cache.insert(fingerprint, bytes, None, Use::Prefetch.of(self.why.class));
-                }
-            }
+            let others = chunk.others();
+            others.for_each(|(fingerprint, bytes)| self.insert_other(fingerprint, bytes));
         }
         true
     }
 
+    fn needs(&self, visit: &mut dyn FnMut(&Fingerprint)) -> bool {
+        self.rest.map(|rest| rest.needs(visit)).is_some()
+    }
+
     fn keep_ahead(&self, chunks: &mut dyn Iterator<Item = (&Fingerprint, &[u8])>) {
         self.regions_ahead.set(self.regions_ahead.get() + 1);
-        let cache = &self.backing.cache;
-        for (fingerprint, bytes) in chunks {
-            if !cache.is_content_resident(fingerprint) {
-                cache.insert(fingerprint, bytes, None, Use::Prefetch.of(self.why.class));
-            }
-        }
+        chunks.for_each(|(fingerprint, bytes)| self.insert_other(fingerprint, bytes));
     }
 }

@@ -18,6 +18,9 @@ use units::Fingerprint;
 /// be followed from the page cache.
 pub(super) const LONG_BYTES: u64 = 128 << 10;
 
+/// A chunk or hole of the request, its place in the page cache, and its bytes if they are there.
+pub(super) type Found = (Leaf, Option<Place>, Option<Frame>);
+
 /// A chunk of the request, and the place under which the page cache may know it.
 #[derive(Clone, Copy)]
 pub(super) struct Needed {
@@ -82,7 +85,7 @@ impl<'a> Straight<'a> {
         &mut self,
         at: u64,
         end: u64,
-        find: &mut dyn FnMut(u64) -> Result<(Leaf, Option<Place>, Option<Frame>)>,
+        find: &mut dyn FnMut(u64) -> Result<Found>,
     ) -> Result<()> {
         if !self.needed.is_empty() {
             return Ok(());
@@ -178,7 +181,7 @@ mod tests {
     }
 
     /// Leaves of 4 bytes: chunks 0 and 1, a hole, chunks 3 and 4, and chunk 1 again.
-    fn find(at: u64) -> Result<(Leaf, Option<Place>, Option<Frame>)> {
+    fn find(at: u64) -> Result<Found> {
         let number = at / 4;
         let fingerprint = match number {
             2 => Fingerprint::HOLE,
