@@ -129,10 +129,19 @@ def machine(at):
     cpu = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
            if line.startswith("model name")]
     total_kib = int(Path("/proc/meminfo").read_text().split()[1])
+    warn_of_page_reporting()
     return {"cpu": cpu[0] if cpu else platform.machine(), "cores": os.cpu_count(), "memory_bytes": total_kib * 1024,
             "kernel": platform.release(),
             "file_system": first_line(["stat", "-f", "-c", "%T", str(at)]),
             "mount_options": first_line(["findmnt", "-n", "-o", "FSTYPE,OPTIONS", "-T", str(at)])}
+
+
+def warn_of_page_reporting():
+    """A guest that gives free memory back to its host gets it again page by page: cold reads then take up to three times
+    as long in one round as in the next, of every tool."""
+    order = Path("/sys/module/page_reporting/parameters/page_reporting_order")
+    if order.exists() and int(order.read_text()) <= 10:
+        print(f"this machine reports free pages to its host: figures of cold reads vary (echo 11 >{order} stops it)")
 
 
 def command_of(script, argv):

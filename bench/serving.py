@@ -233,7 +233,10 @@ def sequential(args, server, work, round_number):
         server.stop()
         if server.name == "nbdkit-memory":
             continue
+        # With the memory of its default, as users start it.
+        given, args.memory = args.memory, None
         server.start()
+        args.memory = given
         measure.drop_caches()
         records.append(copy(server, f"read-cold-{name}", size, "--no-extents", server.uri, "null:"))
         server.stop()

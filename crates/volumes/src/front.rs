@@ -37,9 +37,9 @@ pub(super) struct Front {
     judge: Mutex<Judge>,
 }
 
-/// Bytes that a client has in flight when it reads ahead itself: as many as a few runs of regions.
+/// Bytes that a client has in flight when it reads ahead itself: as many as two runs of regions.
 /// Read-ahead would read the same regions once more.
-const READS_AHEAD_BYTES: u64 = 4 << 20;
+const READS_AHEAD_BYTES: u64 = 2 << 20;
 
 /// A long request in progress, until this is dropped.
 pub(super) struct LongRequest<'a> {
