@@ -10,7 +10,7 @@ use super::{Alias, Below, Reading, chunk_bytes, known, place_of, wrong_len};
 use crate::backing::Backing;
 use page_cache::{Place, Purpose};
 use std::cell::RefCell;
-use store::Result;
+use store::{Result, StoreError};
 use units::Fingerprint;
 
 /// A long request, for the chunks of the regions that are read for it.
@@ -93,14 +93,24 @@ impl Reading<'_> {
             && let Some(frame) = self.backing.cache.by_place(place, self.why)
         {
             self.tally.hits_by_place += 1;
-            let start = place.chunk << log2;
+            let (start, end) = (place.chunk << log2, (place.chunk + 1) << log2);
+            // Fewer bytes would leave those of another reply in this one.
+            if frame.len() as u64 != end - start {
+                let found = format!("it has {} bytes, expected {}", frame.len(), end - start);
+                return Err(StoreError::corruption("chunk", "", found));
+            }
             rest.straight.borrow_mut().copy(start, &frame);
-            return Ok(start.saturating_add(1 << log2));
+            return Ok(end);
         }
         self.look_up(below, rest, at, end)?;
         let needed = rest.straight.borrow().chunk_at(at).copied();
-        let Some(Needed { leaf, place, .. }) = needed.filter(|needed| !needed.is_filled) else {
-            return Ok(at);
+        let (leaf, place) = match needed {
+            None => {
+                let found = format!("it names no chunk for byte {at}");
+                return Err(StoreError::corruption("recipe", "", found));
+            }
+            Some(needed) if needed.is_filled => return Ok(at),
+            Some(Needed { leaf, place, .. }) => (leaf, place),
         };
         let alias = |enter: &mut dyn FnMut(Option<Place>)| below.with_place(place, enter);
         self.expect(&leaf, end);

@@ -126,7 +126,8 @@ impl<'a> Straight<'a> {
     /// Returns the chunk that contains a byte, if it was looked up.
     pub fn chunk_at(&self, at: u64) -> Option<&Needed> {
         let behind = self.needed.partition_point(|n| n.leaf.offset <= at);
-        self.needed.get(behind.checked_sub(1)?)
+        let last = self.needed.get(behind.checked_sub(1)?);
+        last.filter(|n| at - n.leaf.offset < n.leaf.len)
     }
 
     /// Returns the end of the chunk that contains a byte, if it is filled.
@@ -217,6 +218,7 @@ mod tests {
         assert!(straight.take(&name(10), &[5, 6, 7, 8]).is_some());
         assert_eq!(straight.filled_until(20), Some(24));
         assert_eq!(straight.filled_until(12), None);
+        assert!(straight.chunk_at(24).is_none(), "behind the last one");
         needed.clear();
         straight.needs(&mut |name| needed.push(name.0[0]));
         assert_eq!((needed, straight.taken()), (vec![13, 14], 3));
