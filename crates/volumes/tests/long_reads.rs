@@ -69,7 +69,7 @@ fn long_reads_return_what_was_written() {
 
 /// A volume whose pieces of 256 KiB are stored in another order: writers use several lanes.
 #[test]
-fn each_region_is_read_once() {
+fn only_regions_that_a_request_needs_are_read() {
     const PIECE: u64 = 256 << 10;
     let disk = disk_with_a_pool();
     let open = || open(&disk, Switches::default());
@@ -82,20 +82,22 @@ fn each_region_is_read_once() {
     drop((volume, volumes));
     let volumes = open();
     let volume = volumes.volume("v").expect("volume");
-    let before = region_reads(&volumes);
-    for n in 0..SIZE >> 20 {
+    // Nothing of the others, which lie between: one request after the other would find those in
+    // memory, but several in flight read them all.
+    for n in (0..SIZE >> 20).step_by(3) {
+        let before = region_reads(&volumes);
         let bytes = read(&volume, n << 20, 1 << 20);
         let of_piece = |p: u64| noise(4 * n + p, PIECE as usize);
         assert!(
             bytes == (0..4).flat_map(of_piece).collect::<Vec<_>>(),
             "{n}"
         );
+        let (reads, regions) = (region_reads(&volumes) - before, (1 << 20) / REGION_BYTES);
+        assert!(
+            (regions..regions + 8).contains(&reads),
+            "{reads} reads of {regions} regions"
+        );
     }
-    let (reads, regions) = (region_reads(&volumes) - before, SIZE / REGION_BYTES);
-    assert!(
-        (regions..regions + regions / 50).contains(&reads),
-        "{reads} reads of {regions} regions"
-    );
 }
 
 #[test]
