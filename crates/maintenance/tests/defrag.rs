@@ -17,7 +17,7 @@ const BLOCKS: u64 = 32;
 #[test]
 fn bypass_moves_the_windows_that_lie_in_pieces() {
     let (disk, bytes) = made(BLOCKS);
-    let before = read_cost(&disk, &bytes, &sequential(BLOCKS));
+    let (_, before) = read_costs(&disk, &bytes, &sequential(BLOCKS));
     let whole = SimDisk::unrecorded(disk.image());
     let volumes = open(&disk, 5);
     let report = defragment(&volumes, None, options());
@@ -37,7 +37,7 @@ fn bypass_moves_the_windows_that_lie_in_pieces() {
     let again = defragment(&volumes, None, options());
     assert_eq!((again.counts.wanted, again.counts.moved.bytes), (0, 0));
     drop(volumes);
-    let after = read_cost(&disk, &bytes, &sequential(BLOCKS));
+    let (after, reads) = read_costs(&disk, &bytes, &sequential(BLOCKS));
 
     let volumes = open(&whole, 6);
     let all = DefragOptions {
@@ -48,13 +48,14 @@ fn bypass_moves_the_windows_that_lie_in_pieces() {
     drop(volumes);
     assert_eq!(full.counts.moved.bytes, BLOCKS * BLOCK);
     let best = read_cost(&whole, &bytes, &sequential(BLOCKS));
-    println!("regions: before {before}, after {after}, whole {best}");
+    println!("regions: after {after}, whole {best}; reads: before {before}, after {reads}");
     println!(
         "stored: {} of {}",
         report.counts.moved.stored_bytes, full.counts.moved.stored_bytes
     );
     assert!(after * 97 <= best * 100, "{after} regions, {best} at best");
-    assert!(before * 10 > after * 15);
+    // Each region is read once before, too: the disk is asked more often for them.
+    assert!(before * 10 > reads * 15, "{before} reads, {reads} after");
     assert!(report.counts.moved.stored_bytes * 2 <= full.counts.moved.stored_bytes + (64 << 10));
 }
 

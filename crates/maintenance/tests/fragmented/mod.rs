@@ -179,16 +179,28 @@ pub fn is_sound(volumes: &Volumes) {
 
 /// Reads ranges with a cold cache. Returns the number of regions that were read.
 pub fn read_cost(disk: &Arc<SimDisk>, bytes: &[u8], ranges: &[(u64, u64)]) -> u64 {
+    read_costs(disk, bytes, ranges).0
+}
+
+/// Does the same. Returns the number of regions, and of reads of the disk.
+pub fn read_costs(disk: &Arc<SimDisk>, bytes: &[u8], ranges: &[(u64, u64)]) -> (u64, u64) {
     let volumes = open(disk, 77);
     let volume = volumes.volume("disk").expect("there");
-    let before = volumes.pool().read_counts().region_reads;
+    let counts = || {
+        (
+            volumes.pool().read_counts().region_reads,
+            disk.counts().reads,
+        )
+    };
+    let before = counts();
     for (offset, len) in ranges {
         let mut into = vec![0; *len as usize];
         volume.read(CONTEXT, *offset, &mut into).expect("read");
         let expected = &bytes[*offset as usize..(offset + len) as usize];
         assert!(into == expected, "at {offset}");
     }
-    volumes.pool().read_counts().region_reads - before
+    let after = counts();
+    (after.0 - before.0, after.1 - before.1)
 }
 
 /// Reads of 128 KiB from the start to the end.
