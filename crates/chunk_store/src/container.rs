@@ -32,9 +32,10 @@ use units::{ContainerId, WriterId};
 
 /// Longest run of adjacent regions that is read with one read, bytes. A disk with arms reads it in
 /// the time of a seek, so longer runs would gain little; and another request waits for it, and a
-/// reader has memory for it, in full. A mebibyte of plain data in small regions, with their
-/// headers, is one.
-pub const RUN_BYTES_MAX: u32 = (1 << 20) + (32 << 10);
+/// reader has memory for it, in full.
+pub const RUN_BYTES_MAX: u32 = 1 << 20;
+/// The same for a client that waits for a mebibyte: plain data in small regions, with headers.
+pub(crate) const NEEDED_RUN_BYTES_MAX: u32 = RUN_BYTES_MAX + (32 << 10);
 /// Size at which containers are closed, bytes.
 pub const CONTAINER_BYTES_TARGET: usize = 16 << 20;
 /// Number of sequence bits within one shard directory: at most 1024 containers each.

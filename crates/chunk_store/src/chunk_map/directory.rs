@@ -4,7 +4,7 @@
 //! Invariant: every returned place was in a verified directory.
 
 use super::{FingerprintMap, Quarantine};
-use crate::container::{RUN_BYTES_MAX, RegionPlace};
+use crate::container::{NEEDED_RUN_BYTES_MAX, RUN_BYTES_MAX, RegionPlace};
 use format::container::{ContainerClass, Directory, SECTOR_BYTES, may_follow};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
@@ -91,7 +91,7 @@ impl LoadedDirectory {
     /// at most `RUN_BYTES_MAX` long. Empty if no region begins there.
     pub fn run(&self, sector: u32, plain_bytes: u64) -> Vec<(RegionPlace, u32)> {
         let mut plain = 0u64;
-        self.run_while(sector, |_, region| {
+        self.run_while(sector, RUN_BYTES_MAX, |_, region| {
             plain = plain.saturating_add(region.plain_bytes.into());
             plain <= plain_bytes
         })
@@ -111,14 +111,17 @@ impl LoadedDirectory {
                 *region = true;
             }
         }
-        self.run_while(sector, |number, _| is_needed.get(number) == Some(&true))
+        self.run_while(sector, NEEDED_RUN_BYTES_MAX, |number, _| {
+            is_needed.get(number) == Some(&true)
+        })
     }
 
     /// Returns the region that begins in `sector`, and those behind it as long as `goes_on` returns
-    /// true. It is called for all of them, with their numbers.
+    /// true and they are at most `bytes_max` long. It is called with the number of each.
     fn run_while(
         &self,
         sector: u32,
+        bytes_max: u32,
         mut goes_on: impl FnMut(usize, &LoadedRegion) -> bool,
     ) -> Vec<(RegionPlace, u32)> {
         let start = self.regions.partition_point(|r| r.sector < sector);
@@ -132,7 +135,7 @@ impl LoadedDirectory {
                     let start = start.saturating_mul(SECTOR_BYTES);
                     is_wanted
                         && may_follow(last.sector, *stored, region.sector)
-                        && start.saturating_add(region.stored_bytes) <= RUN_BYTES_MAX
+                        && start.saturating_add(region.stored_bytes) <= bytes_max
                 }
             };
             if !goes_on {
