@@ -72,7 +72,7 @@ impl Reading<'_> {
             };
         }
         let mut straight = rest.straight.into_inner();
-        straight.clear_from(end.max(offset));
+        straight.clear(end.max(offset)..u64::MAX);
         // Each chunk that was taken is a miss, the first of a run as well.
         let misses = self.tally.misses - misses_before;
         self.tally.misses = misses_before + misses.max(straight.taken());

@@ -11,6 +11,7 @@
 
 use chunk_store::recipe::Leaf;
 use page_cache::{Frame, Place};
+use std::ops::Range;
 use store::Result;
 use units::Fingerprint;
 
@@ -73,10 +74,12 @@ impl<'a> Straight<'a> {
         }
     }
 
-    /// Fills all bytes from `at` on with zeroes.
-    pub fn clear_from(&mut self, at: u64) {
-        let start = at.saturating_sub(self.from).min(self.into.len() as u64);
-        self.into.split_at_mut(start as usize).1.fill(0);
+    /// Fills these bytes of the object with zeroes, as far as the request goes.
+    pub fn clear(&mut self, bytes: Range<u64>) {
+        let bound = |byte: u64| byte.saturating_sub(self.from).min(self.into.len() as u64) as usize;
+        if let Some(target) = self.into.get_mut(bound(bytes.start)..bound(bytes.end)) {
+            target.fill(0);
+        }
     }
 
     /// Looks up the chunks of `[at, end)`, unless that has happened. Fills the holes, and chunks
@@ -95,8 +98,9 @@ impl<'a> Straight<'a> {
             let (leaf, place, frame) = find(at)?;
             let is_hole = leaf.fingerprint.is_hole();
             let frame = frame.filter(|frame| frame.len() as u64 == leaf.len);
+            let behind = leaf.offset.saturating_add(leaf.len);
             if is_hole {
-                self.clear(&leaf);
+                self.clear(leaf.offset..behind);
             } else if let Some(frame) = &frame {
                 self.copy(leaf.offset, frame);
             }
@@ -105,22 +109,13 @@ impl<'a> Straight<'a> {
                 place,
                 is_filled: is_hole || frame.is_some(),
             });
-            at = leaf.offset.saturating_add(leaf.len).max(at + 1);
+            at = behind.max(at + 1);
         }
         let open = (0..).zip(&self.needed).filter(|(_, n)| !n.is_filled);
         let named = open.map(|(number, n)| (beginning(&n.leaf.fingerprint), number));
         self.by_name = named.collect();
         self.by_name.sort_unstable();
         Ok(())
-    }
-
-    /// Fills a hole, as far as the request goes.
-    fn clear(&mut self, hole: &Leaf) {
-        let bound = |byte: u64| byte.saturating_sub(self.from).min(self.into.len() as u64) as usize;
-        let range = bound(hole.offset)..bound(hole.offset.saturating_add(hole.len));
-        if let Some(target) = self.into.get_mut(range) {
-            target.fill(0);
-        }
     }
 
     /// Returns the chunk that contains a byte, if it was looked up.
@@ -212,6 +207,9 @@ mod tests {
         assert_eq!(straight.filled_until(9), Some(12), "a hole");
         assert_eq!(straight.take(&name(12), &[7; 4]), None, "not needed");
         assert_eq!(straight.take(&name(13), &[7; 3]), None, "another length");
+        let mut other = name(13);
+        other.0[31] = 0;
+        assert_eq!(straight.take(&other, &[7; 4]), None, "begins alike");
         let place = straight.take(&name(11), &[1; 4]).flatten();
         assert_eq!(place.map(|place| place.chunk), Some(1));
         assert_eq!(straight.take(&name(11), &[1; 4]), None, "filled");
@@ -222,7 +220,7 @@ mod tests {
         needed.clear();
         straight.needs(&mut |name| needed.push(name.0[0]));
         assert_eq!((needed, straight.taken()), (vec![13, 14], 3));
-        straight.clear_from(22);
+        straight.clear(22..u64::MAX);
         let expected = [
             7, 8, 1, 1, 1, 1, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9, 1, 1, 0,
         ];
