@@ -218,6 +218,10 @@ impl RequestQueue for DeviceQueue {
         !is_held
     }
 
+    fn has_arms(&self) -> bool {
+        self.lock().kind == DeviceKind::Disk
+    }
+
     /// Counts a request of maintenance within its grant, or one that is never delayed. The
     /// scheduler sees the latter as users.
     fn note(&self, io_origin: IoOrigin, direction: Direction, bytes: u64) {

@@ -19,6 +19,7 @@
 //! [`PatientDisk`] gives up requests of a device that hangs.
 #![forbid(unsafe_code)]
 
+mod around;
 mod grants;
 mod paced_disk;
 mod patient_disk;
@@ -56,6 +57,11 @@ pub trait RequestQueue: Send + Sync {
     /// enters.
     fn would_pass(&self, _io_origin: IoOrigin) -> bool {
         true
+    }
+
+    /// Returns true if this process knows that the device is a disk with arms.
+    fn has_arms(&self) -> bool {
+        false
     }
 
     /// Counts a request that does not wait for a grant.

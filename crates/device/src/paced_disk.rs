@@ -4,10 +4,11 @@
 //! Invariant: it reads and writes exactly what its callers ask of the disk below. Only the time and
 //! the size of the pieces differ.
 
+use super::around::{Around, Surroundings, WINDOW_BYTES};
 use super::state::PIECE_BYTES;
 use super::{PieceKind, RequestQueue, flow_of, is_maintenance};
 use media::{Barrier, Disk, DiskFile, DiskLayer, IoOrigin, MediaError, ReadFrom};
-use qos::Direction;
+use qos::{Direction, Flow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +20,7 @@ const SKIPPED_BYTES: u64 = 128 << 10;
 const AGAIN_BYTES: u64 = 4096;
 /// Sequential reads of maintenance end their read-ahead at multiples of this, so that it stays
 /// within one grant.
-const WINDOW_BYTES: u64 = 256 << 10;
+const AHEAD_BYTES: u64 = 256 << 10;
 /// Alignment of reads past the cache, bytes.
 const SECTOR_BYTES: u64 = 4096;
 
@@ -39,6 +40,7 @@ pub struct PacedDisk {
     below: Arc<dyn Disk>,
     queue: Arc<dyn RequestQueue>,
     writes: Writes,
+    around: Arc<Around>,
 }
 
 impl PacedDisk {
@@ -48,6 +50,7 @@ impl PacedDisk {
             below,
             queue,
             writes,
+            around: Arc::default(),
         }
     }
 
@@ -56,6 +59,8 @@ impl PacedDisk {
             below,
             queue: Arc::clone(&self.queue),
             writes: self.writes,
+            number: self.around.new_file(),
+            around: Arc::clone(&self.around),
             read_to: AtomicU64::new(0),
             unsynced_bytes: AtomicU64::new(0),
         })
@@ -88,6 +93,9 @@ struct PacedFile {
     below: Arc<dyn DiskFile>,
     queue: Arc<dyn RequestQueue>,
     writes: Writes,
+    /// Its number in `around`.
+    number: u64,
+    around: Arc<Around>,
     /// Offset at which the last read ended.
     read_to: AtomicU64,
     unsynced_bytes: AtomicU64,
@@ -112,9 +120,27 @@ impl PacedFile {
         let goes_on = self.goes_on(offset, bytes);
         let io_origin = IoOrigin::current();
         let flow = flow_of(io_origin);
-        let granted_step = self.queue.enter(io_origin, Direction::Read, goes_on, bytes);
-        if granted_step.is_some() || !flow.is_maintenance() {
-            return read(offset, into, goes_on);
+        let surroundings = self.surroundings(flow, offset);
+        let (goes_on, device_bytes) = match surroundings {
+            Surroundings::Leave | Surroundings::ReadAfter(_) => (goes_on, bytes),
+            // The system's page cache has it.
+            Surroundings::Here => (true, bytes),
+            Surroundings::ReadBefore(_) => (goes_on, WINDOW_BYTES),
+        };
+        let request = self
+            .queue
+            .enter(io_origin, Direction::Read, goes_on, device_bytes);
+        if request.is_some() || !flow.is_maintenance() {
+            if let Surroundings::ReadBefore(start) = surroundings {
+                self.below.read_around(start, WINDOW_BYTES);
+            }
+            let done = read(offset, into, goes_on);
+            drop(request);
+            if let Surroundings::ReadAfter(start) = surroundings {
+                self.queue.note(io_origin, Direction::Read, WINDOW_BYTES);
+                self.below.read_around(start, WINDOW_BYTES);
+            }
+            return done;
         }
         let (mut offset, mut left, mut goes_on) = (offset, into, goes_on);
         loop {
@@ -131,6 +157,14 @@ impl PacedFile {
             if left.is_empty() {
                 return Ok(());
             }
+        }
+    }
+
+    /// Decides what to read with a client's random read.
+    fn surroundings(&self, flow: Flow, offset: u64) -> Surroundings {
+        match flow == Flow::of_client(false) && self.queue.has_arms() {
+            true => self.around.of(self.number, offset),
+            false => Surroundings::Leave,
         }
     }
 
@@ -166,7 +200,7 @@ impl DiskFile for PacedFile {
         }
         // The system would read ahead without a grant, in the way of other requests.
         let end = offset.saturating_add(into.len() as u64);
-        let window_end = end.checked_next_multiple_of(WINDOW_BYTES).unwrap_or(end);
+        let window_end = end.checked_next_multiple_of(AHEAD_BYTES).unwrap_or(end);
         self.read(offset, into, |at, into, goes_on| {
             let ahead_bytes = if goes_on { window_end - end } else { 0 };
             self.below.read_at_ahead(at, into, ahead_bytes)
@@ -349,7 +383,7 @@ mod tests {
             let _task = IoOrigin::of(Origin::Collect).begin();
             assert_eq!(read(10 << 20), Some(0), "here and there: nothing more");
             let next = (10 << 20) + PART as u64;
-            assert_eq!(read(next), Some(WINDOW_BYTES - 2 * PART as u64));
+            assert_eq!(read(next), Some(AHEAD_BYTES - 2 * PART as u64));
             assert_eq!(read((11 << 20) - (100 << 10)), Some(0));
             let across = (11 << 20) - (80 << 10);
             assert_eq!(read(across), Some((80 << 10) - PART as u64));

@@ -124,8 +124,12 @@ pub trait DiskFile: Send + Sync {
         false
     }
 
-    /// Does the same without leaving a copy in the system's page cache, where possible. For callers
-    /// that have their own cache.
+    /// Makes the device read a range into the system's page cache, where possible, up to the end of
+    /// the file. Does not wait for the device. For later reads of parts of it.
+    fn read_around(&self, _offset: u64, _len: u64) {}
+
+    /// Reads without leaving a copy in the system's page cache, where possible. For callers that
+    /// have their own cache.
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
         self.read_at(offset, into)
     }

@@ -314,6 +314,23 @@ impl LocalFile {
             .is_some_and(|file| file.read_at(offset, into))
     }
 
+    /// Makes the device begin to read a range, if `may` agrees. It gets the number of pages of the
+    /// range that the system's cache has, if that is known.
+    fn begin_read(&self, offset: u64, len: u64, may: fn(Option<u64>) -> bool) -> bool {
+        let opened = self.ahead.get_or_init(|| Ahead::open(&self.file));
+        let (Some(ahead), Some(bytes)) = (opened, NonZeroU64::new(len)) else {
+            return false;
+        };
+        let cached_pages = resident::pages(ahead.file(), offset, len);
+        if !may(cached_pages) {
+            return false;
+        }
+        if cached_pages == Some(0) {
+            self.announced.insert(offset, len);
+        }
+        ahead.announce(offset, bytes)
+    }
+
     fn forget_last_block(&self) {
         if let Some(Some(file)) = self.past_cache.get() {
             file.forget();
@@ -327,17 +344,12 @@ impl DiskFile for LocalFile {
     }
 
     fn announce_read(&self, offset: u64, len: u64) -> bool {
-        let opened = self.ahead.get_or_init(|| Ahead::open(&self.file));
-        let (Some(ahead), Some(bytes)) = (opened, NonZeroU64::new(len)) else {
-            return false;
-        };
-        match resident::pages(ahead.file(), offset, len) {
-            // Whether the device gives the bytes could not be reported.
-            None => return false,
-            Some(0) => self.announced.insert(offset, len),
-            Some(_) => {}
-        }
-        ahead.announce(offset, bytes)
+        // Where nothing is known, the read could not report that the device gave the bytes.
+        self.begin_read(offset, len, |cached_pages| cached_pages.is_some())
+    }
+
+    fn read_around(&self, offset: u64, len: u64) {
+        self.begin_read(offset, len, |_| true);
     }
 
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {

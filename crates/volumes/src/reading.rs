@@ -133,7 +133,7 @@ impl<'a> Reading<'a> {
             admit: None,
             ..reading.approach_for(Route::Region)
         });
-        reading.ask(Route::Region);
+        reading.ask(true);
         reading
     }
 
@@ -141,7 +141,7 @@ impl<'a> Reading<'a> {
     pub fn ahead(backing: &'a Backing, class: IoClass) -> Self {
         let mut reading = Self::new(backing, Use::Prefetch.of(class));
         reading.approach = Some(reading.approach_for(Route::Directory));
-        reading.ask(Route::Directory);
+        reading.ask(false);
         reading.gathers = true;
         reading
     }
@@ -193,9 +193,9 @@ impl<'a> Reading<'a> {
     }
 
     /// Names this thread's I/O origin if none is named yet.
-    fn ask(&mut self, route: Route) {
+    fn ask(&mut self, is_random: bool) {
         let io_origin = IoOrigin::current();
-        if io_origin == IoOrigin::UNKNOWN && route == Route::Region {
+        if io_origin == IoOrigin::UNKNOWN && is_random {
             let is_sequential = false;
             self.asking = Some(
                 IoOrigin {
@@ -214,12 +214,14 @@ impl<'a> Reading<'a> {
         }
         let backing = self.backing;
         let mut route = Route::Directory;
+        let mut follows = true;
         if let Some(judging) = &self.judging {
             if let Some(recorder) = judging.recorder {
                 backing.tracer.relieve(recorder);
             }
             let (front, bytes) = (judging.front, judging.object_bytes);
             let judged = front.observe(&backing.meters, bytes, judging.request);
+            follows = judged.follows;
             // Regions that lie side by side are found by the directory, wherever the request is.
             if !judged.follows && self.long.is_none() {
                 route = Route::Region;
@@ -235,7 +237,7 @@ impl<'a> Reading<'a> {
                 _ => {}
             }
         }
-        self.ask(route);
+        self.ask(!follows);
         let approach = self.approach_for(route);
         // Chunks that are decompressed anyway cost nothing while the page cache has room.
         self.gathers = approach.route == Route::Directory || backing.cache.has_room();
