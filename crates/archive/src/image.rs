@@ -28,7 +28,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::{Lane, LaneOptions, StoreError, StoreErrorKind, WriteSession};
+use store::{Lane, LaneOptions, RegionKind, StoreError, StoreErrorKind, WriteSession};
 
 /// A source image: a regular file or a block device.
 pub struct RawImage {
@@ -200,6 +200,7 @@ fn ingest_object(
     observer: &dyn Observer,
 ) -> Result<(ObjectRoot, u64), ArchiveError> {
     let cutting = cutting(session.main());
+    let kind = RegionKind::of_layout(cutting.layout());
     let result = Arc::new(Mutex::new(None));
     let put = Arc::clone(&result);
     let done = Box::new(move |root, _: &mut Lane, _: &Context<'_>| {
@@ -207,7 +208,7 @@ fn ingest_object(
         Ok(())
     });
     let read = ingest::run(session, workers, lane, observer, |context, _| {
-        Ok(StreamRun::new(context, cutting, done).read(source, segments))
+        Ok(StreamRun::new(context, (cutting, kind), done).read(source, segments))
     })?;
     let len = read.map_err(ArchiveError::Source)?;
     let root = result.lock().take();

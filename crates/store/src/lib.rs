@@ -50,8 +50,8 @@ pub use read_path::{
 };
 pub use space::MarkCounts;
 pub use write_path::{
-    Base, Committed, GrowingObject, IMAGE_REGION_BYTES, Lane, LaneOptions, Probe, WriteCounts,
-    WriteSession,
+    Base, Committed, GrowingObject, IMAGE_REGION_BYTES, Lane, LaneOptions, Probe, RegionKind,
+    WriteCounts, WriteSession,
 };
 
 // Unit tests share files with `tests/`, and those files name the crate.

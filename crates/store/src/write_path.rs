@@ -18,8 +18,8 @@ mod session_state;
 
 pub use growing::GrowingObject;
 pub use lane::{Lane, LaneOptions, Probe};
-pub use region_sizes::IMAGE_REGION_BYTES;
-pub(crate) use region_sizes::{FINE_REGION_BYTES, RegionKind};
+pub(crate) use region_sizes::FINE_REGION_BYTES;
+pub use region_sizes::{IMAGE_REGION_BYTES, RegionKind};
 pub use session::Base;
 pub(crate) use session::Start;
 pub use session::{Committed, WriteCounts, WriteSession};

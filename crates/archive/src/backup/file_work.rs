@@ -21,7 +21,7 @@ use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use std::ffi::CString;
 use std::sync::Arc;
-use store::{Lane, StoreError};
+use store::{Lane, RegionKind, StoreError};
 use units::{OutOfRange, Part};
 
 /// Small files are handed over in groups, so that threads do not wake each other for every file and
@@ -68,6 +68,7 @@ impl<'a> FileGroup<'a> {
 
 impl Work for FileGroup<'_> {
     fn run(self: Box<Self>, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError> {
+        lane.pack_in(RegionKind::Large)?;
         // One buffer for all files stays in this processor's cache.
         let longest = self.files.iter().map(FileWork::room).max().unwrap_or(0);
         let mut buffer = context.buffer(longest);

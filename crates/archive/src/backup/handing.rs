@@ -11,7 +11,7 @@ use super::window::Window;
 use crate::filesystem::capture::Captured;
 use crate::ingest::{BATCH_BYTES, Context, Cutting, StreamRun};
 use std::sync::Arc;
-use store::{Lane, StoreError};
+use store::{Lane, RegionKind, StoreError};
 
 /// The walker itself reads longer files and cuts them into pieces for all lanes. One lane reads a
 /// shorter file completely.
@@ -155,12 +155,13 @@ impl<'h, 'a> Handing<'h, 'a> {
         let mut source = self
             .reading
             .long_source(&read_from, &file.captured, file.in_memory);
-        let slot = file.slot.clone();
+        let (slot, len) = (file.slot.clone(), file.captured.len);
         let sparse = segments.iter().any(|s| s.hole);
         let done = Box::new(move |root, lane: &mut Lane, context: &Context<'_>| {
             file.finish(&opened, root, sparse, lane, context)
         });
-        let run = StreamRun::new(context, Cutting::Content(lane.splitter()), done);
+        let kind = RegionKind::of_file(len);
+        let run = StreamRun::new(context, (Cutting::Content(lane.splitter()), kind), done);
         let read = run.read(&mut source, Some(&segments));
         source.finish();
         match read {

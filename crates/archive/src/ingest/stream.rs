@@ -16,7 +16,7 @@ use chunking::Splitter;
 use format::recipe::{Layout, ObjectRoot};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use store::{Lane, StoreError};
+use store::{Lane, RegionKind, StoreError};
 use units::Fingerprint;
 use units::Part;
 
@@ -36,7 +36,8 @@ pub enum Cutting {
 }
 
 impl Cutting {
-    fn layout(self) -> Layout {
+    /// Returns the layout of objects that are divided like this.
+    pub fn layout(self) -> Layout {
         match self {
             Self::Content(_) => Layout::Variable,
             Self::Fixed(log2) => Layout::Fixed(log2),
@@ -51,6 +52,7 @@ pub type OnDone<'a> =
 struct Object<'a> {
     assembly: Assembly,
     cutting: Cutting,
+    kind: RegionKind,
     done: Mutex<Option<OnDone<'a>>>,
 }
 
@@ -94,6 +96,7 @@ impl Work for PieceWork<'_> {
         } = *self;
         let root = match piece {
             Piece::Data { mut bytes, cuts } => {
+                lane.pack_in(object.kind)?;
                 let chunks = store_cuts(object.cutting, &mut bytes, &cuts, lane)?;
                 context
                     .observer
@@ -170,11 +173,16 @@ pub struct StreamRun<'c, 'a> {
 }
 
 impl<'c, 'a> StreamRun<'c, 'a> {
-    /// Reads one object; `done` gets its root.
-    pub fn new(context: &'c Context<'a>, cutting: Cutting, done: OnDone<'a>) -> Self {
+    /// Reads one object, to be stored in regions of this kind; `done` gets its root.
+    pub fn new(
+        context: &'c Context<'a>,
+        (cutting, kind): (Cutting, RegionKind),
+        done: OnDone<'a>,
+    ) -> Self {
         let object = Object {
             assembly: Assembly::new(cutting.layout()),
             cutting,
+            kind,
             done: Mutex::new(Some(done)),
         };
         Self {

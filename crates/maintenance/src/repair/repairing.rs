@@ -8,7 +8,7 @@ use super::place::Place;
 use super::round::Round;
 use format::recipe::{Layout, ObjectRoot};
 use std::ops::ControlFlow;
-use store::{ChunkRef, LostPart, Reader, Repairing, Result};
+use store::{ChunkRef, LostPart, Reader, RegionKind, Repairing, Result};
 use units::Fingerprint;
 
 /// Repairs parts of user data.
@@ -175,7 +175,7 @@ impl Round<'_> {
             return Ok(false);
         };
         let lane = self.session.main();
-        lane.pack_for(layout)?;
+        lane.pack_in(RegionKind::of_layout(layout))?;
         lane.store_chunk(&bytes)?;
         Ok(true)
     }

@@ -11,7 +11,7 @@ use crate::report::counts;
 use duet::Access;
 use format::recipe::{Layout, ObjectRoot};
 use std::sync::Arc;
-use store::{CachedChunks, ChunkRef, Pool, Reader, StoreError};
+use store::{CachedChunks, ChunkRef, Pool, Reader, RegionKind, StoreError};
 use units::{Fingerprint, Origin};
 
 counts! {
@@ -49,7 +49,7 @@ impl Carrier {
     /// fingerprint there; `None` if it is not in memory and may not be read.
     pub fn carry(
         &mut self,
-        (layout, access): (Layout, Access),
+        (layout, kind, access): (Layout, RegionKind, Access),
         fingerprint: &Fingerprint,
         len: u64,
     ) -> Result<Option<Fingerprint>, CopyError> {
@@ -63,7 +63,7 @@ impl Carrier {
             self.counts.known_bytes += len;
             return Ok(Some(*fingerprint));
         }
-        if let Some(sent) = self.carry_resident(layout, fingerprint, len) {
+        if let Some(sent) = self.carry_resident((layout, kind), fingerprint, len) {
             self.counts.cached_bytes += len;
             return sent.map(Some);
         }
@@ -84,7 +84,7 @@ impl Carrier {
             return Err(CopyError::Source(damage));
         }
         self.counts.read_bytes += len;
-        self.to.store_chunk(layout, &chunk).map(Some)
+        self.to.store_chunk(kind, &chunk).map(Some)
     }
 
     /// Returns true if others have brought the chunk into memory.
@@ -102,7 +102,7 @@ impl Carrier {
     /// Copies a chunk from memory, if others have brought it there.
     fn carry_resident(
         &mut self,
-        layout: Layout,
+        (layout, kind): (Layout, RegionKind),
         fingerprint: &Fingerprint,
         len: u64,
     ) -> Option<Result<Fingerprint, CopyError>> {
@@ -117,10 +117,10 @@ impl Carrier {
             && memory.copy(fingerprint, &mut self.bytes)
             && is_it(&self.bytes)
         {
-            return Some(self.to.store_chunk(layout, &self.bytes));
+            return Some(self.to.store_chunk(kind, &self.bytes));
         }
         let chunk = self.decoded(fingerprint).filter(|chunk| is_it(chunk))?;
-        Some(self.to.store_chunk(layout, &chunk))
+        Some(self.to.store_chunk(kind, &chunk))
     }
 }
 

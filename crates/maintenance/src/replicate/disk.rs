@@ -11,7 +11,7 @@ use duet::Access;
 use format::recipe::{FIXED_FANOUT, ObjectRoot};
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
-use store::{ChunkRun, GrowingObject, Reader};
+use store::{ChunkRun, GrowingObject, Reader, RegionKind};
 use units::Fingerprint;
 
 /// log2 of the chunks of a part.
@@ -112,7 +112,8 @@ impl DiskCopy {
         while copied < budget_bytes
             && let Some(change) = changes.front()
         {
-            let how = (self.root.layout, access);
+            let layout = self.root.layout;
+            let how = (layout, RegionKind::of_layout(layout), access);
             let Some(fingerprint) = carrier.carry(how, &change.fingerprint, change.len)? else {
                 needs_device = true;
                 break;

@@ -179,7 +179,7 @@ impl OrderedCopy {
                 return Ok(Copying::Begun);
             }
             if !chunk.is_sent {
-                let how = (chunk.layout, access);
+                let how = (chunk.layout, chunk.kind, access);
                 let Some(there) = carrier.carry(how, &chunk.name, chunk.len)? else {
                     return Ok(Copying::NeedsDevice);
                 };

@@ -6,6 +6,7 @@
 
 use format::recipe::{Layout, ObjectRoot};
 use format::tree::Entry;
+use store::RegionKind;
 use units::Fingerprint;
 
 /// Maximum number of chunks: 48 bytes each.
@@ -21,6 +22,8 @@ pub(super) struct Chunk {
     pub name: Fingerprint,
     pub is_sent: bool,
     pub layout: Layout,
+    /// Of its region in the receiving pool.
+    pub kind: RegionKind,
     /// Bytes that it stands for.
     pub len: u64,
 }
@@ -61,7 +64,7 @@ impl Piece {
         &mut self,
         name: Fingerprint,
         there: Option<Fingerprint>,
-        layout: Layout,
+        (layout, kind): (Layout, RegionKind),
         len: u64,
     ) {
         // A hole in variable layout costs nothing, however long it is.
@@ -73,6 +76,7 @@ impl Piece {
             name: there.unwrap_or(name),
             is_sent: there.is_some(),
             layout,
+            kind,
             len,
         });
     }

@@ -5,10 +5,10 @@
 //! is a dry-run pool, which this module does not know.
 
 use super::CopyError;
-use format::recipe::{Layout, ObjectRoot};
+use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::sync::Arc;
-use store::{ChunkRun, GrowingObject, Lane, LaneOptions, Pool, Reader};
+use store::{ChunkRun, GrowingObject, Lane, LaneOptions, Pool, Reader, RegionKind};
 use store::{StoreError, StoreErrorKind, WriteCounts, WriteSession};
 use units::Fingerprint;
 
@@ -56,10 +56,10 @@ impl Receiver {
         holds.map_err(CopyError::Receiver)
     }
 
-    /// Stores a chunk of an object with this layout.
-    pub fn store_chunk(&mut self, layout: Layout, bytes: &[u8]) -> Result<Fingerprint> {
+    /// Stores a chunk in a region of this kind.
+    pub fn store_chunk(&mut self, kind: RegionKind, bytes: &[u8]) -> Result<Fingerprint> {
         let lane = self.lane()?;
-        let packed = lane.pack_for(layout);
+        let packed = lane.pack_in(kind);
         let stored = packed.and_then(|()| lane.store_chunk(bytes));
         stored.map_err(CopyError::Receiver)
     }

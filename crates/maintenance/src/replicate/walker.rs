@@ -14,7 +14,7 @@ use super::window::Window;
 use format::recipe::{Layout, ObjectRoot};
 use format::tree::{Entry, EntryKind};
 use std::ops::ControlFlow;
-use store::StoreError;
+use store::{RegionKind, StoreError};
 use units::Fingerprint;
 
 /// A directory on the path to the current position.
@@ -168,6 +168,10 @@ impl Open {
         bytes_max: u64,
     ) -> Result<(), CopyError> {
         let layout = self.root.layout;
+        let kind = match self.entry {
+            Some(_) => RegionKind::of_file(self.root.len),
+            None => RegionKind::of_layout(layout),
+        };
         let chunks_max = CHUNKS_MAX.saturating_sub(piece.chunks.len()).max(1);
         let end = self.at.saturating_add(piece.bytes_free(bytes_max).max(1));
         let (mut at, mut found) = (self.at, Vec::new());
@@ -200,7 +204,7 @@ impl Open {
                 carrier.counts.known_bytes += len;
             }
             let there = there.or(name.is_hole().then_some(name));
-            piece.push(name, there, layout, len);
+            piece.push(name, there, (layout, kind), len);
         }
         self.at = at;
         Ok(())

@@ -32,13 +32,12 @@ impl Lanes {
             RegionKind::Middle => &mut self.middle,
             RegionKind::Fine => &mut self.fine,
         };
-        Ok(match lane {
-            Some(lane) => lane,
-            None => lane.insert(self.session.lane(LaneOptions {
-                region_bytes: kind.region_bytes(self.options.region_bytes),
-                ..self.options
-            })?),
-        })
+        if let Some(lane) = lane {
+            return Ok(lane);
+        }
+        let mut made = self.session.lane(self.options)?;
+        made.pack_in(kind)?;
+        Ok(lane.insert(made))
     }
 
     /// Returns the size of a full container, bytes.

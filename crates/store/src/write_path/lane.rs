@@ -60,6 +60,8 @@ pub struct Lane {
     shared: Arc<Shared>,
     options: LaneOptions,
     compressor: Compressor,
+    /// For regions of images, if the default compression is used. Made when it is needed.
+    image_compressor: Option<Compressor>,
     data: Filling,
     recipe: Filling,
     near: Near,
@@ -74,13 +76,13 @@ impl Lane {
             region: RegionBuilder::default(),
             container: None,
         };
-        let compressor = Compressor::new(options.compression, shared.may_filter())
-            .map_err(|e| StoreError::new(StoreErrorKind::Invalid, e.to_string()))?;
+        let compressor = compressor(options.compression, &shared)?;
         let splitter = Splitter::new(shared.chunk_bytes_average());
         Ok(Self {
             shared,
             options,
             compressor,
+            image_compressor: None,
             data: filling(options.region_bytes),
             recipe: filling(RECIPE_REGION_BYTES),
             near: Near::default(),
@@ -94,9 +96,13 @@ impl Lane {
         self.probe = probe;
     }
 
-    /// Sets the raw size of data regions from now on, bytes. What is in the open one stays by
-    /// itself.
-    fn set_region_bytes(&mut self, bytes: usize) -> Result<()> {
+    /// Sets the size of data regions from now on. What is in the open one stays by itself.
+    pub fn pack_in(&mut self, kind: RegionKind) -> Result<()> {
+        let bytes = kind.region_bytes(self.options.region_bytes);
+        let is_default = self.options.compression == Compression::Default;
+        if kind == RegionKind::Middle && is_default && self.image_compressor.is_none() {
+            self.image_compressor = Some(compressor(Compression::SmallRegions, &self.shared)?);
+        }
         if self.data.region_bytes != bytes {
             self.flush_region(ContainerClass::Data)?;
             self.data.region_bytes = bytes;
@@ -104,20 +110,9 @@ impl Lane {
         Ok(())
     }
 
-    /// Sets the raw size of data regions for an object with this layout: images and volumes, which
-    /// are read at random, get regions that suit that.
-    pub fn pack_for(&mut self, layout: Layout) -> Result<()> {
-        let large = self.options.region_bytes;
-        self.set_region_bytes(match layout {
-            Layout::Fixed(_) => large.min(IMAGE_REGION_BYTES),
-            Layout::Variable => large,
-        })
-    }
-
-    /// Sets the raw size of data regions for the contents of this container, to be packed again.
+    /// Sets the size of data regions for the contents of this container, to be packed again.
     pub(crate) fn pack_like(&mut self, contents: &Contents) -> Result<()> {
-        let kind = RegionKind::of(contents);
-        self.set_region_bytes(kind.region_bytes(self.options.region_bytes))
+        self.pack_in(RegionKind::of(contents))
     }
 
     /// Returns the pool's splitter.
@@ -384,14 +379,17 @@ impl Lane {
         let Self {
             shared,
             compressor,
+            image_compressor,
             data,
             recipe,
             ..
         } = self;
-        let filling = if class == ContainerClass::Data {
-            data
-        } else {
-            recipe
+        let (filling, compressor) = match (class, image_compressor) {
+            (ContainerClass::Recipe, _) => (recipe, compressor),
+            (ContainerClass::Data, Some(for_images)) if data.region_bytes <= IMAGE_REGION_BYTES => {
+                (data, for_images)
+            }
+            (ContainerClass::Data, _) => (data, compressor),
         };
         let Some(container) = &mut filling.container else {
             return Ok(());
@@ -517,4 +515,9 @@ impl Drop for Lane {
             self.shared.lose_chunks();
         }
     }
+}
+
+fn compressor(with: Compression, shared: &Shared) -> Result<Compressor> {
+    Compressor::new(with, shared.may_filter())
+        .map_err(|e| StoreError::new(StoreErrorKind::Invalid, e.to_string()))
 }

@@ -1,60 +1,87 @@
-//! How large the regions are into which stored chunks are packed again. Garbage collection and
-//! repair call this: they know containers, and not the objects that own the chunks.
+//! How large the regions are into which chunks are packed. Backups and copies know the object that
+//! owns the chunks. Garbage collection and repair know only the container that has them now.
 //!
-//! Invariant: chunks that are read randomly get small regions: those that have them now, and those
-//! of images and volumes, whatever they have. Regions that do not compress say nothing: a lane
+//! Invariant: chunks that are read randomly get small regions: those of images, volumes and long
+//! files, and those that have small ones now. Regions that do not compress say nothing: a lane
 //! makes them small wherever they come from.
 
 use chunk_store::container::Contents;
 use format::container::{ContainerClass, DirectoryRegion};
+use format::recipe::Layout;
 use format::volume::VOLUME_CHUNK_LOG2;
 use std::collections::BTreeMap;
 
-/// Raw size of a data region of images, bytes: machines run from them and read them at random
-/// (`docs/decisions/`, small regions).
+/// Raw size of a data region of images and long files, bytes: machines run from them and read them
+/// at random (`docs/decisions/`, small regions).
 pub const IMAGE_REGION_BYTES: usize = 128 << 10;
 /// Raw size of the regions of volumes, bytes. Smaller ones exist only after commits of a few pages.
 pub(crate) const FINE_REGION_BYTES: usize = 16 << 10;
 
-/// Data whose compressed regions have fewer raw bytes on average counts as randomly read: volumes.
+/// Compressed regions with fewer raw bytes are those of data that is read randomly: volumes.
 const FINE_BYTES_MAX: u64 = 64 << 10;
-/// Data whose compressed regions have fewer raw bytes on average counts as read randomly and
-/// sequentially: images.
+/// Those with fewer raw bytes are those of data that is read randomly and sequentially: images.
 const MIDDLE_BYTES_MAX: u64 = 256 << 10;
 
-/// Size of the regions into which the contents of a container are packed.
+/// Files of trees from this length on are read at random: they are disk images, databases, videos.
+const RANDOM_FILE_BYTES: u64 = 64 << 20;
+
+/// Size of the regions into which chunks are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RegionKind {
+pub enum RegionKind {
     /// As the lane's options say.
     Large,
-    /// Middle-sized: images.
+    /// Middle-sized: images, long files.
     Middle,
     /// Small: data that is read randomly.
     Fine,
 }
 
 impl RegionKind {
+    /// Returns the kind for the chunks of an object with this layout. Volumes are packed like images
+    /// here: their own lanes have smaller regions.
+    pub fn of_layout(layout: Layout) -> Self {
+        match layout {
+            Layout::Fixed(_) => Self::Middle,
+            Layout::Variable => Self::Large,
+        }
+    }
+
+    /// Returns the kind for the chunks of a file of a tree, of this length in bytes.
+    pub fn of_file(len: u64) -> Self {
+        match len >= RANDOM_FILE_BYTES {
+            true => Self::Middle,
+            false => Self::Large,
+        }
+    }
+
     /// Returns the kind for the contents of this container.
-    pub fn of(contents: &Contents) -> Self {
+    pub(crate) fn of(contents: &Contents) -> Self {
         if contents.class != ContainerClass::Data {
             return Self::Large;
         }
-        let raw_bytes = contents.directory.regions.iter().filter_map(|region| {
+        let (mut bytes, mut fine, mut middle) = (0, 0, 0);
+        for region in &contents.directory.regions {
             let raw_bytes = raw_bytes(region);
-            (u64::from(region.stored_bytes) < raw_bytes).then_some(raw_bytes)
-        });
-        let (regions, bytes) = raw_bytes.fold((0, 0), |(n, sum), bytes| (n + 1, sum + bytes));
-        match regions {
+            if u64::from(region.stored_bytes) < raw_bytes {
+                bytes += raw_bytes;
+                match raw_bytes {
+                    ..FINE_BYTES_MAX => fine += raw_bytes,
+                    ..MIDDLE_BYTES_MAX => middle += raw_bytes,
+                    _ => {}
+                }
+            }
+        }
+        match bytes / 2 {
             0 => Self::Middle,
-            _ if bytes < FINE_BYTES_MAX.saturating_mul(regions) => Self::Fine,
-            _ if bytes < MIDDLE_BYTES_MAX.saturating_mul(regions) => Self::Middle,
+            half if fine > half => Self::Fine,
+            half if fine + middle > half => Self::Middle,
             _ if is_in_fixed_layout(contents) => Self::Middle,
             _ => Self::Large,
         }
     }
 
     /// Returns the raw size of the regions, bytes, for a lane whose options say `large`.
-    pub fn region_bytes(self, large: usize) -> usize {
+    pub(crate) fn region_bytes(self, large: usize) -> usize {
         match self {
             Self::Large => large,
             Self::Middle => large.min(IMAGE_REGION_BYTES),

@@ -18,7 +18,6 @@ use anyhow::{anyhow, bail};
 use archive::ArchiveError;
 use archive::backup::TreeOutcome;
 use archive::image::{RawImage, import_image, signature};
-use chunking::Compression;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::time::Instant;
@@ -36,10 +35,7 @@ const LISTED_MAX: usize = 100;
 pub(in crate::commands) fn run(invocation: &Invocation, args: &ImportArgs) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let region_bytes = args.region_size.unwrap_or(IMAGE_REGION_BYTES);
-    let mut lane = invocation.lane(args.compression.as_deref(), region_bytes)?;
-    if lane.compression == Compression::Default && region_bytes <= IMAGE_REGION_BYTES {
-        lane.compression = Compression::SmallRegions;
-    }
+    let lane = invocation.lane(args.compression.as_deref(), region_bytes)?;
     let original = source::examine(invocation, args)?;
     let before = signature_of(args, &original, region_bytes)?;
     let pool = invocation.open(if args.dry_run {
