@@ -67,9 +67,9 @@ impl Configuration {
         if let Some(scrub) = &self.scrub {
             add("scrub", scrub.when, Task::Scrub);
         }
-        if self.notify.is_some() {
-            add("watch", Some(When::Hourly), Task::Watch);
-        }
+        // Without a channel it has no effect by itself.
+        let hourly = self.notify.as_ref().map(|_| When::Hourly);
+        add("watch", hourly, Task::Watch);
         jobs
     }
 

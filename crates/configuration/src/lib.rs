@@ -57,7 +57,7 @@ pub struct Configuration {
     pub pool: Pool,
     /// The sources, in the order of the file.
     pub sources: Vec<Source>,
-    /// What `forget` keeps.
+    /// The rules of `forget`.
     pub retention: Option<Retention>,
     /// The copies, in the order of the file.
     pub copies: Vec<Copy>,

@@ -1,4 +1,4 @@
-//! What is wrong in a file. [`crate::Configuration::parse`] collects it.
+//! Mistakes in a file. [`crate::Configuration::parse`] collects them.
 //!
 //! Invariant: each mistake has a line, the key and the remedy, and all mistakes of a file are
 //! reported at once.

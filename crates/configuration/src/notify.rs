@@ -5,7 +5,7 @@
 use crate::Located;
 use crate::section::{Notes, Section};
 
-/// What is notified of.
+/// A problem that can be notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
     /// A job failed, or some files could not be read.
@@ -33,7 +33,7 @@ impl Event {
     }
 }
 
-/// What is sent to the URL.
+/// The request that the URL gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Format {
     /// The event as a JSON object.
@@ -58,7 +58,7 @@ pub struct Notify {
     pub command: Option<Located<Vec<String>>>,
     /// A URL that gets it.
     pub url: Option<Located<String>>,
-    /// What the URL gets.
+    /// The request that it gets.
     pub format: Format,
     /// The events that count.
     pub on: Vec<Event>,

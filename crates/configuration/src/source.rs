@@ -18,7 +18,7 @@ pub struct Source {
     pub name: String,
     /// Line of its section.
     pub line: usize,
-    /// What it stores.
+    /// A tree or a stream.
     pub kind: SourceKind,
     /// Tags of its snapshots.
     pub tags: Vec<String>,
@@ -28,7 +28,7 @@ pub struct Source {
     silent_after_s: Option<u64>,
 }
 
-/// What a source stores.
+/// The contents of a source.
 #[derive(Clone, Debug)]
 pub enum SourceKind {
     /// Files and directories.
@@ -85,7 +85,7 @@ pub(crate) fn read(sources: Section<'_>, notes: &mut Notes) -> Vec<Source> {
                 SourceKind::Stream(_) => "the same stdin-filename",
             };
             let why = format!(
-                "[sources.{}] has {what}, so their snapshots could not be told apart; change one of them",
+                "[sources.{}] has {what}, so they would share their snapshots; change one of them",
                 other.name
             );
             notes.add(source.line, key, why);

@@ -4,11 +4,16 @@ use super::*;
 
 const PAGE: &str = include_str!("../../../docs/tasks.md");
 
-/// Returns the example of the page, which has every key.
+/// Returns the examples of the page. The last has every key.
+fn examples() -> Vec<&'static str> {
+    let after = PAGE.split("```toml\n").skip(1);
+    after
+        .map(|text| text.split("```").next().unwrap())
+        .collect()
+}
+
 fn example() -> &'static str {
-    let start = PAGE.find("```toml\n").unwrap() + "```toml\n".len();
-    let example = &PAGE[start..];
-    &example[..example.find("```").unwrap()]
+    examples().pop().unwrap()
 }
 
 fn words(command: &[std::ffi::OsString]) -> String {
@@ -74,6 +79,19 @@ fn the_example_of_the_page_is_a_file_with_every_job() {
     assert_eq!(silent, [Some(36 * 3600), Some(1800)]);
     let notify = read.notify.unwrap();
     assert_eq!((notify.format, notify.on.len()), (Format::Ntfy, 4));
+}
+
+#[test]
+fn every_example_of_the_page_is_read() {
+    let examples = examples();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        assert!(
+            Configuration::parse(example).is_ok(),
+            "{:?}",
+            mistakes(example)
+        );
+    }
 }
 
 #[test]

@@ -169,7 +169,7 @@ pub fn parse_span(text: &str) -> Result<u64, String> {
 /// Formats a span with the largest unit that divides it, as [`parse_span`] reads it.
 pub fn span(seconds: u64) -> String {
     let units = [("w", 7 * DAY_S), ("d", DAY_S), ("h", HOUR_S)];
-    match units.iter().find(|(_, unit)| seconds % unit == 0) {
+    match units.iter().find(|(_, unit)| seconds.is_multiple_of(*unit)) {
         Some((name, unit)) => format!("{}{name}", seconds / unit),
         None => format!("{}m", seconds / MINUTE_S),
     }
