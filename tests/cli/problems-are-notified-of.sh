@@ -8,7 +8,7 @@ new_pool
 mkdir "$dir/src" && noise "$dir/src/x" 1
 # A server that writes down what it is sent: a line with the path and the headers that count, then the body.
 cat >"$dir/receiver.py" <<'END'
-import http.server, ssl, sys
+import http.server, socketserver, ssl, sys
 place, certificate = sys.argv[1], sys.argv[2:]
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
@@ -23,17 +23,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
     def log_message(self, *arguments):
         pass
-server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+# HTTPServer would look up the name of the address.
+server = socketserver.TCPServer(("127.0.0.1", 0), Handler)
 if certificate:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     server.socket = context.wrap_socket(server.socket, server_side=True)
 with open(place + ".port", "w") as port:
-    port.write(str(server.server_port) + "\n")
+    port.write(str(server.server_address[1]) + "\n")
 server.serve_forever()
 END
 background python python3 "$dir/receiver.py" "$dir/plain"
-wait_until test -s "$dir/plain.port"
+has_port() { [ -s "$dir/$1.port" ] || has_ended $!; }
+wait_until has_port plain
 url=http://127.0.0.1:$(cat "$dir/plain.port")
 cat >"$dir/alert" <<END
 #!/bin/sh
@@ -116,7 +118,7 @@ openssl req -x509 -newkey rsa:2048 -nodes -keyout "$dir/key.pem" -out "$dir/cert
     -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE >"$dir/openssl" 2>&1 ||
     fail "$(cat "$dir/openssl")"
 background python-tls python3 "$dir/receiver.py" "$dir/tls" "$dir/cert.pem" "$dir/key.pem"
-wait_until test -s "$dir/tls.port"
+wait_until has_port tls
 configure "url = \"https://127.0.0.1:$(cat "$dir/tls.port")/hook\""
 SSL_CERT_FILE=$dir/cert.pem exits 0 q notify --test
 log tls | matches '^/hook .*"event":"test"' || fail "$(log tls)"

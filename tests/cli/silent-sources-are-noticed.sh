@@ -50,8 +50,8 @@ exits 0 q run watch
 [ ! -s "$dir/out" ] || fail "$(cat "$dir/out")"
 heard ""
 # Too old: the default is twice the period, silent-after says otherwise. Silence that comes again is told at once.
-q forget "$(q snapshots --json | grep -o '"short_id":"[0-9a-f]*"' | head -n 1 | cut -d'"' -f4)" >/dev/null
-q forget latest >/dev/null
+q forget "$(q snapshots --json | grep -o '"short_id":"[0-9a-f]*"' | head -n 1 | cut -d'"' -f4)" >/dev/null 2>&1
+q forget latest >/dev/null 2>&1
 exits 0 q backup "$dir/src" --time "$(ago '40 minutes')"
 exits 0 q backup --stdin-filename words --time "$(ago '100 minutes')" --stdin-from-command -- echo words
 exits 3 q run watch
