@@ -69,6 +69,9 @@ says "asks.toml:2: pool.path: warning: the pool is encrypted, and a timer cannot
 sed "s|^path = .*|path = \"$dir/src\"|" "$dir/asks.toml" >"$dir/nopool.toml"
 exits 1 q config check --config "$dir/nopool.toml"
 says "nopool.toml:2: pool.path: there is no pool in $dir/src"
+sed 's|^path = .*|&\nmemory = "1K"|' "$dir/asks.toml" >"$dir/memory.toml"
+exits 1 q config check --config "$dir/memory.toml"
+says "memory.toml:2: pool: --memory: 1.0 KiB is too little; give at least"
 # Who can change the file can run programs as this user.
 chmod o+w "$dir/asks.toml"
 exits 1 q run --config "$dir/asks.toml"

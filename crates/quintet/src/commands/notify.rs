@@ -9,6 +9,7 @@ use crate::notifications::{Delivery, Notification, Subject, deliver};
 use anyhow::bail;
 use media::{Clock, SystemClock};
 use std::path::Path;
+use terminal::console::tamed;
 use terminal::exit::Exit;
 use terminal::json::Object;
 use units::count;
@@ -72,7 +73,8 @@ pub(super) fn notification(
         subject,
         job: job.to_owned(),
         code,
-        text: text.to_owned(),
+        // It may have names of files, and what other programs wrote.
+        text: String::from_utf8_lossy(&tamed(text.as_bytes())).into_owned(),
         pool: pool.display().to_string(),
         host: invocation.host(None),
         time: SystemClock.now(),

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use terminal::command_context::CommandContext;
 use terminal::outside_program::OutsideProgram;
 
@@ -43,6 +43,7 @@ fn run_within(
         .stdout(Stdio::null())
         // So that programs which it started can be killed with it.
         .process_group(0);
+    let started = Instant::now();
     let mut program = OutsideProgram::start(context, &mut prepared, name, false).map_err(cannot)?;
     let group = i32::try_from(program.child.id())
         .ok()
@@ -53,7 +54,8 @@ fn run_within(
     }
     let ended = program.wait_within(context, limit);
     let ended = ended.map_err(|e| terminal::error::with_causes(&e))?;
-    if ended.status.signal() == Some(Signal::KILL.as_raw()) {
+    let is_killed = ended.status.signal() == Some(Signal::KILL.as_raw());
+    if is_killed && started.elapsed() >= limit {
         if let Some(group) = group {
             // None of them may be left.
             let _ = kill_process_group(group, Signal::KILL);
@@ -71,6 +73,9 @@ mod tests {
     use super::super::Subject;
     use super::*;
     use configuration::Event;
+    use rustix::event::PollFlags;
+    use rustix::process::{PidfdFlags, pidfd_open};
+    use terminal::interrupt::Interrupt;
     use units::UnixNanos;
 
     fn run_script(script: &str, limit: Duration) -> Result<String, String> {
@@ -113,8 +118,12 @@ mod tests {
         let killed = run_script(&script, Duration::from_secs(2)).unwrap_err();
         assert_eq!(killed, "it was killed after 2 s");
         let child = std::fs::read_to_string(&file).unwrap();
-        let state = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
-        let is_alive = state.is_ok_and(|state| !state.contains(") Z "));
-        assert!(!is_alive, "the child of the program runs on");
+        let child = Pid::from_raw(child.trim().parse().unwrap()).unwrap();
+        let Ok(ended) = pidfd_open(child, PidfdFlags::empty()) else {
+            return;
+        };
+        let minute = Duration::from_secs(60);
+        let has_ended = Interrupt::detached().wait_for_within(&ended, PollFlags::IN, minute);
+        assert!(has_ended.unwrap(), "the child of the program runs on");
     }
 }

@@ -30,11 +30,21 @@ pub fn post(
     format: Format,
     notification: &Notification,
 ) -> Result<String, String> {
+    post_within(environment, url, format, notification, LIMIT)
+}
+
+fn post_within(
+    environment: &Environment,
+    url: &str,
+    format: Format,
+    notification: &Notification,
+    limit: Duration,
+) -> Result<String, String> {
     let url = match (format, notification.subject) {
         (Format::Healthchecks, Subject::Problem(_)) => failure_url(url),
         _ => url.to_owned(),
     };
-    let agent = agent(environment, &url)?;
+    let agent = agent(environment, &url, limit)?;
     let request = agent.post(&url);
     let (request, body) = match format {
         Format::Json => {
@@ -52,7 +62,7 @@ pub fn post(
             (request, text)
         }
     };
-    let answer = request.send(body).map_err(|e| reason(&e))?;
+    let answer = request.send(body).map_err(|e| reason(&e, limit))?;
     let status = answer.status();
     match status.as_u16() {
         200..300 => Ok(format!("answered {status}")),
@@ -70,9 +80,9 @@ pub fn post(
     }
 }
 
-fn agent(environment: &Environment, url: &str) -> Result<Agent, String> {
+fn agent(environment: &Environment, url: &str, limit: Duration) -> Result<Agent, String> {
     let config = Agent::config_builder()
-        .timeout_global(Some(LIMIT))
+        .timeout_global(Some(limit))
         .max_redirects(0)
         .max_redirects_will_error(false)
         .http_status_as_error(false)
@@ -150,9 +160,9 @@ fn ascii(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-fn reason(error: &ureq::Error) -> String {
+fn reason(error: &ureq::Error, limit: Duration) -> String {
     match error {
-        ureq::Error::Timeout(_) => format!("no answer within {} s", LIMIT.as_secs()),
+        ureq::Error::Timeout(_) => format!("no answer within {} s", limit.as_secs()),
         ureq::Error::Io(e) => units::reason(e),
         ureq::Error::HostNotFound => "the name of the host is not known".to_owned(),
         other => other.to_string(),
@@ -174,6 +184,27 @@ mod tests {
         assert_eq!(host_of("https://user:word@h:8/topic?key"), "https://h:8");
         assert_eq!(host_of("http://h"), "http://h");
         assert_eq!(host_of("/login"), "another path");
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_not_waited_for() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/x", silent.local_addr().unwrap());
+        let test = Notification {
+            subject: Subject::Test,
+            job: "notify".to_owned(),
+            code: None,
+            text: "test".to_owned(),
+            pool: "/p".to_owned(),
+            host: "h".to_owned(),
+            time: units::UnixNanos(0),
+        };
+        let environment = Environment::of(&[]);
+        let limit = Duration::from_secs(1);
+        for format in [Format::Json, Format::Ntfy, Format::Healthchecks] {
+            let answer = post_within(&environment, &url, format, &test, limit);
+            assert_eq!(answer, Err("no answer within 1 s".to_owned()));
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use crate::cli::Cli;
 use crate::commands::invocation::Invocation;
+use crate::settings::Settings;
 use clap::Parser;
 use configuration::{Configuration, Copy, Located, Password, Source, SourceKind, Task};
 use rustix::fs::{Access, access};
@@ -187,8 +188,15 @@ impl Found<'_> {
         }
     }
 
-    /// Parses what the jobs would run, as the run does.
+    /// Parses what the jobs would run, and checks its settings, as the run does.
     fn check_command_lines(&mut self, configuration: &Configuration) {
+        let line = configuration.pool.path.line;
+        let words = std::iter::once(OsString::from("quintet")).chain(configuration.options());
+        if let Ok(cli) = Cli::try_parse_from(words.chain([OsString::from("status")]))
+            && let Err(error) = Settings::new(&cli.global, &self.invocation.context)
+        {
+            self.add(true, line, "pool", error.to_string());
+        }
         for job in configuration.jobs() {
             for command in job.commands(1) {
                 let words = std::iter::once(OsString::from("quintet"));

@@ -33,6 +33,9 @@ impl Rotation {
 
     /// The part was read.
     pub fn finish(&self, invocation: &Invocation) {
+        if self.parts == 1 {
+            return;
+        }
         let text = format!("{}/{}\n", self.part, self.parts);
         let effect = "the day decides which part the next check reads";
         self.memory.remember(invocation, &text, effect);
