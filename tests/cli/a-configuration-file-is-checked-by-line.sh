@@ -71,7 +71,7 @@ exits 1 q config check --config "$dir/nopool.toml"
 says "nopool.toml:2: pool.path: there is no pool in $dir/src"
 sed 's|^path = .*|&\nmemory = "1K"|' "$dir/asks.toml" >"$dir/memory.toml"
 exits 1 q config check --config "$dir/memory.toml"
-says "memory.toml:2: pool: --memory: 1.0 KiB is too little; give at least"
+says "memory.toml:2: pool: --memory: 1.00 KiB is too little; give at least"
 # Who can change the file can run programs as this user.
 chmod o+w "$dir/asks.toml"
 exits 1 q run --config "$dir/asks.toml"

@@ -132,6 +132,13 @@ fn all_mistakes_are_reported_at_once_with_their_lines() {
 }
 
 #[test]
+fn mistakes_are_in_the_order_of_the_file() {
+    let found = mistakes("[check]\nparts = 0\n[pool]\nmemory = 5\n");
+    let lines: Vec<_> = found.iter().map(|mistake| &mistake[..2]).collect();
+    assert_eq!(lines, ["2:", "3:", "4:"]);
+}
+
+#[test]
 fn what_is_not_toml_has_a_line_too() {
     for (text, line) in [
         ("[pool]\npath = /srv/pool\n", "2: "),

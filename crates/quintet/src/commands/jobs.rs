@@ -285,23 +285,24 @@ impl Run<'_> {
     }
 }
 
-/// Returns the last lines of what a command wrote to standard error.
+/// Returns the error that ended a command, or the last lines that it wrote to standard error.
 fn last_words(text: &str) -> String {
-    let lines: Vec<String> = text.lines().filter_map(plain).collect();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    if let Some(error) = lines.last().and_then(|line| final_error(line)) {
+        return error;
+    }
     let first = lines.len().saturating_sub(LINES_MAX);
     lines.get(first..).unwrap_or_default().join("; ")
 }
 
-/// Returns the message of a line, which may be JSON. `None` if it has none.
-fn plain(line: &str) -> Option<String> {
-    let line = line.trim();
-    let object = serde_json::from_str::<serde_json::Value>(line).ok();
-    let message = object.as_ref().and_then(|object| object.get("message"));
-    let line = match message.and_then(serde_json::Value::as_str) {
-        Some(message) => message,
-        None => line.strip_prefix("quintet: ").unwrap_or(line),
-    };
-    (!line.is_empty()).then(|| line.to_owned())
+/// Returns the message of a line with the error that ended a command, in text or JSON.
+fn final_error(line: &str) -> Option<String> {
+    if let Some(message) = line.strip_prefix("quintet: ") {
+        return Some(message.to_owned());
+    }
+    let object = serde_json::from_str::<serde_json::Value>(line).ok()?;
+    Some(object.get("message")?.as_str()?.to_owned())
 }
 
 #[cfg(test)]
@@ -325,8 +326,8 @@ mod tests {
 
     #[test]
     fn last_words_are_the_message() {
-        let text = "a\nb\n\n  c \nquintet: d\n";
-        assert_eq!(last_words(text), "b; c; d");
+        assert_eq!(last_words("a\nb\n\n  c \nd\n"), "b; c; d");
+        assert_eq!(last_words("a\nquintet: it failed: a\n"), "it failed: a");
         let json = "{\"message_type\":\"exit_error\",\"code\":1,\"message\":\"no disk\"}\n";
         assert_eq!(last_words(json), "no disk");
         assert_eq!(last_words(""), "");
