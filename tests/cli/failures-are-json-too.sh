@@ -29,7 +29,7 @@ names() {
 
 echo x >"$dir/file"
 mkdir "$dir/empty"
-export QUINTET_REPOSITORY=$dir/none
+export QUINTET_REPOSITORY=$dir/none QUINTET_CONFIG=$dir/none.toml
 while read -r -a words; do
     fails "${words[@]}"
     echo "${words[@]}" >>"$dir/tried"
@@ -78,6 +78,9 @@ defrag cancel
 defrag status
 stats
 status
+config check
+run
+notify --test
 top
 volume create v 1M
 volume list

@@ -23,6 +23,16 @@ asked() {
     [ -s "$dir/out" ] && [ ! -s "$dir/err" ] || fail "-q $*: $(cat "$dir/out" "$dir/err")"
 }
 
+export QUINTET_CONFIG=$dir/quintet.toml
+cat >"$QUINTET_CONFIG" <<END
+[pool]
+path = "$pool"
+[sources.src]
+paths = ["$dir/src"]
+[notify]
+command = ["true"]
+END
+
 quiet init "${init_options[@]}"
 new_other_pool -q
 [ ! -s "$dir/out" ] || fail "$(cat "$dir/out")"
@@ -71,6 +81,9 @@ all_of_them() {
     quiet gc
     quiet gc --trash-period 0
     asked scrub status
+    asked config check
+    asked notify --test
+    quiet run src
 }
 all_of_them 1
 exits 0 q backup "$dir/src"

@@ -11,6 +11,7 @@ mod copy;
 mod defrag;
 mod image;
 mod inspect;
+mod jobs;
 mod keys;
 mod maintain;
 mod mount;
@@ -32,6 +33,7 @@ pub use copy::{CopyArgs, ToArgs, ToPasswordArgs};
 pub use defrag::{DefragArgs, DefragCommand, DefragRunArgs};
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
+pub use jobs::{ConfigArgs, ConfigCommand, NotifyArgs, RunArgs};
 pub use keys::{KeyCommand, NewKeyArgs};
 pub use maintain::{CheckArgs, RepairArgs, StatsArgs, StatsBy, SubsetArg};
 pub use mount::{MountArgs, MountGuardArgs};
@@ -111,6 +113,7 @@ Environment:
   QUINTET_TO_REPOSITORY     directory of the pool that `copy` fills; QUINTET_TO_PASSWORD, _FILE
                             and _COMMAND: its password
   QUINTET_REPLICA_PASSWORD  password of a replica; also _FILE and _COMMAND
+  QUINTET_CONFIG            configuration file of config, run and notify
   QUINTET_CACHE_DIR         directory in which this machine remembers pools, to notice replaced or
                             older ones; by default below XDG_CACHE_HOME or HOME
   QUINTET_CONTROL_DIRECTORY directory for the control socket of a pool whose file system has no sockets;
@@ -249,6 +252,13 @@ Examples:
     Stats(StatsArgs),
     /// Show the state of the pool, and what to do about problems
     Status(StatusArgs),
+    /// Check the configuration file
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Run the jobs of the configuration file, as timers do
+    Run(RunArgs),
+    /// Try the notifications of the configuration file
+    Notify(NotifyArgs),
     /// Watch a server at work
     Top(TopArgs),
     /// Writable disks in the pool

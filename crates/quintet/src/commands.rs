@@ -11,6 +11,8 @@
 
 mod backup;
 mod check;
+mod config;
+mod configuration_file;
 mod confirm;
 mod copy;
 mod defrag;
@@ -27,12 +29,14 @@ mod host;
 mod image;
 mod init;
 mod invocation;
+mod jobs;
 mod keys;
 mod known_snapshots;
 mod listing;
 mod ls;
 mod mount;
 mod new_snapshot;
+mod notify;
 mod opened;
 mod parity;
 mod policy;
@@ -190,15 +194,15 @@ fn start(
     }
     let origin = for_clients::origin_of(&cli.command);
     let invocation = Invocation::new(settings, context, Arc::clone(console), server, origin);
-    let outcome = dispatch(&invocation, cli.command);
+    let outcome = dispatch(&invocation, cli);
     invocation.leave_hints();
     invocation.tell_restored();
     invocation.remember_pools();
     outcome
 }
 
-fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
-    match command {
+fn dispatch(invocation: &Invocation, cli: Cli) -> anyhow::Result<Exit> {
+    match cli.command {
         Command::Init(args) => init::run(invocation, &args),
         Command::Key(command) => keys::run(invocation, &command),
         Command::Parity(command) => parity::run(invocation, &command),
@@ -224,6 +228,9 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Defrag(args) => defrag::run(invocation, &args),
         Command::Stats(args) => stats::run(invocation, &args),
         Command::Status(args) => status::run(invocation, &args),
+        Command::Config(command) => config::run(invocation, &command),
+        Command::Run(args) => jobs::run(invocation, &cli.global, &args),
+        Command::Notify(args) => notify::run(invocation, &args),
         Command::Mount(args) => mount::run(invocation, &args),
         Command::Top(args) => top::run(invocation, &args),
         Command::Volume(command) => volume::run(invocation, &command),

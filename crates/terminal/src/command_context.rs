@@ -15,9 +15,10 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// Maximum size of one write to a descriptor that may block, bytes: a ready pipe accepts as much.
 const WRITE_BYTES: usize = 4096;
@@ -217,15 +218,38 @@ impl CommandContext {
 
     /// Waits for a program's end. A stop request kills the program.
     pub fn wait(&self, child: &mut Child) -> Result<ExitStatus, WaitError> {
+        self.wait_polling(child, |ended| {
+            self.interrupt.wait_for(ended, PollFlags::IN).map(|()| true)
+        })
+    }
+
+    /// The same, but kills the program after this time too, and then returns how that ended it.
+    pub fn wait_within(&self, child: &mut Child, time: Duration) -> Result<ExitStatus, WaitError> {
+        self.wait_polling(child, |ended| {
+            let interrupt = &self.interrupt;
+            interrupt.wait_for_within(ended, PollFlags::IN, time)
+        })
+    }
+
+    /// `has_ended` waits for a descriptor and returns false if the program may run no longer.
+    fn wait_polling(
+        &self,
+        child: &mut Child,
+        has_ended: impl FnOnce(&OwnedFd) -> io::Result<bool>,
+    ) -> Result<ExitStatus, WaitError> {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
             && let Ok(ended) = pidfd_open(pid, PidfdFlags::empty())
-            && let Err(stopped) = self.interrupt.wait_for(&ended, PollFlags::IN)
         {
-            // The program may have ended already.
-            let _ = child.kill();
-            child.wait()?;
-            return Err(stopped.into());
+            let waited = has_ended(&ended);
+            if !matches!(waited, Ok(true)) {
+                // The program may have ended already.
+                let _ = child.kill();
+            }
+            if let Err(stopped) = waited {
+                child.wait()?;
+                return Err(stopped.into());
+            }
         }
         child.wait().map_err(WaitError::Program)
     }
@@ -347,7 +371,7 @@ mod tests {
     fn programs_get_the_callers_variables_and_end_with_it() {
         let (input, _keep) = io::pipe().unwrap();
         let (_read, output) = io::pipe().unwrap();
-        let context = context(input, output);
+        let mut context = context(input, output);
         let mut env = context.program(OsStr::new("/usr/bin/env")).unwrap();
         let mut child = env.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
@@ -357,7 +381,16 @@ mod tests {
         assert!(context.wait(&mut child).unwrap().success());
         let mut forever = context.program(OsStr::new("/bin/sleep")).unwrap();
         let mut child = forever.arg("1000").spawn().unwrap();
+        let limit = Duration::from_millis(1);
+        let killed = context.wait_within(&mut child, limit).unwrap();
+        assert!(!killed.success());
+        let mut child = forever.spawn().unwrap();
         context.interrupt.request();
         assert!(context.wait(&mut child).is_err());
+        let mut short = context.program(OsStr::new("/bin/true")).unwrap();
+        let mut child = short.spawn().unwrap();
+        context.interrupt = Interrupt::detached();
+        let limit = Duration::from_secs(60);
+        assert!(context.wait_within(&mut child, limit).unwrap().success());
     }
 }

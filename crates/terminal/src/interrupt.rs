@@ -134,19 +134,41 @@ impl Interrupt {
 
     /// Waits until a descriptor is ready. Fails when the user asks to stop.
     pub fn wait_for(&self, fd: impl AsFd, ready: PollFlags) -> io::Result<()> {
+        self.wait_until(fd, ready, None).map(|_| ())
+    }
+
+    /// The same, but for this long at most. Returns false if the time is over.
+    pub fn wait_for_within(
+        &self,
+        fd: impl AsFd,
+        ready: PollFlags,
+        time: Duration,
+    ) -> io::Result<bool> {
+        self.wait_until(fd, ready, Some(Instant::now() + time))
+    }
+
+    fn wait_until(
+        &self,
+        fd: impl AsFd,
+        ready: PollFlags,
+        until: Option<Instant>,
+    ) -> io::Result<bool> {
         loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let limit = left.and_then(|left| Timespec::try_from(left).ok());
             let fd = PollFd::new(&fd, ready);
             let polled = match &self.wake {
                 Some(wake) => {
                     let mut fds = [fd, PollFd::new(&wake.raised, PollFlags::IN)];
-                    poll(&mut fds, None).map(|_| fds.map(|fd| !fd.revents().is_empty()))
+                    poll(&mut fds, limit.as_ref()).map(|_| fds.map(|fd| !fd.revents().is_empty()))
                 }
-                None => poll(&mut [fd], None).map(|_| [true, false]),
+                None => poll(&mut [fd], limit.as_ref()).map(|ready| [ready > 0, false]),
             };
             match polled {
                 // A ready descriptor takes precedence, so that final messages are still written.
-                Ok([true, _]) => return Ok(()),
+                Ok([true, _]) => return Ok(true),
                 Ok([_, true]) => return Err(io::Error::other(Interrupted)),
+                Ok(_) if left.is_some_and(|left| left.is_zero()) => return Ok(false),
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(e) => return Err(e.into()),
             }

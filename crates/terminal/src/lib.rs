@@ -22,6 +22,7 @@ pub mod error;
 pub mod exit;
 pub mod interrupt;
 pub mod json;
+pub mod kept_text;
 pub mod latest;
 pub mod names;
 pub mod outside_program;

@@ -5,14 +5,11 @@
 //! process that outlives the program and keeps its standard error open holds nobody up.
 
 use crate::command_context::{CommandContext, WaitError};
-use rustix::event::{PollFd, PollFlags, poll};
-use std::io::{self, PipeWriter, Read, Write};
-use std::os::fd::AsFd;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
+use crate::kept_text::KeptText;
+use std::io;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
-/// Bytes of text that are kept.
-const KEPT_BYTES: usize = 64 << 10;
 /// Lines of text in a message.
 const LINES_MAX: usize = 3;
 
@@ -44,8 +41,7 @@ pub struct OutsideProgram {
     /// The process.
     pub child: Child,
     name: String,
-    text: Option<JoinHandle<Vec<u8>>>,
-    ended: PipeWriter,
+    text: Option<KeptText>,
 }
 
 impl OutsideProgram {
@@ -58,30 +54,37 @@ impl OutsideProgram {
         shows: bool,
     ) -> io::Result<Self> {
         let shown = shows.then(|| context.error()).transpose()?;
-        let (over, ended) = io::pipe()?;
         let mut child = command.stderr(Stdio::piped()).spawn()?;
-        let text = child
-            .stderr
-            .take()
-            .map(|text| std::thread::spawn(move || collect(text, &over, shown)));
+        let text = child.stderr.take();
         Ok(Self {
+            text: text.map(|text| KeptText::start(text, shown)).transpose()?,
             child,
             name: name.to_owned(),
-            text,
-            ended,
         })
     }
 
     /// Waits for its end. A stop request kills it. Returns its status and the end of its text.
     pub fn wait(mut self, context: &CommandContext) -> Result<Ended, WaitError> {
         let status = context.wait(&mut self.child);
-        // Nobody reads it if the thread has ended already.
-        let _ = self.ended.write_all(b"e");
-        let text = self.text.and_then(|text| text.join().ok());
+        self.ended(status)
+    }
+
+    /// The same, but kills it after this time too.
+    pub fn wait_within(
+        mut self,
+        context: &CommandContext,
+        time: Duration,
+    ) -> Result<Ended, WaitError> {
+        let status = context.wait_within(&mut self.child, time);
+        self.ended(status)
+    }
+
+    fn ended(self, status: Result<ExitStatus, WaitError>) -> Result<Ended, WaitError> {
+        let output = self.text.map_or_else(String::new, KeptText::end);
         Ok(Ended {
             program: self.name,
             status: status?,
-            output: String::from_utf8_lossy(&text.unwrap_or_default()).into_owned(),
+            output,
         })
     }
 }
@@ -114,46 +117,6 @@ impl Ended {
     }
 }
 
-/// Reads the text up to its end, or up to the program's.
-fn collect(
-    mut text: ChildStderr,
-    over: &impl AsFd,
-    mut shown: Option<Box<dyn Write + Send>>,
-) -> Vec<u8> {
-    let mut kept = Vec::new();
-    let mut part = vec![0; 4096];
-    loop {
-        let mut fds = [
-            PollFd::new(&text, PollFlags::IN),
-            PollFd::new(over, PollFlags::IN),
-        ];
-        match poll(&mut fds, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return kept,
-        }
-        let [has_text, is_over] = fds.map(|fd| !fd.revents().is_empty());
-        match has_text {
-            true => match text.read(&mut part) {
-                Ok(0) => return kept,
-                Ok(count) => {
-                    let new = part.get(..count).unwrap_or_default();
-                    if let Some(shown) = &mut shown {
-                        // The user's output is closed; the program goes on.
-                        let _ = shown.write_all(new);
-                    }
-                    kept.extend_from_slice(new);
-                    let excess = kept.len().saturating_sub(KEPT_BYTES);
-                    kept.drain(..excess);
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return kept,
-            },
-            false if is_over => return kept,
-            false => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,7 +144,7 @@ mod tests {
     #[test]
     fn the_end_of_much_text_is_kept() {
         let said = run("yes | head -n 100000 >&2; echo last >&2").output;
-        assert!(said.len() <= KEPT_BYTES && said.ends_with("y\nlast\n"));
+        assert!(said.len() <= 64 << 10 && said.ends_with("y\nlast\n"));
     }
 
     #[test]

@@ -18,7 +18,7 @@ fn every_command_has_examples() {
     let own = |c: &clap::Command| {
         let quiet = [
             "status", "generate", "help", "list", "passwd", "key", "volume", "qos", "parity",
-            "host", "show",
+            "host", "show", "config",
         ];
         c.get_after_help().is_some() || quiet.contains(&c.get_name())
     };
@@ -66,6 +66,10 @@ fn lines_that_must_parse() {
         "copy --to /q --all -n --host h",
         "copy --to /q --to-password-file p latest a@b --limit 5M --json",
         "status -v -v",
+        "config check --config /x",
+        "run",
+        "run etc copy:offsite --config /x --json",
+        "notify --test",
         "serve",
         "serve --metrics 127.0.0.1:9100 --journal 64M",
         "volume create a --size 100G --chunk-size 16K",

@@ -103,6 +103,10 @@ impl Need {
             | Command::Check(_)
             | Command::Stats(_)
             | Command::Serve(_)
+            // A run asks the server for each of its commands.
+            | Command::Config(_)
+            | Command::Run(_)
+            | Command::Notify(_)
             | Command::Generate(_)
             | Command::Host(_)
             | Command::Policy(_)
@@ -245,5 +249,6 @@ mod tests {
         assert_eq!(need("qos show"), Need::Live);
         assert_eq!(need("qos set random=30"), Need::Writing { files: false });
         assert_eq!(need("restore latest -t /x"), Need::Nothing);
+        assert_eq!(need("run"), Need::Nothing);
     }
 }

@@ -150,7 +150,8 @@ impl Invocation {
         Self::media_at(self.settings.pool()?, queue, create)
     }
 
-    fn media_at(
+    /// The same for a pool in any directory.
+    pub fn media_at(
         path: &Path,
         queue: Option<Arc<dyn RequestQueue>>,
         create: bool,

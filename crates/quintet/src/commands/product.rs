@@ -21,6 +21,8 @@ pub(super) fn is_asked_for(command: &Command) -> bool {
         | Command::Status(_)
         | Command::Host(_)
         | Command::Top(_)
+        | Command::Config(_)
+        | Command::Notify(_)
         | Command::Generate(_) => true,
         Command::Key(command) => matches!(command, KeyCommand::List),
         Command::Parity(command) => matches!(command, ParityCommand::Show),
@@ -53,6 +55,7 @@ pub(super) fn is_asked_for(command: &Command) -> bool {
         | Command::Tag(_)
         | Command::Export(_)
         | Command::Check(_)
+        | Command::Run(_)
         | Command::Mount(_)
         | Command::Serve(_)
         | Command::MountGuard(_) => false,

@@ -47,20 +47,26 @@ pub(super) fn collect(context: &CommandContext, args: &BackupArgs) -> anyhow::Re
     if given.is_empty() {
         bail!("no paths given: name files or directories, or use --stdin");
     }
+    let paths = normalized(&given)?;
+    // The walk warns about single missing paths.
+    if paths.iter().all(|path| path.symlink_metadata().is_err()) {
+        let first = paths.first().map(|path| path.display().to_string());
+        bail!("none of the paths exists: {}", first.unwrap_or_default());
+    }
+    Ok(paths)
+}
+
+/// Returns paths as a snapshot has them: absolute, sorted, none below another.
+pub(super) fn normalized(given: &[impl AsRef<OsStr>]) -> anyhow::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
-    for path in &given {
-        if path.is_empty() {
+    for path in given {
+        if path.as_ref().is_empty() {
             bail!("an empty path cannot be backed up");
         }
         paths.push(absolute(Path::new(path))?);
     }
     paths.sort();
     paths.dedup();
-    // The walk warns about single missing paths.
-    if paths.iter().all(|path| path.symlink_metadata().is_err()) {
-        let first = paths.first().map(|path| path.display().to_string());
-        bail!("none of the paths exists: {}", first.unwrap_or_default());
-    }
     // A path includes everything below it.
     let all = paths.clone();
     paths.retain(|path| {
