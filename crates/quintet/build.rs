@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What the program is built from, below the top of the checkout.
+/// Sources of the program, below the top of the checkout.
 const SOURCES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "crates"];
 
 fn main() {
