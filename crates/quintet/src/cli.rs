@@ -265,7 +265,6 @@ Examples:
     /// Serve the contents of the pool
     Serve(ServeArgs),
     /// Write man pages and shell completions
-    #[command(hide = true)]
     Generate(GenerateArgs),
     /// Remove the mount of a program that has ended
     #[command(hide = true)]
