@@ -7,12 +7,10 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Sources of the program, below the top of the checkout.
-const SOURCES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "crates"];
-
 fn main() {
     let top = Path::new("../..");
-    for source in SOURCES {
+    let sources = sources(top);
+    for source in &sources {
         println!("cargo:rerun-if-changed={}", top.join(source).display());
     }
     // Git appends a line to it for each commit and checkout.
@@ -23,11 +21,28 @@ fn main() {
     {
         println!("cargo:rerun-if-changed={}", moves.display());
     }
-    let commit = commit(top).unwrap_or_else(|| "unknown commit".to_owned());
+    let commit = commit(top, &sources).unwrap_or_else(|| "unknown commit".to_owned());
     println!("cargo:rustc-env=QUINTET_COMMIT={commit}");
 }
 
-fn commit(top: &Path) -> Option<String> {
+/// Returns the sources of the program, below the top of the checkout. Crates for tests are none.
+fn sources(top: &Path) -> Vec<String> {
+    let mut sources = vec!["Cargo.toml".to_owned(), "Cargo.lock".to_owned()];
+    for entry in std::fs::read_dir(top.join("crates"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let manifest = std::fs::read_to_string(entry.path().join("Cargo.toml"));
+        if manifest.is_ok_and(|text| !text.contains("layer = \"dev\"")) {
+            sources.push(format!("crates/{}", entry.file_name().display()));
+        }
+    }
+    sources.sort();
+    sources
+}
+
+fn commit(top: &Path, sources: &[String]) -> Option<String> {
     // A source tree that lies inside another checkout is not of its commit.
     let checkout = git(top, &["rev-parse", "--show-toplevel"])?;
     if Path::new(&checkout).canonicalize().ok()? != top.canonicalize().ok()? {
@@ -35,7 +50,7 @@ fn commit(top: &Path) -> Option<String> {
     }
     let commit = git(top, &["rev-parse", "--short=12", "HEAD"])?;
     let mut status = vec!["--no-optional-locks", "status", "--porcelain", "--"];
-    status.extend(SOURCES);
+    status.extend(sources.iter().map(String::as_str));
     Some(match git(top, &status)?.is_empty() {
         true => commit,
         false => format!("{commit}, modified"),

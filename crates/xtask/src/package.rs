@@ -1,8 +1,8 @@
 //! `cargo xtask package`: makes a Debian package and a tarball with a statically linked program.
 //! `main` calls [`run`].
 //!
-//! Invariant: two runs on one commit write the same bytes. Times come from the commit, owners are
-//! root, lists are sorted.
+//! Invariant: two runs with one program write the same bytes. Times come from the commit, owners
+//! are root, lists are sorted.
 //!
 //! ```text
 //! program (static) --> contents (prefix /usr)       --> deb

@@ -3,6 +3,8 @@
 //! Invariant: it is linked statically with the C library of the toolchain (glibc), so it runs on
 //! any Linux of the architecture. That is sound because the program asks the C library for no user,
 //! host or locale: glibc would load libraries for them. Paths of the build machine are not in it.
+//! It is as fast as a dynamic one: an import of 1 GiB takes 5.7 and 6.1 s of processor time (two
+//! runs each), 6.5 and 5.9 s linked dynamically. musl would need an allocator of our own.
 
 use super::tools::succeed;
 use std::fs::File;
