@@ -57,11 +57,14 @@ use host_tools::HostCommand;
 use std::path::PathBuf;
 use terminal::sizes;
 
+/// Version and commit, as `--version` prints them. `build.rs` finds the commit.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("QUINTET_COMMIT"), ")");
+
 /// Deduplicating, encrypted protection store.
 #[derive(Debug, Parser)]
 #[command(
     name = "quintet",
-    version,
+    version = VERSION,
     about = "Deduplicating, encrypted protection store for disk images, file trees and streams",
     after_help = EXAMPLES,
     after_long_help = AFTER_LONG_HELP,
@@ -272,7 +275,6 @@ Examples:
     /// Serve the contents of the pool
     Serve(ServeArgs),
     /// Write man pages and shell completions
-    #[command(hide = true)]
     Generate(GenerateArgs),
     /// Remove the mount of a program that has ended
     #[command(hide = true)]

@@ -11,6 +11,7 @@
 
 mod backup;
 mod check;
+mod completion;
 mod config;
 mod configuration_file;
 mod confirm;
@@ -81,6 +82,9 @@ use terminal::exit::Exit;
 /// Runs one command line. The process should end with the returned exit code.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.collect();
+    if let Some(exit) = completion::answer(&arguments) {
+        return exit;
+    }
     let context = match CommandContext::of_process(Exit::Interrupted.code()) {
         Ok(context) => context,
         Err(e) => {

@@ -1,10 +1,11 @@
 //! Tasks of the project that are no part of the program: `cargo xtask tidy`, which developers and
-//! `./test` run, `cargo xtask messages`, for a review of the program's English, and `cargo xtask
-//! run`, with which `./test` runs the tests.
+//! `./test` run, `cargo xtask messages`, for a review of the program's English, `cargo xtask run`,
+//! with which `./test` runs the tests, and `cargo xtask package`, which makes packages.
 //!
 //! Invariant: no dependencies, so that it builds in a second.
 #![forbid(unsafe_code)]
 
+mod package;
 mod runner;
 mod tidy;
 
@@ -15,6 +16,7 @@ const USAGE: &str = "usage: cargo xtask tidy [DIRECTORY]
        cargo xtask messages [DIRECTORY]
        cargo xtask run ARTIFACTS [--long] NAME...
        cargo xtask clean
+       cargo xtask package [--program PATH] [--version VERSION] [--to DIRECTORY]
 
 tidy checks what the compiler does not: layers of the crates, order of the store's modules, words and
 files that do not belong, documents that must exist. Every rule says what to do instead.
@@ -25,7 +27,10 @@ and the text. Help texts are comments in crates/quintet/src/cli and crates/host_
 run is what ./test calls after the build: it runs the tests that the names mean, several at a time. ARTIFACTS
 is what cargo build said with --message-format=json.
 
-clean removes what killed runs of it have left: processes, mounts, loop devices, scratch folders.";
+clean removes what killed runs of it have left: processes, mounts, loop devices, scratch folders.
+
+package makes a Debian package and a tarball with a static program, in target/package. --program packs a
+program that is built already; --version gives it another version than that of this commit.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -40,9 +45,46 @@ fn main() -> ExitCode {
             runner::clean();
             ExitCode::SUCCESS
         }
-        _ => {
-            eprintln!("{USAGE}");
-            ExitCode::from(2)
+        ["package", ref options @ ..] => match package_request(options) {
+            Some(request) => make_packages(request),
+            None => usage(),
+        },
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+/// Returns `None` if the options are wrong.
+fn package_request(options: &[&str]) -> Option<package::Request> {
+    let mut request = package::Request::default();
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        let value = (*options.next()?).to_owned();
+        match *option {
+            "--program" => request.program = Some(value.into()),
+            "--version" => request.version = Some(value),
+            "--to" => request.to = Some(value.into()),
+            _ => return None,
+        }
+    }
+    Some(request)
+}
+
+fn make_packages(request: package::Request) -> ExitCode {
+    match package::run(&checkout(), request) {
+        Ok(packages) => {
+            for package in packages {
+                println!("{}", package.display());
+            }
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("package: {e}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments of `init`, `parity` and the hidden `generate`. [`super::Command`] includes them.
+//! Arguments of `init`, `parity` and `generate`. [`super::Command`] includes them.
 //!
 //! Invariant: see [`super`].
 
@@ -72,6 +72,16 @@ pub struct UpgradeArgs {
 
 /// Write man pages or a completion script.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet generate man --to /usr/local/share/man/man1
+  quintet generate bash >/usr/local/share/bash-completion/completions/quintet
+  quintet generate zsh >/usr/local/share/zsh/site-functions/_quintet
+  quintet generate fish >/usr/local/share/fish/vendor_completions.d/quintet.fish
+
+Packages contain all of these. The scripts ask the program what fits: commands and options, and names of
+snapshots, volumes and policies. Names of a pool are there if it is open within a second without a
+question: it is not encrypted, or its password is in QUINTET_PASSWORD or a file.")]
 pub struct GenerateArgs {
     /// The output to write
     pub what: GenerateWhat,

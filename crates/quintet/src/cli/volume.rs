@@ -103,6 +103,7 @@ pub struct VolumeRollbackArgs {
 #[derive(Args, Debug)]
 pub struct VolumeResizeArgs {
     /// The volume
+    #[arg(value_name = "VOLUME")]
     pub name: String,
     /// The new size
     #[arg(value_parser = sizes::parse)]
@@ -122,6 +123,7 @@ pub struct VolumeResizeArgs {
 #[derive(Args, Debug)]
 pub struct VolumeDeleteArgs {
     /// The volume
+    #[arg(value_name = "VOLUME")]
     pub name: String,
     /// See there.
     #[command(flatten)]

@@ -3,14 +3,12 @@
 //!
 //! Invariant: it opens no pool.
 
+use super::completion;
 use crate::cli::{Cli, GenerateArgs, GenerateWhat};
 use clap::CommandFactory;
-use clap_complete::Shell;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use terminal::exit::Exit;
-
-const PROGRAM: &str = "quintet";
 
 pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<Exit> {
     let shell = match args.what {
@@ -18,15 +16,13 @@ pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<Exit> {
             man_pages(&args.to)?;
             return Ok(Exit::Done);
         }
-        GenerateWhat::Bash => Shell::Bash,
-        GenerateWhat::Zsh => Shell::Zsh,
-        GenerateWhat::Fish => Shell::Fish,
-        GenerateWhat::Powershell => Shell::PowerShell,
-        GenerateWhat::Elvish => Shell::Elvish,
+        GenerateWhat::Bash => "bash",
+        GenerateWhat::Zsh => "zsh",
+        GenerateWhat::Fish => "fish",
+        GenerateWhat::Powershell => "powershell",
+        GenerateWhat::Elvish => "elvish",
     };
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);
-    io::Write::write_all(&mut io::stdout(), &script)?;
+    io::stdout().write_all(&completion::script(shell)?)?;
     Ok(Exit::Done)
 }
 

@@ -15,7 +15,7 @@ use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::{defrag, scrub};
 use crate::cli::StatusArgs;
-use format::config::Seal;
+use format::config::{CONFIG_VERSION, Config, Seal};
 use maintenance::{CollectMemory, Scrubber};
 use server::findings::{Finding, Limits, Look, Severity, worst};
 use server::state::Live;
@@ -64,6 +64,8 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         .boolean("encrypted", encrypted)
         .integer("keys", keys.len() as u64)
         .time("created", config.created)
+        .integer("format", u64::from(CONFIG_VERSION))
+        .integer("features", config.features_incompat)
         .integer("generation", pool.generation().0)
         .time("last_commit", record.committed)
         .integer("snapshots", snapshots.len() as u64)
@@ -143,6 +145,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         }
     }
     line("created", &local(config.created))?;
+    line("format", &format_words(config, pool.features_lacking()))?;
     line(
         "keys",
         &match encrypted {
@@ -209,6 +212,18 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         line("plan", &text)?;
     }
     Ok(exit(worst))
+}
+
+/// Formats the pool's format: its version, and the features that `upgrade` can add.
+fn format_words(config: &Config, lacking: u64) -> String {
+    let bits = (0..u64::BITS).map(|bit| 1u64 << bit);
+    let has = bits.filter(|bit| config.features_incompat & bit != 0);
+    let mut words = vec![CONFIG_VERSION.to_string()];
+    words.extend(has.map(|bit| format!("feature {bit}")));
+    if lacking != 0 {
+        words.push("more with quintet upgrade".to_owned());
+    }
+    words.join(", ")
 }
 
 /// Returns the exit code for the worst finding.

@@ -90,7 +90,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "cli",
         directory: "cli",
-        variables: &[("LAYOUT", Built("layout"))],
+        variables: &[("LAYOUT", Built("layout")), ("XTASK", Built("xtask"))],
     },
     Suite {
         name: "guest",
