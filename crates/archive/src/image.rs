@@ -28,7 +28,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::{Lane, LaneOptions, RegionKind, StoreError, StoreErrorKind, WriteSession};
+use store::{
+    IMAGE_REGION_BYTES, Lane, LaneOptions, RegionKind, StoreError, StoreErrorKind, WriteSession,
+};
 
 /// A source image: a regular file or a block device.
 pub struct RawImage {
@@ -200,7 +202,11 @@ fn ingest_object(
     observer: &dyn Observer,
 ) -> Result<(ObjectRoot, u64), ArchiveError> {
     let cutting = cutting(session.main());
-    let kind = RegionKind::of_layout(cutting.layout());
+    // Who asks for larger regions gets them.
+    let kind = match lane.region_bytes <= IMAGE_REGION_BYTES {
+        true => RegionKind::of_layout(cutting.layout()),
+        false => RegionKind::Large,
+    };
     let result = Arc::new(Mutex::new(None));
     let put = Arc::clone(&result);
     let done = Box::new(move |root, _: &mut Lane, _: &Context<'_>| {

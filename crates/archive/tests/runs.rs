@@ -10,17 +10,18 @@ use archive::filesystem::overwrite::{Overwrite, Placement};
 use archive::restore::{RestoreOutcome, RestorePlan, restore_tree, verify_tree};
 use archive::selection::{BackupSelection, SnapshotSelection};
 use archive::{ArchiveError, Observer, Warning};
+use chunking::Compression;
 use format::recipe::ObjectRoot;
 use parking_lot::Mutex;
 use sim::pool_histories::{
-    MEMORY_BYTES, Source, What, init_options, lane_options, media, snapshot,
+    MEMORY_BYTES, Source, What, data_regions, init_options, lane_options, media, snapshot,
 };
 use sim::{Damage, Image, Seed, SimDisk};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use store::{OpenMode, Pool, StoreError, StoreErrorKind};
+use store::{IMAGE_REGION_BYTES, LaneOptions, OpenMode, Pool, StoreError, StoreErrorKind};
 
 #[derive(Default)]
 struct Watcher {
@@ -82,6 +83,7 @@ struct World {
     disk: Arc<SimDisk>,
     pool: Arc<Pool>,
     place: tempfile::TempDir,
+    lane: LaneOptions,
 }
 
 impl World {
@@ -98,7 +100,13 @@ impl World {
         fs::write(source.join("below/large"), large).unwrap();
         std::os::unix::fs::symlink("small", source.join("link")).unwrap();
         let pool = open(&disk, OpenMode::Write).unwrap();
-        Self { disk, pool, place }
+        let lane = lane_options();
+        Self {
+            disk,
+            pool,
+            place,
+            lane,
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -126,12 +134,12 @@ impl World {
             selection: &BackupSelection::default(),
             parent,
             workers: 2,
-            lane: lane_options(),
+            lane: self.lane,
             order,
             pacer: None,
             snapshot: false,
         };
-        let mut session = self.pool.begin(lane_options()).unwrap();
+        let mut session = self.pool.begin(self.lane).unwrap();
         let stored = back_up_trees(&self.pool, &mut session, &plan, watcher)?;
         let source = Source::new(What::Image, &mut Seed::new(1));
         let record = snapshot(&self.pool, What::Image, &source, stored.0);
@@ -326,4 +334,34 @@ fn what_damage_takes_is_told_and_counted_once() {
         }
     }
     assert!(lost > 0 && parts > 0, "{lost} lost, {parts} in part");
+}
+
+/// Files from 64 MiB on are disk images and databases, which mounts read at random. Files before
+/// and behind one stay in large regions.
+#[test]
+fn long_files_are_in_small_regions() {
+    const LARGE: usize = 1 << 20;
+    let mut world = World::new();
+    let top = world.path("long");
+    fs::create_dir(&top).unwrap();
+    // Compresses to a half: what does not compress is in small regions anyway.
+    let mut seed = Seed::new(3);
+    let mut text = |bytes: usize| -> Vec<u8> {
+        let draw = |_| seed.draw().to_le_bytes().map(|byte| byte & 15);
+        (0..bytes / 8).flat_map(draw).collect()
+    };
+    for (name, bytes) in [("a", 6 << 20), ("b", 64 << 20), ("c", 6 << 20)] {
+        fs::write(top.join(name), text(bytes)).unwrap();
+    }
+    world.lane = LaneOptions {
+        compression: Compression::Zstd(1),
+        region_bytes: LARGE,
+        container_bytes: 8 << 20,
+    };
+    world.back_up(&["long"], &Watcher::default()).unwrap();
+    let sizes = data_regions(&world.disk).into_iter().flatten();
+    let (small, large): (Vec<_>, Vec<_>) = sizes.partition(|bytes| *bytes <= IMAGE_REGION_BYTES);
+    let sum = |sizes: &[usize]| sizes.iter().sum::<usize>();
+    assert!((64 << 20..66 << 20).contains(&sum(&small)), "{small:?}");
+    assert!(sum(&large) >= 10 << 20, "{large:?}");
 }

@@ -175,7 +175,9 @@ mod tests {
     fn one_window_in_eight_comes_after_a_read_whose_time_counts() {
         let around = Around::default();
         let of = |n: u64| {
-            (1..4).for_each(|m| drop(around.of(0, n * WINDOW_BYTES + m * (100 << 10))));
+            for m in 1..4 {
+                around.of(0, n * WINDOW_BYTES + m * (100 << 10));
+            }
             around.of(0, (n + 1) * WINDOW_BYTES)
         };
         let after = (0..64).filter(|n| matches!(of(*n), Surroundings::ReadAfter(_)));

@@ -315,7 +315,9 @@ mod tests {
     const PART: usize = 20 << 10;
 
     /// Lets every request pass.
-    struct Open;
+    struct Open {
+        has_arms: bool,
+    }
 
     impl RequestQueue for Open {
         fn enter(
@@ -328,6 +330,10 @@ mod tests {
             None
         }
 
+        fn has_arms(&self) -> bool {
+            self.has_arms
+        }
+
         fn note(&self, _: IoOrigin, _: Direction, _: u64) {}
     }
 
@@ -336,6 +342,11 @@ mod tests {
     struct Told(Mutex<Vec<Option<u64>>>);
 
     impl DiskFile for Told {
+        fn read_around(&self, offset: u64, len: u64) {
+            assert_eq!(len, WINDOW_BYTES);
+            self.0.lock().push(Some(offset));
+        }
+
         fn read_at(&self, _: u64, _: &mut [u8]) -> Result<(), MediaError> {
             self.0.lock().push(None);
             Ok(())
@@ -370,8 +381,10 @@ mod tests {
         let told = Arc::new(Told::default());
         let file = PacedFile {
             below: Arc::clone(&told) as _,
-            queue: Arc::new(Open),
+            queue: Arc::new(Open { has_arms: false }),
             writes: Writes::WaitForGrants,
+            number: 0,
+            around: Arc::default(),
             read_to: AtomicU64::new(0),
             unsynced_bytes: AtomicU64::new(0),
         };
@@ -389,6 +402,40 @@ mod tests {
             assert_eq!(read(across), Some((80 << 10) - PART as u64));
         }
         assert_eq!(read(0), None, "the system's business");
+    }
+
+    #[test]
+    fn only_random_reads_of_clients_on_a_disk_with_arms_have_surroundings() {
+        let random = IoOrigin {
+            is_sequential: false,
+            ..IoOrigin::UNKNOWN
+        };
+        let scrub = IoOrigin {
+            is_sequential: false,
+            ..IoOrigin::of(Origin::Scrub)
+        };
+        for (has_arms, io_origin, expected) in [
+            (true, random, vec![Some(2 << 20), None, None]),
+            (true, IoOrigin::UNKNOWN, vec![None, None]),
+            (true, scrub, vec![Some(0), Some(0)]),
+            (false, random, vec![None, None]),
+        ] {
+            let told = Arc::new(Told::default());
+            let file = PacedFile {
+                below: Arc::clone(&told) as _,
+                queue: Arc::new(Open { has_arms }),
+                writes: Writes::WaitForGrants,
+                number: 0,
+                around: Arc::default(),
+                read_to: AtomicU64::new(0),
+                unsynced_bytes: AtomicU64::new(0),
+            };
+            let _origin = io_origin.begin();
+            for at in [3 << 20, (2 << 20) + (50 << 10)] {
+                file.read_at(at, &mut vec![0; PART]).expect("read");
+            }
+            assert_eq!(*told.0.lock(), expected, "{has_arms} {io_origin:?}");
+        }
     }
 
     #[test]

@@ -6,13 +6,10 @@
 
 use chunking::Compression;
 use format::config::Config;
-use format::container::{
-    ContainerClass, ContainerHeader, DIRECTORY_INDEX, HEADER_BYTES, REGION_HEADER_BYTES,
-    RegionHeader, SECTOR_BYTES, next_region,
-};
+use format::container::SECTOR_BYTES;
 use format::snapshot::SnapshotKind;
 use maintenance::{Collector, GcPolicy, ReplicaCounts, ReplicaRepair};
-use sim::pool_histories::{check_all, finish_gc, for_any_gain};
+use sim::pool_histories::{check_all, data_regions, finish_gc, for_any_gain};
 use sim::{Damage, SimDisk};
 use specimen::restore::Truth;
 use specimen::{dense, new_pool, put_image, snapshot};
@@ -73,33 +70,8 @@ fn collect(pool: &Pool) -> u64 {
     counts.copied_bytes
 }
 
-/// Raw sizes of the regions that do not have metadata, container by container.
-fn regions(disk: &SimDisk) -> Vec<Vec<usize>> {
-    let files = disk.image().files_below("containers");
-    let names = files.iter().map(|(name, _)| name);
-    let of_one = |name: &String| {
-        let bytes = disk.image().contents(name).expect("bytes");
-        let container =
-            ContainerHeader::decode(&bytes[..HEADER_BYTES], false).expect("a container");
-        let (mut at, mut found) = (HEADER_BYTES, Vec::new());
-        while let Some(header) = bytes.get(at..at + REGION_HEADER_BYTES) {
-            let Ok(header) = RegionHeader::decode(header) else {
-                break;
-            };
-            if header.index == DIRECTORY_INDEX {
-                break;
-            }
-            // Each chunk has a length field.
-            found.push(header.raw_bytes as usize - 4 * header.chunk_count as usize);
-            at = next_region(&bytes, header.container, at, at + header.region_bytes());
-        }
-        (container.class == ContainerClass::Data).then_some(found)
-    };
-    names.filter_map(of_one).collect()
-}
-
 fn largest(disk: &SimDisk) -> usize {
-    regions(disk).into_iter().flatten().max().unwrap_or(0)
+    data_regions(disk).into_iter().flatten().max().unwrap_or(0)
 }
 
 #[test]
@@ -111,7 +83,7 @@ fn regions_are_packed_anew_as_large_as_they_were() {
     ];
     assert!(collect(&pool) >= 6 << 20);
     collect(&pool);
-    let found = regions(&disk);
+    let found = data_regions(&disk);
     let is_small = |regions: &&Vec<usize>| regions.iter().all(|bytes| *bytes <= SMALL);
     let (small, large): (Vec<_>, Vec<_>) = found.iter().partition(is_small);
     let sum = |found: &[&Vec<usize>]| found.iter().copied().flatten().sum::<usize>();
@@ -133,7 +105,7 @@ fn chunks_of_images_come_into_regions_of_images() {
     assert!(largest(&disk) >= LARGE);
     assert!(collect(&pool) >= 3 << 20);
     collect(&pool);
-    let found = regions(&disk);
+    let found = data_regions(&disk);
     assert!(largest(&disk) <= IMAGE_REGION_BYTES, "{found:?}");
     let count = found.iter().flatten().count();
     assert!(count <= (3 << 20) / IMAGE_REGION_BYTES + 2, "{found:?}");
@@ -180,7 +152,7 @@ fn live_regions_become_small_once_the_pool_is_upgraded() {
         // From the next session on, without a restart.
         collect(&pool);
         collect(&pool);
-        let found = regions(&disk);
+        let found = data_regions(&disk);
         match is_upgraded && kind == SnapshotKind::Image {
             true => assert!(largest(&disk) <= IMAGE_REGION_BYTES, "{found:?}"),
             false => assert!(largest(&disk) > LARGE / 2, "{found:?}"),
@@ -251,7 +223,7 @@ fn what_is_salvaged_of_images_comes_into_their_regions() {
     let pool = specimen::open(&disk, 6, None, OpenMode::Write).expect("open");
     assert!(repair(&pool).new_bytes >= 3 << 20);
     disk.damage(&name, &Damage::Delete).expect("delete");
-    let found = regions(&disk);
+    let found = data_regions(&disk);
     assert!(largest(&disk) <= IMAGE_REGION_BYTES, "{found:?}");
     assert_eq!(truth.restore(&pool).expect("as stored"), [].into());
 }

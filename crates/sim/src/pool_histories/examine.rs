@@ -12,6 +12,10 @@ use super::setup::{
 };
 use super::source::Source;
 use crate::{Seed, SimDisk};
+use format::container::{
+    ContainerClass, ContainerHeader, DIRECTORY_INDEX, HEADER_BYTES, REGION_HEADER_BYTES,
+    RegionHeader, next_region,
+};
 use format::snapshot::Snapshot;
 use maintenance::Collector;
 use media::Disk;
@@ -378,4 +382,29 @@ fn oldest_commit(disk: &Arc<SimDisk>, salt: u64, candidates: &[&Model]) -> Resul
         true => Ok(()),
         false => Err(format!("rewound to commit {oldest}: {:?}", report.damage)),
     }
+}
+
+/// Raw sizes of the regions that do not have metadata, container by container.
+pub fn data_regions(disk: &SimDisk) -> Vec<Vec<usize>> {
+    let files = disk.image().files_below("containers");
+    let names = files.iter().map(|(name, _)| name);
+    let of_one = |name: &String| {
+        let bytes = disk.image().contents(name).expect("bytes");
+        let container =
+            ContainerHeader::decode(&bytes[..HEADER_BYTES], false).expect("a container");
+        let (mut at, mut found) = (HEADER_BYTES, Vec::new());
+        while let Some(header) = bytes.get(at..at + REGION_HEADER_BYTES) {
+            let Ok(header) = RegionHeader::decode(header) else {
+                break;
+            };
+            if header.index == DIRECTORY_INDEX {
+                break;
+            }
+            // Each chunk has a length field.
+            found.push(header.raw_bytes as usize - 4 * header.chunk_count as usize);
+            at = next_region(&bytes, header.container, at, at + header.region_bytes());
+        }
+        (container.class == ContainerClass::Data).then_some(found)
+    };
+    names.filter_map(of_one).collect()
 }
