@@ -10,7 +10,7 @@ with TCG, so most of the time is the guest's own; the CPU time of the servers is
 --cold: the first boot of last night's import. The server has just been started, and page caches are
 dropped before each boot (qemu, kernel and initial RAM disk are read again before it starts). Rows:
 nbdkit, quintet (import by default), quintet-1536k (`import --region-size 1536KiB`, the default
-before decision 46), each with a pool of its own. They lie on a file system of their own, so the
+before decision 46; --old-quintet: by a program of that time), each with a pool of its own. They lie on a file system of their own, so the
 device's requests and busy time are those of the boot: `here` on a loop device over this machine's
 disk, `arms` on the model of a disk with arms (slow_disk.py). Needs root.
 """
@@ -99,6 +99,7 @@ def parse_args():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quintet", default=str(checkout / "target" / "release" / "quintet"), help="the binary")
+    parser.add_argument("--old-quintet", help="binary for quintet-1536k, with --cold; the same one by default")
     parser.add_argument("--kernel", default=str(checkout / "tests" / "guest" / "system.sh"),
                         help="prints the directory of vmlinuz and initrd")
     parser.add_argument("--json", help="write the raw results here")
@@ -242,7 +243,8 @@ class ColdBoots(Boots):
             export, first = "", lambda: None
         else:
             self.environment["QUINTET_REPOSITORY"] = str(self.disk.point / row)
-            self.start([self.args.quintet, "serve", "--nbd-socket", str(self.socket)])
+            is_old = row == list(COLD_ROWS)[-1] and self.args.old_quintet
+            self.start([self.args.old_quintet if is_old else self.args.quintet, "serve", "--nbd-socket", str(self.socket)])
             self.clones += 1
             export = f"clone{self.clones}"
             first = lambda: self.program("volume", "clone", "debian", export)

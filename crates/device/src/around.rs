@@ -19,7 +19,7 @@ const WINDOWS_MAX: usize = 128;
 const SAVED_MIN: u32 = 2;
 /// Credit at the start, and its limits on both sides: so many reads may be saved, or windows of
 /// half as many may save none, before the opinion changes.
-const CREDIT_MAX: i32 = 64;
+const CREDIT_MAX: i32 = 32;
 /// One of so many windows is read after the read for which it is read: the time of that read alone
 /// tells whether the device has arms.
 const SINGLE_ONE_IN: u64 = 8;

@@ -6,7 +6,9 @@
 
 use chunking::Compression;
 use format::config::Config;
-use format::container::SECTOR_BYTES;
+use format::container::{
+    ContainerClass, ContainerHeader, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES,
+};
 use format::snapshot::SnapshotKind;
 use maintenance::{Collector, GcPolicy, ReplicaCounts, ReplicaRepair};
 use sim::pool_histories::{check_all, data_regions, finish_gc, for_any_gain};

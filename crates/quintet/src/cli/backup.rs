@@ -42,7 +42,8 @@ pub struct BackupArgs {
     #[arg(long, value_name = "METHOD")]
     pub compression: Option<String>,
     /// Region size of new data, the unit of compression and of reads: 64 KiB to 1536 KiB. Larger
-    /// regions take less space; smaller ones are faster for random reads
+    /// regions take less space; smaller ones are faster for random reads. Files of 64 MiB or more
+    /// get 128 KiB at most
     #[arg(long, value_name = "SIZE", value_parser = region_size)]
     pub region_size: Option<usize>,
     /// Number of files that are read at the same time
