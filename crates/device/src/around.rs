@@ -162,8 +162,7 @@ mod tests {
     fn reads_that_lie_nowhere_near_each_other_stay_alone() {
         let around = Around::default();
         let (read, _) = count(&around, noise(4 << 30).take(10_000));
-        let at_start = CREDIT_MAX as usize / SAVED_MIN as usize;
-        assert!(read <= 2 * at_start, "{read} windows");
+        assert!(read < 100, "{read} windows for 10,000 reads");
         // A neighbourhood among them is found all the same, after two single reads.
         let mut far = noise(4 << 30).skip(10_000);
         let mut places = (0..40).flat_map(|m| [(64 << 30) + m * (40 << 10), far.next().unwrap()]);

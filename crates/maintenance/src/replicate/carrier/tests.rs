@@ -5,7 +5,7 @@ use chunking::Compression;
 use media::Media;
 use sim::SimDisk;
 use sim::pool_histories::init_options;
-use store::{LaneOptions, OpenMode};
+use store::{LaneOptions, OpenMode, RegionKind};
 use units::UnixNanos;
 
 const LANE: LaneOptions = LaneOptions {
@@ -53,7 +53,7 @@ fn what_failed_in_the_page_cache_is_read_from_the_device() {
             is_one_domain: false,
             counts: CopyCounts::default(),
         };
-        let how = (Layout::Fixed(12), Access::Device);
+        let how = (Layout::Fixed(12), RegionKind::Middle, Access::Device);
         let sent = carrier.carry(how, &name, 4096).expect("sent");
         let sent = sent.expect("with the device");
         assert!(to.is_called(&sent, &chunk), "{flipped:?}");
