@@ -13,13 +13,13 @@ use maintenance::{
     Replication, TaskStep,
 };
 use media::Disk;
-use sim::pool_histories::check_all;
+use sim::pool_histories::{check_all, data_regions};
 use sim::{Damage, SimDisk};
 use small_volumes::{small, write};
 use specimen::{Specimen, noise, options, store_image, store_stream};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, ChunkRun, GrowingObject, OpenMode, Pool, WriteCounts};
+use store::{CheckDepth, ChunkRun, GrowingObject, IMAGE_REGION_BYTES, OpenMode, Pool, WriteCounts};
 use units::Fingerprint;
 use volume::Volume;
 use volumes::Volumes;
@@ -491,5 +491,47 @@ fn a_disk_that_is_put_together_piece_by_piece_is_the_same() {
             assert!(pieces(&from, &snapshot.root) == pieces(&to, &copied.root));
         }
         assert_sound(&to);
+    }
+}
+
+/// As a backup stores them: mounts read files from 64 MiB on at random.
+#[test]
+fn long_files_arrive_in_small_regions() {
+    let (_, from) = specimen::new_pool();
+    let from = Arc::new(from);
+    let mut session = from.begin(options(WITH)).unwrap();
+    // Compresses: what does not is in small regions anyway.
+    let bytes = specimen::dense(1, 64 << 20);
+    let (short, long) = bytes.split_at(6 << 20);
+    let mut file = |name: &str, bytes: &[u8]| {
+        let content = session.main().store_object(bytes, false).unwrap();
+        let sparse = false;
+        specimen::entry(name, EntryKind::File { content, sparse })
+    };
+    let entries = [file("long", &[short, long].concat()), file("short", short)];
+    let directory = Entry::encode_directory(&entries);
+    let root = session.main().store_object(&directory, true).unwrap();
+    let tree = specimen::snapshot(&from, SnapshotKind::Tree, "files", root);
+    let stream = session.main().store_object(long, false).unwrap();
+    let stream = specimen::snapshot(&from, SnapshotKind::Stream, "stream", stream);
+    from.commit(session, &[tree, stream], &[]).unwrap();
+    for (kind, is_small) in [(SnapshotKind::Tree, true), (SnapshotKind::Stream, false)] {
+        let disk = receiver(80);
+        let to = open_receiver(&disk, 81);
+        let mut with = copy_options();
+        with.lane.region_bytes = 1 << 20;
+        with.lane.container_bytes = 8 << 20;
+        let all = from.snapshots().unwrap();
+        let mut run = Replication::new(Arc::clone(&from), all.clone(), to, with).unwrap();
+        let snapshot = all.iter().find(|s| s.kind == kind).unwrap();
+        copy(&mut run, snapshot).unwrap();
+        let sizes: Vec<usize> = data_regions(&disk).into_iter().flatten().collect();
+        let is_of_images = |bytes: &&usize| **bytes < 2 * IMAGE_REGION_BYTES;
+        let small: usize = sizes.iter().filter(is_of_images).sum();
+        let all: usize = sizes.iter().sum();
+        match is_small {
+            true => assert!(small > all / 10 * 9, "{small} of {all}"),
+            false => assert!(small < all / 10, "{small} of {all}"),
+        }
     }
 }
