@@ -202,7 +202,7 @@ fn ingest_object(
     observer: &dyn Observer,
 ) -> Result<(ObjectRoot, u64), ArchiveError> {
     let cutting = cutting(session.main());
-    // Who asks for larger regions gets them.
+    // The user may ask for larger regions.
     let kind = match lane.region_bytes <= IMAGE_REGION_BYTES {
         true => RegionKind::of_layout(cutting.layout()),
         false => RegionKind::Large,

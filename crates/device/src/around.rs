@@ -24,7 +24,7 @@ const CREDIT_MAX: i32 = 32;
 /// tells whether the device has arms.
 const SINGLE_ONE_IN: u64 = 8;
 
-/// What to do with a read.
+/// Decision about a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Surroundings {
     /// Read nothing else.

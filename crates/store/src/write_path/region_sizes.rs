@@ -37,8 +37,8 @@ pub enum RegionKind {
 }
 
 impl RegionKind {
-    /// Returns the kind for the chunks of an object with this layout. Volumes are packed like images
-    /// here: their own lanes have smaller regions.
+    /// Returns the kind for the chunks of an object with this layout. Volumes are packed like
+    /// images here: their own lanes have smaller regions.
     pub fn of_layout(layout: Layout) -> Self {
         match layout {
             Layout::Fixed(_) => Self::Middle,
