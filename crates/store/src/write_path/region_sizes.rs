@@ -66,7 +66,7 @@ impl RegionKind {
                 bytes += raw_bytes;
                 match raw_bytes {
                     ..FINE_BYTES_MAX => fine += raw_bytes,
-                    ..MIDDLE_BYTES_MAX => middle += raw_bytes,
+                    FINE_BYTES_MAX..MIDDLE_BYTES_MAX => middle += raw_bytes,
                     _ => {}
                 }
             }
