@@ -4,7 +4,8 @@
 . "$(dirname "$0")/common.sh"
 requires script
 mkdir "$dir/src" && echo words >"$dir/src/text" && printf 'a\0b\n' >"$dir/src/binary"
-noise "$dir/src/noise" 64
+# More files than a restore has in its queue, so that its walk takes as long as it does.
+mkdir "$dir/src/many" && noise "$dir/noise" 40 && split -a 4 -b 20K "$dir/noise" "$dir/src/many/"
 new_pool
 exits 0 q backup "$dir/src"
 # on_terminal ARGUMENT...: the program on a terminal; what that shows is in $dir/shown, the exit code in $code.
@@ -35,4 +36,4 @@ stop_server
 
 exits 0 env QUINTET_PROGRESS_FPS=60 "$QUINTET" --json restore latest --target "$dir/back"
 first=$(grep -m 1 '"message_type":"status"' "$dir/out") || fail "no progress"
-[[ $first == *'"total_files":3,"total_bytes":'"$((64 << 20 | 10)),"* ]] || fail "no totals at the start: $first"
+[[ $first == *'"total_files":2050,"total_bytes":'"$((40 * 1048576 + 10)),"* ]] || fail "no totals at the start: $first"
