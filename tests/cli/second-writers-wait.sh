@@ -47,7 +47,7 @@ behave() {
     exits 11 q --wait 1s tag --add t latest
     named err
     says 'waits for .*for at most 1 second'
-    says 'after a wait of 1 second; --wait TIME waits longer'
+    says '; waited 1 second, --wait TIME waits longer'
     exits 11 q -q --wait 1s tag --add t latest
     ! said 'at most' err || fail "-q: $(cat "$dir/err")"
     exits 11 q --json --wait 1s tag --add t latest

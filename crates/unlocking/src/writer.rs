@@ -141,14 +141,12 @@ pub fn say_waiting(shell: &Shell, writer: &dyn fmt::Display, limit: Duration) {
     let _ = shell.console.message(message);
 }
 
-/// Returns why a command that waited for `limit` has failed.
-pub fn still_writing(writer: &dyn fmt::Display, limit: Duration) -> String {
+/// Returns why a command that waited for `limit` has failed. `writer`: unless it is not known.
+pub fn still_writing(writer: Option<&dyn fmt::Display>, limit: Duration) -> String {
+    let who = writer.map_or(String::new(), |writer| format!("it is {writer}; "));
     match limit.is_zero() {
-        true => format!("it is {writer}; --wait TIME waits for its end"),
-        false => format!(
-            "it is {writer}, after a wait of {}; --wait TIME waits longer",
-            in_words(limit)
-        ),
+        true => format!("{who}--wait TIME waits for its end"),
+        false => format!("{who}waited {}, --wait TIME waits longer", in_words(limit)),
     }
 }
 
@@ -223,8 +221,12 @@ impl<'a> Wait<'a> {
             }
         }
         let writer = Writer::of(self.pool);
+        let known: Option<&dyn fmt::Display> = match writer.process {
+            Some(_) => Some(&writer),
+            None => None,
+        };
         Err(StoreError {
-            message: still_writing(&writer, self.limit),
+            message: still_writing(known, self.limit),
             ..refused
         })
     }
@@ -322,6 +324,17 @@ mod tests {
         assert_eq!(writer(Some(7), None), "process 7");
         assert_eq!(writer(None, Some("quintet gc")), "`quintet gc`");
         assert_eq!(writer(None, None), "another process");
+    }
+
+    #[test]
+    fn a_failure_names_what_is_known_and_the_remedy() {
+        let said = still_writing(Some(&"`quintet gc` (process 7)"), Duration::ZERO);
+        assert_eq!(
+            said,
+            "it is `quintet gc` (process 7); --wait TIME waits for its end"
+        );
+        let said = still_writing(None, Duration::from_secs(60));
+        assert_eq!(said, "waited 1 minute, --wait TIME waits longer");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(super) fn in_server(
         Ok(pool) => Ok(pool),
         Err(NotTaken::Stopped(e)) => Err(e.into()),
         Err(NotTaken::Busy { holder }) => {
-            let why = still_writing(&holder, limit);
+            let why = still_writing(Some(&holder), limit);
             let refused = StoreError::new(StoreErrorKind::Locked, why).into();
             Err(failure::of_pool(refused, &server.path))
         }
