@@ -35,7 +35,7 @@ for lacks in ${everything//,/ } "$everything"; do
     exec 7>"pipe-$lacks"
     echo first >&7
     wait_until has_lock
-    exits 11 q backup "$dir/src"
+    exits 11 q --wait 0 backup "$dir/src"
     kill -9 "$writer" && wait "$writer" 2>/dev/null || true
     exec 7>&-
     exits 0 q backup "$dir/src"

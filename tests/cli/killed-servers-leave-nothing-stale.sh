@@ -11,7 +11,7 @@ mkfifo "$dir/pipe"
 client=$!
 exec 7>"$dir/pipe"
 head -c 3000000 /dev/urandom >&7
-exits 11 q serve
+exits 11 q --wait 0 serve
 kill -9 $server
 code=0
 wait $client || code=$?

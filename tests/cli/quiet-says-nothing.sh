@@ -149,6 +149,8 @@ keys 2
 stop_server
 quiet gc --set-trash-minimum 1h --key-file "$dir/recovery"
 
+asked generate bash
+
 # The table has all commands.
 q --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' >"$dir/commands"
 [ "$(wc -l <"$dir/commands")" -gt 20 ] || fail "no list of commands"

@@ -13,9 +13,9 @@ echo first >&7
 # The index is opened after the lock was taken, and stays open.
 has_lock() { readlink "/proc/$writer/fd/"* | matches '/cache/fpi$'; }
 wait_until has_lock
-exits 11 q backup "$dir/src"
-exits 11 q forget latest
-exits 11 q tag --add t latest
+exits 11 q --wait 0 backup "$dir/src"
+exits 11 q --wait 0 forget latest
+exits 11 q --wait 0 tag --add t latest
 exits 0 q snapshots
 exits 0 q restore "latest:$dir/src" --target "$dir/out-tree"
 kill -9 $writer

@@ -12,7 +12,7 @@ exec 7>"$dir/pipe"
 head -c 5000000 "$dir/noise" >&7
 background tree "$QUINTET" backup "$dir/src"
 tree=$!
-waits() { grep -q 'waiting for another command' "$dir/$1"; }
+waits() { grep -q 'waits for .quintet backup --stdin' "$dir/$1"; }
 wait_until waits tree
 background other "$QUINTET" tag --add x latest
 other=$!

@@ -26,6 +26,7 @@ mod serve;
 mod status;
 mod top;
 mod volume;
+mod wait;
 
 pub use backup::{BackupArgs, ReadOrder};
 pub use collect::{GcArgs, PeriodArg, UndeleteArgs};
@@ -51,6 +52,7 @@ pub use volume::{
     VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeLossArgs,
     VolumeResizeArgs, VolumeRollbackArgs,
 };
+pub use wait::WaitArg;
 
 use clap::{Args, Parser, Subcommand};
 use host_tools::HostCommand;
@@ -155,6 +157,10 @@ pub struct GlobalArgs {
     /// Memory for index, caches and queues (K, M, G or KiB, MiB, GiB)
     #[arg(long, global = true, value_name = "SIZE", value_parser = sizes::parse)]
     pub memory: Option<u64>,
+    /// How long a command that writes waits for another one that does (0, 30s, 5m, 2h). 0: fail at
+    /// once [default: 1m]
+    #[arg(long, global = true, value_name = "TIME", hide_short_help = true, value_parser = WaitArg::parse)]
+    pub wait: Option<WaitArg>,
     /// Write results as JSON, one object on each line
     #[arg(long, global = true)]
     pub json: bool,

@@ -58,6 +58,7 @@ mod status;
 mod tag;
 mod top;
 mod tree;
+mod turn;
 mod undelete;
 mod unfinished;
 mod upgrade;
@@ -197,7 +198,8 @@ fn start(
         }
     }
     let origin = for_clients::origin_of(&cli.command);
-    let invocation = Invocation::new(settings, context, Arc::clone(console), server, origin);
+    let console = Arc::clone(console);
+    let invocation = Invocation::new(settings, context, console, server, (origin, arguments));
     let outcome = dispatch(&invocation, cli);
     invocation.leave_hints();
     invocation.tell_restored();

@@ -9,12 +9,13 @@ mod password_flags;
 
 pub use iscsi_access::iscsi_access;
 
-use crate::cli::{GlobalArgs, ReplicaArgs, ToArgs};
+use crate::cli::{GlobalArgs, ReplicaArgs, ToArgs, WaitArg};
 use chunking::Compression;
 use server::memory_plan::MEMORY_BYTES_MIN;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use terminal::command_context::CommandContext;
 use terminal::console::Loudness;
 use terminal::environment::{Environment, SettingError};
@@ -25,6 +26,8 @@ use unlocking::{PasswordFlags, PasswordSource, PasswordSources, first_line};
 pub const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 /// Default compression of new data.
 pub const COMPRESSION_DEFAULT: Compression = Compression::Default;
+/// Default time that a command waits for another one that writes to the pool.
+pub const WAIT_DEFAULT: Duration = Duration::from_secs(60);
 const FPS_MAX: f64 = 60.0;
 
 /// Settings of every command. See the module's head.
@@ -37,6 +40,8 @@ pub struct Settings {
     pub is_unencrypted: bool,
     /// The user accepts that the pools have changed.
     pub accepts_changed: bool,
+    /// Time that a command waits for another one that writes to the pool.
+    pub wait: Duration,
     /// Memory for index, caches and queues, bytes.
     pub memory_bytes: usize,
     /// Compression of new data.
@@ -76,6 +81,7 @@ impl Settings {
             )?,
             is_unencrypted: args.password.insecure_no_password,
             accepts_changed: args.accept_changed_pool,
+            wait: args.wait.map_or(WAIT_DEFAULT, WaitArg::time),
             memory_bytes: checked_memory(memory_bytes)?,
             compression,
             progress_fps: progress_fps(environment)?,

@@ -71,7 +71,6 @@ use qos::{Flow, InvalidShares};
 pub use replica::Replica;
 use scrubbing::Scrubbing;
 use std::collections::BTreeMap;
-use std::io;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,6 +79,7 @@ use store::{Hold, Pool};
 use terminal::interrupt::{Interrupt, Interrupted};
 pub use trouble::Trouble;
 use volume::Volume;
+pub use writer_lock::{Asking, NotTaken};
 use writer_lock::{WriterGuard, WriterLock};
 
 /// Time between two checks for a stop request, while maintenance waits for an I/O grant.
@@ -228,14 +228,14 @@ impl ServerState {
         }
     }
 
-    /// Waits for the writer lock and returns the pool. Calls `waiting` if another writer has the
-    /// lock.
+    /// Waits for the writer lock and returns the pool. Calls `waiting` with the name of the writer
+    /// that has the lock, if one does.
     pub fn for_writing(
         &self,
-        interrupt: &Interrupt,
-        waiting: impl FnOnce(),
-    ) -> io::Result<OpenPool> {
-        let guard = WriterLock::take(&self.writer_lock, interrupt, waiting)?;
+        asking: &Asking<'_>,
+        waiting: impl FnOnce(&str),
+    ) -> Result<OpenPool, NotTaken> {
+        let guard = WriterLock::take(&self.writer_lock, asking, waiting)?;
         // Readers in other processes may have recorded damage.
         self.pool.take_up_news();
         Ok(OpenPool {

@@ -52,6 +52,8 @@ pub struct CommandContext {
     /// Every line of output is a JSON object: programs that run for the user write none of their
     /// own.
     pub json: bool,
+    /// Process of the client whose command a server runs. `None`: this one.
+    pub client: Option<u32>,
     streams: Streams,
 }
 
@@ -80,6 +82,7 @@ impl CommandContext {
             environment,
             interrupt,
             json: false,
+            client: None,
             streams,
         }
     }

@@ -13,6 +13,7 @@ mod known_pools;
 mod password;
 mod recovery_key;
 mod terminal;
+pub mod writer;
 
 pub use cache_file::CacheFile;
 pub use first_line::first_line;

@@ -141,6 +141,9 @@ pub struct DumpArgs {
     /// New file for the output, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub target: Option<PathBuf>,
+    /// Write binary data to a terminal too
+    #[arg(long)]
+    pub force: bool,
     /// Filter for `latest`.
     #[command(flatten)]
     pub filter: FilterArgs,

@@ -11,6 +11,7 @@ use terminal::amounts::seconds;
 Examples:
   quintet top
   quintet top --interval 5 --json --count 12
+  quintet top --once
 
 The display shows the requests of clients for each volume, their latencies, the caches and the journal,
 since the last update. Latencies are those of the store, without the network. Ctrl-C ends it.")]
@@ -21,4 +22,7 @@ pub struct TopArgs {
     /// End after so many updates
     #[arg(short = 'c', long, value_name = "N")]
     pub count: Option<u64>,
+    /// Print one update as plain lines, also to a terminal
+    #[arg(long, conflicts_with = "count")]
+    pub once: bool,
 }

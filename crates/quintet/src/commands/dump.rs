@@ -17,7 +17,7 @@ use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
 use format::tree::{Entry, EntryKind};
 use std::collections::HashMap;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use store::{OpenMode, Reader};
@@ -40,7 +40,7 @@ pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Ex
         chosen => chosen,
     };
     let snapshot = snapshots.found(chosen)?;
-    let mut output = Output::open(args.target.as_deref())?;
+    let mut output = Output::open(args.target.as_deref(), args.force)?;
     let progress = invocation.progress("dumping");
     if !inside && snapshot.kind != SnapshotKind::Tree {
         output.object(pool.reader(), &snapshot.root, &progress)?;
@@ -81,14 +81,15 @@ struct Output {
 }
 
 impl Output {
-    fn open(target: Option<&Path>) -> anyhow::Result<Self> {
+    fn open(target: Option<&Path>, force: bool) -> anyhow::Result<Self> {
         let file = match target {
             None => None,
             Some(path) => Some(UnfinishedFile::create(path, false)?),
         };
         let to: Box<dyn Write> = match &file {
             Some(unfinished) => Box::new(unfinished.file().try_clone()?),
-            None => Box::new(std::io::stdout()),
+            None if io::stdout().is_terminal() && !force => Box::new(TextOnly(io::stdout())),
+            None => Box::new(io::stdout()),
         };
         let to = BufWriter::with_capacity(BUFFER_BYTES, to);
         Ok(Self { to, file })
@@ -113,6 +114,24 @@ impl Output {
             unfinished.finish()?;
         }
         Ok(())
+    }
+}
+
+/// A terminal. Binary data would change its settings, so it is refused.
+struct TextOnly<W>(W);
+
+impl<W: Write> Write for TextOnly<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.contains(&0) {
+            let why = "it is binary data, and standard output is a terminal; redirect it, give a \
+                       file with --target, or use --force";
+            return Err(io::Error::other(why));
+        }
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

@@ -13,6 +13,7 @@
 use super::failure;
 use super::opened::Opened;
 use super::readers;
+use super::turn;
 use crate::progress::Progress;
 use crate::settings::{OtherPool, Settings, parse_compression};
 use anyhow::{Context, anyhow};
@@ -28,6 +29,7 @@ use server::state::{
     JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, ServerState, lost_writes, open_volumes,
 };
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io;
 use std::ops::{ControlFlow, Deref};
 use std::os::unix::fs::MetadataExt as _;
@@ -45,6 +47,7 @@ use terminal::exit::Exit;
 use terminal::interrupt::Interrupt;
 use terminal::shell::Shell;
 use units::Origin;
+use unlocking::writer::{Wait, Writer, unlock_again, words_shown};
 use unlocking::{Door, Opening, PasswordSources, Visit};
 use volumes::Volumes;
 
@@ -67,6 +70,8 @@ pub(super) struct Invocation {
     server: Option<Arc<ServerState>>,
     /// I/O origin of the command.
     origin: Origin,
+    /// Name of the command, for commands that wait for it in the server.
+    name: String,
     /// Where the opened pools collect damage for the next writer.
     hints: Mutex<Vec<Arc<DamageHints>>>,
     /// Numbers of containers that parity restored for reads of the opened pools.
@@ -111,9 +116,14 @@ impl Invocation {
         context: CommandContext,
         console: Arc<Console>,
         server: Option<Arc<ServerState>>,
-        origin: Origin,
+        (origin, arguments): (Origin, &[OsString]),
     ) -> Self {
+        let writer = Writer {
+            process: context.client,
+            words: words_shown(arguments),
+        };
         Self {
+            name: writer.to_string(),
             shell: Shell::new(context, console, settings.progress_fps),
             settings,
             server,
@@ -217,11 +227,7 @@ impl Invocation {
             }
             (Some(server), OpenMode::Write) => {
                 self.check_held(server)?;
-                let waiting = || {
-                    let why = "waiting for another command that writes to the pool";
-                    self.console.note(why);
-                };
-                Ok(server.for_writing(&self.interrupt, waiting)?)
+                turn::in_server(server, self, &self.name, self.settings.wait)
             }
         }
     }
@@ -291,15 +297,7 @@ impl Invocation {
         queue: Option<Arc<dyn RequestQueue>>,
     ) -> anyhow::Result<Pool> {
         let media = Self::media_at(path, queue, false)?;
-        let unlocked = Pool::unlock(&media, secret)?;
-        if secret.is_some() && unlocked.config().seal == Seal::None {
-            // Another pool has replaced it since the secret opened it.
-            let why = format!(
-                "{}: the pool is no longer encrypted; another pool may be in its place",
-                path.display()
-            );
-            return Err(StoreError::new(StoreErrorKind::WrongKey, why).into());
-        }
+        let unlocked = unlock_again(&media, path, secret)?;
         Ok(readers::open(media, unlocked, mode, memory_bytes)?)
     }
 
@@ -369,7 +367,7 @@ impl Invocation {
     }
 
     /// Opens a pool in this process, and warns if it is not the pool or state that this machine
-    /// remembers.
+    /// remembers. For writing, waits for another process that writes.
     fn enter(
         &self,
         door: &Door<'_>,
@@ -383,13 +381,22 @@ impl Invocation {
         let opening = door.unlock(&media, &self.context, &environment, &warn);
         let opening = opening.map_err(of_pool)?;
         let Opening {
-            unlocked,
+            mut unlocked,
             secret,
             mut visit,
         } = opening;
-        let unlocked = unlocked.watched(self.watch_leftovers());
-        let pool = readers::open(media, unlocked, mode, memory_bytes);
-        let pool = pool.map_err(|e| of_pool(e.into()))?;
+        let mut wait = Wait::new(self, door.path, self.settings.wait);
+        let pool = loop {
+            unlocked = unlocked.watched(self.watch_leftovers());
+            match readers::open(media.clone(), unlocked, mode, memory_bytes) {
+                Ok(pool) => break pool,
+                Err(e) if Wait::is_for(&e) => {
+                    let again = wait.turn(&media, secret.as_ref(), e);
+                    unlocked = again.map_err(|e| of_pool(e.into()))?;
+                }
+                Err(e) => return Err(of_pool(e.into())),
+            }
+        };
         visit.entered(&pool, door.path, &warn);
         let mut visits = self.visits.lock();
         visits.push(visit);

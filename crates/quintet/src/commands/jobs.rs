@@ -109,7 +109,9 @@ fn flags_for_all(global: &GlobalArgs) -> anyhow::Result<Vec<OsString>> {
     let given = flags.iter().filter(|(_, is_given)| *is_given);
     let given = given.map(|(flag, _)| OsString::from(flag));
     let verbose = (0..global.verbose).map(|_| OsString::from("--verbose"));
-    Ok(given.chain(verbose).collect())
+    let wait = global.wait.map(|wait| format!("--wait={}s", wait.seconds));
+    let wait = wait.map(OsString::from);
+    Ok(given.chain(verbose).chain(wait).collect())
 }
 
 /// Returns the jobs that a user named, in the order given; without a name all.

@@ -100,6 +100,10 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         ask(invocation, pool.reader(), &plan)?;
     }
     let progress = invocation.progress("restoring");
+    if path == b"/" && selection.is_all() {
+        // Of a part, the total is known when the tree was walked.
+        archive::Observer::expect(&progress, snapshot.files, snapshot.logical_bytes);
+    }
     let is_new = args.target.symlink_metadata().is_err();
     let top = match args.dry_run {
         true => TargetDirectory::open_top(&args.target)?,

@@ -25,10 +25,11 @@ const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 pub(super) fn run(invocation: &Invocation, args: &TopArgs) -> anyhow::Result<Exit> {
     let server = invocation.server("start one with quintet serve")?;
     let interval = Duration::from_secs_f64(args.interval);
-    let screen = Screen::begin(invocation)?;
+    let screen = Screen::begin(invocation, args.once)?;
+    let count = args.count.or(args.once.then_some(1));
     let mut last = Live::of(server);
     let mut looks = 0;
-    while args.count.is_none_or(|count| looks < count) && !invocation.interrupt.wait(interval) {
+    while count.is_none_or(|count| looks < count) && !invocation.interrupt.wait(interval) {
         let now = Live::of(server);
         let frame = Frame {
             uptime: server.since.elapsed(),
@@ -56,10 +57,10 @@ struct Screen<'a> {
 }
 
 impl<'a> Screen<'a> {
-    fn begin(invocation: &'a Invocation) -> io::Result<Self> {
+    fn begin(invocation: &'a Invocation, plain: bool) -> io::Result<Self> {
         use std::io::IsTerminal;
         let (console, output) = (&*invocation.console, &invocation.context.streams().output);
-        let is_terminal = output.is_terminal() && !console.json();
+        let is_terminal = output.is_terminal() && !console.json() && !plain;
         let screen = Self {
             console,
             terminal: is_terminal.then_some(output),

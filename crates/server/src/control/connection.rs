@@ -154,8 +154,12 @@ pub fn serve(stream: UnixStream, connections: &Arc<Connections>, commands: &Arc<
         let interrupt = permit.interrupt.clone();
         let served = match begin(&stream, &commands) {
             Ok(Opening::Command(request, descriptors)) => {
-                let commands = Arc::clone(&commands);
-                attend(&stream, commands, request, descriptors, &interrupt);
+                let client = Client {
+                    request,
+                    descriptors,
+                    process: process_of(&stream),
+                };
+                attend(&stream, Arc::clone(&commands), client, &interrupt);
                 Ok(())
             }
             Ok(Opening::Leases(hello)) => permit.lease().and_then(|()| {
@@ -195,14 +199,22 @@ fn begin(stream: &UnixStream, commands: &Arc<dyn Commands>) -> Result<Opening, S
     Ok(opening)
 }
 
-/// Runs the command and receives the client's wishes until the command has ended.
-fn attend(
-    stream: &UnixStream,
-    commands: Arc<dyn Commands>,
+/// A client and its admitted request.
+struct Client {
     request: Request,
     descriptors: Descriptors,
-    interrupt: &Interrupt,
-) {
+    /// Number of its process, if this process can see it.
+    process: Option<u32>,
+}
+
+/// Returns the number of the process at the other end. `None` if it has none in here.
+fn process_of(stream: &UnixStream) -> Option<u32> {
+    let pid = socket_peercred(stream).ok()?.pid.as_raw_pid();
+    u32::try_from(pid).ok().filter(|pid| *pid > 0)
+}
+
+/// Runs the command and receives the client's wishes until the command has ended.
+fn attend(stream: &UnixStream, commands: Arc<dyn Commands>, client: Client, interrupt: &Interrupt) {
     let Ok(answers) = stream.try_clone() else {
         return;
     };
@@ -210,11 +222,11 @@ fn attend(
     let runner = thread::Builder::new()
         .name("command".to_owned())
         .spawn(move || {
-            let answer = match enter(&request, &descriptors.directory) {
+            let answer = match enter(&client.request, &client.descriptors.directory) {
                 Ok(()) => {
                     // If the client has ended, the loop below notices it.
                     let _ = Answer::Started.send(&answers);
-                    Answer::Ended(run(&*commands, request, descriptors, for_command))
+                    Answer::Ended(run(&*commands, client, for_command))
                 }
                 Err(e) => Answer::Refused(format!(
                     "the server of this pool cannot open your working directory: {}",
@@ -240,14 +252,15 @@ fn attend(
 }
 
 /// Runs the command. A panic fails this command and leaves the server alone.
-fn run(
-    commands: &dyn Commands,
-    request: Request,
-    descriptors: Descriptors,
-    interrupt: Interrupt,
-) -> u8 {
+fn run(commands: &dyn Commands, client: Client, interrupt: Interrupt) -> u8 {
+    let Client {
+        request,
+        descriptors,
+        process,
+    } = client;
     let environment = Environment::from_pairs(request.environment.iter().cloned());
-    let context = CommandContext::new(environment, interrupt, descriptors.streams);
+    let mut context = CommandContext::new(environment, interrupt, descriptors.streams);
+    context.client = process;
     let run = std::panic::AssertUnwindSafe(|| commands.run(context, request));
     std::panic::catch_unwind(run).unwrap_or(PANICKED)
 }

@@ -15,7 +15,7 @@ use super::background::Background;
 use super::task::{self, Duties, ThreadOptions};
 use crate::program::Program;
 use crate::scrub_notes::{ScrubNotes, unread_words};
-use crate::state::{ServerState, seconds};
+use crate::state::{Asking, ServerState, seconds};
 use device::StepGrant;
 use maintenance::{ScrubNews, Scrubber, StepSizes};
 use qos::Flow;
@@ -177,6 +177,15 @@ impl Work {
         }
     }
 
+    /// It waits as long as commands take.
+    fn asking(&self) -> Asking<'_> {
+        Asking {
+            name: "the verification of this server",
+            interrupt: &self.interrupt,
+            limit: None,
+        }
+    }
+
     /// Records damage in the pool, if `now` is true or the damage has waited long enough. Waits for
     /// the writer lock.
     fn settle(&mut self, now: bool) {
@@ -187,7 +196,7 @@ impl Work {
             return;
         }
         // The server is ending. The damage was reported, and the next scrub finds it again.
-        let Ok(pool) = self.server.for_writing(&self.interrupt, || ()) else {
+        let Ok(pool) = self.server.for_writing(&self.asking(), |_| ()) else {
             return;
         };
         let noted = self.findings.note(&pool, self.lane);
@@ -202,7 +211,7 @@ impl Work {
         let Some(replica) = replica.filter(|_| pool.reader().knows_damage()) else {
             return;
         };
-        let Ok(grant) = self.server.for_writing(&self.interrupt, || ()) else {
+        let Ok(grant) = self.server.for_writing(&self.asking(), |_| ()) else {
             return;
         };
         let (server, interrupt) = (&self.server, &self.interrupt);

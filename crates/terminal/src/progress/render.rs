@@ -43,40 +43,74 @@ impl View {
     }
 }
 
-/// Returns one line of at most `columns` characters.
+/// Fewer characters of a path say nothing.
+const PATH_CHARS_MIN: usize = 8;
+
+/// Returns one line of less than `columns` characters. Where that is too little, parts are left
+/// out, the least important first. A number is never cut off.
 pub(super) fn line(view: &View, columns: usize) -> String {
-    let mut text = format!("[{}] {}", clock(view.elapsed), view.action);
+    // The last column stays free: some terminals wrap as soon as it is written.
+    let columns = columns.saturating_sub(1);
+    let mut parts = parts(view);
+    let used = |parts: &[(u8, String)]| -> usize {
+        parts.iter().map(|(_, text)| text.chars().count()).sum()
+    };
+    let is_whole = used(&parts) <= columns;
+    while used(&parts) > columns {
+        let least = parts.iter().map(|(rank, _)| *rank).max();
+        match least.filter(|rank| *rank > 0) {
+            Some(least) => parts.retain(|(rank, _)| *rank != least),
+            // Words may be cut off, if nothing else is left.
+            None => {
+                let rest: usize = used(parts.get(1..).unwrap_or_default());
+                if let Some((_, action)) = parts.first_mut() {
+                    *action = action.chars().take(columns.saturating_sub(rest)).collect();
+                }
+                break;
+            }
+        }
+    }
+    let left = columns.saturating_sub(used(&parts) + 2);
+    let mut text: String = parts.into_iter().map(|(_, text)| text).collect();
+    let path = printable(&view.current);
+    if is_whole && !path.is_empty() && left >= path.chars().count().min(PATH_CHARS_MIN) {
+        text += "  ";
+        text.extend(path.chars().take(left));
+    }
+    text
+}
+
+/// Returns the parts of a line in their order, with their ranks: the highest is left out first.
+fn parts(view: &View) -> Vec<(u8, String)> {
+    let mut parts = vec![(4, format!("[{}] ", clock(view.elapsed)))];
+    parts.push((0, view.action.to_owned()));
     if let Some(share) = view.share_done() {
         // Rounded down: 100 % must mean everything.
-        text += &format!(" {:.1}%", (share * 1000.0).floor() / 10.0);
+        let percent = (share * 1000.0).floor() / 10.0;
+        parts.push((0, format!(" {percent:.1}%")));
     }
-    text += &format!("  {}", sizes::display(view.bytes_done));
+    let mut bytes = format!("  {}", sizes::display(view.bytes_done));
     if view.totals_known && view.bytes_total > 0 {
-        text += &format!(" of {}", sizes::display(view.bytes_total));
+        bytes += &format!(" of {}", sizes::display(view.bytes_total));
     }
+    parts.push((3, bytes));
     if view.files_total + view.files_done > 0 {
-        text += &format!(", {}", view.files_done);
-        if view.totals_known {
-            text += &format!(" of {}", view.files_total);
-        }
-        text += " files";
+        let files = match view.totals_known {
+            true => format!(", {} of {} files", view.files_done, view.files_total),
+            false => format!(", {} files", view.files_done),
+        };
+        parts.push((6, files));
     }
-    text += &format!("  {}/s", sizes::display(view.bytes_per_second() as u64));
+    let rate = sizes::display(view.bytes_per_second() as u64);
+    parts.push((5, format!("  {rate}/s")));
     if let Some(remaining) = view.remaining() {
-        text += &format!("  ETA {}", clock(remaining));
+        parts.push((1, format!("  ETA {}", clock(remaining))));
     }
     match view.warnings {
         0 => {}
-        warnings => text += &format!("  {}", units::count(warnings, "warning")),
+        warnings => parts.push((2, format!("  {}", units::count(warnings, "warning")))),
     }
-    if !view.current.is_empty() {
-        text += &format!("  {}", printable(&view.current));
-    }
-    if text.chars().count() < columns {
-        return text;
-    }
-    // The last column stays free: some terminals wrap as soon as it is written.
-    text.chars().take(columns.saturating_sub(1)).collect()
+    parts
 }
 
 /// Returns the `status` message, with restic's field names where it has one.
@@ -147,7 +181,24 @@ mod tests {
             line(&unknown, 200),
             "[0:10] backing up  1.00 GiB, 3 files  102 MiB/s  2 warnings"
         );
-        assert_eq!(line(&view(), 20), "[0:10] backing up 2");
+    }
+
+    #[test]
+    fn narrow_lines_leave_out_parts_and_cut_no_number() {
+        let bytes = "[0:10] backing up 25.0%  1.00 GiB of 4.00 GiB";
+        let all = format!("{bytes}, 3 of 4 files  102 MiB/s  ETA 0:30");
+        for (columns, expected) in [
+            (94, &*format!("{all}  /home/\\u{{1b")),
+            (83, &all),
+            (80, &format!("{bytes}  102 MiB/s  ETA 0:30")),
+            (60, &format!("{bytes}  ETA 0:30")),
+            (54, "backing up 25.0%  1.00 GiB of 4.00 GiB  ETA 0:30"),
+            (40, "backing up 25.0%  ETA 0:30"),
+            (20, "backing up 25.0%"),
+            (12, "backi 25.0%"),
+        ] {
+            assert_eq!(line(&view(), columns), expected, "{columns}");
+        }
     }
 
     #[test]

@@ -102,11 +102,13 @@ fn times(text: &str) -> BTreeMap<String, i64> {
 /// Returns all problems, and the present time.
 fn look(run: &Run<'_>) -> anyhow::Result<(Vec<Problem>, UnixNanos)> {
     let own = run.invocation;
-    let cli = Cli::try_parse_from(run.arguments(vec![OsString::from("status")]))?;
+    let arguments = run.arguments(vec![OsString::from("status")]);
+    let cli = Cli::try_parse_from(&arguments)?;
     let (context, kept) = run.context()?;
     let settings = Settings::new(&cli.global, &context)?;
     let console = Arc::clone(&own.console);
-    let invocation = Invocation::new(settings, context, console, None, Origin::Restore);
+    let origin = (Origin::Restore, &*arguments);
+    let invocation = Invocation::new(settings, context, console, None, origin);
     let looked = look_at_pool(&invocation, &run.file.configuration);
     invocation.leave_hints();
     invocation.remember_pools();
