@@ -1,6 +1,7 @@
 //! Checked settings from flags and environment. Commands call this.
 //!
-//! Invariant: a flag takes precedence over the environment. An invalid value is refused with its
+//! Invariant: a flag takes precedence over the environment, and that over the configuration file,
+//! which says pool, password and memory if nothing else names a pool. An invalid value is refused with its
 //! name and never replaced by a default. [`crate::cli`] parses the command line first. This module
 //! checks it second, so commands see no raw text.
 
@@ -10,7 +11,9 @@ mod password_flags;
 pub use iscsi_access::iscsi_access;
 
 use crate::cli::{GlobalArgs, ReplicaArgs, ToArgs};
+use crate::configured;
 use chunking::Compression;
+use configuration::Configuration;
 use server::memory_plan::MEMORY_BYTES_MIN;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -26,11 +29,14 @@ pub const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 /// Default compression of new data.
 pub const COMPRESSION_DEFAULT: Compression = Compression::Default;
 const FPS_MAX: f64 = 60.0;
+const HOW_TO_NAME_A_POOL: &str = "give its directory with --repo PATH or QUINTET_REPOSITORY, or in a configuration file, \
+     which quintet setup writes";
 
 /// Settings of every command. See the module's head.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pool: Option<PathBuf>,
+    /// The pool's directory, or why there is none.
+    pool: Result<PathBuf, String>,
     /// Source of the pool's password.
     pub password: PasswordSource,
     /// The user declares that the pool is not encrypted.
@@ -51,6 +57,14 @@ impl Settings {
     /// Checks flags and environment.
     pub fn new(args: &GlobalArgs, context: &CommandContext) -> Result<Self, SettingError> {
         let environment = &context.environment;
+        let pool = pool_location(args, context)?;
+        let configured = pool.is_none().then(|| configured_pool(context));
+        let (pool, configured) = match (pool, configured) {
+            (Some(pool), _) => (Ok(pool), None),
+            (None, Some(Ok(pool))) => (Ok(pool.path.value.clone()), Some(pool)),
+            (None, Some(Err(why))) => (Err(why), None),
+            (None, None) => (Err(HOW_TO_NAME_A_POOL.to_owned()), None),
+        };
         let memory_bytes = match args.memory {
             Some(bytes) => ("--memory", bytes),
             None => match environment.text("QUINTET_MEMORY")? {
@@ -58,7 +72,7 @@ impl Settings {
                     let refuse = |e| SettingError::new("QUINTET_MEMORY", e);
                     ("QUINTET_MEMORY", sizes::parse(&text).map_err(refuse)?)
                 }
-                None => ("--memory", MEMORY_BYTES_DEFAULT),
+                None => ("--memory", configured_memory(configured.as_ref())),
             },
         };
         let compression = match environment.text("QUINTET_COMPRESSION")? {
@@ -68,12 +82,8 @@ impl Settings {
             None => COMPRESSION_DEFAULT,
         };
         Ok(Self {
-            pool: pool_location(args, context)?,
-            password: PasswordSource::choose(
-                PasswordSources::OPEN,
-                (&args.password).into(),
-                environment,
-            )?,
+            pool,
+            password: password(args, environment, configured.as_ref())?,
             is_unencrypted: args.password.insecure_no_password,
             accepts_changed: args.accept_changed_pool,
             memory_bytes: checked_memory(memory_bytes)?,
@@ -89,10 +99,51 @@ impl Settings {
 
     /// Returns the pool's directory. Fails if the user gave none.
     pub fn pool(&self) -> Result<&Path, SettingError> {
-        self.pool.as_deref().ok_or_else(|| {
-            let why = "give its directory with --repo PATH or QUINTET_REPOSITORY";
-            SettingError::new("no pool given", why)
-        })
+        let pool = self.pool.as_deref();
+        pool.map_err(|why| SettingError::new("no pool given", why))
+    }
+}
+
+/// Returns the pool of the configuration file, or why there is none.
+fn configured_pool(context: &CommandContext) -> Result<configuration::Pool, String> {
+    let path = configured::path(None, context);
+    let place = path.display();
+    let refuse = |why: String| format!("{HOW_TO_NAME_A_POOL} ({why})");
+    let text = configured::text(context, &path).map_err(|e| {
+        let cause = e.root_cause();
+        let io = cause.downcast_ref::<std::io::Error>();
+        let why = io.map_or_else(|| cause.to_string(), units::reason);
+        refuse(format!("{place}: {why}"))
+    })?;
+    let read = Configuration::parse(&text).map(|read| read.pool);
+    read.map_err(|_| refuse(format!("{place} has mistakes; run quintet config check")))
+}
+
+fn configured_memory(pool: Option<&configuration::Pool>) -> u64 {
+    let memory = pool.and_then(|pool| pool.memory.as_deref());
+    // It was parsed with the file.
+    let memory = memory.and_then(|text| sizes::parse(text).ok());
+    memory.unwrap_or(MEMORY_BYTES_DEFAULT)
+}
+
+/// Returns the source of the password: options, else the environment, else the configuration file.
+fn password(
+    args: &GlobalArgs,
+    environment: &Environment,
+    configured: Option<&configuration::Pool>,
+) -> Result<PasswordSource, SettingError> {
+    let open = PasswordSources::OPEN;
+    let chosen = PasswordSource::choose(open, (&args.password).into(), environment)?;
+    match (chosen, configured) {
+        (PasswordSource::Terminal, Some(pool)) if !args.password.insecure_no_password => {
+            let flags = PasswordFlags {
+                file: pool.password.file.as_ref().map(|file| &file.value),
+                command: pool.password.command.as_ref().map(|c| c.value.as_str()),
+                ..PasswordFlags::default()
+            };
+            PasswordSource::choose(open, flags, &Environment::default())
+        }
+        (chosen, _) => Ok(chosen),
     }
 }
 
