@@ -23,6 +23,7 @@ mod restore;
 mod retain;
 mod scrub;
 mod serve;
+mod setup;
 mod status;
 mod top;
 mod volume;
@@ -45,6 +46,7 @@ pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
 pub use scrub::{ScrubArgs, ScrubCommand, ScrubPassArgs};
 pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServePoolArgs};
+pub use setup::SetupArgs;
 pub use status::StatusArgs;
 pub use top::TopArgs;
 pub use volume::{
@@ -116,7 +118,7 @@ Environment:
   QUINTET_TO_REPOSITORY     directory of the pool that `copy` fills; QUINTET_TO_PASSWORD, _FILE
                             and _COMMAND: its password
   QUINTET_REPLICA_PASSWORD  password of a replica; also _FILE and _COMMAND
-  QUINTET_CONFIG            configuration file of config, run and notify
+  QUINTET_CONFIG            configuration file: jobs, and the pool if nothing else names one
   QUINTET_CACHE_DIR         directory in which this machine remembers pools, to notice replaced or
                             older ones; by default below XDG_CACHE_HOME or HOME
   QUINTET_CONTROL_DIRECTORY directory for the control socket of a pool whose file system has no sockets;
@@ -255,6 +257,8 @@ Examples:
     Stats(StatsArgs),
     /// Show the state of the pool, and what to do about problems
     Status(StatusArgs),
+    /// Make everything that scheduled backups need: user, pool, keys, configuration, timers
+    Setup(SetupArgs),
     /// Check the configuration file
     #[command(subcommand)]
     Config(ConfigCommand),
