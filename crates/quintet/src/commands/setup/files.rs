@@ -12,6 +12,7 @@ use media::{Random, SystemRandom};
 use std::path::{Path, PathBuf};
 
 const DIRECTORY: &str = "/etc/quintet";
+const FIRST: &str = "/var/cache/quintet/setup.toml";
 const PASSWORD: &str = "/etc/quintet/password";
 /// What makes the user from a package, too.
 const SYSUSERS: &str = include_str!("../../../../../packaging/sysusers.conf");
@@ -74,6 +75,8 @@ pub(super) fn configuration(steps: &mut Steps<'_>, plan: &Plan) -> anyhow::Resul
     };
     let what = format!("write {} (0640, root:{USER})", path.display());
     steps.step(&what, |steps| {
+        // A purge of the package removes a file that is still like this one.
+        steps.write(Path::new(FIRST), text.as_bytes(), Owner::Quintet, 0o600)?;
         steps.write(path, text.as_bytes(), Owner::RootForGroup, 0o640)
     })
 }
