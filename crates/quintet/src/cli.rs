@@ -23,7 +23,6 @@ mod restore;
 mod retain;
 mod scrub;
 mod serve;
-mod setup;
 mod status;
 mod top;
 mod volume;
@@ -46,7 +45,6 @@ pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
 pub use scrub::{ScrubArgs, ScrubCommand, ScrubPassArgs};
 pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServePoolArgs};
-pub use setup::SetupArgs;
 pub use status::StatusArgs;
 pub use top::TopArgs;
 pub use volume::{
@@ -56,6 +54,7 @@ pub use volume::{
 
 use clap::{Args, Parser, Subcommand};
 use host_tools::HostCommand;
+use setup::SetupArgs;
 use std::path::PathBuf;
 use terminal::sizes;
 

@@ -12,7 +12,6 @@
 
 pub mod cli;
 pub mod commands;
-pub mod configured;
 pub mod limits;
 pub mod notifications;
 pub mod progress;

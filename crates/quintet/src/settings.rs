@@ -1,9 +1,9 @@
 //! Checked settings from flags and environment. Commands call this.
 //!
 //! Invariant: a flag takes precedence over the environment, and that over the configuration file,
-//! which says pool, password and memory if nothing else names a pool. An invalid value is refused with its
-//! name and never replaced by a default. [`crate::cli`] parses the command line first. This module
-//! checks it second, so commands see no raw text.
+//! which says pool, password and memory if nothing else names a pool. An invalid value is refused
+//! with its name and never replaced by a default. [`crate::cli`] parses the command line first.
+//! This module checks it second, so commands see no raw text.
 
 mod iscsi_access;
 mod password_flags;
@@ -11,10 +11,9 @@ mod password_flags;
 pub use iscsi_access::iscsi_access;
 
 use crate::cli::{GlobalArgs, ReplicaArgs, ToArgs};
-use crate::configured;
 use chunking::Compression;
-use configuration::Configuration;
 use server::memory_plan::MEMORY_BYTES_MIN;
+use setup::configured;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -106,17 +105,9 @@ impl Settings {
 
 /// Returns the pool of the configuration file, or why there is none.
 fn configured_pool(context: &CommandContext) -> Result<configuration::Pool, String> {
-    let path = configured::path(None, context);
-    let place = path.display();
-    let refuse = |why: String| format!("{HOW_TO_NAME_A_POOL} ({why})");
-    let text = configured::text(context, &path).map_err(|e| {
-        let cause = e.root_cause();
-        let io = cause.downcast_ref::<std::io::Error>();
-        let why = io.map_or_else(|| cause.to_string(), units::reason);
-        refuse(format!("{place}: {why}"))
-    })?;
-    let read = Configuration::parse(&text).map(|read| read.pool);
-    read.map_err(|_| refuse(format!("{place} has mistakes; run quintet config check")))
+    let read = configured::configuration(context, None);
+    read.map(|read| read.pool)
+        .map_err(|why| format!("{HOW_TO_NAME_A_POOL} ({why})"))
 }
 
 fn configured_memory(pool: Option<&configuration::Pool>) -> u64 {

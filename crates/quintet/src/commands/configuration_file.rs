@@ -4,9 +4,9 @@
 
 use super::invocation::Invocation;
 use crate::cli::ConfigArgs;
-use crate::configured;
 use anyhow::bail;
 use configuration::Configuration;
+use setup::configured;
 use std::path::{Path, PathBuf};
 use terminal::json::Object;
 use units::count;

@@ -10,74 +10,51 @@
 //!                                                                            --> units, timers
 //! ```
 
-mod files;
-mod new_pool;
-mod steps;
-mod timers;
-mod units;
-
-use super::as_owner::{CACHE, USER};
 use super::config::{self, obstacles::obstacles};
 use super::configuration_file::{ConfigurationFile, tell};
 use super::confirm::{ask, can_ask};
 use super::invocation::Invocation;
-use crate::cli::SetupArgs;
-use crate::configured;
 use anyhow::{Context, bail};
 use configuration::Configuration;
-use std::path::{Path, PathBuf};
-use steps::Steps;
+use setup::steps::Steps;
+use setup::{Plan, SetupArgs, configured, files, new_pool};
+use std::path::PathBuf;
 use terminal::exit::Exit;
 use terminal::json::Object;
-use units::{Facts, service_of};
 
 const POOL_DEFAULT: &str = "/srv/pool";
 const BACKUP_DEFAULT: [&str; 2] = ["/home", "/etc"];
-
-/// What a run works with.
-struct Plan {
-    /// The file and its contents.
-    file: ConfigurationFile,
-    /// Text of the file, if it has to be written.
-    text: Option<String>,
-    /// This program.
-    program: PathBuf,
-}
 
 pub(super) fn run(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<Exit> {
     if !args.dry_run && !rustix::process::geteuid().is_root() {
         bail!("setup changes the system; run it as root, or with --dry-run");
     }
     let mut steps = Steps {
-        invocation,
+        shell: invocation,
         dry_run: args.dry_run,
         steps: 0,
     };
     if args.remove {
-        return remove(&mut steps, args);
+        let path = configured::path(args.config.as_deref(), &invocation.context);
+        setup::remove(&mut steps, &path)?;
+        return Ok(Exit::Done);
     }
     let plan = plan(invocation, args)?;
     check_first(invocation, &plan)?;
-    let recovery = new_pool::check_first(&steps, &plan.file.configuration, args)?;
+    let recovery = new_pool::check_first(
+        &steps,
+        &plan.configuration,
+        args.recovery_key_file.as_deref(),
+    )?;
 
-    files::account(&mut steps)?;
-    files::directories(&mut steps)?;
-    files::configuration(&mut steps, &plan)?;
-    files::passwords(&mut steps, &plan.file.configuration)?;
-    new_pool::make(&mut steps, &plan, recovery)?;
-    let facts = Facts {
-        program: &plan.program,
-        file: &plan.file.path,
-        configuration: &plan.file.configuration,
-    };
-    timers::install(&mut steps, &units::units(&facts), args.no_start)?;
-    finish(&steps, &plan)
+    setup::apply(&mut steps, &plan, recovery, args.no_start)?;
+    finish(invocation, &steps, plan)
 }
 
 /// Reads the file, or writes its first text.
 fn plan(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<Plan> {
     let program = std::env::current_exe().context("cannot find this program")?;
-    let path = configured::path(args.file.config.as_deref(), &invocation.context);
+    let path = configured::path(args.config.as_deref(), &invocation.context);
     let path = std::path::absolute(path)?;
     if path.symlink_metadata().is_ok() {
         let read = crate::cli::ConfigArgs { config: Some(path) };
@@ -90,7 +67,8 @@ fn plan(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<Plan> {
             bail!("{path} says that the pool is {says}; edit it, or remove --pool");
         }
         return Ok(Plan {
-            file,
+            path: file.path,
+            configuration: file.configuration,
             text: None,
             program,
         });
@@ -102,10 +80,8 @@ fn plan(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<Plan> {
         anyhow::anyhow!("--pool or --backup: {}", why.collect::<Vec<_>>().join("; "))
     })?;
     Ok(Plan {
-        file: ConfigurationFile {
-            path,
-            configuration,
-        },
+        path,
+        configuration,
         text: Some(text),
         program,
     })
@@ -131,7 +107,7 @@ fn wanted(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<(PathBuf,
     }
     let default = BACKUP_DEFAULT.join(" ");
     let answer = match asks {
-        true => ask(context, &format!("What to back up [{default}]: "))?,
+        true => ask(context, &format!("Paths to back up [{default}]: "))?,
         false => String::new(),
     };
     let answer = if answer.is_empty() { default } else { answer };
@@ -140,7 +116,7 @@ fn wanted(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<(PathBuf,
 
 /// The check of `config check`, except for what setup makes.
 fn check_first(invocation: &Invocation, plan: &Plan) -> anyhow::Result<()> {
-    let configuration = &plan.file.configuration;
+    let configuration = &plan.configuration;
     let pool = &configuration.pool;
     let is_new_pool = !new_pool::is_there(&pool.path.value);
     let password = pool.password.file.as_ref();
@@ -155,21 +131,21 @@ fn check_first(invocation: &Invocation, plan: &Plan) -> anyhow::Result<()> {
         if obstacle.is_error && !is_made {
             errors += 1;
             let (line, key) = (obstacle.line, &obstacle.key);
-            tell(invocation, &plan.file.path, line, key, &obstacle.why)?;
+            tell(invocation, &plan.path, line, key, &obstacle.why)?;
         }
     }
     match errors {
         0 => Ok(()),
         _ => bail!(
             "nothing was changed; correct {} or what it names",
-            plan.file.path.display()
+            plan.path.display()
         ),
     }
 }
 
 /// Says what there is now, and what to do next.
-fn finish(steps: &Steps<'_>, plan: &Plan) -> anyhow::Result<Exit> {
-    let console = &steps.invocation.console;
+fn finish(invocation: &Invocation, steps: &Steps<'_>, plan: Plan) -> anyhow::Result<Exit> {
+    let console = &invocation.console;
     if steps.dry_run {
         console.line(match steps.steps {
             0 => "dry run: everything is there",
@@ -181,54 +157,11 @@ fn finish(steps: &Steps<'_>, plan: &Plan) -> anyhow::Result<Exit> {
         console.line("everything is there; nothing was changed")?;
     }
     console.message(Object::message("summary").integer("steps", steps.steps))?;
-    let checked = config::check(steps.invocation, &plan.file)?;
-    let configuration = &plan.file.configuration;
-    let jobs = configuration.jobs();
-    console.note("Next:");
-    if let Some(first) = jobs.first() {
-        let service = service_of(first);
-        console.note(format_args!(
-            "  systemctl start {service}   # the first run"
-        ));
-    }
-    let restore = "quintet restore latest --target /tmp/restored   # try it before you need it";
-    console.note("  quintet status");
-    console.note(format_args!("  {restore}"));
-    if configuration.notify.is_none() {
-        let file = plan.file.path.display();
-        console.note(format_args!(
-            "  add [notify] to {file}, so that you hear of problems; then run quintet setup again"
-        ));
-    }
+    let file = ConfigurationFile {
+        path: plan.path,
+        configuration: plan.configuration,
+    };
+    let checked = config::check(invocation, &file)?;
+    setup::next_steps(&invocation.console, &file.path, &file.configuration)?;
     Ok(checked)
-}
-
-/// Removes the units, and says what stays.
-fn remove(steps: &mut Steps<'_>, args: &SetupArgs) -> anyhow::Result<Exit> {
-    timers::install(steps, &[], true)?;
-    let context = &steps.invocation.context;
-    let path = configured::path(args.file.config.as_deref(), context);
-    let console = &steps.invocation.console;
-    let stays = |what: &Path| console.line(format!("{} stays", what.display()));
-    if path.exists() {
-        stays(&path)?;
-    }
-    let text = configured::text(context, &path).unwrap_or_default();
-    if let Ok(configuration) = Configuration::parse(&text) {
-        let pool = &configuration.pool;
-        let password = pool.password.file.iter().map(|file| &file.value);
-        for path in password
-            .chain([&pool.path.value])
-            .filter(|path| path.exists())
-        {
-            stays(path)?;
-        }
-    }
-    if steps.account()?.is_some() {
-        console.line(format!("the user {USER} stays"))?;
-    }
-    if steps.dry_run {
-        console.line("dry run: nothing was changed")?;
-    }
-    Ok(Exit::Done)
 }

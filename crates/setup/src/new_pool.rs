@@ -1,11 +1,10 @@
-//! Makes the pool as the user quintet. [`super`] calls this.
+//! Makes the pool as the user quintet. [`crate::apply`] calls this.
 //!
 //! Invariant: the recovery key is shown once on the terminal, and written only to the file that the
 //! user named. On its way it is in a file of `/run`, which is memory.
 
-use super::steps::{Owner, Steps};
-use super::{CACHE, Plan, USER};
-use crate::cli::SetupArgs;
+use crate::steps::{Owner, Steps};
+use crate::{CACHE, Plan, USER};
 use anyhow::{Context, bail};
 use configuration::Configuration;
 use std::fs::OpenOptions;
@@ -17,15 +16,15 @@ use std::path::{Path, PathBuf};
 const CONFIG: &str = "config";
 
 /// Returns true if there is a pool.
-pub(super) fn is_there(pool: &Path) -> bool {
+pub fn is_there(pool: &Path) -> bool {
     pool.join(CONFIG).exists()
 }
 
 /// Checks what making or using the pool needs. Returns the file for the recovery key.
-pub(super) fn check_first<'a>(
+pub fn check_first<'a>(
     steps: &Steps<'_>,
     configuration: &Configuration,
-    args: &'a SetupArgs,
+    recovery: Option<&'a Path>,
 ) -> anyhow::Result<Option<&'a Path>> {
     let pool = &configuration.pool.path.value;
     let place = pool.display();
@@ -43,14 +42,13 @@ pub(super) fn check_first<'a>(
     if password.file.is_none() && password.command.is_none() {
         bail!("a timer cannot be asked for a password; set password-file in [pool]");
     }
-    let recovery = args.recovery_key_file.as_deref();
     if let Some(file) = recovery.filter(|file| file.exists()) {
         bail!(
             "{} exists; name another file for the recovery key",
             file.display()
         );
     }
-    let has_terminal = steps.invocation.context.terminal().is_some();
+    let has_terminal = steps.shell.context.terminal().is_some();
     if recovery.is_none() && !has_terminal && !steps.dry_run {
         bail!(
             "there is no terminal to show the recovery key on; add --recovery-key-file FILE, on another medium"
@@ -60,12 +58,12 @@ pub(super) fn check_first<'a>(
 }
 
 /// Makes the pool if there is none.
-pub(super) fn make(
+pub(crate) fn make(
     steps: &mut Steps<'_>,
     plan: &Plan,
     recovery: Option<&Path>,
 ) -> anyhow::Result<()> {
-    let pool = plan.file.configuration.pool.path.value.as_path();
+    let pool = plan.configuration.pool.path.value.as_path();
     if is_there(pool) {
         return Ok(());
     }
@@ -100,7 +98,7 @@ fn init(steps: &Steps<'_>, plan: &Plan, key: &Path, recovery: Option<&Path>) -> 
         ] {
             quintet.env_remove(name);
         }
-        quintet.args(plan.file.configuration.options());
+        quintet.args(plan.configuration.options());
         quintet
     };
     let mut init = quintet();
@@ -111,9 +109,8 @@ fn init(steps: &Steps<'_>, plan: &Plan, key: &Path, recovery: Option<&Path>) -> 
     let mut reader = quintet();
     reader.args(["--quiet", "snapshots"]);
     let read = Steps::call(reader);
-    let kept =
-        recovery.map(|file| write_key(file, &text, &plan.file.configuration.pool.path.value));
-    if let Some(mut terminal) = steps.invocation.context.terminal() {
+    let kept = recovery.map(|file| write_key(file, &text, &plan.configuration.pool.path.value));
+    if let Some(mut terminal) = steps.shell.context.terminal() {
         let why = "The recovery key of the pool, shown only now. Print it or write it down: it opens the pool \
                    if the password is lost.";
         write!(terminal, "\n{why}\n\n    {}\n\n", text.trim())?;
@@ -123,7 +120,7 @@ fn init(steps: &Steps<'_>, plan: &Plan, key: &Path, recovery: Option<&Path>) -> 
             kept.context("cannot write the recovery key; make another: quintet key recovery")?;
         warning
             .iter()
-            .for_each(|warning| steps.invocation.console.warn(warning));
+            .for_each(|warning| steps.shell.console.warn(warning));
     }
     read
 }

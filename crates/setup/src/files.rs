@@ -1,11 +1,12 @@
-//! User, directories, configuration file and passwords. [`super`] calls this.
+//! User, directories, configuration file and passwords. [`crate::apply`] calls
+//! this.
 //!
 //! Invariant: passwords belong to the user quintet, mode 0600: units and commands read them as that
 //! user. The configuration file is root's and its group reads it. Nothing that is there is
 //! rewritten; at most the user is let in.
 
-use super::steps::{Owner, Steps};
-use super::{CACHE, Plan, USER};
+use crate::steps::{Owner, Steps};
+use crate::{CACHE, Plan, USER};
 use anyhow::{Context, bail};
 use configuration::{Configuration, Located};
 use media::{Random, SystemRandom};
@@ -14,13 +15,13 @@ use std::path::{Path, PathBuf};
 const DIRECTORY: &str = "/etc/quintet";
 const FIRST: &str = "/var/cache/quintet/setup.toml";
 const PASSWORD: &str = "/etc/quintet/password";
-/// What makes the user from a package, too.
-const SYSUSERS: &str = include_str!("../../../../../packaging/sysusers.conf");
+/// Makes the user, also for the packages.
+const SYSUSERS: &str = include_str!("../../../packaging/sysusers.conf");
 /// Bytes of randomness in a password: as many as in a key.
 const PASSWORD_BYTES: usize = 32;
 
 /// Makes the user.
-pub(super) fn account(steps: &mut Steps<'_>) -> anyhow::Result<()> {
+pub(crate) fn account(steps: &mut Steps<'_>) -> anyhow::Result<()> {
     if steps.account()?.is_some() {
         return Ok(());
     }
@@ -45,7 +46,7 @@ pub(super) fn account(steps: &mut Steps<'_>) -> anyhow::Result<()> {
 }
 
 /// Makes the directories of settings and of memory.
-pub(super) fn directories(steps: &mut Steps<'_>) -> anyhow::Result<()> {
+pub(crate) fn directories(steps: &mut Steps<'_>) -> anyhow::Result<()> {
     let directory = Path::new(DIRECTORY);
     let account = steps.account()?;
     let is_open = account.is_some_and(|account| steps.passes(account, "-x", directory));
@@ -68,8 +69,8 @@ pub(super) fn directories(steps: &mut Steps<'_>) -> anyhow::Result<()> {
 }
 
 /// Writes the configuration file, or lets the user read it.
-pub(super) fn configuration(steps: &mut Steps<'_>, plan: &Plan) -> anyhow::Result<()> {
-    let path = &plan.file.path;
+pub(crate) fn configuration(steps: &mut Steps<'_>, plan: &Plan) -> anyhow::Result<()> {
+    let path = &plan.path;
     let Some(text) = &plan.text else {
         return let_read(steps, path, Owner::RootForGroup, 0o640);
     };
@@ -82,7 +83,7 @@ pub(super) fn configuration(steps: &mut Steps<'_>, plan: &Plan) -> anyhow::Resul
 }
 
 /// Makes the pool's password, and lets the user read those of the pools.
-pub(super) fn passwords(
+pub(crate) fn passwords(
     steps: &mut Steps<'_>,
     configuration: &Configuration,
 ) -> anyhow::Result<()> {
@@ -134,7 +135,7 @@ fn password() -> String {
 }
 
 /// Returns the text of a new configuration file.
-pub(super) fn first_text(pool: &Path, backup: &[PathBuf]) -> String {
+pub fn first_text(pool: &Path, backup: &[PathBuf]) -> String {
     let text = |path: &Path| toml_text(&path.display().to_string());
     let paths: Vec<_> = backup.iter().map(|path| text(path)).collect();
     let (pool, paths) = (text(pool), paths.join(", "));

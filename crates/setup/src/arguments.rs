@@ -1,8 +1,7 @@
-//! Arguments of `setup`. [`super::Command`] includes them.
+//! The command line of `setup`. The program includes it in its own.
 //!
-//! Invariant: see [`super`].
+//! Invariant: this module decides nothing.
 
-use super::ConfigArgs;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -40,7 +39,7 @@ pub struct SetupArgs {
     /// Remove the units that setup wrote. Configuration, keys and pool stay
     #[arg(long, conflicts_with_all = ["pool", "backup", "recovery_key_file", "no_start"])]
     pub remove: bool,
-    /// The file.
-    #[command(flatten)]
-    pub file: ConfigArgs,
+    /// Configuration file; by default QUINTET_CONFIG or /etc/quintet/quintet.toml
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 }

@@ -1,17 +1,17 @@
-//! Writes, removes and starts the units. [`super`] calls this.
+//! Writes, removes and starts the units. [`crate::apply`] calls this.
 //!
 //! Invariant: a unit without setup's mark is never touched. Without a running systemd units are
 //! enabled for the next start of the machine.
 
-use super::steps::{Owner, Steps};
-use super::units::{MARKER, PREFIX, Unit};
+use crate::steps::{Owner, Steps};
+use crate::units::{MARKER, PREFIX, Unit};
 use std::path::{Path, PathBuf};
 
 const DIRECTORY: &str = "/etc/systemd/system";
 const RUNS: &str = "/run/systemd/system";
 
 /// Makes the units of setup these.
-pub(super) fn install(
+pub(crate) fn install(
     steps: &mut Steps<'_>,
     wanted: &[Unit],
     no_start: bool,
@@ -31,7 +31,7 @@ pub(super) fn install(
             Some(found) if found == unit.text => continue,
             Some(found) if !found.starts_with(MARKER) => {
                 let place = path.display();
-                let console = &steps.invocation.console;
+                let console = &steps.shell.console;
                 console.warn(format_args!("{place} is not of setup and stays as it is"));
                 continue;
             }
@@ -51,7 +51,7 @@ pub(super) fn install(
     let timers: Vec<_> = timers.filter(|name| name.ends_with(".timer")).collect();
     if no_start {
         if !timers.is_empty() {
-            let console = &steps.invocation.console;
+            let console = &steps.shell.console;
             console.line("the timers are not enabled (--no-start)")?;
         }
         return Ok(());
@@ -60,7 +60,7 @@ pub(super) fn install(
         start(steps, timer, changed.contains(timer), runs)?;
     }
     if !runs && !timers.is_empty() {
-        let console = &steps.invocation.console;
+        let console = &steps.shell.console;
         console.line("systemd is not running: the timers start with it")?;
     }
     Ok(())

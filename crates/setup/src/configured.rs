@@ -1,10 +1,11 @@
-//! Finds the configuration file and reads its text. [`crate::settings`] takes the pool from it if
+//! Finds the configuration file and reads its text. The program's settings take the pool from it if
 //! nothing else names one; the commands about the file read all of it.
 //!
 //! Invariant: a file that others can change is refused, because its commands run with the rights of
 //! this user.
 
 use anyhow::{Context, bail};
+use configuration::Configuration;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -50,4 +51,22 @@ pub fn text(context: &CommandContext, path: &Path) -> anyhow::Result<String> {
         bail!("{place} is larger than 1 MiB; name another file");
     }
     Ok(text)
+}
+
+/// Returns the configuration, or why there is none.
+pub fn configuration(
+    context: &CommandContext,
+    given: Option<&Path>,
+) -> Result<Configuration, String> {
+    let path = path(given, context);
+    let place = path.display();
+    let text = text(context, &path).map_err(|e| {
+        let cause = e.root_cause();
+        match cause.downcast_ref::<std::io::Error>() {
+            Some(error) => format!("{place}: {}", units::reason(error)),
+            None => cause.to_string(),
+        }
+    })?;
+    let read = Configuration::parse(&text);
+    read.map_err(|_| format!("{place} has mistakes; run quintet config check"))
 }

@@ -1,4 +1,4 @@
-//! The units of the jobs of a configuration file. [`super`] writes them.
+//! The units of the jobs of a configuration file. [`crate::apply`] writes them.
 //!
 //! Invariant: pure. The first line marks a unit as one of setup's: only these are changed or
 //! removed. A service runs as the user quintet, with the rights that its job needs and no others,
@@ -8,16 +8,16 @@ use configuration::{Configuration, Job, SourceKind, Task};
 use std::path::{Path, PathBuf};
 
 /// Beginning of each unit.
-pub(super) const MARKER: &str = "# Written by quintet setup";
+pub(crate) const MARKER: &str = "# Written by quintet setup";
 /// Beginning of the names of these units.
-pub(super) const PREFIX: &str = "quintet-run-";
+pub(crate) const PREFIX: &str = "quintet-run-";
 /// Longest random delay of a timer, seconds.
 const DELAY_S_MAX: u64 = 30 * 60;
 /// The random delay is at most this part of the period.
 const DELAYS_A_PERIOD: u64 = 10;
 
 /// A unit.
-pub(super) struct Unit {
+pub(crate) struct Unit {
     /// Its name, with `.service` or `.timer`.
     pub name: String,
     /// Its contents.
@@ -25,7 +25,7 @@ pub(super) struct Unit {
 }
 
 /// Facts for all units.
-pub(super) struct Facts<'a> {
+pub(crate) struct Facts<'a> {
     /// The program.
     pub program: &'a Path,
     /// The configuration file.
@@ -35,7 +35,7 @@ pub(super) struct Facts<'a> {
 }
 
 /// Returns the service of each job, and the timers of those with a schedule.
-pub(super) fn units(facts: &Facts<'_>) -> Vec<Unit> {
+pub(crate) fn units(facts: &Facts<'_>) -> Vec<Unit> {
     let jobs = facts.configuration.jobs();
     let of_job = |job: &Job<'_>| {
         let service = Unit {
@@ -52,7 +52,7 @@ pub(super) fn units(facts: &Facts<'_>) -> Vec<Unit> {
 }
 
 /// Returns the name of a job's service.
-pub(super) fn service_of(job: &Job<'_>) -> String {
+pub fn service_of(job: &Job<'_>) -> String {
     format!("{PREFIX}{}.service", job.name)
 }
 
@@ -88,7 +88,7 @@ fn service(facts: &Facts<'_>, job: &Job<'_>) -> String {
     let mut lines = vec![format!("ExecStart={command}")];
     if matches!(job.task, Task::Watch) {
         lines.push(
-            "# A problem lasts, and somebody was told. That is no failure of the unit.".into(),
+            "# A problem lasts, and somebody was notified. That is no failure of the unit.".into(),
         );
         lines.push("SuccessExitStatus=3".into());
     }
@@ -292,8 +292,8 @@ when = "sun 04:00"
             "{watch}"
         );
         assert!(watch.contains("SuccessExitStatus=3\n"));
-        let told = format!("{FILE}[notify]\nurl = \"https://ntfy.sh/x\"\n");
-        assert!(unit(&told, "check.service").contains("AF_INET6"));
-        assert!(unit(&told, "watch.timer").contains("OnCalendar=hourly"));
+        let with = format!("{FILE}[notify]\nurl = \"https://ntfy.sh/x\"\n");
+        assert!(unit(&with, "check.service").contains("AF_INET6"));
+        assert!(unit(&with, "watch.timer").contains("OnCalendar=hourly"));
     }
 }

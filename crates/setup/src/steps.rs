@@ -1,9 +1,8 @@
-//! The steps of a setup: each is said on one line, and done unless it is a dry run. [`super`] calls
-//! this.
+//! The steps of a setup: each is said on one line, and done unless it is a dry run.
+//! [`crate::apply`] calls this.
 //!
 //! Invariant: what a dry run says is what the real run says. A file is replaced as a whole.
 
-use crate::commands::invocation::Invocation;
 use anyhow::{Context, bail};
 use std::ffi::OsStr;
 use std::fs::{OpenOptions, Permissions};
@@ -13,10 +12,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use terminal::json::Object;
+use terminal::shell::Shell;
 
 /// The account that owns the pool and runs the jobs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Account {
+pub struct Account {
     /// Number of the user.
     pub uid: u32,
     /// Number of its group.
@@ -25,15 +25,17 @@ pub(super) struct Account {
 
 /// Owner of a file: the user quintet, or root with the group of quintet.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Owner {
+pub(crate) enum Owner {
     Root,
     RootForGroup,
     Quintet,
 }
 
 /// The steps so far.
-pub(super) struct Steps<'a> {
-    pub invocation: &'a Invocation,
+pub struct Steps<'a> {
+    /// The user's side.
+    pub shell: &'a Shell,
+    /// Say the steps only.
     pub dry_run: bool,
     /// Number of steps.
     pub steps: u64,
@@ -41,13 +43,13 @@ pub(super) struct Steps<'a> {
 
 impl Steps<'_> {
     /// Says a step and does it.
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         what: &str,
         act: impl FnOnce(&Self) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         self.steps += 1;
-        let console = &self.invocation.console;
+        let console = &self.shell.console;
         console.line(what)?;
         console.message(Object::message("step").text("action", what))?;
         match self.dry_run {
@@ -57,10 +59,10 @@ impl Steps<'_> {
     }
 
     /// Returns the account if there is one.
-    pub fn account(&self) -> anyhow::Result<Option<Account>> {
+    pub(crate) fn account(&self) -> anyhow::Result<Option<Account>> {
         let found = self
             .program("getent")
-            .args(["passwd", super::USER])
+            .args(["passwd", crate::USER])
             .output();
         let found = found.context("cannot run getent")?;
         let line = String::from_utf8_lossy(&found.stdout).into_owned();
@@ -71,13 +73,13 @@ impl Steps<'_> {
     }
 
     /// Returns the account, which an earlier step has made.
-    pub fn made_account(&self) -> anyhow::Result<Account> {
+    pub(crate) fn made_account(&self) -> anyhow::Result<Account> {
         let account = self.account()?;
-        account.with_context(|| format!("there is no user {}", super::USER))
+        account.with_context(|| format!("there is no user {}", crate::USER))
     }
 
     /// Gives a file to an owner.
-    pub fn give(&self, path: &Path, owner: Owner, mode: u32) -> anyhow::Result<()> {
+    pub(crate) fn give(&self, path: &Path, owner: Owner, mode: u32) -> anyhow::Result<()> {
         let (uid, gid) = match owner {
             Owner::Root => (0, 0),
             Owner::RootForGroup => (0, self.made_account()?.gid),
@@ -94,7 +96,13 @@ impl Steps<'_> {
     }
 
     /// Replaces a file as a whole.
-    pub fn write(&self, path: &Path, bytes: &[u8], owner: Owner, mode: u32) -> anyhow::Result<()> {
+    pub(crate) fn write(
+        &self,
+        path: &Path,
+        bytes: &[u8],
+        owner: Owner,
+        mode: u32,
+    ) -> anyhow::Result<()> {
         let mut new = path.as_os_str().to_owned();
         new.push(".new");
         let new = Path::new(&new);
@@ -109,36 +117,36 @@ impl Steps<'_> {
     }
 
     /// Makes a directory, with root's above it.
-    pub fn directory(&self, path: &Path, owner: Owner, mode: u32) -> anyhow::Result<()> {
+    pub(crate) fn directory(&self, path: &Path, owner: Owner, mode: u32) -> anyhow::Result<()> {
         std::fs::create_dir_all(path)?;
         self.give(path, owner, mode)
     }
 
     /// Prepares a program whose output is kept.
-    pub fn program(&self, name: impl AsRef<OsStr>) -> Command {
+    pub(crate) fn program(&self, name: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(name);
-        let environment = &self.invocation.context.environment;
+        let environment = &self.shell.context.environment;
         command.env_clear().envs(environment.all());
         command.stdin(Stdio::null());
         command
     }
 
     /// The same, as the user quintet.
-    pub fn program_as(&self, name: impl AsRef<OsStr>, account: Account) -> Command {
+    pub(crate) fn program_as(&self, name: impl AsRef<OsStr>, account: Account) -> Command {
         let mut command = self.program(name);
         command.uid(account.uid).gid(account.gid).current_dir("/");
         command
     }
 
     /// Returns true if the user quintet passes `test OPTION PATH`.
-    pub fn passes(&self, account: Account, option: &str, path: &Path) -> bool {
+    pub(crate) fn passes(&self, account: Account, option: &str, path: &Path) -> bool {
         let mut test = self.program_as("test", account);
         test.arg(option).arg(path);
         test.status().is_ok_and(|status| status.success())
     }
 
     /// Runs a program; its failure has its last words.
-    pub fn call(mut command: Command) -> anyhow::Result<()> {
+    pub(crate) fn call(mut command: Command) -> anyhow::Result<()> {
         let name = command.get_program().to_string_lossy().into_owned();
         let output = command
             .output()
