@@ -135,7 +135,7 @@ fn password() -> String {
 }
 
 /// Returns the text of a new configuration file.
-pub fn first_text(pool: &Path, backup: &[PathBuf]) -> String {
+pub(crate) fn first_text(pool: &Path, backup: &[PathBuf]) -> String {
     let text = |path: &Path| toml_text(&path.display().to_string());
     let paths: Vec<_> = backup.iter().map(|path| text(path)).collect();
     let (pool, paths) = (text(pool), paths.join(", "));

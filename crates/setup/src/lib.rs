@@ -13,7 +13,7 @@
 
 mod arguments;
 pub mod configured;
-pub mod files;
+mod files;
 pub mod new_pool;
 pub mod owner;
 pub mod steps;
@@ -44,6 +44,28 @@ pub struct Plan {
     pub text: Option<String>,
     /// The program that units run.
     pub program: PathBuf,
+}
+
+impl Plan {
+    /// Returns the plan with a new configuration file.
+    pub fn first(
+        path: PathBuf,
+        pool: &Path,
+        backup: &[PathBuf],
+        program: PathBuf,
+    ) -> anyhow::Result<Self> {
+        let text = files::first_text(pool, backup);
+        let configuration = Configuration::parse(&text).map_err(|mistakes| {
+            let why: Vec<_> = mistakes.into_iter().map(|mistake| mistake.why).collect();
+            anyhow::anyhow!("--pool or --backup: {}", why.join("; "))
+        })?;
+        Ok(Self {
+            path,
+            configuration,
+            text: Some(text),
+            program,
+        })
+    }
 }
 
 /// Makes what is missing. `recovery`: file for the recovery key of a new pool.

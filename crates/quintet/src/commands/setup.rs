@@ -6,8 +6,7 @@
 //! recovery key of a new pool is never on the disk unless the user names a file.
 //!
 //! ```text
-//! file or its first text --> parse, obstacles --> Plan --> user, directories, file, password, pool
-//!                                                                            --> units, timers
+//! file or its first text --> parse, obstacles --> Plan --> the crate setup
 //! ```
 
 use super::config::{self, obstacles::obstacles};
@@ -15,9 +14,8 @@ use super::configuration_file::{ConfigurationFile, tell};
 use super::confirm::{ask, can_ask};
 use super::invocation::Invocation;
 use anyhow::{Context, bail};
-use configuration::Configuration;
 use setup::steps::Steps;
-use setup::{Plan, SetupArgs, configured, files, new_pool};
+use setup::{Plan, SetupArgs, configured, new_pool};
 use std::path::PathBuf;
 use terminal::exit::Exit;
 use terminal::json::Object;
@@ -74,17 +72,7 @@ fn plan(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<Plan> {
         });
     }
     let (pool, backup) = wanted(invocation, args)?;
-    let text = files::first_text(&pool, &backup);
-    let configuration = Configuration::parse(&text).map_err(|mistakes| {
-        let why = mistakes.into_iter().map(|mistake| mistake.why);
-        anyhow::anyhow!("--pool or --backup: {}", why.collect::<Vec<_>>().join("; "))
-    })?;
-    Ok(Plan {
-        path,
-        configuration,
-        text: Some(text),
-        program,
-    })
+    Plan::first(path, &pool, &backup, program)
 }
 
 /// Returns the pool and the sources of a new file. Asks on a terminal.
