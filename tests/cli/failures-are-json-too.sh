@@ -78,6 +78,7 @@ defrag cancel
 defrag status
 stats
 status
+setup --pool none --dry-run
 config check
 run
 notify --test

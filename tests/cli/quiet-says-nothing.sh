@@ -81,6 +81,7 @@ all_of_them() {
     quiet gc
     quiet gc --trash-period 0
     asked scrub status
+    asked setup --remove --dry-run
     asked config check
     asked notify --test
     quiet run src

@@ -56,6 +56,7 @@ pub use wait::WaitArg;
 
 use clap::{Args, Parser, Subcommand};
 use host_tools::HostCommand;
+use setup::SetupArgs;
 use std::path::PathBuf;
 use terminal::sizes;
 
@@ -118,7 +119,7 @@ Environment:
   QUINTET_TO_REPOSITORY     directory of the pool that `copy` fills; QUINTET_TO_PASSWORD, _FILE
                             and _COMMAND: its password
   QUINTET_REPLICA_PASSWORD  password of a replica; also _FILE and _COMMAND
-  QUINTET_CONFIG            configuration file of config, run and notify
+  QUINTET_CONFIG            configuration file: jobs, and the pool if nothing else names one
   QUINTET_CACHE_DIR         directory in which this machine remembers pools, to notice replaced or
                             older ones; by default below XDG_CACHE_HOME or HOME
   QUINTET_CONTROL_DIRECTORY directory for the control socket of a pool whose file system has no sockets;
@@ -261,6 +262,8 @@ Examples:
     Stats(StatsArgs),
     /// Show the state of the pool, and what to do about problems
     Status(StatusArgs),
+    /// Make everything that scheduled backups need: user, pool, keys, configuration, timers
+    Setup(SetupArgs),
     /// Check the configuration file
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -9,6 +9,7 @@
 //!                             +-- else: Invocation --> dispatch --> the command's `run`
 //! ```
 
+mod as_owner;
 mod backup;
 mod check;
 mod completion;
@@ -50,6 +51,7 @@ mod replica;
 mod restore;
 mod scrub;
 mod serve;
+mod setup;
 mod snapshot_choice;
 mod snapshots;
 mod source_paths;
@@ -184,6 +186,9 @@ fn start(
     if let Some(directory) = context.environment.text("QUINTET_CONTROL_DIRECTORY")? {
         control::sockets_are_in(directory.into());
     }
+    if server.is_none() {
+        as_owner::go_on(&context, &cli, &settings, arguments, console)?;
+    }
     if server.is_none() && Need::of(&cli.command) != Need::Nothing {
         let passphrase = settings.password.descriptor();
         let environment = &context.environment;
@@ -235,6 +240,7 @@ fn dispatch(invocation: &Invocation, cli: Cli) -> anyhow::Result<Exit> {
         Command::Stats(args) => stats::run(invocation, &args),
         Command::Status(args) => status::run(invocation, &args),
         Command::Config(command) => config::run(invocation, &command),
+        Command::Setup(args) => setup::run(invocation, &args),
         Command::Run(args) => jobs::run(invocation, &cli.global, &args),
         Command::Notify(args) => notify::run(invocation, &args),
         Command::Mount(args) => mount::run(invocation, &args),

@@ -1,8 +1,9 @@
 //! Checked settings from flags and environment. Commands call this.
 //!
-//! Invariant: a flag takes precedence over the environment. An invalid value is refused with its
-//! name and never replaced by a default. [`crate::cli`] parses the command line first. This module
-//! checks it second, so commands see no raw text.
+//! Invariant: a flag takes precedence over the environment, and that over the configuration file,
+//! which says pool, password and memory if nothing else names a pool. An invalid value is refused
+//! with its name and never replaced by a default. [`crate::cli`] parses the command line first.
+//! This module checks it second, so commands see no raw text.
 
 mod iscsi_access;
 mod password_flags;
@@ -12,6 +13,7 @@ pub use iscsi_access::iscsi_access;
 use crate::cli::{GlobalArgs, ReplicaArgs, ToArgs, WaitArg};
 use chunking::Compression;
 use server::memory_plan::MEMORY_BYTES_MIN;
+use setup::configured;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -29,11 +31,14 @@ pub const COMPRESSION_DEFAULT: Compression = Compression::Default;
 /// Default time that a command waits for another one that writes to the pool.
 pub const WAIT_DEFAULT: Duration = Duration::from_secs(60);
 const FPS_MAX: f64 = 60.0;
+const HOW_TO_NAME_A_POOL: &str = "give its directory with --repo PATH or QUINTET_REPOSITORY, or in a configuration file, \
+     which quintet setup writes";
 
 /// Settings of every command. See the module's head.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pool: Option<PathBuf>,
+    /// The pool's directory, or why there is none.
+    pool: Result<PathBuf, String>,
     /// Source of the pool's password.
     pub password: PasswordSource,
     /// The user declares that the pool is not encrypted.
@@ -56,6 +61,14 @@ impl Settings {
     /// Checks flags and environment.
     pub fn new(args: &GlobalArgs, context: &CommandContext) -> Result<Self, SettingError> {
         let environment = &context.environment;
+        let pool = pool_location(args, context)?;
+        let configured = pool.is_none().then(|| configured_pool(context));
+        let (pool, configured) = match (pool, configured) {
+            (Some(pool), _) => (Ok(pool), None),
+            (None, Some(Ok(pool))) => (Ok(pool.path.value.clone()), Some(pool)),
+            (None, Some(Err(why))) => (Err(why), None),
+            (None, None) => (Err(HOW_TO_NAME_A_POOL.to_owned()), None),
+        };
         let memory_bytes = match args.memory {
             Some(bytes) => ("--memory", bytes),
             None => match environment.text("QUINTET_MEMORY")? {
@@ -63,7 +76,7 @@ impl Settings {
                     let refuse = |e| SettingError::new("QUINTET_MEMORY", e);
                     ("QUINTET_MEMORY", sizes::parse(&text).map_err(refuse)?)
                 }
-                None => ("--memory", MEMORY_BYTES_DEFAULT),
+                None => ("--memory", configured_memory(configured.as_ref())),
             },
         };
         let compression = match environment.text("QUINTET_COMPRESSION")? {
@@ -73,12 +86,8 @@ impl Settings {
             None => COMPRESSION_DEFAULT,
         };
         Ok(Self {
-            pool: pool_location(args, context)?,
-            password: PasswordSource::choose(
-                PasswordSources::OPEN,
-                (&args.password).into(),
-                environment,
-            )?,
+            pool,
+            password: password(args, environment, configured.as_ref())?,
             is_unencrypted: args.password.insecure_no_password,
             accepts_changed: args.accept_changed_pool,
             wait: args.wait.map_or(WAIT_DEFAULT, WaitArg::time),
@@ -95,10 +104,43 @@ impl Settings {
 
     /// Returns the pool's directory. Fails if the user gave none.
     pub fn pool(&self) -> Result<&Path, SettingError> {
-        self.pool.as_deref().ok_or_else(|| {
-            let why = "give its directory with --repo PATH or QUINTET_REPOSITORY";
-            SettingError::new("no pool given", why)
-        })
+        let pool = self.pool.as_deref();
+        pool.map_err(|why| SettingError::new("no pool given", why))
+    }
+}
+
+/// Returns the pool of the configuration file, or why there is none.
+fn configured_pool(context: &CommandContext) -> Result<configuration::Pool, String> {
+    let read = configured::configuration(context, None);
+    read.map(|read| read.pool)
+        .map_err(|why| format!("{HOW_TO_NAME_A_POOL} ({why})"))
+}
+
+fn configured_memory(pool: Option<&configuration::Pool>) -> u64 {
+    let memory = pool.and_then(|pool| pool.memory.as_deref());
+    // It was parsed with the file.
+    let memory = memory.and_then(|text| sizes::parse(text).ok());
+    memory.unwrap_or(MEMORY_BYTES_DEFAULT)
+}
+
+/// Returns the source of the password: options, else the environment, else the configuration file.
+fn password(
+    args: &GlobalArgs,
+    environment: &Environment,
+    configured: Option<&configuration::Pool>,
+) -> Result<PasswordSource, SettingError> {
+    let open = PasswordSources::OPEN;
+    let chosen = PasswordSource::choose(open, (&args.password).into(), environment)?;
+    match (chosen, configured) {
+        (PasswordSource::Terminal, Some(pool)) if !args.password.insecure_no_password => {
+            let flags = PasswordFlags {
+                file: pool.password.file.as_ref().map(|file| &file.value),
+                command: pool.password.command.as_ref().map(|c| c.value.as_str()),
+                ..PasswordFlags::default()
+            };
+            PasswordSource::choose(open, flags, &Environment::default())
+        }
+        (chosen, _) => Ok(chosen),
     }
 }
 

@@ -66,6 +66,8 @@ fn lines_that_must_parse() {
         "copy --to /q --all -n --host h",
         "copy --to /q --to-password-file p latest a@b --limit 5M --json",
         "status -v -v",
+        "setup -n --pool /p --backup /a /b --no-start",
+        "setup --remove --config /x",
         "config check --config /x",
         "run",
         "run etc copy:offsite --config /x --json",
@@ -140,6 +142,7 @@ fn lines_that_must_not_parse() {
         "serve nbd --read-only",
         "serve nbd --read-only --socket s --listen 127.0.0.1:1",
         "status -q -v",
+        "setup --remove --pool /p",
     ] {
         assert!(parse(line).is_err(), "{line}");
     }

@@ -5,7 +5,7 @@
 //! an error; anything that may be different when the job runs, such as a disk that is not mounted,
 //! is a warning.
 
-mod obstacles;
+pub(super) mod obstacles;
 
 use super::configuration_file::{ConfigurationFile, tell};
 use super::invocation::Invocation;
@@ -20,7 +20,11 @@ use units::count;
 
 pub(super) fn run(invocation: &Invocation, command: &ConfigCommand) -> anyhow::Result<Exit> {
     let ConfigCommand::Check(args) = command;
-    let file = ConfigurationFile::read(invocation, args)?;
+    check(invocation, &ConfigurationFile::read(invocation, args)?)
+}
+
+/// Lists jobs and obstacles of a file. Fails if a job cannot run.
+pub(super) fn check(invocation: &Invocation, file: &ConfigurationFile) -> anyhow::Result<Exit> {
     let configuration = &file.configuration;
     let console = &invocation.console;
     let mut table = Table::new(["JOB", "WHEN", "WHAT"], &[]);

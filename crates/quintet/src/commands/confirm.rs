@@ -8,7 +8,7 @@ use std::io::{IsTerminal, Write};
 use terminal::command_context::CommandContext;
 use terminal::interrupt::Interrupted;
 
-const ANSWER_BYTES_MAX: usize = 100;
+const ANSWER_BYTES_MAX: usize = 4096;
 
 /// Returns true if there is a user at a terminal.
 pub(super) fn can_ask(context: &CommandContext) -> bool {
@@ -17,10 +17,16 @@ pub(super) fn can_ask(context: &CommandContext) -> bool {
 
 /// Shows `question` on the terminal and waits for the answer. Returns true for `y` and `yes`.
 pub(super) fn is_wanted(context: &CommandContext, question: &str) -> anyhow::Result<bool> {
+    let answer = ask(context, &format!("{question} [y/N] "))?.to_lowercase();
+    Ok(answer == "y" || answer == "yes")
+}
+
+/// Shows `question` on the terminal and returns the answer; an empty one without a terminal.
+pub(super) fn ask(context: &CommandContext, question: &str) -> anyhow::Result<String> {
     let Some(mut terminal) = context.terminal() else {
-        return Ok(false);
+        return Ok(String::new());
     };
-    write!(terminal, "{question} [y/N] ")?;
+    write!(terminal, "{question}")?;
     let mut answer = Vec::new();
     let mut byte = [0];
     loop {
@@ -37,6 +43,5 @@ pub(super) fn is_wanted(context: &CommandContext, question: &str) -> anyhow::Res
             Err(e) => return Err(e.into()),
         }
     }
-    let answer = String::from_utf8_lossy(&answer).trim().to_lowercase();
-    Ok(answer == "y" || answer == "yes")
+    Ok(String::from_utf8_lossy(&answer).trim().to_owned())
 }

@@ -105,6 +105,7 @@ impl Need {
             | Command::Serve(_)
             // A run asks the server for each of its commands.
             | Command::Config(_)
+            | Command::Setup(_)
             | Command::Run(_)
             | Command::Notify(_)
             | Command::Generate(_)

@@ -41,6 +41,7 @@ pub(super) fn is_asked_for(command: &Command) -> bool {
                 false
             }
         },
+        Command::Setup(args) => args.dry_run,
         Command::Backup(args) => args.dry_run,
         Command::Restore(args) => args.dry_run,
         Command::Import(args) => args.dry_run,

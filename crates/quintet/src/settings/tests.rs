@@ -97,3 +97,26 @@ fn defaults_and_values() {
     assert_eq!(parse_compression("max"), Ok(Compression::Zstd(15)));
     assert_eq!(parse_compression("zstd,3"), Ok(Compression::Zstd(3)));
 }
+
+#[test]
+fn the_configuration_file_names_the_pool_last() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("quintet.toml");
+    let section = "[pool]\npath = \"/srv/pool\"\npassword-file = \"/p\"\nmemory = \"64M\"\n";
+    std::fs::write(&file, section).unwrap();
+    let config = ("QUINTET_CONFIG", file.to_str().unwrap());
+    let of_file = settings(&[config]).unwrap();
+    assert_eq!(of_file.pool().unwrap(), Path::new("/srv/pool"));
+    assert!(matches!(&of_file.password, PasswordSource::File(path) if path == Path::new("/p")));
+    assert_eq!(of_file.memory_bytes, 64 << 20);
+    // Another pool has another password.
+    let other = settings(&[config, ("QUINTET_REPOSITORY", "/other")]).unwrap();
+    assert_eq!(other.pool().unwrap(), Path::new("/other"));
+    assert!(matches!(other.password, PasswordSource::Terminal));
+    assert_eq!(other.memory_bytes as u64, MEMORY_BYTES_DEFAULT);
+    let given = settings(&[config, ("QUINTET_PASSWORD_FILE", "/q")]).unwrap();
+    assert!(matches!(&given.password, PasswordSource::File(path) if path == Path::new("/q")));
+    std::fs::write(&file, "[pool]\n").unwrap();
+    let why = settings(&[config]).unwrap().pool().unwrap_err().to_string();
+    assert!(why.contains("config check"), "{why}");
+}

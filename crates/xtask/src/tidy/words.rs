@@ -30,6 +30,7 @@ const BANNED: &[Banned] = &[
             "linux_host",
             "unlocking",
             "host_tools",
+            "setup",
             "quintet",
         ],
         exceptions: &[

@@ -1,5 +1,5 @@
-//! Finds obstacles that would keep jobs of a configuration file from running. `config check` calls
-//! this.
+//! Finds obstacles that would keep jobs of a configuration file from running. `config check`
+//! and `setup` call this.
 //!
 //! Invariant: no password is read and no program is run.
 
@@ -15,7 +15,7 @@ use store::{Pool, StoreErrorKind};
 use unlocking::{PasswordSource, exposed_secret};
 
 /// One obstacle.
-pub(super) struct Obstacle {
+pub(in crate::commands) struct Obstacle {
     /// The job cannot run. Otherwise it may be different when the job runs, or is a risk.
     pub is_error: bool,
     /// Line of the file.
@@ -33,7 +33,10 @@ struct Found<'a> {
 }
 
 /// Returns all obstacles, in the order of the file.
-pub(super) fn obstacles(invocation: &Invocation, configuration: &Configuration) -> Vec<Obstacle> {
+pub(in crate::commands) fn obstacles(
+    invocation: &Invocation,
+    configuration: &Configuration,
+) -> Vec<Obstacle> {
     let mut found = Found {
         invocation,
         list: Vec::new(),

@@ -1,0 +1,56 @@
+//! Runs a command of root again as the user quintet, if the pool is that user's. [`super::start`]
+//! calls this.
+//!
+//! Invariant: root leaves no file in that pool that its owner cannot change, and reaches the
+//! owner's server. Commands that only read stay root's, because they write files for root
+//! (`restore`, `dump`, `mount`). Pools of other users are left as they are.
+
+use super::for_clients::Need;
+use crate::cli::{Cli, Command};
+use crate::settings::Settings;
+use anyhow::bail;
+use setup::owner::Owner;
+use setup::{USER, configured};
+use std::ffi::OsString;
+use terminal::command_context::CommandContext;
+use terminal::console::Console;
+
+/// Replaces this process if the command is the owner's. Fails if that is not possible.
+pub(super) fn go_on(
+    context: &CommandContext,
+    cli: &Cli,
+    settings: &Settings,
+    arguments: &[OsString],
+    console: &Console,
+) -> anyhow::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let pool = match &cli.command {
+        Command::Run(args) => {
+            let read = configured::configuration(context, args.file.config.as_deref());
+            // Errors are reported by the command itself.
+            read.ok().map(|read| read.pool.path.value)
+        }
+        Command::Init(_) => None,
+        Command::Serve(args) if args.command.is_none() => settings.pool().ok().map(Into::into),
+        command if Need::of(command) == Need::Nothing => None,
+        _ => settings.pool().ok().map(Into::into),
+    };
+    let Some(owner) = pool.as_deref().and_then(Owner::of) else {
+        return Ok(());
+    };
+    if matches!(cli.command, Command::Serve(_)) {
+        let pool = owner.pool.display();
+        bail!("the pool in {pool} belongs to the user {USER}; run systemctl start quintet");
+    }
+    if Need::of(&cli.command) != Need::Live {
+        let pool = owner.pool.display();
+        console.note(format_args!(
+            "going on as the user {USER}, who owns the pool in {pool}"
+        ));
+    }
+    console.flush()?;
+    let program = std::env::current_exe()?;
+    Err(owner.run_again(&program, context, arguments))
+}
