@@ -82,6 +82,7 @@ setup --pool none --dry-run
 config check
 run
 notify --test
+generate none
 top
 volume create v 1M
 volume list

@@ -13,7 +13,6 @@
 pub mod cli;
 pub mod commands;
 pub mod limits;
-pub mod notifications;
 pub mod progress;
 pub mod secrecy;
 pub mod settings;

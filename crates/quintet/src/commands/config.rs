@@ -79,7 +79,7 @@ fn channels(notify: &Notify) -> String {
     let command = command.map(|command| format!("run `{}`", command.value.join(" ")));
     let url = notify.url.as_ref();
     // The rest of a URL may be a secret.
-    let url = url.map(|url| format!("tell {}", crate::notifications::host_of(&url.value)));
+    let url = url.map(|url| format!("tell {}", notifications::host_of(&url.value)));
     let words = notify.on.iter().map(|event| event.word());
     let channels: Vec<String> = command.into_iter().chain(url).collect();
     let words: Vec<_> = words.collect();

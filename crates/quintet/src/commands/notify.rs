@@ -5,9 +5,9 @@
 use super::configuration_file::ConfigurationFile;
 use super::invocation::Invocation;
 use crate::cli::NotifyArgs;
-use crate::notifications::{Delivery, Notification, Subject, deliver};
 use anyhow::bail;
 use media::{Clock, SystemClock};
+use notifications::{Delivery, Notification, Subject, deliver};
 use std::path::Path;
 use terminal::console::tamed;
 use terminal::exit::Exit;

@@ -35,6 +35,10 @@ const BANNED: &[Banned] = &[
         ],
         exceptions: &[
             (
+                "crates/notifications/src/url.rs",
+                "the authorities of this machine are a file",
+            ),
+            (
                 "crates/nbd/src/server/listener.rs",
                 "a server's socket is a name that it has to remove",
             ),
@@ -86,6 +90,7 @@ const BANNED: &[Banned] = &[
             "terminal",
             "server",
             "host_tools",
+            "notifications",
             "quintet",
             "connections",
             "nbd",

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a delivery takes half a minute at most and never fails a job: it only says what could
 //! not be delivered. Parts of a URL that may be secret are in no message.
+#![forbid(unsafe_code)]
 
 mod program;
 mod url;
