@@ -57,16 +57,20 @@ attach on "$dir/disk"
 device=$(findmnt -no SOURCE "$dir/inner")
 "$QUINTET" host cached "$src" >"$dir/out" 2>&1 || skip "no cachestat here: $(cat "$dir/out")"
 
-# A read with direct I/O brings nothing in, and one past the kernel's read-ahead only itself.
-cat "$src"/*/hot/* >/dev/null
-dd if="$src/long" of=/dev/null bs=1M skip=20 count=8 status=none
 cached() { # DIRECTORY...: bytes in memory
     local each
     for each; do "$QUINTET" host cached "$each" --json | sed -n 's/.*"summary".*"cached_bytes":\([0-9]*\).*/\1/p'; done | awk '{ sum += $1 } END { print sum + 0 }'
 }
 sectors_read() { awk '{ print $3 }' "/sys/block/${device#/dev/}/stat"; }
 total=$(du -sb --apparent-size "$src" | cut -f1)
-hot_before=$(cached "$src"/*/hot) all_before=$(cached "$src") read_before=$(sectors_read)
+# The machine may drop all caches at any moment: what was read is read again then.
+for _ in 1 2 3; do
+    # A read with direct I/O brings nothing in, and one past the kernel's read-ahead only itself.
+    cat "$src"/*/hot/* >/dev/null
+    dd if="$src/long" of=/dev/null bs=1M skip=20 count=8 status=none
+    hot_before=$(cached "$src"/*/hot) all_before=$(cached "$src") read_before=$(sectors_read)
+    [ "$hot_before" -lt $((100 << 20)) ] || break
+done
 [ "$hot_before" -ge $((100 << 20)) ] || fail "the hot set is not in memory: $hot_before"
 exits 0 q backup --json "$src"
 read=$((($(sectors_read) - read_before) * 512))
