@@ -17,7 +17,7 @@ use specimen::restore::Truth;
 use specimen::{dense, new_pool, put_image, snapshot};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, IMAGE_REGION_BYTES, LaneOptions, OpenMode, Pool, WriteCounts};
+use store::{CheckDepth, IMAGE_REGION_BYTES, LaneOptions, OpenMode, Pool, RegionKind, WriteCounts};
 
 const CHUNK: usize = 4096;
 /// Region sizes of volumes and of backups.
@@ -97,6 +97,40 @@ fn regions_are_packed_anew_as_large_as_they_were() {
     for truth in &truths {
         assert_eq!(truth.restore(&pool).expect("as stored"), [].into());
     }
+}
+
+/// A backup of a tree with a long file stores both kinds in one container.
+#[test]
+fn a_container_is_packed_anew_as_most_of_its_bytes() {
+    let (disk, pool) = new_pool();
+    let (text, long) = (dense(9, 2 << 20), dense(10, 7 << 18));
+    let put = |text: &[u8], long: &[u8]| {
+        let mut session = pool.begin(lane(LARGE)).expect("begin");
+        let in_large = session.main().store_object(text, false).expect("store");
+        let packed = session.main().pack_in(RegionKind::Middle);
+        packed.expect("flushed");
+        let in_small = session.main().store_object(long, false).expect("store");
+        let roots = [("text", in_large), ("long", in_small)];
+        let added = roots.map(|(name, root)| snapshot(&pool, SnapshotKind::Stream, name, root));
+        pool.commit(session, &added, &[]).expect("commit");
+        added
+    };
+    let all = put(&text, &long);
+    let sizes: Vec<_> = data_regions(&disk).concat();
+    let small = sizes.iter().filter(|bytes| **bytes < LARGE / 2).count();
+    assert!(
+        small > 12 && sizes.len() < 20,
+        "most regions are small: {sizes:?}"
+    );
+    put(&text[..1 << 20], &long[..1 << 20]);
+    pool.forget(&all).expect("forget");
+    assert!(collect(&pool) > 0);
+    collect(&pool);
+    let found = data_regions(&disk);
+    assert!(
+        largest(&disk) >= LARGE,
+        "most bytes are in large ones: {found:?}"
+    );
 }
 
 /// An older program stored images in large regions, and so does `import --region-size`.
