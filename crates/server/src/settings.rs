@@ -7,6 +7,6 @@ mod number;
 mod schedule;
 mod shares;
 
-pub use number::period_s;
+pub use number::{period_s, time_s};
 pub use schedule::TaskSchedule;
 pub use shares::{Shares, Within, flow_name, kind_name};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: see [`super`].
 
-use super::PeriodArg;
+use server::settings::time_s;
 use std::time::Duration;
 
 /// A time to wait.
@@ -16,14 +16,7 @@ impl WaitArg {
     /// Parses `0`, or a number with `s`, `m`, `h`, `d` or `w`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let refuse = || format!("{text:?} is not a time (examples: 0, 30s, 5m, 2h)");
-        let minutes = text.trim().strip_suffix('m');
-        // A sixtieth of as many hours.
-        let hours = minutes.map(|minutes| PeriodArg::parse(&format!("{minutes}h")));
-        let seconds = match hours {
-            Some(hours) => hours.map(|hours| hours.seconds / 60),
-            None => PeriodArg::parse(text).map(|period| period.seconds),
-        };
-        let seconds = seconds.map_err(|_| refuse())?;
+        let seconds = time_s(text).ok_or_else(refuse)?;
         Ok(Self { seconds })
     }
 
