@@ -66,10 +66,10 @@ mod unfinished;
 mod upgrade;
 mod volume;
 
-use crate::cli::{Cli, Command};
 use crate::settings::Settings;
 use clap::Parser;
 use clap::error::ErrorKind;
+use command_line::{Cli, Command};
 use for_clients::Need;
 use invocation::Invocation;
 use server::control::{self, Asked};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a flag takes precedence over the environment, and that over the configuration file,
 //! which says pool, password and memory if nothing else names a pool. An invalid value is refused
-//! with its name and never replaced by a default. [`crate::cli`] parses the command line first.
+//! with its name and never replaced by a default. [`command_line`] parses the command line first.
 //! This module checks it second, so commands see no raw text.
 
 mod iscsi_access;
@@ -10,8 +10,8 @@ mod password_flags;
 
 pub use iscsi_access::iscsi_access;
 
-use crate::cli::{GlobalArgs, ReplicaArgs, ToArgs, WaitArg};
 use chunking::Compression;
+use command_line::{GlobalArgs, ReplicaArgs, ToArgs, WaitArg};
 use server::memory_plan::MEMORY_BYTES_MIN;
 use setup::configured;
 use std::ffi::OsStr;

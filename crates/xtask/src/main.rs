@@ -22,7 +22,7 @@ tidy checks what the compiler does not: layers of the crates, order of the store
 files that do not belong, documents that must exist. Every rule says what to do instead.
 
 messages lists every text that the program can print: file, line, the call or field that takes it,
-and the text. Help texts are comments in crates/quintet/src/cli and crates/host_tools, and are not listed.
+and the text. Help texts are comments in crates/command_line/src and crates/host_tools, and are not listed.
 
 run is what ./test calls after the build: it runs the tests that the names mean, several at a time. ARTIFACTS
 is what cargo build said with --message-format=json.

@@ -6,9 +6,9 @@
 //! (`restore`, `dump`, `mount`). Pools of other users are left as they are.
 
 use super::for_clients::Need;
-use crate::cli::{Cli, Command};
 use crate::settings::Settings;
 use anyhow::bail;
+use command_line::{Cli, Command};
 use setup::owner::Owner;
 use setup::{USER, configured};
 use std::ffi::OsString;

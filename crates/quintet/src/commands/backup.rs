@@ -13,7 +13,6 @@ use super::new_snapshot::{Identity, commit, summary};
 use super::snapshot_choice::{SnapshotFilter, choose};
 use super::source_paths;
 use super::unfinished;
-use crate::cli::{BackupArgs, ReadOrder};
 use crate::progress::Progress;
 use anyhow::{Context, bail};
 use archive::backup::{
@@ -21,6 +20,7 @@ use archive::backup::{
 };
 use archive::filesystem::in_memory::MemoryOutcome;
 use archive::selection::{BackupSelection, Marker, OwnPlaces, Patterns};
+use command_line::{BackupArgs, ReadOrder};
 use format::snapshot::{Snapshot, SnapshotKind};
 use host_tools::{Background, idle_priority};
 use std::os::unix::ffi::OsStrExt;

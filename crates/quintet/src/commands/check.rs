@@ -3,8 +3,8 @@
 //! Invariant: it reports and never repairs. Damage is reported with the files that it affects.
 
 use super::invocation::Invocation;
-use crate::cli::CheckArgs;
 use crate::progress::Progress;
+use command_line::CheckArgs;
 use format::root::RootRecord;
 use format::snapshot::Snapshot;
 use server::state::{OpenPool, named};

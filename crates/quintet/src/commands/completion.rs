@@ -4,11 +4,11 @@
 //! Invariant: it asks no question, and runs no program for a password. It waits a second for the
 //! pool. Whatever fails, there are fewer words and no message.
 
-use crate::cli::Cli;
 use clap::{Arg, Command, CommandFactory, Parser};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::Shells;
+use command_line::Cli;
 use io_class::shipped;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::Value;

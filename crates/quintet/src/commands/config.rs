@@ -9,8 +9,8 @@ pub(super) mod obstacles;
 
 use super::configuration_file::{ConfigurationFile, tell};
 use super::invocation::Invocation;
-use crate::cli::ConfigCommand;
 use anyhow::bail;
+use command_line::ConfigCommand;
 use configuration::{Job, Notify};
 use obstacles::obstacles;
 use terminal::exit::Exit;

@@ -3,8 +3,8 @@
 //! Invariant: nothing of a file with a mistake is used.
 
 use super::invocation::Invocation;
-use crate::cli::ConfigArgs;
 use anyhow::bail;
+use command_line::ConfigArgs;
 use configuration::Configuration;
 use setup::configured;
 use std::path::{Path, PathBuf};

@@ -11,10 +11,10 @@ use super::full;
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{SnapshotFilter, choose, choose_several};
-use crate::cli::CopyArgs;
 use crate::progress::Progress;
 use crate::settings::receiving_pool;
 use anyhow::{Context, bail};
+use command_line::CopyArgs;
 use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{
     CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication, RunEnd,

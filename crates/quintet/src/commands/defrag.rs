@@ -12,9 +12,9 @@ pub(super) use words::{line, object};
 
 use super::invocation::Invocation;
 use super::opened::Opened;
-use crate::cli::{DefragArgs, DefragCommand, DefragRunArgs};
 use anyhow::bail;
 pub(super) use choice::unfinished;
+use command_line::{DefragArgs, DefragCommand, DefragRunArgs};
 use format::phase::TaskPhase;
 use maintenance::{ControlledTask, DefragReport, DefragSource, DefragStage, Defragmenter};
 use server::state::{DefragStatus, Outcome, ServerState};

@@ -6,12 +6,12 @@
 //! checks again which commands it runs.
 
 use super::run_for;
-use crate::cli::{
+use crate::settings::{Settings, receiving_pool};
+use clap::Parser;
+use command_line::{
     Cli, Command, DefragCommand, KeyCommand, ParityCommand, PolicyCommand, QosCommand,
     ScrubCommand, VolumeCommand,
 };
-use crate::settings::{Settings, receiving_pool};
-use clap::Parser;
 use device::DeviceQueue;
 use media::IoOrigin;
 use server::control::{Commands, Request, View};

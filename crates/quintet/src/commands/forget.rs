@@ -6,8 +6,8 @@
 use super::invocation::Invocation;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known, tag_lists};
-use crate::cli::{ForgetArgs, KeepArgs, PeriodArg};
 use anyhow::bail;
+use command_line::{ForgetArgs, KeepArgs, PeriodArg};
 use format::snapshot::Snapshot;
 use server::groups::{Group, group};
 use server::retention::{Decision, Policy, decide};

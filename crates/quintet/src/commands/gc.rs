@@ -9,8 +9,8 @@ use super::backup::REGION_BYTES;
 use super::invocation::Invocation;
 use super::opened::Opened;
 use super::{failure, full};
-use crate::cli::GcArgs;
 use crate::progress::Progress;
+use command_line::GcArgs;
 use maintenance::{
     CollectMemory, Collecting, Collector, GcCounts, GcPolicy, GcRun, GcStage, RunEnd, StepSizes,
     Urgency, run_task,

@@ -4,8 +4,8 @@
 //! Invariant: it opens no pool.
 
 use super::completion;
-use crate::cli::{Cli, GenerateArgs, GenerateWhat};
 use clap::CommandFactory;
+use command_line::{Cli, GenerateArgs, GenerateWhat};
 use std::io::{self, Write};
 use std::path::Path;
 use terminal::exit::Exit;

@@ -5,8 +5,8 @@
 
 use super::failure;
 use super::invocation::Invocation;
-use crate::cli::InitArgs;
 use anyhow::bail;
+use command_line::InitArgs;
 use format::config::Seal;
 use store::{InitOptions, NewSecret, OpenMode, Pool, SecretKey};
 use terminal::exit::Exit;

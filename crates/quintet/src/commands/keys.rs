@@ -5,8 +5,8 @@
 
 use super::confirm::{can_ask, is_wanted};
 use super::invocation::Invocation;
-use crate::cli::{KeyCommand, NewKeyArgs};
 use anyhow::bail;
+use command_line::{KeyCommand, NewKeyArgs};
 use format::key_slot::KeyDerivation;
 use media::SystemRandom;
 use std::path::Path;

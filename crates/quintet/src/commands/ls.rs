@@ -7,7 +7,7 @@ use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose, split_path};
 use super::tree::{Found, Step, lookup, normal, top, walk};
-use crate::cli::LsArgs;
+use command_line::LsArgs;
 use format::tree::Entry;
 use std::os::unix::ffi::OsStrExt;
 use store::OpenMode;

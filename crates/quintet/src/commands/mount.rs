@@ -16,7 +16,7 @@ pub(super) use shown::{Settings, start};
 use super::invocation::Invocation;
 use super::serve;
 use super::snapshot_choice::SnapshotFilter;
-use crate::cli::MountArgs;
+use command_line::MountArgs;
 use server::memory_plan::MemoryPlan;
 use server::mount::{Directories, Mount, Pools};
 use server::systemd::Notifier;

@@ -4,8 +4,8 @@
 
 use super::configuration_file::ConfigurationFile;
 use super::invocation::Invocation;
-use crate::cli::NotifyArgs;
 use anyhow::bail;
+use command_line::NotifyArgs;
 use media::{Clock, SystemClock};
 use notifications::{Delivery, Notification, Subject, deliver};
 use std::path::Path;

@@ -3,7 +3,7 @@
 //! Invariant: a change applies to containers that are stored later, not to existing ones.
 
 use super::invocation::Invocation;
-use crate::cli::ParityCommand;
+use command_line::ParityCommand;
 use store::OpenMode;
 use terminal::exit::Exit;
 use terminal::json::Object;

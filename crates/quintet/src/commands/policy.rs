@@ -6,8 +6,8 @@
 mod in_use;
 
 use super::invocation::Invocation;
-use crate::cli::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs};
 use anyhow::{Context, bail};
+use command_line::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs};
 use io_class::{Contents, Facts, Pattern, Policy, Priority, shipped};
 use server::class_words;
 use server::state::PolicyInForce;

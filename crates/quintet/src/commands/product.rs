@@ -4,7 +4,7 @@
 //!
 //! Invariant: dry runs, lists and status are run for their output.
 
-use crate::cli::{
+use command_line::{
     Command, DefragCommand, KeyCommand, ParityCommand, PolicyCommand, QosCommand, ScrubCommand,
     VolumeCommand,
 };

@@ -3,7 +3,7 @@
 //! Invariant: changes apply at once, to waiting requests too, and last until the server ends.
 
 use super::invocation::Invocation;
-use crate::cli::QosCommand;
+use command_line::QosCommand;
 use device::FlowCounts;
 use qos::Flow;
 use server::settings::{flow_name, kind_name};

@@ -4,8 +4,8 @@
 //! Invariant: every pool that a process opens for reading is opened here, so each reader either has
 //! a hold or is warned that it has none.
 
-use crate::cli::Cli;
 use clap::CommandFactory;
+use command_line::Cli;
 use media::Media;
 use std::fmt::Display;
 use store::{HeldBack, OpenMode, Pool, Result, Unlocked};

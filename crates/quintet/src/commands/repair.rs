@@ -10,7 +10,7 @@ use super::backup::REGION_BYTES;
 use super::check::{self, data_bytes, show_affected, show_found};
 use super::invocation::Invocation;
 use super::replica::{repair_from, replica_of};
-use crate::cli::{CheckArgs, RepairArgs};
+use command_line::{CheckArgs, RepairArgs};
 use format::snapshot::Snapshot;
 use std::sync::Arc;
 use store::{OpenMode, Repair};

@@ -6,9 +6,9 @@
 //! chunk and does not trust the replica.
 
 use super::invocation::{Invocation, leases_of};
-use crate::cli::ReplicaArgs;
 use crate::settings;
 use anyhow::{Context, bail};
+use command_line::ReplicaArgs;
 use maintenance::{ReplicaCounts, ReplicaRepair};
 use qos::Flow;
 use server::state::Replica;

@@ -9,8 +9,8 @@ mod snapshots;
 
 use super::invocation::Invocation;
 use super::mount::Settings;
-use crate::cli::{ServeArgs, ServeCommand};
 use anyhow::Context;
+use command_line::{ServeArgs, ServeCommand};
 use format::recipe::ObjectRoot;
 use format::snapshot::Snapshot;
 use jiff::tz::TimeZone;

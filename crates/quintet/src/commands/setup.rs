@@ -55,7 +55,7 @@ fn plan(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<Plan> {
     let path = configured::path(args.config.as_deref(), &invocation.context);
     let path = std::path::absolute(path)?;
     if path.symlink_metadata().is_ok() {
-        let read = crate::cli::ConfigArgs { config: Some(path) };
+        let read = command_line::ConfigArgs { config: Some(path) };
         let file = ConfigurationFile::read(invocation, &read)?;
         let says = &file.configuration.pool.path.value;
         if let Some(pool) = &args.pool

@@ -3,8 +3,8 @@
 //! Invariant: a name that fits several snapshots is refused. `latest` means the same in every
 //! command: [`terminal::latest`] of the snapshots that pass the filters.
 
-use crate::cli::FilterArgs;
 use anyhow::{Context, bail};
+use command_line::FilterArgs;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

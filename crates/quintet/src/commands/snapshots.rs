@@ -6,7 +6,7 @@ use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several};
-use crate::cli::SnapshotsArgs;
+use command_line::SnapshotsArgs;
 use server::groups::{GroupBy, group};
 use store::OpenMode;
 use terminal::calendar;

@@ -4,10 +4,10 @@
 //! Invariant: a path in a snapshot is absolute and has no `.` or `..`. Symbolic links in it are
 //! kept as the user wrote them, except for those before a `..`.
 
-use crate::cli::BackupArgs;
 use anyhow::{Context, bail};
 use archive::filesystem::capture::Directory;
 use archive::selection::Patterns;
+use command_line::BackupArgs;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -192,8 +192,8 @@ mod tests {
 
     fn collected(line: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
         let words = ["quintet", "backup"].iter().chain(line);
-        let cli = crate::cli::Cli::try_parse_from(words).unwrap();
-        let crate::cli::Command::Backup(args) = cli.command else {
+        let cli = command_line::Cli::try_parse_from(words).unwrap();
+        let command_line::Command::Backup(args) = cli.command else {
             panic!("not a backup");
         };
         collect(&CommandContext::detached().unwrap(), &args)

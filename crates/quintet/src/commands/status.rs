@@ -14,7 +14,7 @@ use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::{defrag, scrub};
-use crate::cli::StatusArgs;
+use command_line::StatusArgs;
 use format::config::{CONFIG_VERSION, Config, Seal};
 use maintenance::{CollectMemory, Scrubber};
 use server::findings::{Finding, Limits, Look, Severity, worst};

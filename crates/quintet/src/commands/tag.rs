@@ -4,8 +4,8 @@
 
 use super::invocation::Invocation;
 use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known};
-use crate::cli::TagArgs;
 use anyhow::bail;
+use command_line::TagArgs;
 use format::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use store::OpenMode;
@@ -73,8 +73,8 @@ fn changed(tags: &[String], args: &TagArgs) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Cli, Command};
     use clap::Parser;
+    use command_line::{Cli, Command};
 
     #[test]
     fn sets_of_tags() {

@@ -9,7 +9,7 @@ mod frame;
 pub(super) use frame::{cache_object, uptime};
 
 use super::invocation::Invocation;
-use crate::cli::TopArgs;
+use command_line::TopArgs;
 use frame::Frame;
 use server::findings::worst;
 use server::state::Live;

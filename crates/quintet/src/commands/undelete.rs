@@ -7,7 +7,7 @@ use super::invocation::Invocation;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several};
 use super::volume::return_volumes;
-use crate::cli::UndeleteArgs;
+use command_line::UndeleteArgs;
 use format::snapshot::Snapshot;
 use store::OpenMode;
 use terminal::calendar;

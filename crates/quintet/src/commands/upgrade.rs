@@ -5,7 +5,7 @@
 //! data changes.
 
 use super::invocation::Invocation;
-use crate::cli::UpgradeArgs;
+use command_line::UpgradeArgs;
 use format::config::{FEATURE_INCOMPAT_PACKED, FEATURE_INCOMPAT_X86};
 use store::OpenMode;
 use terminal::exit::Exit;

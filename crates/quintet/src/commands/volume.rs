@@ -11,11 +11,11 @@ pub(super) use kept::return_volumes;
 
 use super::invocation::Invocation;
 use super::snapshot_choice::{SnapshotFilter, choose_named, expect_latest_known, is_called};
-use crate::cli::{
+use anyhow::{Context, bail};
+use command_line::{
     VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeResizeArgs,
     VolumeRollbackArgs,
 };
-use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VOLUME_CHUNK_LOG2;
 use server::state::{Changing, OpenVolumes};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a flag is passed on unchanged.
 
-use crate::cli::{PasswordArgs, ReplicaPasswordArgs, ToPasswordArgs};
+use command_line::{PasswordArgs, ReplicaPasswordArgs, ToPasswordArgs};
 use unlocking::PasswordFlags;
 
 macro_rules! flags_of {

@@ -5,7 +5,6 @@
 
 use super::super::unfinished;
 use super::{REGION_BYTES, identity};
-use crate::cli::BackupArgs;
 use crate::commands::failure;
 use crate::commands::full;
 use crate::commands::invocation::Invocation;
@@ -15,6 +14,7 @@ use crate::progress::Progress;
 use anyhow::{Context, anyhow, bail};
 use archive::backup::TreeOutcome;
 use archive::image::{Stream, ingest_stream};
+use command_line::BackupArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
 use std::process::Stdio;

@@ -3,10 +3,10 @@
 //!
 //! Invariant: no password is read and no program is run.
 
-use crate::cli::Cli;
 use crate::commands::invocation::Invocation;
 use crate::settings::Settings;
 use clap::Parser;
+use command_line::Cli;
 use configuration::{Configuration, Copy, Located, Password, Source, SourceKind, Task};
 use rustix::fs::{Access, access};
 use std::ffi::OsString;

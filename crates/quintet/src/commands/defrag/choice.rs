@@ -4,10 +4,10 @@
 //! Invariant: a run with the same arguments as an unfinished one resumes it. A run with other
 //! arguments begins anew.
 
-use crate::cli::DefragRunArgs;
 use crate::commands::backup::REGION_BYTES as STREAM_REGION_BYTES;
 use crate::commands::invocation::Invocation;
 use anyhow::bail;
+use command_line::DefragRunArgs;
 use format::recipe::Layout;
 use maintenance::{DefragOptions, DefragSource, Defragmenter, Heat, RecordedDefrag};
 use server::state::REGION_BYTES;

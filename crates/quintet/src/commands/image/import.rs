@@ -8,7 +8,6 @@
 use super::super::unfinished;
 use super::qemu::{self, TemporaryRaw};
 use super::source::{self, Original};
-use crate::cli::{ImageFormat, ImportArgs};
 use crate::commands::full;
 use crate::commands::invocation::{Invocation, done_or_partly};
 use crate::commands::known_snapshots::KnownSnapshots;
@@ -18,6 +17,7 @@ use anyhow::{anyhow, bail};
 use archive::ArchiveError;
 use archive::backup::TreeOutcome;
 use archive::image::{RawImage, import_image, signature};
+use command_line::{ImageFormat, ImportArgs};
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::time::Instant;

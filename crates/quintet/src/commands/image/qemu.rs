@@ -4,8 +4,8 @@
 //! Invariant: a converted raw file is temporary, sparse and private, and is deleted afterwards.
 //! File names are absolute, so that qemu-img takes none for a protocol ("nbd:").
 
-use crate::cli::ImageFormat;
 use anyhow::{Context, bail};
+use command_line::ImageFormat;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -7,11 +7,11 @@
 
 use super::mounted;
 use super::qemu;
-use crate::cli::{ImageFormat, ImportArgs};
 use crate::commands::invocation::Invocation;
 use anyhow::{anyhow, bail};
 use archive::filesystem::PathError;
 use archive::image::{Head, Kind, RawImage};
+use command_line::{ImageFormat, ImportArgs};
 use serde_json::Value;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

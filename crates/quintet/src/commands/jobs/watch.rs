@@ -7,12 +7,12 @@
 use super::Run;
 use super::memory::Memory;
 use super::worse;
-use crate::cli::Cli;
 use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
 use crate::commands::source_paths::normalized;
 use crate::settings::Settings;
 use clap::Parser;
+use command_line::Cli;
 use configuration::{Configuration, Event, Source, SourceKind, span};
 use format::snapshot::{Snapshot, SnapshotKind};
 use notifications::Subject;

@@ -4,8 +4,8 @@
 //! Invariant: it unmounts only a mount that no process serves. If both processes are killed, the
 //! next `mount` at that place unmounts.
 
-use crate::cli::MountGuardArgs;
 use anyhow::Context;
+use command_line::MountGuardArgs;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};

@@ -3,9 +3,9 @@
 //! Invariant: a directory that is missing or fails later is a slower server, never an error. Only a
 //! wrong size is one, because the user must decide.
 
-use crate::cli::ServePoolArgs;
 use crate::commands::invocation::Invocation;
 use anyhow::bail;
+use command_line::ServePoolArgs;
 use device::{Patience, PatientDisk};
 use media::LocalDisk;
 use server::memory_plan::MemoryPlan;

@@ -12,7 +12,6 @@
 //! ```
 
 use super::{announce, fast, signals, wait};
-use crate::cli::{ReplicaArgs, ServePoolArgs};
 use crate::commands::backup::REGION_BYTES;
 use crate::commands::defrag::unfinished;
 use crate::commands::for_clients::ClientCommands;
@@ -24,6 +23,7 @@ use crate::commands::replica::replica_of;
 use crate::commands::snapshot_choice::SnapshotFilter;
 use crate::settings::iscsi_access;
 use anyhow::{Context, bail};
+use command_line::{ReplicaArgs, ServePoolArgs};
 use device::DeviceQueue;
 use maintenance::DefragSource;
 use media::SystemTicks;

@@ -4,12 +4,12 @@
 //! Invariant: it serves the newest commit at its start. Later backups do not change that.
 
 use super::{announce, image_volume, signals, wait};
-use crate::cli::NbdArgs;
 use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
 use crate::commands::snapshot_choice::{SnapshotFilter, choose, split_path};
 use crate::commands::tree::{Found, lookup, normal, top};
 use anyhow::bail;
+use command_line::NbdArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::EntryKind;

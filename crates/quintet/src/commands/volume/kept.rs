@@ -6,8 +6,8 @@
 
 use super::super::confirm::{can_ask, is_wanted};
 use super::super::invocation::Invocation;
-use crate::cli::VolumeLossArgs;
 use anyhow::{Context, bail};
+use command_line::VolumeLossArgs;
 use format::snapshot::{Snapshot, SnapshotKind};
 use server::state::OpenVolumes;
 use terminal::calendar;

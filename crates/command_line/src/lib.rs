@@ -1,9 +1,9 @@
-//! The command line: defines every command, flag and example once. `commands` parses arguments with
+//! The command line: defines every command, flag and example once. The program parses arguments with
 //! it.
 //!
-//! Invariant: this module decides nothing. It turns text into typed arguments, which
-//! [`crate::settings`] and the commands check. Help, man pages and shell completions come from
-//! these definitions.
+//! Invariant: this crate decides nothing. It turns text into typed arguments, which the program's
+//! settings and commands check. Help, man pages and shell completions come from these definitions.
+#![forbid(unsafe_code)]
 
 mod backup;
 mod collect;
