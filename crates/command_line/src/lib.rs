@@ -15,6 +15,7 @@ mod jobs;
 mod keys;
 mod maintain;
 mod mount;
+mod password_flags;
 mod policy;
 mod pool;
 mod qos;

@@ -6,7 +6,6 @@
 //! This module checks it second, so commands see no raw text.
 
 mod iscsi_access;
-mod password_flags;
 
 pub use iscsi_access::iscsi_access;
 

@@ -1,8 +1,8 @@
-//! The password flags of each pool, as the sources of a password take them. Settings call this.
+//! The password flags of each pool, as the sources of a password take them. The settings call this.
 //!
 //! Invariant: a flag is passed on unchanged.
 
-use command_line::{PasswordArgs, ReplicaPasswordArgs, ToPasswordArgs};
+use crate::{PasswordArgs, ReplicaPasswordArgs, ToPasswordArgs};
 use unlocking::PasswordFlags;
 
 macro_rules! flags_of {
