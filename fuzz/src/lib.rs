@@ -68,6 +68,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("tier_block", decoders::tier_block),
     ("trace", decoders::trace),
     ("trash_minimum", decoders::trash_minimum),
+    ("volume", decoders::volume),
     ("tree", decoders::tree),
 ];
 

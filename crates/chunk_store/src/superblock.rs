@@ -198,7 +198,7 @@ pub fn is_empty(blobs: &dyn Blobs) -> Result<bool> {
 ///
 /// Returns the config with the features of both copies: an upgrade may have been interrupted
 /// between the two, or have happened after `config` was read and before the lock was taken. Fails
-/// with `Unsupported` if a copy has features that this program does not know.
+/// with `Unsupported` if a copy has features, or a version, that this program does not know.
 pub fn heal_config(blobs: &dyn Blobs, mut config: Config) -> Result<Config> {
     let names = [CONFIG.to_owned(), mirror_name(CONFIG)];
     let copies = names
@@ -209,7 +209,7 @@ pub fn heal_config(blobs: &dyn Blobs, mut config: Config) -> Result<Config> {
             Ok((copy, _)) if copy.pool == config.pool && copy.bound() == config.bound() => {
                 config.features_incompat |= copy.features_incompat;
             }
-            Err(e) if matches!(e.fault, Fault::Features(_)) => {
+            Err(e) if matches!(e.fault, Fault::Features(_) | Fault::Version(_)) => {
                 return Err(format_error(CONFIG, e));
             }
             _ => {}

@@ -22,7 +22,7 @@ pub enum Fault {
         found: u64,
     },
     /// This program does not know the version.
-    #[error("this program does not know version {0}")]
+    #[error("this program does not know version {0}; use a newer version of quintet")]
     Version(u16),
     /// This program does not know an incompatible feature.
     #[error("this program does not know features {0:#x}; use a newer version of quintet")]

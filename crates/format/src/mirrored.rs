@@ -83,7 +83,15 @@ fn decode_copy(
     version: u16,
     bytes: &[u8],
 ) -> Result<(Mirrored, usize)> {
-    let preamble = Preamble::decode(bytes)?.expect(what, kind, version)?;
+    let preamble = Preamble::decode(bytes)?;
+    // Every version has this envelope. A version counts only if the checksum confirms it: a flipped
+    // bit in it is damage, not a newer program.
+    let is_ours = preamble.expect(what, kind, version);
+    if let Err(e) = is_ours
+        && !matches!(e.fault, Fault::Version(_))
+    {
+        return Err(e);
+    }
     let mut r = Reader::new(what, bytes);
     r.take(PREAMBLE_BYTES)?;
     let (slot, len, reserved) = (r.u64()?, r.u32()? as usize, r.u32()?);
@@ -91,6 +99,7 @@ fn decode_copy(
     let sum = r.u64()?;
     let covered = bytes.get(..HEAD_BYTES + len).unwrap_or_default();
     verify(what, kind.seed(), covered, sum)?;
+    is_ours?;
     if reserved != 0 {
         return Err(FormatError::new(what, Fault::Invalid("reserved")));
     }
@@ -126,6 +135,10 @@ mod tests {
             }
         }
         assert!(decode("config", Kind::Config, 1, &good).is_err());
+        let mut flipped = good.clone();
+        (flipped[8 + 2], flipped[512 + 10]) = (3, 3);
+        let fault = decode("root", Kind::Root, 1, &flipped).unwrap_err().fault;
+        assert!(matches!(fault, Fault::BadChecksum { .. }), "{fault:?}");
         assert_eq!(
             decode("root", Kind::Root, 2, &good).unwrap_err().fault,
             Fault::Version(1)

@@ -4,9 +4,7 @@
 //! Panics fail the test. So do round trips that change the meaning, and allocations that the bytes
 //! do not justify.
 
-mod decoders;
-
-use decoders::{DECODERS, Decoder, samples};
+use crate::decoders::{DECODERS, Decoder, samples};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -299,8 +299,9 @@ impl Pool {
         } = unlocked;
         let unknown = config.features_ro_compat & !format::config::FEATURES_RO_COMPAT_KNOWN;
         if mode == OpenMode::Write && unknown != 0 {
-            let why =
-                format!("writing to this pool needs features {unknown:#x}: use a newer quintet");
+            let why = format!(
+                "writing to this pool needs features {unknown:#x}: use a newer version of quintet"
+            );
             return Err(StoreError::new(StoreErrorKind::Unsupported, why));
         }
         let lock = match mode {

@@ -5,7 +5,10 @@ mod contents;
 mod manifest;
 
 use contents::{PASSWORD, RECOVERY};
+use format::config::{CONFIG_VERSION, Config, FEATURES_INCOMPAT_KNOWN};
 use format::container::{ContainerHeader, RegionHeader, find_region};
+use format::mirrored;
+use format::preamble::Kind;
 use manifest::{files_below, manifest_of};
 use sim::pool_histories::check_all;
 use sim::{Damage, Image, SimDisk};
@@ -13,7 +16,7 @@ use specimen::{MEMORY_BYTES, media, noise, store_image};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use store::{OpenMode, Pool, SecretKey};
+use store::{OpenMode, Pool, SecretKey, StoreErrorKind};
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -192,6 +195,80 @@ fn a_pool_without_the_feature_never_gets_a_filtered_region() {
         let added = store_image(&pool, "code", &code, chunking::Compression::Default);
         assert!(added.restore(&pool).unwrap().is_empty());
         assert_eq!(filtered() > before, expected);
+    }
+}
+
+/// Returns the golden pool `v1-clear` after `change` of one or both names of its config.
+fn newer(change: impl Fn(&[u8]) -> Vec<u8>, names: &[&str]) -> Arc<SimDisk> {
+    let disk = disk("v1-clear");
+    for name in names {
+        let bytes = disk.image().contents(name).expect("a config").to_vec();
+        disk.plant(name, &change(&bytes));
+    }
+    disk
+}
+
+/// A pool of a newer program is refused, and nothing of it changes. A feature that only writers
+/// must know lets readers in.
+#[test]
+fn a_newer_pool_is_refused_with_words() {
+    const BOTH: &[&str] = &["config", "mirror/config"];
+    let feature = |incompat: bool, bit: u32| {
+        move |bytes: &[u8]| {
+            let mut config = Config::decode(bytes).expect("a config").0;
+            match incompat {
+                true => config.features_incompat |= 1 << bit,
+                false => config.features_ro_compat |= 1 << bit,
+            }
+            config.encode()
+        }
+    };
+    let version = |bytes: &[u8]| {
+        let copy = mirrored::decode("config", Kind::Config, CONFIG_VERSION, bytes).expect("ours");
+        mirrored::encode(
+            Kind::Config,
+            CONFIG_VERSION + 1,
+            copy.pool,
+            copy.slot,
+            &copy.payload,
+        )
+    };
+    let unknown = FEATURES_INCOMPAT_KNOWN.trailing_ones();
+    // A pool, and the modes in which this program opens it.
+    let mut cases: Vec<(Arc<SimDisk>, &[OpenMode])> = (unknown..u64::BITS)
+        .map(|bit| (newer(feature(true, bit), BOTH), &[][..]))
+        .collect();
+    cases.push((newer(feature(false, 0), BOTH), &[OpenMode::Read]));
+    cases.push((newer(version, BOTH), &[]));
+    // An upgrade was interrupted between the two names: nothing needs the new version yet.
+    cases.push((newer(version, &["config"]), &[OpenMode::Read]));
+    cases.push((newer(version, &["mirror/config"]), &[OpenMode::Read]));
+    cases.push((
+        newer(feature(true, 63), &["mirror/config"]),
+        &[OpenMode::Read],
+    ));
+    for (number, (disk, modes)) in cases.iter().enumerate() {
+        let before = disk.image();
+        for mode in [OpenMode::Read, OpenMode::Write] {
+            let opened = Pool::open(media(disk, 1), None, mode, MEMORY_BYTES);
+            let refusal = opened.err();
+            assert_eq!(
+                refusal.is_none(),
+                modes.contains(&mode),
+                "case {number}: {refusal:?}"
+            );
+            if let Some(e) = refusal {
+                assert_eq!(e.kind, StoreErrorKind::Unsupported, "case {number}: {e}");
+                assert!(e.to_string().contains("use a newer"), "case {number}: {e}");
+            }
+        }
+        for name in BOTH {
+            assert_eq!(
+                disk.image().contents(name),
+                before.contents(name),
+                "case {number}"
+            );
+        }
     }
 }
 

@@ -40,6 +40,7 @@ use format::tier::{BLOCK_HEADER_BYTES, BlockHeader, FrameHeader, TierEntry};
 use format::trace::TraceRecord;
 use format::trash_minimum::TrashMinimum;
 use format::tree::Entry;
+use format::volume::VolumeRecord;
 use std::fmt::Debug;
 use units::{ContainerId, PoolId};
 
@@ -59,6 +60,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("map_node", map_node),
     ("tree", tree),
     ("snapshot", snapshot),
+    ("volume", volume),
     ("index_header", index_header),
     ("index_bucket", index_bucket),
     ("index_tail", index_tail),
@@ -283,6 +285,15 @@ pub fn snapshot(bytes: &[u8]) {
     if let Ok(snapshot) = Snapshot::decode(key, value) {
         assert_eq!(snapshot.key(), key);
         same(&snapshot, Snapshot::decode(key, &snapshot.encode()));
+    }
+}
+
+/// Decodes a catalog entry: four bytes of key, then the value.
+pub fn volume(bytes: &[u8]) {
+    let (key, value) = bytes.split_at(bytes.len().min(4));
+    if let Ok(volume) = VolumeRecord::decode(key, value) {
+        assert_eq!(volume.key(), key);
+        same(&volume, VolumeRecord::decode(key, &volume.encode()));
     }
 }
 

@@ -37,6 +37,7 @@ use format::snapshot::{Missed, Snapshot, SnapshotKind};
 use format::trace::{TraceEntry, TraceRecord};
 use format::trash_minimum::TrashMinimum;
 use format::tree::{Entry, EntryKind, Timestamp};
+use format::volume::VolumeRecord;
 use units::{
     ContainerId, Fingerprint, Generation, JournalPosition, SnapshotId, UnixNanos, VolumeId,
     WriterId,
@@ -61,6 +62,7 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
             [snapshot().key(), snapshot().encode()].concat(),
             [snapshot().key(), incomplete_snapshot().encode()].concat(),
         ],
+        "volume" => volumes(),
         "index_header" => vec![
             index_header().encode(),
             [index_header().encode(), index_header().encode()].concat(),
@@ -104,6 +106,22 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         "tier_block" => tier::blocks(),
         other => panic!("no samples for {other}"),
     }
+}
+
+/// Keys have one byte, a name of three bytes, and the value follows.
+fn volumes() -> Vec<Vec<u8>> {
+    let volume = |origin, changes| VolumeRecord {
+        name: "web".to_owned(),
+        id: VolumeId([3; 16]),
+        root: object(),
+        made: UnixNanos(1_790_000_000_000_000_000),
+        applied: JournalPosition(7 << 30),
+        origin: SnapshotId([origin; 16]),
+        changes,
+    };
+    [volume(0, 0), volume(9, 1 << 40)]
+        .map(|volume| [volume.key(), volume.encode()].concat())
+        .to_vec()
 }
 
 fn damage_hints() -> DamageHintsRecord {

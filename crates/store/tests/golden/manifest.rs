@@ -66,11 +66,11 @@ fn add_snapshot(text: &mut String, snapshot: &Snapshot) {
 }
 
 fn add_content(text: &mut String, pool: &Pool, root: &ObjectRoot) {
-    let bytes = pool
-        .reader()
-        .read_whole(root, 1 << 30)
-        .expect("a sound object");
-    let _ = writeln!(text, "  {} bytes {}", bytes.len(), blake3::hash(&bytes));
+    let _ = match pool.reader().read_whole(root, 1 << 30) {
+        Ok(bytes) => writeln!(text, "  {} bytes {}", bytes.len(), blake3::hash(&bytes)),
+        Err(e) if e.is_corruption() => writeln!(text, "  damaged"),
+        Err(e) => panic!("{e}"),
+    };
 }
 
 fn add_directory(text: &mut String, pool: &Pool, root: &ObjectRoot, path: &str) {
