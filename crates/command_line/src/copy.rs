@@ -12,7 +12,7 @@ use terminal::sizes;
 #[command(after_help = "\
 Examples:
   quintet copy --to /mnt/other/pool --all
-  quintet copy --to /mnt/other/pool --to-password-file /root/other.password latest
+  quintet copy --to /mnt/pool --to-password-file /root/other latest
   quintet copy --to /mnt/other/pool disk@monday --limit 50M
   quintet copy --to /mnt/other/pool --host web1 --dry-run
   quintet copy --pause

@@ -16,7 +16,7 @@ Examples:
   quintet defrag
   quintet defrag --hot 20 --limit 50M disk
   quintet defrag --bypass disk
-  quintet defrag start                  (in the background of the server that holds the pool)
+  quintet defrag start                  (in the background of the server)
   quintet defrag status
   quintet defrag pause
 

@@ -50,8 +50,8 @@ impl ImageFormat {
 Examples:
   quintet import -f raw /dev/vg/disk disk
   quintet import -p disk.qcow2 disk --tag before-upgrade
-  quintet import -f qcow2 overlay.qcow2 disk             (it reads its backing file too)
-  quintet import disk.img old --region-size 1536K       (takes less space, slower to run from)")]
+  quintet import -f qcow2 overlay.qcow2 disk        (reads its backing file too)
+  quintet import disk.img old --region-size 1536K   (smaller, slower to run)")]
 pub struct ImportArgs {
     /// Image file or block device
     #[arg(value_name = "IMAGE")]

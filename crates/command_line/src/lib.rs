@@ -9,6 +9,7 @@ mod backup;
 mod collect;
 mod copy;
 mod defrag;
+pub mod help;
 mod image;
 mod inspect;
 mod jobs;
@@ -61,17 +62,11 @@ use setup::SetupArgs;
 use std::path::PathBuf;
 use terminal::sizes;
 
-/// Version and commit, as `--version` prints them. `build.rs` finds the commit.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("QUINTET_COMMIT"), ")");
-
 /// Deduplicating, encrypted protection store.
 #[derive(Debug, Parser)]
 #[command(
     name = "quintet",
-    version = VERSION,
     about = "Deduplicating, encrypted protection store for disk images, file trees and streams",
-    after_help = EXAMPLES,
-    after_long_help = AFTER_LONG_HELP,
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = false,
@@ -86,9 +81,8 @@ pub struct Cli {
     pub command: Command,
 }
 
-macro_rules! examples {
-    () => {
-        "\
+/// End of the help of the program.
+const AFTER_LONG_HELP: &str = "\
 Examples:
   export QUINTET_REPOSITORY=/srv/pool QUINTET_PASSWORD_FILE=/root/pool.password
   quintet init
@@ -100,15 +94,7 @@ Examples:
   quintet forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
   quintet gc
   quintet copy --to /mnt/other/pool --all
-  quintet check --read-data --subset 1/7"
-    };
-}
-
-const EXAMPLES: &str = examples!();
-
-const AFTER_LONG_HELP: &str = concat!(
-    examples!(),
-    "
+  quintet check --read-data --subset 1/7
 
 Environment:
   QUINTET_REPOSITORY        directory of the pool
@@ -116,28 +102,36 @@ Environment:
   QUINTET_PASSWORD          password of the pool
   QUINTET_PASSWORD_FILE     file whose first line is the password
   QUINTET_PASSWORD_COMMAND  program whose first line of output is the password
-  QUINTET_PASSPHRASE_FD     number of an open file with the password in its first line
-  QUINTET_TO_REPOSITORY     directory of the pool that `copy` fills; QUINTET_TO_PASSWORD, _FILE
-                            and _COMMAND: its password
+  QUINTET_PASSPHRASE_FD     number of an open file with the password in its
+                            first line
+  QUINTET_TO_REPOSITORY     directory of the pool that copy fills
+  QUINTET_TO_PASSWORD       its password; also _FILE and _COMMAND
   QUINTET_REPLICA_PASSWORD  password of a replica; also _FILE and _COMMAND
-  QUINTET_CONFIG            configuration file: jobs, and the pool if nothing else names one
-  QUINTET_CACHE_DIR         directory in which this machine remembers pools, to notice replaced or
-                            older ones; by default below XDG_CACHE_HOME or HOME
-  QUINTET_CONTROL_DIRECTORY directory for the control socket of a pool whose file system has no sockets;
-                            by default /run/quintet or /run/user/UID/quintet
+  QUINTET_CONFIG            configuration file: jobs, and the pool if nothing
+                            else names one
+  QUINTET_CACHE_DIR         directory in which this machine remembers pools, to
+                            notice replaced or older ones; by default below
+                            XDG_CACHE_HOME or HOME
+  QUINTET_CONTROL_DIRECTORY directory for the control socket of a pool whose
+                            file system has no sockets; by default /run/quintet
+                            or /run/user/UID/quintet
   QUINTET_COMPRESSION       zstd, zstd:LEVEL, lz4, none, auto or max
   QUINTET_MEMORY            memory for caches and queues
   QUINTET_PROGRESS_FPS      updates of the progress display each second
   NO_COLOR, TMPDIR are honoured
 
 Exit codes:
-  0 done                                  12 wrong password or key
-  1 failed                                20 corruption found and repaired
-  3 done, except for some files           21 corruption found, not repaired
-  10 there is no pool                    130 interrupted
-  11 a running process has the pool open for writing
-"
-);
+    0 done
+    1 failed
+    3 done, except for some files
+   10 there is no pool
+   11 a running process has the pool open for writing
+   12 wrong password or key
+   20 corruption found and repaired
+   21 corruption found, not repaired
+  130 interrupted
+  141 the reader of the output closed it
+";
 
 /// Flags of all commands.
 #[derive(Args, Clone, Debug, Default)]

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 Examples:
   quintet check
   quintet check --read-data
-  quintet check --read-data --subset 3/7     (seven such runs, 1/7 to 7/7, read everything)
+  quintet check --read-data --subset 3/7     (1/7 to 7/7 read everything)
 
 Exit code 21: damage was found. The command names the files that the damage reaches. Then run
 `quintet repair`.

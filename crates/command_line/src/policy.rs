@@ -46,7 +46,7 @@ pub struct PolicySetArgs {
 #[command(after_help = "\
 Examples:
   quintet policy explain vm-images --contents journal --write
-  quintet policy explain ./mine.csv --volume disk1 --offset 1M --size 4K --pattern rand
+  quintet policy explain mine.csv --volume disk1 --offset 1M --pattern rand
   quintet policy explain t2 --file-size 1M --file-offset 0")]
 pub struct PolicyExplainArgs {
     /// Name of a policy that ships, or a file

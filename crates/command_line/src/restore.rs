@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   quintet restore latest --target /tmp/restored
-  quintet restore latest:/home/alice/work --target /home/alice/work --overwrite if-changed
+  quintet restore latest:/home/al/work --target ~/work --overwrite if-changed
   quintet restore 3f2a91c4 --target / --include /etc/fstab
   quintet restore latest --target /srv --delete --dry-run
   quintet restore 3f2a91c4 --target /tmp/left --partial

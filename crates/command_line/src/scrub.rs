@@ -17,7 +17,7 @@ Examples:
   quintet scrub start
   quintet scrub pause
   quintet scrub status
-  quintet scrub --replica /mnt/other/pool --replica-password-file /root/other.password
+  quintet scrub --replica /mnt/pool --replica-password-file /root/other
 
 A scrub reads every region of every container, except regions that a reader of the same server has
 just verified. It puts damage into quarantine, as `quintet repair` does, and names the files that the

@@ -18,8 +18,8 @@ Examples:
   quintet serve --nbd-listen 127.0.0.1:10809 --memory 4G
   quintet serve --iscsi-listen 192.0.2.7:3260 --iscsi-access /etc/quintet/iscsi
   quintet serve --mount /mnt
-  quintet serve --replica /mnt/other/pool --replica-password-file /root/other.password
-  systemd-run --property Type=notify quintet -r /srv/pool serve --nbd-socket /run/nbd.sock
+  quintet serve --replica /mnt/pool --replica-password-file /root/other
+  systemd-run --property Type=notify quintet serve --nbd-socket /run/nbd.sock
   nbdinfo --list 'nbd+unix:///?socket=/run/quintet/nbd.sock'
 
 The server exports volumes under their names, their snapshots as VOLUME@NAME, and images as NAME and
@@ -126,9 +126,10 @@ pub enum ServeCommand {
 #[command(after_help = "\
 Examples:
   quintet serve nbd --read-only --socket /run/quintet.sock
-  quintet serve nbd --read-only --listen 127.0.0.1:10809 --export disk --memory 1G
+  quintet serve nbd --read-only --listen 127.0.0.1:10809 --export disk
   nbdinfo --list nbd+unix:///?socket=/run/quintet.sock
-  qemu-system-x86_64 -drive file=nbd:unix:/run/quintet.sock:exportname=disk,format=raw,snapshot=on
+  qemu-system-x86_64 -snapshot \\
+    -drive file=nbd:unix:/run/quintet.sock:exportname=disk,format=raw
 
 The command exports every image under its NAME (its newest state) and as NAME@SNAPSHOT, and every
 snapshot of a volume as VOLUME@NAME.")]

@@ -17,8 +17,9 @@ Examples:
 
 The worst finding is the state and the exit code:
   ONLINE    0   no problem
-  DEGRADED  3   everything can be read, but you must act: a snapshot is overdue or incomplete, a
-                verification is overdue, or the disk fills or is read-only
+  DEGRADED  3   everything can be read, but you must act: a snapshot is overdue
+                or incomplete, a verification is overdue, or the disk fills or
+                is read-only
   DAMAGED  21   stored data is lost or damaged
   FAILED    1   the server cannot store new data
 

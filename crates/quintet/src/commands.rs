@@ -67,7 +67,6 @@ mod upgrade;
 mod volume;
 
 use crate::settings::Settings;
-use clap::Parser;
 use clap::error::ErrorKind;
 use command_line::{Cli, Command};
 use for_clients::Need;
@@ -81,6 +80,9 @@ use terminal::command_context::CommandContext;
 use terminal::console::{Console, Loudness};
 use terminal::error::with_causes;
 use terminal::exit::Exit;
+
+/// Version and commit, as `--version` prints them. `build.rs` finds the commit.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("QUINTET_COMMIT"), ")");
 
 /// Runs one command line. The process should end with the returned exit code.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
@@ -96,7 +98,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
             return Exit::Failed;
         }
     };
-    match Cli::try_parse_from(&arguments) {
+    match command_line::help::parse(&arguments, VERSION) {
         Ok(cli) => run_for(context, cli, &arguments, None),
         Err(e) => usage(&context, &e, &arguments),
     }

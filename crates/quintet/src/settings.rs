@@ -40,6 +40,9 @@ pub struct Settings {
     pool: Result<PathBuf, String>,
     /// Source of the pool's password.
     pub password: PasswordSource,
+    /// The pool that the environment names, if the password is from the environment too and the
+    /// command works on another pool, which an option names.
+    pub password_of: Option<PathBuf>,
     /// The user declares that the pool is not encrypted.
     pub is_unencrypted: bool,
     /// The user accepts that the pools have changed.
@@ -85,6 +88,7 @@ impl Settings {
             None => COMPRESSION_DEFAULT,
         };
         Ok(Self {
+            password_of: password_of(args, context, pool.as_ref().ok())?,
             pool,
             password: password(args, environment, configured.as_ref())?,
             is_unencrypted: args.password.insecure_no_password,
@@ -141,6 +145,32 @@ fn password(
         }
         (chosen, _) => Ok(chosen),
     }
+}
+
+/// Returns the pool whose password the environment has, if `pool` is another one.
+fn password_of(
+    args: &GlobalArgs,
+    context: &CommandContext,
+    pool: Option<&PathBuf>,
+) -> Result<Option<PathBuf>, SettingError> {
+    let is_named = args.repo.is_some() || args.repository_file.is_some();
+    let flags = &args.password;
+    let has_flag = flags.password_file.is_some()
+        || flags.password_command.is_some()
+        || flags.key_file.is_some();
+    if !is_named || has_flag {
+        return Ok(None);
+    }
+    let chosen = PasswordSource::choose(
+        PasswordSources::OPEN,
+        PasswordFlags::default(),
+        &context.environment,
+    )?;
+    if chosen == PasswordSource::Terminal {
+        return Ok(None);
+    }
+    let other = pool_location(&GlobalArgs::default(), context)?;
+    Ok(other.filter(|other| Some(other) != pool))
 }
 
 fn checked_memory((name, bytes): (&str, u64)) -> Result<usize, SettingError> {

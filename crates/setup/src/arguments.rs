@@ -10,7 +10,8 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   quintet setup --dry-run
-  quintet setup --pool /srv/pool --backup /home /etc --recovery-key-file /media/usb/pool.recovery
+  quintet setup --pool /srv/pool --backup /home /etc \\
+    --recovery-key-file /media/usb/pool.recovery
   quintet setup
   quintet setup --remove
 

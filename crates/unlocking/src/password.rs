@@ -57,8 +57,8 @@ pub enum PasswordError {
     Setting(SettingError),
     /// No source is set and there is no terminal for a prompt.
     #[error(
-        "no password: set QUINTET_PASSWORD_FILE, QUINTET_PASSWORD_COMMAND or QUINTET_PASSWORD, \
-         or run on a terminal"
+        "no password: give --password-file FILE or --password-command COMMAND, set \
+         QUINTET_PASSWORD_FILE, QUINTET_PASSWORD_COMMAND or QUINTET_PASSWORD, or run on a terminal"
     )]
     NoSource,
     /// The user typed two different passwords.
@@ -252,9 +252,10 @@ impl PasswordSource {
     ) -> Result<SecretKey, PasswordError> {
         self.read_as(sources, false, context).map_err(|e| match e {
             PasswordError::NoSource if !sources.pool.is_empty() => {
-                let name = sources.variable;
+                let (flag, name) = (sources.flag, sources.variable);
                 let why = format!(
-                    "no password: set {name}_FILE, {name}_COMMAND or {name}, or run on a terminal"
+                    "no password: give {flag}-password-file FILE or {flag}-password-command \
+                     COMMAND, set {name}_FILE, {name}_COMMAND or {name}, or run on a terminal"
                 );
                 SettingError::new(sources.pool, why).into()
             }

@@ -11,7 +11,7 @@ use format::config::Seal;
 use store::{InitOptions, NewSecret, OpenMode, Pool, SecretKey};
 use terminal::exit::Exit;
 use terminal::json::Object;
-use unlocking::{RecoveryKey, exposed_secret, remember_new};
+use unlocking::{PasswordSource, RecoveryKey, exposed_secret, remember_new};
 
 const CHUNK_BYTES: std::ops::RangeInclusive<u64> = (4 << 10)..=(256 << 10);
 
@@ -21,14 +21,12 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
         _ => bail!("invalid --chunk-size: it is a power of two from 4K to 256K"),
     };
     let place = invocation.settings.pool()?.display().to_string();
+    let source = &own_password(invocation, args);
     let secret = match args.no_encryption {
         true => None,
-        false => Some(invocation.settings.password.read_new(&invocation.context)?),
+        false => Some(source.read_new(&invocation.context)?),
     };
-    let (source, environment) = (
-        &invocation.settings.password,
-        &invocation.context.environment,
-    );
+    let environment = &invocation.context.environment;
     if let Some(warning) = exposed_secret(source, environment).filter(|_| secret.is_some()) {
         invocation.console.warn(warning);
     }
@@ -65,7 +63,6 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
     }
     let memory = invocation.settings.memory_bytes;
     let pool = Pool::open(media, secret.as_ref(), OpenMode::Read, memory)?;
-    let environment = &invocation.context.environment;
     remember_new(invocation.settings.pool()?, &pool, environment)?;
     let (id, seal) = (pool.config().pool, pool.config().seal);
     let console = &invocation.console;
@@ -90,4 +87,28 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
         ),
     }
     Ok(Exit::Done)
+}
+
+/// Returns the source of the new pool's password. A password that the environment has for another
+/// pool is not silently that of a second one: a terminal is asked, and without one it is said.
+fn own_password(invocation: &Invocation, args: &InitArgs) -> PasswordSource {
+    let settings = &invocation.settings;
+    let Some(other) = settings
+        .password_of
+        .as_ref()
+        .filter(|_| !args.no_encryption)
+    else {
+        return settings.password.clone();
+    };
+    let other = other.display();
+    if invocation.context.terminal().is_some() {
+        invocation.console.note(format_args!(
+            "the password in the environment is that of {other}; this pool gets one of its own"
+        ));
+        return PasswordSource::Terminal;
+    }
+    invocation.console.note(format_args!(
+        "the password is that of {other}, from the environment; --password-file gives this pool its own"
+    ));
+    settings.password.clone()
 }
