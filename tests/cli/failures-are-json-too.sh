@@ -24,7 +24,7 @@ fails() {
 }
 # names [COMMAND]: its subcommands.
 names() {
-    q "$@" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' | grep -v '^help$'
+    q "$@" --help | sed -n '/^\(Commands\|Store\):/,/^Options/s/^  \([a-z-][a-z-]*\) .*/\1/p' | grep -v '^help$'
 }
 
 echo x >"$dir/file"
@@ -101,6 +101,7 @@ serve
 serve nbd
 C
 # A command that is new has to be above.
+[ "$(names | wc -l)" -gt 20 ] || fail "no list of commands"
 for command in $(names); do
     for sub in $(names "$command") ''; do
         grep -q "^$command${sub:+ $sub}\( \|$\)" "$dir/tried" || [ -z "$sub" ] || fail "not tried: $command $sub"

@@ -153,7 +153,7 @@ quiet gc --set-trash-minimum 1h --key-file "$dir/recovery"
 asked generate bash
 
 # The table has all commands.
-q --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' >"$dir/commands"
+q --help | sed -n '/^Store:/,/^Options/s/^  \([a-z][a-z]*\) .*/\1/p' >"$dir/commands"
 [ "$(wc -l <"$dir/commands")" -gt 20 ] || fail "no list of commands"
 while read -r name; do
     case " $tested " in *" $name "* | *" help "*) ;; *) [ "$name" = help ] || fail "$name is not in the table" ;; esac

@@ -149,15 +149,7 @@ fn one(command: Command, words: &str, length: Length) -> Command {
     };
     let shaped = command.mut_args(|arg| {
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        let arg = compact(arg);
-        match length {
-            Length::Short if arg.get_action().takes_values() => {
-                let help = first_sentence(&help).to_owned();
-                arg.help(help).hide_possible_values(true)
-            }
-            Length::Short => arg.help(first_sentence(&help).to_owned()),
-            Length::Long => with_values(arg, &help),
-        }
+        with_values(compact(arg), first(&help, length))
     });
     shaped.after_help(more)
 }
@@ -168,12 +160,13 @@ fn compact(arg: Arg) -> Arg {
     arg.hide_short_help(false).hide_long_help(false)
 }
 
-/// Returns an option with the names of its values in its help, if the library would list them one
-/// by one, and use its long layout.
+/// Returns an option with this help, and the names of its values if the library would list them one
+/// by one, in its long layout.
 fn with_values(arg: Arg, help: &str) -> Arg {
     let values = arg.get_possible_values();
     if !values.iter().any(|value| value.get_help().is_some()) {
-        return arg;
+        let help = help.to_owned();
+        return arg.help(help);
     }
     let shown = values.iter().filter(|value| !value.is_hide_set());
     let names: Vec<&str> = shown.map(PossibleValue::get_name).collect();
@@ -197,10 +190,13 @@ fn unwrapped(text: &str) -> String {
     joined
 }
 
-/// Returns the first sentence, without its full stop.
-fn first_sentence(text: &str) -> &str {
-    let end = text.find(". ").unwrap_or(text.len());
-    text[..end].trim_end_matches('.')
+/// Returns the first sentence, without its full stop, or all of a text.
+fn first(text: &str, length: Length) -> &str {
+    match (length, text.find(". ")) {
+        (Length::Short, Some(end)) => &text[..end],
+        (Length::Short, None) => text.trim_end_matches('.'),
+        (Length::Long, _) => text,
+    }
 }
 
 /// Lists the commands in groups.
