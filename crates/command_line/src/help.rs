@@ -1,8 +1,8 @@
 //! Parses a command line, and shapes its help: `-h` fits a screen, `--help` has everything. The
 //! program and its man pages call this.
 //!
-//! Invariant: help comes from the definitions of commands and options alone. Options of all commands
-//! are in the help of the program only.
+//! Invariant: help comes from the definitions of commands and options alone. Options of all
+//! commands are in the help of the program only.
 
 use crate::Cli;
 use clap::builder::PossibleValue;

@@ -1,5 +1,5 @@
-//! The command line: defines every command, flag and example once. The program parses arguments with
-//! it.
+//! The command line: defines every command, flag and example once. The program parses arguments
+//! with it.
 //!
 //! Invariant: this crate decides nothing. It turns text into typed arguments, which the program's
 //! settings and commands check. Help, man pages and shell completions come from these definitions.

@@ -299,9 +299,7 @@ impl Pool {
         } = unlocked;
         let unknown = config.features_ro_compat & !format::config::FEATURES_RO_COMPAT_KNOWN;
         if mode == OpenMode::Write && unknown != 0 {
-            let why = format!(
-                "writing to this pool needs features {unknown:#x}: use a newer version of quintet"
-            );
+            let why = format!("writing needs features {unknown:#x}: use a newer quintet");
             return Err(StoreError::new(StoreErrorKind::Unsupported, why));
         }
         let lock = match mode {
