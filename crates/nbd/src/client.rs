@@ -67,6 +67,9 @@ pub struct Client<S> {
     size: u64,
     /// Replies come in chunks.
     structured: bool,
+    /// Flags of reads. With DF a reply has one chunk: qemu (7.2) ends the connection if it cannot
+    /// read the data of one of several.
+    read_flags: u16,
     /// Number of base:allocation, if the server has it.
     allocation: Option<u32>,
     /// Offsets and lengths of requests are multiples of it, bytes.
@@ -132,7 +135,7 @@ impl<S: Read + Write> Client<S> {
         let Some(context) = self.allocation.filter(|_| len > 0) else {
             return Ok(vec![Extent { len, zero: false }]);
         };
-        self.ask(Command::BlockStatus, offset, len)?;
+        self.ask(Command::BlockStatus, 0, offset, len)?;
         let (mut extents, mut failed) = (Vec::new(), None);
         for _ in 0..CHUNKS_MAX {
             let (flags, kind, payload) = match self.head()? {
@@ -160,14 +163,14 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Says that no more requests come. The server may be gone already.
-    pub fn disconnect(mut self) {
-        let _ = self.ask(Command::Disconnect, 0, 0);
+    pub fn disconnect(&mut self) {
+        let _ = self.ask(Command::Disconnect, 0, 0, 0);
     }
 
-    fn ask(&mut self, command: Command, offset: u64, len: u64) -> Result<()> {
+    fn ask(&mut self, command: Command, flags: u16, offset: u64, len: u64) -> Result<()> {
         self.cookie += 1;
         let request = Request {
-            flags: 0,
+            flags,
             command: command as u16,
             cookie: self.cookie,
             offset_bytes: offset,
@@ -201,7 +204,7 @@ impl<S: Read + Write> Client<S> {
 
     /// Reads one range of whole blocks.
     fn read_blocks(&mut self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.ask(Command::Read, offset, into.len() as u64)?;
+        self.ask(Command::Read, self.read_flags, offset, into.len() as u64)?;
         let mut seen: Vec<(u64, u64)> = Vec::new();
         let mut failed = None;
         for _ in 0..CHUNKS_MAX {

@@ -8,7 +8,7 @@ use super::{Client, ClientError, Result, broken};
 use crate::REQUEST_BYTES_MAX;
 use crate::wire::constants::{
     BASE_ALLOCATION, FLAG_C_FIXED_NEWSTYLE, FLAG_C_NO_ZEROES, FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES,
-    MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, STRING_BYTES_MAX, info,
+    MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, STRING_BYTES_MAX, command_flag, info, transmission,
 };
 use crate::wire::cursor::Cursor;
 use crate::wire::options::{OptionKind, ReplyKind};
@@ -53,6 +53,7 @@ pub(super) fn run<S: Read + Write>(stream: S, export: &str) -> Result<Client<S>>
         stream,
         size: 0,
         structured: false,
+        read_flags: 0,
         allocation: None,
         block_bytes: 1,
         read_bytes_max: REQUEST_BYTES_MAX,
@@ -172,10 +173,13 @@ impl<S: Read + Write> Client<S> {
             let mut cursor = Cursor::new(&reply.data);
             match cursor.u16().filter(|_| reply.is(ReplyKind::Info)) {
                 Some(info::EXPORT) => {
-                    let (Some(size), Some(_)) = (cursor.u64(), cursor.u16()) else {
+                    let (Some(size), Some(flags)) = (cursor.u64(), cursor.u16()) else {
                         return broken("it does not say how large the export is");
                     };
                     (self.size, has_size) = (size, true);
+                    if self.structured && flags & transmission::SEND_DF != 0 {
+                        self.read_flags = command_flag::DF;
+                    }
                 }
                 Some(info::BLOCK_SIZE) => {
                     let sizes = (cursor.u32(), cursor.u32(), cursor.u32());
