@@ -115,8 +115,8 @@ Examples:
   quintet export web1 web1.raw                          (a volume, as it is now)
   quintet export web1@monday - | ssh host 'cat >/dev/vg/disk'")]
 pub struct ExportArgs {
-    /// Name of the image or volume; with @SNAPSHOT that state of it, else the newest of an image, and
-    /// the present contents of a volume
+    /// Name of the image or volume; with @SNAPSHOT that state of it, else the newest of an image,
+    /// and the present contents of a volume
     #[arg(value_name = "SOURCE")]
     pub image: String,
     /// File to write. A block device is refused. - is standard output

@@ -22,8 +22,8 @@ Examples:
 On a terminal restore first shows the files that it would replace or remove, and asks. --overwrite and
 --yes suppress the question.")]
 pub struct RestoreArgs {
-    /// Snapshot: latest, or the beginning of its name; with :PATH only that file, or what is in that
-    /// directory
+    /// Snapshot: latest, or the beginning of its name; with :PATH only that file, or what is in
+    /// that directory
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     pub snapshot: OsString,
     /// Directory for the restored files

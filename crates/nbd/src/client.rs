@@ -162,7 +162,7 @@ impl<S: Read + Write> Client<S> {
         broken("a reply has no end")
     }
 
-    /// Says that no more requests come. The server may be gone already.
+    /// Says that no more requests come. The server may have ended already.
     pub fn disconnect(&mut self) {
         let _ = self.ask(Command::Disconnect, 0, 0, 0);
     }

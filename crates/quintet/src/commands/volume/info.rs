@@ -1,6 +1,7 @@
 //! `volume info`: shows one volume, its snapshots and its clients. `volume` calls this.
 //!
-//! Invariant: it changes nothing. Numbers that are not known without reading the volume are left out.
+//! Invariant: it changes nothing. Numbers that are not known without reading the volume are left
+//! out.
 
 use super::list::{all, chunk_bytes, is_of, origin, volume};
 use crate::commands::invocation::Invocation;
