@@ -11,9 +11,9 @@ exits 1 timeout 20 "$QUINTET" import pipe disk
 says "backup --stdin"
 exits 1 q import directory disk
 says "quintet backup directory"
-for input in /dev/stdin /dev/fd/0 -; do
+for input in /dev/stdin /dev/fd/0; do
     exits 1 q import $input disk
-    says "name the file itself"
+    says "name the file itself, or give - "
 done
 [ "$(snapshots)" -eq 0 ] || fail "$(snapshots) snapshots"
 

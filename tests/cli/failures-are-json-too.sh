@@ -86,6 +86,8 @@ generate none
 top
 volume create v 1M
 volume list
+volume info v
+volume rename v w
 volume clone v w
 volume snapshot v
 volume rollback v latest

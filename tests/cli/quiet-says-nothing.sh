@@ -52,6 +52,12 @@ all_of_them() {
     asked restore latest --target "$dir/restored-dry" --dry-run --overwrite always
     quiet volume create "web$1" --size 4M
     asked volume list
+    asked volume info "web$1"
+    quiet volume rename "web$1" "named$1"
+    quiet volume rename "named$1" "web$1"
+    quiet export "web$1" "$dir/volume$1"
+    quiet import "$dir/image" "disk$1" --skip-if-unchanged
+    quiet backup "$dir/src" --skip-if-unchanged
     quiet volume snapshot "web$1@one"
     quiet volume clone "web$1@one" "copy$1"
     quiet volume resize "copy$1" 8M

@@ -12,12 +12,13 @@ mod unfinished;
 
 pub use bad_sectors::BadRanges;
 pub use export::{export_object, stream_object};
-pub use head::{Head, Kind};
+pub use head::{HEAD_BYTES, Head, Kind, of_start};
 pub use unfinished::{UnfinishedError, UnfinishedFile};
 
 use crate::error::ArchiveError;
 use crate::filesystem::PathError;
-use crate::filesystem::data_map::{self, Segment};
+use crate::filesystem::data_map;
+pub use crate::filesystem::data_map::Segment;
 use crate::ingest::{self, Context, Cutting, Source, StreamRun};
 use crate::observer::Observer;
 use format::recipe::ObjectRoot;
@@ -32,54 +33,90 @@ use store::{
     IMAGE_REGION_BYTES, Lane, LaneOptions, RegionKind, StoreError, StoreErrorKind, WriteSession,
 };
 
-/// A source image: a regular file or a block device.
+/// The bytes of an image: a file, a block device, or a disk that another program shows.
+pub trait ImageBytes {
+    /// Reads at `offset`. Returns 0 only at the end. Errors that [`io::Error::raw_os_error`] calls
+    /// EIO are of bytes that cannot be read; others may read later.
+    fn read_at(&mut self, into: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Returns the segments of the first `len` bytes.
+    fn segments(&mut self, len: u64) -> io::Result<Vec<Segment>>;
+}
+
+impl ImageBytes for File {
+    fn read_at(&mut self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, into, offset)
+    }
+
+    fn segments(&mut self, len: u64) -> io::Result<Vec<Segment>> {
+        data_map::of(self.as_fd(), len)
+    }
+}
+
+/// A source image.
 pub struct RawImage {
-    file: File,
+    bytes: Box<dyn ImageBytes>,
     path: PathBuf,
     /// Size in bytes.
     pub len: u64,
-    /// Store zeroes for what the device cannot read.
+    /// Store zeroes for what cannot be read.
     skips_bad: bool,
     bad: BadRanges,
 }
 
 impl RawImage {
-    /// Opens it for reading. `skips_bad`: parts that the device cannot read are stored as zeroes.
+    /// Opens a regular file or a block device for reading. `skips_bad`: parts that the device
+    /// cannot read are stored as zeroes.
     pub fn open(path: &Path, skips_bad: bool) -> Result<Self, PathError> {
-        let fail = |e| PathError::new("open", path, e);
-        let file = File::open(path).map_err(fail)?;
-        // Works for block devices too, whose metadata have length 0.
-        let len = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
-            .map_err(|e| PathError::new("find the length of", path, e))?;
-        Ok(Self {
-            file,
+        let (file, len) = open(path)?;
+        Ok(Self::of(Box::new(file), path, len, skips_bad))
+    }
+
+    /// Makes an image of `len` bytes, which messages call `path`.
+    pub fn of(bytes: Box<dyn ImageBytes>, path: &Path, len: u64, skips_bad: bool) -> Self {
+        Self {
+            bytes,
             path: path.to_owned(),
             len,
             skips_bad,
             bad: BadRanges::default(),
-        })
+        }
     }
 
-    /// Returns its format, as far as its bytes tell. `None`: raw.
-    pub fn head(&self) -> Result<Option<Head>, PathError> {
-        head::of_file(&self.file, self.len, &self.path)
+    /// Returns its name in messages.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// Returns the ranges that the device could not read so far.
+    /// Returns the ranges that could not be read so far.
     pub fn bad(&self) -> &BadRanges {
         &self.bad
     }
 
-    fn segments(&self) -> Result<Vec<Segment>, PathError> {
-        data_map::of(self.file.as_fd(), self.len)
-            .map_err(|e| PathError::new("find holes", &self.path, e))
+    fn segments(&mut self) -> Result<Vec<Segment>, PathError> {
+        let segments = self.bytes.segments(self.len);
+        segments.map_err(|e| PathError::new("find holes", &self.path, e))
     }
+}
+
+fn open(path: &Path) -> Result<(File, u64), PathError> {
+    let file = File::open(path).map_err(|e| PathError::new("open", path, e))?;
+    // Works for block devices too, whose metadata have length 0.
+    let len = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
+        .map_err(|e| PathError::new("find the length of", path, e))?;
+    Ok((file, len))
+}
+
+/// Returns the format of a file or block device, as far as its bytes tell. `None`: raw.
+pub fn head_of(path: &Path) -> Result<Option<Head>, PathError> {
+    let (file, len) = open(path)?;
+    head::of_file(&file, len, path)
 }
 
 impl Source for RawImage {
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
-        let file = &self.file;
-        let read = |into: &mut [u8], at| file.read_at(into, at);
+        let bytes = &mut self.bytes;
+        let mut read = |into: &mut [u8], at| bytes.read_at(into, at);
         match read_full(into, |rest, done| read(rest, offset + done)) {
             Err(e) if bad_sectors::is_bad(&e) => {
                 bad_sectors::read_around(read, offset, into, self.skips_bad, &mut self.bad)
@@ -188,6 +225,20 @@ pub fn ingest_stream<R: Read>(
     observer: &dyn Observer,
 ) -> Result<ObjectRoot, ArchiveError> {
     let cutting = |lane: &Lane| Cutting::Content(lane.splitter());
+    ingest_object(session, &mut stream, None, cutting, lane, workers, observer)
+        .map(|(root, _)| root)
+}
+
+/// Stores a stream to its end as an image, in chunks of 2^`log2` bytes.
+pub fn import_stream<R: Read>(
+    session: &mut WriteSession,
+    mut stream: Stream<R>,
+    log2: u8,
+    lane: LaneOptions,
+    workers: usize,
+    observer: &dyn Observer,
+) -> Result<ObjectRoot, ArchiveError> {
+    let cutting = |_: &Lane| Cutting::Fixed(log2);
     ingest_object(session, &mut stream, None, cutting, lane, workers, observer)
         .map(|(root, _)| root)
 }

@@ -26,6 +26,10 @@ pub struct BackupArgs {
     /// Show what would be stored, and store nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    /// Save no snapshot if contents, names, metadata and tags are those of the last one. One that
+    /// lacks something is saved
+    #[arg(long, conflicts_with = "dry_run")]
+    pub skip_if_unchanged: bool,
     /// Snapshot to compare with; by default the newest one of this host and these paths
     #[arg(long, value_name = "SNAPSHOT")]
     pub parent: Option<String>,

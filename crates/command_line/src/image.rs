@@ -51,9 +51,13 @@ Examples:
   quintet import -f raw /dev/vg/disk disk
   quintet import -p disk.qcow2 disk --tag before-upgrade
   quintet import -f qcow2 overlay.qcow2 disk        (reads its backing file too)
+  quintet import nbd://server/disk disk             (an export of an NBD server)
+  quintet import 'nbd+unix:///disk?socket=/run/nbd.sock' disk
+  ssh host cat /dev/vg/disk | quintet import - disk
   quintet import disk.img old --region-size 1536K   (smaller, slower to run)")]
 pub struct ImportArgs {
-    /// Image file or block device
+    /// Image file or block device; nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH; - is
+    /// standard input
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
     /// Name of the image in the pool
@@ -77,6 +81,10 @@ pub struct ImportArgs {
     /// Read everything again, even if the source reports no change
     #[arg(long)]
     pub force: bool,
+    /// Save no snapshot if contents, names, metadata and tags are those of the last one. One that
+    /// lacks something is saved
+    #[arg(long, conflicts_with = "dry_run")]
+    pub skip_if_unchanged: bool,
     /// Tag of the new snapshot; several with commas or repeated
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     pub tag: Vec<String>,
@@ -98,17 +106,20 @@ pub struct ImportArgs {
     pub dry_run: bool,
 }
 
-/// Write a stored disk image to a file.
+/// Write a stored disk image, or the state of a volume, to a file.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   quintet export -f raw disk@latest disk.raw
-  quintet export -f qcow2 -p disk@3f2a91c4 disk.qcow2")]
+  quintet export -f qcow2 -p disk@3f2a91c4 disk.qcow2
+  quintet export web1 web1.raw                          (a volume, as it is now)
+  quintet export web1@monday - | ssh host 'cat >/dev/vg/disk'")]
 pub struct ExportArgs {
-    /// Name of the image; with @SNAPSHOT that state of it, else the newest
-    #[arg(value_name = "NAME[@SNAPSHOT]")]
+    /// Name of the image or volume; with @SNAPSHOT that state of it, else the newest of an image,
+    /// and the present contents of a volume
+    #[arg(value_name = "SOURCE")]
     pub image: String,
-    /// File to write. A block device is refused
+    /// File to write. A block device is refused. - is standard output
     #[arg(value_name = "OUT")]
     pub out: PathBuf,
     /// Its format

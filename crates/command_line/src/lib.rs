@@ -51,8 +51,8 @@ pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServePoolArgs};
 pub use status::StatusArgs;
 pub use top::TopArgs;
 pub use volume::{
-    VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeLossArgs,
-    VolumeResizeArgs, VolumeRollbackArgs,
+    VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeInfoArgs,
+    VolumeLossArgs, VolumeRenameArgs, VolumeResizeArgs, VolumeRollbackArgs,
 };
 pub use wait::WaitArg;
 

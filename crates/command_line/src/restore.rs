@@ -13,6 +13,7 @@ use std::path::PathBuf;
 Examples:
   quintet restore latest --target /tmp/restored
   quintet restore latest:/home/al/work --target ~/work --overwrite if-changed
+  quintet restore latest:/etc/fstab --target /tmp              (one file: /tmp/fstab)
   quintet restore 3f2a91c4 --target / --include /etc/fstab
   quintet restore latest --target /srv --delete --dry-run
   quintet restore 3f2a91c4 --target /tmp/left --partial
@@ -21,7 +22,8 @@ Examples:
 On a terminal restore first shows the files that it would replace or remove, and asks. --overwrite and
 --yes suppress the question.")]
 pub struct RestoreArgs {
-    /// Snapshot: latest, or the beginning of its name; with :PATH only that part of it
+    /// Snapshot: latest, or the beginning of its name; with :PATH only that file, or what is in
+    /// that directory
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     pub snapshot: OsString,
     /// Directory for the restored files

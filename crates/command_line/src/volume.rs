@@ -22,6 +22,19 @@ Examples:
   quintet volume list
   quintet volume list --json")]
     List,
+    /// Show a volume, its snapshots, and whether it is served
+    #[command(after_help = "\
+Examples:
+  quintet volume info web1
+  quintet volume info web1 --json")]
+    Info(VolumeInfoArgs),
+    /// Rename a volume; its snapshots follow
+    #[command(after_help = "\
+Examples:
+  quintet volume rename web1 web-old
+
+Clients connect by name, so a volume in use is refused. Snapshots in the trash keep the old name.")]
+    Rename(VolumeRenameArgs),
     /// Create a volume with the contents of another volume, a snapshot or an image
     #[command(after_help = "\
 Examples:
@@ -83,6 +96,25 @@ pub struct VolumeCloneArgs {
     pub source: String,
     /// Name of the new volume
     pub name: String,
+}
+
+/// Show a volume.
+#[derive(Args, Debug)]
+pub struct VolumeInfoArgs {
+    /// The volume
+    #[arg(value_name = "VOLUME")]
+    pub name: String,
+}
+
+/// Rename a volume.
+#[derive(Args, Debug)]
+pub struct VolumeRenameArgs {
+    /// The volume
+    #[arg(value_name = "VOLUME")]
+    pub name: String,
+    /// Its new name
+    #[arg(value_name = "NEW")]
+    pub new: String,
 }
 
 /// Reset a volume.

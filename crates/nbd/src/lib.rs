@@ -8,6 +8,7 @@
 //! here knows about deduplication.
 #![forbid(unsafe_code)]
 
+pub mod client;
 mod command;
 mod errno;
 mod error;

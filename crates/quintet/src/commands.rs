@@ -71,7 +71,7 @@ use clap::error::ErrorKind;
 use command_line::{Cli, Command};
 use for_clients::Need;
 use invocation::Invocation;
-use server::control::{self, Asked};
+use server::control;
 use server::state::ServerState;
 use std::ffi::OsString;
 use std::io::Write;
@@ -191,18 +191,11 @@ fn start(
     if server.is_none() {
         as_owner::go_on(&context, &cli, &settings, arguments, console)?;
     }
-    if server.is_none() && Need::of(&cli.command) != Need::Nothing {
-        let passphrase = settings.password.descriptor();
-        let environment = &context.environment;
-        let runs_programs = for_clients::runs_programs(&cli.command, arguments, environment);
-        let lent = environment.lent(runs_programs);
-        for pool in for_clients::pools_of(&cli.command, &settings, &context.environment) {
-            if let Asked::Ran(code) =
-                control::ask(&pool, &context, arguments, passphrase, lent.clone())?
-            {
-                return Ok(Exit::of_code(code).unwrap_or(Exit::Failed));
-            }
-        }
+    if server.is_none()
+        && Need::of(&cli.command) != Need::Nothing
+        && let Some(exit) = for_clients::ask(&cli.command, &settings, &context, arguments)?
+    {
+        return Ok(exit);
     }
     let origin = for_clients::origin_of(&cli.command);
     let console = Arc::clone(console);

@@ -1,4 +1,4 @@
-//! Creates, clones, snapshots, resizes, rolls back and deletes volumes.
+//! Creates, clones, snapshots, resizes, renames, rolls back and deletes volumes.
 //!
 //! The server calls this.
 //! Invariant: each change is one commit: after a crash it happened completely or not at all.
@@ -6,18 +6,19 @@
 
 use super::checkpointer::{Driver, Entries};
 use super::engine::Engine;
+use super::live::LiveVolume;
 use super::overlay::Overlay;
 use super::registry::Registered;
 use super::tally::CacheTally;
 use super::{VolumeHandle, Volumes, register};
 use chunk_store::catalog::Edit;
 use chunk_store::recipe::hole;
-use format::recipe::Layout;
+use format::recipe::{Layout, ObjectRoot};
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::{VOLUME_CHUNK_LOG2, VolumeRecord};
 use media::Need;
 use std::sync::Arc;
-use store::Hold;
+use store::{Hold, Purpose};
 use store::{Result, StoreError, StoreErrorKind};
 use units::{SnapshotId, VolumeId};
 
@@ -86,21 +87,30 @@ impl Volumes {
         let source = self.registered(source)?;
         let _one = source.administer();
         let mut driver = self.engine.checkpointer.driver.lock();
-        if source.state().is_dirty() {
-            self.engine
-                .checkpointer
-                .checkpoint_of(&mut driver, &source, None, &mut |_| Entries::default())?;
-        }
-        let root = source.state().root;
+        let root = self.settled_root(&mut driver, &source)?;
         self.add_with(&mut driver, name, root, SnapshotId::default())
     }
 
-    fn add(
-        &self,
-        name: &str,
-        root: format::recipe::ObjectRoot,
-        origin: SnapshotId,
-    ) -> Result<VolumeHandle> {
+    /// Returns the contents of a volume, with everything acknowledged before the call, and a hold:
+    /// they can be read until it is dropped. Writers do not wait.
+    pub fn hold_contents(&self, name: &str) -> Result<(ObjectRoot, Hold)> {
+        let volume = self.registered(name)?;
+        let _one = volume.administer();
+        let mut driver = self.engine.checkpointer.driver.lock();
+        let root = self.settled_root(&mut driver, &volume)?;
+        Ok((root, self.engine.backing.pool.hold()))
+    }
+
+    /// Returns the root of a volume after its writes are applied.
+    fn settled_root(&self, driver: &mut Driver, volume: &Arc<LiveVolume>) -> Result<ObjectRoot> {
+        if volume.state().is_dirty() {
+            let checkpointer = &self.engine.checkpointer;
+            checkpointer.checkpoint_of(driver, volume, None, &mut |_| Entries::default())?;
+        }
+        Ok(volume.state().root)
+    }
+
+    fn add(&self, name: &str, root: ObjectRoot, origin: SnapshotId) -> Result<VolumeHandle> {
         let mut driver = self.engine.checkpointer.driver.lock();
         self.add_with(&mut driver, name, root, origin)
     }
@@ -109,7 +119,7 @@ impl Volumes {
         &self,
         driver: &mut Driver,
         name: &str,
-        root: format::recipe::ObjectRoot,
+        root: ObjectRoot,
         origin: SnapshotId,
     ) -> Result<VolumeHandle> {
         if !VolumeRecord::name_is_valid(name) {
@@ -137,6 +147,68 @@ impl Volumes {
         let registered = register(engine, record, Overlay::default());
         engine.registry.lock().insert(id, registered);
         self.volume(name).ok_or_else(|| no_volume(name))
+    }
+
+    /// Renames a volume and its snapshots in the list, in one commit. Those in the trash keep their
+    /// names, as they may be of an earlier volume. Open handles keep the old name in messages, so
+    /// the caller disconnects clients first. Fails with `Exists` if the new name, or a snapshot of
+    /// it, exists.
+    pub fn rename(&self, name: &str, new: &str) -> Result<()> {
+        if !VolumeRecord::name_is_valid(new) {
+            return Err(invalid(format!("invalid name of a volume: {new:?}")));
+        }
+        let volume = self.registered(name)?;
+        let _one = volume.administer();
+        let engine = &self.engine;
+        let mut driver = engine.checkpointer.driver.lock();
+        if self.volume(new).is_some() {
+            let why = format!("volume {new:?}");
+            return Err(StoreError::new(StoreErrorKind::Exists, why));
+        }
+        let mut record = {
+            let registry = engine.registry.lock();
+            let registered = registry.get(&volume.id);
+            registered.ok_or_else(|| no_volume(name))?.record.clone()
+        };
+        new.clone_into(&mut record.name);
+        let session = engine.checkpointer.session(&mut driver.session)?;
+        session.set_need(Need::New);
+        let pool = &engine.backing.pool;
+        let result = pool.commit_with(Purpose::Volumes, |base| {
+            let old = Edit {
+                key: VolumeRecord::key_of(name),
+                value: None,
+            };
+            let mut edits = vec![old, put(&record)];
+            // Only now: no other commit changes the list any more.
+            for mut snapshot in pool.snapshots()? {
+                let is_volume = snapshot.kind == SnapshotKind::Volume;
+                match snapshot.name.rsplit_once('@').filter(|_| is_volume) {
+                    Some((of, _)) if of == new => {
+                        let why = format!("snapshot {:?}", snapshot.name);
+                        return Err(StoreError::new(StoreErrorKind::Exists, why));
+                    }
+                    Some((of, label)) if of == name => {
+                        snapshot.name = format!("{new}@{label}");
+                        edits.push(Edit {
+                            key: snapshot.key(),
+                            value: Some(snapshot.encode()),
+                        });
+                    }
+                    _ => {}
+                }
+            }
+            session.commit_more(base, edits, 0, &mut [])
+        });
+        session.set_need(Need::Acknowledged);
+        if let Err(e) = result {
+            engine.checkpointer.forget_session(&mut driver);
+            return Err(e);
+        }
+        if let Some(registered) = engine.registry.lock().get_mut(&volume.id) {
+            registered.record = record;
+        }
+        Ok(())
     }
 
     /// Deletes a volume. Its snapshots stay. Running requests fail.
@@ -303,7 +375,7 @@ impl Volumes {
         }
     }
 
-    fn registered(&self, name: &str) -> Result<Arc<super::live::LiveVolume>> {
+    fn registered(&self, name: &str) -> Result<Arc<LiveVolume>> {
         let registry = self.engine.registry.lock();
         let found = registry.values().find(|r| r.record.name == name);
         found

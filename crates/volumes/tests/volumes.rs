@@ -7,8 +7,10 @@ use chunking::Compression;
 use sim::Seed;
 use small_volumes::{CONTEXT, is_sound, made, open, read, small, write};
 use specimen::{noise, options, put_image, snapshot};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{OpenMode, StoreErrorKind};
+use units::Fingerprint;
 use volume::{Durability, Volume, VolumeErrorKind};
 use volumes::{Step, Volumes};
 
@@ -76,7 +78,7 @@ fn random_histories_read_like_plain_bytes() {
             };
             let len = len.min(size - offset);
             let range = offset as usize..(offset + len) as usize;
-            match seed.below(22) {
+            match seed.below(23) {
                 0..=9 => {
                     let data = noise(number * 1000 + op, len as usize);
                     write(&volume, offset, &data);
@@ -118,6 +120,17 @@ fn random_histories_read_like_plain_bytes() {
                         volumes.rollback(&pair.name, &found).expect("rollback");
                         pair.bytes.clone_from(bytes);
                     }
+                }
+                22 => {
+                    let new = format!("r{op}");
+                    volumes.rename(&pair.name, &new).expect("rename");
+                    for (full, _) in &mut snapshots {
+                        let label = full.split_once('@').filter(|(of, _)| *of == pair.name);
+                        if let Some((_, label)) = label {
+                            *full = format!("{new}@{label}");
+                        }
+                    }
+                    pair.name = new;
                 }
                 20 if count > 1 => {
                     volumes.delete(&pair.name).expect("delete");
@@ -275,6 +288,69 @@ fn what_nobody_needs_does_not_fill_the_journal() {
 }
 
 /// Its initiators must not take their disk for a damaged one.
+#[test]
+fn a_renamed_volume_keeps_its_contents_and_snapshots() {
+    let disk = made();
+    let volumes = open(&disk, 2);
+    let volume = volumes.create("old", 100_000, 12).expect("create");
+    volumes.create("other", 5000, 12).expect("create");
+    write(&volume, 7, b"first");
+    volumes.snapshot("old", "s").expect("snapshot");
+    volumes.snapshot("other", "s").expect("snapshot");
+    write(&volume, 7, b"later");
+    let refused = |new: &str| volumes.rename("old", new).expect_err(new).kind;
+    assert_eq!(refused("other"), StoreErrorKind::Exists);
+    assert_eq!(refused("a@b"), StoreErrorKind::Invalid);
+    volumes.delete("other").expect("delete");
+    assert_eq!(
+        refused("other"),
+        StoreErrorKind::Exists,
+        "its snapshot stays"
+    );
+    let none = volumes.rename("none", "new").expect_err("no such volume");
+    assert_eq!(none.kind, StoreErrorKind::NotFound);
+    volumes.rename("old", "new").expect("rename");
+    volume.flush(CONTEXT).expect("flush");
+    drop((volume, volumes));
+    let volumes = open(&disk, 2);
+    let names: Vec<String> = volumes.list().into_iter().map(|v| v.record.name).collect();
+    assert_eq!(names, ["new"]);
+    let snapshots = volumes.pool().snapshots().expect("snapshots");
+    let names: Vec<&str> = snapshots.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["new@s", "other@s"]);
+    let volume = volumes.volume("new").expect("there");
+    assert_eq!(&read(&volume)[7..12], b"later");
+    volumes.rollback("new", &snapshots[0]).expect("rollback");
+    assert_eq!(&read(&volume)[7..12], b"first");
+    is_sound(&volumes);
+}
+
+#[test]
+fn held_contents_are_those_of_the_moment() {
+    let disk = made();
+    let volumes = open(&disk, 2);
+    let volume = volumes.create("a", 100_000, 12).expect("create");
+    write(&volume, 7, b"first");
+    let (root, hold) = volumes.hold_contents("a").expect("hold");
+    write(&volume, 7, b"later");
+    volumes.checkpoint().expect("checkpoint");
+    let reader = volumes.pool().reader();
+    let mut bytes = Vec::new();
+    let read = &mut |_, len: u64, fingerprint: Fingerprint| {
+        if fingerprint.is_hole() {
+            bytes.resize(bytes.len() + len as usize, 0);
+        } else {
+            bytes.extend_from_slice(&reader.piece(&root, &fingerprint, len)?[..len as usize]);
+        }
+        Ok(ControlFlow::Continue(()))
+    };
+    reader
+        .visit_pieces_forward(&root, 0, root.len, read)
+        .expect("read");
+    assert_eq!(&bytes[7..12], b"first");
+    drop(hold);
+}
+
 #[test]
 fn requests_to_a_deleted_volume_say_that_it_was_deleted() {
     let disk = made();

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Bytes at the start of a file that decide.
-const HEAD_BYTES: u64 = 4096;
+pub const HEAD_BYTES: u64 = 4096;
 /// Size of the footer of a VHD image.
 const FOOTER_BYTES: u64 = 512;
 
@@ -77,6 +77,11 @@ pub fn of_file(file: &File, len: u64, path: &Path) -> Result<Option<Head>, PathE
         Err(e) if is_bad(&e) => Ok(None),
         Err(e) => Err(PathError::new("read", path, e)),
     }
+}
+
+/// Returns the format of an image that begins with these bytes, and whose end is not known.
+pub fn of_start(head: &[u8]) -> Option<Kind> {
+    kind_of(head)
 }
 
 fn of_bytes(head: &[u8], footer: &[u8], len: u64) -> Option<Head> {

@@ -6,12 +6,14 @@
 //! (`restore`, `dump`, `mount`). Pools of other users are left as they are.
 
 use super::for_clients::Need;
+use super::invocation::Invocation;
 use crate::settings::Settings;
 use anyhow::bail;
-use command_line::{Cli, Command};
+use command_line::{Cli, Command, ExportArgs};
 use setup::owner::Owner;
 use setup::{USER, configured};
 use std::ffi::OsString;
+use std::path::Path;
 use terminal::command_context::CommandContext;
 use terminal::console::Console;
 
@@ -53,4 +55,23 @@ pub(super) fn go_on(
     console.flush()?;
     let program = std::env::current_exe()?;
     Err(owner.run_again(&program, context, arguments))
+}
+
+/// The same for the export of a volume, which writes to the pool: its journal is applied. Fails if
+/// it writes a file of root.
+pub(super) fn go_on_exporting(invocation: &Invocation, args: &ExportArgs) -> anyhow::Result<()> {
+    let is_root = rustix::process::geteuid().is_root();
+    let pool = invocation.settings.pool()?;
+    let Some(owner) = Owner::of(pool).filter(|_| is_root) else {
+        return Ok(());
+    };
+    if args.out != Path::new("-") {
+        let (pool, name, out) = (owner.pool.display(), &args.image, args.out.display());
+        bail!(
+            "the pool in {pool} belongs to the user {USER}, who alone exports volumes and may not write your files; \
+             run quintet export {name} - >{out}, or export a snapshot of it (quintet volume snapshot {name}@NAME)"
+        );
+    }
+    let program = std::env::current_exe()?;
+    Err(owner.run_again(&program, &invocation.context, &invocation.arguments))
 }

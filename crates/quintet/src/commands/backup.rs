@@ -9,7 +9,7 @@ mod stream;
 use super::full;
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
-use super::new_snapshot::{Identity, commit, summary};
+use super::new_snapshot::{Identity, commit, is_the_same, skip, summary};
 use super::snapshot_choice::{SnapshotFilter, choose};
 use super::source_paths;
 use super::unfinished;
@@ -61,17 +61,15 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         .iter()
         .map(|p| p.as_os_str().as_bytes().to_vec())
         .collect();
-    let parent = find_parent(invocation, &pool, args, &identity, &stored_paths)?;
+    let is_wanted = !args.force || args.skip_if_unchanged;
+    let before = is_wanted
+        .then(|| find_parent(invocation, &pool, args, &identity, &stored_paths))
+        .transpose()?
+        .flatten();
+    let parent = before.as_ref().filter(|_| !args.force);
     let progress = invocation.progress("backing up");
     if args.dry_run {
-        return dry_run(
-            invocation,
-            &pool,
-            &paths,
-            &selection,
-            parent.as_ref(),
-            &progress,
-        );
+        return dry_run(invocation, &pool, &paths, &selection, parent, &progress);
     }
     let background = args.background.then(|| Background::new(invocation));
     let _priority = background
@@ -81,7 +79,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     let plan = TreePlan {
         paths: &paths,
         selection: &selection,
-        parent: parent.as_ref().map(|p| p.root),
+        parent: parent.map(|p| p.root),
         workers: args
             .read_concurrency
             .map_or_else(|| invocation.workers(), usize::from),
@@ -116,6 +114,12 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     snapshot.logical_bytes = outcome.bytes;
     snapshot.parent = parent.map(|p| p.id).unwrap_or_default();
     snapshot.missed = outcome.missed();
+    if let Some(before) = before.as_ref().filter(|_| args.skip_if_unchanged)
+        && is_the_same(&pool, before, &snapshot)
+    {
+        drop(progress);
+        return skip(invocation, session, before, (&outcome, started));
+    }
     let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
     drop(progress);
     summary(&invocation.console, &snapshot, &outcome, &counts)?;
@@ -231,8 +235,7 @@ fn own_places(invocation: &Invocation, paths: &[PathBuf]) -> anyhow::Result<OwnP
     Ok(own)
 }
 
-/// Returns the parent: the newest tree of this host and these paths. `None` if everything is to be
-/// read.
+/// Returns the parent: the newest tree of this host and these paths, unless the user named another.
 fn find_parent(
     invocation: &Invocation,
     pool: &Pool,
@@ -240,9 +243,6 @@ fn find_parent(
     identity: &Identity,
     paths: &[Vec<u8>],
 ) -> anyhow::Result<Option<Snapshot>> {
-    if args.force {
-        return Ok(None);
-    }
     let snapshots = KnownSnapshots::of(invocation, pool)?;
     if let Some(wanted) = &args.parent {
         let chosen = choose(&snapshots, wanted, &SnapshotFilter::default());

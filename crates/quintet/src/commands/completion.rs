@@ -253,12 +253,14 @@ mod tests {
             let arg = at.get_arguments().find(|arg| arg.get_id() == id).unwrap();
             arg.get::<ArgValueCompleter>().is_some()
         };
-        let named: [(&[&str], &str); 10] = [
+        let named: [(&[&str], &str); 12] = [
             (&["restore"], "snapshot"),
             (&["snapshots"], "snapshots"),
             (&["forget"], "snapshots"),
             (&["export"], "image"),
             (&["volume", "delete"], "name"),
+            (&["volume", "info"], "name"),
+            (&["volume", "rename"], "name"),
             (&["volume", "resize"], "name"),
             (&["volume", "rollback"], "snapshot"),
             (&["volume", "clone"], "source"),

@@ -5,6 +5,7 @@
 //! read run in their own process, even beside a server, and ask it for I/O grants. The server
 //! checks again which commands it runs.
 
+use super::invocation::Invocation;
 use super::run_for;
 use crate::settings::{Settings, receiving_pool};
 use clap::Parser;
@@ -14,7 +15,7 @@ use command_line::{
 };
 use device::DeviceQueue;
 use media::IoOrigin;
-use server::control::{Commands, Request, View};
+use server::control::{self, Asked, Commands, Request, View};
 use server::state::ServerState;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -73,7 +74,7 @@ impl Need {
             Command::Status(_)
             | Command::Top(_)
             | Command::Qos(QosCommand::Show)
-            | Command::Volume(VolumeCommand::List) => Self::Live,
+            | Command::Volume(VolumeCommand::List | VolumeCommand::Info(_)) => Self::Live,
             Command::Policy(PolicyCommand::Status) => Self::Live,
             Command::Policy(PolicyCommand::Set(_)) => Self::Writing { files },
             Command::Qos(_) => Self::Writing { files: false },
@@ -151,6 +152,40 @@ pub(super) fn runs_programs(
         || environment.has_password_command()
 }
 
+/// Lets a server of one of its pools run the command. `None`: there is no server.
+pub(super) fn ask(
+    command: &Command,
+    settings: &Settings,
+    context: &CommandContext,
+    arguments: &[OsString],
+) -> anyhow::Result<Option<Exit>> {
+    let environment = &context.environment;
+    let lent = environment.lent(runs_programs(command, arguments, environment));
+    for pool in pools_of(command, settings, environment) {
+        let passphrase = settings.password.descriptor();
+        if let Asked::Ran(code) = control::ask(&pool, context, arguments, passphrase, lent.clone())?
+        {
+            return Ok(Some(Exit::of_code(code).unwrap_or(Exit::Failed)));
+        }
+    }
+    Ok(None)
+}
+
+/// The same for a command that found out by reading that it needs the server. In a server: `None`.
+pub(super) fn ask_after_all(invocation: &Invocation) -> anyhow::Result<Option<Exit>> {
+    if invocation.server_state().is_some() {
+        return Ok(None);
+    }
+    let arguments = &invocation.arguments;
+    let command = Cli::try_parse_from(arguments)?.command;
+    ask(
+        &command,
+        &invocation.settings,
+        &invocation.context,
+        arguments,
+    )
+}
+
 /// Runs the commands of a server's clients.
 pub(super) struct ClientCommands {
     pub server: Arc<ServerState>,
@@ -165,7 +200,14 @@ impl Commands for ClientCommands {
         {
             return Err(why);
         }
-        match Need::of(&cli.command) {
+        let need = match &cli.command {
+            // Of a volume, as the client has found out. See `ask_after_all`.
+            Command::Export(args) => Need::Writing {
+                files: args.out != Path::new("-"),
+            },
+            command => Need::of(command),
+        };
+        match need {
             Need::Nothing => {
                 Err("the server of this pool does not run this command for clients".to_owned())
             }
@@ -229,6 +271,8 @@ mod tests {
         assert_eq!(need("mount /mnt"), Need::Writing { files });
         assert_eq!(need("mount --read-only /mnt"), Need::Nothing);
         assert_eq!(need("volume list"), Need::Live);
+        assert_eq!(need("volume info a"), Need::Live);
+        assert_eq!(need("volume rename a b"), Need::Writing { files: false });
         assert_eq!(need("volume delete a"), Need::Writing { files: false });
         assert_eq!(need("forget latest"), Need::Writing { files: false });
         assert_eq!(need("gc"), Need::Writing { files: false });
@@ -250,6 +294,8 @@ mod tests {
         assert_eq!(need("qos show"), Need::Live);
         assert_eq!(need("qos set random=30"), Need::Writing { files: false });
         assert_eq!(need("restore latest -t /x"), Need::Nothing);
+        assert_eq!(need("export a b"), Need::Nothing);
+        assert_eq!(need("import - a"), Need::Writing { files });
         assert_eq!(need("run"), Need::Nothing);
     }
 }

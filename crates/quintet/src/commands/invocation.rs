@@ -70,6 +70,8 @@ pub(super) struct Invocation {
     server: Option<Arc<ServerState>>,
     /// I/O origin of the command.
     origin: Origin,
+    /// The command line.
+    pub arguments: Vec<OsString>,
     /// Name of the command, for commands that wait for it in the server.
     name: String,
     /// Where the opened pools collect damage for the next writer.
@@ -123,6 +125,7 @@ impl Invocation {
             words: words_shown(arguments),
         };
         Self {
+            arguments: arguments.to_vec(),
             name: writer.to_string(),
             shell: Shell::new(context, console, settings.progress_fps),
             settings,

@@ -14,6 +14,7 @@ use std::time::Instant;
 use store::{Pool, WriteCounts, WriteSession};
 use terminal::calendar;
 use terminal::console::Console;
+use terminal::exit::Exit;
 use terminal::json::Object;
 use terminal::names::short_id;
 use terminal::sizes;
@@ -112,6 +113,43 @@ fn previous_of(pool: &Pool, snapshot: &Snapshot) -> store::Result<UnixNanos> {
     Ok(previous.map_or_else(UnixNanos::default, |previous| previous.taken))
 }
 
+/// Returns true if `new` would say the same as `before`, with nothing missed in either. The
+/// contents of a root include all names and metadata.
+pub(super) fn is_the_same(pool: &Pool, before: &Snapshot, new: &Snapshot) -> bool {
+    let source = |s: &Snapshot| (s.kind, s.name.clone(), s.host.clone(), s.paths.clone());
+    before.root == new.root
+        && source(before) == source(new)
+        && before.tags == new.tags
+        && before.missed.is_nothing()
+        && new.missed.is_nothing()
+        // Data that is damaged must be stored again.
+        && pool.reader().is_believed_whole(&before.root)
+}
+
+/// Ends a run whose snapshot would be the same as `before`: nothing is committed. Says so.
+pub(super) fn skip(
+    invocation: &Invocation,
+    session: WriteSession,
+    before: &Snapshot,
+    (outcome, started): (&TreeOutcome, Instant),
+) -> anyhow::Result<Exit> {
+    let counts = session.counts();
+    session.abandon()?;
+    let console = &invocation.console;
+    let seconds = started.elapsed().as_secs_f64();
+    print_contents(console, before, outcome, (&counts, seconds))?;
+    console.line(format!(
+        "no snapshot saved: nothing differs from {} of {}",
+        short_id(before),
+        calendar::local(before.taken, &invocation.zone),
+    ))?;
+    let message = Object::message("summary")
+        .boolean("skipped", true)
+        .text("unchanged_snapshot_id", &before.id.to_string());
+    console.message(with_counts(message, outcome, (&counts, seconds)))?;
+    Ok(Exit::Done)
+}
+
 /// Prints what was stored. If that fails, the error says that it was stored.
 pub(super) fn summary(
     console: &Console,
@@ -135,6 +173,53 @@ fn print(
     counts: &WriteCounts,
 ) -> anyhow::Result<()> {
     let seconds = snapshot.duration_ms as f64 / 1000.0;
+    print_contents(console, snapshot, outcome, (counts, seconds))?;
+    console.line(format!("snapshot {} saved", short_id(snapshot)))?;
+    let message = Object::message("summary").text("snapshot_id", &snapshot.id.to_string());
+    console.message(with_counts(message, outcome, (counts, seconds)))?;
+    Ok(())
+}
+
+/// Prints what was read, and what of it was new.
+fn print_contents(
+    console: &Console,
+    snapshot: &Snapshot,
+    outcome: &TreeOutcome,
+    (counts, seconds): (&WriteCounts, f64),
+) -> std::io::Result<()> {
+    let size = sizes::display(outcome.bytes);
+    let stored = format!(
+        "in {seconds:.2} s; new {} in {}, stored {}",
+        sizes::display(counts.new_bytes),
+        count(counts.chunks_new, "chunk"),
+        sizes::display(counts.stored_bytes),
+    );
+    let name = &snapshot.name;
+    let object = match snapshot.kind {
+        SnapshotKind::Tree => {
+            print_files(console, outcome)?;
+            return console.line(format!("processed {size} {stored}"));
+        }
+        SnapshotKind::Image => "image",
+        SnapshotKind::Stream => "stream",
+        SnapshotKind::Volume => "volume",
+    };
+    if outcome.files_unchanged > 0 {
+        return console.line(format!("{object} {name}: {size}, unchanged and not read"));
+    }
+    console.line(format!("{object} {name}: read {size} {stored}"))?;
+    if outcome.failures > 0 {
+        console.line(format!("parts of the {object} could not be read"))?;
+    }
+    if outcome.changed_while_read > 0 {
+        console.line(format!(
+            "the {object} changed while being read. The stored contents may mix two states; the next run reads it again"
+        ))?;
+    }
+    Ok(())
+}
+
+fn print_files(console: &Console, outcome: &TreeOutcome) -> std::io::Result<()> {
     console.line(format!(
         "files: {} ({} new, {} changed, {} unchanged, {} not read), directories: {}",
         outcome.files,
@@ -153,36 +238,32 @@ fn print(
             count(outcome.changed_while_read, "file")
         ))?;
     }
-    console.line(format!(
-        "processed {} in {seconds:.2} s; new {} in {}, stored {}",
-        sizes::display(outcome.bytes),
-        sizes::display(counts.new_bytes),
-        count(counts.chunks_new, "chunk"),
-        sizes::display(counts.stored_bytes),
-    ))?;
-    console.line(format!("snapshot {} saved", short_id(snapshot)))?;
-    console.message(
-        Object::message("summary")
-            .text("snapshot_id", &snapshot.id.to_string())
-            .integer("total_files_processed", outcome.files)
-            .integer("files_unmodified", outcome.files_unchanged)
-            .integer("files_changed", outcome.files_changed)
-            .integer("files_failed", outcome.failures)
-            .integer("files_changed_while_read", outcome.changed_while_read)
-            .integer("directories", outcome.directories)
-            .integer("total_bytes_processed", outcome.bytes)
-            .integer("files_read_ahead_of_order", outcome.memory.files_ahead)
-            .integer("files_asked_about_memory", outcome.memory.files_asked)
-            .integer("bytes_found_in_memory", outcome.memory.bytes_found)
-            .integer("bytes_dropped_from_memory", outcome.memory.bytes_dropped)
-            .integer("source_snapshots", outcome.frozen.snapshots)
-            .integer("files_read_from_reflinks", outcome.frozen.reflinks)
-            .integer("files_not_from_a_snapshot", outcome.frozen.not_frozen)
-            .integer("data_added", counts.new_bytes)
-            .integer("data_added_packed", counts.stored_bytes)
-            .integer("chunks_new", counts.chunks_new)
-            .integer("chunks_known", counts.chunks_known)
-            .number("total_duration", seconds),
-    )?;
     Ok(())
+}
+
+fn with_counts(
+    message: Object,
+    outcome: &TreeOutcome,
+    (counts, seconds): (&WriteCounts, f64),
+) -> Object {
+    message
+        .integer("total_files_processed", outcome.files)
+        .integer("files_unmodified", outcome.files_unchanged)
+        .integer("files_changed", outcome.files_changed)
+        .integer("files_failed", outcome.failures)
+        .integer("files_changed_while_read", outcome.changed_while_read)
+        .integer("directories", outcome.directories)
+        .integer("total_bytes_processed", outcome.bytes)
+        .integer("files_read_ahead_of_order", outcome.memory.files_ahead)
+        .integer("files_asked_about_memory", outcome.memory.files_asked)
+        .integer("bytes_found_in_memory", outcome.memory.bytes_found)
+        .integer("bytes_dropped_from_memory", outcome.memory.bytes_dropped)
+        .integer("source_snapshots", outcome.frozen.snapshots)
+        .integer("files_read_from_reflinks", outcome.frozen.reflinks)
+        .integer("files_not_from_a_snapshot", outcome.frozen.not_frozen)
+        .integer("data_added", counts.new_bytes)
+        .integer("data_added_packed", counts.stored_bytes)
+        .integer("chunks_new", counts.chunks_new)
+        .integer("chunks_known", counts.chunks_known)
+        .number("total_duration", seconds)
 }

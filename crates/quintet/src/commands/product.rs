@@ -33,13 +33,14 @@ pub(super) fn is_asked_for(command: &Command) -> bool {
             args.dry_run || matches!(args.command, Some(DefragCommand::Status))
         }
         Command::Volume(command) => match command {
-            VolumeCommand::List => true,
+            VolumeCommand::List | VolumeCommand::Info(_) => true,
             VolumeCommand::Rollback(args) => args.dry_run,
             VolumeCommand::Delete(args) => args.dry_run,
             VolumeCommand::Resize(args) => args.dry_run,
-            VolumeCommand::Create(_) | VolumeCommand::Clone(_) | VolumeCommand::Snapshot { .. } => {
-                false
-            }
+            VolumeCommand::Create(_)
+            | VolumeCommand::Clone(_)
+            | VolumeCommand::Rename(_)
+            | VolumeCommand::Snapshot { .. } => false,
         },
         Command::Setup(args) => args.dry_run,
         Command::Backup(args) => args.dry_run,

@@ -7,11 +7,11 @@ use super::confirm::{can_ask, is_wanted};
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose, split_path};
+use super::snapshot_choice::{SnapshotFilter, choose, choose_named, split_path};
 use super::source_paths::add_patterns;
 use super::tree::{Found, lookup, nearest, normal, top, with_nearest};
 use crate::progress::Progress;
-use anyhow::bail;
+use anyhow::{Context, anyhow, bail};
 use archive::filesystem::apply::TargetDirectory;
 use archive::filesystem::metadata::Privileges;
 use archive::filesystem::overwrite::{Overwrite, Placement};
@@ -19,10 +19,11 @@ use archive::restore::{Action, RestoreOutcome, RestorePlan, Verified, restore_tr
 use archive::selection::{Patterns, SnapshotSelection};
 use command_line::{OverwriteArg, RestoreArgs};
 use format::recipe::ObjectRoot;
+use format::snapshot::SnapshotKind;
 use format::tree::EntryKind;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use store::{OpenMode, Reader};
@@ -48,7 +49,8 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
-    let chosen = choose(&snapshots, &wanted, &filter);
+    let chosen = choose(&snapshots, &wanted, &filter)
+        .map_err(|e| of_no_tree(&snapshots, &args.snapshot).unwrap_or(e));
     let snapshot = snapshots.found(chosen)?;
     if let Some(incomplete) = listing::incomplete(snapshot) {
         let id = short_id(snapshot);
@@ -56,14 +58,20 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
             "snapshot {id} is {incomplete} during its backup"
         ));
     }
-    let path = normal(&path.unwrap_or_default());
+    let mut path = normal(&path.unwrap_or_default());
+    let mut selection = selection;
     let (root, root_entry) = match lookup(pool.reader(), top(snapshot)?, &path)? {
         Found::Top(root) => (root, None),
         Found::Entry(entry) => match entry.kind {
             EntryKind::Directory { content } => (content, Some(*entry)),
             _ => {
-                let path = String::from_utf8_lossy(&path);
-                bail!("{path} is not a directory; restore it with --include {path}");
+                expect_one(args, &path)?;
+                path.truncate(path.len() - entry.name.len());
+                path = normal(&path);
+                selection.includes = only(&entry.name)?;
+                let above = lookup(pool.reader(), top(snapshot)?, &path)?;
+                let above = above.directory();
+                (above.context("the directory of the file is missing")?, None)
             }
         },
     };
@@ -143,6 +151,54 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         _ => Exit::Done,
     };
     Ok(snapshots.exit_of(&wanted, exit))
+}
+
+/// Refuses flags that choose among several files.
+fn expect_one(args: &RestoreArgs, path: &[u8]) -> anyhow::Result<()> {
+    let chooses = [
+        ("--include", !args.include.is_empty()),
+        ("--include-file", !args.include_file.is_empty()),
+        ("--exclude", !args.exclude.is_empty()),
+        ("--exclude-file", !args.exclude_file.is_empty()),
+        ("--delete", args.delete),
+    ];
+    match chooses.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => bail!("{} is one file; remove {flag}", printable(path)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the pattern of this name at the top.
+fn only(name: &[u8]) -> anyhow::Result<Patterns> {
+    let mut pattern = b"/".to_vec();
+    for byte in name {
+        match byte {
+            // A pattern has one line.
+            b'\n' => pattern.push(b'?'),
+            b'*' | b'?' | b'[' | b'\\' => pattern.extend([b'\\', *byte]),
+            byte => pattern.push(*byte),
+        }
+    }
+    let mut patterns = Patterns::default();
+    patterns.add(&pattern, false)?;
+    Ok(patterns)
+}
+
+/// Returns an error with the right command if the user named an image, a stream or a volume.
+fn of_no_tree(snapshots: &KnownSnapshots, name: &OsStr) -> Option<anyhow::Error> {
+    let name = name.to_str()?;
+    let (what, how) = if snapshots.is_volume(name) {
+        ("a volume", format!("quintet export {name} FILE"))
+    } else {
+        let found = choose_named(snapshots, name, &SnapshotFilter::default());
+        match found.ok()?.kind {
+            SnapshotKind::Tree => return None,
+            SnapshotKind::Image => ("an image", format!("quintet export {name} FILE")),
+            SnapshotKind::Volume => ("a state of a volume", format!("quintet export {name} FILE")),
+            SnapshotKind::Stream => ("a stream", format!("quintet dump {name} --target FILE")),
+        }
+    };
+    Some(anyhow!("{name} is {what} and no tree of files; use {how}"))
 }
 
 /// Returns the paths of a backup as they are below `top`, a directory of its snapshot.

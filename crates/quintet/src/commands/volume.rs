@@ -4,6 +4,7 @@
 //! shrinking, deletion) are refused while there are clients, unless these are to be disconnected.
 //! The commands work with and without a server.
 
+mod info;
 mod kept;
 mod list;
 
@@ -13,8 +14,8 @@ use super::invocation::Invocation;
 use super::snapshot_choice::{SnapshotFilter, choose_named, expect_latest_known, is_called};
 use anyhow::{Context, bail};
 use command_line::{
-    VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeResizeArgs,
-    VolumeRollbackArgs,
+    VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeRenameArgs,
+    VolumeResizeArgs, VolumeRollbackArgs,
 };
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VOLUME_CHUNK_LOG2;
@@ -31,6 +32,8 @@ pub(super) fn run(invocation: &Invocation, command: &VolumeCommand) -> anyhow::R
     match command {
         VolumeCommand::Create(args) => create(invocation, args),
         VolumeCommand::List => list::run(invocation),
+        VolumeCommand::Info(args) => info::run(invocation, args),
+        VolumeCommand::Rename(args) => rename(invocation, args),
         VolumeCommand::Clone(args) => clone(invocation, args),
         VolumeCommand::Snapshot { snapshot } => take_snapshot(invocation, snapshot),
         VolumeCommand::Rollback(args) => rollback(invocation, args),
@@ -182,6 +185,47 @@ fn delete(invocation: &Invocation, args: &VolumeDeleteArgs) -> anyhow::Result<Ex
     kept::keep(invocation, &volumes, &args.name, ("deleted", &args.loss))?;
     volumes.delete(&args.name)?;
     tell(invocation, "deleted", &found)
+}
+
+fn rename(invocation: &Invocation, args: &VolumeRenameArgs) -> anyhow::Result<Exit> {
+    let (name, new) = (&args.name, &args.new);
+    if name.contains('@') {
+        bail!("{name} is a snapshot, which keeps its name; rename its volume");
+    }
+    let volumes = invocation.open_volumes()?;
+    status(&volumes, name)?;
+    expect_free(&volumes, new)?;
+    if volumes.volume(new).is_some() {
+        bail!("there is a volume {new:?} already; choose another name, or delete that volume");
+    }
+    let snapshots = volumes.pool().snapshots()?;
+    if let Some(other) = snapshots.iter().find(|s| list::is_of(s, new)) {
+        let other = &other.name;
+        bail!(
+            "{other} is left of an earlier volume {new:?}, and names must stay clear; choose another name, or forget it"
+        );
+    }
+    // Nobody opens either name meanwhile. Clients cannot be taken along: they know the old name.
+    let server = volumes.server.as_ref();
+    let _changing = server.map(|server| [name, new].map(|name| server.begin_change(name)));
+    if let clients @ 1.. = volumes.clients(name) {
+        bail!(
+            "{name} is in use by {}; end them, rename, and let them connect to the new name",
+            units::count(clients as u64, "connection")
+        );
+    }
+    volumes.rename(name, new)?;
+    let (forgotten, _) = volumes.pool().trash()?;
+    if forgotten.iter().any(|f| list::is_of(&f.snapshot, name)) {
+        let console = &invocation.console;
+        console.note(format_args!("snapshots in the trash keep the name {name}"));
+    }
+    let found = status(&volumes, new)?;
+    let console = &invocation.console;
+    let message = list::volume(Object::message("summary"), &found).text("action", "renamed");
+    console.message(message.text("before", name))?;
+    console.line(format!("renamed {name} to {new}"))?;
+    Ok(Exit::Done)
 }
 
 /// Splits `VOLUME@NAME`.

@@ -50,6 +50,8 @@ pub enum VolumeChange {
     Put(String, Contents),
     /// A volume was deleted.
     Delete(String),
+    /// A volume has the second name now, and so have its snapshots.
+    Rename(String, String),
     /// Pages of a volume after a write.
     Write(String, Vec<(usize, Page)>),
     /// Writes to a volume are durable.
@@ -58,6 +60,14 @@ pub enum VolumeChange {
     Durable(String, Vec<(usize, Page)>),
     /// A snapshot of this name has these contents.
     Snapshot(String, Contents),
+}
+
+/// Returns the name of a snapshot after its volume was renamed.
+pub fn renamed(full: &str, name: &str, new: &str) -> String {
+    match full.split_once('@') {
+        Some((of, label)) if of == name => format!("{new}@{label}"),
+        _ => full.to_owned(),
+    }
 }
 
 /// Allowed states of one volume.
@@ -90,6 +100,15 @@ impl VolumeModel {
                 self.volumes.insert(name.clone(), allowed);
             }
             VolumeChange::Delete(name) => drop(self.volumes.remove(name)),
+            VolumeChange::Rename(name, new) => {
+                if let Some(volume) = self.volumes.remove(name) {
+                    self.volumes.insert(new.clone(), volume);
+                }
+                let snapshots = std::mem::take(&mut self.snapshots).into_iter();
+                let renamed =
+                    snapshots.map(|(full, contents)| (renamed(&full, name, new), contents));
+                self.snapshots = renamed.collect();
+            }
             VolumeChange::Write(name, pages) => {
                 let Some(volume) = self.volumes.get_mut(name) else {
                     return;

@@ -44,6 +44,8 @@ pub enum VolumeOp {
     Rollback(usize),
     /// Deletes a volume.
     Delete(usize),
+    /// Renames a volume.
+    Rename(usize),
     /// Drops the process without a flush; another one opens the pool.
     Reopen,
     /// Kills the process after this many disk operations of this operation; the next one takes
@@ -55,7 +57,7 @@ pub enum VolumeOp {
 pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
     use VolumeOp::{
         Checkpoint, Clone, CloneSnapshot, Collect, CollectSteps, Create, Defragment, Delete,
-        Discard, Flush, Killed, Part, Reopen, Resize, Rollback, Snapshot, Step, Write,
+        Discard, Flush, Killed, Part, Rename, Reopen, Resize, Rollback, Snapshot, Step, Write,
         WriteDurable, WriteKnown,
     };
     let killed = |after, op| Killed(after, Box::new(op));
@@ -159,6 +161,31 @@ pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
                 Flush(0),
                 Reopen,
                 Snapshot(1),
+            ],
+        ),
+        (
+            "names",
+            vec![
+                Create(64, 12),
+                Create(64, 12),
+                Write(0, 0, 40),
+                Write(1, 0, 40),
+                Snapshot(0),
+                Snapshot(1),
+                Snapshot(0),
+                WriteDurable(0, 5, 9),
+                Rename(0),
+                Step(1),
+                Write(0, 8, 8),
+                Rename(1),
+                Flush(0),
+                Checkpoint,
+                killed(6, Rename(0)),
+                Rollback(0),
+                Reopen,
+                Rename(0),
+                Write(0, 3, 3),
+                Flush(0),
             ],
         ),
         (
@@ -367,7 +394,7 @@ pub fn random_volume_ops(seed: u64, count: usize) -> Vec<VolumeOp> {
 fn random_op(seed: &mut Seed) -> VolumeOp {
     use VolumeOp::{
         Checkpoint, Clone, CloneSnapshot, Collect, CollectSteps, Create, Defragment, Delete,
-        Discard, Flush, Killed, Part, Reopen, Resize, Rollback, Snapshot, Step, Write,
+        Discard, Flush, Killed, Part, Rename, Reopen, Resize, Rollback, Snapshot, Step, Write,
         WriteDurable, WriteKnown,
     };
     let volume = seed.below(4) as usize;
@@ -400,6 +427,7 @@ fn random_op(seed: &mut Seed) -> VolumeOp {
         27 => Rollback(volume),
         28 => Delete(volume),
         29 => Reopen,
+        30 => Rename(volume),
         _ => {
             let inner = match seed.below(3) {
                 0 => Flush(volume),

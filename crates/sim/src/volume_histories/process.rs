@@ -4,7 +4,7 @@
 //! Invariant: a change is acknowledged to the explorer when the store has acknowledged it, never
 //! before.
 
-use super::model::{Contents, SECTOR_BYTES, VolumeChange};
+use super::model::{Contents, SECTOR_BYTES, VolumeChange, renamed};
 use super::ops::VolumeOp;
 use super::setup::{CONTEXT, bytes_of, init, open, pages_of, read_volume};
 use crate::pool_histories::{at_once, lane_options};
@@ -190,6 +190,19 @@ impl<'h> VolumeProcess<'h> {
                     let change = VolumeChange::Delete(name.clone());
                     self.tell(change, |volumes| volumes.delete(&name))?;
                     self.now.remove(&name);
+                }
+            }
+            VolumeOp::Rename(volume) => {
+                if let Some((name, _)) = self.pick(*volume)? {
+                    let new = self.new_name();
+                    let change = VolumeChange::Rename(name.clone(), new.clone());
+                    self.tell(change, |volumes| volumes.rename(&name, &new))?;
+                    if let Some(contents) = self.now.remove(&name) {
+                        self.now.insert(new.clone(), contents);
+                    }
+                    for (snapshot, _) in &mut self.snapshots {
+                        snapshot.name = renamed(&snapshot.name, &name, &new);
+                    }
                 }
             }
             VolumeOp::Reopen => self.open()?,

@@ -9,7 +9,7 @@ use crate::commands::failure;
 use crate::commands::full;
 use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
-use crate::commands::new_snapshot::{commit, summary};
+use crate::commands::new_snapshot::{commit, is_the_same, skip, summary};
 use crate::progress::Progress;
 use anyhow::{Context, anyhow, bail};
 use archive::backup::TreeOutcome;
@@ -54,15 +54,25 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     let mut snapshot = identity.snapshot(&pool, SnapshotKind::Stream, root);
     snapshot.name = args.stdin_filename.clone();
     snapshot.files = 1;
-    let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
-    // A record that stays reports too much, never too little.
-    let _ = pool.note_stream(&args.stdin_filename, false);
-    drop(progress);
     let outcome = TreeOutcome {
         files: 1,
         bytes: root.len,
         ..TreeOutcome::default()
     };
+    let before = known.iter().rfind(|s| {
+        s.kind == SnapshotKind::Stream && s.name == snapshot.name && s.host == snapshot.host
+    });
+    if let Some(before) = before.filter(|_| args.skip_if_unchanged)
+        && is_the_same(&pool, before, &snapshot)
+    {
+        let _ = pool.note_stream(&args.stdin_filename, false);
+        drop(progress);
+        return skip(invocation, session, before, (&outcome, started));
+    }
+    let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
+    // A record that stays reports too much, never too little.
+    let _ = pool.note_stream(&args.stdin_filename, false);
+    drop(progress);
     summary(&invocation.console, &snapshot, &outcome, &counts)?;
     Ok(Exit::Done)
 }

@@ -1,25 +1,28 @@
-//! `import`: stores a disk image, a raw one directly, other formats through qemu-img. [`super`]
-//! calls this.
+//! `import`: stores a disk image: a raw one directly, other formats through qemu, exports of NBD
+//! servers, standard input. [`super`] calls this.
 //!
 //! Invariant: an image is taken for unchanged only if none of the files that it consists of has
 //! changed, and it is read in the same way. One that changed during the import, or that lacks
 //! parts, is stored and reported, and is read again by the next import.
 
 use super::super::unfinished;
-use super::qemu::{self, TemporaryRaw};
-use super::source::{self, Original};
+use super::source::{self, From, Original};
+use super::{nbd, qemu};
 use crate::commands::full;
 use crate::commands::invocation::{Invocation, done_or_partly};
 use crate::commands::known_snapshots::KnownSnapshots;
-use crate::commands::new_snapshot::{Identity, commit, summary};
+use crate::commands::new_snapshot::{Identity, commit, is_the_same, skip, summary};
 use crate::progress::Progress;
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use archive::ArchiveError;
 use archive::backup::TreeOutcome;
-use archive::image::{RawImage, import_image, signature};
-use command_line::{ImageFormat, ImportArgs};
+use archive::image::{
+    HEAD_BYTES, Kind, RawImage, Stream, import_image, import_stream, of_start, signature,
+};
+use command_line::ImportArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
+use std::io::Read;
 use std::time::Instant;
 use store::{IMAGE_REGION_BYTES, LaneOptions, OpenMode, WriteSession};
 use terminal::exit::Exit;
@@ -65,18 +68,10 @@ pub(in crate::commands) fn run(invocation: &Invocation, args: &ImportArgs) -> an
         return Ok(Exit::Done);
     }
     let progress = invocation.progress_shown("importing", args.progress);
-    // Other formats are converted to a temporary raw file first.
-    let is_converted = !unchanged && original.format != ImageFormat::Raw;
-    let converted = is_converted
-        .then(|| convert(invocation, args, original.format))
-        .transpose()?;
     let mut session = pool.begin(lane)?;
     let stored = match parent.filter(|_| unchanged) {
         Some(parent) => Ok((parent.root, 0)),
-        None => {
-            let raw = converted.as_ref().map(|(raw, _)| raw);
-            store(invocation, args, raw, (&mut session, lane), &progress)
-        }
+        None => store(invocation, args, &original, (&mut session, lane), &progress),
     };
     let (root, bad) = match stored {
         Ok(stored) => stored,
@@ -88,8 +83,7 @@ pub(in crate::commands) fn run(invocation: &Invocation, args: &ImportArgs) -> an
     // An image that cannot be examined again counts as changed.
     let after = signature_of(args, &original, region_bytes);
     let changed = !before.is_empty() && after.ok().as_ref() != Some(&before);
-    let salvaged = converted.is_some_and(|(_, salvaged)| salvaged);
-    let lacks = bad > 0 || salvaged || original.damage.is_some();
+    let lacks = bad > 0 || original.damage.is_some();
     let mut snapshot = identity.snapshot(&pool, SnapshotKind::Image, root);
     snapshot.name = args.name.clone();
     snapshot.files = 1;
@@ -109,6 +103,12 @@ pub(in crate::commands) fn run(invocation: &Invocation, args: &ImportArgs) -> an
         changed_while_read: u64::from(changed),
         ..TreeOutcome::default()
     };
+    if let Some(parent) = parent.filter(|_| args.skip_if_unchanged)
+        && is_the_same(&pool, parent, &snapshot)
+    {
+        drop(progress);
+        return skip(invocation, session, parent, (&outcome, started));
+    }
     let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
     drop(progress);
     if unchanged {
@@ -153,31 +153,78 @@ fn expect_whole(
     Ok(())
 }
 
-/// Converts the image to a raw file. Also returns whether parts could not be read.
-fn convert(
-    invocation: &Invocation,
-    args: &ImportArgs,
-    format: ImageFormat,
-) -> anyhow::Result<(TemporaryRaw, bool)> {
-    let salvages = args.skip_bad_sectors || args.allow_damaged;
-    let (raw, said) = qemu::to_raw(&invocation.context, &args.image, format, salvages)?;
-    for line in said.lines().take(LISTED_MAX) {
-        invocation.console.warn(line);
-    }
-    // It says nothing else of a conversion that succeeds.
-    Ok((raw, salvages && said.contains("error while reading")))
-}
-
 /// Reads the image. Returns its root and the number of bytes that could not be read.
 fn store(
     invocation: &Invocation,
     args: &ImportArgs,
-    raw: Option<&TemporaryRaw>,
+    original: &Original,
     (session, lane): (&mut WriteSession, LaneOptions),
     progress: &Progress,
 ) -> anyhow::Result<(ObjectRoot, u64)> {
-    let path = raw.map_or_else(|| args.image.clone(), TemporaryRaw::path);
-    let mut image = RawImage::open(&path, args.skip_bad_sectors)?;
+    let (context, path) = (&invocation.context, &args.image);
+    let image = match &original.from {
+        From::Input => return store_input(invocation, args, (session, lane), progress),
+        From::File => RawImage::open(path, args.skip_bad_sectors)?,
+        From::Nbd(address) => {
+            let (bytes, len) = nbd::open(address, &context.interrupt)?;
+            RawImage::of(bytes, path, len, args.skip_bad_sectors)
+        }
+        From::Qemu => {
+            let (shown, bytes, len) = qemu::show(context, path, original.format)?;
+            let skips = args.skip_bad_sectors || args.allow_damaged;
+            let image = RawImage::of(bytes, path, len, skips);
+            let stored = store_image(invocation, image, (session, lane), progress);
+            let failure = shown.failure(context);
+            return stored.map_err(|e| match failure {
+                // A stop request has ended both.
+                Some(why) if !invocation.interrupt.requested() => e.context(format!("{why:#}")),
+                _ => e,
+            });
+        }
+    };
+    store_image(invocation, image, (session, lane), progress)
+}
+
+/// Reads standard input to its end.
+fn store_input(
+    invocation: &Invocation,
+    args: &ImportArgs,
+    (session, lane): (&mut WriteSession, LaneOptions),
+    progress: &Progress,
+) -> anyhow::Result<(ObjectRoot, u64)> {
+    let mut input = invocation.context.input()?;
+    let mut head = Vec::new();
+    let read = (&mut input).take(HEAD_BYTES).read_to_end(&mut head);
+    read.context("cannot read standard input")?;
+    if head.is_empty() {
+        bail!(
+            "standard input is empty or closed, as if the program before the pipe had failed; nothing was stored. \
+             See what that program says"
+        );
+    }
+    match of_start(&head) {
+        Some(kind) if kind != Kind::Luks && args.format.is_none() => bail!(
+            "standard input is a {name} image, whose parts are in no order; save it in a file and import that, or \
+             store its own bytes with -f raw",
+            name = kind.name()
+        ),
+        _ => {}
+    }
+    let stream = Stream {
+        reader: head.as_slice().chain(input),
+        name: "standard input".to_owned(),
+    };
+    let (log2, workers) = (IMAGE_CHUNK_LOG2, invocation.workers());
+    let root = import_stream(session, stream, log2, lane, workers, progress)?;
+    Ok((root, 0))
+}
+
+fn store_image(
+    invocation: &Invocation,
+    mut image: RawImage,
+    (session, lane): (&mut WriteSession, LaneOptions),
+    progress: &Progress,
+) -> anyhow::Result<(ObjectRoot, u64)> {
     let workers = invocation.workers();
     let stored = import_image(
         session,
@@ -187,7 +234,7 @@ fn store(
         workers,
         progress,
     );
-    let bad = image.bad();
+    let (bad, path) = (image.bad(), image.path());
     let root = match stored {
         Err(ArchiveError::Source(e)) if bad.bytes() > 0 => {
             return Err(anyhow!(

@@ -1,22 +1,27 @@
-//! Asks qemu-img about images of other formats, and lets it convert them. `import` and `export`
-//! call this.
+//! Asks qemu about images of other formats: qemu-nbd shows their bytes, qemu-img describes, checks
+//! and converts them. `import` and `export` call this.
 //!
-//! Invariant: a converted raw file is temporary, sparse and private, and is deleted afterwards.
-//! File names are absolute, so that qemu-img takes none for a protocol ("nbd:").
+//! Invariant: the raw file that an export converts is temporary, sparse and private, and is deleted
+//! afterwards; an import makes none. File names are absolute, so that qemu takes none for a
+//! protocol ("nbd:"). No qemu-nbd outlives its connection.
 
-use anyhow::{Context, bail};
+use super::nbd::NbdBytes;
+use anyhow::{Context, anyhow};
+use archive::image::ImageBytes;
 use command_line::ImageFormat;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use terminal::command_context::CommandContext;
 use terminal::outside_program::{Ended, OutsideProgram};
 
-/// A private temporary file. Dropping it deletes it.
-pub struct TemporaryRaw(PathBuf);
+/// A private temporary directory. Dropping it deletes it.
+struct PrivateDirectory(PathBuf);
 
-impl TemporaryRaw {
+impl PrivateDirectory {
     fn new(context: &CommandContext) -> anyhow::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         let top = std::path::absolute(context.temporary_directory())?;
@@ -31,7 +36,7 @@ impl TemporaryRaw {
                 }
                 Err(e) => {
                     let why = format!(
-                        "cannot create a temporary file in {}; set TMPDIR to a directory with space for the raw image",
+                        "cannot create a temporary directory in {}; set TMPDIR to another one",
                         top.display()
                     );
                     return Err(e).context(why);
@@ -39,36 +44,86 @@ impl TemporaryRaw {
             }
         }
     }
-
-    /// Returns the path of the file.
-    pub fn path(&self) -> PathBuf {
-        self.0.join("disk.raw")
-    }
 }
 
-impl Drop for TemporaryRaw {
+impl Drop for PrivateDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Converts an image to a raw file. `salvages`: what cannot be read is zeroes, and the returned
-/// text says where.
-pub fn to_raw(
+/// A disk that a qemu-nbd shows to this process alone.
+pub struct ShownDisk {
+    program: OutsideProgram,
+    format: ImageFormat,
+}
+
+impl ShownDisk {
+    /// Waits for the program after the bytes were dropped. Returns how it failed, if it did.
+    pub fn failure(self, context: &CommandContext) -> Option<anyhow::Error> {
+        /// The shell did not find the program.
+        const NOT_FOUND: i32 = 127;
+        let ended = match self.program.wait(context) {
+            Ok(ended) => ended,
+            Err(e) => return Some(e.into()),
+        };
+        match ended.status.code() {
+            Some(NOT_FOUND) => Some(missing("qemu-nbd", self.format)),
+            _ => ended.success().err().map(Into::into),
+        }
+    }
+}
+
+/// Starts a qemu-nbd that reads an image in place. Returns it with the disk's bytes and their
+/// number.
+///
+/// It gets a socket in which a connection waits already, and ends with this connection: however
+/// this process ends, it ends too. The socket has no name by then.
+pub fn show(
     context: &CommandContext,
     image: &Path,
     format: ImageFormat,
-    salvages: bool,
-) -> anyhow::Result<(TemporaryRaw, String)> {
-    let raw = TemporaryRaw::new(context)?;
-    let salvage = salvages.then_some("--salvage");
-    let said = convert(
-        context,
-        (image, format),
-        (&raw.path(), ImageFormat::Raw),
-        salvage,
-    )?;
-    Ok((raw, said))
+) -> anyhow::Result<(ShownDisk, Box<dyn ImageBytes>, u64)> {
+    // Sockets come to a program as descriptor 3 and by its own number, which is that of the shell.
+    const SCRIPT: &str = "LISTEN_PID=$$ LISTEN_FDS=1; export LISTEN_PID LISTEN_FDS; \
+                          exec qemu-nbd \"$@\" 3<&0 </dev/null";
+    let (listener, stream) = socket(context).context("cannot make a socket for qemu-nbd")?;
+    let mut command = context.program(OsStr::new("sh"))?;
+    command.args([
+        "-c",
+        SCRIPT,
+        "qemu-nbd",
+        "--read-only",
+        "-f",
+        format.of_qemu(),
+        "--",
+    ]);
+    command.arg(std::path::absolute(image)?);
+    command.stdin(OwnedFd::from(listener)).stdout(Stdio::null());
+    let program = OutsideProgram::start(context, &mut command, "qemu-nbd", false);
+    let program = program.context("cannot run qemu-nbd")?;
+    // It has the socket of its own.
+    drop(command);
+    let shown = ShownDisk { program, format };
+    match NbdBytes::open(stream, "", (&context.interrupt, None)) {
+        Ok(mut bytes) => {
+            bytes.all_errors_are_bad = true;
+            let (bytes, len) = bytes.boxed();
+            Ok((shown, bytes, len))
+        }
+        Err(e) => Err(shown.failure(context).unwrap_or_else(|| e.into())),
+    }
+}
+
+/// Makes a listening socket and a connection to it. Its name is deleted.
+fn socket(context: &CommandContext) -> anyhow::Result<(UnixListener, UnixStream)> {
+    let directory = PrivateDirectory::new(context)?;
+    // Names of sockets are short, those of directories may be long.
+    let open = std::fs::File::open(&directory.0)?;
+    let name = format!("/proc/self/fd/{}/nbd", open.as_raw_fd());
+    let listener = UnixListener::bind(&name)?;
+    let stream = UnixStream::connect(&name)?;
+    Ok((listener, stream))
 }
 
 /// Lets `write` make a raw file and converts it to `out`, which is overwritten.
@@ -78,16 +133,12 @@ pub fn from_raw(
     format: ImageFormat,
     write: impl FnOnce(&Path) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let raw = TemporaryRaw::new(context)?;
-    write(&raw.path())?;
+    let directory = PrivateDirectory::new(context)?;
+    let raw = directory.0.join("disk.raw");
+    write(&raw)?;
     // Without this option the size becomes one of the geometries of old disks.
     let option = (format == ImageFormat::Vhd).then_some("-oforce_size=on");
-    convert(
-        context,
-        (&raw.path(), ImageFormat::Raw),
-        (out, format),
-        option,
-    )?;
+    convert(context, (&raw, ImageFormat::Raw), (out, format), option)?;
     Ok(())
 }
 
@@ -154,6 +205,11 @@ pub fn check(
     })
 }
 
+fn missing(program: &str, format: ImageFormat) -> anyhow::Error {
+    let name = format.name();
+    anyhow!("{name} needs {program}; install it (package qemu-utils)")
+}
+
 /// Runs qemu-img. `format` is the format that needs it, for messages. Returns its end and its
 /// output.
 fn run(
@@ -168,8 +224,7 @@ fn run(
     let mut helper = match started {
         Ok(helper) => helper,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            let name = format.name();
-            bail!("{name} needs qemu-img; install it (package qemu-utils)")
+            return Err(missing("qemu-img", format));
         }
         Err(e) => return Err(e).context("cannot run qemu-img"),
     };

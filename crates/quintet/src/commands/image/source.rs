@@ -6,19 +6,34 @@
 //! `None`, so that nobody takes the image for unchanged.
 
 use super::mounted;
+use super::nbd::{self, Address};
 use super::qemu;
 use crate::commands::invocation::Invocation;
 use anyhow::{anyhow, bail};
 use archive::filesystem::PathError;
-use archive::image::{Head, Kind, RawImage};
+use archive::image::{Head, Kind, head_of};
 use command_line::{ImageFormat, ImportArgs};
 use serde_json::Value;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+/// Where the bytes of an image come from.
+pub(super) enum From {
+    /// A file or device, directly.
+    File,
+    /// A file, through qemu.
+    Qemu,
+    /// An export of an NBD server.
+    Nbd(Address),
+    /// Standard input.
+    Input,
+}
+
 /// The image to import.
 pub(super) struct Original {
+    /// Where its bytes come from.
+    pub from: From,
     /// How it is read.
     pub format: ImageFormat,
     /// All files that its bytes are in, itself first. `None` if they are not all known.
@@ -30,6 +45,14 @@ pub(super) struct Original {
 /// Examines the image. Says what the user should know of it.
 pub(super) fn examine(invocation: &Invocation, args: &ImportArgs) -> anyhow::Result<Original> {
     let path = &args.image;
+    if let Some(from) = not_a_file(args)? {
+        return Ok(Original {
+            from,
+            format: ImageFormat::Raw,
+            files: None,
+            damage: None,
+        });
+    }
     let meta = expect_disk(path)?;
     let (is_device, shown) = (meta.file_type().is_block_device(), path.display());
     if is_device && let Some(point) = mounted::point_of(meta.rdev()) {
@@ -39,11 +62,12 @@ pub(super) fn examine(invocation: &Invocation, args: &ImportArgs) -> anyhow::Res
             point.display()
         ));
     }
-    let head = RawImage::open(path, false)?.head()?;
+    let head = head_of(path)?;
     let format = format_of(path, head.map(|head| head.kind), args.format, is_device)?;
     if format == ImageFormat::Raw {
         say_raw(invocation, path, head.map(|head| head.kind));
         return Ok(Original {
+            from: From::File,
             format,
             files: Some(vec![path.clone()]),
             damage: None,
@@ -72,10 +96,34 @@ pub(super) fn examine(invocation: &Invocation, args: &ImportArgs) -> anyhow::Res
     }
     let damage = damage_of(invocation, head, &info)?;
     Ok(Original {
+        from: From::Qemu,
         format,
         files,
         damage,
     })
+}
+
+/// Returns where the bytes come from if the user named no file.
+fn not_a_file(args: &ImportArgs) -> anyhow::Result<Option<From>> {
+    let from = match nbd::address(&args.image)? {
+        Some(address) => From::Nbd(address),
+        None if args.image == Path::new("-") => From::Input,
+        None => return Ok(None),
+    };
+    let asked = args.format.filter(|format| *format != ImageFormat::Raw);
+    match (&from, asked.map(ImageFormat::name)) {
+        (From::Input, Some(name)) => bail!(
+            "standard input cannot be read as {name}, whose parts are in no order; save it in a file and import \
+             that, or store its own bytes with -f raw"
+        ),
+        (_, Some(name)) => {
+            bail!("an NBD export is a disk already, whatever it is stored in; leave out -f {name}")
+        }
+        (From::Input, None) if args.dry_run => {
+            bail!("--dry-run is not possible for standard input; remove it")
+        }
+        (_, None) => Ok(Some(from)),
+    }
 }
 
 /// Returns the metadata of a regular file or a block device. Opens nothing: opening a pipe waits
@@ -83,12 +131,9 @@ pub(super) fn examine(invocation: &Invocation, args: &ImportArgs) -> anyhow::Res
 fn expect_disk(path: &Path) -> anyhow::Result<Metadata> {
     const STREAM: &str = "store a stream with `quintet backup --stdin-filename NAME --stdin-from-command -- COMMAND`";
     let shown = path.display();
-    let is_input = path == Path::new("-")
-        || ["/dev/stdin", "/dev/fd", "/proc/self/fd"]
-            .iter()
-            .any(|input| path.starts_with(input));
-    if is_input {
-        bail!("{shown} is no disk image: name the file itself, or {STREAM}");
+    let mut inputs = ["/dev/stdin", "/dev/fd", "/proc/self/fd"].iter();
+    if inputs.any(|input| path.starts_with(input)) {
+        bail!("{shown} is no disk image: name the file itself, or give - for standard input");
     }
     let meta = path
         .metadata()
@@ -223,7 +268,7 @@ fn damage_of(
         if format == "raw" {
             continue;
         }
-        if let Some(damage) = RawImage::open(&path, false)?.head()?.and_then(|h| h.damage) {
+        if let Some(damage) = head_of(&path)?.and_then(|h| h.damage) {
             return Ok(Some(format!("{}: {damage}", path.display())));
         }
         if let Some(damage) = qemu::check(&invocation.context, &path, format)? {

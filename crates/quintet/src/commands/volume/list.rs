@@ -7,7 +7,7 @@ use crate::commands::invocation::Invocation;
 use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VolumeRecord;
-use store::OpenMode;
+use store::{OpenMode, Pool};
 use terminal::calendar;
 use terminal::exit::Exit;
 use terminal::json::Object;
@@ -19,17 +19,7 @@ use volumes::{CacheTally, VolumeStatus};
 pub fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;
     let server = invocation.server_state();
-    let volumes = match server {
-        Some(server) => server.volumes.list(),
-        None => {
-            let committed = |record| VolumeStatus {
-                record,
-                pieces_unfolded: 0,
-                cache: CacheTally::default(),
-            };
-            pool.volumes()?.into_iter().map(committed).collect()
-        }
-    };
+    let volumes = all(invocation, &pool)?;
     let (snapshots, _) = pool.snapshots_readable()?;
     let heading = [
         "Name",
@@ -75,15 +65,28 @@ pub fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Returns all volumes: the present ones of a server, else those of the last commit.
+pub fn all(invocation: &Invocation, pool: &Pool) -> anyhow::Result<Vec<VolumeStatus>> {
+    if let Some(server) = invocation.server_state() {
+        return Ok(server.volumes.list());
+    }
+    let committed = |record| VolumeStatus {
+        record,
+        pieces_unfolded: 0,
+        cache: CacheTally::default(),
+    };
+    Ok(pool.volumes()?.into_iter().map(committed).collect())
+}
+
 /// Returns true if the snapshot is one of this volume.
-fn is_of(snapshot: &Snapshot, volume: &str) -> bool {
+pub fn is_of(snapshot: &Snapshot, volume: &str) -> bool {
     let name = snapshot.name.rsplit_once('@').map(|(name, _)| name);
     snapshot.kind == SnapshotKind::Volume && name == Some(volume)
 }
 
 /// Returns the snapshot that the volume was cloned from or rolled back to. The id if that snapshot
 /// was deleted.
-fn origin(record: &VolumeRecord, snapshots: &[Snapshot]) -> Option<String> {
+pub fn origin(record: &VolumeRecord, snapshots: &[Snapshot]) -> Option<String> {
     if record.origin == units::SnapshotId::default() {
         return None;
     }
@@ -98,7 +101,8 @@ fn origin(record: &VolumeRecord, snapshots: &[Snapshot]) -> Option<String> {
     })
 }
 
-fn chunk_bytes(record: &VolumeRecord) -> u64 {
+/// Returns the size of its chunks, bytes.
+pub fn chunk_bytes(record: &VolumeRecord) -> u64 {
     match record.root.layout {
         Layout::Fixed(log2) => 1 << log2,
         Layout::Variable => 0,
