@@ -16,6 +16,7 @@ pub mod filesystem;
 pub mod image;
 mod ingest;
 mod observer;
+pub mod owners;
 pub mod restore;
 pub mod selection;
 pub mod tar;

@@ -7,6 +7,7 @@ use archive::filesystem::PathError;
 use archive::filesystem::apply::TargetDirectory;
 use archive::filesystem::metadata::Privileges;
 use archive::filesystem::overwrite::{Overwrite, Placement};
+use archive::owners::OwnerMap;
 use archive::restore::{RestoreOutcome, RestorePlan, restore_tree, verify_tree};
 use archive::selection::{BackupSelection, SnapshotSelection};
 use archive::{ArchiveError, Observer, Warning};
@@ -144,7 +145,7 @@ impl World {
         let source = Source::new(What::Image, &mut Seed::new(1));
         let record = snapshot(&self.pool, What::Image, &source, stored.0);
         self.pool.commit(session, &[record], &[]).unwrap();
-        Ok(stored)
+        Ok((stored.0, stored.1))
     }
 }
 
@@ -198,6 +199,7 @@ fn with_plan<T>(
             xattrs: false,
             ..Privileges::NONE
         },
+        owners: &OwnerMap::default(),
         devices: true,
         workers: 2,
         dry_run: false,

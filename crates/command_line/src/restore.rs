@@ -62,6 +62,10 @@ pub struct RestoreArgs {
     /// Restore all files as your own; set-user-ID programs of others lose that bit
     #[arg(long)]
     pub no_owner: bool,
+    /// Restore owners and groups by number. By default a file belongs to the user and group of this
+    /// machine that have the names of the stored ones, or else the stored numbers
+    #[arg(long, conflicts_with = "no_owner")]
+    pub numeric_ids: bool,
     /// Drop set-user-ID and set-group-ID bits and capabilities of programs
     #[arg(long)]
     pub no_setuid: bool,

@@ -17,6 +17,7 @@ use crate::filesystem::in_memory::{InMemory, MemoryOutcome, SourceMemory};
 use crate::filesystem::paced::Pacer;
 use crate::ingest::{self, Context};
 use crate::observer::{Observer, WarningCounter};
+use crate::owners::OwnerIds;
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::snapshot::Missed;
@@ -80,13 +81,13 @@ impl TreeOutcome {
     }
 }
 
-/// Stores the trees and returns the root directory object.
+/// Stores the trees. Returns the root directory object, the counts, and the owners of all entries.
 pub fn back_up_trees(
     pool: &Pool,
     session: &mut WriteSession,
     plan: &TreePlan<'_>,
     observer: &dyn Observer,
-) -> Result<(ObjectRoot, TreeOutcome), StoreError> {
+) -> Result<(ObjectRoot, TreeOutcome, OwnerIds), StoreError> {
     let top = Pending::new(None);
     let observer = WarningCounter::new(observer);
     let reader = pool.reader();
@@ -97,7 +98,7 @@ pub fn back_up_trees(
         pacer: plan.pacer,
         frozen: frozen.as_ref(),
     };
-    let mut outcome = ingest::run(
+    let (mut outcome, owners) = ingest::run(
         session,
         plan.workers,
         plan.lane,
@@ -109,6 +110,7 @@ pub fn back_up_trees(
                 context,
                 lane,
                 outcome: TreeOutcome::default(),
+                owners: OwnerIds::default(),
                 frozen: frozen.as_ref(),
                 files: Handing::new(context, reading, plan.order),
             };
@@ -123,7 +125,7 @@ pub fn back_up_trees(
             walker.finish(&top)?;
             observer.totals_known();
             walker.outcome.memory.files_ahead = walker.files.ahead();
-            Ok(walker.outcome)
+            Ok((walker.outcome, walker.owners))
         },
     )?;
     outcome.memory = memory.outcome(outcome.memory.files_ahead);
@@ -133,7 +135,7 @@ pub fn back_up_trees(
     let root = top
         .root()
         .ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "the tree was not finished"))?;
-    Ok((root, outcome))
+    Ok((root, outcome, owners))
 }
 
 /// The paths to back up as a trie of components. Directories above a path keep only their metadata
@@ -169,6 +171,7 @@ struct Walker<'w, 'a> {
     context: &'w Context<'a>,
     lane: &'w mut Lane,
     outcome: TreeOutcome,
+    owners: OwnerIds,
     frozen: Option<&'w Frozen>,
     files: Handing<'w, 'a>,
 }
@@ -236,6 +239,7 @@ impl Walker<'_, '_> {
                     continue;
                 }
             };
+            self.owners.add(&captured.entry);
             if !matches!(captured.entry.kind, EntryKind::Directory { .. }) {
                 self.entry(&directory, name, captured, pending, old)?;
                 continue;
@@ -380,6 +384,7 @@ impl Walker<'_, '_> {
             {
                 continue;
             }
+            self.owners.add(&captured.entry);
             let old = take_old(&mut level.old, name.to_bytes());
             if !is_directory {
                 let (directory, pending) =

@@ -19,9 +19,10 @@ use archive::backup::{
     FrozenOutcome, Order, Pacer, TreePlan, back_up_trees, count_trees, scan_trees,
 };
 use archive::filesystem::in_memory::MemoryOutcome;
+use archive::owners::OwnerIds;
 use archive::selection::{BackupSelection, Marker, OwnPlaces, Patterns};
 use command_line::{BackupArgs, ReadOrder};
-use format::snapshot::{Snapshot, SnapshotKind};
+use format::snapshot::{OwnerNames, Snapshot, SnapshotKind};
 use host_tools::{Background, idle_priority};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -102,7 +103,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         done.store(true, Ordering::Relaxed);
         stored
     });
-    let (root, outcome) = match stored {
+    let (root, outcome, owners) = match stored {
         Ok(stored) => stored,
         Err(e) => {
             unfinished::end(invocation, session);
@@ -116,6 +117,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     snapshot.logical_bytes = outcome.bytes;
     snapshot.parent = parent.map(|p| p.id).unwrap_or_default();
     snapshot.missed = outcome.missed();
+    snapshot.owners = owner_names(invocation, &owners);
     let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
     drop(progress);
     summary(&invocation.console, &snapshot, &outcome, &counts)?;
@@ -159,6 +161,19 @@ fn say_frozen(invocation: &Invocation, frozen: &FrozenOutcome) {
             count(frozen.not_frozen, "file"),
         ));
     }
+}
+
+/// Returns the names of the owners of all files, and says how many names the table has no room for.
+fn owner_names(invocation: &Invocation, owners: &OwnerIds) -> OwnerNames {
+    let (names, left_out) = owners.names();
+    if left_out > 0 {
+        invocation.console.note(format_args!(
+            "{} of users and groups are not in the snapshot, which has room for 16 KiB of names; \
+             a restore uses the numbers of these",
+            count(left_out, "name"),
+        ));
+    }
+    names
 }
 
 /// Returns the selection: the user's patterns, and the exclusion of the pool itself.

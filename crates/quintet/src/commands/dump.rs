@@ -14,7 +14,7 @@ use archive::image::{UnfinishedFile, stream_object};
 use archive::tar::{self, Member};
 use command_line::DumpArgs;
 use format::recipe::ObjectRoot;
-use format::snapshot::SnapshotKind;
+use format::snapshot::{OwnerNames, SnapshotKind};
 use format::tree::{Entry, EntryKind};
 use std::collections::HashMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -50,24 +50,24 @@ pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Ex
     let inside = args.inside.as_deref().unwrap_or_default().as_bytes();
     let path = normal(&[&base.unwrap_or_default(), &b"/"[..], inside].concat());
     match lookup(pool.reader(), top(snapshot)?, &path)? {
-        Found::Entry(entry) => match entry.kind {
-            EntryKind::File { content, .. } => {
-                output.object(pool.reader(), &content, &progress)?;
+        Found::Entry(entry) => {
+            match entry.kind {
+                EntryKind::File { content, .. } => {
+                    output.object(pool.reader(), &content, &progress)?;
+                }
+                EntryKind::Directory { content } => {
+                    Archive::new(pool.reader(), &mut output, &progress, &snapshot.owners)
+                        .directory(&entry.name, Some(&entry), content)?;
+                }
+                _ => bail!(
+                    "{} is not a file or directory",
+                    String::from_utf8_lossy(&path)
+                ),
             }
-            EntryKind::Directory { content } => {
-                Archive::new(pool.reader(), &mut output, &progress).directory(
-                    &entry.name,
-                    Some(&entry),
-                    content,
-                )?;
-            }
-            _ => bail!(
-                "{} is not a file or directory",
-                String::from_utf8_lossy(&path)
-            ),
-        },
+        }
         Found::Top(root) => {
-            Archive::new(pool.reader(), &mut output, &progress).directory(b"", None, root)?;
+            Archive::new(pool.reader(), &mut output, &progress, &snapshot.owners)
+                .directory(b"", None, root)?;
         }
     }
     output.finish()?;
@@ -140,16 +140,23 @@ struct Archive<'a> {
     reader: &'a Reader,
     output: &'a mut Output,
     progress: &'a Progress,
+    owners: &'a OwnerNames,
     /// First paths of files with hard links, by device and inode.
     first_names: HashMap<(u64, u64), Vec<u8>>,
 }
 
 impl<'a> Archive<'a> {
-    fn new(reader: &'a Reader, output: &'a mut Output, progress: &'a Progress) -> Self {
+    fn new(
+        reader: &'a Reader,
+        output: &'a mut Output,
+        progress: &'a Progress,
+        owners: &'a OwnerNames,
+    ) -> Self {
         Self {
             reader,
             output,
             progress,
+            owners,
             first_names: HashMap::new(),
         }
     }
@@ -183,6 +190,7 @@ impl<'a> Archive<'a> {
             path,
             entry,
             hard_link_to: earlier.filter(|_| !is_directory).map(Vec::as_slice),
+            owners: self.owners,
         };
         let Some(header) = member.header() else {
             let path = String::from_utf8_lossy(path);

@@ -46,6 +46,7 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
     let (mut matches, mut damaged) = (0u64, 0u64);
     for snapshot in &meant {
         let mut first = true;
+        let owners = listing::OwnerColumns::new(&snapshot.owners);
         let looked = search.visit(pool.reader(), snapshot.root, b"", &mut |path, entry| {
             if std::mem::take(&mut first) {
                 let time = calendar::local(snapshot.taken, &invocation.zone);
@@ -54,12 +55,12 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
             matches += 1;
             let mut line = b"  ".to_vec();
             if args.long {
-                line.extend(listing::long(entry, false, &invocation.zone).into_bytes());
+                line.extend(listing::long(entry, &owners, false, &invocation.zone).into_bytes());
             }
             line.extend(console.name(path));
             console.line(line)?;
             let object = Object::message("match").text("snapshot", &snapshot.id.to_string());
-            console.message(listing::node(object, path, entry))?;
+            console.message(listing::node(object, path, entry, &snapshot.owners))?;
             Ok(Step::Enter)
         });
         match looked {

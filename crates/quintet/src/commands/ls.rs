@@ -33,10 +33,11 @@ pub(super) fn run(invocation: &Invocation, args: &LsArgs) -> anyhow::Result<Exit
     if paths.is_empty() {
         paths.push(normal(&base));
     }
+    let owners = listing::OwnerColumns::new(&snapshot.owners);
     let show = |path: &[u8], entry: &Entry| -> std::io::Result<()> {
         let mut line = Vec::new();
         if args.long {
-            let long = listing::long(entry, args.human_readable, &invocation.zone);
+            let long = listing::long(entry, &owners, args.human_readable, &invocation.zone);
             line.extend_from_slice(long.as_bytes());
         }
         line.extend(console.name(path));
@@ -44,7 +45,12 @@ pub(super) fn run(invocation: &Invocation, args: &LsArgs) -> anyhow::Result<Exit
             line.extend_from_slice(listing::arrow(entry).as_bytes());
         }
         console.line(line)?;
-        console.message(listing::node(Object::message("node"), path, entry))
+        console.message(listing::node(
+            Object::message("node"),
+            path,
+            entry,
+            &snapshot.owners,
+        ))
     };
     for path in &paths {
         let found = lookup(pool.reader(), root, path)?;

@@ -15,6 +15,7 @@ use anyhow::bail;
 use archive::filesystem::apply::TargetDirectory;
 use archive::filesystem::metadata::Privileges;
 use archive::filesystem::overwrite::{Overwrite, Placement};
+use archive::owners::OwnerMap;
 use archive::restore::{Action, RestoreOutcome, RestorePlan, Verified, restore_tree, verify_tree};
 use archive::selection::{Patterns, SnapshotSelection};
 use command_line::{OverwriteArg, RestoreArgs};
@@ -67,6 +68,10 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
             }
         },
     };
+    let owners = match args.numeric_ids || args.no_owner {
+        true => OwnerMap::default(),
+        false => OwnerMap::of(&snapshot.owners),
+    };
     let given = given_below(&snapshot.paths, &path);
     let privileges = Privileges {
         owner: !args.no_owner,
@@ -91,6 +96,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         all_sparse: args.sparse,
         partial: args.partial,
         privileges,
+        owners: &owners,
         devices: !args.no_devices,
         workers: invocation.workers(),
         dry_run: args.dry_run,
