@@ -5,6 +5,7 @@
 use archive::backup::{Order, TreeOutcome, TreePlan, back_up_trees};
 use archive::filesystem::PathError;
 use archive::filesystem::apply::TargetDirectory;
+use archive::filesystem::capture::Sameness;
 use archive::filesystem::metadata::Privileges;
 use archive::filesystem::overwrite::{Overwrite, Placement};
 use archive::owners::OwnerMap;
@@ -134,6 +135,7 @@ impl World {
             paths: &paths,
             selection: &BackupSelection::default(),
             parent,
+            sameness: Sameness::ALL,
             workers: 2,
             lane: self.lane,
             order,

@@ -29,6 +29,13 @@ pub struct BackupArgs {
     /// Snapshot to compare with; by default the newest one of this host and these paths
     #[arg(long, value_name = "SNAPSHOT")]
     pub parent: Option<String>,
+    /// Take a file for unchanged if its inode number and status change time differ, but neither
+    /// size nor modification time: for FUSE and network file systems whose inode numbers change
+    #[arg(long)]
+    pub ignore_inode: bool,
+    /// The same if only the status change time differs, as after a change of mode or owner
+    #[arg(long)]
+    pub ignore_ctime: bool,
     /// Tag of the new snapshot; several with commas or repeated
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     pub tag: Vec<String>,
@@ -100,7 +107,7 @@ pub struct BackupArgs {
     /// --stdin-from-command
     #[arg(
         long,
-        conflicts_with_all = ["paths", "stdin_from_command", "order", "background", "snapshot"],
+        conflicts_with_all = ["paths", "stdin_from_command", "order", "background", "snapshot", "ignore_inode", "ignore_ctime"],
         help_heading = "Streams"
     )]
     pub stdin: bool,
@@ -108,7 +115,7 @@ pub struct BackupArgs {
     #[arg(
         long,
         requires = "paths",
-        conflicts_with_all = ["order", "background", "snapshot"],
+        conflicts_with_all = ["order", "background", "snapshot", "ignore_inode", "ignore_ctime"],
         help_heading = "Streams"
     )]
     pub stdin_from_command: bool,

@@ -81,9 +81,9 @@ pub struct FindArgs {
     /// Ignore the case of letters
     #[arg(short, long)]
     pub ignore_case: bool,
-    /// Only in this snapshot; repeatable
-    #[arg(short, long, value_name = "SNAPSHOT")]
-    pub snapshot: Vec<String>,
+    /// Only in this snapshot, or below a path of it; repeatable
+    #[arg(short, long, value_name = "SNAPSHOT[:PATH]")]
+    pub snapshot: Vec<OsString>,
     /// Show mode, owner, size and time
     #[arg(short, long)]
     pub long: bool,

@@ -12,7 +12,7 @@
 //! | parent snapshot id (zeroes: none) | 16 |
 //! | signature of the source | sized |
 //! | version 2: not read, changed while being read, time of the snapshot before | varints, 8 |
-//! | version 3: names of owners, snapshot that this one was rewritten from (zeroes: none) | [`OwnerNames`], 16 |
+//! | version 3: names of owners, original of a rewritten snapshot (zeroes: none) | [`owners`], 16 |
 //!
 //! Invariant: a snapshot has one encoding: the lowest version whose fields hold all of it.
 

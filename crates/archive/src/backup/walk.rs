@@ -12,7 +12,7 @@ use super::handing::{Handing, Order};
 use super::level::{Level, View, take_old};
 use super::reading::Reading;
 use crate::filesystem::PathError;
-use crate::filesystem::capture::{Captured, Directory};
+use crate::filesystem::capture::{Captured, Directory, Sameness};
 use crate::filesystem::in_memory::{InMemory, MemoryOutcome, SourceMemory};
 use crate::filesystem::paced::Pacer;
 use crate::ingest::{self, Context};
@@ -36,6 +36,8 @@ pub struct TreePlan<'a> {
     pub selection: &'a BackupSelection,
     /// Root of the tree to compare with; `None` reads everything.
     pub parent: Option<ObjectRoot>,
+    /// Attributes by which an unchanged file is recognised.
+    pub sameness: Sameness,
     /// Number of lanes.
     pub workers: usize,
     /// Packing of the lanes.
@@ -307,7 +309,7 @@ impl Walker<'_, '_> {
         captured: Captured,
         old: Option<Entry>,
     ) -> Entry {
-        let xattrs = match old.filter(|old| captured.unchanged_since(old)) {
+        let xattrs = match old.filter(|old| captured.unchanged_since(old, Sameness::ALL)) {
             Some(old) => old.xattrs,
             None => self.xattrs(directory, name),
         };
@@ -498,15 +500,20 @@ impl Walker<'_, '_> {
         self.outcome.bytes += len;
         observer.add_total(1, len);
         if let Some(old) = &old
-            && captured.unchanged_since(old)
+            && captured.unchanged_since(old, self.plan.sameness)
             && self.is_whole(old)
         {
             self.outcome.files_unchanged += 1;
             observer.add_bytes(len);
             observer.add_files(1);
+            // Attributes change the status change time only.
+            let xattrs = match captured.unchanged_since(old, Sameness::ALL) {
+                true => old.xattrs.clone(),
+                false => self.xattrs(directory, name),
+            };
             let mut entry = captured.entry;
             entry.kind = old.kind.clone();
-            entry.xattrs = old.xattrs.clone();
+            entry.xattrs = xattrs;
             return slot.fill(Some(entry), self.lane);
         }
         self.outcome.files_changed += u64::from(old.is_some());

@@ -18,10 +18,12 @@ use anyhow::{Context, bail};
 use archive::backup::{
     FrozenOutcome, Order, Pacer, TreePlan, back_up_trees, count_trees, scan_trees,
 };
+use archive::filesystem::capture::Sameness;
 use archive::filesystem::in_memory::MemoryOutcome;
 use archive::owners::OwnerIds;
 use archive::selection::{BackupSelection, Marker, OwnPlaces, Patterns};
 use command_line::{BackupArgs, ReadOrder};
+use format::recipe::ObjectRoot;
 use format::snapshot::{OwnerNames, Snapshot, SnapshotKind};
 use host_tools::{Background, idle_priority};
 use std::os::unix::ffi::OsStrExt;
@@ -63,6 +65,10 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         .map(|p| p.as_os_str().as_bytes().to_vec())
         .collect();
     let parent = find_parent(invocation, &pool, args, &identity, &stored_paths)?;
+    let sameness = Sameness {
+        inode: !args.ignore_inode,
+        changed: !(args.ignore_inode || args.ignore_ctime),
+    };
     let progress = invocation.progress("backing up");
     if args.dry_run {
         return dry_run(
@@ -70,7 +76,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
             &pool,
             &paths,
             &selection,
-            parent.as_ref(),
+            (parent.map(|p| p.root), sameness),
             &progress,
         );
     }
@@ -83,6 +89,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         paths: &paths,
         selection: &selection,
         parent: parent.as_ref().map(|p| p.root),
+        sameness,
         workers: args
             .read_concurrency
             .map_or_else(|| invocation.workers(), usize::from),
@@ -273,10 +280,10 @@ fn dry_run(
     pool: &Pool,
     paths: &[PathBuf],
     selection: &BackupSelection,
-    parent: Option<&Snapshot>,
+    before: (Option<ObjectRoot>, Sameness),
     progress: &Progress,
 ) -> anyhow::Result<Exit> {
-    let outcome = count_trees(pool, paths, selection, parent.map(|p| p.root), progress)?;
+    let outcome = count_trees(pool, paths, selection, before, progress)?;
     invocation.console.line(format!(
         "would back up {} in {}, {}: {} unchanged, {} to read",
         count(outcome.files, "file"),

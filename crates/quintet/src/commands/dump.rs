@@ -6,7 +6,7 @@
 
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
-use super::snapshot_choice::{SnapshotFilter, choose, split_path};
+use super::snapshot_choice::{LATEST, SnapshotFilter, choose, split_path};
 use super::tree::{Found, Step, lookup, normal, top, walk};
 use crate::progress::Progress;
 use anyhow::bail;
@@ -35,11 +35,13 @@ pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Ex
         _ => split_path(&args.snapshot)?,
     };
     let inside = base.is_some() || args.inside.is_some();
-    let chosen = match choose(&snapshots, &name, &filter) {
-        Err(_) if !inside && name != "latest" => snapshots.named(&name, &filter),
-        chosen => chosen,
+    let snapshot = match choose(&snapshots, &name, &filter) {
+        Err(_) if !inside && name != LATEST => snapshots.found(snapshots.named(&name, &filter))?,
+        _ => {
+            let wanted = (name.as_str(), base.as_deref());
+            snapshots.at_path(invocation, pool.reader(), wanted, &filter)?
+        }
     };
-    let snapshot = snapshots.found(chosen)?;
     let mut output = Output::open(args.target.as_deref(), args.force)?;
     let progress = invocation.progress("dumping");
     if !inside && snapshot.kind != SnapshotKind::Tree {

@@ -5,7 +5,7 @@
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose, split_path};
+use super::snapshot_choice::{SnapshotFilter, split_path};
 use super::tree::{Found, Step, lookup, normal, top, walk};
 use command_line::LsArgs;
 use format::tree::Entry;
@@ -16,12 +16,12 @@ use terminal::json::Object;
 
 pub(super) fn run(invocation: &Invocation, args: &LsArgs) -> anyhow::Result<Exit> {
     let (name, base) = split_path(&args.snapshot)?;
-    let base = base.unwrap_or_default();
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
-    let chosen = choose(&snapshots, &name, &filter);
-    let snapshot = snapshots.found(chosen)?;
+    let wanted = (name.as_str(), base.as_deref());
+    let snapshot = snapshots.at_path(invocation, pool.reader(), wanted, &filter)?;
+    let base = base.unwrap_or_default();
     let root = top(snapshot)?;
     let console = &invocation.console;
     console.message(listing::snapshot(Object::message("snapshot"), snapshot))?;

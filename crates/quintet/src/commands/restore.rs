@@ -7,7 +7,7 @@ use super::confirm::{can_ask, is_wanted};
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose, split_path};
+use super::snapshot_choice::{SnapshotFilter, split_path};
 use super::source_paths::add_patterns;
 use super::tree::{Found, lookup, nearest, normal, top, with_nearest};
 use crate::progress::Progress;
@@ -49,8 +49,8 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
-    let chosen = choose(&snapshots, &wanted, &filter);
-    let snapshot = snapshots.found(chosen)?;
+    let named = (wanted.as_str(), path.as_deref());
+    let snapshot = snapshots.at_path(invocation, pool.reader(), named, &filter)?;
     if let Some(incomplete) = listing::incomplete(snapshot) {
         let id = short_id(snapshot);
         invocation.console.warn(format_args!(
