@@ -18,6 +18,7 @@ mod ingest;
 mod observer;
 pub mod owners;
 pub mod restore;
+pub mod rewrite;
 pub mod selection;
 pub mod tar;
 

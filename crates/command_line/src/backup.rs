@@ -2,6 +2,7 @@
 //!
 //! Invariant: see [`super`].
 
+use super::patterns::ExcludeArgs;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -69,18 +70,9 @@ pub struct BackupArgs {
     #[arg(long, conflicts_with = "order")]
     pub snapshot: bool,
 
-    /// Exclude matching files; repeatable
-    #[arg(short, long, value_name = "PATTERN", help_heading = "Selection")]
-    pub exclude: Vec<OsString>,
-    /// Like --exclude, but ignore the case of letters
-    #[arg(long, value_name = "PATTERN", help_heading = "Selection")]
-    pub iexclude: Vec<OsString>,
-    /// File with patterns, one on each line
-    #[arg(long, value_name = "FILE", help_heading = "Selection")]
-    pub exclude_file: Vec<PathBuf>,
-    /// Like --exclude-file, but ignore the case of letters
-    #[arg(long, value_name = "FILE", help_heading = "Selection")]
-    pub iexclude_file: Vec<PathBuf>,
+    /// Patterns of excluded files.
+    #[command(flatten)]
+    pub excludes: ExcludeArgs,
     /// Exclude the contents of directories with a CACHEDIR.TAG file
     #[arg(long, help_heading = "Selection")]
     pub exclude_caches: bool,

@@ -10,6 +10,7 @@ use super::full;
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
 use super::new_snapshot::{Identity, commit, summary};
+use super::selected;
 use super::snapshot_choice::{SnapshotFilter, choose};
 use super::source_paths;
 use super::unfinished;
@@ -21,7 +22,7 @@ use archive::backup::{
 use archive::filesystem::capture::Sameness;
 use archive::filesystem::in_memory::MemoryOutcome;
 use archive::owners::OwnerIds;
-use archive::selection::{BackupSelection, Marker, OwnPlaces, Patterns};
+use archive::selection::{BackupSelection, Marker, OwnPlaces};
 use command_line::{BackupArgs, ReadOrder};
 use format::recipe::ObjectRoot;
 use format::snapshot::{OwnerNames, Snapshot, SnapshotKind};
@@ -189,14 +190,7 @@ fn selection(
     args: &BackupArgs,
     paths: &[PathBuf],
 ) -> anyhow::Result<BackupSelection> {
-    let mut excludes = Patterns::default();
-    let context = &invocation.context;
-    for (given, fold_case) in [(&args.exclude, false), (&args.iexclude, true)] {
-        source_paths::add_patterns(context, &mut excludes, (given, &[]), fold_case)?;
-    }
-    for (files, fold_case) in [(&args.exclude_file, false), (&args.iexclude_file, true)] {
-        source_paths::add_patterns(context, &mut excludes, (&[], files), fold_case)?;
-    }
+    let excludes = selected::excludes(&invocation.context, &args.excludes)?;
     let own = own_places(invocation, paths)?;
     let mut markers = Vec::new();
     if args.exclude_caches {

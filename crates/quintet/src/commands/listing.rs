@@ -193,6 +193,10 @@ pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
         true => object,
         false => object.text("parent", &snapshot.parent.to_string()),
     };
+    let object = match snapshot.original == units::SnapshotId::default() {
+        true => object,
+        false => object.text("original", &snapshot.original.to_string()),
+    };
     object.object(
         "summary",
         Object::new()

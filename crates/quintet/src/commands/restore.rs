@@ -7,8 +7,8 @@ use super::confirm::{can_ask, is_wanted};
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
+use super::selected;
 use super::snapshot_choice::{SnapshotFilter, split_path};
-use super::source_paths::add_patterns;
 use super::tree::{Found, lookup, nearest, normal, top, with_nearest};
 use crate::progress::Progress;
 use anyhow::bail;
@@ -17,17 +17,15 @@ use archive::filesystem::metadata::Privileges;
 use archive::filesystem::overwrite::{Overwrite, Placement};
 use archive::owners::OwnerMap;
 use archive::restore::{Action, RestoreOutcome, RestorePlan, Verified, restore_tree, verify_tree};
-use archive::selection::{Patterns, SnapshotSelection};
-use command_line::{OverwriteArg, RestoreArgs};
+use archive::selection::SnapshotSelection;
+use command_line::{IncludeArgs, OverwriteArg, RestoreArgs};
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use store::{OpenMode, Reader};
-use terminal::command_context::CommandContext;
 use terminal::console::{Console, printable};
 use terminal::exit::Exit;
 use terminal::json::Object;
@@ -43,8 +41,8 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
     let (wanted, path) = split_path(&args.snapshot)?;
     let context = &invocation.context;
     let selection = SnapshotSelection {
-        includes: patterns(context, &args.include, &args.include_file)?,
-        excludes: patterns(context, &args.exclude, &args.exclude_file)?,
+        includes: selected::includes(context, &args.includes)?,
+        excludes: selected::excludes(context, &args.excludes)?,
     };
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
@@ -126,7 +124,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
             // One with names in it stays.
             let _ = std::fs::remove_dir(&args.target);
         }
-        bail!(nothing_matches(pool.reader(), root, &path, &args.include));
+        bail!(nothing_matches(pool.reader(), root, &path, &args.includes));
     }
     let mut verified = None;
     if let Some(top) = top.filter(|_| args.verify && !args.dry_run) {
@@ -324,15 +322,22 @@ fn say_full(invocation: &Invocation, target: &Path, outcome: &RestoreOutcome) {
 }
 
 /// Returns why a restore with these patterns would restore nothing, with the nearest names.
-fn nothing_matches(reader: &Reader, root: ObjectRoot, top: &[u8], includes: &[OsString]) -> String {
+fn nothing_matches(
+    reader: &Reader,
+    root: ObjectRoot,
+    top: &[u8],
+    includes: &IncludeArgs,
+) -> String {
     let mut why = "nothing in the snapshot matches".to_owned();
     let mut near = BTreeSet::new();
-    if includes.is_empty() {
+    let given = includes.include.iter().map(|given| ("--include", given));
+    let given = given.chain(includes.iinclude.iter().map(|given| ("--iinclude", given)));
+    if given.clone().next().is_none() {
         why.push_str(" --include-file");
     }
-    for include in includes {
+    for (option, include) in given {
         let include = include.as_bytes();
-        why.push_str(&format!(" --include {}", printable(include)));
+        why.push_str(&format!(" {option} {}", printable(include)));
         let below = include.strip_prefix(top).filter(|_| top != b"/");
         near.extend(nearest(reader, root, below.unwrap_or(include)));
     }
@@ -372,14 +377,4 @@ fn summary(
         .integer("files_unverified", verified.unread)
         .integer("warnings", outcome.warnings)
         .number("total_duration", seconds)
-}
-
-fn patterns(
-    context: &CommandContext,
-    given: &[OsString],
-    files: &[PathBuf],
-) -> anyhow::Result<Patterns> {
-    let mut patterns = Patterns::default();
-    add_patterns(context, &mut patterns, (given, files), false)?;
-    Ok(patterns)
 }
