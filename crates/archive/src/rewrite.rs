@@ -43,7 +43,16 @@ pub struct RewriteError {
     pub path: Vec<u8>,
     /// The failure of the pool.
     #[source]
-    pub error: StoreError,
+    pub error: Box<StoreError>,
+}
+
+impl RewriteError {
+    fn at(path: &[u8], error: StoreError) -> Self {
+        Self {
+            path: path.to_vec(),
+            error: Box::new(error),
+        }
+    }
 }
 
 /// A directory on the walked path.
@@ -75,16 +84,13 @@ pub fn rewrite_tree(
     while let Some(current) = levels.last_mut() {
         if observer.stop_requested() {
             let error = StoreError::new(StoreErrorKind::Interrupted, "");
-            let path = current.path.clone();
-            return Err(RewriteError { path, error });
+            return Err(RewriteError::at(&current.path, error));
         }
         let Some(entry) = current.rest.next() else {
             let Some(done) = levels.pop() else { break };
             let root = match done.is_changed {
-                true => store(&Entry::encode_directory(&done.kept)).map_err(|error| {
-                    let path = done.path.clone();
-                    RewriteError { path, error }
-                })?,
+                true => store(&Entry::encode_directory(&done.kept))
+                    .map_err(|error| RewriteError::at(&done.path, error))?,
                 false => done.old,
             };
             match (levels.last_mut(), done.own) {
@@ -139,6 +145,6 @@ fn level(
             kept: Vec::new(),
             is_changed: false,
         }),
-        Err(error) => Err(RewriteError { path, error }),
+        Err(error) => Err(RewriteError::at(&path, error)),
     }
 }

@@ -204,13 +204,13 @@ fn tree(
     drop(progress);
     made.map_err(|RewriteError { path, error }| {
         if !error.is_corruption() {
-            return full::explained(pool, anyhow!(error));
+            return full::explained(pool, anyhow!(*error));
         }
         let path = match path.is_empty() {
             true => "/".to_owned(),
             false => printable(&path),
         };
-        anyhow!(error).context(format!(
+        anyhow!(*error).context(format!(
             "cannot rewrite snapshot {}: its directory {path} is damaged; exclude it too, or repair \
              the pool first (quintet repair --replica POOL)",
             short_id(old)
