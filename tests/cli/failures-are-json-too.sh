@@ -52,6 +52,7 @@ find file
 diff 1234 5678
 dump latest:/file
 tag --add t latest
+rewrite latest --exclude a
 forget latest
 undelete
 gc

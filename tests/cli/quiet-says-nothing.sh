@@ -43,6 +43,9 @@ all_of_them() {
     "$QUINTET" -q backup --stdin --stdin-filename "stream$1" <"$dir/image" >"$dir/out" 2>&1
     [ ! -s "$dir/out" ] || fail "backup --stdin: $(cat "$dir/out")"
     quiet tag latest --add kept
+    asked rewrite latest --exclude noise --dry-run
+    quiet rewrite latest --host rewritten
+    quiet rewrite latest --host again --forget
     asked snapshots
     asked ls latest
     asked find noise

@@ -16,7 +16,9 @@ pub mod filesystem;
 pub mod image;
 mod ingest;
 mod observer;
+pub mod owners;
 pub mod restore;
+pub mod rewrite;
 pub mod selection;
 pub mod tar;
 

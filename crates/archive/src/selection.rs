@@ -1,4 +1,4 @@
-//! Selects files of a source, or entries of a snapshot. Backup, restore, ls, find and diff call
+//! Selects files of a source, or entries of a snapshot. Backup, restore, ls, find and rewrite call
 //! this.
 //!
 //! Invariant: decisions depend only on path, type, length, device and marker files, so that two

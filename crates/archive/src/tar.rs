@@ -4,10 +4,13 @@
 //! Invariant: GNU tar and bsdtar restore names of any bytes, times in ns, large sizes and ids,
 //! attributes and hard links. Sockets cannot be archived.
 
+use format::snapshot::OwnerNames;
 use format::tree::{Entry, EntryKind, Timestamp};
 
 /// Block size of an archive.
 pub const BLOCK_BYTES: u64 = 512;
+/// Width of a name of a user or group in a plain header, with a NUL.
+const NAME_BYTES: usize = 32;
 /// Largest numbers in a plain header: octal digits with a NUL.
 const SEVEN_DIGITS_MAX: u64 = 0o7_777_777;
 const ELEVEN_DIGITS_MAX: u64 = 0o77_777_777_777;
@@ -21,6 +24,8 @@ pub struct Member<'a> {
     pub entry: &'a Entry,
     /// Path of an earlier member that is the same file: no content follows.
     pub hard_link_to: Option<&'a [u8]>,
+    /// Names of owners.
+    pub owners: &'a OwnerNames,
 }
 
 impl Member<'_> {
@@ -77,6 +82,8 @@ impl Member<'_> {
         header.octal(124, 12, self.content_len());
         header.octal(136, 12, modified.seconds.max(0).unsigned_abs());
         header.bytes(157, 100, link);
+        header.bytes(265, NAME_BYTES, self.user().as_bytes());
+        header.bytes(297, NAME_BYTES, self.group().as_bytes());
         if let EntryKind::BlockDevice { device } | EntryKind::CharDevice { device } =
             self.entry.kind
         {
@@ -85,6 +92,15 @@ impl Member<'_> {
         }
         out.extend(header.finish());
         Some(out)
+    }
+
+    /// Returns the owner's name, empty if it is unknown.
+    fn user(&self) -> &str {
+        self.owners.user(self.entry.uid).unwrap_or_default()
+    }
+
+    fn group(&self) -> &str {
+        self.owners.group(self.entry.gid).unwrap_or_default()
     }
 
     /// Returns the records for values that do not fit into a plain header.
@@ -111,6 +127,11 @@ impl Member<'_> {
         ] {
             if value > limit {
                 record(&mut out, name, value.to_string().as_bytes());
+            }
+        }
+        for (record_name, name) in [(&b"uname"[..], self.user()), (b"gname", self.group())] {
+            if name.len() >= NAME_BYTES || !name.is_ascii() {
+                record(&mut out, record_name, name.as_bytes());
             }
         }
         for (name, value) in &self.entry.xattrs {

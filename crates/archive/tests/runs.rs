@@ -5,13 +5,18 @@
 use archive::backup::{Order, TreeOutcome, TreePlan, back_up_trees};
 use archive::filesystem::PathError;
 use archive::filesystem::apply::TargetDirectory;
+use archive::filesystem::capture::Sameness;
 use archive::filesystem::metadata::Privileges;
 use archive::filesystem::overwrite::{Overwrite, Placement};
+use archive::owners::OwnerMap;
 use archive::restore::{RestoreOutcome, RestorePlan, restore_tree, verify_tree};
-use archive::selection::{BackupSelection, SnapshotSelection};
+use archive::rewrite::{RewriteError, RewriteOutcome, RewritePlan, rewrite_tree};
+use archive::selection::{BackupSelection, Patterns, SnapshotSelection};
 use archive::{ArchiveError, Observer, Warning};
 use chunking::Compression;
+use format::container::{ContainerClass, ContainerHeader};
 use format::recipe::ObjectRoot;
+use format::tree::{Entry, EntryKind};
 use parking_lot::Mutex;
 use sim::pool_histories::{
     MEMORY_BYTES, Source, What, data_regions, init_options, lane_options, media, snapshot,
@@ -22,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use store::{IMAGE_REGION_BYTES, LaneOptions, OpenMode, Pool, StoreError, StoreErrorKind};
+use units::Fingerprint;
 
 #[derive(Default)]
 struct Watcher {
@@ -133,6 +139,7 @@ impl World {
             paths: &paths,
             selection: &BackupSelection::default(),
             parent,
+            sameness: Sameness::ALL,
             workers: 2,
             lane: self.lane,
             order,
@@ -144,7 +151,7 @@ impl World {
         let source = Source::new(What::Image, &mut Seed::new(1));
         let record = snapshot(&self.pool, What::Image, &source, stored.0);
         self.pool.commit(session, &[record], &[]).unwrap();
-        Ok(stored)
+        Ok((stored.0, stored.1))
     }
 }
 
@@ -198,6 +205,7 @@ fn with_plan<T>(
             xattrs: false,
             ..Privileges::NONE
         },
+        owners: &OwnerMap::default(),
         devices: true,
         workers: 2,
         dry_run: false,
@@ -367,4 +375,81 @@ fn long_files_are_in_small_regions() {
     let found = format!("{} of {small:?}, {} of {large:?}", sum(&small), sum(&large));
     assert!((64 << 20..66 << 20).contains(&sum(&small)), "{found}");
     assert!(sum(&large) >= 10 << 20, "{found}");
+}
+
+/// Makes `root` again without entries called `name`. Returns the outcome, and what was stored.
+fn rewrite(
+    pool: &Pool,
+    root: ObjectRoot,
+    name: &str,
+) -> Result<(RewriteOutcome, u64), RewriteError> {
+    let mut excludes = Patterns::default();
+    excludes.add(name.as_bytes(), false).unwrap();
+    let mut left_out = Vec::new();
+    let mut plan = RewritePlan {
+        root,
+        excludes: &excludes,
+        left_out: &mut |path, _| left_out.push(path.to_vec()),
+    };
+    let mut session = pool.begin(lane_options()).unwrap();
+    let store = &mut |bytes: &[u8]| session.main().store_object(bytes, true);
+    let outcome = rewrite_tree(pool.reader(), &mut plan, &Watcher::default(), store)?;
+    assert_eq!(left_out.len() as u64, outcome.left_out);
+    let stored = session.counts().chunks_new;
+    session.abandon().unwrap();
+    Ok((outcome, stored))
+}
+
+#[test]
+fn a_rewrite_reads_and_stores_directories_only() {
+    let world = World::new();
+    let (root, stored) = world.back_up(&["source"], &Watcher::default()).unwrap();
+    // Nothing of any file can be read.
+    let disk = SimDisk::unrecorded(world.disk.image());
+    let mut deleted = 0;
+    for (name, _) in disk.image().files_below("containers") {
+        let bytes = disk.image().contents(&name).unwrap().to_vec();
+        if ContainerHeader::decode(&bytes, false).unwrap().class == ContainerClass::Data {
+            disk.damage(&name, &Damage::Delete).unwrap();
+            deleted += 1;
+        }
+    }
+    assert!(deleted > 0);
+    let pool = open(&disk, OpenMode::Write).unwrap();
+    let before = pool.read_counts();
+    let (outcome, directories) = rewrite(&pool, root, "large").unwrap();
+    let after = pool.read_counts();
+    assert_eq!((outcome.files, outcome.bytes, outcome.left_out), (2, 5, 1));
+    assert_eq!(outcome.directories, stored.directories);
+    assert_eq!(directories, stored.directories + 1, "each leads to it");
+    let reads = after.region_reads + after.chunk_hits - before.region_reads - before.chunk_hits;
+    assert!(reads <= 2 * (stored.directories + 1), "{reads} chunks read");
+
+    let (same, directories) = rewrite(&pool, root, "nothing").unwrap();
+    assert_eq!((same.root, same.left_out, directories), (root, 0, 0));
+    assert_eq!((same.files, same.bytes), (stored.files, stored.bytes));
+}
+
+#[test]
+fn a_rewrite_over_damage_ends_unless_that_is_left_out() {
+    let world = World::new();
+    let (root, _) = world.back_up(&["source"], &Watcher::default()).unwrap();
+    let lost = ObjectRoot {
+        fingerprint: Fingerprint([9; 32]),
+        ..root
+    };
+    let mut session = world.pool.begin(world.lane).unwrap();
+    let mut bad = world.pool.reader().directory(&root).unwrap().remove(0);
+    bad.name = b"bad".to_vec();
+    bad.kind = EntryKind::Directory { content: lost };
+    let directory = Entry::encode_directory(&[bad]);
+    let top = session.main().store_object(&directory, true).unwrap();
+    let source = Source::new(What::Image, &mut Seed::new(1));
+    let record = snapshot(&world.pool, What::Image, &source, top);
+    world.pool.commit(session, &[record], &[]).unwrap();
+    let failed = rewrite(&world.pool, top, "other").unwrap_err();
+    assert_eq!(failed.path, b"/bad");
+    assert!(failed.error.is_corruption(), "{failed}");
+    let (outcome, _) = rewrite(&world.pool, top, "bad").unwrap();
+    assert_eq!((outcome.left_out, outcome.directories), (1, 0));
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: see [`super`].
 
+use super::patterns::ExcludeArgs;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -33,6 +34,13 @@ pub struct BackupArgs {
     /// Snapshot to compare with; by default the newest one of this host and these paths
     #[arg(long, value_name = "SNAPSHOT")]
     pub parent: Option<String>,
+    /// Take a file for unchanged if its inode number and status change time differ, but neither
+    /// size nor modification time: for FUSE and network file systems whose inode numbers change
+    #[arg(long)]
+    pub ignore_inode: bool,
+    /// The same if only the status change time differs, as after a change of mode or owner
+    #[arg(long)]
+    pub ignore_ctime: bool,
     /// Tag of the new snapshot; several with commas or repeated
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     pub tag: Vec<String>,
@@ -66,18 +74,9 @@ pub struct BackupArgs {
     #[arg(long, conflicts_with = "order")]
     pub snapshot: bool,
 
-    /// Exclude matching files; repeatable
-    #[arg(short, long, value_name = "PATTERN", help_heading = "Selection")]
-    pub exclude: Vec<OsString>,
-    /// Like --exclude, but ignore the case of letters
-    #[arg(long, value_name = "PATTERN", help_heading = "Selection")]
-    pub iexclude: Vec<OsString>,
-    /// File with patterns, one on each line
-    #[arg(long, value_name = "FILE", help_heading = "Selection")]
-    pub exclude_file: Vec<PathBuf>,
-    /// Like --exclude-file, but ignore the case of letters
-    #[arg(long, value_name = "FILE", help_heading = "Selection")]
-    pub iexclude_file: Vec<PathBuf>,
+    /// Patterns of excluded files.
+    #[command(flatten)]
+    pub excludes: ExcludeArgs,
     /// Exclude the contents of directories with a CACHEDIR.TAG file
     #[arg(long, help_heading = "Selection")]
     pub exclude_caches: bool,
@@ -104,7 +103,7 @@ pub struct BackupArgs {
     /// --stdin-from-command
     #[arg(
         long,
-        conflicts_with_all = ["paths", "stdin_from_command", "order", "background", "snapshot"],
+        conflicts_with_all = ["paths", "stdin_from_command", "order", "background", "snapshot", "ignore_inode", "ignore_ctime"],
         help_heading = "Streams"
     )]
     pub stdin: bool,
@@ -112,7 +111,7 @@ pub struct BackupArgs {
     #[arg(
         long,
         requires = "paths",
-        conflicts_with_all = ["order", "background", "snapshot"],
+        conflicts_with_all = ["order", "background", "snapshot", "ignore_inode", "ignore_ctime"],
         help_heading = "Streams"
     )]
     pub stdin_from_command: bool,

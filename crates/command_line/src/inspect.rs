@@ -2,6 +2,7 @@
 //!
 //! Invariant: see [`super`].
 
+use super::patterns::{ExcludeArgs, IncludeArgs};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -45,7 +46,8 @@ pub struct FilterArgs {
 Examples:
   quintet ls latest
   quintet ls -l latest /home/alice
-  quintet ls --recursive latest:/etc --json")]
+  quintet ls --recursive latest:/etc --json
+  quintet ls --recursive latest --include '*.conf'")]
 pub struct LsArgs {
     /// Snapshot: latest, or the beginning of its name
     #[arg(value_name = "SNAPSHOT[:PATH]")]
@@ -62,6 +64,12 @@ pub struct LsArgs {
     /// Show sizes with units
     #[arg(long)]
     pub human_readable: bool,
+    /// Patterns of listed files.
+    #[command(flatten)]
+    pub includes: IncludeArgs,
+    /// Patterns of excluded files.
+    #[command(flatten)]
+    pub excludes: ExcludeArgs,
     /// Filter for `latest`.
     #[command(flatten)]
     pub filter: FilterArgs,
@@ -75,15 +83,15 @@ Examples:
   quintet find '*.key' --snapshot latest
   quintet find /home/alice/work/**/report.pdf --newest 2026-01-01")]
 pub struct FindArgs {
-    /// Names, paths or patterns
+    /// Names, paths or patterns (see quintet help patterns)
     #[arg(value_name = "PATTERN", required = true)]
     pub patterns: Vec<OsString>,
     /// Ignore the case of letters
     #[arg(short, long)]
     pub ignore_case: bool,
-    /// Only in this snapshot; repeatable
-    #[arg(short, long, value_name = "SNAPSHOT")]
-    pub snapshot: Vec<String>,
+    /// Only in this snapshot, or below a path of it; repeatable
+    #[arg(short, long, value_name = "SNAPSHOT[:PATH]")]
+    pub snapshot: Vec<OsString>,
     /// Show mode, owner, size and time
     #[arg(short, long)]
     pub long: bool,

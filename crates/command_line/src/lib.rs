@@ -17,6 +17,7 @@ mod keys;
 mod maintain;
 mod mount;
 mod password_flags;
+mod patterns;
 mod policy;
 mod pool;
 mod qos;
@@ -40,12 +41,13 @@ pub use jobs::{ConfigArgs, ConfigCommand, NotifyArgs, RunArgs};
 pub use keys::{KeyCommand, NewKeyArgs};
 pub use maintain::{CheckArgs, RepairArgs, StatsArgs, StatsBy, SubsetArg};
 pub use mount::{MountArgs, MountGuardArgs};
+pub use patterns::{ExcludeArgs, IncludeArgs, PATTERNS_HELP};
 pub use policy::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs, PolicySetArgs};
 pub use pool::{GenerateArgs, GenerateWhat, InitArgs, ParityCommand, UpgradeArgs};
 pub use qos::{QosCommand, QosSetArgs};
 pub use replica::{ReplicaArgs, ReplicaPasswordArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
-pub use retain::{ForgetArgs, KeepArgs, TagArgs};
+pub use retain::{ForgetArgs, KeepArgs, RewriteArgs, TagArgs};
 pub use scrub::{ScrubArgs, ScrubCommand, ScrubPassArgs};
 pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServePoolArgs};
 pub use status::StatusArgs;
@@ -119,6 +121,9 @@ Environment:
   QUINTET_MEMORY            memory for caches and queues
   QUINTET_PROGRESS_FPS      updates of the progress display each second
   NO_COLOR, TMPDIR are honoured
+
+Topics:
+  quintet help patterns     what --exclude, --include and find match
 
 Exit codes:
     0 done
@@ -218,6 +223,8 @@ pub enum Command {
     Dump(DumpArgs),
     /// Change the tags of snapshots
     Tag(TagArgs),
+    /// Make snapshots again without some files, or with another host or time
+    Rewrite(RewriteArgs),
     /// Forget snapshots, by name or by a policy
     Forget(ForgetArgs),
     /// Restore forgotten snapshots from the trash
@@ -280,6 +287,9 @@ Examples:
     Serve(ServeArgs),
     /// Write man pages and shell completions
     Generate(GenerateArgs),
+    /// The syntax of patterns
+    #[command(hide = true, long_about = PATTERNS_HELP, help_template = "{about}\n")]
+    Patterns,
     /// Remove the mount of a program that has ended
     #[command(hide = true)]
     MountGuard(MountGuardArgs),

@@ -3,6 +3,7 @@
 //! Invariant: see [`super`].
 
 use super::inspect::FilterArgs;
+use super::patterns::{ExcludeArgs, IncludeArgs};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,18 +30,12 @@ pub struct RestoreArgs {
     /// Directory for the restored files
     #[arg(short, long, value_name = "DIRECTORY")]
     pub target: PathBuf,
-    /// Restore only matching files; repeatable
-    #[arg(short, long, value_name = "PATTERN")]
-    pub include: Vec<OsString>,
-    /// Exclude matching files; repeatable
-    #[arg(short, long, value_name = "PATTERN")]
-    pub exclude: Vec<OsString>,
-    /// File with patterns for --include, one on each line
-    #[arg(long, value_name = "FILE")]
-    pub include_file: Vec<PathBuf>,
-    /// File with patterns for --exclude, one on each line
-    #[arg(long, value_name = "FILE")]
-    pub exclude_file: Vec<PathBuf>,
+    /// Patterns of restored files.
+    #[command(flatten)]
+    pub includes: IncludeArgs,
+    /// Patterns of excluded files.
+    #[command(flatten)]
+    pub excludes: ExcludeArgs,
     /// When to overwrite existing files
     /// [default: always, after asking on a terminal]
     #[arg(long, value_name = "WHEN")]
@@ -64,6 +59,10 @@ pub struct RestoreArgs {
     /// Restore all files as your own; set-user-ID programs of others lose that bit
     #[arg(long)]
     pub no_owner: bool,
+    /// Restore owners and groups by number. By default a file belongs to the user and group of this
+    /// machine that have the names of the stored ones, or else the stored numbers
+    #[arg(long, conflicts_with = "no_owner")]
+    pub numeric_ids: bool,
     /// Drop set-user-ID and set-group-ID bits and capabilities of programs
     #[arg(long)]
     pub no_setuid: bool,

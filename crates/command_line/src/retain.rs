@@ -1,8 +1,9 @@
-//! Arguments of `forget` and `tag`. [`super::Command`] includes them.
+//! Arguments of `forget`, `tag` and `rewrite`. [`super::Command`] includes them.
 //!
 //! Invariant: see [`super`].
 
 use super::inspect::FilterArgs;
+use super::patterns::ExcludeArgs;
 use clap::Args;
 use server::groups::GroupBy;
 use server::retention::Keep;
@@ -108,4 +109,39 @@ pub struct TagArgs {
     /// Filter for snapshots, by their present tags.
     #[command(flatten)]
     pub filter: FilterArgs,
+}
+
+/// Make a snapshot again without some files, or with another host or time.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet rewrite latest --exclude /home/alice/secret.key --dry-run
+  quintet rewrite --all --exclude '*.iso' --forget
+  quintet rewrite 3f2a91c4 --host web2 --time '2026-11-20 02:30'
+
+Contents are neither read nor stored again. The new snapshot comes just behind the old one, which stays
+unless you give --forget. Forgotten snapshots go to the trash: what was left out is deleted when `quintet
+gc` has emptied it, and the snapshots in other pools keep it.")]
+pub struct RewriteArgs {
+    /// Snapshots: latest, or beginnings of their names
+    #[arg(value_name = "SNAPSHOT", required_unless_present = "all")]
+    pub snapshots: Vec<String>,
+    /// All snapshots of files
+    #[arg(long, conflicts_with = "snapshots")]
+    pub all: bool,
+    /// Patterns of excluded files.
+    #[command(flatten)]
+    pub excludes: ExcludeArgs,
+    /// Host of the new snapshots
+    #[arg(short = 'H', long, visible_alias = "new-host", value_name = "NAME")]
+    pub host: Option<String>,
+    /// Time of the new snapshot; by default that of the old one
+    #[arg(long, visible_alias = "new-time", value_name = "TIME")]
+    pub time: Option<String>,
+    /// Forget the old snapshots
+    #[arg(long)]
+    pub forget: bool,
+    /// Show what would be left out, and change nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
 }

@@ -18,7 +18,7 @@ fn every_command_has_examples() {
     let own = |c: &clap::Command| {
         let quiet = [
             "status", "help", "list", "passwd", "key", "volume", "qos", "parity", "host", "show",
-            "config",
+            "config", "patterns",
         ];
         c.get_after_help().is_some() || quiet.contains(&c.get_name())
     };
@@ -50,6 +50,13 @@ fn lines_that_must_parse() {
         "dump latest /etc/fstab",
         "tag --add a latest",
         "tag --set= 12",
+        "rewrite latest 12 -e *.o --iexclude *.O --exclude-file f -n",
+        "rewrite --all --exclude /a --forget --json",
+        "rewrite 12 --new-host h --new-time 2026-01-01",
+        "ls -R latest --include *.o -e a/b",
+        "restore latest -t /x --iinclude *.O --iexclude b --numeric-ids",
+        "backup /a --ignore-inode --ignore-ctime",
+        "patterns",
         "forget --keep-daily 7 --keep-within 1y -n",
         "forget 12 34",
         "import -f raw --force disk.img disk",
@@ -119,6 +126,10 @@ fn lines_that_must_not_parse() {
         "forget 12 --keep-last 1",
         "forget --group-by colour --keep-last 1",
         "tag latest",
+        "rewrite --exclude a",
+        "rewrite --all latest --exclude a",
+        "restore latest -t /x --numeric-ids --no-owner",
+        "backup --stdin --ignore-inode",
         "tag --set a --add b latest",
         "check --subset 1/7",
         "check --read-data --subset 8/7",
@@ -173,4 +184,33 @@ fn help_tells_every_exit_code() {
             );
         }
     }
+}
+
+#[test]
+fn the_topic_of_patterns_is_printed_and_every_option_refers_to_it() {
+    let printed = parse("help patterns").unwrap_err();
+    assert!(printed.starts_with("Patterns choose"), "{printed}");
+    assert!(
+        printed.ends_with(&format!("{PATTERNS_HELP}\n")),
+        "{printed}"
+    );
+    let too_wide = PATTERNS_HELP.lines().find(|line| line.len() > 100);
+    assert_eq!(too_wide, None);
+    let mut options = 0;
+    for command in Cli::command().get_subcommands() {
+        for argument in command.get_arguments() {
+            let names = ["include", "exclude", "patterns"];
+            if names.contains(&argument.get_id().as_str()) {
+                let help = argument.get_help().unwrap().to_string();
+                assert!(
+                    help.contains("quintet help patterns"),
+                    "{}: {help}",
+                    command.get_name()
+                );
+                options += 1;
+            }
+        }
+    }
+    // Of backup, restore (2), ls (2), find and rewrite.
+    assert_eq!(options, 7);
 }

@@ -172,6 +172,8 @@ fn backup(source: &Source) -> Vec<OsString> {
                 ("--exclude-caches", tree.exclude_caches),
                 ("--one-file-system", tree.one_file_system),
                 ("--snapshot", tree.snapshot),
+                ("--ignore-inode", tree.ignore_inode),
+                ("--ignore-ctime", tree.ignore_ctime),
             ];
             let given = flags.iter().filter(|(_, is_set)| *is_set);
             words.extend(given.map(|(flag, _)| flag.into()));

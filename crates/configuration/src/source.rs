@@ -50,6 +50,10 @@ pub struct Tree {
     pub one_file_system: bool,
     /// Read a snapshot of the source.
     pub snapshot: bool,
+    /// Recognise unchanged files without inode number and status change time.
+    pub ignore_inode: bool,
+    /// Recognise unchanged files without status change time.
+    pub ignore_ctime: bool,
 }
 
 /// A stream.
@@ -162,6 +166,8 @@ fn tree(section: &mut Section<'_>, notes: &mut Notes) -> Option<Tree> {
     let exclude_caches = section.flag(notes, "exclude-caches");
     let one_file_system = section.flag(notes, "one-file-system");
     let snapshot = section.flag(notes, "snapshot");
+    let ignore_inode = section.flag(notes, "ignore-inode");
+    let ignore_ctime = section.flag(notes, "ignore-ctime");
     let paths = paths?;
     let mut checked = Vec::new();
     for path in &paths.value {
@@ -183,5 +189,7 @@ fn tree(section: &mut Section<'_>, notes: &mut Notes) -> Option<Tree> {
         exclude_caches,
         one_file_system,
         snapshot,
+        ignore_inode,
+        ignore_ctime,
     })
 }

@@ -314,3 +314,14 @@ fn values_that_look_like_options_stay_values() {
     let command = words(&read.jobs()[0].commands(1)[0]);
     assert_eq!(command, "backup --tag=every=6h --exclude=-x -- /a");
 }
+
+#[test]
+fn a_source_says_what_it_ignores() {
+    let text = "[pool]\npath = \"/p\"\n[sources.a]\npaths = [\"/a\"]\nignore-inode = true\n\
+                ignore-ctime = true\n";
+    let read = Configuration::parse(text).unwrap();
+    let jobs = read.jobs();
+    let commands = jobs.first().unwrap().commands(1);
+    let command = words(commands.first().unwrap());
+    assert_eq!(command, "backup --ignore-inode --ignore-ctime -- /a");
+}

@@ -12,9 +12,13 @@
 //! | parent snapshot id (zeroes: none) | 16 |
 //! | signature of the source | sized |
 //! | version 2: not read, changed while being read, time of the snapshot before | varints, 8 |
+//! | version 3: names of owners, original of a rewritten snapshot (zeroes: none) | [`owners`], 16 |
 //!
-//! Invariant: a snapshot has one encoding. Version 1 is used when the fields of version 2 are
-//! empty.
+//! Invariant: a snapshot has one encoding: the lowest version whose fields hold all of it.
+
+mod owners;
+
+pub use owners::{ENTRY_BYTES, OWNER_NAMES_BYTES_MAX, OwnerNames};
 
 use crate::bytes::{Fault, Reader, Result, Writer};
 use crate::recipe::ObjectRoot;
@@ -22,8 +26,11 @@ use units::{SnapshotId, UnixNanos};
 
 const WHAT: &str = "snapshot";
 /// Version of this layout. 1: 2026-11, first. 2: 2026-11, missed files, and the snapshot before.
-pub const SNAPSHOT_VERSION: u8 = 2;
-/// The layout without the fields of version 2.
+/// 3: 2026-11, names of owners, and the original of a rewritten snapshot.
+pub const SNAPSHOT_VERSION: u8 = 3;
+/// The layout without the fields of version 3.
+const SNAPSHOT_VERSION_MISSED: u8 = 2;
+/// The layout without the fields of versions 2 and 3.
 const SNAPSHOT_VERSION_SHORT: u8 = 1;
 /// First byte of a snapshot's catalog key.
 pub const SNAPSHOT_KEY_TAG: u8 = b's';
@@ -101,6 +108,10 @@ pub struct Snapshot {
     /// Time of the previous snapshot of the same source; zero: none, or unknown. It keeps the usual
     /// interval known after that snapshot was forgotten.
     pub previous: UnixNanos,
+    /// Names of the users and groups of its files, as the machine knew them that took it.
+    pub owners: OwnerNames,
+    /// The snapshot that this one was rewritten from; all zero for none.
+    pub original: SnapshotId,
 }
 
 /// Returns the catalog key of the snapshot `id` that was taken at `taken`.
@@ -136,6 +147,19 @@ impl Snapshot {
             signature: Vec::new(),
             missed: Missed::default(),
             previous: UnixNanos::default(),
+            owners: OwnerNames::default(),
+            original: SnapshotId::default(),
+        }
+    }
+
+    /// Returns the lowest version that holds all fields.
+    fn version(&self) -> u8 {
+        let has_owners = !self.owners.is_empty() || self.original != SnapshotId::default();
+        let has_missed = !self.missed.is_nothing() || self.previous != UnixNanos::default();
+        match (has_owners, has_missed) {
+            (true, _) => SNAPSHOT_VERSION,
+            (false, true) => SNAPSHOT_VERSION_MISSED,
+            (false, false) => SNAPSHOT_VERSION_SHORT,
         }
     }
 
@@ -147,11 +171,7 @@ impl Snapshot {
     /// Encodes the catalog value.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
-        let is_short = self.missed.is_nothing() && self.previous == UnixNanos::default();
-        let version = match is_short {
-            true => SNAPSHOT_VERSION_SHORT,
-            false => SNAPSHOT_VERSION,
-        };
+        let version = self.version();
         w.u8(version).u8(self.kind as u8);
         self.root.encode(&mut w);
         for text in [&self.name, &self.host, &self.user, &self.program] {
@@ -172,10 +192,14 @@ impl Snapshot {
             .varint(self.duration_ms)
             .bytes(&self.parent.0)
             .sized(&self.signature);
-        if !is_short {
+        if version >= SNAPSHOT_VERSION_MISSED {
             w.varint(self.missed.unread)
                 .varint(self.missed.changed)
                 .bytes(&self.previous.0.to_le_bytes());
+        }
+        if version >= SNAPSHOT_VERSION {
+            self.owners.encode(&mut w);
+            w.bytes(&self.original.0);
         }
         w.0
     }
@@ -231,16 +255,22 @@ impl Snapshot {
             signature: r.sized()?.to_vec(),
             missed: Missed::default(),
             previous: UnixNanos::default(),
+            owners: OwnerNames::default(),
+            original: SnapshotId::default(),
         };
-        if version == SNAPSHOT_VERSION {
+        if version >= SNAPSHOT_VERSION_MISSED {
             snapshot.missed = Missed {
                 unread: r.varint()?,
                 changed: r.varint()?,
             };
             snapshot.previous = UnixNanos(i64::from_le_bytes(r.array()?));
-            if snapshot.missed.is_nothing() && snapshot.previous == UnixNanos::default() {
-                return r.invalid("version");
-            }
+        }
+        if version >= SNAPSHOT_VERSION {
+            snapshot.owners = OwnerNames::decode(&mut r)?;
+            snapshot.original = SnapshotId(r.array()?);
+        }
+        if snapshot.version() != version {
+            return r.invalid("version");
         }
         r.finish()?;
         Ok(snapshot)

@@ -4,7 +4,7 @@
 
 use crate::tree::{Tree, join};
 use archive::filesystem::PathError;
-use archive::filesystem::capture::Directory;
+use archive::filesystem::capture::{Directory, Sameness};
 use format::tree::{Entry, EntryKind};
 use linux_host::{FileState, Medium};
 use std::ffi::CString;
@@ -133,7 +133,7 @@ impl Opened {
         if !matches!(found.entry.kind, EntryKind::File { .. }) {
             return Ok(Place::Deleted);
         }
-        if !found.unchanged_since(entry) {
+        if !found.unchanged_since(entry, Sameness::ALL) {
             return Ok(Place::Changed);
         }
         let path = join(&tree.path_of(directory), &entry.name);

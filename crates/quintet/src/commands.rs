@@ -49,7 +49,9 @@ mod readers;
 mod repair;
 mod replica;
 mod restore;
+mod rewrite;
 mod scrub;
+mod selected;
 mod serve;
 mod setup;
 mod snapshot_choice;
@@ -68,7 +70,7 @@ mod volume;
 
 use crate::settings::Settings;
 use clap::error::ErrorKind;
-use command_line::{Cli, Command};
+use command_line::{Cli, Command, PATTERNS_HELP};
 use for_clients::Need;
 use invocation::Invocation;
 use server::control;
@@ -221,6 +223,7 @@ fn dispatch(invocation: &Invocation, cli: Cli) -> anyhow::Result<Exit> {
         Command::Diff(args) => diff::run(invocation, &args),
         Command::Dump(args) => dump::run(invocation, &args),
         Command::Tag(args) => tag::run(invocation, &args),
+        Command::Rewrite(args) => rewrite::run(invocation, &args),
         Command::Forget(args) => forget::run(invocation, &args),
         Command::Undelete(args) => undelete::run(invocation, &args),
         Command::Gc(args) => gc::run(invocation, &args),
@@ -245,6 +248,10 @@ fn dispatch(invocation: &Invocation, cli: Cli) -> anyhow::Result<Exit> {
         Command::Policy(command) => policy::run(invocation, &command),
         Command::Serve(args) => serve::run(invocation, &args),
         Command::Generate(args) => generate::run(&args),
+        Command::Patterns => {
+            invocation.console.line(PATTERNS_HELP)?;
+            Ok(Exit::Done)
+        }
         Command::MountGuard(args) => mount::guard(&args),
     }
 }

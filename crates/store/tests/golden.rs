@@ -98,6 +98,11 @@ fn v1_encrypted() {
     reads_as_it_was("v1-encrypted", &[Some(recovery), Some(password)]);
 }
 
+#[test]
+fn v3_owners() {
+    reads_as_it_was("v3-owners", &[None]);
+}
+
 /// Each of its containers has parity that restores a lost sector.
 #[test]
 fn v1_parity() {
@@ -293,15 +298,16 @@ fn canary_one_changed_byte_is_not_as_it_was() {
 #[ignore = "run once for a new version of the format"]
 fn make_golden_pools() {
     let pools = [
-        ("v1-clear", false, false, 0),
-        ("v1-encrypted", true, false, 0),
-        ("v1-x86", false, true, 0),
-        ("v1-parity", true, false, 2),
-        ("v1-packed", true, true, 2),
+        ("v1-clear", false, false, false, 0),
+        ("v1-encrypted", true, false, false, 0),
+        ("v1-x86", false, true, false, 0),
+        ("v1-parity", true, false, false, 2),
+        ("v1-packed", true, true, false, 2),
+        ("v3-owners", false, false, true, 0),
     ];
-    for (name, encrypted, code, parity_percent) in pools {
+    for (name, encrypted, code, owners, parity_percent) in pools {
         if !golden(name).exists() {
-            contents::make(&golden(name), encrypted, code, parity_percent);
+            contents::make(&golden(name), encrypted, code, owners, parity_percent);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: it selects files as [`super::back_up_trees`] does.
 
 use super::walk::TreeOutcome;
-use crate::filesystem::capture::{Captured, Directory};
+use crate::filesystem::capture::{Captured, Directory, Sameness};
 use crate::observer::{Observer, WarningCounter};
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
@@ -18,13 +18,14 @@ pub fn count_trees(
     pool: &Pool,
     paths: &[PathBuf],
     selection: &BackupSelection,
-    parent: Option<ObjectRoot>,
+    (parent, sameness): (Option<ObjectRoot>, Sameness),
     observer: &dyn Observer,
 ) -> Result<TreeOutcome, StoreError> {
     let observer = WarningCounter::new(observer);
     let mut count = Count {
         reader: pool.reader(),
         selection,
+        sameness,
         observer: &observer,
         outcome: TreeOutcome::default(),
     };
@@ -49,6 +50,7 @@ pub fn count_trees(
 struct Count<'c> {
     reader: &'c Reader,
     selection: &'c BackupSelection,
+    sameness: Sameness,
     observer: &'c dyn Observer,
     outcome: TreeOutcome,
 }
@@ -171,7 +173,9 @@ impl Count<'_> {
             self.outcome.bytes += captured.len;
         }
         match find(old, &captured.entry.name) {
-            Some(old) if captured.unchanged_since(old) => self.outcome.files_unchanged += 1,
+            Some(old) if captured.unchanged_since(old, self.sameness) => {
+                self.outcome.files_unchanged += 1
+            }
             Some(_) => self.outcome.files_changed += 1,
             None => {}
         }

@@ -12,11 +12,12 @@ use super::handing::{Handing, Order};
 use super::level::{Level, View, take_old};
 use super::reading::Reading;
 use crate::filesystem::PathError;
-use crate::filesystem::capture::{Captured, Directory};
+use crate::filesystem::capture::{Captured, Directory, Sameness};
 use crate::filesystem::in_memory::{InMemory, MemoryOutcome, SourceMemory};
 use crate::filesystem::paced::Pacer;
 use crate::ingest::{self, Context};
 use crate::observer::{Observer, WarningCounter};
+use crate::owners::OwnerIds;
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::snapshot::Missed;
@@ -35,6 +36,8 @@ pub struct TreePlan<'a> {
     pub selection: &'a BackupSelection,
     /// Root of the tree to compare with; `None` reads everything.
     pub parent: Option<ObjectRoot>,
+    /// Attributes by which an unchanged file is recognised.
+    pub sameness: Sameness,
     /// Number of lanes.
     pub workers: usize,
     /// Packing of the lanes.
@@ -80,13 +83,13 @@ impl TreeOutcome {
     }
 }
 
-/// Stores the trees and returns the root directory object.
+/// Stores the trees. Returns the root directory object, the counts, and the owners of all entries.
 pub fn back_up_trees(
     pool: &Pool,
     session: &mut WriteSession,
     plan: &TreePlan<'_>,
     observer: &dyn Observer,
-) -> Result<(ObjectRoot, TreeOutcome), StoreError> {
+) -> Result<(ObjectRoot, TreeOutcome, OwnerIds), StoreError> {
     let top = Pending::new(None);
     let observer = WarningCounter::new(observer);
     let reader = pool.reader();
@@ -97,7 +100,7 @@ pub fn back_up_trees(
         pacer: plan.pacer,
         frozen: frozen.as_ref(),
     };
-    let mut outcome = ingest::run(
+    let (mut outcome, owners) = ingest::run(
         session,
         plan.workers,
         plan.lane,
@@ -109,6 +112,7 @@ pub fn back_up_trees(
                 context,
                 lane,
                 outcome: TreeOutcome::default(),
+                owners: OwnerIds::default(),
                 frozen: frozen.as_ref(),
                 files: Handing::new(context, reading, plan.order),
             };
@@ -123,7 +127,7 @@ pub fn back_up_trees(
             walker.finish(&top)?;
             observer.totals_known();
             walker.outcome.memory.files_ahead = walker.files.ahead();
-            Ok(walker.outcome)
+            Ok((walker.outcome, walker.owners))
         },
     )?;
     outcome.memory = memory.outcome(outcome.memory.files_ahead);
@@ -133,7 +137,7 @@ pub fn back_up_trees(
     let root = top
         .root()
         .ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "the tree was not finished"))?;
-    Ok((root, outcome))
+    Ok((root, outcome, owners))
 }
 
 /// The paths to back up as a trie of components. Directories above a path keep only their metadata
@@ -169,6 +173,7 @@ struct Walker<'w, 'a> {
     context: &'w Context<'a>,
     lane: &'w mut Lane,
     outcome: TreeOutcome,
+    owners: OwnerIds,
     frozen: Option<&'w Frozen>,
     files: Handing<'w, 'a>,
 }
@@ -236,6 +241,7 @@ impl Walker<'_, '_> {
                     continue;
                 }
             };
+            self.owners.add(&captured.entry);
             if !matches!(captured.entry.kind, EntryKind::Directory { .. }) {
                 self.entry(&directory, name, captured, pending, old)?;
                 continue;
@@ -303,7 +309,7 @@ impl Walker<'_, '_> {
         captured: Captured,
         old: Option<Entry>,
     ) -> Entry {
-        let xattrs = match old.filter(|old| captured.unchanged_since(old)) {
+        let xattrs = match old.filter(|old| captured.unchanged_since(old, Sameness::ALL)) {
             Some(old) => old.xattrs,
             None => self.xattrs(directory, name),
         };
@@ -380,6 +386,7 @@ impl Walker<'_, '_> {
             {
                 continue;
             }
+            self.owners.add(&captured.entry);
             let old = take_old(&mut level.old, name.to_bytes());
             if !is_directory {
                 let (directory, pending) =
@@ -493,15 +500,20 @@ impl Walker<'_, '_> {
         self.outcome.bytes += len;
         observer.add_total(1, len);
         if let Some(old) = &old
-            && captured.unchanged_since(old)
+            && captured.unchanged_since(old, self.plan.sameness)
             && self.is_whole(old)
         {
             self.outcome.files_unchanged += 1;
             observer.add_bytes(len);
             observer.add_files(1);
+            // Attributes change the status change time only.
+            let xattrs = match captured.unchanged_since(old, Sameness::ALL) {
+                true => old.xattrs.clone(),
+                false => self.xattrs(directory, name),
+            };
             let mut entry = captured.entry;
             entry.kind = old.kind.clone();
-            entry.xattrs = old.xattrs.clone();
+            entry.xattrs = xattrs;
             return slot.fill(Some(entry), self.lane);
         }
         self.outcome.files_changed += u64::from(old.is_some());

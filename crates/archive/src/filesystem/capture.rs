@@ -5,7 +5,7 @@
 //! time, without following links. Only metadata are read here; contents go through
 //! [`super::open_file`].
 
-pub use super::captured::Captured;
+pub use super::captured::{Captured, Sameness};
 
 use super::listing::names_in;
 use super::open_file::OpenFile;

@@ -4,6 +4,23 @@
 
 use format::tree::{Entry, EntryKind};
 
+/// Attributes that an unchanged file must have kept, beside type, length and modification time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sameness {
+    /// The inode number. FUSE file systems may give a file another one with each mount.
+    pub inode: bool,
+    /// The status change time. A copy of a file with its times has another one.
+    pub changed: bool,
+}
+
+impl Sameness {
+    /// All that the file system records.
+    pub const ALL: Self = Self {
+        inode: true,
+        changed: true,
+    };
+}
+
 /// Metadata of an entry, before its content is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
@@ -24,8 +41,10 @@ impl Captured {
     }
 
     /// Returns true if the file equals an earlier snapshot's entry as far as the file system
-    /// records changes: same inode, type, length, modification time and change time.
-    pub fn unchanged_since(&self, earlier: &Entry) -> bool {
+    /// records changes: same type, length, modification time, and what `sameness` says. A file
+    /// that was written while it was read has another length or modification time now than its
+    /// entry, so it is found without the status change time too.
+    pub fn unchanged_since(&self, earlier: &Entry, sameness: Sameness) -> bool {
         let now = &self.entry;
         let same_kind = match (&now.kind, &earlier.kind) {
             (EntryKind::File { .. }, EntryKind::File { content, .. }) => content.len == self.len,
@@ -34,7 +53,7 @@ impl Captured {
         };
         same_kind
             && now.modified == earlier.modified
-            && now.changed == earlier.changed
-            && now.inode == earlier.inode
+            && (!sameness.changed || now.changed == earlier.changed)
+            && (!sameness.inode || now.inode == earlier.inode)
     }
 }

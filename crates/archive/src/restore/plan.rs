@@ -6,6 +6,7 @@ use super::decide::Action;
 use crate::filesystem::apply::TargetDirectory;
 use crate::filesystem::metadata::Privileges;
 use crate::filesystem::overwrite::{Overwrite, Placement};
+use crate::owners::OwnerMap;
 use crate::selection::SnapshotSelection;
 use format::recipe::ObjectRoot;
 use format::tree::Entry;
@@ -39,6 +40,8 @@ pub struct RestorePlan<'a> {
     pub partial: bool,
     /// Selects the metadata to set.
     pub privileges: Privileges,
+    /// Owners and groups of this machine for those of the snapshot.
+    pub owners: &'a OwnerMap,
     /// Restore devices.
     pub devices: bool,
     /// Number of threads that write files.
@@ -50,6 +53,12 @@ pub struct RestorePlan<'a> {
 }
 
 impl RestorePlan<'_> {
+    /// Gives entries the owners that they get on this machine.
+    pub(super) fn with_owners(&self, mut entries: Vec<Entry>) -> Vec<Entry> {
+        entries.iter_mut().for_each(|e| self.owners.apply(e));
+        entries
+    }
+
     /// Returns true if the directory `path` (from `root`, with a leading `/`) leads to a path that
     /// the backup was given, or is one.
     pub(super) fn leads_to_given(&self, path: &[u8]) -> bool {

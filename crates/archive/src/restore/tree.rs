@@ -41,7 +41,7 @@ pub fn restore_tree(
         all_sparse: plan.all_sparse,
         partial: plan.partial,
     };
-    let entries = reader.directory(&plan.root)?;
+    let entries = plan.with_owners(reader.directory(&plan.root)?);
     let (jobs, queue) = crossbeam_channel::bounded::<FileJob>(QUEUE_MAX);
     let shortfalls = std::thread::scope(|scope| {
         let workers = if plan.dry_run { 0 } else { plan.workers.max(1) };
@@ -51,7 +51,10 @@ pub fn restore_tree(
                 scope.spawn(move || work(queue, shared))
             })
             .collect();
-        let top = PendingDirectory::new(plan.top.clone(), plan.root_entry.clone(), None);
+        let own = plan
+            .with_owners(plan.root_entry.iter().cloned().collect())
+            .pop();
+        let top = PendingDirectory::new(plan.top.clone(), own, None);
         let mut walk = Walk::new(plan, &shared, jobs);
         walk.run(&top, entries);
         observer.totals_known();

@@ -266,7 +266,7 @@ impl<'w, 'a> Walk<'w, 'a> {
 
     fn entries(&self, path: &[u8], content: &ObjectRoot) -> Vec<Entry> {
         match self.shared.reader.directory(content) {
-            Ok(entries) => entries,
+            Ok(entries) => self.plan.with_owners(entries),
             Err(e) => {
                 let what = "its contents are not restored";
                 let path = self.shown(path);

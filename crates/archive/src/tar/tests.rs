@@ -42,6 +42,7 @@ fn tar_restores_it() {
             path,
             entry,
             hard_link_to: link,
+            owners: &OwnerNames::default(),
         };
         assert_eq!(member.content_len(), content.len() as u64);
         archive.extend(member.header().unwrap());
@@ -103,6 +104,7 @@ fn numbers_that_do_not_fit() {
         path: b"big",
         entry: &big,
         hard_link_to: None,
+        owners: &OwnerNames::default(),
     };
     let header = member.header().unwrap();
     assert_eq!(header.len() % 512, 0);
@@ -137,6 +139,36 @@ fn sockets_have_no_place() {
         path: b"s",
         entry: &socket,
         hard_link_to: None,
+        owners: &OwnerNames::default(),
     };
     assert!(member.header().is_none());
+}
+
+#[test]
+fn owners_have_names() {
+    let mut owned = file(0);
+    (owned.uid, owned.gid) = (7, 8);
+    let long = "g".repeat(40);
+    let mut owners = OwnerNames::default();
+    assert!(owners.add_user(7, "alice") && owners.add_group(8, &long));
+    let member = Member {
+        path: b"owned",
+        entry: &owned,
+        hard_link_to: None,
+        owners: &owners,
+    };
+    let archive = [member.header().unwrap(), end()].concat();
+    assert!(String::from_utf8_lossy(&archive).contains(&format!(" gname={long}\n")));
+    let top = tempfile::tempdir().unwrap();
+    fs::write(top.path().join("archive"), &archive).unwrap();
+    let Ok(listed) = Command::new("tar")
+        .args(["-tvf", "archive"])
+        .current_dir(top.path())
+        .output()
+    else {
+        eprintln!("SKIPPED: tar is not installed");
+        return;
+    };
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains(&format!("alice/{long} ")), "{listed}");
 }

@@ -2,6 +2,7 @@
 
 mod index;
 mod journal;
+mod snapshot;
 mod tier;
 
 pub use index::index_header;
@@ -33,7 +34,6 @@ use format::reader_hold::ReaderHold;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
 use format::scrub::{Pass, ScrubRecord};
-use format::snapshot::{Missed, Snapshot, SnapshotKind};
 use format::trace::{TraceEntry, TraceRecord};
 use format::trash_minimum::TrashMinimum;
 use format::tree::{Entry, EntryKind, Timestamp};
@@ -58,10 +58,7 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
             Entry::encode_directory(&entries()),
             Entry::encode_directory(&[]),
         ],
-        "snapshot" => vec![
-            [snapshot().key(), snapshot().encode()].concat(),
-            [snapshot().key(), incomplete_snapshot().encode()].concat(),
-        ],
+        "snapshot" => snapshot::all(),
         "volume" => volumes(),
         "index_header" => vec![
             index_header().encode(),
@@ -560,40 +557,4 @@ fn entries() -> Vec<Entry> {
                 .collect(),
         })
         .collect()
-}
-
-fn snapshot() -> Snapshot {
-    Snapshot {
-        id: SnapshotId([5; 16]),
-        taken: UnixNanos(-1),
-        kind: SnapshotKind::Image,
-        root: object(),
-        name: "disk".to_owned(),
-        host: "host".to_owned(),
-        user: "user".to_owned(),
-        program: "quintet 1".to_owned(),
-        paths: vec![b"/dev/sda".to_vec(), vec![0xff]],
-        tags: vec!["daily".to_owned(), String::new()],
-        files: 1,
-        directories: 300,
-        logical_bytes: 1 << 40,
-        added_bytes: 0,
-        duration_ms: 65_000,
-        parent: SnapshotId([6; 16]),
-        signature: vec![1, 2, 3],
-        missed: Missed::default(),
-        previous: UnixNanos::default(),
-    }
-}
-
-/// Returns a snapshot of version 2.
-fn incomplete_snapshot() -> Snapshot {
-    Snapshot {
-        missed: Missed {
-            unread: 300,
-            changed: 1,
-        },
-        previous: UnixNanos(-2),
-        ..snapshot()
-    }
 }

@@ -10,6 +10,7 @@ use super::full;
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
 use super::new_snapshot::{Identity, commit, is_the_same, skip, summary};
+use super::selected;
 use super::snapshot_choice::{SnapshotFilter, choose};
 use super::source_paths;
 use super::unfinished;
@@ -18,10 +19,13 @@ use anyhow::{Context, bail};
 use archive::backup::{
     FrozenOutcome, Order, Pacer, TreePlan, back_up_trees, count_trees, scan_trees,
 };
+use archive::filesystem::capture::Sameness;
 use archive::filesystem::in_memory::MemoryOutcome;
-use archive::selection::{BackupSelection, Marker, OwnPlaces, Patterns};
+use archive::owners::OwnerIds;
+use archive::selection::{BackupSelection, Marker, OwnPlaces};
 use command_line::{BackupArgs, ReadOrder};
-use format::snapshot::{Snapshot, SnapshotKind};
+use format::recipe::ObjectRoot;
+use format::snapshot::{OwnerNames, Snapshot, SnapshotKind};
 use host_tools::{Background, idle_priority};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -67,9 +71,20 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         .transpose()?
         .flatten();
     let parent = before.as_ref().filter(|_| !args.force);
+    let sameness = Sameness {
+        inode: !args.ignore_inode,
+        changed: !(args.ignore_inode || args.ignore_ctime),
+    };
     let progress = invocation.progress("backing up");
     if args.dry_run {
-        return dry_run(invocation, &pool, &paths, &selection, parent, &progress);
+        return dry_run(
+            invocation,
+            &pool,
+            &paths,
+            &selection,
+            (parent.map(|p| p.root), sameness),
+            &progress,
+        );
     }
     let background = args.background.then(|| Background::new(invocation));
     let _priority = background
@@ -80,6 +95,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         paths: &paths,
         selection: &selection,
         parent: parent.map(|p| p.root),
+        sameness,
         workers: args
             .read_concurrency
             .map_or_else(|| invocation.workers(), usize::from),
@@ -100,7 +116,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         done.store(true, Ordering::Relaxed);
         stored
     });
-    let (root, outcome) = match stored {
+    let (root, outcome, owners) = match stored {
         Ok(stored) => stored,
         Err(e) => {
             unfinished::end(invocation, session);
@@ -114,6 +130,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     snapshot.logical_bytes = outcome.bytes;
     snapshot.parent = parent.map(|p| p.id).unwrap_or_default();
     snapshot.missed = outcome.missed();
+    snapshot.owners = owner_names(invocation, &owners);
     if let Some(before) = before.as_ref().filter(|_| args.skip_if_unchanged)
         && is_the_same(&pool, before, &snapshot)
     {
@@ -165,20 +182,26 @@ fn say_frozen(invocation: &Invocation, frozen: &FrozenOutcome) {
     }
 }
 
+/// Returns the names of the owners of all files, and says how many names the table has no room for.
+fn owner_names(invocation: &Invocation, owners: &OwnerIds) -> OwnerNames {
+    let (names, left_out) = owners.names();
+    if left_out > 0 {
+        invocation.console.note(format_args!(
+            "{} of users and groups are not in the snapshot, which has room for 16 KiB of names; \
+             a restore uses the numbers of these",
+            count(left_out, "name"),
+        ));
+    }
+    names
+}
+
 /// Returns the selection: the user's patterns, and the exclusion of the pool itself.
 fn selection(
     invocation: &Invocation,
     args: &BackupArgs,
     paths: &[PathBuf],
 ) -> anyhow::Result<BackupSelection> {
-    let mut excludes = Patterns::default();
-    let context = &invocation.context;
-    for (given, fold_case) in [(&args.exclude, false), (&args.iexclude, true)] {
-        source_paths::add_patterns(context, &mut excludes, (given, &[]), fold_case)?;
-    }
-    for (files, fold_case) in [(&args.exclude_file, false), (&args.iexclude_file, true)] {
-        source_paths::add_patterns(context, &mut excludes, (&[], files), fold_case)?;
-    }
+    let excludes = selected::excludes(&invocation.context, &args.excludes)?;
     let own = own_places(invocation, paths)?;
     let mut markers = Vec::new();
     if args.exclude_caches {
@@ -258,10 +281,10 @@ fn dry_run(
     pool: &Pool,
     paths: &[PathBuf],
     selection: &BackupSelection,
-    parent: Option<&Snapshot>,
+    before: (Option<ObjectRoot>, Sameness),
     progress: &Progress,
 ) -> anyhow::Result<Exit> {
-    let outcome = count_trees(pool, paths, selection, parent.map(|p| p.root), progress)?;
+    let outcome = count_trees(pool, paths, selection, before, progress)?;
     invocation.console.line(format!(
         "would back up {} in {}, {}: {} unchanged, {} to read",
         count(outcome.files, "file"),

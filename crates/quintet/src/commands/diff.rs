@@ -9,7 +9,7 @@ mod image;
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose, split_path};
+use super::snapshot_choice::{LATEST, SnapshotFilter, choose, split_path};
 use super::tree::{join, lookup, normal, top};
 use anyhow::bail;
 use command_line::DiffArgs;
@@ -28,8 +28,8 @@ pub(super) fn run(invocation: &Invocation, args: &DiffArgs) -> anyhow::Result<Ex
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
-    let before = Named::new(&snapshots, &args.before, &filter)?;
-    let after = Named::new(&snapshots, &args.after, &filter)?;
+    let named = |argument| Named::new(invocation, pool.reader(), &snapshots, argument, &filter);
+    let (before, after) = (named(&args.before)?, named(&args.after)?);
     let is_tree = |named: &Named<'_>| named.snapshot.kind == SnapshotKind::Tree;
     match (is_tree(&before), is_tree(&after)) {
         (true, true) => {
@@ -60,17 +60,21 @@ struct Named<'s> {
 impl<'s> Named<'s> {
     /// Resolves `SNAPSHOT[:PATH]`, or `NAME[@SNAPSHOT]` of an image.
     fn new(
+        invocation: &Invocation,
+        reader: &Reader,
         snapshots: &'s KnownSnapshots,
         argument: &OsStr,
         filter: &SnapshotFilter,
     ) -> anyhow::Result<Self> {
         let (called, path) = split_path(argument)?;
-        let chosen = match choose(snapshots, &called, filter) {
-            Err(_) if called != "latest" && path.is_none() => snapshots.named(&called, filter),
-            chosen => chosen,
+        let snapshot = match choose(snapshots, &called, filter) {
+            Err(_) if called != LATEST && path.is_none() => {
+                snapshots.found(snapshots.named(&called, filter))?
+            }
+            _ => snapshots.at_path(invocation, reader, (&called, path.as_deref()), filter)?,
         };
         Ok(Self {
-            snapshot: snapshots.found(chosen)?,
+            snapshot,
             called,
             path: normal(&path.unwrap_or_default()),
         })

@@ -6,7 +6,7 @@
 
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
-use super::snapshot_choice::{SnapshotFilter, choose, split_path};
+use super::snapshot_choice::{LATEST, SnapshotFilter, choose, split_path};
 use super::tree::{Found, Step, lookup, normal, top, walk};
 use crate::progress::Progress;
 use anyhow::bail;
@@ -14,7 +14,7 @@ use archive::image::{UnfinishedFile, stream_object};
 use archive::tar::{self, Member};
 use command_line::DumpArgs;
 use format::recipe::ObjectRoot;
-use format::snapshot::SnapshotKind;
+use format::snapshot::{OwnerNames, SnapshotKind};
 use format::tree::{Entry, EntryKind};
 use std::collections::HashMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -35,11 +35,13 @@ pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Ex
         _ => split_path(&args.snapshot)?,
     };
     let inside = base.is_some() || args.inside.is_some();
-    let chosen = match choose(&snapshots, &name, &filter) {
-        Err(_) if !inside && name != "latest" => snapshots.named(&name, &filter),
-        chosen => chosen,
+    let snapshot = match choose(&snapshots, &name, &filter) {
+        Err(_) if !inside && name != LATEST => snapshots.found(snapshots.named(&name, &filter))?,
+        _ => {
+            let wanted = (name.as_str(), base.as_deref());
+            snapshots.at_path(invocation, pool.reader(), wanted, &filter)?
+        }
     };
-    let snapshot = snapshots.found(chosen)?;
     let mut output = Output::open(args.target.as_deref(), args.force)?;
     let progress = invocation.progress("dumping");
     if !inside && snapshot.kind != SnapshotKind::Tree {
@@ -50,24 +52,24 @@ pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Ex
     let inside = args.inside.as_deref().unwrap_or_default().as_bytes();
     let path = normal(&[&base.unwrap_or_default(), &b"/"[..], inside].concat());
     match lookup(pool.reader(), top(snapshot)?, &path)? {
-        Found::Entry(entry) => match entry.kind {
-            EntryKind::File { content, .. } => {
-                output.object(pool.reader(), &content, &progress)?;
+        Found::Entry(entry) => {
+            match entry.kind {
+                EntryKind::File { content, .. } => {
+                    output.object(pool.reader(), &content, &progress)?;
+                }
+                EntryKind::Directory { content } => {
+                    Archive::new(pool.reader(), &mut output, &progress, &snapshot.owners)
+                        .directory(&entry.name, Some(&entry), content)?;
+                }
+                _ => bail!(
+                    "{} is not a file or directory",
+                    String::from_utf8_lossy(&path)
+                ),
             }
-            EntryKind::Directory { content } => {
-                Archive::new(pool.reader(), &mut output, &progress).directory(
-                    &entry.name,
-                    Some(&entry),
-                    content,
-                )?;
-            }
-            _ => bail!(
-                "{} is not a file or directory",
-                String::from_utf8_lossy(&path)
-            ),
-        },
+        }
         Found::Top(root) => {
-            Archive::new(pool.reader(), &mut output, &progress).directory(b"", None, root)?;
+            Archive::new(pool.reader(), &mut output, &progress, &snapshot.owners)
+                .directory(b"", None, root)?;
         }
     }
     output.finish()?;
@@ -140,16 +142,23 @@ struct Archive<'a> {
     reader: &'a Reader,
     output: &'a mut Output,
     progress: &'a Progress,
+    owners: &'a OwnerNames,
     /// First paths of files with hard links, by device and inode.
     first_names: HashMap<(u64, u64), Vec<u8>>,
 }
 
 impl<'a> Archive<'a> {
-    fn new(reader: &'a Reader, output: &'a mut Output, progress: &'a Progress) -> Self {
+    fn new(
+        reader: &'a Reader,
+        output: &'a mut Output,
+        progress: &'a Progress,
+        owners: &'a OwnerNames,
+    ) -> Self {
         Self {
             reader,
             output,
             progress,
+            owners,
             first_names: HashMap::new(),
         }
     }
@@ -183,6 +192,7 @@ impl<'a> Archive<'a> {
             path,
             entry,
             hard_link_to: earlier.filter(|_| !is_directory).map(Vec::as_slice),
+            owners: self.owners,
         };
         let Some(header) = member.header() else {
             let path = String::from_utf8_lossy(path);

@@ -6,18 +6,19 @@
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_several};
-use super::tree::{Step, join, top};
-use anyhow::{Context, anyhow};
+use super::snapshot_choice::{SnapshotFilter, split_path};
+use super::tree::{Step, join, lookup, normal, top};
+use anyhow::{Context, anyhow, bail};
 use archive::selection::Patterns;
 use command_line::FindArgs;
 use format::recipe::ObjectRoot;
-use format::snapshot::SnapshotKind;
+use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
-use store::{OpenMode, Reader, StoreError};
+use store::{OpenMode, Pool, Reader, StoreError};
 use terminal::calendar;
+use terminal::console::printable;
 use terminal::exit::Exit;
 use terminal::json::Object;
 use terminal::names::short_id;
@@ -29,12 +30,7 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
     let pool = invocation.open(OpenMode::Read)?;
     let filter = SnapshotFilter::new(&args.filter)?;
     let all = KnownSnapshots::of(invocation, &pool)?;
-    let mut meant = all.found(choose_several(&all, &args.snapshot, &filter))?;
-    match args.snapshot.is_empty() {
-        true => meant.retain(|s| s.kind == SnapshotKind::Tree),
-        // The user named this snapshot explicitly, but it contains no files.
-        false => meant.iter().try_for_each(|s| top(s).map(drop))?,
-    }
+    let (called, mut meant) = places(invocation, &pool, &all, args, &filter)?;
     if meant.is_empty() {
         all.found(Err(anyhow!(
             "nothing was searched: no snapshot of files was chosen"
@@ -44,9 +40,18 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
     meant.reverse();
     let console = &invocation.console;
     let (mut matches, mut damaged) = (0u64, 0u64);
-    for snapshot in &meant {
+    for Place { snapshot, below } in &meant {
+        let directory = match lookup(pool.reader(), snapshot.root, below)?.directory() {
+            Some(directory) => directory,
+            None => bail!(
+                "{} is not a directory in the snapshot; name the directory that it is in",
+                printable(below)
+            ),
+        };
+        search.below = below.strip_suffix(b"/").unwrap_or(below).to_vec();
         let mut first = true;
-        let looked = search.visit(pool.reader(), snapshot.root, b"", &mut |path, entry| {
+        let owners = listing::OwnerColumns::new(&snapshot.owners);
+        let looked = search.visit(pool.reader(), directory, below, &mut |path, entry| {
             if std::mem::take(&mut first) {
                 let time = calendar::local(snapshot.taken, &invocation.zone);
                 console.line(format!("in snapshot {} of {time}:", short_id(snapshot)))?;
@@ -54,12 +59,12 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
             matches += 1;
             let mut line = b"  ".to_vec();
             if args.long {
-                line.extend(listing::long(entry, false, &invocation.zone).into_bytes());
+                line.extend(listing::long(entry, &owners, false, &invocation.zone).into_bytes());
             }
             line.extend(console.name(path));
             console.line(line)?;
             let object = Object::message("match").text("snapshot", &snapshot.id.to_string());
-            console.message(listing::node(object, path, entry))?;
+            console.message(listing::node(object, path, entry, &snapshot.owners))?;
             Ok(Step::Enter)
         });
         match looked {
@@ -92,7 +97,43 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
         0 => Exit::Done,
         _ => Exit::Damaged,
     };
-    Ok(all.exit_of_several(&args.snapshot, exit))
+    Ok(all.exit_of_several(&called, exit))
+}
+
+/// A directory of a snapshot.
+struct Place<'s> {
+    snapshot: &'s Snapshot,
+    below: Vec<u8>,
+}
+
+/// Returns the names of the snapshots that the user named, and the places to search, oldest first.
+fn places<'s>(
+    invocation: &Invocation,
+    pool: &Pool,
+    all: &'s KnownSnapshots,
+    args: &FindArgs,
+    filter: &SnapshotFilter,
+) -> anyhow::Result<(Vec<String>, Vec<Place<'s>>)> {
+    let (mut called, mut places) = (Vec::new(), Vec::new());
+    if args.snapshot.is_empty() {
+        let trees = all.iter().filter(|s| s.kind == SnapshotKind::Tree);
+        places.extend(trees.filter(|s| filter.matches(s)).map(|snapshot| Place {
+            snapshot,
+            below: b"/".to_vec(),
+        }));
+    }
+    for argument in &args.snapshot {
+        let (name, path) = split_path(argument)?;
+        let wanted = (name.as_str(), path.as_deref());
+        let snapshot = all.at_path(invocation, pool.reader(), wanted, filter)?;
+        top(snapshot)?;
+        called.push(name);
+        let below = normal(path.as_deref().unwrap_or_default());
+        places.push(Place { snapshot, below });
+    }
+    places.sort_by_cached_key(|place| (place.snapshot.key(), place.below.clone()));
+    places.dedup_by_key(|place| (place.snapshot.id, place.below.clone()));
+    Ok((called, places))
 }
 
 struct Search<'i> {
@@ -102,6 +143,8 @@ struct Search<'i> {
     newest: Option<UnixNanos>,
     /// Every pattern is a plain name, so matches below a directory do not depend on its path.
     names_only: bool,
+    /// The searched directory, without a `/` at its end: patterns begin there.
+    below: Vec<u8>,
     /// Directories below which nothing matches.
     barren: HashSet<Fingerprint>,
 }
@@ -123,6 +166,7 @@ impl<'i> Search<'i> {
             patterns,
             oldest: time("--oldest", &args.oldest)?,
             newest: time("--newest", &args.newest)?,
+            below: Vec::new(),
             barren: HashSet::new(),
         })
     }
@@ -160,6 +204,7 @@ impl<'i> Search<'i> {
         let is_directory = matches!(entry.kind, EntryKind::Directory { .. });
         let seconds = |time: UnixNanos| time.0.div_euclid(1_000_000_000);
         let modified = entry.modified.seconds;
+        let path = path.strip_prefix(self.below.as_slice()).unwrap_or(path);
         self.patterns.matches(path, is_directory) == Some(true)
             && self.oldest.is_none_or(|oldest| modified >= seconds(oldest))
             && self.newest.is_none_or(|newest| modified <= seconds(newest))

@@ -52,6 +52,11 @@ impl Need {
             // Reads the source in either case. A server of the receiving pool does the writing, and
             // a server of the source knows which chunks are in memory.
             Command::Copy(args) => unless(args.dry_run, Self::Writing { files }),
+            Command::Rewrite(args) => {
+                let lists = &args.excludes;
+                let files = !(lists.exclude_file.is_empty() && lists.iexclude_file.is_empty());
+                unless(args.dry_run, Self::Writing { files })
+            }
             Command::Forget(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Repair(args) => {
                 let files = args.replica.replica.is_some();
@@ -112,6 +117,7 @@ impl Need {
             | Command::Generate(_)
             | Command::Host(_)
             | Command::Policy(_)
+            | Command::Patterns
             | Command::MountGuard(_) => Self::Nothing,
         }
     }
@@ -275,6 +281,10 @@ mod tests {
         assert_eq!(need("volume rename a b"), Need::Writing { files: false });
         assert_eq!(need("volume delete a"), Need::Writing { files: false });
         assert_eq!(need("forget latest"), Need::Writing { files: false });
+        assert_eq!(need("rewrite 12 -e a"), Need::Writing { files: false });
+        let line = "rewrite 12 --iexclude-file a";
+        assert_eq!(need(line), Need::Writing { files });
+        assert_eq!(need("rewrite 12 -e a -n"), Need::Nothing);
         assert_eq!(need("gc"), Need::Writing { files: false });
         assert_eq!(need("gc --dry-run"), Need::Live);
         assert_eq!(need("copy --to /x latest"), Need::Writing { files });

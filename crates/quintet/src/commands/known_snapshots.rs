@@ -8,15 +8,20 @@
 
 use super::invocation::Invocation;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_named, is_called, lost_commit};
+use super::snapshot_choice::{
+    LATEST, SnapshotFilter, choose, choose_named, is_called, lost_commit,
+};
+use super::tree::{lookup, normal};
 use anyhow::bail;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::ops::Deref;
-use store::{Pool, StoreError};
+use store::{Pool, Reader, StoreError};
 use terminal::calendar;
+use terminal::console::printable;
 use terminal::exit::Exit;
 use terminal::latest::latest;
 use terminal::names::short_id;
+use units::count;
 
 /// The readable snapshots, oldest first.
 pub(super) struct KnownSnapshots {
@@ -166,6 +171,62 @@ impl KnownSnapshots {
         };
         let damaged = StoreError::corruption("catalog", "its snapshots", damage);
         anyhow::Error::new(damaged).context(why.to_string())
+    }
+
+    /// Returns the snapshot of `SNAPSHOT[:PATH]`. `latest` with a path means the newest snapshot of
+    /// files that has this path; if newer ones lack it, a note says which one that is. A newer one
+    /// that cannot be searched is an error, because it may have the path.
+    pub fn at_path(
+        &self,
+        invocation: &Invocation,
+        reader: &Reader,
+        (called, path): (&str, Option<&[u8]>),
+        filter: &SnapshotFilter,
+    ) -> anyhow::Result<&Snapshot> {
+        let newest = self.found(choose(&self.readable, called, filter))?;
+        let path = normal(path.unwrap_or_default());
+        if called != LATEST || path == b"/" || newest.kind != SnapshotKind::Tree {
+            return Ok(newest);
+        }
+        let mut why = None;
+        let trees = self.readable.iter().rev();
+        let trees = trees.filter(|s| s.kind == SnapshotKind::Tree && filter.matches(s));
+        for (newer, snapshot) in (0..).zip(trees) {
+            invocation.interrupt.check()?;
+            match lookup(reader, snapshot.root, &path) {
+                Ok(_) if newer == 0 => return Ok(snapshot),
+                Ok(_) => {
+                    let time = calendar::local(snapshot.taken, &invocation.zone);
+                    invocation.console.note(format_args!(
+                        "latest with {}: {} of {time} ({} without it)",
+                        printable(&path),
+                        short_id(snapshot),
+                        count(newer, "newer snapshot"),
+                    ));
+                    return Ok(snapshot);
+                }
+                Err(e) if e.downcast_ref::<StoreError>().is_some() => {
+                    let id = short_id(snapshot);
+                    let why = format!(
+                        "cannot look for {} in snapshot {id}; name an older snapshot instead of latest",
+                        printable(&path)
+                    );
+                    return Err(e.context(why));
+                }
+                // The newest is what the user knows: its names are suggested.
+                Err(e) => {
+                    why.get_or_insert((e, newer)).1 = newer;
+                }
+            }
+        }
+        let Some((why, older)) = why else {
+            return Ok(newest);
+        };
+        let none = || format!("none of {} has it", count(older + 1, "snapshot"));
+        Err(self.not_found(match older {
+            0 => why,
+            _ => why.context(none()),
+        }))
     }
 
     /// Returns the exit code of a command whose answer depends on all snapshots.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: no I/O. Names from the pool are safe to print on a terminal.
 
-use format::snapshot::{Snapshot, SnapshotKind};
+use format::snapshot::{OwnerNames, Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
 use jiff::tz::TimeZone;
 use std::os::unix::ffi::OsStrExt;
@@ -70,8 +70,45 @@ pub(super) fn permissions(entry: &Entry) -> String {
     out
 }
 
-/// Formats `-rw-r--r--  0  0  1234 2026-11-20 13:45:07 `, which stands before a path.
-pub(super) fn long(entry: &Entry, human: bool, zone: &TimeZone) -> String {
+/// Names of owners, in columns that are as wide as the longest of a snapshot.
+pub(super) struct OwnerColumns<'s> {
+    names: &'s OwnerNames,
+    widths: [usize; 2],
+}
+
+/// Minimum width of a column of owners: most numbers.
+const OWNER_WIDTH_MIN: usize = 5;
+
+impl<'s> OwnerColumns<'s> {
+    /// Makes the columns of a snapshot.
+    pub fn new(names: &'s OwnerNames) -> Self {
+        let width = |(_, name): (u32, &str)| printable(name.as_bytes()).chars().count();
+        let users = names.users().map(width).max().unwrap_or_default();
+        let groups = names.groups().map(width).max().unwrap_or_default();
+        let widths = [users, groups].map(|width| width.max(OWNER_WIDTH_MIN));
+        Self { names, widths }
+    }
+
+    /// Formats owner and group: names, or numbers without names.
+    fn of(&self, entry: &Entry) -> String {
+        let shown = |name: Option<&str>, id: u32| match name {
+            Some(name) => printable(name.as_bytes()),
+            None => id.to_string(),
+        };
+        let user = shown(self.names.user(entry.uid), entry.uid);
+        let group = shown(self.names.group(entry.gid), entry.gid);
+        let [users, groups] = self.widths;
+        format!("{user:>users$} {group:>groups$}")
+    }
+}
+
+/// Formats `-rw-r--r--  root  root  1234 2026-11-20 13:45:07 `, which stands before a path.
+pub(super) fn long(
+    entry: &Entry,
+    owners: &OwnerColumns<'_>,
+    human: bool,
+    zone: &TimeZone,
+) -> String {
     let size = match (&entry.kind, human) {
         (EntryKind::BlockDevice { device } | EntryKind::CharDevice { device }, _) => {
             let device = *device;
@@ -88,8 +125,8 @@ pub(super) fn long(entry: &Entry, human: bool, zone: &TimeZone) -> String {
         permissions(entry),
         calendar::local_of_file(entry.modified, zone),
     );
-    let (uid, gid) = (entry.uid, entry.gid);
-    format!("{mode} {uid:>5} {gid:>5} {size:>11} {time} ")
+    let owners = owners.of(entry);
+    format!("{mode} {owners} {size:>11} {time} ")
 }
 
 /// Formats ` -> target` for a symbolic link.
@@ -100,8 +137,8 @@ pub(super) fn arrow(entry: &Entry) -> String {
     }
 }
 
-/// Adds the fields of the entry at `path`.
-pub(super) fn node(object: Object, path: &[u8], entry: &Entry) -> Object {
+/// Adds the fields of the entry at `path`. `owners`: the names that its snapshot has.
+pub(super) fn node(object: Object, path: &[u8], entry: &Entry, owners: &OwnerNames) -> Object {
     let object = object
         .path("path", path)
         .path("name", &entry.name)
@@ -110,7 +147,15 @@ pub(super) fn node(object: Object, path: &[u8], entry: &Entry) -> Object {
         .integer("mode", entry.mode)
         .text("permissions", &permissions(entry))
         .integer("uid", entry.uid)
-        .integer("gid", entry.gid)
+        .integer("gid", entry.gid);
+    let object = [
+        ("user", owners.user(entry.uid)),
+        ("group", owners.group(entry.gid)),
+    ]
+    .into_iter()
+    .filter_map(|(key, name)| Some((key, name?)))
+    .fold(object, |object, (key, name)| object.text(key, name));
+    let object = object
         .text("mtime", &calendar::rfc3339_of_file(entry.modified))
         .text("ctime", &calendar::rfc3339_of_file(entry.changed))
         .integer("inode", entry.inode)
@@ -147,6 +192,10 @@ pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
     let object = match snapshot.parent == units::SnapshotId::default() {
         true => object,
         false => object.text("parent", &snapshot.parent.to_string()),
+    };
+    let object = match snapshot.original == units::SnapshotId::default() {
+        true => object,
+        false => object.text("original", &snapshot.original.to_string()),
     };
     object.object(
         "summary",
@@ -218,9 +267,21 @@ mod tests {
         assert_eq!(permissions(&entry(EntryKind::Fifo, 0o6640)), "prwSr-S---");
         assert_eq!(permissions(&entry(EntryKind::Socket, 0o2751)), "srwxr-s--x");
         let null = entry(EntryKind::CharDevice { device: 0x103 }, 0o666);
+        let mut names = OwnerNames::default();
+        let shown = |names: &OwnerNames| {
+            let columns = OwnerColumns::new(names);
+            long(&null, &columns, false, &TimeZone::UTC)
+        };
         assert_eq!(
-            long(&null, false, &TimeZone::UTC),
+            shown(&names),
             "crw-rw-rw-     0  1000         1,3 1970-01-01 00:00:00 "
+        );
+        assert!(
+            names.add_user(0, "root") && names.add_user(5, "longest") && names.add_group(0, "root")
+        );
+        assert_eq!(
+            shown(&names),
+            "crw-rw-rw-    root  1000         1,3 1970-01-01 00:00:00 "
         );
     }
 }

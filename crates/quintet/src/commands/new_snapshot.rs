@@ -120,6 +120,7 @@ pub(super) fn is_the_same(pool: &Pool, before: &Snapshot, new: &Snapshot) -> boo
     before.root == new.root
         && source(before) == source(new)
         && before.tags == new.tags
+        && before.owners == new.owners
         && before.missed.is_nothing()
         && new.missed.is_nothing()
         // Data that is damaged must be stored again.

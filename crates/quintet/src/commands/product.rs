@@ -23,7 +23,8 @@ pub(super) fn is_asked_for(command: &Command) -> bool {
         | Command::Top(_)
         | Command::Config(_)
         | Command::Notify(_)
-        | Command::Generate(_) => true,
+        | Command::Generate(_)
+        | Command::Patterns => true,
         Command::Key(command) => matches!(command, KeyCommand::List),
         Command::Parity(command) => matches!(command, ParityCommand::Show),
         Command::Policy(command) => !matches!(command, PolicyCommand::Set(_)),
@@ -48,6 +49,7 @@ pub(super) fn is_asked_for(command: &Command) -> bool {
         Command::Import(args) => args.dry_run,
         Command::Copy(args) => args.dry_run,
         Command::Forget(args) => args.dry_run,
+        Command::Rewrite(args) => args.dry_run,
         Command::Gc(args) => args.dry_run,
         Command::Repair(args) => args.dry_run,
         Command::Upgrade(args) => args.dry_run,

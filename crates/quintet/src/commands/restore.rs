@@ -7,27 +7,27 @@ use super::confirm::{can_ask, is_wanted};
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose, choose_named, split_path};
-use super::source_paths::add_patterns;
+use super::selected;
+use super::snapshot_choice::{SnapshotFilter, choose_named, split_path};
 use super::tree::{Found, lookup, nearest, normal, top, with_nearest};
 use crate::progress::Progress;
 use anyhow::{Context, anyhow, bail};
 use archive::filesystem::apply::TargetDirectory;
 use archive::filesystem::metadata::Privileges;
 use archive::filesystem::overwrite::{Overwrite, Placement};
+use archive::owners::OwnerMap;
 use archive::restore::{Action, RestoreOutcome, RestorePlan, Verified, restore_tree, verify_tree};
 use archive::selection::{Patterns, SnapshotSelection};
-use command_line::{OverwriteArg, RestoreArgs};
+use command_line::{IncludeArgs, OverwriteArg, RestoreArgs};
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
 use format::tree::EntryKind;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use store::{OpenMode, Reader};
-use terminal::command_context::CommandContext;
 use terminal::console::{Console, printable};
 use terminal::exit::Exit;
 use terminal::json::Object;
@@ -43,15 +43,16 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
     let (wanted, path) = split_path(&args.snapshot)?;
     let context = &invocation.context;
     let selection = SnapshotSelection {
-        includes: patterns(context, &args.include, &args.include_file)?,
-        excludes: patterns(context, &args.exclude, &args.exclude_file)?,
+        includes: selected::includes(context, &args.includes)?,
+        excludes: selected::excludes(context, &args.excludes)?,
     };
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
-    let chosen = choose(&snapshots, &wanted, &filter)
-        .map_err(|e| of_no_tree(&snapshots, &args.snapshot).unwrap_or(e));
-    let snapshot = snapshots.found(chosen)?;
+    let named = (wanted.as_str(), path.as_deref());
+    let snapshot = snapshots
+        .at_path(invocation, pool.reader(), named, &filter)
+        .map_err(|e| of_no_tree(&snapshots, &args.snapshot).unwrap_or(e))?;
     if let Some(incomplete) = listing::incomplete(snapshot) {
         let id = short_id(snapshot);
         invocation.console.warn(format_args!(
@@ -74,6 +75,10 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
                 (above.context("the directory of the file is missing")?, None)
             }
         },
+    };
+    let owners = match args.numeric_ids || args.no_owner {
+        true => OwnerMap::default(),
+        false => OwnerMap::of(&snapshot.owners),
     };
     let given = given_below(&snapshot.paths, &path);
     let privileges = Privileges {
@@ -99,6 +104,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         all_sparse: args.sparse,
         partial: args.partial,
         privileges,
+        owners: &owners,
         devices: !args.no_devices,
         workers: invocation.workers(),
         dry_run: args.dry_run,
@@ -128,7 +134,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
             // One with names in it stays.
             let _ = std::fs::remove_dir(&args.target);
         }
-        bail!(nothing_matches(pool.reader(), root, &path, &args.include));
+        bail!(nothing_matches(pool.reader(), root, &path, &args.includes));
     }
     let mut verified = None;
     if let Some(top) = top.filter(|_| args.verify && !args.dry_run) {
@@ -155,11 +161,16 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
 
 /// Refuses flags that choose among several files.
 fn expect_one(args: &RestoreArgs, path: &[u8]) -> anyhow::Result<()> {
+    let (includes, excludes) = (&args.includes, &args.excludes);
     let chooses = [
-        ("--include", !args.include.is_empty()),
-        ("--include-file", !args.include_file.is_empty()),
-        ("--exclude", !args.exclude.is_empty()),
-        ("--exclude-file", !args.exclude_file.is_empty()),
+        ("--include", !includes.include.is_empty()),
+        ("--iinclude", !includes.iinclude.is_empty()),
+        ("--include-file", !includes.include_file.is_empty()),
+        ("--iinclude-file", !includes.iinclude_file.is_empty()),
+        ("--exclude", !excludes.exclude.is_empty()),
+        ("--iexclude", !excludes.iexclude.is_empty()),
+        ("--exclude-file", !excludes.exclude_file.is_empty()),
+        ("--iexclude-file", !excludes.iexclude_file.is_empty()),
         ("--delete", args.delete),
     ];
     match chooses.iter().find(|(_, is_given)| *is_given) {
@@ -374,15 +385,22 @@ fn say_full(invocation: &Invocation, target: &Path, outcome: &RestoreOutcome) {
 }
 
 /// Returns why a restore with these patterns would restore nothing, with the nearest names.
-fn nothing_matches(reader: &Reader, root: ObjectRoot, top: &[u8], includes: &[OsString]) -> String {
+fn nothing_matches(
+    reader: &Reader,
+    root: ObjectRoot,
+    top: &[u8],
+    includes: &IncludeArgs,
+) -> String {
     let mut why = "nothing in the snapshot matches".to_owned();
     let mut near = BTreeSet::new();
-    if includes.is_empty() {
+    let given = includes.include.iter().map(|given| ("--include", given));
+    let given = given.chain(includes.iinclude.iter().map(|given| ("--iinclude", given)));
+    if given.clone().next().is_none() {
         why.push_str(" --include-file");
     }
-    for include in includes {
+    for (option, include) in given {
         let include = include.as_bytes();
-        why.push_str(&format!(" --include {}", printable(include)));
+        why.push_str(&format!(" {option} {}", printable(include)));
         let below = include.strip_prefix(top).filter(|_| top != b"/");
         near.extend(nearest(reader, root, below.unwrap_or(include)));
     }
@@ -422,14 +440,4 @@ fn summary(
         .integer("files_unverified", verified.unread)
         .integer("warnings", outcome.warnings)
         .number("total_duration", seconds)
-}
-
-fn patterns(
-    context: &CommandContext,
-    given: &[OsString],
-    files: &[PathBuf],
-) -> anyhow::Result<Patterns> {
-    let mut patterns = Patterns::default();
-    add_patterns(context, &mut patterns, (given, files), false)?;
-    Ok(patterns)
 }

@@ -14,6 +14,9 @@ use terminal::latest::latest;
 use terminal::paths::absolute;
 use units::{Generation, SnapshotId};
 
+/// The name of the newest snapshot of files.
+pub(super) const LATEST: &str = "latest";
+
 /// Checked filters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SnapshotFilter {

@@ -25,7 +25,7 @@ const LIST_BYTES_MAX: u64 = 256 << 20;
 pub(super) fn collect(context: &CommandContext, args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut given: Vec<OsString> = args.paths.clone();
     for file in &args.files_from {
-        let (bytes, fails) = (read(context, file)?, || shown(file));
+        let (bytes, fails) = (read_list(context, file)?, || shown(file));
         for line in lines::of_list(&bytes).with_context(fails)? {
             let line = line.trim_ascii();
             if !line.is_empty() && !line.starts_with(b"#") {
@@ -35,12 +35,12 @@ pub(super) fn collect(context: &CommandContext, args: &BackupArgs) -> anyhow::Re
         }
     }
     for file in &args.files_from_verbatim {
-        let (bytes, fails) = (read(context, file)?, || shown(file));
+        let (bytes, fails) = (read_list(context, file)?, || shown(file));
         let lines = lines::of_list(&bytes).with_context(fails)?;
         given.extend(lines.filter(|line| !line.is_empty()).map(os));
     }
     for file in &args.files_from_raw {
-        let bytes = read(context, file)?;
+        let bytes = read_list(context, file)?;
         let paths = bytes.split(|b| *b == 0);
         given.extend(paths.filter(|path| !path.is_empty()).map(os));
     }
@@ -102,29 +102,12 @@ pub(super) fn told_of_links(paths: &[PathBuf]) -> Option<String> {
     ))
 }
 
-/// Adds patterns: those given, then those in files.
-pub(super) fn add_patterns(
-    context: &CommandContext,
-    patterns: &mut Patterns,
-    (given, files): (&[OsString], &[PathBuf]),
-    fold_case: bool,
-) -> anyhow::Result<()> {
-    for pattern in given {
-        patterns.add(pattern.as_bytes(), fold_case)?;
-    }
-    for file in files {
-        let bytes = read(context, file)?;
-        let added = patterns.add_lines(&bytes, fold_case);
-        added.with_context(|| shown(file))?;
-    }
-    Ok(())
-}
-
 fn shown(file: &Path) -> String {
     file.display().to_string()
 }
 
-fn read(context: &CommandContext, file: &Path) -> anyhow::Result<Vec<u8>> {
+/// Reads a list that the user named; `-` is standard input.
+pub(super) fn read_list(context: &CommandContext, file: &Path) -> anyhow::Result<Vec<u8>> {
     let input = match file == Path::new("-") {
         true => context.input(),
         false => context.open(file),

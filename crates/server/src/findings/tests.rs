@@ -52,6 +52,8 @@ fn snapshot(source: u64, taken: i64) -> Snapshot {
         duration_ms: 1,
         parent: SnapshotId::default(),
         signature: Vec::new(),
+        owners: format::snapshot::OwnerNames::default(),
+        original: SnapshotId::default(),
         missed: Missed::default(),
         previous: UnixNanos::default(),
     }

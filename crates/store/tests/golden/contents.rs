@@ -4,7 +4,7 @@
 
 use super::manifest::{files_below, manifest_of};
 use chunking::Compression;
-use format::snapshot::SnapshotKind;
+use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind, Timestamp};
 use sim::{Image, SimDisk};
 use specimen::{MEMORY_BYTES, media, noise, put_image, snapshot};
@@ -17,8 +17,8 @@ pub const PASSWORD: &[u8] = b"golden password";
 pub const RECOVERY: [u8; 32] = *b"thirty-two bytes of recovery key";
 
 /// Creates a pool below `dir`, and the manifest beside it. With `code`, adds a session of machine
-/// code.
-pub fn make(dir: &Path, encrypted: bool, code: bool, parity_percent: u8) {
+/// code; with `owners`, a snapshot with names of owners.
+pub fn make(dir: &Path, encrypted: bool, code: bool, owners: bool, parity_percent: u8) {
     assert!(!dir.exists(), "golden pools are never written again");
     let disk = SimDisk::unrecorded(Image::new());
     let (password, recovery) = (
@@ -53,6 +53,9 @@ pub fn make(dir: &Path, encrypted: bool, code: bool, parity_percent: u8) {
             container_bytes: 12 << 10,
         };
         store(&pool, pool.begin(options).expect("begin"));
+    }
+    if owners {
+        name_owners(&open(2033, OpenMode::Write).expect("open to write"));
     }
     label_often(&open(2030, OpenMode::Write).expect("open to write"));
     let manifest = manifest_of(&open(2031, OpenMode::Read).expect("open to read"));
@@ -164,6 +167,22 @@ fn store_tree(pool: &Pool, mut session: WriteSession) {
     (snapshot.files, snapshot.directories) = (11, 3);
     (snapshot.added_bytes, snapshot.duration_ms) = (5000, 1234);
     pool.commit(session, &[snapshot], &[]).expect("commit");
+}
+
+/// Adds a snapshot of the tree with names of its owners, and another that was rewritten from it.
+fn name_owners(pool: &Pool) {
+    let all = pool.snapshots().expect("sound");
+    let tree = all.iter().find(|s| s.kind == SnapshotKind::Tree);
+    let mut named = snapshot(pool, SnapshotKind::Tree, "", tree.expect("a tree").root);
+    assert!(named.owners.add_user(1000, "alice") && named.owners.add_user(0, "root"));
+    assert!(named.owners.add_group(100, "domain users"));
+    let rewritten = Snapshot {
+        id: pool.new_snapshot_id(),
+        original: named.id,
+        ..named.clone()
+    };
+    pool.change_snapshots(&[named, rewritten], &[])
+        .expect("commit");
 }
 
 /// Adds so many and so long names for one object that the catalog has two levels.

@@ -63,6 +63,18 @@ fn add_snapshot(text: &mut String, snapshot: &Snapshot) {
         snapshot.added_bytes,
         snapshot.duration_ms
     );
+    let Snapshot {
+        owners, original, ..
+    } = snapshot;
+    for (id, name) in owners.users() {
+        let _ = writeln!(text, "  user {id} {name}");
+    }
+    for (id, name) in owners.groups() {
+        let _ = writeln!(text, "  group {id} {name}");
+    }
+    if *original != units::SnapshotId::default() {
+        let _ = writeln!(text, "  original {original}");
+    }
 }
 
 fn add_content(text: &mut String, pool: &Pool, root: &ObjectRoot) {

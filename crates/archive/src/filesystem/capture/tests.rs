@@ -156,14 +156,25 @@ fn changes_are_seen() {
         },
         sparse: false,
     };
-    assert!(before.unchanged_since(&stored));
+    let is_same = |captured: &Captured, stored: &Entry, inode, changed| {
+        captured.unchanged_since(stored, Sameness { inode, changed })
+    };
+    assert!(is_same(&before, &stored, true, true));
     let opened = directory.open_file(c"file").unwrap();
     assert!(!opened.changed_since(&before).unwrap());
     let mut bytes = [0; 10];
     assert_eq!(opened.read_at(2, &mut bytes).unwrap(), 3);
     fs::write(&path, b"123456").unwrap();
-    assert!(!directory.stat(c"file").unwrap().unchanged_since(&stored));
+    let now = directory.stat(c"file").unwrap();
+    assert!(!is_same(&now, &stored, false, false));
     assert!(opened.changed_since(&before).unwrap());
+    let mut copied = stored.clone();
+    copied.inode += 1;
+    assert!(!is_same(&before, &copied, true, false) && is_same(&before, &copied, false, true));
+    copied.changed.nanos ^= 1;
+    assert!(!is_same(&before, &copied, false, true) && is_same(&before, &copied, false, false));
+    copied.modified.nanos ^= 1;
+    assert!(!is_same(&before, &copied, false, false));
 }
 
 /// Prints the cost of capturing; run with `--ignored --nocapture` on a warm cache.
