@@ -3,7 +3,7 @@
 # afterwards everything is there, and what is stored and collected can be read. A server of the pool runs the command.
 . "$(dirname "$0")/common.sh"
 requires python3
-golden=$here/../../crates/store/tests/golden
+golden=$here/../../crates/specimen/tests/golden
 export QUINTET_CACHE_DIR=$dir/known
 config() {
     cat "$pool/config" "$pool/mirror/config" | sha256sum
@@ -21,7 +21,7 @@ for name in v1-clear v1-x86; do
     rm -rf "$pool"
     cp -r "$golden/$name" "$pool"
     before=$(features)
-    [ "$before" != 3 ] || fail "$name is not old"
+    [ "$before" != 7 ] || fail "$name is not old"
     q snapshots --json | grep '"message_type":"snapshot"' >"$dir/snapshots"
     config=$(config)
     exits 0 q upgrade --dry-run
@@ -29,7 +29,7 @@ for name in v1-clear v1-x86; do
     says 'older versions of quintet would not open this pool'
     [ "$(config)" = "$config" ] || fail "a dry run changed the config"
     exits 0 q upgrade --dry-run --json
-    [ "$(number features)" = $((3 - before)) ] || fail "$(cat "$dir/out")"
+    [ "$(number features)" = $((7 - before)) ] || fail "$(cat "$dir/out")"
     case $name in
         v1-clear)
             exits 0 q upgrade
@@ -44,7 +44,7 @@ for name in v1-clear v1-x86; do
             stop_server
             ;;
     esac
-    [ "$(features)" = 3 ] || fail "features $(features)"
+    [ "$(features)" = 7 ] || fail "features $(features)"
     exits 0 q upgrade
     says 'has all features'
     q snapshots --json | grep '"message_type":"snapshot"' | head -n "$(wc -l <"$dir/snapshots")" | diff - "$dir/snapshots" ||

@@ -35,7 +35,7 @@ mount --bind "$dir/etc" /etc && mounted+=(/etc)
 sed -n '/^```sh$/,/^```$/p' "$readme" | grep -v '^```' >"$dir/lines"
 [ "$(wc -l <"$dir/lines")" -ge 25 ] || fail "README has only $(wc -l <"$dir/lines") lines in its shell blocks"
 {
-    echo 'set -euo pipefail'
+    echo 'set -euo pipefail; echo $$ >'"$dir/session"
     while IFS= read -r line; do
         printf 'printf "%%s\\n" %q >&2\n%s\n' "$ $line" "$line"
     done <"$dir/lines"
@@ -44,7 +44,11 @@ sed -n '/^```sh$/,/^```$/p' "$readme" | grep -v '^```' >"$dir/lines"
 unset QUINTET_REPOSITORY
 cd /
 status=0
-PATH=$dir/bin:$PATH HOME=/root timeout 300 bash "$dir/script" >"$dir/shown" 2>&1 </dev/null || status=$?
+# In a process group of its own, so that nothing that a failed line left behind goes on.
+PATH=$dir/bin:$PATH HOME=/root timeout 300 setsid -w bash "$dir/script" >"$dir/shown" 2>&1 </dev/null &
+script=$!
+wait $script || status=$?
+pkill -KILL -s "$(cat "$dir/session")" || true
 [ $status -eq 0 ] && [ "$(tail -n 1 "$dir/shown")" = 'THE END' ] ||
     fail "README: exit code $status: $(tail -n 25 "$dir/shown")"
 cp "$dir/shown" "${SHOWN:-/dev/null}"

@@ -31,7 +31,10 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Run from the store",
         &["serve", "volume", "top", "qos", "policy"],
     ),
-    ("Keep and free", &["tag", "forget", "undelete", "gc"]),
+    (
+        "Keep and free",
+        &["tag", "rewrite", "forget", "undelete", "gc"],
+    ),
     (
         "Verify and repair",
         &["status", "check", "scrub", "repair", "stats", "defrag"],
@@ -95,7 +98,8 @@ pub fn shaped(version: &'static str, length: Length) -> Command {
     let more = match length {
         Length::Short => {
             "quintet --help has the options of every command, the environment and exit codes.\n\
-             quintet COMMAND --help has details and examples."
+             quintet COMMAND --help has details and examples; quintet help patterns the syntax \
+             of patterns."
         }
         Length::Long => crate::AFTER_LONG_HELP,
     };

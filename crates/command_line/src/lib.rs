@@ -98,6 +98,10 @@ Examples:
   quintet copy --to /mnt/other/pool --all
   quintet check --read-data --subset 1/7
 
+More:
+  quintet COMMAND --help    details and examples
+  quintet help patterns     the syntax of patterns for files
+
 Environment:
   QUINTET_REPOSITORY        directory of the pool
   QUINTET_REPOSITORY_FILE   file whose first line is that directory

@@ -19,8 +19,12 @@ pub const FEATURE_INCOMPAT_X86: u64 = 1 << 0;
 /// Feature: regions may begin within sectors. Since 2026-11 every new pool has it; an upgrade adds
 /// it to older ones. Without it, writers begin regions at sector boundaries.
 pub const FEATURE_INCOMPAT_PACKED: u64 = 1 << 1;
+/// Feature: snapshots may have version 3 ([`crate::snapshot`]). Since 2026-11 every new pool has
+/// it; an upgrade adds it to older ones. Without it, writers leave out what only version 3 holds.
+pub const FEATURE_INCOMPAT_OWNERS: u64 = 1 << 2;
 /// Incompatible features that this program knows.
-pub const FEATURES_INCOMPAT_KNOWN: u64 = FEATURE_INCOMPAT_X86 | FEATURE_INCOMPAT_PACKED;
+pub const FEATURES_INCOMPAT_KNOWN: u64 =
+    FEATURE_INCOMPAT_X86 | FEATURE_INCOMPAT_PACKED | FEATURE_INCOMPAT_OWNERS;
 /// Features that a writer must know: none yet.
 pub const FEATURES_RO_COMPAT_KNOWN: u64 = 0;
 

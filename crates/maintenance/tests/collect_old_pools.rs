@@ -6,7 +6,7 @@
 
 use crate::small_volumes;
 use chunking::Compression;
-use format::config::FEATURE_INCOMPAT_PACKED;
+use format::config::{FEATURE_INCOMPAT_OWNERS, FEATURE_INCOMPAT_PACKED};
 use format::container::{ContainerHeader, find_region};
 use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::Collector;
@@ -22,7 +22,7 @@ const BYTES_MAX: u64 = 10 << 20;
 
 fn golden(name: &str) -> PathBuf {
     let below = Path::new(env!("CARGO_MANIFEST_DIR"));
-    below.join("../store/tests/golden").join(name)
+    below.join("../specimen/tests/golden").join(name)
 }
 
 fn plant(disk: &SimDisk, from: &Path, below: &Path) {
@@ -92,7 +92,7 @@ fn an_upgraded_pool_is_read_served_and_collected() {
         plant(&disk, &golden(name), &golden(name));
         let pool = specimen::open(&disk, 4, None, OpenMode::Write).expect("open");
         let lacks_filter = name == "v1-clear";
-        let lacking = FEATURE_INCOMPAT_PACKED | u64::from(lacks_filter);
+        let lacking = FEATURE_INCOMPAT_OWNERS | FEATURE_INCOMPAT_PACKED | u64::from(lacks_filter);
         assert_eq!(pool.features_lacking(), lacking, "{name}");
         pool.upgrade().expect("upgrade");
         drop(pool);

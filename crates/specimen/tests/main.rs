@@ -3,5 +3,6 @@
 mod damage;
 mod damage_hints;
 mod forged;
+mod golden;
 mod lost_and_foreign;
 mod quarantine;

@@ -3,7 +3,6 @@
 mod collect_primitives;
 mod crafted;
 mod crafted_pools;
-mod golden;
 mod image;
 mod index_unwritable;
 mod limits;

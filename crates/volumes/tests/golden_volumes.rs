@@ -1,8 +1,8 @@
 //! The golden pool of everything that needs a writer of volumes or a repair: volumes with writes
 //! that only the journal has, their snapshots, the trash, a quarantine, and settings in the
-//! catalog. `crates/store/tests/golden/README.md` says how golden pools are made and kept.
+//! catalog. `crates/specimen/tests/golden/README.md` says how golden pools are made and kept.
 
-#[path = "../../store/tests/golden/manifest.rs"]
+#[path = "../../specimen/tests/golden/manifest.rs"]
 mod manifest;
 
 use crate::small_volumes::{CONTEXT, read, small, write};
@@ -47,11 +47,15 @@ fn open(disk: &Arc<SimDisk>, seed: u64, mode: OpenMode) -> Pool {
     specimen::open(disk, seed, Some(&SecretKey::Recovery(RECOVERY)), mode).expect("open")
 }
 
-/// Returns a simulated disk with a copy of the golden pool.
 fn stored() -> Arc<SimDisk> {
+    stored_in(&golden())
+}
+
+/// Returns a simulated disk with a copy of a golden pool.
+fn stored_in(directory: &Path) -> Arc<SimDisk> {
     let disk = SimDisk::unrecorded(Image::new());
-    for file in files_below(&golden()) {
-        let bytes = std::fs::read(golden().join(&file)).expect("a golden file");
+    for file in files_below(directory) {
+        let bytes = std::fs::read(directory.join(&file)).expect("a golden file");
         disk.plant(file.to_str().expect("our names are ASCII"), &bytes);
     }
     disk
@@ -149,7 +153,7 @@ fn v2_volumes() {
 fn every_number_has_a_golden_pool() {
     let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
     let (mut blobs, mut features) = (BTreeSet::new(), Vec::new());
-    for directory in ["store/tests/golden", "volumes/tests/golden"] {
+    for directory in ["specimen/tests/golden", "volumes/tests/golden"] {
         let directory = tests.join(directory);
         for file in files_below(&directory) {
             let bytes = std::fs::read(directory.join(&file)).expect("a golden file");
@@ -202,15 +206,16 @@ fn every_number_has_a_golden_pool() {
     ];
     assert_eq!(
         inner,
-        [2, 1, 1, 1, 1],
+        [3, 1, 1, 1, 1],
         "add a golden pool with the new version"
     );
-    let pool = open(&stored(), 26, OpenMode::Read);
-    let snapshots = pool.snapshots().expect("snapshots");
-    let written: BTreeSet<u8> = snapshots
-        .iter()
-        .map(|snapshot| snapshot.encode()[0])
-        .collect();
+    let owners = stored_in(&tests.join("specimen/tests/golden/v3-owners"));
+    let owners = specimen::open(&owners, 27, None, OpenMode::Read).expect("open");
+    let mut written = BTreeSet::new();
+    for pool in [owners, open(&stored(), 26, OpenMode::Read)] {
+        let snapshots = pool.snapshots().expect("snapshots");
+        written.extend(snapshots.iter().map(|snapshot| snapshot.encode()[0]));
+    }
     assert!(written.into_iter().eq(1..=SNAPSHOT_VERSION));
 }
 

@@ -218,26 +218,12 @@ mod tests {
     use super::*;
 
     fn snapshot(number: u8, host: &str, paths: &[&str]) -> Snapshot {
+        let (id, taken) = (units::SnapshotId([number; 16]), UnixNanos(number.into()));
+        let root = format::recipe::ObjectRoot::EMPTY;
         Snapshot {
-            id: units::SnapshotId([number; 16]),
-            taken: UnixNanos(number.into()),
-            kind: SnapshotKind::Tree,
-            root: format::recipe::ObjectRoot::EMPTY,
-            name: String::new(),
             host: host.to_owned(),
-            user: String::new(),
-            program: String::new(),
             paths: paths.iter().map(|p| p.as_bytes().to_vec()).collect(),
-            tags: Vec::new(),
-            files: 0,
-            directories: 0,
-            logical_bytes: 0,
-            added_bytes: 0,
-            duration_ms: 0,
-            parent: units::SnapshotId::default(),
-            signature: Vec::new(),
-            missed: format::snapshot::Missed::default(),
-            previous: UnixNanos(0),
+            ..Snapshot::new(id, taken, SnapshotKind::Tree, root)
         }
     }
 

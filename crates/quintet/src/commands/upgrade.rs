@@ -6,13 +6,13 @@
 
 use super::invocation::Invocation;
 use command_line::UpgradeArgs;
-use format::config::{FEATURE_INCOMPAT_PACKED, FEATURE_INCOMPAT_X86};
+use format::config::{FEATURE_INCOMPAT_OWNERS, FEATURE_INCOMPAT_PACKED, FEATURE_INCOMPAT_X86};
 use store::OpenMode;
 use terminal::exit::Exit;
 use terminal::json::Object;
 
 /// The features that a pool can lack, in words.
-const FEATURES: [(u64, &str); 2] = [
+const FEATURES: [(u64, &str); 3] = [
     (
         FEATURE_INCOMPAT_X86,
         "machine code of x86 is compressed better",
@@ -20,6 +20,10 @@ const FEATURES: [(u64, &str); 2] = [
     (
         FEATURE_INCOMPAT_PACKED,
         "small regions take no padding, so that random reads are short",
+    ),
+    (
+        FEATURE_INCOMPAT_OWNERS,
+        "backups keep the names of users and groups, and rewritten snapshots their original",
     ),
 ];
 

@@ -153,3 +153,23 @@ fn the_documentation_has_the_table() {
         .collect();
     assert_eq!(written, expected);
 }
+
+/// The names in the dashboard's expressions are names of metrics, or of a histogram's parts.
+#[test]
+fn the_dashboard_asks_for_metrics_that_are_there() {
+    let dashboard = include_str!("../../../../docs/grafana-dashboard.json");
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = dashboard.split(|c| !is_word(c));
+    let asked: BTreeSet<&str> = words.filter(|w| w.starts_with("quintet_")).collect();
+    assert!(asked.len() > 40, "{asked:?}");
+    for name in asked {
+        let is_there = METRICS.iter().any(|metric| {
+            let part = name.strip_prefix(metric.name);
+            match metric.kind {
+                MetricKind::Histogram => matches!(part, Some("_bucket" | "_count" | "_sum")),
+                _ => part == Some(""),
+            }
+        });
+        assert!(is_there, "{name}");
+    }
+}

@@ -272,7 +272,7 @@ impl Pool {
             .collect();
         edits.extend(add.iter().map(|s| Edit {
             key: s.key(),
-            value: Some(s.encode()),
+            value: Some(self.storable(s).encode()),
         }));
         let change = add.len() as i64 - remove.len() as i64;
         self.commit_with(Purpose::Snapshots, |base| {

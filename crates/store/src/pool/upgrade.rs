@@ -6,9 +6,12 @@
 use super::Pool;
 use chunk_store::superblock::put_config;
 use chunk_store::{Result, StoreError, StoreErrorKind};
-use format::config::{Config, FEATURES_INCOMPAT_KNOWN};
+use format::config::{Config, FEATURE_INCOMPAT_OWNERS, FEATURES_INCOMPAT_KNOWN};
+use format::snapshot::{OwnerNames, Snapshot};
 use media::Barrier;
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
+use units::SnapshotId;
 
 impl Pool {
     /// Returns the features that new pools have and this one does not: bits of
@@ -34,6 +37,19 @@ impl Pool {
         self.features
             .store(config.features_incompat, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Returns a snapshot without the fields that no reader of this pool needs to know: names of
+    /// owners, and the snapshot that it is a rewrite of.
+    pub(super) fn storable<'a>(&self, snapshot: &'a Snapshot) -> Cow<'a, Snapshot> {
+        if self.features.load(Ordering::Relaxed) & FEATURE_INCOMPAT_OWNERS != 0 {
+            return Cow::Borrowed(snapshot);
+        }
+        Cow::Owned(Snapshot {
+            owners: OwnerNames::default(),
+            original: SnapshotId::default(),
+            ..snapshot.clone()
+        })
     }
 
     /// Returns the settings with the features that were added since the pool was opened.

@@ -278,6 +278,36 @@ fn a_newer_pool_is_refused_with_words() {
 }
 
 #[test]
+fn a_pool_without_the_feature_never_gets_names_of_owners() {
+    let disk = disk("v1-packed");
+    let secret = Some(SecretKey::Recovery(RECOVERY));
+    let pool = Pool::open(
+        media(&disk, 10),
+        secret.as_ref(),
+        OpenMode::Write,
+        MEMORY_BYTES,
+    );
+    let pool = pool.unwrap();
+    let versions = |pool: &Pool| {
+        let snapshots = pool.snapshots().unwrap();
+        let versions = snapshots.iter().map(|snapshot| snapshot.encode()[0]);
+        versions.max().unwrap()
+    };
+    let mut named = pool.snapshots().unwrap().remove(0);
+    named.original = named.id;
+    for (upgraded, expected) in [(false, 1), (true, 3)] {
+        if upgraded {
+            pool.upgrade().unwrap();
+        }
+        named.id = pool.new_snapshot_id();
+        pool.change_snapshots(std::slice::from_ref(&named), &[])
+            .unwrap();
+        assert_eq!(versions(&pool), expected);
+        assert!(check_all(&pool).unwrap().is_sound());
+    }
+}
+
+#[test]
 fn canary_one_changed_byte_is_not_as_it_was() {
     let disk = disk("v1-clear");
     let image = disk.image();

@@ -1,5 +1,5 @@
 //! The contents of the golden pools, and the helper that creates them. Run it once for a version:
-//! `cargo test --profile ci -p store golden:: -- --ignored`. Existing pools are never written
+//! `cargo test --profile ci -p specimen golden:: -- --ignored`. Existing pools are never written
 //! again.
 
 use super::manifest::{files_below, manifest_of};
