@@ -51,6 +51,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("map_node", decoders::map_node),
     ("mirrored", decoders::mirrored_blob),
     ("moved", decoders::moved),
+    ("nbd_client", nbd::fuzzing::fuzz_client),
     ("nbd_options", nbd::fuzzing::fuzz_options),
     ("nbd_requests", nbd::fuzzing::fuzz_requests),
     ("nbd_session", nbd::fuzzing::fuzz_session),

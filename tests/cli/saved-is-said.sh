@@ -52,6 +52,6 @@ if command -v qemu-img >/dev/null; then
     json_failure import "$dir/b.qcow2" disk
     says '"helper_output":"qemu-img: '
     TMPDIR=$dir/none exits 1 q import "$dir/a.qcow2" disk
-    says "cannot create a temporary file in $dir/none; set TMPDIR"
+    says "cannot create a temporary directory in $dir/none; set TMPDIR"
 fi
 sound

@@ -3,11 +3,13 @@
 //!
 //! Invariant: the same bytes always do the same.
 
+use crate::client::Client;
 use crate::exports::{Exports, FixedExports};
 use crate::negotiation::Negotiation;
 use crate::session::Session;
 use crate::wire::{options, requests};
 use connections::Replay;
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 use volume::{MemoryVolume, ReadOnly};
@@ -46,6 +48,44 @@ pub fn fuzz_requests(data: &[u8]) {
 pub fn fuzz_session(data: &[u8]) {
     let stream = Arc::new(Replay::new(data));
     Session::alone(stream, Arc::new(exports()), Duration::from_secs(10)).run();
+}
+
+/// Lets a server that sends exactly `data` answer a client, which opens an export, asks for its
+/// zeroes and reads the begin, the middle and the end.
+pub fn fuzz_client(data: &[u8]) {
+    let Ok(mut client) = Client::connect(Answers(data), "disk") else {
+        return;
+    };
+    let size = client.size();
+    if let Ok(extents) = client.extents(0) {
+        assert!(!extents.is_empty() && extents.iter().map(|e| e.len).sum::<u64>() <= size);
+    }
+    let mut into = [0; 10_000];
+    for at in [0, size / 2, size.saturating_sub(10_000)] {
+        let len = (size - at).min(10_000) as usize;
+        if client.read(at, &mut into[..len]).is_err() {
+            return;
+        }
+    }
+}
+
+/// A server that sends these bytes, whatever it is asked.
+struct Answers<'a>(&'a [u8]);
+
+impl Read for Answers<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into)
+    }
+}
+
+impl Write for Answers<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn exports() -> impl Exports + use<> {

@@ -1,0 +1,5 @@
+//! What an NBD server sends to our client.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| nbd::fuzzing::fuzz_client(data));
