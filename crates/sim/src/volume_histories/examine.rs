@@ -86,7 +86,15 @@ fn volumes_of(volumes: &Volumes) -> Result<Found, String> {
         let contents = read_volume(&volume).map_err(|e| format!("{name}: {e}"))?;
         found.insert(name, contents);
     }
-    Ok(found)
+    // Two records of one volume would be one volume here, under either name.
+    let stored = volumes.pool().volumes().map_err(words)?;
+    match stored.iter().map(|record| &record.name).eq(found.keys()) {
+        true => Ok(found),
+        false => Err(format!(
+            "the catalog has {stored:?}, open are {:?}",
+            found.keys()
+        )),
+    }
 }
 
 fn snapshots_of(volumes: &Volumes) -> Result<Found, String> {
