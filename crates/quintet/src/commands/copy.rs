@@ -209,7 +209,7 @@ impl Copying<'_> {
             console.message(
                 Object::message("present").text("snapshot_id", &snapshot.id.to_string()),
             )?;
-            console.note(format_args!(
+            console.detail(format_args!(
                 "{}: exists in the receiving pool",
                 words(snapshot)
             ));
