@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::StoreError;
 
-/// See the module's head. All methods return at once.
+/// See the module's head. All methods return at once, except for those of the rate limit.
 pub trait Observer: Sync {
     /// Returns true if the run should stop. Runs ask between bounded steps.
     fn stop_requested(&self) -> bool;
@@ -36,6 +36,13 @@ pub trait Observer: Sync {
 
     /// Reports a failure; the run continues.
     fn warning(&self, warning: &Warning<'_>);
+
+    /// Bytes were read: of files that are stored, or of stored data. Waits for the rate limit of the
+    /// run, and no longer than until a stop is requested. Default: there is no limit.
+    fn has_read(&self, _bytes: u64) {}
+
+    /// So many bytes were stored since the run began. Waits like [`Observer::has_read`].
+    fn has_stored(&self, _total_bytes: u64) {}
 
     /// A file could not be read or written; the run continues.
     fn path_failed(&self, error: &PathError) {
@@ -182,6 +189,14 @@ impl Observer for WarningCounter<'_> {
 
     fn set_current(&self, path: &[u8]) {
         self.observer.set_current(path);
+    }
+
+    fn has_read(&self, bytes: u64) {
+        self.observer.has_read(bytes);
+    }
+
+    fn has_stored(&self, total_bytes: u64) {
+        self.observer.has_stored(total_bytes);
     }
 
     fn warning(&self, warning: &Warning<'_>) {

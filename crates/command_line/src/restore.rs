@@ -6,6 +6,7 @@ use super::inspect::FilterArgs;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use terminal::sizes;
 
 /// Restore files of a snapshot.
 #[derive(Args, Debug)]
@@ -79,6 +80,9 @@ pub struct RestoreArgs {
     /// Show what would be restored, replaced and removed, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    /// Maximum bytes read from the pool each second (10M), compressed as they are stored; 0: no limit
+    #[arg(long, value_name = "RATE", value_parser = sizes::parse)]
+    pub limit: Option<u64>,
     /// Filter for `latest`.
     #[command(flatten)]
     pub filter: FilterArgs,

@@ -201,6 +201,7 @@ impl FileWork {
                 self.slot.fill(None, lane)
             }
             Ok((opened, count)) => {
+                context.observer.has_read(count as u64);
                 let content = lane.store_object(buffer.part(..count)?, false)?;
                 context.observer.add_bytes(count as u64);
                 self.finish(&opened, content, false, lane, context)

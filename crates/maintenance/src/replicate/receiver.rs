@@ -96,6 +96,14 @@ impl Receiver {
         counts
     }
 
+    /// Returns the bytes that were sent so far: of finished and of open containers, compressed
+    /// except for the open region.
+    pub fn sent_bytes(&mut self) -> u64 {
+        let open = self.session.as_mut();
+        let open = open.map_or(0, |session| session.main().open_bytes());
+        self.counts().stored_bytes + open
+    }
+
     /// Closes open data containers, so that the counts include all data.
     pub fn seal(&mut self) -> Result<()> {
         let sealed = self.session()?.seal_data();

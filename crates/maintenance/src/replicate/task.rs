@@ -58,6 +58,17 @@ pub(super) struct CopyTask {
     pub copied: Option<Copied>,
     /// Of the current step.
     pub access: Access,
+    /// Sent bytes that the rate limit has counted.
+    pub limited_bytes: u64,
+}
+
+impl CopyTask {
+    /// Returns the bytes that were sent since the last call.
+    pub fn newly_sent(&mut self) -> u64 {
+        let before = self.limited_bytes;
+        self.limited_bytes = self.carrier.to.sent_bytes().max(before);
+        self.limited_bytes - before
+    }
 }
 
 /// Numbers of units: the part of a disk; the object is the piece of a stream or a tree.
@@ -139,5 +150,10 @@ impl Task for CopyTask {
             is_done: copied == Copying::Done,
             needs_device: copied == Copying::NeedsDevice,
         })
+    }
+
+    /// The limit is for the way to the other pool.
+    fn limited_bytes(&mut self, _: &Processed) -> u64 {
+        self.newly_sent()
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         .transpose()?
         .flatten();
     let parent = before.as_ref().filter(|_| !args.force);
-    let progress = invocation.progress("backing up");
+    let progress = invocation.progress("backing up").limited(args.limit);
     if args.dry_run {
         return dry_run(invocation, &pool, &paths, &selection, parent, &progress);
     }

@@ -83,7 +83,8 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
     let volumes = invocation.server_state().filter(|_| !is_receiver);
     let options = CopyOptions {
         lane,
-        bytes_per_s: args.limit,
+        // A dry run sends nothing.
+        bytes_per_s: args.limit.filter(|limit| *limit > 0 && !args.dry_run),
         limits: CopyLimits::default(),
         volumes: volumes.map(|server| Arc::clone(&server.volumes)),
     };

@@ -15,6 +15,7 @@ use super::opened::Opened;
 use super::readers;
 use super::turn;
 use crate::progress::Progress;
+use crate::rate_limit::{LimitedReads, RateLimit};
 use crate::settings::{OtherPool, Settings, parse_compression};
 use anyhow::{Context, anyhow};
 use device::{DeviceQueue, PacedDisk, RequestQueue, Writes, flow_of};
@@ -78,6 +79,8 @@ pub(super) struct Invocation {
     hints: Mutex<Vec<Arc<DamageHints>>>,
     /// Numbers of containers that parity restored for reads of the opened pools.
     restored: Mutex<Vec<Arc<AtomicU64>>>,
+    /// Limit of reads from the pool.
+    read_limit: Mutex<Option<Arc<RateLimit>>>,
     /// Pools that this run opened, to be remembered.
     visits: Mutex<Vec<Visit>>,
 }
@@ -134,6 +137,7 @@ impl Invocation {
             hints: Mutex::default(),
             visits: Mutex::default(),
             restored: Mutex::default(),
+            read_limit: Mutex::default(),
         }
     }
 
@@ -325,7 +329,7 @@ impl Invocation {
                 let flow = flow_of(IoOrigin::of(self.origin));
                 let pool = self.settings.pool()?;
                 let leases = leases_of(pool, flow, &self.interrupt, self.server.is_some())?;
-                Some(leases)
+                Some(self.limited(leases))
             }
             // A writer has the pool's lock, so there is no server to ask.
             (None, OpenMode::Write) => None,
@@ -344,6 +348,19 @@ impl Invocation {
         opened.push(pool.found_restorable());
         drop(opened);
         Ok(pool)
+    }
+
+    /// Limits what this command reads from its own pool, once opened for reading, to so many stored
+    /// bytes a second; 0 or `None`: no limit.
+    pub fn limit_reads(&self, bytes_per_s: Option<u64>) {
+        *self.read_limit.lock() = RateLimit::new(bytes_per_s, &self.interrupt);
+    }
+
+    fn limited(&self, below: Arc<dyn RequestQueue>) -> Arc<dyn RequestQueue> {
+        match self.read_limit.lock().clone() {
+            Some(limit) => Arc::new(LimitedReads { below, limit }),
+            None => below,
+        }
     }
 
     /// Leaves damage that was found for the next writer, at the end of a run. Warns if that is not

@@ -46,6 +46,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         includes: patterns(context, &args.include, &args.include_file)?,
         excludes: patterns(context, &args.exclude, &args.exclude_file)?,
     };
+    invocation.limit_reads(args.limit);
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
