@@ -14,7 +14,7 @@ use terminal::sizes;
 Examples:
   quintet restore latest --target /tmp/restored
   quintet restore latest:/home/al/work --target ~/work --overwrite if-changed
-  quintet restore latest:/etc/fstab --target /tmp              (one file: /tmp/fstab)
+  quintet restore latest:/etc/fstab --target /tmp      (one file: /tmp/fstab)
   quintet restore 3f2a91c4 --target / --include /etc/fstab
   quintet restore latest --target /srv --delete --dry-run
   quintet restore 3f2a91c4 --target /tmp/left --partial
