@@ -6,7 +6,7 @@
 
 use crate::rate_limit::RateLimit;
 use archive::restore::DamagedRanges;
-use archive::{Observer, Warning};
+use archive::{Change, Observer, Warning};
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -84,6 +84,19 @@ impl Observer for Progress {
         self.shown.set_current(path);
     }
 
+    /// `-v` lists what is stored, `-vv` everything.
+    fn wants(&self, change: Change) -> bool {
+        let least = match change {
+            Change::New | Change::Changed => 1,
+            Change::Unchanged | Change::Excluded => 2,
+        };
+        self.console().loudness().verbose >= least
+    }
+
+    fn change(&self, change: Change, path: &Path) {
+        list(self.console(), change.name(), path);
+    }
+
     fn has_read(&self, bytes: u64) {
         if let Some(limit) = &self.limit {
             limit.has_read(bytes);
@@ -116,6 +129,17 @@ impl Observer for Progress {
             | Warning::OwnersNotSet { .. } => self.warn(warning),
         }
     }
+}
+
+/// Prints a line about what is done with a name: for `-v`, and for dry runs.
+pub fn list(console: &Console, action: &str, path: &Path) {
+    let bytes = path.as_os_str().as_bytes();
+    let mut line = format!("{action:7} ").into_bytes();
+    line.extend(console.name(bytes));
+    // A closed output ends the run at its summary.
+    let _ = console.line(line);
+    let message = Object::message("change").text("action", action);
+    let _ = console.message(message.path("path", bytes));
 }
 
 fn partial(path: &Path, lost: &DamagedRanges) -> Object {

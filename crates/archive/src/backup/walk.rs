@@ -16,7 +16,7 @@ use crate::filesystem::capture::{Captured, Directory};
 use crate::filesystem::in_memory::{InMemory, MemoryOutcome, SourceMemory};
 use crate::filesystem::paced::Pacer;
 use crate::ingest::{self, Context};
-use crate::observer::{Observer, WarningCounter};
+use crate::observer::{Change, Observer, WarningCounter, tell};
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::snapshot::Missed;
@@ -378,6 +378,7 @@ impl Walker<'_, '_> {
                 || (!is_directory && selection.excludes_len(captured.len))
                 || selection.is_own_place(&captured.entry)
             {
+                tell(self.context.observer, Change::Excluded, || path);
                 continue;
             }
             let old = take_old(&mut level.old, name.to_bytes());
@@ -458,6 +459,11 @@ impl Walker<'_, '_> {
                     // Of a marked directory only itself and the marker are kept.
                     let marker = self.plan.selection.marker_in(&directory, &names);
                     if let Some(marker) = marker.map(CStr::to_owned) {
+                        for name in names.iter().filter(|name| **name != marker) {
+                            tell(self.context.observer, Change::Excluded, || {
+                                directory.path_of(name)
+                            });
+                        }
                         names = vec![marker];
                     }
                     names.into_iter()
@@ -497,6 +503,7 @@ impl Walker<'_, '_> {
             && self.is_whole(old)
         {
             self.outcome.files_unchanged += 1;
+            tell(observer, Change::Unchanged, || directory.path_of(name));
             observer.add_bytes(len);
             observer.add_files(1);
             let mut entry = captured.entry;
@@ -508,6 +515,8 @@ impl Walker<'_, '_> {
         if !is_file {
             let mut entry = captured.entry;
             entry.xattrs = self.xattrs(directory, name);
+            let change = Change::of_stored(old.is_some());
+            tell(observer, change, || directory.path_of(name));
             observer.add_files(1);
             return slot.fill(Some(entry), self.lane);
         }
@@ -517,6 +526,7 @@ impl Walker<'_, '_> {
             captured,
             slot,
             in_memory: InMemory::Unknown,
+            is_known: old.is_some(),
             kept_open: None,
         };
         self.files.add(file, self.lane)
