@@ -37,8 +37,8 @@ pub trait Observer: Sync {
     /// Reports a failure; the run continues.
     fn warning(&self, warning: &Warning<'_>);
 
-    /// Bytes were read: of files that are stored, or of stored data. Waits for the rate limit of the
-    /// run, and no longer than until a stop is requested. Default: there is no limit.
+    /// Bytes were read: of files that are stored, or of stored data. Waits for the rate limit of
+    /// the run, and no longer than until a stop is requested. Default: there is no limit.
     fn has_read(&self, _bytes: u64) {}
 
     /// So many bytes were stored since the run began. Waits like [`Observer::has_read`].

@@ -80,7 +80,8 @@ pub struct RestoreArgs {
     /// Show what would be restored, replaced and removed, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Maximum bytes read from the pool each second (10M), compressed as they are stored; 0: no limit
+    /// Maximum bytes read from the pool each second (10M), compressed as they are stored; 0: no
+    /// limit
     #[arg(long, value_name = "RATE", value_parser = sizes::parse)]
     pub limit: Option<u64>,
     /// Filter for `latest`.

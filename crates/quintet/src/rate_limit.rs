@@ -77,12 +77,28 @@ impl RateLimit {
     }
 }
 
-/// A queue whose reads also wait for a limit: in front of the pool of a restore or an export.
-pub struct LimitedReads {
-    /// The queue behind.
-    pub below: Arc<dyn RequestQueue>,
-    /// The limit.
-    pub limit: Arc<RateLimit>,
+/// Limit of what a command reads from its own pool: stored bytes.
+#[derive(Default)]
+pub struct ReadLimit(Mutex<Option<Arc<RateLimit>>>);
+
+impl ReadLimit {
+    /// Sets the limit for a pool that is opened for reading after this, bytes a second.
+    pub fn set(&self, bytes_per_s: Option<u64>, interrupt: &Interrupt) {
+        *self.0.lock() = RateLimit::new(bytes_per_s, interrupt);
+    }
+
+    /// Returns a queue whose reads wait for the limit, before they wait for `below`.
+    pub fn before(&self, below: Arc<dyn RequestQueue>) -> Arc<dyn RequestQueue> {
+        match self.0.lock().clone() {
+            Some(limit) => Arc::new(LimitedReads { below, limit }),
+            None => below,
+        }
+    }
+}
+
+struct LimitedReads {
+    below: Arc<dyn RequestQueue>,
+    limit: Arc<RateLimit>,
 }
 
 impl RequestQueue for LimitedReads {

@@ -96,12 +96,10 @@ impl Receiver {
         counts
     }
 
-    /// Returns the bytes that were sent so far: of finished and of open containers, compressed
-    /// except for the open region.
+    /// Returns the bytes that were sent so far, also of containers that are still open.
     pub fn sent_bytes(&mut self) -> u64 {
-        let open = self.session.as_mut();
-        let open = open.map_or(0, |session| session.main().open_bytes());
-        self.counts().stored_bytes + open
+        let open = self.session.as_mut().map(|s| s.main().open_bytes());
+        self.counts().stored_bytes + open.unwrap_or(0)
     }
 
     /// Closes open data containers, so that the counts include all data.

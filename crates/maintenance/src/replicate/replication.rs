@@ -11,7 +11,7 @@ use super::{CopyError, CopyLimits};
 use crate::listening::{listen, silent};
 use crate::task::{Access, MaintenanceTask, TaskStep};
 use duet::{Driver, DriverOptions, Members, NothingPresent, Present};
-use duet::{Progress, Scope, Session, Space, Step};
+use duet::{Processed, Progress, Scope, Session, Space, Step, Task};
 use format::snapshot::Snapshot;
 use media::IoOrigin;
 use qos::Flow;
@@ -161,7 +161,7 @@ impl Replication {
                 carrier,
                 copied: None,
                 access: Access::Device,
-                limited_bytes: 0,
+                paid_bytes: 0,
             },
             pairs: Pairs::new(snapshots, there),
             options,
@@ -253,7 +253,8 @@ impl Replication {
         };
         carrier.to.seal()?;
         snapshot.added_bytes = carrier.to.counts().stored_bytes - run.before.1.stored_bytes;
-        run.driver.spend(self.task.newly_sent());
+        run.driver
+            .spend(self.task.limited_bytes(&Processed::default()));
         Ok(run.sent.insert(snapshot).clone())
     }
 

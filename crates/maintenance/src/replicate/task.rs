@@ -59,16 +59,7 @@ pub(super) struct CopyTask {
     /// Of the current step.
     pub access: Access,
     /// Sent bytes that the rate limit has counted.
-    pub limited_bytes: u64,
-}
-
-impl CopyTask {
-    /// Returns the bytes that were sent since the last call.
-    pub fn newly_sent(&mut self) -> u64 {
-        let before = self.limited_bytes;
-        self.limited_bytes = self.carrier.to.sent_bytes().max(before);
-        self.limited_bytes - before
-    }
+    pub paid_bytes: u64,
 }
 
 /// Numbers of units: the part of a disk; the object is the piece of a stream or a tree.
@@ -152,8 +143,9 @@ impl Task for CopyTask {
         })
     }
 
-    /// The limit is for the way to the other pool.
     fn limited_bytes(&mut self, _: &Processed) -> u64 {
-        self.newly_sent()
+        let before = self.paid_bytes;
+        self.paid_bytes = self.carrier.to.sent_bytes().max(before);
+        self.paid_bytes - before
     }
 }

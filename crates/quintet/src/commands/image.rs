@@ -39,7 +39,7 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
     if is_output(args) {
         expect_raw_to_a_pipe(invocation, args)?;
     }
-    invocation.limit_reads(args.limit);
+    invocation.read_limit.set(args.limit, &invocation.interrupt);
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     if snapshots.is_volume(&args.image) {

@@ -15,7 +15,7 @@ use super::opened::Opened;
 use super::readers;
 use super::turn;
 use crate::progress::Progress;
-use crate::rate_limit::{LimitedReads, RateLimit};
+use crate::rate_limit::ReadLimit;
 use crate::settings::{OtherPool, Settings, parse_compression};
 use anyhow::{Context, anyhow};
 use device::{DeviceQueue, PacedDisk, RequestQueue, Writes, flow_of};
@@ -80,7 +80,7 @@ pub(super) struct Invocation {
     /// Numbers of containers that parity restored for reads of the opened pools.
     restored: Mutex<Vec<Arc<AtomicU64>>>,
     /// Limit of reads from the pool.
-    read_limit: Mutex<Option<Arc<RateLimit>>>,
+    pub read_limit: ReadLimit,
     /// Pools that this run opened, to be remembered.
     visits: Mutex<Vec<Visit>>,
 }
@@ -137,7 +137,7 @@ impl Invocation {
             hints: Mutex::default(),
             visits: Mutex::default(),
             restored: Mutex::default(),
-            read_limit: Mutex::default(),
+            read_limit: ReadLimit::default(),
         }
     }
 
@@ -329,7 +329,7 @@ impl Invocation {
                 let flow = flow_of(IoOrigin::of(self.origin));
                 let pool = self.settings.pool()?;
                 let leases = leases_of(pool, flow, &self.interrupt, self.server.is_some())?;
-                Some(self.limited(leases))
+                Some(self.read_limit.before(leases))
             }
             // A writer has the pool's lock, so there is no server to ask.
             (None, OpenMode::Write) => None,
@@ -348,19 +348,6 @@ impl Invocation {
         opened.push(pool.found_restorable());
         drop(opened);
         Ok(pool)
-    }
-
-    /// Limits what this command reads from its own pool, once opened for reading, to so many stored
-    /// bytes a second; 0 or `None`: no limit.
-    pub fn limit_reads(&self, bytes_per_s: Option<u64>) {
-        *self.read_limit.lock() = RateLimit::new(bytes_per_s, &self.interrupt);
-    }
-
-    fn limited(&self, below: Arc<dyn RequestQueue>) -> Arc<dyn RequestQueue> {
-        match self.read_limit.lock().clone() {
-            Some(limit) => Arc::new(LimitedReads { below, limit }),
-            None => below,
-        }
     }
 
     /// Leaves damage that was found for the next writer, at the end of a run. Warns if that is not

@@ -46,7 +46,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         includes: patterns(context, &args.include, &args.include_file)?,
         excludes: patterns(context, &args.exclude, &args.exclude_file)?,
     };
-    invocation.limit_reads(args.limit);
+    invocation.read_limit.set(args.limit, &invocation.interrupt);
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
