@@ -34,6 +34,12 @@ impl Progress {
         Shown::start(console, interrupt, action, fps).into()
     }
 
+    /// See [`Shown::counting`].
+    pub fn counting(mut self, unit: &'static str) -> Self {
+        self.shown = self.shown.counting(unit);
+        self
+    }
+
     /// Limits what the run reads and stores to so many bytes a second; 0 or `None`: no limit.
     pub fn limited(mut self, bytes_per_s: Option<u64>) -> Self {
         self.limit = RateLimit::new(bytes_per_s, self.interrupt());

@@ -189,9 +189,9 @@ impl Copying<'_> {
     }
 
     fn all(&mut self, chosen: &[Snapshot]) -> anyhow::Result<()> {
-        let progress = self.invocation.progress("copying");
+        let progress = self.invocation.progress("copying").counting("snapshot");
         for snapshot in chosen {
-            progress.add_total(0, size_of(snapshot));
+            progress.add_total(1, size_of(snapshot));
         }
         progress.totals_known();
         for snapshot in chosen {
@@ -199,6 +199,7 @@ impl Copying<'_> {
             progress.set_current(words(snapshot).as_bytes());
             self.one(snapshot, &progress)?;
             progress.add_bytes(until.saturating_sub(progress.bytes_done()));
+            progress.add_files(1);
         }
         Ok(())
     }
