@@ -1,4 +1,4 @@
-//! What an NBD server sends to our client.
+//! Replies of an NBD server to our client.
 
 #![no_main]
 

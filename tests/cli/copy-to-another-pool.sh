@@ -57,6 +57,11 @@ cmp "$dir/image" "$dir/cloned"
 # Again: nothing is read, nothing is sent.
 exits 0 q copy --all --json
 [ "$(number snapshots_present)$(number data_added)$(number read_bytes)" = 400 ] || fail "$(cat "$dir/out")"
+exits 0 q copy --all
+! grep -q 'exists in the receiving pool' "$dir/out" "$dir/err" || fail "it lists what exists: $(cat "$dir/err")"
+says '4 existed there'
+exits 0 q copy --all -v
+[ "$(grep -c 'exists in the receiving pool' "$dir/err")" -eq 4 ] || fail "$(cat "$dir/err")"
 
 # What changed since is sent, and little else is read.
 echo more >"$dir/src/below/deep/new"

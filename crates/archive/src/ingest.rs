@@ -130,6 +130,7 @@ fn run_lanes<'a, T>(
                         if let Err(e) = item.run(&mut lane, context_ref) {
                             context_ref.fail(e);
                         }
+                        context_ref.observer.has_stored(lane.session_stored_bytes());
                     }
                     lane
                 })

@@ -23,4 +23,4 @@ pub mod selection;
 pub mod tar;
 
 pub use error::ArchiveError;
-pub use observer::{Observer, Warning};
+pub use observer::{Change, Observer, Warning};

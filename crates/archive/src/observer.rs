@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::StoreError;
 
-/// See the module's head. All methods return at once.
+/// See the module's head. All methods return at once, except for those of the rate limit.
 pub trait Observer: Sync {
     /// Returns true if the run should stop. Runs ask between bounded steps.
     fn stop_requested(&self) -> bool;
@@ -37,9 +37,69 @@ pub trait Observer: Sync {
     /// Reports a failure; the run continues.
     fn warning(&self, warning: &Warning<'_>);
 
+    /// Bytes were read: of files that are stored, or of stored data. Waits for the rate limit of
+    /// the run, and no longer than until a stop is requested. Default: there is no limit.
+    fn has_read(&self, _bytes: u64) {}
+
+    /// So many bytes were stored since the run began. Waits like [`Observer::has_read`].
+    fn has_stored(&self, _total_bytes: u64) {}
+
+    /// Returns true if [`Observer::change`] wants such names. Default: none.
+    fn wants(&self, _change: Change) -> bool {
+        false
+    }
+
+    /// Reports what a backup did with a file.
+    fn change(&self, _change: Change, _path: &Path) {}
+
     /// A file could not be read or written; the run continues.
     fn path_failed(&self, error: &PathError) {
         self.warning(&Warning::Path(error));
+    }
+}
+
+/// How a file compares with the parent snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The parent does not have it: it is stored.
+    New,
+    /// The parent has it in another state, or has lost a part of it: it is stored.
+    Changed,
+    /// It is taken over from the parent.
+    Unchanged,
+    /// It is not stored, because the user has excluded it, or because it is this program's. Of a
+    /// directory nothing is.
+    Excluded,
+}
+
+impl Change {
+    /// The name in lists and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Changed => "changed",
+            Self::Unchanged => "unchanged",
+            Self::Excluded => "excluded",
+        }
+    }
+
+    /// Returns the change of a file that is stored.
+    pub(crate) fn of_stored(is_known: bool) -> Self {
+        match is_known {
+            true => Self::Changed,
+            false => Self::New,
+        }
+    }
+}
+
+/// Reports a name to an observer that wants it.
+pub(crate) fn tell<P: AsRef<Path>>(
+    observer: &dyn Observer,
+    change: Change,
+    path: impl FnOnce() -> P,
+) {
+    if observer.wants(change) {
+        observer.change(change, path().as_ref());
     }
 }
 
@@ -182,6 +242,22 @@ impl Observer for WarningCounter<'_> {
 
     fn set_current(&self, path: &[u8]) {
         self.observer.set_current(path);
+    }
+
+    fn has_read(&self, bytes: u64) {
+        self.observer.has_read(bytes);
+    }
+
+    fn wants(&self, change: Change) -> bool {
+        self.observer.wants(change)
+    }
+
+    fn change(&self, change: Change, path: &Path) {
+        self.observer.change(change, path);
+    }
+
+    fn has_stored(&self, total_bytes: u64) {
+        self.observer.has_stored(total_bytes);
     }
 
     fn warning(&self, warning: &Warning<'_>) {

@@ -69,6 +69,10 @@ pub struct BackupArgs {
     /// at least 4 MiB a second
     #[arg(long)]
     pub background: bool,
+    /// Maximum bytes read each second (10M); no more are stored either. 0: no limit. Files that
+    /// have not changed are not read
+    #[arg(long, value_name = "RATE", value_parser = sizes::parse)]
+    pub limit: Option<u64>,
     /// Read a state that does not change meanwhile: a snapshot of each btrfs subvolume (needs
     /// root), else a reflink of each file on btrfs and xfs. Says how many files have neither
     #[arg(long, conflicts_with = "order")]

@@ -44,8 +44,8 @@ pub struct CopyArgs {
     /// Show what would be sent and stored, and send nothing. Reads as much as the copy would
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Maximum bytes read and sent each second
-    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    /// Maximum bytes sent each second, compressed as the other pool stores them; 0: no limit
+    #[arg(long, value_name = "RATE", value_parser = sizes::parse)]
     pub limit: Option<u64>,
     /// Pause the copies of a server until --resume
     #[arg(long, conflicts_with_all = ["snapshots", "all", "dry_run", "resume"])]

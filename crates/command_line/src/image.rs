@@ -4,6 +4,7 @@
 
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use terminal::sizes;
 
 /// Format of a disk image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -78,6 +79,9 @@ pub struct ImportArgs {
     /// Show progress, also when standard error is not a terminal
     #[arg(short, long)]
     pub progress: bool,
+    /// Maximum bytes read each second (10M), without holes; no more are stored either. 0: no limit
+    #[arg(long, value_name = "RATE", value_parser = sizes::parse)]
+    pub limit: Option<u64>,
     /// Read everything again, even if the source reports no change
     #[arg(long)]
     pub force: bool,
@@ -128,6 +132,10 @@ pub struct ExportArgs {
     /// Show progress, also when standard error is not a terminal
     #[arg(short, long)]
     pub progress: bool,
+    /// Maximum bytes read from the pool each second (10M), compressed as they are stored; of a
+    /// volume's present contents, bytes of the volume without zeroes. 0: no limit
+    #[arg(long, value_name = "RATE", value_parser = sizes::parse)]
+    pub limit: Option<u64>,
     /// Overwrite an existing file
     #[arg(long)]
     pub force: bool,

@@ -173,7 +173,8 @@ pub struct GlobalArgs {
     /// printed
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Print more; twice: even more
+    /// Print more: backup, restore and copy list what they store, restore or find; twice: also what
+    /// they leave as it is
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }

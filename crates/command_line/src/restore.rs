@@ -7,6 +7,7 @@ use super::patterns::{ExcludeArgs, IncludeArgs};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use terminal::sizes;
 
 /// Restore files of a snapshot.
 #[derive(Args, Debug)]
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 Examples:
   quintet restore latest --target /tmp/restored
   quintet restore latest:/home/al/work --target ~/work --overwrite if-changed
-  quintet restore latest:/etc/fstab --target /tmp              (one file: /tmp/fstab)
+  quintet restore latest:/etc/fstab --target /tmp      (one file: /tmp/fstab)
   quintet restore 3f2a91c4 --target / --include /etc/fstab
   quintet restore latest --target /srv --delete --dry-run
   quintet restore 3f2a91c4 --target /tmp/left --partial
@@ -78,6 +79,10 @@ pub struct RestoreArgs {
     /// Show what would be restored, replaced and removed, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    /// Maximum bytes read from the pool each second (10M), compressed as they are stored; 0: no
+    /// limit
+    #[arg(long, value_name = "RATE", value_parser = sizes::parse)]
+    pub limit: Option<u64>,
     /// Filter for `latest`.
     #[command(flatten)]
     pub filter: FilterArgs,

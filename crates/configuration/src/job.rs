@@ -110,6 +110,7 @@ impl Job<'_> {
                 let mut words: Vec<OsString> = vec!["copy".into(), "--all".into()];
                 words.push(option("to", &copy.to.value));
                 words.extend(password_options(&copy.password, "to-"));
+                words.extend(copy.limit.iter().map(|limit| option("limit", limit)));
                 vec![words]
             }
             Task::Check { parts } => {
@@ -161,6 +162,7 @@ fn backup(source: &Source) -> Vec<OsString> {
         let hours = when.period_s().div_ceil(HOUR_S);
         words.push(option("tag", format!("{EVERY}{}", span(hours * HOUR_S))));
     }
+    words.extend(source.limit.iter().map(|limit| option("limit", limit)));
     match &source.kind {
         SourceKind::Tree(tree) => {
             words.extend(

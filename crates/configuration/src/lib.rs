@@ -30,7 +30,6 @@ use mistakes::Lines;
 use section::{Notes, Section};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use terminal::sizes;
 use toml::de::DeTable;
 
 /// Number of parts in which `[check]` reads all data by default.
@@ -98,6 +97,8 @@ pub struct Copy {
     pub to: Located<PathBuf>,
     /// Source of that pool's password.
     pub password: Password,
+    /// Maximum bytes sent each second, as `--limit` takes it.
+    pub limit: Option<String>,
     /// Schedule.
     pub when: Option<When>,
 }
@@ -215,15 +216,12 @@ impl Pool {
             require(&section, notes, "path", "the directory of the pool");
         }
         let password = Password::read(&mut section, notes, ["password-file", "password-command"]);
-        let memory = section.parsed(notes, "memory", |text| {
-            sizes::parse(text).map_err(|e| e.to_string())?;
-            Ok(text.to_owned())
-        });
+        let memory = section.size(notes, "memory");
         section.finish(notes);
         Some(Self {
             path: path?,
             password,
-            memory: memory.map(|memory| memory.value),
+            memory,
         })
     }
 }
@@ -254,12 +252,14 @@ fn copies_of(section: Section<'_>, notes: &mut Notes) -> Vec<Copy> {
         }
         let keys = ["to-password-file", "to-password-command"];
         let password = Password::read(&mut section, notes, keys);
+        let limit = section.size(notes, "limit");
         let when = section.when(notes);
         section.finish(notes);
         copies.extend(to.map(|to| Copy {
             name,
             to,
             password,
+            limit,
             when,
         }));
     }

@@ -8,6 +8,7 @@ use crate::Located;
 use crate::mistakes::{Lines, Mistake};
 use crate::when::{When, parse_span};
 use std::path::PathBuf;
+use terminal::sizes;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -118,6 +119,15 @@ impl<'a> Section<'a> {
     /// Takes a text that is not empty.
     pub fn text(&mut self, notes: &mut Notes, key: &'static str) -> Option<Located<String>> {
         self.parsed(notes, key, |text| Ok(text.to_owned()))
+    }
+
+    /// Takes a size, as its text.
+    pub fn size(&mut self, notes: &mut Notes, key: &'static str) -> Option<String> {
+        let read = self.parsed(notes, key, |text| {
+            sizes::parse(text).map_err(|e| e.to_string())?;
+            Ok(text.to_owned())
+        });
+        read.map(|read| read.value)
     }
 
     /// Takes an absolute path.

@@ -22,6 +22,8 @@ pub struct Source {
     pub kind: SourceKind,
     /// Tags of its snapshots.
     pub tags: Vec<String>,
+    /// Maximum bytes read each second, as `--limit` takes it.
+    pub limit: Option<String>,
     /// Schedule.
     pub when: Option<When>,
     /// `silent-after`, seconds.
@@ -124,6 +126,7 @@ fn one(name: String, mut section: Section<'_>, notes: &mut Notes) -> Option<Sour
         let why = format!("{tag:?} has a comma, which separates tags; write two tags");
         notes.add(tags.line, section.key("tags"), why);
     }
+    let limit = section.size(notes, "limit");
     let when = section.when(notes);
     let silent_after_s = section.span(notes, "silent-after");
     section.finish(notes);
@@ -132,6 +135,7 @@ fn one(name: String, mut section: Section<'_>, notes: &mut Notes) -> Option<Sour
         line,
         kind: kind?,
         tags: tags.map_or_else(Vec::new, |tags| tags.value),
+        limit,
         when,
         silent_after_s,
     })

@@ -61,13 +61,14 @@ fn the_example_of_the_page_is_a_file_with_every_job() {
     assert_eq!(
         all,
         [
-            "backup --tag=nightly --tag=every=1d --exclude=*.iso --exclude=/home/*/.cache \
+            "backup --tag=nightly --tag=every=1d --limit=20M --exclude=*.iso --exclude=/home/*/.cache \
              --exclude-caches --one-file-system --snapshot -- /etc /home",
             "backup --tag=every=1h --stdin-filename=db.sql --stdin-from-command -- pg_dump --clean db",
             "forget --keep-last=3 --keep-hourly=24 --keep-daily=7 --keep-weekly=5 --keep-monthly=12 \
              --keep-yearly=unlimited --keep-within=2d",
             "gc",
-            "copy --all --to=/mnt/offsite/pool --to-password-file=/etc/quintet/offsite.password",
+            "copy --all --to=/mnt/offsite/pool --to-password-file=/etc/quintet/offsite.password \
+             --limit=2M",
             "check --read-data --subset=3/7",
             "scrub",
         ]

@@ -15,7 +15,7 @@ use crate::progress::{Counts, Progress};
 use crate::session::{Present, Session};
 use crate::task::{Access, News, Task};
 use crate::work::{Work, WorkSet};
-use pace::Pace;
+pub use pace::Pace;
 use queue::Queue;
 pub use status::{Status, Step};
 use std::collections::VecDeque;
@@ -202,8 +202,7 @@ impl Driver {
         self.counts.bytes_read += processed.bytes_read;
         self.counts.bytes_cached += processed.bytes_cached;
         self.counts.bytes_written += processed.bytes_written;
-        self.pace
-            .spend(processed.bytes_read + processed.bytes_written);
+        self.pace.spend(task.limited_bytes(&processed));
         if processed.needs_device && access == Access::Memory {
             self.is_resident = false;
             let is_idle = processed.bytes_read + processed.bytes_cached == 0;
@@ -314,6 +313,16 @@ impl Driver {
     pub fn cancel(&mut self) {
         self.phase = Phase::Cancelled;
         self.queue.clear();
+    }
+
+    /// Counts bytes for the rate limit that no step has processed.
+    pub fn spend(&mut self, bytes: u64) {
+        self.pace.spend(bytes);
+    }
+
+    /// Returns when the rate limit allows more; `None` if it does now.
+    pub fn waits_until(&mut self, now_ns: u64) -> Option<u64> {
+        self.pace.waits_until(now_ns)
     }
 
     /// Changes the rate limit.

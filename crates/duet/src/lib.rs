@@ -88,7 +88,7 @@ mod table;
 mod task;
 mod work;
 
-pub use driver::{Driver, DriverOptions, Status, Step};
+pub use driver::{Driver, DriverOptions, Pace, Status, Step};
 pub use page::{Events, Item, Mask, MixedMask, Page, Space};
 pub use progress::{Counts, Progress, ProgressError};
 pub use session::{NothingPresent, Position, Present, Session};

@@ -69,6 +69,12 @@ pub trait Task {
     /// Does about `budget_bytes` of I/O for the unit, then returns. It is called with the same unit
     /// until that is done or has failed, unless the task interleaves units.
     fn process(&mut self, work: Work, budget_bytes: u64) -> Result<Processed, Self::Error>;
+
+    /// Returns the bytes of a step that count for the rate limit. Default: those that it read from
+    /// devices and wrote.
+    fn limited_bytes(&mut self, processed: &Processed) -> u64 {
+        processed.bytes_read + processed.bytes_written
+    }
 }
 
 /// Meaning of an item for a task, besides presence in memory.

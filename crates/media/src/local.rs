@@ -216,7 +216,10 @@ impl Disk for LocalDisk {
     fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
         let named = self.below.named("create", dir)?;
         match rustix::fs::mkdirat(named.directory(), named.name, Mode::RWXU) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.io("create", dir, named.give_directory())?;
+                Ok(true)
+            }
             Err(Errno::EXIST) => Ok(false),
             Err(e) => self.sys("create", dir, Err(e)),
         }

@@ -13,5 +13,6 @@
 pub mod commands;
 pub mod limits;
 pub mod progress;
+mod rate_limit;
 pub mod secrecy;
 pub mod settings;

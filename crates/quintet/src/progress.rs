@@ -4,8 +4,9 @@
 //! Invariant: every warning is printed and counted once. For a file that was restored in part, JSON
 //! has a message with the missing ranges.
 
+use crate::rate_limit::RateLimit;
 use archive::restore::DamagedRanges;
-use archive::{Observer, Warning};
+use archive::{Change, Observer, Warning};
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -16,7 +17,11 @@ use terminal::json::Object;
 use terminal::progress::Progress as Shown;
 
 /// Counters of a run and their display, for `archive` too.
-pub struct Progress(Shown);
+pub struct Progress {
+    shown: Shown,
+    /// Rate limit of the run.
+    limit: Option<Arc<RateLimit>>,
+}
 
 impl Progress {
     /// See [`Shown::start`].
@@ -26,13 +31,25 @@ impl Progress {
         action: &'static str,
         fps: Option<f64>,
     ) -> Self {
-        Self(Shown::start(console, interrupt, action, fps))
+        Shown::start(console, interrupt, action, fps).into()
+    }
+
+    /// See [`Shown::counting`].
+    pub fn counting(mut self, unit: &'static str) -> Self {
+        self.shown = self.shown.counting(unit);
+        self
+    }
+
+    /// Limits what the run reads and stores to so many bytes a second; 0 or `None`: no limit.
+    pub fn limited(mut self, bytes_per_s: Option<u64>) -> Self {
+        self.limit = RateLimit::new(bytes_per_s, self.interrupt());
+        self
     }
 }
 
 impl From<Shown> for Progress {
     fn from(shown: Shown) -> Self {
-        Self(shown)
+        Self { shown, limit: None }
     }
 }
 
@@ -40,7 +57,7 @@ impl Deref for Progress {
     type Target = Shown;
 
     fn deref(&self) -> &Shown {
-        &self.0
+        &self.shown
     }
 }
 
@@ -50,27 +67,52 @@ impl Observer for Progress {
     }
 
     fn add_total(&self, files: u64, bytes: u64) {
-        self.0.add_total(files, bytes);
+        self.shown.add_total(files, bytes);
     }
 
     fn totals_known(&self) {
-        self.0.totals_known();
+        self.shown.totals_known();
     }
 
     fn expect(&self, files: u64, bytes: u64) {
-        self.0.expect(files, bytes);
+        self.shown.expect(files, bytes);
     }
 
     fn add_files(&self, files: u64) {
-        self.0.add_files(files);
+        self.shown.add_files(files);
     }
 
     fn add_bytes(&self, bytes: u64) {
-        self.0.add_bytes(bytes);
+        self.shown.add_bytes(bytes);
     }
 
     fn set_current(&self, path: &[u8]) {
-        self.0.set_current(path);
+        self.shown.set_current(path);
+    }
+
+    /// `-v` lists what is stored, `-vv` everything.
+    fn wants(&self, change: Change) -> bool {
+        let least = match change {
+            Change::New | Change::Changed => 1,
+            Change::Unchanged | Change::Excluded => 2,
+        };
+        self.console().loudness().verbose >= least
+    }
+
+    fn change(&self, change: Change, path: &Path) {
+        list(self.console(), change.name(), path);
+    }
+
+    fn has_read(&self, bytes: u64) {
+        if let Some(limit) = &self.limit {
+            limit.has_read(bytes);
+        }
+    }
+
+    fn has_stored(&self, total_bytes: u64) {
+        if let Some(limit) = &self.limit {
+            limit.has_stored(total_bytes);
+        }
     }
 
     fn warning(&self, warning: &Warning<'_>) {
@@ -93,6 +135,17 @@ impl Observer for Progress {
             | Warning::OwnersNotSet { .. } => self.warn(warning),
         }
     }
+}
+
+/// Prints a line about what is done with a name: for `-v`, and for dry runs.
+pub fn list(console: &Console, action: &str, path: &Path) {
+    let bytes = path.as_os_str().as_bytes();
+    let mut line = format!("{action:7} ").into_bytes();
+    line.extend(console.name(bytes));
+    // A closed output ends the run at its summary.
+    let _ = console.line(line);
+    let message = Object::message("change").text("action", action);
+    let _ = console.message(message.path("path", bytes));
 }
 
 fn partial(path: &Path, lost: &DamagedRanges) -> Object {

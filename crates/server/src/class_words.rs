@@ -6,25 +6,42 @@
 
 use crate::state::{ClassReading, ClassesReading};
 use classifier::{Counters, LayoutStatus};
-use page_cache::ClassCounters;
+use io_class::Priority;
+use terminal::console::printable;
 use terminal::sizes;
+use terminal::table::Table;
+use terminal::words::{shortened, wrapped};
 use units::count;
 
-/// Formats the reading as text.
-pub fn lines(reading: Option<&ClassesReading>) -> Vec<String> {
+/// Column of the rule, which can be long.
+const RULE: usize = 1;
+
+/// Formats the reading as text, in lines of at most `width` characters. Names are shortened for
+/// that, numbers are not.
+pub fn lines(reading: Option<&ClassesReading>, width: usize) -> Vec<String> {
     let Some(reading) = reading else {
         return vec!["no policy is in force".to_owned()];
     };
     let used: Vec<_> = reading.classes.iter().filter(|of| is_used(of)).collect();
     let classes = reading.classes.len();
-    let mut lines = vec![format!(
-        "policy {}: {} of {} in use",
-        reading.policy,
+    let in_use = format!(
+        "{} of {} in use",
         used.len(),
         count(classes as u64, "class")
+    );
+    let left = width.saturating_sub(in_use.chars().count() + "policy : ".len());
+    let mut lines = vec![format!(
+        "policy {}: {in_use}",
+        shortened(&reading.policy, left)
     )];
-    lines.extend(used.into_iter().map(class_line));
-    lines.extend(reading.layouts.iter().map(layout_line));
+    if !used.is_empty() {
+        lines.extend(requests(&used).lines_within(width, RULE, &[]));
+        lines.push(String::new());
+        lines.extend(places(&used).lines_within(width, 0, &[]));
+        lines.push(String::new());
+    }
+    let layouts = reading.layouts.iter();
+    lines.extend(layouts.flat_map(|of| layout_lines(of, width)));
     lines
 }
 
@@ -33,45 +50,71 @@ fn is_used(of: &ClassReading) -> bool {
     asked + of.cache.bytes_clean + of.cache.bytes_unwritten + of.tier_hits > 0
 }
 
-fn class_line(of: &ClassReading) -> String {
-    let size = sizes::display;
-    let looks = of.cache.hits + of.cache.misses;
-    format!(
-        "class {} ({}): {} of {}, {} of {}; {}, {} of {looks} reads were hits; fast tier: {}, {} \
-         written; {}",
-        of.class.0,
-        of.rule,
-        count(of.requests.reads, "read"),
-        size(of.requests.read_bytes),
-        count(of.requests.writes, "write"),
-        size(of.requests.written_bytes),
-        in_memory(&of.cache),
-        of.cache.hits,
-        count(of.tier_hits, "hit"),
-        size(of.tier_written_bytes),
-        of.settings
-    )
-}
-
-/// Written data waits in memory for a checkpoint, also of a class that is not cached.
-fn in_memory(cache: &ClassCounters) -> String {
-    let all = sizes::display(cache.bytes_clean + cache.bytes_unwritten);
-    match cache.bytes_unwritten {
-        0 => format!("{all} in memory"),
-        unwritten => format!(
-            "{all} in memory ({} of it waits for a checkpoint)",
-            sizes::display(unwritten)
-        ),
+/// Requests of the classes, and what the policy gives them.
+fn requests(used: &[&ClassReading]) -> Table {
+    let heading = [
+        "Class", "Rule", "Reads", "Read", "Writes", "Written", "Share", "Priority",
+    ];
+    let mut table = Table::new(heading, &[0, 2, 3, 4, 5, 6, 7]);
+    for of in used {
+        table.row([
+            of.class.0.to_string(),
+            of.rule.clone(),
+            of.requests.reads.to_string(),
+            sizes::display(of.requests.read_bytes),
+            of.requests.writes.to_string(),
+            sizes::display(of.requests.written_bytes),
+            format!("{} %", of.settings.share.hundredths()),
+            match of.settings.priority {
+                Priority::Pinned => "pinned".to_owned(),
+                Priority::Evictable(priority) => priority.to_string(),
+            },
+        ]);
     }
+    table
 }
 
-fn layout_line(of: &LayoutStatus) -> String {
+/// Where their data is. Written data waits in memory for a checkpoint, also of a class that is not
+/// cached.
+fn places(used: &[&ClassReading]) -> Table {
+    let heading = [
+        "Class",
+        "In memory",
+        "To store",
+        "Hits",
+        "Misses",
+        "Tier hits",
+        "Tier writes",
+    ];
+    let mut table = Table::new(heading, &[0, 1, 2, 3, 4, 5, 6]);
+    for of in used {
+        let cache = &of.cache;
+        table.row([
+            of.class.0.to_string(),
+            sizes::display(cache.bytes_clean + cache.bytes_unwritten),
+            sizes::display(cache.bytes_unwritten),
+            cache.hits.to_string(),
+            cache.misses.to_string(),
+            of.tier_hits.to_string(),
+            sizes::display(of.tier_written_bytes),
+        ]);
+    }
+    table
+}
+
+fn layout_lines(of: &LayoutStatus, width: usize) -> Vec<String> {
     let state = match (&of.cost, of.is_left_out) {
         (_, true) => "not read: --memory leaves no room for more volumes".to_owned(),
         (None, false) => "being read".to_owned(),
         (Some(cost), false) => layout_state(cost, of.is_settled),
     };
-    format!("inside {}: {state}", of.name)
+    let first = state.split("; ").next().unwrap_or_default();
+    let left = width.saturating_sub(first.chars().count() + "inside : ;".len());
+    let name = printable(of.name.as_bytes());
+    wrapped(
+        &format!("inside {}: {state}", shortened(&name, left)),
+        width,
+    )
 }
 
 fn layout_state(cost: &Counters, is_settled: bool) -> String {
@@ -127,6 +170,10 @@ fn layout_state(cost: &Counters, is_settled: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use classifier::ClassCounts;
+    use io_class::{ClassSettings, Share};
+    use page_cache::ClassCounters;
+    use units::IoClass;
 
     const WHOLE: Counters = Counters {
         memory_bytes: 1 << 20,
@@ -144,17 +191,65 @@ mod tests {
     };
 
     #[test]
-    fn what_waits_for_a_checkpoint_is_named() {
-        let mut cache = ClassCounters {
-            bytes_clean: 1 << 20,
-            ..ClassCounters::default()
+    fn all_fits_a_terminal_and_numbers_are_whole() {
+        let of = |number: u8, rule: &str| ClassReading {
+            class: IoClass(number),
+            rule: rule.to_owned(),
+            settings: ClassSettings {
+                priority: Priority::Evictable(255),
+                share: Share::ALL,
+            },
+            requests: ClassCounts {
+                reads: 1_234_567,
+                read_bytes: 1023 << 10,
+                writes: 7_654_321,
+                written_bytes: 1023 << 20,
+            },
+            cache: ClassCounters {
+                bytes_clean: 1 << 20,
+                bytes_unwritten: 2 << 20,
+                hits: 87_654_321,
+                misses: 12_345_678,
+                ..ClassCounters::default()
+            },
+            tier_hits: 11_223_344,
+            tier_written_bytes: 1023 << 30,
         };
-        assert_eq!(in_memory(&cache), "1.00 MiB in memory");
-        (cache.bytes_clean, cache.bytes_unwritten) = (0, 2 << 20);
-        assert_eq!(
-            in_memory(&cache),
-            "2.00 MiB in memory (2.00 MiB of it waits for a checkpoint)"
+        let long = "v".repeat(60);
+        let layout = LayoutStatus {
+            name: long.clone(),
+            cost: Some(WHOLE),
+            is_complete: true,
+            is_left_out: false,
+            is_settled: true,
+        };
+        let reading = ClassesReading {
+            policy: long.clone(),
+            classes: vec![of(1, &format!("volume:eq:{long}")), of(22, "direct")],
+            layouts: vec![layout],
+        };
+        let text = lines(Some(&reading), usize::MAX).join("\n");
+        assert!(text.matches(&long).count() == 3, "{text}");
+        let narrow = lines(Some(&reading), 80);
+        let text = narrow.join("\n");
+        assert!(
+            narrow.iter().all(|line| line.chars().count() <= 80),
+            "{text}"
         );
+        for whole in [
+            "1234567", "7654321", "1023 KiB", "3.00 MiB", "87654321", "12345678",
+        ] {
+            assert!(text.contains(whole), "{whole}: {text}");
+        }
+        for whole in [
+            "11223344",
+            "1023 GiB",
+            "volume:eq:",
+            "inside vvv",
+            "1.00 GiB of 2.00 GiB",
+        ] {
+            assert!(text.contains(whole), "{whole}: {text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The integration tests of this crate in one binary, which is linked once.
 
 mod conformance;
+mod copy_limit;
 mod crash_states;
 mod defrag_crash;
 mod dir_blobs;

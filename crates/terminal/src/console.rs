@@ -22,6 +22,17 @@ use units::PathError;
 /// dropped.
 const HELD_BYTES_MAX: usize = 16 << 20;
 
+/// Width of a terminal that reports none, columns.
+const COLUMNS: usize = 80;
+
+/// Returns the width of a terminal, columns.
+pub fn columns_of(terminal: &File) -> usize {
+    let size = rustix::termios::tcgetwinsize(terminal).ok();
+    let columns = size.map(|size| usize::from(size.ws_col));
+    let reported = columns.filter(|columns| *columns > 0);
+    reported.unwrap_or(COLUMNS).clamp(40, 400)
+}
+
 /// Verbosity and output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Loudness {
@@ -47,6 +58,8 @@ pub struct Console {
     loudness: Loudness,
     streams: Mutex<Streams>,
     out_is_terminal: bool,
+    /// Width of the terminal that standard output is, at the start.
+    out_columns: Option<usize>,
     /// Standard error, if it is a terminal.
     terminal: Option<File>,
 }
@@ -58,6 +71,7 @@ impl Console {
         Ok(Self {
             loudness,
             out_is_terminal: out.is_terminal(),
+            out_columns: out.is_terminal().then(|| columns_of(out)),
             terminal: err.is_terminal().then(|| err.try_clone()).transpose()?,
             streams: Mutex::new(Streams {
                 out: Box::new(BufWriter::with_capacity(64 << 10, context.output()?)),
@@ -74,6 +88,7 @@ impl Console {
         let console = Self {
             loudness,
             out_is_terminal: false,
+            out_columns: None,
             terminal: None,
             streams: Mutex::new(Streams {
                 out: Box::new(out.clone()),
@@ -221,15 +236,13 @@ impl Console {
 
     /// Returns the width of the terminal that shows progress, columns.
     pub fn columns(&self) -> usize {
-        let size = self.terminal.as_ref().map(rustix::termios::tcgetwinsize);
-        // Some terminals do not report a size.
-        let columns = size
-            .and_then(Result::ok)
-            .map(|size| usize::from(size.ws_col));
-        columns
-            .filter(|columns| *columns > 0)
-            .unwrap_or(80)
-            .clamp(40, 400)
+        self.terminal.as_ref().map_or(COLUMNS, columns_of)
+    }
+
+    /// Returns the width for tables on standard output, columns. Files and programs get whole
+    /// names.
+    pub fn out_columns(&self) -> usize {
+        self.out_columns.unwrap_or(usize::MAX)
     }
 
     /// Flushes all results to the system.

@@ -31,3 +31,4 @@ pub mod progress;
 pub mod shell;
 pub mod sizes;
 pub mod table;
+pub mod words;

@@ -13,8 +13,8 @@ use crate::console::Console;
 use crate::interrupt::Interrupt;
 use parking_lot::{Condvar, Mutex};
 use render::View;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use units::PathError;
@@ -44,6 +44,7 @@ struct Shared {
     console: Arc<Console>,
     interrupt: Interrupt,
     action: &'static str,
+    unit: OnceLock<&'static str>,
     started: Instant,
     counters: Counters,
     stopped: Mutex<bool>,
@@ -70,6 +71,7 @@ impl Progress {
             console: Arc::clone(console),
             interrupt: interrupt.clone(),
             action,
+            unit: OnceLock::new(),
             started: Instant::now(),
             counters: Counters::default(),
             stopped: Mutex::new(false),
@@ -89,6 +91,13 @@ impl Progress {
             shown: interval.is_some(),
             painter,
         }
+    }
+
+    /// Names what the numbers of files count, if not files ("container"). Called once, at the
+    /// start.
+    pub fn counting(self, unit: &'static str) -> Self {
+        let _ = self.shared.unit.set(unit);
+        self
     }
 
     /// Adds work that was found.
@@ -247,6 +256,7 @@ impl Shared {
         let current = counters.current.lock();
         View {
             action: self.action,
+            unit: self.unit.get().copied().unwrap_or("file"),
             elapsed: self.started.elapsed(),
             files_done: get(&counters.files_done),
             files_total: get(&counters.files_total).max(get(&counters.files_expected)),

@@ -4,12 +4,12 @@
 
 use super::walk::TreeOutcome;
 use crate::filesystem::capture::{Captured, Directory, Sameness};
-use crate::observer::{Observer, WarningCounter};
+use crate::observer::{Change, Observer, WarningCounter, tell};
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
 use std::collections::BTreeSet;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use store::{Pool, Reader, StoreError, StoreErrorKind};
 
@@ -82,7 +82,7 @@ impl Count<'_> {
                 match captured {
                     Ok(captured) => {
                         let old = self.old_entries(old);
-                        self.file(&captured, &old);
+                        self.file(&captured, &old, path);
                         return Ok(());
                     }
                     Err(e) => Err(e),
@@ -121,8 +121,13 @@ impl Count<'_> {
                 }
             };
             let marker = self.selection.marker_in(&directory, &names);
-            let names = match marker {
-                Some(marker) => vec![marker.to_owned()],
+            let names = match marker.map(CStr::to_owned) {
+                Some(marker) => {
+                    for name in names.iter().filter(|name| **name != marker) {
+                        tell(self.observer, Change::Excluded, || directory.path_of(name));
+                    }
+                    vec![marker]
+                }
                 None => names,
             };
             let old = self.old_entries(old);
@@ -137,16 +142,16 @@ impl Count<'_> {
                 };
                 let is_directory = matches!(captured.entry.kind, EntryKind::Directory { .. });
                 let path = directory.path_of(&name);
-                let path = path.as_os_str().as_encoded_bytes();
-                if self.selection.excludes_path(path, is_directory)
+                let bytes = path.as_os_str().as_encoded_bytes();
+                if self.selection.excludes_path(bytes, is_directory)
+                    || (!is_directory && self.selection.excludes_len(captured.len))
                     || self.selection.is_own_place(&captured.entry)
                 {
+                    tell(self.observer, Change::Excluded, || path);
                     continue;
                 }
                 if !is_directory {
-                    if !self.selection.excludes_len(captured.len) {
-                        self.file(&captured, &old);
-                    }
+                    self.file(&captured, &old, &path);
                     continue;
                 }
                 self.outcome.directories += 1;
@@ -167,18 +172,23 @@ impl Count<'_> {
         Ok(())
     }
 
-    fn file(&mut self, captured: &Captured, old: &[Entry]) {
+    fn file(&mut self, captured: &Captured, old: &[Entry], path: &Path) {
         self.outcome.files += 1;
         if matches!(captured.entry.kind, EntryKind::File { .. }) {
             self.outcome.bytes += captured.len;
         }
-        match find(old, &captured.entry.name) {
+        let change = match find(old, &captured.entry.name) {
             Some(old) if captured.unchanged_since(old, self.sameness) => {
-                self.outcome.files_unchanged += 1
+                self.outcome.files_unchanged += 1;
+                Change::Unchanged
             }
-            Some(_) => self.outcome.files_changed += 1,
-            None => {}
-        }
+            Some(_) => {
+                self.outcome.files_changed += 1;
+                Change::Changed
+            }
+            None => Change::New,
+        };
+        tell(self.observer, change, || path);
         self.observer.add_files(1);
     }
 

@@ -16,7 +16,7 @@ use crate::filesystem::capture::{Captured, Directory};
 use crate::filesystem::in_memory::InMemory;
 use crate::filesystem::open_file::OpenFile;
 use crate::ingest::{BATCH_BYTES, Context, Source, Work};
-use crate::observer::Warning;
+use crate::observer::{Change, Warning, tell};
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use std::ffi::CString;
@@ -90,6 +90,8 @@ pub(super) struct FileWork {
     pub captured: Captured,
     pub slot: Slot,
     pub in_memory: InMemory,
+    /// The parent snapshot has a file of this name.
+    pub is_known: bool,
     /// The file, if it was opened before its turn came and is still open.
     pub kept_open: Option<KeptOpen>,
 }
@@ -155,6 +157,8 @@ impl FileWork {
             entry.changed.nanos = entry.changed.nanos.wrapping_add(1) % 1_000_000_000;
         }
         entry.kind = EntryKind::File { content, sparse };
+        let change = Change::of_stored(self.is_known);
+        tell(context.observer, change, || opened.path());
         context.observer.add_files(1);
         slot.fill(Some(entry), lane)
     }
@@ -201,6 +205,7 @@ impl FileWork {
                 self.slot.fill(None, lane)
             }
             Ok((opened, count)) => {
+                context.observer.has_read(count as u64);
                 let content = lane.store_object(buffer.part(..count)?, false)?;
                 context.observer.add_bytes(count as u64);
                 self.finish(&opened, content, false, lane, context)

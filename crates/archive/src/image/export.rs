@@ -11,7 +11,7 @@ use format::recipe::{Layout, ObjectRoot};
 use parking_lot::Mutex;
 use std::fs::File;
 use std::io::Write;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use store::{Reader, StoreError, StoreErrorKind};
@@ -51,7 +51,7 @@ pub fn export_object(
                 break;
             }
             let to = from.saturating_add(STEP_BYTES).min(root.len);
-            if let Err(e) = export_range(reader, root, from, to, &mut window, path) {
+            if let Err(e) = export_range((reader, root), from..to, &mut window, path, observer) {
                 failure.lock().get_or_insert(e);
                 stop.store(true, Ordering::Relaxed);
             }
@@ -85,27 +85,32 @@ fn whole_blocks(root: &ObjectRoot) -> bool {
 }
 
 fn export_range(
-    reader: &Reader,
-    root: &ObjectRoot,
-    from: u64,
-    to: u64,
+    (reader, root): (&Reader, &ObjectRoot),
+    range: Range<u64>,
     window: &mut Window<'_>,
     path: &Path,
+    observer: &dyn Observer,
 ) -> Result<(), ArchiveError> {
     let mut written = Ok(());
-    reader.visit_pieces(root, from, to, &mut |offset, len, fingerprint| {
-        // A piece belongs to the range in which it starts, so that each is written once.
-        if offset < from || fingerprint.is_hole() {
-            return Ok(ControlFlow::Continue(()));
-        }
-        let chunk = reader.piece(root, &fingerprint, len)?;
-        // The padding of a last chunk is truncated at the end.
-        written = window.push(offset, &chunk);
-        Ok(match written {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
-        })
-    })?;
+    reader.visit_pieces(
+        root,
+        range.start,
+        range.end,
+        &mut |offset, len, fingerprint| {
+            // A piece belongs to the range in which it starts, so that each is written once.
+            if offset < range.start || fingerprint.is_hole() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let chunk = reader.piece(root, &fingerprint, len)?;
+            observer.has_read(len);
+            // The padding of a last chunk is truncated at the end.
+            written = window.push(offset, &chunk);
+            Ok(match written {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            })
+        },
+    )?;
     // The next range of this thread is elsewhere.
     written
         .and_then(|()| window.flush())
@@ -133,6 +138,7 @@ pub fn stream_object(
                 write_zeroes(to, len, &ZEROES)
             } else {
                 let chunk = reader.piece(root, &fingerprint, len)?;
+                observer.has_read(len);
                 to.write_all(chunk.get(..len as usize).unwrap_or(&chunk))
             };
             observer.add_bytes(len);

@@ -261,6 +261,7 @@ impl<'c, 'a> StreamRun<'c, 'a> {
                 .copy_from_slice(&kept);
             let into = bytes.part_mut(start..start + want).map_err(fault)?;
             let count = source.read(at.offset + done, into)?;
+            self.context.observer.has_read(count as u64);
             done += count as u64;
             let ended = count < want || done == at.len;
             let filled = bytes.part(..start + count).map_err(fault)?;

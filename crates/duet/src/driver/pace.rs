@@ -7,8 +7,9 @@
 const HALF_LIFE_S: f64 = 30.0;
 const NS: f64 = 1e9;
 
-/// Times are nanoseconds since any fixed moment.
-pub(crate) struct Pace {
+/// A rate limit, and the measured pace. The program's own limits use it too. Times are nanoseconds
+/// since any fixed moment.
+pub struct Pace {
     bytes_per_s: Option<u64>,
     /// Negative while bytes were spent ahead of the rate.
     credit_bytes: f64,
@@ -19,6 +20,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
+    /// `bytes_per_s`: the limit, if there is one.
     pub fn new(bytes_per_s: Option<u64>) -> Self {
         Self {
             bytes_per_s,
@@ -29,6 +31,7 @@ impl Pace {
         }
     }
 
+    /// Changes the limit.
     pub fn limit(&mut self, bytes_per_s: Option<u64>) {
         self.bytes_per_s = bytes_per_s;
         self.credit_bytes = 0.0;
@@ -56,12 +59,14 @@ impl Pace {
         })
     }
 
+    /// Counts bytes that were read or written.
     pub fn spend(&mut self, bytes: u64) {
         if self.bytes_per_s.is_some() {
             self.credit_bytes -= bytes as f64;
         }
     }
 
+    /// Counts completed pages, for the estimate.
     pub fn done(&mut self, pages: u64) {
         self.pages += pages as f64;
     }

@@ -96,6 +96,12 @@ impl Receiver {
         counts
     }
 
+    /// Returns the bytes that were sent so far, also of containers that are still open.
+    pub fn sent_bytes(&mut self) -> u64 {
+        let open = self.session.as_mut().map(|s| s.main().open_bytes());
+        self.counts().stored_bytes + open.unwrap_or(0)
+    }
+
     /// Closes open data containers, so that the counts include all data.
     pub fn seal(&mut self) -> Result<()> {
         let sealed = self.session()?.seal_data();

@@ -11,7 +11,7 @@ use super::{CopyError, CopyLimits};
 use crate::listening::{listen, silent};
 use crate::task::{Access, MaintenanceTask, TaskStep};
 use duet::{Driver, DriverOptions, Members, NothingPresent, Present};
-use duet::{Progress, Scope, Session, Space, Step};
+use duet::{Processed, Progress, Scope, Session, Space, Step, Task};
 use format::snapshot::Snapshot;
 use media::IoOrigin;
 use qos::Flow;
@@ -28,7 +28,7 @@ const PART_BITS: u32 = 44;
 pub struct CopyOptions {
     /// Packing in the receiving pool.
     pub lane: LaneOptions,
-    /// Maximum bytes read and sent in a second.
+    /// Maximum bytes sent in a second: compressed, as the receiving pool stores them.
     pub bytes_per_s: Option<u64>,
     /// Memory limits.
     pub limits: CopyLimits,
@@ -107,6 +107,9 @@ impl MaintenanceTask for Replication {
             return Ok(TaskStep::Idle);
         };
         if run.sent.is_some() {
+            if let Some(until_ns) = run.driver.waits_until(now_ns) {
+                return Ok(TaskStep::Waiting { until_ns });
+            }
             if access == Access::Memory {
                 return Ok(TaskStep::NeedsDevice);
             }
@@ -158,6 +161,7 @@ impl Replication {
                 carrier,
                 copied: None,
                 access: Access::Device,
+                paid_bytes: 0,
             },
             pairs: Pairs::new(snapshots, there),
             options,
@@ -249,6 +253,8 @@ impl Replication {
         };
         carrier.to.seal()?;
         snapshot.added_bytes = carrier.to.counts().stored_bytes - run.before.1.stored_bytes;
+        run.driver
+            .spend(self.task.limited_bytes(&Processed::default()));
         Ok(run.sent.insert(snapshot).clone())
     }
 

@@ -58,6 +58,8 @@ pub(super) struct CopyTask {
     pub copied: Option<Copied>,
     /// Of the current step.
     pub access: Access,
+    /// Sent bytes that the rate limit has counted.
+    pub paid_bytes: u64,
 }
 
 /// Numbers of units: the part of a disk; the object is the piece of a stream or a tree.
@@ -139,5 +141,11 @@ impl Task for CopyTask {
             is_done: copied == Copying::Done,
             needs_device: copied == Copying::NeedsDevice,
         })
+    }
+
+    fn limited_bytes(&mut self, _: &Processed) -> u64 {
+        let before = self.paid_bytes;
+        self.paid_bytes = self.carrier.to.sent_bytes().max(before);
+        self.paid_bytes - before
     }
 }

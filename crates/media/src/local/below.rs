@@ -8,11 +8,13 @@
 //! ever.
 //!
 //! The owner of the top may be another user when root maintains that user's pool. That user can put
-//! their own files there, and no one else's.
+//! their own files there, and no one else's. Files and directories that root makes there belong to
+//! that user, who could not lock or change them otherwise. An existing file is never given away.
 
 use crate::MediaError;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, ResolveFlags, Stat};
+use rustix::fs::{Gid, Uid};
 use rustix::io::Errno;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,9 @@ pub(super) enum Access {
     Write,
 }
 
+/// Number of times that a name is opened or else made, while another process removes and makes it.
+const ATTEMPTS: usize = 16;
+
 /// The top directory, which names are resolved from.
 pub(super) struct Below {
     path: PathBuf,
@@ -44,11 +49,28 @@ struct Top {
     handle: OwnedFd,
     /// Users whose files are accepted.
     owners: [u32; 4],
+    /// Owner of new files and directories, if that is not this process's user: root's, in another
+    /// user's pool.
+    gives_to: Option<(Uid, Gid)>,
+}
+
+impl Top {
+    /// Gives a file or directory that this process has just made to the owner of the top.
+    fn give(&self, made: impl AsFd) -> rustix::io::Result<()> {
+        let Some((uid, gid)) = self.gives_to else {
+            return Ok(());
+        };
+        match rustix::fs::fchown(made, Some(uid), Some(gid)) {
+            // File systems without owners, and file servers, decide for themselves.
+            Err(Errno::PERM | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
+            given => given,
+        }
+    }
 }
 
 /// An open directory and a name in it.
 pub(super) struct Named<'a> {
-    top: &'a OwnedFd,
+    top: &'a Top,
     /// `None` for the top.
     directory: Option<OwnedFd>,
     pub name: &'a str,
@@ -56,7 +78,27 @@ pub(super) struct Named<'a> {
 
 impl Named<'_> {
     pub fn directory(&self) -> BorrowedFd<'_> {
-        self.directory.as_ref().unwrap_or(self.top).as_fd()
+        self.directory.as_ref().unwrap_or(&self.top.handle).as_fd()
+    }
+
+    /// Gives a file that this process has just made to the owner of the top.
+    pub fn give(&self, made: impl AsFd) -> std::io::Result<()> {
+        Ok(self.top.give(made)?)
+    }
+
+    /// Gives the directory of this name, which this process has just made, to the owner of the top.
+    pub fn give_directory(&self) -> std::io::Result<()> {
+        if self.top.gives_to.is_none() {
+            return Ok(());
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(self.directory(), self.name, flags, Mode::empty())?;
+        // The owner may have put another directory of root here meanwhile. An empty one is no loss.
+        let is_empty = rustix::fs::Dir::read_from(&made)?.flatten().count() <= 2;
+        if rustix::fs::fstat(&made)?.st_uid == 0 && is_empty {
+            self.top.give(&made)?;
+        }
+        Ok(())
     }
 }
 
@@ -95,7 +137,8 @@ impl Below {
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(&self.path, flags, Mode::empty())?;
-        let owner = rustix::fs::fstat(&handle)?.st_uid;
+        let found = rustix::fs::fstat(&handle)?;
+        let owner = found.st_uid;
         // This identifies the owner if a service may only write to the top. Directories have no
         // hard links, so nobody can have put another user's directory here.
         let inner = rustix::fs::statat(&handle, INNER, AtFlags::SYMLINK_NOFOLLOW)
@@ -103,7 +146,13 @@ impl Below {
             .filter(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
             .map_or(owner, |found| found.st_uid);
         let owners = [rustix::process::geteuid().as_raw(), 0, owner, inner];
-        Ok(self.top.get_or_init(|| Top { handle, owners }))
+        let gives = owners[0] == 0 && owner != 0;
+        let gives_to = gives.then(|| (Uid::from_raw(owner), Gid::from_raw(found.st_gid)));
+        Ok(self.top.get_or_init(|| Top {
+            handle,
+            owners,
+            gives_to,
+        }))
     }
 
     /// Opens a regular file.
@@ -149,7 +198,7 @@ impl Below {
         path: &'a str,
     ) -> Result<Named<'a>, MediaError> {
         self.is_plain(operation, path)?;
-        let top = &self.io(operation, path, self.held())?.handle;
+        let top = self.io(operation, path, self.held())?;
         let (directory, name) = match path.rsplit_once('/') {
             Some((above, name)) => (Some(self.directory(operation, above, OFlags::PATH)?), name),
             None => (None, path),
@@ -172,7 +221,7 @@ impl Below {
         }
         let refused = |why: &str| MediaError::refused(operation, &self.shown(path), why);
         let top = self.io(operation, path, self.held())?;
-        let opened = match self.open(top.handle.as_fd(), path, flags) {
+        let opened = match self.open_or_make(top, path, flags) {
             Err(Errno::LOOP) => {
                 let why = "it is a symbolic link, or lies behind one";
                 return Err(refused(why));
@@ -226,6 +275,30 @@ impl Below {
         r: std::io::Result<T>,
     ) -> Result<T, MediaError> {
         r.map_err(|e| MediaError::from_io(operation, &self.shown(path), e))
+    }
+
+    /// Opens a name. A file that this makes belongs to the owner of the top.
+    fn open_or_make(&self, top: &Top, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let handle = top.handle.as_fd();
+        if !flags.contains(OFlags::CREATE) || top.gives_to.is_none() {
+            return self.open(handle, path, flags);
+        }
+        let mut opened = Err(Errno::EXIST);
+        for _ in 0..ATTEMPTS {
+            match self.open(handle, path, flags | OFlags::EXCL) {
+                Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => {}
+                made => {
+                    let made = made?;
+                    top.give(&made)?;
+                    return Ok(made);
+                }
+            }
+            opened = self.open(handle, path, flags - OFlags::CREATE);
+            if opened.as_ref().err() != Some(&Errno::NOENT) {
+                break;
+            }
+        }
+        opened
     }
 
     fn open(&self, top: BorrowedFd<'_>, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {

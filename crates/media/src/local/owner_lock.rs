@@ -71,7 +71,8 @@ fn take_as(
                     _name: here,
                 };
                 let mut made = File::from(made);
-                let written = made.write_all(own.text().as_bytes());
+                let written = named.give(&made);
+                let written = written.and_then(|()| made.write_all(own.text().as_bytes()));
                 written.and_then(|()| made.sync_all()).map_err(failed)?;
                 return Ok(lock);
             }

@@ -3,7 +3,8 @@
 //!
 //! Invariant: root leaves no file in that pool that its owner cannot change, and reaches the
 //! owner's server. Commands that only read stay root's, because they write files for root
-//! (`restore`, `dump`, `mount`). Pools of other users are left as they are.
+//! (`restore`, `dump`, `mount`); the files that these make in the pool belong to the owner of its
+//! directory (`media::LocalDisk`). Commands in pools of other users stay root's too.
 
 use super::for_clients::Need;
 use super::invocation::Invocation;

@@ -75,7 +75,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         inode: !args.ignore_inode,
         changed: !(args.ignore_inode || args.ignore_ctime),
     };
-    let progress = invocation.progress("backing up");
+    let progress = invocation.progress("backing up").limited(args.limit);
     if args.dry_run {
         return dry_run(
             invocation,

@@ -25,7 +25,7 @@ pub(super) fn run(invocation: &Invocation, args: &CheckArgs) -> anyhow::Result<E
     let depth = depth(args);
     // Notes are part of the report, so they are not printed here.
     let pool = invocation.open_silently(OpenMode::Read)?;
-    let progress = invocation.progress("checking");
+    let progress = invocation.progress("checking").counting("container");
     let record = pool.record();
     progress.add_total(record.containers, data_bytes(&record, depth));
     progress.totals_known();

@@ -83,7 +83,8 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
     let volumes = invocation.server_state().filter(|_| !is_receiver);
     let options = CopyOptions {
         lane,
-        bytes_per_s: args.limit,
+        // A dry run sends nothing.
+        bytes_per_s: args.limit.filter(|limit| *limit > 0 && !args.dry_run),
         limits: CopyLimits::default(),
         volumes: volumes.map(|server| Arc::clone(&server.volumes)),
     };
@@ -188,9 +189,9 @@ impl Copying<'_> {
     }
 
     fn all(&mut self, chosen: &[Snapshot]) -> anyhow::Result<()> {
-        let progress = self.invocation.progress("copying");
+        let progress = self.invocation.progress("copying").counting("snapshot");
         for snapshot in chosen {
-            progress.add_total(0, size_of(snapshot));
+            progress.add_total(1, size_of(snapshot));
         }
         progress.totals_known();
         for snapshot in chosen {
@@ -198,6 +199,7 @@ impl Copying<'_> {
             progress.set_current(words(snapshot).as_bytes());
             self.one(snapshot, &progress)?;
             progress.add_bytes(until.saturating_sub(progress.bytes_done()));
+            progress.add_files(1);
         }
         Ok(())
     }
@@ -209,7 +211,7 @@ impl Copying<'_> {
             console.message(
                 Object::message("present").text("snapshot_id", &snapshot.id.to_string()),
             )?;
-            console.note(format_args!(
+            console.detail(format_args!(
                 "{}: exists in the receiving pool",
                 words(snapshot)
             ));

@@ -167,7 +167,7 @@ fn wait_for(
     server: &ServerState,
     began: UnixNanos,
 ) -> anyhow::Result<Exit> {
-    let progress = invocation.progress("defragmenting");
+    let progress = invocation.progress("defragmenting").counting("range");
     let mut shown_before = alone::Shown::default();
     loop {
         let status = server.defrag.status();

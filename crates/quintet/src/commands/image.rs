@@ -39,6 +39,7 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
     if is_output(args) {
         expect_raw_to_a_pipe(invocation, args)?;
     }
+    invocation.read_limit.set(args.limit, &invocation.interrupt);
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     if snapshots.is_volume(&args.image) {
@@ -53,7 +54,15 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
     let snapshot = snapshots.found(chosen)?;
     let message = Object::message("summary").text("snapshot_id", &snapshot.id.to_string());
     let (root, name) = (&snapshot.root, short_id(snapshot));
-    write(invocation, args, (pool.reader(), root), (&name, message))?;
+    // The reads of a server's pool are not this command's alone.
+    let limit = args.limit.filter(|_| invocation.server_state().is_some());
+    write(
+        invocation,
+        args,
+        limit,
+        (pool.reader(), root),
+        (&name, message),
+    )?;
     Ok(snapshots.exit_of(&args.image, Exit::Done))
 }
 
@@ -69,7 +78,13 @@ fn export_volume(invocation: &Invocation, args: &ExportArgs) -> anyhow::Result<E
     let (root, _hold) = volumes.hold_contents(&args.image)?;
     let message = Object::message("summary").text("volume", &args.image);
     let reader = volumes.pool().reader();
-    write(invocation, args, (reader, &root), (&args.image, message))?;
+    write(
+        invocation,
+        args,
+        args.limit,
+        (reader, &root),
+        (&args.image, message),
+    )?;
     Ok(Exit::Done)
 }
 
@@ -93,13 +108,16 @@ fn expect_raw_to_a_pipe(invocation: &Invocation, args: &ExportArgs) -> anyhow::R
 }
 
 /// Writes an object to the file or output that the user named. Says so of a file, as `name`.
+/// `limit`: plain bytes a second.
 fn write(
     invocation: &Invocation,
     args: &ExportArgs,
+    limit: Option<u64>,
     (reader, root): (&Arc<Reader>, &ObjectRoot),
     (name, message): (&str, Object),
 ) -> anyhow::Result<()> {
     let progress = invocation.progress_shown("exporting", args.progress);
+    let progress = progress.limited(limit);
     progress.add_total(1, root.len);
     progress.totals_known();
     if is_output(args) {

@@ -15,6 +15,7 @@ use super::opened::Opened;
 use super::readers;
 use super::turn;
 use crate::progress::Progress;
+use crate::rate_limit::ReadLimit;
 use crate::settings::{OtherPool, Settings, parse_compression};
 use anyhow::{Context, anyhow};
 use device::{DeviceQueue, PacedDisk, RequestQueue, Writes, flow_of};
@@ -78,6 +79,8 @@ pub(super) struct Invocation {
     hints: Mutex<Vec<Arc<DamageHints>>>,
     /// Numbers of containers that parity restored for reads of the opened pools.
     restored: Mutex<Vec<Arc<AtomicU64>>>,
+    /// Limit of reads from the pool.
+    pub read_limit: ReadLimit,
     /// Pools that this run opened, to be remembered.
     visits: Mutex<Vec<Visit>>,
 }
@@ -134,6 +137,7 @@ impl Invocation {
             hints: Mutex::default(),
             visits: Mutex::default(),
             restored: Mutex::default(),
+            read_limit: ReadLimit::default(),
         }
     }
 
@@ -325,7 +329,7 @@ impl Invocation {
                 let flow = flow_of(IoOrigin::of(self.origin));
                 let pool = self.settings.pool()?;
                 let leases = leases_of(pool, flow, &self.interrupt, self.server.is_some())?;
-                Some(leases)
+                Some(self.read_limit.before(leases))
             }
             // A writer has the pool's lock, so there is no server to ask.
             (None, OpenMode::Write) => None,

@@ -103,7 +103,7 @@ fn status(invocation: &Invocation) -> anyhow::Result<()> {
     let console = &invocation.console;
     let reading = server.classes();
     console.message(in_use::message(reading.as_ref()))?;
-    for line in class_words::lines(reading.as_ref()) {
+    for line in class_words::lines(reading.as_ref(), console.out_columns()) {
         console.line(line)?;
     }
     Ok(())

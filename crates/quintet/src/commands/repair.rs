@@ -40,7 +40,7 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
         true => Arc::new(opened.dry_run(invocation.settings.memory_bytes)?),
         false => Arc::clone(&opened),
     };
-    let progress = invocation.progress("repairing");
+    let progress = invocation.progress("repairing").counting("container");
     let record = pool.record();
     progress.add_total(record.containers, data_bytes(&record, depth));
     progress.totals_known();

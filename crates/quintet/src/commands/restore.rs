@@ -10,7 +10,7 @@ use super::listing;
 use super::selected;
 use super::snapshot_choice::{SnapshotFilter, choose_named, split_path};
 use super::tree::{Found, lookup, nearest, normal, top, with_nearest};
-use crate::progress::Progress;
+use crate::progress::{Progress, list};
 use anyhow::{Context, anyhow, bail};
 use archive::filesystem::apply::TargetDirectory;
 use archive::filesystem::metadata::Privileges;
@@ -46,6 +46,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         includes: selected::includes(context, &args.includes)?,
         excludes: selected::excludes(context, &args.excludes)?,
     };
+    invocation.read_limit.set(args.limit, &invocation.interrupt);
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
@@ -280,26 +281,20 @@ fn ask(invocation: &Invocation, reader: &Reader, plan: &RestorePlan<'_>) -> anyh
     }
 }
 
-/// Prints a line about one name. A dry run prints everything that is replaced, removed or kept;
-/// `-v` prints all names.
+/// Prints a line about one name. A dry run prints everything that is replaced, removed or kept.
+/// `-v` prints what is written or removed, `-vv` all names.
 fn tell(invocation: &Invocation, dry_run: bool, action: Action, path: &Path) {
     let console = &invocation.console;
     let is_loss = matches!(
         action,
         Action::Replace | Action::Remove | Action::Leave | Action::Refuse(_)
     );
-    let shows = dry_run && is_loss || console.loudness().verbose > 0;
+    let is_kept = matches!(action, Action::Leave | Action::Enter | Action::Follow);
+    let least = if is_kept { 2 } else { 1 };
+    let shows = dry_run && is_loss || console.loudness().verbose >= least;
     let bytes = path.as_os_str().as_bytes();
     if shows {
-        let mut line = format!("{:8}", action.name()).into_bytes();
-        line.extend(console.name(bytes));
-        // A closed output ends the run at its summary.
-        let _ = console.line(line);
-        let _ = console.message(
-            Object::message("change")
-                .text("action", action.name())
-                .path("path", bytes),
-        );
+        list(console, action.name(), path);
     }
     match action {
         Action::Skip => console.note(format_args!("{}: a device, left out", printable(bytes))),

@@ -81,7 +81,7 @@ fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Resul
     let mut scrubber = Scrubber::alone(Arc::clone(&pool));
     let mut findings = ScrubNotes::default();
     scrubber.start(args.limit)?;
-    let progress = invocation.progress("scrubbing");
+    let progress = invocation.progress("scrubbing").counting("container");
     let status = scrubber.status();
     progress.add_total(status.containers, status.stored_bytes);
     progress.totals_known();

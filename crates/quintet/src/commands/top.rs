@@ -79,7 +79,7 @@ impl<'a> Screen<'a> {
 
     fn show(&self, frame: &Frame<'_>) -> io::Result<()> {
         let Some(terminal) = self.terminal else {
-            for line in frame.lines(usize::MAX) {
+            for line in frame.lines(usize::MAX, self.console.out_columns()) {
                 self.console.line(line)?;
             }
             self.console.line("")?;
@@ -90,7 +90,7 @@ impl<'a> Screen<'a> {
         let known = |count: u16, usual| if count == 0 { usual } else { count.into() };
         let (rows, columns) = size.map_or((24, 80), |s| (known(s.ws_row, 24), known(s.ws_col, 80)));
         let mut picture = b"\x1b[H".to_vec();
-        let lines = frame.lines(rows);
+        let lines = frame.lines(rows, columns);
         for (number, line) in lines.iter().take(rows).enumerate() {
             if number > 0 {
                 picture.extend(b"\r\n");

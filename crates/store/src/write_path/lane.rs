@@ -115,6 +115,11 @@ impl Lane {
         self.pack_in(RegionKind::of(contents))
     }
 
+    /// Returns the size of the containers that the whole session has finished, bytes.
+    pub fn session_stored_bytes(&self) -> u64 {
+        self.shared.counts.stored_bytes.load(Ordering::Relaxed)
+    }
+
     /// Returns the pool's splitter.
     pub fn splitter(&self) -> Splitter {
         self.splitter

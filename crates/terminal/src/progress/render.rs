@@ -10,6 +10,8 @@ use std::time::Duration;
 /// The counters at one moment.
 pub(super) struct View {
     pub action: &'static str,
+    /// Name of what `files_done` counts.
+    pub unit: &'static str,
     pub elapsed: Duration,
     pub files_done: u64,
     pub files_total: u64,
@@ -96,8 +98,11 @@ fn parts(view: &View) -> Vec<(u8, String)> {
     parts.push((3, bytes));
     if view.files_total + view.files_done > 0 {
         let files = match view.totals_known {
-            true => format!(", {} of {} files", view.files_done, view.files_total),
-            false => format!(", {} files", view.files_done),
+            true => {
+                let total = units::count(view.files_total, view.unit);
+                format!(", {} of {total}", view.files_done)
+            }
+            false => format!(", {}", units::count(view.files_done, view.unit)),
         };
         parts.push((6, files));
     }
@@ -126,6 +131,7 @@ pub(super) fn status(view: &View) -> Object {
             .integer("total_bytes", view.bytes_total);
     }
     object = object
+        .text("unit", view.unit)
         .integer("files_done", view.files_done)
         .integer("bytes_done", view.bytes_done)
         .number("bytes_per_second", view.bytes_per_second().round())
@@ -153,6 +159,7 @@ mod tests {
     fn view() -> View {
         View {
             action: "backing up",
+            unit: "file",
             elapsed: Duration::from_secs(10),
             files_done: 3,
             files_total: 4,
@@ -181,6 +188,19 @@ mod tests {
             line(&unknown, 200),
             "[0:10] backing up  1.00 GiB, 3 files  102 MiB/s  2 warnings"
         );
+    }
+
+    #[test]
+    fn units_are_named() {
+        let containers = View {
+            unit: "container",
+            files_total: 1,
+            files_done: 1,
+            ..view()
+        };
+        assert!(line(&containers, 200).contains(", 1 of 1 container  "));
+        let status = status(&containers).finish();
+        assert!(status.contains("\"unit\":\"container\""), "{status}");
     }
 
     #[test]
@@ -229,7 +249,7 @@ mod tests {
             status(&view()).finish(),
             "{\"message_type\":\"status\",\"seconds_elapsed\":10,\"seconds_remaining\":30,\
              \"percent_done\":0.25,\"total_files\":4,\"total_bytes\":4294967296,\
-             \"files_done\":3,\"bytes_done\":1073741824,\"bytes_per_second\":107374182,\
+             \"unit\":\"file\",\"files_done\":3,\"bytes_done\":1073741824,\"bytes_per_second\":107374182,\
              \"error_count\":0,\"current_files\":[\"/home/\\u001b\"]}"
         );
     }

@@ -163,6 +163,43 @@ fn files_of_third_users_are_refused() {
 }
 
 #[test]
+fn what_root_makes_belongs_to_the_owner_of_the_top() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can give files away");
+        return;
+    }
+    let place = Place::new("gifts");
+    fs::write(place.at("top/roots"), b"x").expect("a file");
+    chown(place.at("top"), Some(4241), Some(4242)).expect("chown");
+    let owner = |name: &str| {
+        let found = place.at("top").join(name).symlink_metadata().expect("stat");
+        (found.uid(), found.gid(), found.mode() & 0o777)
+    };
+    for disk in place.disks() {
+        assert!(disk.make_dir("made").expect("make"));
+        assert!(!disk.make_dir("made").expect("it is there"));
+        disk.create_new("made/new").expect("create");
+        disk.open("opened", true).expect("create");
+        let lock = disk.lock("made/lock").expect("lock");
+        assert!(disk.lock("made/lock").is_err(), "it is locked");
+        drop(lock);
+        assert_eq!(owner("made"), (4241, 4242, 0o700));
+        for name in ["made/new", "opened", "made/lock"] {
+            assert_eq!(owner(name), (4241, 4242, 0o600), "{name}");
+        }
+        // Others' files stay others': their owner could have put them here.
+        disk.open("roots", true).expect("open");
+        disk.lock("roots").expect("lock");
+        assert_eq!(owner("roots").0, 0);
+        assert!(disk.create_new("roots").is_err(), "it is there");
+        for name in ["made/new", "opened", "made/lock"] {
+            disk.remove(name).expect("remove");
+        }
+        fs::remove_dir(place.at("top/made")).expect("remove");
+    }
+}
+
+#[test]
 fn the_top_is_held_whatever_its_path_leads_to_later() {
     let place = Place::new("held");
     fs::set_permissions(place.at("outside"), fs::Permissions::from_mode(0o755)).expect("mode");

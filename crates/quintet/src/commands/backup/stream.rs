@@ -36,7 +36,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     let known = KnownSnapshots::of(invocation, &pool)?;
     known.expect_free(SnapshotKind::Stream, &args.stdin_filename)?;
     let mut session = pool.begin(lane)?;
-    let progress = invocation.progress("storing");
+    let progress = invocation.progress("storing").limited(args.limit);
     let root = match read_stream(invocation, args, &mut session, lane, &progress) {
         Ok(root) if root.len > 0 || args.allow_empty => root,
         stored => {

@@ -24,7 +24,7 @@ pub fn finish(
     mut run: Defragmenter,
     dry_run: bool,
 ) -> anyhow::Result<DefragReport> {
-    let progress = invocation.progress("defragmenting");
+    let progress = invocation.progress("defragmenting").counting("range");
     let host = TaskHost::new(None, &invocation.interrupt);
     let mut recorded = Instant::now();
     let mut shown = Shown::default();

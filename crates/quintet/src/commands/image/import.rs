@@ -68,6 +68,7 @@ pub(in crate::commands) fn run(invocation: &Invocation, args: &ImportArgs) -> an
         return Ok(Exit::Done);
     }
     let progress = invocation.progress_shown("importing", args.progress);
+    let progress = progress.limited(args.limit);
     let mut session = pool.begin(lane)?;
     let stored = match parent.filter(|_| unchanged) {
         Some(parent) => Ok((parent.root, 0)),

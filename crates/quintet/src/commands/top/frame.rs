@@ -9,10 +9,13 @@ use terminal::console::printable;
 use terminal::json::Object;
 use terminal::sizes;
 use terminal::table::Table;
+use terminal::words::wrapped;
 use volumes::CacheTally;
 
 /// Lines between the head and the first row: an empty one and the heading.
 const HEADING_LINES: usize = 2;
+/// Columns that a narrow terminal does without: flushes, queue, mean latency, clients.
+const OPTIONAL: [usize; 4] = [4, 9, 7, 1];
 
 /// One frame. See the module's head.
 pub struct Frame<'a> {
@@ -74,10 +77,11 @@ impl Frame<'_> {
         rows
     }
 
-    /// Returns at most `rows_max` lines.
-    pub fn lines(&self, rows_max: usize) -> Vec<String> {
-        let mut lines = vec![self.head(), self.journal(), self.cache(), self.nbd()];
-        lines.extend(self.iscsi());
+    /// Returns about `rows_max` lines of at most `width` characters.
+    pub fn lines(&self, rows_max: usize, width: usize) -> Vec<String> {
+        let head = [self.head(), self.journal(), self.cache(), self.nbd()];
+        let head = head.into_iter().chain(self.iscsi());
+        let mut lines: Vec<String> = head.flat_map(|line| wrapped(&line, width)).collect();
         let head_lines = lines.len() + HEADING_LINES;
         lines.push(String::new());
         let heading = [
@@ -115,7 +119,7 @@ impl Frame<'_> {
                 row.asked.errors.to_string(),
             ]);
         }
-        lines.extend(table.lines());
+        lines.extend(table.lines_within(width, 0, &OPTIONAL));
         lines
     }
 
