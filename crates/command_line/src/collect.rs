@@ -13,7 +13,7 @@ const DAY_S: u64 = 86_400;
 #[command(after_help = "\
 Examples:
   quintet gc --dry-run
-  quintet gc --rate-limit 50M
+  quintet gc --limit 50M
   quintet gc --trash-period 0      (nothing can be undeleted afterwards)
   quintet gc --set-trash-minimum 30d
 
@@ -28,9 +28,9 @@ pub struct GcArgs {
     /// Show what would be done, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Maximum bytes copied each second
-    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
-    pub rate_limit: Option<u64>,
+    /// Maximum bytes copied each second (10M); 0: no limit
+    #[arg(long, alias = "rate-limit", value_name = "RATE", value_parser = sizes::parse)]
+    pub limit: Option<u64>,
     /// Maximum bytes copied in this run; the next run does the rest
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub max_copy: Option<u64>,
@@ -43,7 +43,7 @@ pub struct GcArgs {
     pub trash_period: PeriodArg,
     /// Collect nothing. Set the minimum trash period of the pool, for every gc. To shorten it
     /// later, you need a recovery key (--key-file) that existed when it was first set
-    #[arg(long, value_name = "TIME", value_parser = PeriodArg::parse, conflicts_with_all = ["dry_run", "rate_limit", "max_copy"])]
+    #[arg(long, value_name = "TIME", value_parser = PeriodArg::parse, conflicts_with_all = ["dry_run", "limit", "max_copy"])]
     pub set_trash_minimum: Option<PeriodArg>,
 }
 

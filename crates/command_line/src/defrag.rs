@@ -75,8 +75,8 @@ pub struct DefragRunArgs {
     /// Everything, in pieces or not: to compare with
     #[arg(long, hide = true)]
     pub whole: bool,
-    /// Maximum bytes read and written each second
-    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    /// Maximum bytes read and written each second (10M); 0: no limit
+    #[arg(long, value_name = "RATE", value_parser = sizes::parse)]
     pub limit: Option<u64>,
 }
 

@@ -48,8 +48,8 @@ pub struct ScrubArgs {
 /// Limits of a pass.
 #[derive(Args, Clone, Debug)]
 pub struct ScrubPassArgs {
-    /// Maximum bytes read each second
-    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    /// Maximum bytes read each second (10M); 0: no limit
+    #[arg(long, value_name = "RATE", value_parser = sizes::parse)]
     pub limit: Option<u64>,
     /// The replica.
     #[command(flatten)]

@@ -20,10 +20,10 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `bytes_per_s`: the limit, if there is one.
+    /// `bytes_per_s`: the limit, if there is one; 0 is none.
     pub fn new(bytes_per_s: Option<u64>) -> Self {
         Self {
-            bytes_per_s,
+            bytes_per_s: bytes_per_s.filter(|rate| *rate > 0),
             credit_bytes: 0.0,
             pages: 0.0,
             seconds: 0.0,
@@ -31,9 +31,9 @@ impl Pace {
         }
     }
 
-    /// Changes the limit.
+    /// Changes the limit; 0 is none.
     pub fn limit(&mut self, bytes_per_s: Option<u64>) {
-        self.bytes_per_s = bytes_per_s;
+        self.bytes_per_s = bytes_per_s.filter(|rate| *rate > 0);
         self.credit_bytes = 0.0;
     }
 
@@ -50,7 +50,7 @@ impl Pace {
         let fading = 0.5f64.powf(seconds / HALF_LIFE_S);
         self.pages *= fading;
         self.seconds = self.seconds * fading + seconds;
-        let rate = self.bytes_per_s?.max(1) as f64;
+        let rate = self.bytes_per_s? as f64;
         // Unused bytes are not saved up.
         self.credit_bytes = (self.credit_bytes + seconds * rate).min(0.0);
         (self.credit_bytes < 0.0).then(|| {
@@ -81,6 +81,21 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_of_0_is_none() {
+        let mut pace = Pace::new(Some(0));
+        for now in 0..3 {
+            assert_eq!(pace.waits_until(now), None);
+            pace.spend(1 << 40);
+        }
+        pace.limit(Some(1));
+        pace.spend(1);
+        assert!(pace.waits_until(4).is_some());
+        pace.limit(Some(0));
+        pace.spend(1);
+        assert_eq!(pace.waits_until(5), None);
+    }
 
     #[test]
     fn the_rate_is_kept_and_idle_time_is_not_saved_up() {

@@ -86,7 +86,7 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
         invocation,
         lane,
         policy,
-        rate: args.rate_limit,
+        rate: args.limit.filter(|rate| *rate > 0),
     };
     if args.dry_run {
         let pool = invocation.open(OpenMode::Read)?;
