@@ -32,14 +32,14 @@ pub struct BackupArgs {
     #[arg(long, conflicts_with = "dry_run")]
     pub skip_if_unchanged: bool,
     /// Snapshot to compare with; by default the newest one of this host and these paths
-    #[arg(long, value_name = "SNAPSHOT")]
+    #[arg(long, value_name = "SNAPSHOT", hide_short_help = true)]
     pub parent: Option<String>,
     /// Take a file for unchanged if its inode number and status change time differ, but neither
     /// size nor modification time: for FUSE and network file systems whose inode numbers change
     #[arg(long)]
     pub ignore_inode: bool,
     /// The same if only the status change time differs, as after a change of mode or owner
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub ignore_ctime: bool,
     /// Tag of the new snapshot; several with commas or repeated
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
@@ -48,7 +48,7 @@ pub struct BackupArgs {
     #[arg(short = 'H', long, value_name = "NAME")]
     pub host: Option<String>,
     /// Time of the new snapshot; by default now
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
     pub time: Option<String>,
     /// Compression of new data: zstd, zstd:LEVEL, lz4, none, auto or max
     #[arg(long, value_name = "METHOD")]
@@ -56,14 +56,14 @@ pub struct BackupArgs {
     /// Region size of new data, the unit of compression and of reads: 64 KiB to 1536 KiB. Larger
     /// regions take less space; smaller ones are faster for random reads. Files of 64 MiB or more
     /// get 128 KiB at most
-    #[arg(long, value_name = "SIZE", value_parser = region_size)]
+    #[arg(long, value_name = "SIZE", value_parser = region_size, hide_short_help = true)]
     pub region_size: Option<usize>,
     /// Number of files that are read at the same time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), hide_short_help = true)]
     pub read_concurrency: Option<u16>,
     /// Order in which files are read: cached reads files first that are in memory, tree reads them
     /// in the order of their names. By default cached, where the system says what is in memory
-    #[arg(long, value_name = "ORDER", value_enum)]
+    #[arg(long, value_name = "ORDER", value_enum, hide_short_help = true)]
     pub order: Option<ReadOrder>,
     /// Leave the disk to others: read with idle I/O priority, and only while the disk is idle, but
     /// at least 4 MiB a second
@@ -85,7 +85,12 @@ pub struct BackupArgs {
     #[arg(long, help_heading = "Selection")]
     pub exclude_caches: bool,
     /// Exclude the contents of directories that contain this file
-    #[arg(long, value_name = "NAME[:HEADER]", help_heading = "Selection")]
+    #[arg(
+        long,
+        value_name = "NAME[:HEADER]",
+        help_heading = "Selection",
+        hide_short_help = true
+    )]
     pub exclude_if_present: Vec<OsString>,
     /// Exclude files larger than this
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse, help_heading = "Selection")]
@@ -97,10 +102,20 @@ pub struct BackupArgs {
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub files_from: Vec<PathBuf>,
     /// Like --files-from, but each line is a path and no pattern, without spaces removed
-    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Selection",
+        hide_short_help = true
+    )]
     pub files_from_verbatim: Vec<PathBuf>,
     /// Like --files-from-verbatim, but separated by NUL bytes
-    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Selection",
+        hide_short_help = true
+    )]
     pub files_from_raw: Vec<PathBuf>,
 
     /// Store standard input. A program before a pipe can fail unnoticed: prefer
@@ -120,7 +135,7 @@ pub struct BackupArgs {
     )]
     pub stdin_from_command: bool,
     /// Store the stream also if it is empty. By default that is a failure
-    #[arg(long, help_heading = "Streams")]
+    #[arg(long, help_heading = "Streams", hide_short_help = true)]
     pub allow_empty: bool,
     /// Name of the stream
     #[arg(

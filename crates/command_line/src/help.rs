@@ -111,8 +111,8 @@ pub fn shaped(version: &'static str, length: Length) -> Command {
     let template =
         format!("{{about}}\n\n{{usage-heading}} {{usage}}\n{groups}{options}{{after-help}}");
     let hidden = |arg: Arg| {
-        let is_of_all = arg.is_global_set();
-        arg.hide(is_of_all)
+        let is_hidden = arg.is_global_set() || arg.is_hide_set();
+        arg.hide(is_hidden)
     };
     each_below(command, &hidden)
         .help_template(template)
@@ -153,7 +153,9 @@ fn one(command: Command, words: &str, length: Length) -> Command {
     };
     let shaped = command.mut_args(|arg| {
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        with_values(compact(arg), first(&help, length))
+        let is_rare = arg.is_hide_short_help_set() && length == Length::Short;
+        let is_hidden = arg.is_hide_set() || is_rare;
+        with_values(compact(arg), first(&help, length)).hide(is_hidden)
     });
     shaped.after_help(more)
 }
@@ -278,6 +280,15 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}");
         }
+    }
+
+    #[test]
+    fn hidden_options_stay_hidden() {
+        for line in ["quintet defrag --help", "quintet defrag -h"] {
+            assert!(!help(line).contains("--whole"), "{line}");
+        }
+        assert!(help("quintet backup --help").contains("--files-from-raw"));
+        assert!(!help("quintet backup -h").contains("--files-from-raw"));
     }
 
     #[test]

@@ -49,13 +49,23 @@ pub struct ExcludeArgs {
     #[arg(short, long, value_name = "PATTERN", help_heading = "Selection")]
     pub exclude: Vec<OsString>,
     /// Like --exclude, but ignore the case of letters
-    #[arg(long, value_name = "PATTERN", help_heading = "Selection")]
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        help_heading = "Selection",
+        hide_short_help = true
+    )]
     pub iexclude: Vec<OsString>,
     /// File with patterns for --exclude, one on each line
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub exclude_file: Vec<PathBuf>,
     /// Like --exclude-file, but ignore the case of letters
-    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Selection",
+        hide_short_help = true
+    )]
     pub iexclude_file: Vec<PathBuf>,
 }
 
@@ -66,12 +76,22 @@ pub struct IncludeArgs {
     #[arg(short, long, value_name = "PATTERN", help_heading = "Selection")]
     pub include: Vec<OsString>,
     /// Like --include, but ignore the case of letters
-    #[arg(long, value_name = "PATTERN", help_heading = "Selection")]
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        help_heading = "Selection",
+        hide_short_help = true
+    )]
     pub iinclude: Vec<OsString>,
     /// File with patterns for --include, one on each line
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub include_file: Vec<PathBuf>,
     /// Like --include-file, but ignore the case of letters
-    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Selection",
+        hide_short_help = true
+    )]
     pub iinclude_file: Vec<PathBuf>,
 }

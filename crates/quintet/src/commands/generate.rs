@@ -99,7 +99,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         man_pages(directory.path()).unwrap();
         let page = |name: &str| std::fs::read_to_string(directory.path().join(name));
-        assert!(page("quintet.1").unwrap().contains("Exit codes"));
+        let program = page("quintet.1").unwrap();
+        for section in ["EXIT CODES", "ENVIRONMENT", "GLOBAL OPTIONS", "EXAMPLES"] {
+            assert!(program.contains(section), "{section}: {program}");
+        }
         let backup = page("quintet-backup.1").unwrap();
         assert!(
             backup.contains("\\fBquintet backup\\fR [OPTIONS]"),
