@@ -73,7 +73,7 @@ def state(path):
 
 
 def run(arguments):
-    done = subprocess.run([quintet] + arguments + ["--json", "-v"], stdin=subprocess.DEVNULL,
+    done = subprocess.run([quintet] + arguments + ["--json", "-vv"], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True)
     if done.returncode not in (0, 3):
         sys.exit("%s: %d: %s" % (arguments, done.returncode, done.stdout + done.stderr))

@@ -2,7 +2,10 @@
 # --skip-if-unchanged saves a snapshot if contents, names, metadata, paths or tags differ, or if something is missing, and
 # none otherwise: of trees, streams and images, with and without a server.
 . "$(dirname "$0")/common.sh"
-mkdir src && noise src/a 1 && noise image 2
+# A snapshot has the directories above its paths too, and others change those of $dir: the sources lie in one whose
+# parents only this script sees.
+mount_tmpfs /srv 64M
+mkdir /srv/src && ln -s /srv/src src && noise src/a 1 && noise image 2
 new_pool
 # saves COUNT COMMAND...: so many more snapshots.
 saves() {
@@ -15,7 +18,7 @@ saves() {
 }
 for with_server in no yes; do
     [ $with_server = no ] || start_server --nbd-socket "$dir/nbd"
-    tree=(backup "$dir/src" --tag "$with_server")
+    tree=(backup /srv/src --tag "$with_server")
     saves 1 "${tree[@]}"
     saves 0 "${tree[@]}"
     saves 0 "${tree[@]}" --force
@@ -60,8 +63,8 @@ stop_server
 # One that lacks something is saved.
 if [ "$(id -u)" -ne 0 ]; then
     chmod 0 src/a
-    code=3 saves 1 backup "$dir/src"
-    code=3 saves 1 backup "$dir/src"
+    code=3 saves 1 backup /srv/src
+    code=3 saves 1 backup /srv/src
 fi
 exits 1 q backup src --skip-if-unchanged --dry-run
 sound

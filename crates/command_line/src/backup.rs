@@ -28,7 +28,7 @@ pub struct BackupArgs {
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// Save no snapshot if contents, names, metadata and tags are those of the last one. One that
-    /// lacks something is saved
+    /// lacks something is saved. Times of the directories above the paths count too
     #[arg(long, conflicts_with = "dry_run")]
     pub skip_if_unchanged: bool,
     /// Snapshot to compare with; by default the newest one of this host and these paths

@@ -100,7 +100,7 @@ Examples:
 
 More:
   quintet COMMAND --help    details and examples
-  quintet help patterns     the syntax of patterns for files
+  quintet help patterns     what --exclude, --include and find match
 
 Environment:
   QUINTET_REPOSITORY        directory of the pool
@@ -125,9 +125,6 @@ Environment:
   QUINTET_MEMORY            memory for caches and queues
   QUINTET_PROGRESS_FPS      updates of the progress display each second
   NO_COLOR, TMPDIR are honoured
-
-Topics:
-  quintet help patterns     what --exclude, --include and find match
 
 Exit codes:
     0 done

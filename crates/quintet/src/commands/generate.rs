@@ -109,7 +109,7 @@ mod tests {
             "{backup}"
         );
         assert!(
-            backup.contains(".SH EXAMPLES") && !backup.contains("repository"),
+            backup.contains(".SH \"EXAMPLES\"") && !backup.contains("repository"),
             "{backup}"
         );
         assert!(page("quintet-volume-create.1").is_ok());
