@@ -50,6 +50,10 @@ exits 0 setsid -w "$QUINTET" -r "$dir/fourth" --password-file "$dir/password" in
 exits 0 setsid -w env -u QUINTET_REPOSITORY "$QUINTET" -r "$dir/fifth" init
 ! grep -q 'the password is' "$dir/err" || fail "$(cat "$dir/err")"
 
+# A variable that names no pool is of no use to a command that an option gives one.
+exits 0 setsid -w env -u QUINTET_REPOSITORY QUINTET_REPOSITORY_FILE="$dir/none" "$QUINTET" -r "$pool" snapshots
+exits 0 setsid -w env QUINTET_REPOSITORY_FILE="$dir/none" "$QUINTET" -r "$pool" snapshots
+
 # A message about a missing password names the options.
 unset QUINTET_PASSWORD
 exits 1 setsid -w "$QUINTET" snapshots

@@ -211,7 +211,7 @@ fn start(
 
 fn dispatch(invocation: &Invocation, cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
-        Command::Init(args) => init::run(invocation, &args),
+        Command::Init(args) => init::run(invocation, &cli.global, &args),
         Command::Key(command) => keys::run(invocation, &command),
         Command::Parity(command) => parity::run(invocation, &command),
         Command::Upgrade(args) => upgrade::run(invocation, &args),

@@ -40,9 +40,6 @@ pub struct Settings {
     pool: Result<PathBuf, String>,
     /// Source of the pool's password.
     pub password: PasswordSource,
-    /// The pool that the environment names, if the password is from the environment too and the
-    /// command works on another pool, which an option names.
-    pub password_of: Option<PathBuf>,
     /// The user declares that the pool is not encrypted.
     pub is_unencrypted: bool,
     /// The user accepts that the pools have changed.
@@ -88,7 +85,6 @@ impl Settings {
             None => COMPRESSION_DEFAULT,
         };
         Ok(Self {
-            password_of: password_of(args, context, pool.as_ref().ok())?,
             pool,
             password: password(args, environment, configured.as_ref())?,
             is_unencrypted: args.password.insecure_no_password,
@@ -147,30 +143,21 @@ fn password(
     }
 }
 
-/// Returns the pool whose password the environment has, if `pool` is another one.
-fn password_of(
-    args: &GlobalArgs,
-    context: &CommandContext,
-    pool: Option<&PathBuf>,
-) -> Result<Option<PathBuf>, SettingError> {
+/// Returns the pool that the environment names, if the password is from the environment too and an
+/// option names `pool`, another one. A variable that is of no use to the command is no error.
+pub fn password_of(args: &GlobalArgs, context: &CommandContext, pool: &Path) -> Option<PathBuf> {
     let is_named = args.repo.is_some() || args.repository_file.is_some();
     let flags = &args.password;
     let has_flag = flags.password_file.is_some()
         || flags.password_command.is_some()
         || flags.key_file.is_some();
     if !is_named || has_flag {
-        return Ok(None);
+        return None;
     }
-    let chosen = PasswordSource::choose(
-        PasswordSources::OPEN,
-        PasswordFlags::default(),
-        &context.environment,
-    )?;
-    if chosen == PasswordSource::Terminal {
-        return Ok(None);
-    }
-    let other = pool_location(&GlobalArgs::default(), context)?;
-    Ok(other.filter(|other| Some(other) != pool))
+    let none = PasswordFlags::default();
+    let chosen = PasswordSource::choose(PasswordSources::OPEN, none, &context.environment).ok()?;
+    let other = pool_location(&GlobalArgs::default(), context).ok()??;
+    (chosen != PasswordSource::Terminal && other != pool).then_some(other)
 }
 
 fn checked_memory((name, bytes): (&str, u64)) -> Result<usize, SettingError> {

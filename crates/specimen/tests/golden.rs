@@ -9,9 +9,9 @@ use format::config::{CONFIG_VERSION, Config, FEATURES_INCOMPAT_KNOWN};
 use format::container::{ContainerHeader, RegionHeader, find_region};
 use format::mirrored;
 use format::preamble::Kind;
-use manifest::{files_below, manifest_of};
+use manifest::{manifest_of, planted};
 use sim::pool_histories::check_all;
-use sim::{Damage, Image, SimDisk};
+use sim::{Damage, SimDisk};
 use specimen::{MEMORY_BYTES, media, noise, store_image};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,14 +26,7 @@ fn golden(name: &str) -> PathBuf {
 
 /// Returns a simulated disk with a copy of the pool.
 fn disk(name: &str) -> Arc<SimDisk> {
-    let disk = SimDisk::unrecorded(Image::new());
-    let dir = golden(name);
-    let mut stored = 0;
-    for file in files_below(&dir) {
-        let bytes = std::fs::read(dir.join(&file)).expect("a golden file");
-        stored += bytes.len();
-        disk.plant(file.to_str().expect("our names are ASCII"), &bytes);
-    }
+    let (disk, stored) = planted(&golden(name));
     // Parity takes four sectors of each small container.
     let has_parity = ["v1-parity", "v1-packed"].contains(&name);
     let bytes_max = if has_parity { 400_000 } else { 60_000 };

@@ -19,7 +19,7 @@ use format::root::ROOT_VERSION;
 use format::snapshot::{Missed, SNAPSHOT_VERSION, SnapshotKind};
 use format::tree::DIRECTORY_VERSION;
 use format::volume::VOLUME_VERSION;
-use manifest::{files_below, manifest_of};
+use manifest::{files_below, keep, manifest_of, planted};
 use sim::pool_histories::check_all;
 use sim::{Damage, Image, SimDisk};
 use specimen::{dense, media, noise, options, put_image, snapshot};
@@ -48,17 +48,7 @@ fn open(disk: &Arc<SimDisk>, seed: u64, mode: OpenMode) -> Pool {
 }
 
 fn stored() -> Arc<SimDisk> {
-    stored_in(&golden())
-}
-
-/// Returns a simulated disk with a copy of a golden pool.
-fn stored_in(directory: &Path) -> Arc<SimDisk> {
-    let disk = SimDisk::unrecorded(Image::new());
-    for file in files_below(directory) {
-        let bytes = std::fs::read(directory.join(&file)).expect("a golden file");
-        disk.plant(file.to_str().expect("our names are ASCII"), &bytes);
-    }
-    disk
+    planted(&golden()).0
 }
 
 /// Returns everything that a reader sees, as text.
@@ -209,7 +199,7 @@ fn every_number_has_a_golden_pool() {
         [3, 1, 1, 1, 1],
         "add a golden pool with the new version"
     );
-    let owners = stored_in(&tests.join("specimen/tests/golden/v3-owners"));
+    let owners = planted(&tests.join("specimen/tests/golden/v3-owners")).0;
     let owners = specimen::open(&owners, 27, None, OpenMode::Read).expect("open");
     let mut written = BTreeSet::new();
     for pool in [owners, open(&stored(), 26, OpenMode::Read)] {
@@ -270,18 +260,8 @@ fn make(dir: &Path) {
     web.discard(CONTEXT, 8192, 8192).expect("discard");
     write(&copy, 1 << 19, b"in the journal");
     web.flush(CONTEXT).expect("flush");
-    let image = disk.image();
     let text = seen_by_reader(&pool) + &seen_by_writer(&volumes);
-    std::fs::create_dir_all(dir).expect("create");
-    std::fs::write(dir.with_extension("manifest"), text).expect("write");
-    for (name, _) in image.files() {
-        if name.starts_with("cache/") || name.starts_with("readers/") || name == "lock" {
-            continue;
-        }
-        let path = dir.join(&name);
-        std::fs::create_dir_all(path.parent().expect("below the top")).expect("create");
-        std::fs::write(path, image.contents(&name).expect("listed")).expect("write");
-    }
+    keep(dir, &disk.image(), &text);
 }
 
 /// Stores an image, damages more of it than parity restores, and repairs: it is in quarantine.

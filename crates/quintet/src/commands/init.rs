@@ -5,8 +5,9 @@
 
 use super::failure;
 use super::invocation::Invocation;
+use crate::settings::password_of;
 use anyhow::bail;
-use command_line::InitArgs;
+use command_line::{GlobalArgs, InitArgs};
 use format::config::Seal;
 use store::{InitOptions, NewSecret, OpenMode, Pool, SecretKey};
 use terminal::exit::Exit;
@@ -15,19 +16,26 @@ use unlocking::{PasswordSource, RecoveryKey, exposed_secret, remember_new};
 
 const CHUNK_BYTES: std::ops::RangeInclusive<u64> = (4 << 10)..=(256 << 10);
 
-pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(
+    invocation: &Invocation,
+    global: &GlobalArgs,
+    args: &InitArgs,
+) -> anyhow::Result<Exit> {
     let chunk_bytes_average = match args.chunk_size {
         size if CHUNK_BYTES.contains(&size) && size.is_power_of_two() => size as u32,
         _ => bail!("invalid --chunk-size: it is a power of two from 4K to 256K"),
     };
     let place = invocation.settings.pool()?.display().to_string();
-    let source = &own_password(invocation, args);
+    let source = match args.no_encryption {
+        true => PasswordSource::Terminal,
+        false => own_password(invocation, global)?,
+    };
     let secret = match args.no_encryption {
         true => None,
         false => Some(source.read_new(&invocation.context)?),
     };
     let environment = &invocation.context.environment;
-    if let Some(warning) = exposed_secret(source, environment).filter(|_| secret.is_some()) {
+    if let Some(warning) = exposed_secret(&source, environment).filter(|_| secret.is_some()) {
         invocation.console.warn(warning);
     }
     let media = invocation.media(true)?;
@@ -91,24 +99,20 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
 
 /// Returns the source of the new pool's password. A password that the environment has for another
 /// pool is not silently that of a second one: a terminal is asked, and without one it is said.
-fn own_password(invocation: &Invocation, args: &InitArgs) -> PasswordSource {
+fn own_password(invocation: &Invocation, global: &GlobalArgs) -> anyhow::Result<PasswordSource> {
     let settings = &invocation.settings;
-    let Some(other) = settings
-        .password_of
-        .as_ref()
-        .filter(|_| !args.no_encryption)
-    else {
-        return settings.password.clone();
+    let Some(other) = password_of(global, &invocation.context, settings.pool()?) else {
+        return Ok(settings.password.clone());
     };
     let other = other.display();
     if invocation.context.terminal().is_some() {
         invocation.console.note(format_args!(
             "the password in the environment is that of {other}; this pool gets one of its own"
         ));
-        return PasswordSource::Terminal;
+        return Ok(PasswordSource::Terminal);
     }
     invocation.console.note(format_args!(
         "the password is that of {other}, from the environment; --password-file gives this pool its own"
     ));
-    settings.password.clone()
+    Ok(settings.password.clone())
 }

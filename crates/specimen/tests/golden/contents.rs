@@ -2,7 +2,7 @@
 //! `cargo test --profile ci -p specimen golden:: -- --ignored`. Existing pools are never written
 //! again.
 
-use super::manifest::{files_below, manifest_of};
+use super::manifest::{keep, manifest_of};
 use chunking::Compression;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind, Timestamp};
@@ -59,18 +59,7 @@ pub fn make(dir: &Path, encrypted: bool, code: bool, owners: bool, parity_percen
     }
     label_often(&open(2030, OpenMode::Write).expect("open to write"));
     let manifest = manifest_of(&open(2031, OpenMode::Read).expect("open to read"));
-    std::fs::write(dir.with_extension("manifest"), manifest).expect("write");
-    let image = disk.image();
-    for (name, _) in image.files() {
-        // Caches are not part of the format, and the lock is empty.
-        if name.starts_with("cache/") || name == "lock" {
-            continue;
-        }
-        let path = dir.join(&name);
-        std::fs::create_dir_all(path.parent().expect("below the top")).expect("create");
-        std::fs::write(path, image.contents(&name).expect("listed")).expect("write");
-    }
-    assert!(!files_below(dir).is_empty());
+    keep(dir, &disk.image(), &manifest);
 }
 
 /// Two levels of recipe, holes, a short last block, repeated blocks.

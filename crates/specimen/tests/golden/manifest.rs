@@ -3,8 +3,10 @@
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
+use sim::{Image, SimDisk};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use store::Pool;
 
 /// Lists every snapshot, every entry, and the BLAKE3 of every content.
@@ -128,6 +130,34 @@ fn add_directory(text: &mut String, pool: &Pool, root: &ObjectRoot, path: &str) 
             EntryKind::Socket => text.push_str("  socket\n"),
         }
     }
+}
+
+/// Returns a simulated disk with a copy of the pool below `dir`, and its size, bytes.
+pub fn planted(dir: &Path) -> (Arc<SimDisk>, usize) {
+    let disk = SimDisk::unrecorded(Image::new());
+    let mut stored = 0;
+    for file in files_below(dir) {
+        let bytes = std::fs::read(dir.join(&file)).expect("a golden file");
+        stored += bytes.len();
+        disk.plant(file.to_str().expect("our names are ASCII"), &bytes);
+    }
+    (disk, stored)
+}
+
+/// Writes the pool of an image below `dir`, which is new, and its manifest beside it.
+pub fn keep(dir: &Path, image: &Image, manifest: &str) {
+    std::fs::create_dir_all(dir).expect("create");
+    std::fs::write(dir.with_extension("manifest"), manifest).expect("write");
+    for (name, _) in image.files() {
+        // Caches and holds of readers are not part of the format, and the lock is empty.
+        if name.starts_with("cache/") || name.starts_with("readers/") || name == "lock" {
+            continue;
+        }
+        let path = dir.join(&name);
+        std::fs::create_dir_all(path.parent().expect("below the top")).expect("create");
+        std::fs::write(path, image.contents(&name).expect("listed")).expect("write");
+    }
+    assert!(!files_below(dir).is_empty());
 }
 
 /// Returns the files below a directory, relative to it, sorted.
