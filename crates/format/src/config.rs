@@ -6,7 +6,7 @@
 
 use crate::bytes::{Fault, Reader, Result, Writer};
 use crate::mirrored;
-use crate::parity::PARITY_PERCENT_MAX;
+use crate::parity_shape::PARITY_PERCENT_MAX;
 use crate::preamble::Kind;
 use units::{PoolId, UnixNanos};
 

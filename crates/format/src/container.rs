@@ -12,19 +12,18 @@
 //! ```
 
 mod places;
-mod sizes;
 
-pub use places::{
-    REGION_ALIGN_BYTES, find_region, following, may_follow, next_region, sectors_max,
-};
-pub use sizes::{
+pub use crate::container_sizes::{
     CONTAINER_BYTES_MAX, DIRECTORY_INDEX, DIRECTORY_RAW_BYTES_MAX, HEADER_BYTES,
     REGION_HEADER_BYTES, REGION_RAW_BYTES_MAX, REGION_STORED_BYTES_MAX, SECTOR_BYTES,
+};
+pub use places::{
+    REGION_ALIGN_BYTES, find_region, following, may_follow, next_region, sectors_max,
 };
 
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
 use crate::config::{Codec, Seal};
-use crate::parity::ParityShape;
+use crate::parity_shape::ParityShape;
 use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
 use units::{ContainerId, Fingerprint, Generation, PoolId};
 

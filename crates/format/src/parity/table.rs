@@ -4,19 +4,13 @@
 //! Invariant: a sector leaves its last 512 bytes unused: in the last sector of all they are the
 //! footer.
 
-use super::{PARITY_SECTOR_BYTES, PARITY_VERSION, ParityShape};
+use super::{PARITY_VERSION, ParityShape};
 use crate::bytes::{Fault, Reader, Result, Writer, checksum, verify};
-use crate::container::HEADER_BYTES;
+use crate::parity_shape::{PARITY_SECTOR_BYTES, SUMS_PER_SECTOR, TABLE_BYTES};
 use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
 use units::{ContainerId, PoolId};
 
 const WHAT: &str = "parity";
-/// Bytes that a sector uses.
-const TABLE_BYTES: usize = PARITY_SECTOR_BYTES - HEADER_BYTES;
-/// Bytes before the checksums.
-const HEAD_BYTES: usize = 64;
-/// Number of checksums in a sector.
-pub(super) const SUMS_PER_SECTOR: u32 = ((TABLE_BYTES - HEAD_BYTES - 8) / 8) as u32;
 
 /// A sector of checksums.
 #[derive(Clone, Debug, PartialEq, Eq)]
