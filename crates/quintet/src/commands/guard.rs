@@ -1,5 +1,5 @@
 //! The mount guard: a process that outlives the server of a mount for a moment, to unmount what a
-//! killed server leaves. `mount::shown` starts it.
+//! killed server leaves. `mounting` starts it.
 //!
 //! Invariant: it unmounts only a mount that no process serves. If both processes are killed, the
 //! next `mount` at that place unmounts.

@@ -1,18 +1,19 @@
-//! Starts a mount with a guard. `mount` and `serve` call this.
+//! Starts a mount with a guard, and reports it. `mount` and `serve` call this.
 //!
 //! Invariant: a mount that is no longer served does not stay mounted.
 
 use super::guard::Guard;
-use crate::commands::invocation::Invocation;
-use crate::commands::program::OnConsole;
-use crate::commands::snapshot_choice::SnapshotFilter;
+use super::invocation::Invocation;
+use super::program::OnConsole;
+use super::snapshot_choice::SnapshotFilter;
 use server::mount::{Mount, MountSettings, Pools};
 use server::program::Program;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use terminal::json::Object;
 
 /// Settings of a mount.
-pub(in crate::commands) struct Settings {
+pub(super) struct Settings {
     pub mountpoint: PathBuf,
     /// The mountpoint may have files.
     pub over: bool,
@@ -24,7 +25,7 @@ pub(in crate::commands) struct Settings {
 }
 
 /// Mounts and serves, with a guard. `at_end` is called when the session ends for any reason.
-pub(in crate::commands) fn start(
+pub(super) fn start(
     invocation: &Invocation,
     settings: &Settings,
     pools: &Pools,
@@ -43,4 +44,25 @@ pub(in crate::commands) fn start(
     };
     let guard = |mountpoint: &Path| Ok(Box::new(Guard::start(mountpoint)?) as Box<dyn Send>);
     Ok(Mount::start(wanted, pools, &program, guard, at_end)?)
+}
+
+/// Note for users of `mount`.
+pub(super) const HOW_IT_ENDS: &str = "end with Ctrl-C, or unmount the directory";
+
+/// Reports that the files can be used.
+pub(super) fn announce(invocation: &Invocation, mount: &Mount) -> anyhow::Result<()> {
+    let console = &invocation.console;
+    let path = mount.mountpoint().display().to_string();
+    let count = mount.snapshots();
+    console.message(
+        Object::message("mounted")
+            .text("mountpoint", &path)
+            .integer("snapshots", count as u64),
+    )?;
+    console.line(format!(
+        "volumes, images and {} are in {path}",
+        units::count(count as u64, "snapshot")
+    ))?;
+    console.flush()?;
+    Ok(())
 }
