@@ -1,54 +1,21 @@
-//! Checks that no two files of a crate import each other, directly or through others. `check` calls
-//! this.
+//! Checks that no two modules of a crate import each other, directly or through others. `check`
+//! calls this.
 //!
-//! A file may use the files above and below it. A re-exported name counts as a name of the file
-//! that defines it. Tests are ignored.
-//!
-//! Invariant: known import cycles are in a table that may only shrink. A cycle outside the table is
-//! refused, and so is an entry whose cycle no longer exists.
+//! A module counts with everything below it: `state.rs` and `state/live.rs` are one. Between two
+//! files, their first modules that differ count; a file may use the files above and below it. A
+//! re-exported name counts as a name of the file that defines it. Tests are ignored.
 
 mod paths;
-mod table;
 
 use super::{Finding, SourceFile, Tree};
 use paths::{Import, imports};
 use std::collections::{BTreeMap, BTreeSet};
-pub use table::CYCLES;
 
 /// Maximum number of re-exports to follow.
 const EXPORTS_MAX: usize = 16;
 
 /// See the module's head.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let cycles = cycles(tree);
-    let mut findings = Vec::new();
-    for cycle in &cycles {
-        let members: Vec<&str> = cycle.iter().map(|(member, _)| *member).collect();
-        if tree.cycles.contains(&members.as_slice()) {
-            continue;
-        }
-        let edges: Vec<String> = cycle.iter().map(|(_, edge)| edge.clone()).collect();
-        let first = members.first().copied().unwrap_or_default();
-        let message = format!(
-            "files that use each other, {}: move what they share to a file of its own ({})",
-            members.join(", "),
-            edges.join("; ")
-        );
-        findings.push(Finding::refuse(first, 0, message));
-    }
-    for known in tree.cycles {
-        let is_known = |c: &Vec<(&str, String)>| c.iter().map(|m| m.0).eq(known.iter().copied());
-        if !cycles.iter().any(is_known) {
-            let first = known.first().copied().unwrap_or_default();
-            let message = "this circle is gone, or smaller: take it out of xtask's CIRCLES";
-            findings.push(Finding::refuse(first, 0, message));
-        }
-    }
-    findings
-}
-
-/// Returns the sorted paths of the files of each cycle, each with its imports from the others.
-fn cycles(tree: &Tree) -> Vec<Vec<(&str, String)>> {
     let mut crates: BTreeMap<&str, Crate<'_>> = BTreeMap::new();
     for source in &tree.sources {
         let is_code = source.path.split('/').nth(2) == Some("src") && !source.is_test;
@@ -56,7 +23,7 @@ fn cycles(tree: &Tree) -> Vec<Vec<(&str, String)>> {
             crates.entry(&source.krate).or_default().add(source);
         }
     }
-    crates.values().flat_map(Crate::cycles).collect()
+    crates.values().flat_map(Crate::check).collect()
 }
 
 /// Files of a crate by module (`a::b`; the root is empty), and their imports.
@@ -65,8 +32,8 @@ struct Crate<'a> {
     files: BTreeMap<String, (&'a SourceFile, Vec<Import>)>,
 }
 
-/// The modules that each module uses, and the line of the first use.
-type Edges = BTreeMap<String, BTreeMap<String, usize>>;
+/// The modules beside it that each module uses, and where: a file with a line for each use.
+type Edges = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
 impl<'a> Crate<'a> {
     fn add(&mut self, source: &'a SourceFile) {
@@ -129,27 +96,30 @@ impl<'a> Crate<'a> {
         self.files.contains_key(&below).then_some(below)
     }
 
-    /// Returns the imports, except those from files above or below.
+    /// Returns the uses between modules that have the same parent.
     fn edges(&self) -> Edges {
-        let edges_of = |(module, (_, imports)): (&String, &(&SourceFile, Vec<Import>))| {
-            let mut used = BTreeMap::new();
+        let mut edges = Edges::new();
+        for (module, (file, imports)) in &self.files {
             for import in imports {
                 let target = self.target(module, &import.path, EXPORTS_MAX);
-                let beside = |t: &String| !is_above(t, module) && !is_above(module, t);
-                if let Some(target) = target.filter(beside) {
-                    used.entry(target).or_insert(import.line);
+                if let Some((from, to)) = target.as_deref().and_then(|t| siblings(module, t)) {
+                    let place = format!("{}:{}", file.path, import.line);
+                    let of = edges.entry(from.to_owned()).or_default();
+                    let places = of.entry(to.to_owned()).or_default();
+                    if !places.contains(&place) {
+                        places.push(place);
+                    }
                 }
             }
-            (module.clone(), used)
-        };
-        self.files.iter().map(edges_of).collect()
+        }
+        edges
     }
 
-    fn cycles(&self) -> Vec<Vec<(&'a str, String)>> {
+    fn check(&self) -> Vec<Finding> {
         let edges = self.edges();
         let reached: BTreeMap<&str, _> = edges.keys().map(|m| (&**m, reach(m, &edges))).collect();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
-        let mut cycles = Vec::new();
+        let mut findings = Vec::new();
         for (module, reach) in &reached {
             if seen.contains(module) || !reach.contains(module) {
                 continue;
@@ -157,33 +127,42 @@ impl<'a> Crate<'a> {
             let back = |other: &str| reached.get(other).is_some_and(|r| r.contains(module));
             let members: Vec<&str> = reach.iter().copied().filter(|m| back(m)).collect();
             seen.extend(&members);
-            let member = |module: &&str| self.member(module, &members, &edges);
-            let mut cycle: Vec<_> = members.iter().map(member).collect();
-            cycle.sort();
-            cycles.push(cycle);
+            let uses: Vec<String> = members
+                .iter()
+                .flat_map(|m| uses(m, &members, &edges))
+                .collect();
+            let message = format!(
+                "modules that use each other, {}: move what they share to a module of its own ({})",
+                members.join(", "),
+                uses.join("; ")
+            );
+            let path = self.files.get(*module).map_or("", |(file, _)| &file.path);
+            findings.push(Finding::refuse(path, 0, message));
         }
-        cycles
-    }
-
-    /// Returns the path of a module, and its imports from the others of its cycle.
-    fn member(&self, module: &str, members: &[&str], edges: &Edges) -> (&'a str, String) {
-        let path = self
-            .files
-            .get(module)
-            .map_or("", |(file, _)| file.path.as_str());
-        let used = edges.get(module).into_iter().flatten();
-        let used = used.filter(|(other, _)| members.contains(&other.as_str()));
-        let used: Vec<String> = used
-            .map(|(other, line)| format!("{other} (line {line})"))
-            .collect();
-        (path, format!("{module} uses {}", used.join(", ")))
+        findings
     }
 }
 
-/// Returns true if `other` is below `module`, or the same.
-fn is_above(module: &str, other: &str) -> bool {
-    let rest = other.strip_prefix(module);
-    module.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+/// Returns words for the uses of other members of a cycle by one.
+fn uses(module: &str, members: &[&str], edges: &Edges) -> Vec<String> {
+    let used = edges.get(module).into_iter().flatten();
+    let used = used.filter(|(other, _)| members.contains(&other.as_str()));
+    used.map(|(other, places)| format!("{module} uses {other} in {}", places.join(", ")))
+        .collect()
+}
+
+/// Returns the first modules on the ways to two modules that differ; `None` if one is above the
+/// other, or they are the same.
+fn siblings<'m>(one: &'m str, other: &'m str) -> Option<(&'m str, &'m str)> {
+    let mut end = 0;
+    for (a, b) in one.split("::").zip(other.split("::")) {
+        if a != b {
+            return Some((one.get(..end + a.len())?, other.get(..end + b.len())?))
+                .filter(|_| !a.is_empty() && !b.is_empty());
+        }
+        end += a.len() + "::".len();
+    }
+    None
 }
 
 /// Returns everything that a module uses, directly or indirectly.

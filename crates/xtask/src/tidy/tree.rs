@@ -2,7 +2,6 @@
 //!
 //! Invariant: no rule reads a file itself; samples of the canaries are trees too.
 
-use super::cycles::CYCLES;
 use super::lexer::{self, Lexed};
 use super::manifest::Manifest;
 use std::collections::BTreeSet;
@@ -45,8 +44,6 @@ pub struct Tree {
     pub texts: Vec<(String, String)>,
     /// Directories of this machine, which no committed file may name.
     pub private_paths: Vec<String>,
-    /// Known import cycles: files of each, sorted.
-    pub cycles: &'static [&'static [&'static str]],
 }
 
 impl Tree {
@@ -57,7 +54,6 @@ impl Tree {
         files.sort();
         let mut tree = Self::of(files);
         tree.private_paths = private_paths(root);
-        tree.cycles = CYCLES;
         Ok(tree)
     }
 

@@ -1,7 +1,6 @@
-//! Import cycles between files, and the table of known ones.
+//! Import cycles between modules.
 
 use super::{file, findings, krate, refused};
-use crate::tidy::Tree;
 
 fn cycle(a: &str, b: &str) -> Vec<(String, String)> {
     vec![
@@ -20,8 +19,8 @@ fn cycle(a: &str, b: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn files_that_use_each_other_are_refused() {
-    let refuse = |a: &str, b: &str| refused(cycle(a, b), "files that use each other");
+fn modules_that_use_each_other_are_refused() {
+    let refuse = |a: &str, b: &str| refused(cycle(a, b), "modules that use each other");
     let accepted = |a: &str, b: &str| {
         let found = findings(cycle(a, b));
         let cycles = found
@@ -41,20 +40,17 @@ fn files_that_use_each_other_are_refused() {
     // A cycle of three.
     let mut three = cycle("use crate::b::B;\n", "use crate::c::C;\n");
     three.push(file("crates/media/src/c.rs", "use crate::a::A;\n"));
-    refused(
-        three,
-        "crates/media/src/a.rs, crates/media/src/b.rs, crates/media/src/c.rs",
-    );
-    // A re-exported name counts as one of the defining file, which is below no other file here.
+    refused(three, "use each other, a, b, c:");
+    // A module counts with those below it, and a re-exported name as one of the defining file.
     let deep = "mod below;\npub use below::Deep;\n";
     let mut exported = cycle("use crate::b::Deep;\n", deep);
     exported.push(file("crates/media/src/b/below.rs", "use crate::a::A;\n"));
     refused(
         exported,
-        "crates/media/src/a.rs, crates/media/src/b/below.rs",
+        "a uses b in crates/media/src/a.rs:2; b uses a in crates/media/src/b/below.rs:2",
     );
     let same = "mod below;\npub use below::Deep;\nuse crate::a::A;\n";
-    accepted("use crate::b::{Deep};\n", same);
+    refuse("use crate::b::{Deep};\n", same);
     // Tests, comments and other crates.
     accepted(
         "use crate::b::B;\n",
@@ -62,25 +58,4 @@ fn files_that_use_each_other_are_refused() {
     );
     accepted("use crate::b::B;\n", "// use crate::a::A;\n");
     accepted("use crate::b::B;\n", "use units::a::A;\nfn f(a: a::A) {}\n");
-}
-
-#[test]
-fn the_table_of_circles_is_what_is_there() {
-    let mut tree = Tree::of(cycle("use crate::b::B;\n", "use crate::a::A;\n"));
-    let messages = |tree: &Tree| {
-        let found = crate::tidy::cycles::check(tree);
-        found
-            .into_iter()
-            .map(|f| f.message)
-            .collect::<Vec<_>>()
-            .join("; ")
-    };
-    assert!(messages(&tree).contains("use each other"));
-    tree.cycles = &[&["crates/media/src/a.rs", "crates/media/src/b.rs"]];
-    assert_eq!(messages(&tree), "");
-    tree.cycles = &[
-        &["crates/media/src/a.rs", "crates/media/src/b.rs"],
-        &["crates/media/src/a.rs", "crates/media/src/c.rs"],
-    ];
-    assert!(messages(&tree).contains("this circle is gone"));
 }
