@@ -1,7 +1,7 @@
 //! Divides a container into groups of data and parity sectors. Containers and their parity use it.
 //!
-//! Invariant: a shape that [`ParityShape::checked`] returns fits a container, and bounds the work of
-//! decoding it.
+//! Invariant: a shape that [`ParityShape::checked`] returns fits a container, and bounds the work
+//! of decoding it.
 
 use crate::container_sizes::{CONTAINER_BYTES_MAX, HEADER_BYTES};
 

@@ -5,7 +5,7 @@
 use super::choice::Choice;
 use super::size;
 use format::host_scrub::{HostScrubCounts, HostScrubFinding};
-use host_scrub::HostScrubber;
+use host_tasks::HostScrubber;
 use std::ffi::OsStr;
 use std::io;
 use std::ops::Range;

@@ -28,6 +28,7 @@ const BANNED: &[Banned] = &[
             "media",
             "archive",
             "linux_host",
+            "machine",
             "unlocking",
             "host_tools",
             "setup",

@@ -5,7 +5,8 @@
 //! ask again before each piece.
 
 use crate::arguments::HostDefragRunArgs;
-use linux_host::{IdleDisk, Pacer};
+use linux_host::Pacer;
+use machine::IdleDisk;
 use maintenance::{Host, IoGrant};
 use parking_lot::Mutex;
 use qos::Flow;
@@ -16,7 +17,7 @@ use terminal::interrupt::Interrupt;
 use terminal::shell::Shell;
 
 /// See the module's head.
-pub(super) struct Machine {
+pub(super) struct FilesHost {
     interrupt: Interrupt,
     begin: Instant,
     /// The disk of the files, with `--background`; `None` also if it cannot be watched.
@@ -51,7 +52,7 @@ impl Pacer for LeftToOthers {
     }
 }
 
-impl Machine {
+impl FilesHost {
     pub fn new(shell: &Shell, args: &HostDefragRunArgs) -> std::io::Result<Self> {
         let disk = match args.background {
             true => IdleDisk::of_device(args.path.metadata()?.dev()),
@@ -87,7 +88,7 @@ impl Machine {
     }
 }
 
-impl Host for Machine {
+impl Host for FilesHost {
     fn now_ns(&self) -> u64 {
         u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }

@@ -7,17 +7,18 @@
 //! returned since the scrub began (or that have none), or when its file needs no comparison. A file
 //! that has bytes in memory that are not on the disk is left for the end, then left out.
 
-use crate::HostScrubNews;
-use crate::compare::{Compared, Comparison, Piece, pieces};
-use crate::opened::{Opened, OpenedFile, Place};
-use crate::ranges::add;
-use crate::tree::{Numbered, Tree, join};
+use super::HostScrubNews;
+use super::compare::{Compared, Comparison, Piece, pieces};
+use super::opened::{Opened, OpenedFile, Place};
+use super::ranges::add;
+use super::tree::{Numbered, Tree, join};
 use archive::backup::Pacer;
 use archive::filesystem::PathError;
 use duet::{Access, Item, News, Page, Processed, Task, Work};
 use format::host_scrub::{FileVerdict, HostScrubCounts, HostScrubFile, HostScrubFinding};
 use format::tree::EntryKind;
-use linux_host::{FileId, PAGE_BYTES, Watch, unwritten};
+use linux_host::{FileId, Watch};
+use machine::{PAGE_BYTES, unwritten};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -415,7 +416,7 @@ impl<'s> Scrub<'s> {
     fn is_unwritten(&self) -> bool {
         let file = self.file.as_ref().map(|file| file.medium.file());
         file.is_some_and(|file| {
-            !linux_host::is_memory(file).unwrap_or(false) && unwritten(file).unwrap_or(0) > 0
+            !machine::is_memory(file).unwrap_or(false) && unwritten(file).unwrap_or(0) > 0
         })
     }
 

@@ -1,5 +1,5 @@
 //! Scrubs files of this machine against a snapshot: is on the disk what a backup read? The program
-//! calls this for `quintet host scrub`.
+//! runs it for `quintet host scrub`.
 //!
 //! ```text
 //! snapshot --directories--> Tree: directories and files, numbered
@@ -14,13 +14,12 @@
 //!
 //! Invariant: a file is rotten only if its times, inode and size were those of the snapshot before
 //! and after the bytes were read. No file is changed, and the page cache keeps what it had.
-#![forbid(unsafe_code)]
 
 mod compare;
 mod opened;
 mod ranges;
-mod scrub;
 mod scrubber;
+mod task;
 mod tree;
 
 pub use scrubber::{HostScrubOptions, HostScrubber};

@@ -8,9 +8,10 @@ use super::HostDefragOptions;
 use super::outcome::{HostDefragOutcome, HostFile};
 use duet::{Page, Processed, Task, Work};
 use linux_host::{
-    FileId, Histogram, Limits, MigrationError, Mirror, Mount, PAGE_BYTES, STEP_BYTES, Skipped,
-    SpanOptions, Target, Walked, WalkedFile, Walker, Wanted, cached, defragment_file, plan_span,
+    FileId, Histogram, Limits, MigrationError, Mirror, STEP_BYTES, Skipped, SpanOptions, Target,
+    Walked, WalkedFile, Walker, Wanted, defragment_file, plan_span,
 };
+use machine::{Mount, PAGE_BYTES, cached};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;

@@ -20,12 +20,11 @@ mod outcome;
 
 pub use outcome::{HostDefragOutcome, HostFile, HostLeftAlone};
 
-use crate::report::{TaskBytes, TaskReport, TaskTotals};
-use crate::task::{Access, MaintenanceTask, TaskStep};
 use duet::{Driver, DriverOptions, Duet, Mask, Options, Progress, Scope, Space, Step};
 use files::{Files, PART_BITS};
 use format::phase::TaskPhase;
 use linux_host::{Histogram, HotRanges, Pacer, Walked, Watch};
+use maintenance::{Access, MaintenanceTask, TaskBytes, TaskReport, TaskStep, TaskTotals};
 use qos::Flow;
 use std::convert::Infallible;
 use std::io;
@@ -100,7 +99,7 @@ impl TaskReport for HostDefragReport {
         match self.is_planned && self.phase != TaskPhase::AtRest {
             true => {
                 let planned = self.outcome.planned_bytes;
-                crate::report::share(planned, planned.saturating_add(self.waiting_bytes))
+                maintenance::share(planned, planned.saturating_add(self.waiting_bytes))
             }
             false => 0.0,
         }

@@ -5,7 +5,7 @@ use archive::filesystem::capture::Directory;
 use archive::selection::Patterns;
 use format::host_scrub::{HostScrubCounts, HostScrubFinding, HostScrubRecord};
 use format::tree::{Entry, EntryKind};
-use host_scrub::{HostScrubNews, HostScrubOptions, HostScrubber, Top, Tree};
+use host_tasks::{HostScrubNews, HostScrubOptions, HostScrubber, Top, Tree};
 use maintenance::{Alone, MaintenanceTask, RunEnd, StepSizes, TaskStep, run_task};
 use sim::SimDisk;
 use sim::pool_histories::{

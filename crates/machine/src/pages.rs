@@ -150,11 +150,7 @@ impl ChunkState {
 
 /// Visits the chunks of a file that have pages in memory. It halves ranges that are neither empty
 /// nor full, so it asks about single pages only where the state changes.
-pub(crate) fn chunks(
-    file: &File,
-    bytes: u64,
-    visit: &mut dyn FnMut(u64, ChunkState),
-) -> io::Result<()> {
+pub fn chunks(file: &File, bytes: u64, visit: &mut dyn FnMut(u64, ChunkState)) -> io::Result<()> {
     let pages = bytes.div_ceil(PAGE_BYTES);
     let counts = cached(file, 0, 0)?;
     if counts == Pages::default() {

@@ -40,7 +40,7 @@ impl Mount {
     }
 
     /// Returns all mounts that this process sees.
-    pub(crate) fn all() -> io::Result<Vec<Self>> {
+    pub fn all() -> io::Result<Vec<Self>> {
         let table = fs::read("/proc/self/mountinfo")?;
         let lines = table.split(|byte| *byte == b'\n');
         Ok(lines.filter_map(parse).collect())
@@ -61,7 +61,7 @@ impl Mount {
 }
 
 /// Returns the number of the mount that has a path. Links are not followed.
-pub(crate) fn mount_id(path: &Path) -> io::Result<u64> {
+pub fn mount_id(path: &Path) -> io::Result<u64> {
     let found = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::MNT_ID)?;
     Ok(found.stx_mnt_id)
 }
@@ -90,7 +90,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
 }
 
 /// Undoes the escapes of `mountinfo` and `swaps`: a backslash and three octal digits.
-pub(crate) fn unescaped(field: &[u8]) -> Vec<u8> {
+pub fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, after)) = rest.split_first() {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: below the top, each name is opened in its directory and no link is followed.
 
-use crate::tree::{Tree, join};
+use super::tree::{Tree, join};
 use archive::filesystem::PathError;
 use archive::filesystem::capture::{Directory, Sameness};
 use format::tree::{Entry, EntryKind};

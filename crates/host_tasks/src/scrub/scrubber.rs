@@ -4,9 +4,9 @@
 //! Invariant: a step is bounded. A record describes the state between two steps completely: a
 //! scrub that continues from it repeats at most the part that was in progress.
 
-use crate::HostScrubNews;
-use crate::scrub::{PART_BITS, Scrub};
-use crate::tree::{Totals, Tree};
+use super::HostScrubNews;
+use super::task::{PART_BITS, Scrub};
+use super::tree::{Totals, Tree};
 use archive::backup::Pacer;
 use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, Options, Progress};
 use duet::{Scope, Space, Step, TooManySessions};

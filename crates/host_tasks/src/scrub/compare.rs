@@ -3,8 +3,8 @@
 //! Invariant: a piece equals the snapshot's only if its bytes have its fingerprint. The stored
 //! chunk is read from the pool only to find out which bytes of a piece differ.
 
-use crate::opened::OpenedFile;
-use crate::ranges::{add, differences};
+use super::opened::OpenedFile;
+use super::ranges::{add, differences};
 use archive::backup::{Pacer, in_pieces};
 use chunking::is_zero;
 use format::recipe::{Layout, ObjectRoot};
