@@ -11,12 +11,12 @@ mod classes;
 mod table;
 
 use classes::{Classes, Physical};
-use conformance::volume::FileVolume;
 use iscsi::{Access, Credentials, Server, ServerHandle, ServerOptions};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use table::Table;
+use testkit::conformance::volume::FileVolume;
 use volume::{
     Durability, MemoryVolume, Operation, ReadOnly, RequestContext, Slow, Volume, VolumeError,
 };

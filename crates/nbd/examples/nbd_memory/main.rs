@@ -7,13 +7,13 @@
 
 mod table;
 
-use conformance::volume::FileVolume;
 use nbd::{Server, ServerHandle, ServerOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use table::Table;
+use testkit::conformance::volume::FileVolume;
 use volume::{
     Durability, MemoryVolume, Operation, ReadOnly, RequestContext, Slow, Volume, VolumeError,
 };
