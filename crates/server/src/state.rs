@@ -237,7 +237,7 @@ impl ServerState {
     ) -> Result<OpenPool, NotTaken> {
         let guard = WriterLock::take(&self.writer_lock, asking, waiting)?;
         // Readers in other processes may have recorded damage.
-        self.pool.take_up_news();
+        self.pool.health().take_up_news();
         Ok(OpenPool {
             // The hold begins before the command reads any name that it may refer to.
             _hold: Some(self.pool.hold()),

@@ -37,7 +37,7 @@ impl ServerState {
     /// Returns the findings of `status` and the newest snapshot of each source.
     pub fn findings(&self) -> Arc<Found> {
         let generation = self.pool.generation();
-        let live = (self.failing(), self.pool.quarantined().len());
+        let live = (self.failing(), self.pool.health().quarantined().len());
         let mut last = self.findings.0.lock();
         if let Some(last) = &*last
             && last.generation == generation
