@@ -33,6 +33,7 @@ mod record;
 pub mod root;
 pub mod scrub;
 pub mod snapshot;
+mod stored;
 pub mod tier;
 pub mod trace;
 pub mod trash_minimum;

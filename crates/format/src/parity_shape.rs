@@ -4,6 +4,7 @@
 //! of decoding it.
 
 use crate::container_sizes::{CONTAINER_BYTES_MAX, HEADER_BYTES};
+use crate::stored::stored;
 
 /// Unit of parity, bytes: the sector of disks, and the page of file systems.
 pub const PARITY_SECTOR_BYTES: usize = 4096;
@@ -23,16 +24,18 @@ const PER_GROUP: u32 = 4;
 const PER_GROUP_MAX: u32 = 64;
 const SECTORS_MAX: u64 = CONTAINER_BYTES_MAX as u64 / PARITY_SECTOR_BYTES as u64;
 
-/// Division of a container into groups. Data sector `i` is in group `i % groups`, and so is parity
-/// sector `i`. A run of damaged sectors is therefore spread over all groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct ParityShape {
-    /// Number of data sectors: everything before the first checksums.
-    pub data: u32,
-    /// Number of groups. Each is coded separately.
-    pub groups: u32,
-    /// Parity sectors of each group: the number of its sectors that may be lost.
-    pub per_group: u32,
+stored! {
+    /// Division of a container into groups. Data sector `i` is in group `i % groups`, and so is parity
+    /// sector `i`. A run of damaged sectors is therefore spread over all groups.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct ParityShape {
+        /// Number of data sectors: everything before the first checksums.
+        pub data: u32,
+        /// Number of groups. Each is coded separately.
+        pub groups: u32,
+        /// Parity sectors of each group: the number of its sectors that may be lost.
+        pub per_group: u32,
+    }
 }
 
 impl ParityShape {
