@@ -24,6 +24,7 @@ fn best(rounds: usize, mut work: impl FnMut()) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
+#[expect(clippy::too_many_lines, reason = "one script")]
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let path = arguments

@@ -157,6 +157,7 @@ fn what_is_not_toml_has_a_line_too() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn each_impossible_value_is_refused_with_its_remedy() {
     let source = |keys: &str| mistake(&format!("[sources.a]\n{keys}"));
     for (found, expected) in [

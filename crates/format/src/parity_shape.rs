@@ -25,8 +25,8 @@ const PER_GROUP_MAX: u32 = 64;
 const SECTORS_MAX: u64 = CONTAINER_BYTES_MAX as u64 / PARITY_SECTOR_BYTES as u64;
 
 stored! {
-    /// Division of a container into groups. Data sector `i` is in group `i % groups`, and so is parity
-    /// sector `i`. A run of damaged sectors is therefore spread over all groups.
+    /// Division of a container into groups. Data sector `i` is in group `i % groups`, and so is
+    /// parity sector `i`. A run of damaged sectors is therefore spread over all groups.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct ParityShape {
         /// Number of data sectors: everything before the first checksums.

@@ -149,6 +149,7 @@ pub(crate) fn dispatch(
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each request")]
 fn answer(
     files: &dyn FileSystem,
     header: &Header,

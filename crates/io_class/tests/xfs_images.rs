@@ -74,6 +74,7 @@ fn len_of(file: usize) -> usize {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one script")]
 fn files_and_the_log_of_a_new_image_are_known() {
     let dir = std::env::temp_dir().join(format!("io_class-xfs-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("scratch");

@@ -91,6 +91,7 @@ fn cache(bytes_max: u64, events: Arc<dyn PageEvents>) -> PageCache {
     PageCache::new(Options::new(bytes_max, 7), policy, events)
 }
 
+#[expect(clippy::too_many_lines, reason = "one script")]
 fn main() {
     let mib = std::env::args()
         .nth(1)

@@ -16,10 +16,10 @@ use crate::recovery::{Basis, Opened, WRITERS, left_by};
 use chunk_store::catalog::{
     InventoryEntry, read_parity, read_quarantine, read_trash, visit_readable,
 };
-use chunk_store::chunk_map::LookupCounts;
+use chunk_store::chunk_map::{ChunkMap, LookupCounts};
 use chunk_store::container::ContainerReader;
 use chunk_store::superblock::{
-    MasterKey, NewSecret, Newest, Notes, SecretKey, add_slot, commit_root, forget_slots,
+    MasterKey, NewSecret, Newest, Notes, SecretKey, SlotInfo, add_slot, commit_root, forget_slots,
     heal_config, heal_root, heal_slots, is_empty, put_config, read_config,
 };
 use chunk_store::{Result, StoreError, StoreErrorKind};
@@ -27,7 +27,7 @@ use chunking::SPLITTER_NUMBER;
 use format::config::{Config, Seal};
 use format::root::RootRecord;
 use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot};
-use media::{Barrier, Media, MediaErrorKind};
+use media::{Barrier, DiskLock, Media, MediaErrorKind};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
@@ -255,15 +255,7 @@ impl Pool {
             mut notes,
             mut watch,
         } = unlocked;
-        let unknown = config.features_ro_compat & !format::config::FEATURES_RO_COMPAT_KNOWN;
-        if mode == OpenMode::Write && unknown != 0 {
-            let why = format!("writing needs features {unknown:#x}: use a newer quintet");
-            return Err(StoreError::new(StoreErrorKind::Unsupported, why));
-        }
-        let lock = match mode {
-            OpenMode::Read => None,
-            OpenMode::Write => Some(media.disk.lock(LOCK)?),
-        };
+        let lock = take_lock(&media, &config, mode)?;
         // Before the newest commit is looked up: see `readers`.
         let taken = reader.map(|label| ReadersHold::take(&media, config.pool, label));
         let (mut reading, unheld) = match taken {
@@ -300,26 +292,7 @@ impl Pool {
         if let Some(reading) = &mut reading {
             reading.narrow(generation);
         }
-        let mut load = |f: &Fingerprint| reader.map_node(f);
-        match read_quarantine(record.catalog, &mut load) {
-            Ok(places) => places.into_iter().for_each(|p| chunks.put_in_quarantine(p)),
-            Err(e) if e.is_corruption() => notes.push(format!("notes of damage: {e}")),
-            Err(e) => return Err(e),
-        }
-        let parity_percent = match read_parity(record.catalog, &mut load) {
-            Ok(percent) => percent.unwrap_or(config.parity_percent),
-            Err(e) if e.is_corruption() => config.parity_percent,
-            Err(e) => return Err(e),
-        };
-        match read_trash(record.catalog, &mut load) {
-            Ok((_, containers)) if containers.is_empty() => {}
-            Ok((_, containers)) => {
-                let ids = containers.iter().map(|container| container.entry.id);
-                chunks.quarantine.retired.add(ids);
-            }
-            Err(e) if e.is_corruption() => notes.push(format!("trash: {e}")),
-            Err(e) => return Err(e),
-        }
+        let parity_percent = apply_catalog(&record, &config, &chunks, &reader, &mut notes)?;
         let Basis {
             media,
             master,
@@ -335,10 +308,7 @@ impl Pool {
             writers: Default::default(),
         };
         if writable {
-            media.blobs.sweep()?;
-            config = heal_config(&*media.blobs, config)?;
-            heal_slots(&media, config.pool, opened_with.as_ref())?;
-            heal_root(&media, config.pool, (&master, seal), generation)?;
+            config = repair_copies(&media, config, &master, opened_with.as_ref(), generation)?;
             for (writer, state) in WRITERS.into_iter().zip(&mut head.writers) {
                 let of_writer = left_by(&media, writer, &head.record)?;
                 state.next_sequence = Arc::new(AtomicU64::new(of_writer.next_sequence));
@@ -535,6 +505,67 @@ impl Pool {
         let damage = damage.or(unreadable.map(|e| node_error(&at, e)));
         Ok((snapshots, damage))
     }
+}
+
+/// Takes the pool's lock for a writer that knows all its features.
+fn take_lock(media: &Media, config: &Config, mode: OpenMode) -> Result<Option<DiskLock>> {
+    if mode == OpenMode::Read {
+        return Ok(None);
+    }
+    let unknown = config.features_ro_compat & !format::config::FEATURES_RO_COMPAT_KNOWN;
+    if unknown != 0 {
+        let why = format!("writing needs features {unknown:#x}: use a newer quintet");
+        return Err(StoreError::new(StoreErrorKind::Unsupported, why));
+    }
+    Ok(Some(media.disk.lock(LOCK)?))
+}
+
+/// Applies the quarantine and the trash of the newest catalog. Returns the parity of new containers,
+/// percent. Damage is noted, and opening goes on without that part.
+fn apply_catalog(
+    record: &RootRecord,
+    config: &Config,
+    chunks: &ChunkMap,
+    reader: &Reader,
+    notes: &mut Notes,
+) -> Result<u8> {
+    let mut load = |f: &Fingerprint| reader.map_node(f);
+    match read_quarantine(record.catalog, &mut load) {
+        Ok(places) => places.into_iter().for_each(|p| chunks.put_in_quarantine(p)),
+        Err(e) if e.is_corruption() => notes.push(format!("notes of damage: {e}")),
+        Err(e) => return Err(e),
+    }
+    let parity_percent = match read_parity(record.catalog, &mut load) {
+        Ok(percent) => percent.unwrap_or(config.parity_percent),
+        Err(e) if e.is_corruption() => config.parity_percent,
+        Err(e) => return Err(e),
+    };
+    match read_trash(record.catalog, &mut load) {
+        Ok((_, containers)) if containers.is_empty() => {}
+        Ok((_, containers)) => {
+            let ids = containers.iter().map(|container| container.entry.id);
+            chunks.quarantine.retired.add(ids);
+        }
+        Err(e) if e.is_corruption() => notes.push(format!("trash: {e}")),
+        Err(e) => return Err(e),
+    }
+    Ok(parity_percent)
+}
+
+/// Removes what crashed puts left, and repairs second copies of config, key slots and root. Returns
+/// the config that both copies have.
+fn repair_copies(
+    media: &Media,
+    config: Config,
+    master: &MasterKey,
+    opened_with: Option<&SlotInfo>,
+    generation: Generation,
+) -> Result<Config> {
+    media.blobs.sweep()?;
+    let config = heal_config(&*media.blobs, config)?;
+    heal_slots(media, config.pool, opened_with)?;
+    heal_root(media, config.pool, (master, config.seal), generation)?;
+    Ok(config)
 }
 
 /// There are containers, so something was stored, and `init` would destroy it.

@@ -12,6 +12,7 @@ use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, 
 
 const SIZE: u64 = 1 << 30;
 
+#[expect(clippy::too_many_lines, reason = "one script")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let dir = arguments.first().ok_or("which directory?")?;

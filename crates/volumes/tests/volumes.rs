@@ -47,6 +47,7 @@ fn compare(volumes: &Volumes, pairs: &[Pair], when: &str) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one script")]
 fn random_histories_read_like_plain_bytes() {
     for number in 0..30 {
         let mut seed = Seed::new(number);

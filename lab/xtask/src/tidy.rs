@@ -11,6 +11,7 @@ mod cycles;
 mod documents;
 mod emptiness;
 mod harnesses;
+mod identifiers;
 mod layers;
 mod lexer;
 mod manifest;
@@ -92,6 +93,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         prose::check,
         messages::check,
         names::check,
+        identifiers::check,
         harnesses::check,
         documents::check,
         emptiness::check,

@@ -23,6 +23,7 @@ fn operation(code: u32, body: &[u8]) -> Option<Operation<'static>> {
 }
 
 /// Returns every layout with the length that the kernel's header gives it.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn bodies() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
     let handle = Handle(5);
     let some = Range {

@@ -16,12 +16,14 @@ use archive::backup::Pacer;
 use archive::filesystem::PathError;
 use duet::{Access, Item, News, Page, Processed, Task, Work};
 use format::host_scrub::{FileVerdict, HostScrubCounts, HostScrubFile, HostScrubFinding};
+use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use linux_host::{FileId, Watch};
 use machine::{PAGE_BYTES, unwritten};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::ops::Range;
+use std::io;
+use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 use store::{Pool, Result, StoreError};
@@ -59,6 +61,22 @@ struct Cursor {
     at: u64,
     /// End of the hole that is being looked at.
     hole_end: Option<u64>,
+}
+
+/// Result of a step over a part of a file.
+#[derive(Default)]
+struct Tally {
+    processed: Processed,
+    all: Compared,
+    /// Bytes that others read and that were compared in memory.
+    by_others: u64,
+    failed: Option<io::Error>,
+}
+
+impl Tally {
+    fn bytes(&self) -> u64 {
+        self.all.bytes_read + self.all.bytes_unproven + self.by_others
+    }
 }
 
 impl<'s> Scrub<'s> {
@@ -261,80 +279,28 @@ impl<'s> Scrub<'s> {
                 hole_end: None,
             },
         };
-        let mut processed = Processed::default();
-        let mut all = Compared::default();
+        let mut tally = Tally::default();
         let root = match self.file.as_ref().map(|file| &file.entry.kind) {
             Some(EntryKind::File { content, .. }) => *content,
-            _ => return Ok((processed, FileVerdict::Deleted)),
+            _ => return Ok((tally.processed, FileVerdict::Deleted)),
         };
         let pool = Arc::clone(&self.pool);
-        let reader = pool.reader();
-        let mut by_others = 0;
-        let mut failed = None;
-        while all.bytes_read + all.bytes_unproven + by_others < budget_bytes.max(1) {
-            if let Some(end) = cursor.hole_end {
-                if self.access == Access::Memory {
-                    processed.needs_device = true;
-                    break;
-                }
-                match self.comparison(reader, root, |c| c.hole(cursor.at, end)) {
-                    Some(Ok((at, compared))) => {
-                        all.absorb(compared);
-                        cursor.at = at;
-                        cursor.hole_end = cursor.hole_end.filter(|end| at < *end);
-                    }
-                    Some(Err(e)) => failed = Some(e),
-                    None => break,
-                }
-            } else {
-                let next = pieces(reader, &root, cursor.at..range.end)?;
-                let Some(first) = next.first() else {
-                    processed.is_done = true;
-                    break;
-                };
-                if first.fingerprint.is_hole() {
-                    (cursor.at, cursor.hole_end) = (first.offset, Some(first.end()));
-                    continue;
-                }
-                let is_read = |piece: &&Piece| self.was_read_by_others(piece);
-                let fresh = next.iter().take_while(is_read).count();
-                let mut passed = 0;
-                for piece in next.iter().take(fresh) {
-                    if self.comparison(reader, root, |c| c.in_memory(piece)) != Some(true) {
-                        break;
-                    }
-                    by_others += piece.len;
-                    passed += 1;
-                    cursor.at = piece.end();
-                }
-                if passed > 0 {
-                    continue;
-                }
-                if self.access == Access::Memory {
-                    processed.needs_device = true;
-                    break;
-                }
-                // The medium decides about bytes that differ in memory.
-                let later = next.iter().skip(1);
-                let stale = 1 + later
-                    .take_while(|piece| !self.was_read_by_others(piece))
-                    .count();
-                let group = next.get(..stale).unwrap_or(&next);
-                match self.comparison(reader, root, |c| c.chunks(group)) {
-                    Some(compared) => match compared? {
-                        Ok(compared) => {
-                            all.absorb(compared);
-                            cursor.at = group.last().map_or(cursor.at, Piece::end);
-                        }
-                        Err(e) => failed = Some(e),
-                    },
-                    None => break,
-                }
-            }
-            if failed.is_some() || all.is_short {
+        let object = (&**pool.reader(), root);
+        while tally.bytes() < budget_bytes.max(1) {
+            let ended = match cursor.hole_end {
+                Some(end) => self.compare_hole(object, &mut cursor, end, &mut tally),
+                None => self.compare_chunks(object, &mut cursor, range.end, &mut tally)?,
+            };
+            if ended.is_break() || tally.failed.is_some() || tally.all.is_short {
                 break;
             }
         }
+        let Tally {
+            mut processed,
+            all,
+            by_others,
+            failed,
+        } = tally;
         processed.bytes_cached += by_others;
         self.counts.bytes_read_by_others += by_others;
         // A file that was written meanwhile is not rotten, whatever was read.
@@ -360,10 +326,87 @@ impl<'s> Scrub<'s> {
         Ok((processed, verdict))
     }
 
+    /// Compares a hole up to `end`. Breaks if it cannot go on now.
+    fn compare_hole(
+        &mut self,
+        (reader, root): (&store::Reader, ObjectRoot),
+        cursor: &mut Cursor,
+        end: u64,
+        tally: &mut Tally,
+    ) -> ControlFlow<()> {
+        if self.access == Access::Memory {
+            tally.processed.needs_device = true;
+            return ControlFlow::Break(());
+        }
+        match self.comparison(reader, root, |c| c.hole(cursor.at, end)) {
+            Some(Ok((at, compared))) => {
+                tally.all.absorb(compared);
+                cursor.at = at;
+                cursor.hole_end = cursor.hole_end.filter(|end| at < *end);
+            }
+            Some(Err(e)) => tally.failed = Some(e),
+            None => return ControlFlow::Break(()),
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Compares the next chunks before `end`: those that others read just now in memory, or a group
+    /// with the medium. Breaks at the end, and if it cannot go on now.
+    fn compare_chunks(
+        &mut self,
+        (reader, root): (&store::Reader, ObjectRoot),
+        cursor: &mut Cursor,
+        end: u64,
+        tally: &mut Tally,
+    ) -> Result<ControlFlow<()>> {
+        let next = pieces(reader, &root, cursor.at..end)?;
+        let Some(first) = next.first() else {
+            tally.processed.is_done = true;
+            return Ok(ControlFlow::Break(()));
+        };
+        if first.fingerprint.is_hole() {
+            (cursor.at, cursor.hole_end) = (first.offset, Some(first.end()));
+            return Ok(ControlFlow::Continue(()));
+        }
+        let is_read = |piece: &&Piece| self.was_read_by_others(piece);
+        let fresh = next.iter().take_while(is_read).count();
+        let begun = cursor.at;
+        for piece in next.iter().take(fresh) {
+            if self.comparison(reader, root, |c| c.in_memory(piece)) != Some(true) {
+                break;
+            }
+            tally.by_others += piece.len;
+            cursor.at = piece.end();
+        }
+        if cursor.at > begun {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if self.access == Access::Memory {
+            tally.processed.needs_device = true;
+            return Ok(ControlFlow::Break(()));
+        }
+        // The medium decides about bytes that differ in memory.
+        let later = next.iter().skip(1);
+        let is_stale = |piece: &&Piece| !self.was_read_by_others(piece);
+        let group = next.get(..1 + later.take_while(is_stale).count());
+        let group = group.unwrap_or(&next);
+        match self.comparison(reader, root, |c| c.chunks(group)) {
+            Some(compared) => match compared? {
+                Ok(compared) => {
+                    tally.all.absorb(compared);
+                    cursor.at = group.last().map_or(cursor.at, Piece::end);
+                }
+                Err(e) => tally.failed = Some(e),
+            },
+            None => return Ok(ControlFlow::Break(())),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
     fn comparison<R>(
         &mut self,
         reader: &store::Reader,
-        root: format::recipe::ObjectRoot,
+        root: ObjectRoot,
         with: impl FnOnce(&mut Comparison<'_>) -> R,
     ) -> Option<R> {
         Some(with(&mut Comparison {

@@ -17,7 +17,7 @@ use super::unfinished;
 use crate::progress::Progress;
 use anyhow::{Context, bail};
 use archive::backup::{
-    FrozenOutcome, Order, Pacer, TreePlan, back_up_trees, count_trees, scan_trees,
+    FrozenOutcome, Order, Pacer, TreeOutcome, TreePlan, back_up_trees, count_trees, scan_trees,
 };
 use archive::filesystem::capture::Sameness;
 use archive::filesystem::in_memory::MemoryOutcome;
@@ -31,7 +31,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use store::{OpenMode, Pool};
+use store::{OpenMode, Pool, StoreError, WriteSession};
 use terminal::exit::Exit;
 use terminal::json::Object;
 use terminal::sizes;
@@ -107,16 +107,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         pacer: background.as_ref().map(|pacer| pacer as &dyn Pacer),
         snapshot: args.snapshot,
     };
-    let done = AtomicBool::new(false);
-    let stored = std::thread::scope(|scope| {
-        if progress.is_shown() {
-            scope.spawn(|| scan_trees(&paths, &selection, &progress, &done));
-        }
-        let stored = back_up_trees(&pool, &mut session, &plan, &progress);
-        done.store(true, Ordering::Relaxed);
-        stored
-    });
-    let (root, outcome, owners) = match stored {
+    let (root, outcome, owners) = match store_trees(&pool, &mut session, &plan, &progress) {
         Ok(stored) => stored,
         Err(e) => {
             unfinished::end(invocation, session);
@@ -150,6 +141,24 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     Ok(done_or_partly(
         outcome.failures + outcome.changed_while_read,
     ))
+}
+
+/// Backs up the trees, and counts them ahead of the backup if the progress is shown.
+fn store_trees(
+    pool: &Pool,
+    session: &mut WriteSession,
+    plan: &TreePlan<'_>,
+    progress: &Progress,
+) -> Result<(ObjectRoot, TreeOutcome, OwnerIds), StoreError> {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        if progress.is_shown() {
+            scope.spawn(|| scan_trees(plan.paths, plan.selection, progress, &done));
+        }
+        let stored = back_up_trees(pool, session, plan, progress);
+        done.store(true, Ordering::Relaxed);
+        stored
+    })
 }
 
 /// Says what was in memory, and why files were not read in the order that the user asked for. By

@@ -21,7 +21,7 @@ use archive::selection::{Patterns, SnapshotSelection};
 use command_line::{IncludeArgs, OverwriteArg, RestoreArgs};
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
-use format::tree::EntryKind;
+use format::tree::{Entry, EntryKind};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -60,23 +60,10 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
             "snapshot {id} is {incomplete} during its backup"
         ));
     }
-    let mut path = normal(&path.unwrap_or_default());
     let mut selection = selection;
-    let (root, root_entry) = match lookup(pool.reader(), top(snapshot)?, &path)? {
-        Found::Top(root) => (root, None),
-        Found::Entry(entry) => match entry.kind {
-            EntryKind::Directory { content } => (content, Some(*entry)),
-            _ => {
-                expect_one(args, &path)?;
-                path.truncate(path.len() - entry.name.len());
-                path = normal(&path);
-                selection.includes = only(&entry.name)?;
-                let above = lookup(pool.reader(), top(snapshot)?, &path)?;
-                let above = above.directory();
-                (above.context("the directory of the file is missing")?, None)
-            }
-        },
-    };
+    let path = normal(&path.unwrap_or_default());
+    let (path, root, root_entry) =
+        part_of(args, pool.reader(), top(snapshot)?, path, &mut selection)?;
     let owners = match args.numeric_ids || args.no_owner {
         true => OwnerMap::default(),
         false => OwnerMap::of(&snapshot.owners),
@@ -151,13 +138,42 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
     let verified = verified.unwrap_or_default();
     let message = summary(&id, args.dry_run, &outcome, verified, seconds);
     invocation.console.message(message)?;
-    let exit = match outcome {
+    Ok(snapshots.exit_of(&wanted, exit(&outcome, verified)))
+}
+
+/// Finds the directory to restore: its path, its contents, and its entry unless it is the top. For a
+/// file that is the directory with the file, of which `selection` then has only this name.
+fn part_of(
+    args: &RestoreArgs,
+    reader: &Reader,
+    top: ObjectRoot,
+    mut path: Vec<u8>,
+    selection: &mut SnapshotSelection,
+) -> anyhow::Result<(Vec<u8>, ObjectRoot, Option<Entry>)> {
+    let entry = match lookup(reader, top, &path)? {
+        Found::Top(root) => return Ok((path, root, None)),
+        Found::Entry(entry) => *entry,
+    };
+    if let EntryKind::Directory { content } = entry.kind {
+        return Ok((path, content, Some(entry)));
+    }
+    expect_one(args, &path)?;
+    path.truncate(path.len() - entry.name.len());
+    let path = normal(&path);
+    selection.includes = only(&entry.name)?;
+    let above = lookup(reader, top, &path)?.directory();
+    let root = above.context("the directory of the file is missing")?;
+    Ok((path, root, None))
+}
+
+/// Returns the exit code. `verified` is empty unless something differs.
+fn exit(outcome: &RestoreOutcome, verified: Verified) -> Exit {
+    match outcome {
         _ if outcome.damaged > 0 || outcome.partial > 0 => Exit::Damaged,
         _ if outcome.failed > 0 || outcome.warnings > 0 => Exit::Partly,
         _ if verified != Verified::default() => Exit::Partly,
         _ => Exit::Done,
-    };
-    Ok(snapshots.exit_of(&wanted, exit))
+    }
 }
 
 /// Refuses flags that choose among several files.

@@ -68,8 +68,8 @@ pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<E
 fn show_status(invocation: &Invocation, status: &ScrubStatus) -> std::io::Result<()> {
     let console = &invocation.console;
     console.message(object(Object::message("scrub_status"), status))?;
-    for line in summary(status, &invocation.zone) {
-        console.line(line)?;
+    for (name, value) in summary(status, &invocation.zone) {
+        console.line(format!("{name}: {value}"))?;
     }
     Ok(())
 }

@@ -76,6 +76,7 @@ pub fn killed(after: u64, op: PoolOp) -> PoolOp {
 }
 
 /// The scripted histories: each explores its part of a pool's life from the first operation on.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub fn scripts() -> Vec<(&'static str, Vec<PoolOp>)> {
     use PoolOp::{
         AddKey, Backup, ChangeKey, Collect, CollectSteps, Copy, Discard, Forget, Init, Interrupted,

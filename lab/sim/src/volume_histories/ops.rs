@@ -54,6 +54,7 @@ pub enum VolumeOp {
 }
 
 /// The scripted histories: each explores its part.
+#[expect(clippy::too_many_lines, reason = "a table")]
 pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
     use VolumeOp::{
         Checkpoint, Clone, CloneSnapshot, Collect, CollectSteps, Create, Defragment, Delete,

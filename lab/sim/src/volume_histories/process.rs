@@ -107,6 +107,7 @@ impl<'h> VolumeProcess<'h> {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each operation")]
     fn act(&mut self, op: &VolumeOp) -> Result<(), String> {
         match op {
             VolumeOp::Create(sectors, log2) => {

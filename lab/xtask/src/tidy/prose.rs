@@ -37,6 +37,48 @@ const BANNED: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// Words of identifiers, and the term for each. More than in comments: a name has no sentence
+/// around it that makes its meaning clear.
+pub const IDENTIFIER_WORDS: &[(&[&str], &str)] = &[
+    (&["mend", "mends", "mended", "mending"], "repair"),
+    (&["heal", "heals", "healed", "healing"], "repair"),
+    (
+        &["fold", "folds", "folded", "folding", "unfold", "unfolded"],
+        "apply, not yet applied",
+    ),
+    (&["flights"], "single-flight"),
+    (&["asker", "askers"], "I/O origin, or the caller"),
+    (&["seat", "seats"], "index writer lock"),
+    (&["told", "untold"], "reported, or known"),
+    (&["gone"], "deleted, expired or closed: say which"),
+    (&["vain"], "without effect, or garbage"),
+    (
+        &["crowd", "crowded", "crowding", "restraint"],
+        "back-pressure",
+    ),
+    (
+        &[
+            "reclaim",
+            "reclaims",
+            "reclaimed",
+            "reclaiming",
+            "reclaimable",
+            "reclaimer",
+        ],
+        "garbage collection, or garbage",
+    ),
+    (&["upkeep"], "maintenance schedule"),
+    (&["rehearsal", "rehearse", "rehearsed"], "dry run"),
+    (
+        &["lessor", "lend", "lends", "lending", "lent"],
+        "grant server, or running commands for clients",
+    ),
+    (
+        &["who", "whom", "whoever", "nobody", "somebody"],
+        "caller, reader, writer or client: say which",
+    ),
+];
+
 /// See the module's head.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let comments = tree.sources.iter().flat_map(check_source);

@@ -3,6 +3,7 @@
 mod cycles;
 mod emptiness;
 mod harnesses;
+mod identifiers;
 mod map;
 mod messages;
 mod papers;

@@ -12,7 +12,10 @@ use terminal::sizes;
 use units::count;
 
 /// Returns two lines: the present activity, and the last full verification.
-pub(in crate::commands) fn summary(status: &ScrubStatus, zone: &TimeZone) -> Vec<String> {
+pub(in crate::commands) fn summary(
+    status: &ScrubStatus,
+    zone: &TimeZone,
+) -> [(&'static str, String); 2] {
     let local = |time| calendar::local(time, zone);
     let ScrubStatus {
         pass,
@@ -43,7 +46,7 @@ pub(in crate::commands) fn summary(status: &ScrubStatus, zone: &TimeZone) -> Vec
             done(&status.last)
         ),
     };
-    vec![format!("scrub: {now}"), format!("verified: {verified}")]
+    [("scrub", now), ("verified", verified)]
 }
 
 /// Formats a pass that has ended, as one line.

@@ -129,15 +129,7 @@ fn hold(
     volumes.trace(!args.no_trace);
     let path = std::path::absolute(invocation.settings.pool()?)?;
     let server = ServerState::new(path, volumes, device, shares, memory);
-    // The replica may be absent for a while: volumes are served without it.
-    match replica_of(invocation, &args.replica) {
-        Ok(Some(replica)) => server.scrub.repair_from(replica),
-        Ok(None) => {}
-        Err(e) => console.warn(format_args!(
-            "cannot use --replica: {}. Scrubs of this server repair nothing from it",
-            crate::commands::failure::text(&e)
-        )),
-    }
+    repair_from_replica(invocation, args, &server);
     server.set_policy(in_force.flatten());
     let server = Arc::new(server);
     let _clients = ClientsOf(&server);
@@ -153,18 +145,8 @@ fn hold(
     };
     let program: Arc<dyn Program> = Arc::new(OnConsole(Arc::clone(console)));
     let places = start_servers(environment, &sockets, &server, &exports, &program)?;
-    if places.iter().any(|place| place.starts_with("iscsi:")) {
-        warn_of_exports_without_target(console, &*exports);
-    }
+    note_targets(console, &exports, &rules, &places);
     let names = exports.names();
-    for name in rules
-        .exports()
-        .filter(|name| !names.iter().any(|n| n == name))
-    {
-        console.note(format_args!(
-            "--iscsi-access has a section for {name}, which is no volume or image yet"
-        ));
-    }
     let metrics = args
         .metrics
         .map(|address| Endpoint::start(address, &server).context("cannot serve --metrics"))
@@ -227,16 +209,7 @@ fn hold(
         console.warn("some commands did not end in time and are stopped");
     }
     let unmounted = mount.map(|mount| mount.end((!to_the_end).then_some(COMMANDS_LIMIT)));
-    for server in server.take_servers() {
-        if !server.stop() {
-            console.warn("some NBD requests did not end in time and are dropped");
-        }
-    }
-    for server in server.take_target_servers() {
-        if !server.stop() {
-            console.warn("some iSCSI commands did not end in time and are dropped");
-        }
-    }
+    stop_servers(console, &server);
     drop((metrics, verifier, destager, tiering, classifying));
     let settled = settle(&server, &notifier, &program);
     drop(watchdog);
@@ -257,6 +230,32 @@ impl Drop for ClientsOf<'_> {
         for server in self.0.take_target_servers() {
             server.stop();
         }
+    }
+}
+
+/// Waits for the requests of clients and ends their connections.
+fn stop_servers(console: &Console, server: &ServerState) {
+    for server in server.take_servers() {
+        if !server.stop() {
+            console.warn("some NBD requests did not end in time and are dropped");
+        }
+    }
+    for server in server.take_target_servers() {
+        if !server.stop() {
+            console.warn("some iSCSI commands did not end in time and are dropped");
+        }
+    }
+}
+
+/// Has scrubs repair from the replica. It may be absent for a while: volumes are served without it.
+fn repair_from_replica(invocation: &Invocation, args: &ServeArgs, server: &ServerState) {
+    match replica_of(invocation, &args.replica) {
+        Ok(Some(replica)) => server.scrub.repair_from(replica),
+        Ok(None) => {}
+        Err(e) => invocation.console.warn(format_args!(
+            "cannot use --replica: {}. Scrubs of this server repair nothing from it",
+            crate::commands::failure::text(&e)
+        )),
     }
 }
 
@@ -286,6 +285,27 @@ fn said(server: &ServerState, commands: usize) -> String {
         "{:?}\n{:?}\n{:?}\n{:?}\n{commands} commands",
         live.nbd, live.journal, live.checkpoints, live.cache
     )
+}
+
+/// Reports what of the exports and of the rules no initiator can use.
+fn note_targets(
+    console: &Console,
+    exports: &ServerExports,
+    rules: &TargetRules,
+    places: &[String],
+) {
+    if places.iter().any(|place| place.starts_with("iscsi:")) {
+        warn_of_exports_without_target(console, exports);
+    }
+    let names = exports.names();
+    for name in rules
+        .exports()
+        .filter(|name| !names.iter().any(|n| n == name))
+    {
+        console.note(format_args!(
+            "--iscsi-access has a section for {name}, which is no volume or image yet"
+        ));
+    }
 }
 
 /// Warns of exports that initiators cannot use.
