@@ -520,8 +520,8 @@ fn take_lock(media: &Media, config: &Config, mode: OpenMode) -> Result<Option<Di
     Ok(Some(media.disk.lock(LOCK)?))
 }
 
-/// Applies the quarantine and the trash of the newest catalog. Returns the parity of new containers,
-/// percent. Damage is noted, and opening goes on without that part.
+/// Applies the quarantine and the trash of the newest catalog. Returns the parity of new
+/// containers, percent. Damage is noted, and opening goes on without that part.
 fn apply_catalog(
     record: &RootRecord,
     config: &Config,

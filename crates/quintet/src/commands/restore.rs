@@ -141,8 +141,8 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
     Ok(snapshots.exit_of(&wanted, exit(&outcome, verified)))
 }
 
-/// Finds the directory to restore: its path, its contents, and its entry unless it is the top. For a
-/// file that is the directory with the file, of which `selection` then has only this name.
+/// Finds the directory to restore: its path, its contents, and its entry unless it is the top. For
+/// a file that is the directory with the file, of which `selection` then has only this name.
 fn part_of(
     args: &RestoreArgs,
     reader: &Reader,

@@ -161,8 +161,8 @@ impl Report<'_> {
         lines
     }
 
-    /// Returns each action once, also if several findings ask for it. Those of hints only if nothing
-    /// is wrong.
+    /// Returns each action once, also if several findings ask for it. Those of hints only if
+    /// nothing is wrong.
     fn actions(&self) -> Vec<&str> {
         let mut actions: Vec<&str> = Vec::new();
         for finding in &self.findings {
