@@ -2,11 +2,9 @@
 //! them: server threads and commands.
 //!
 //! ```text
-//! program --> `controller` (I/O grants) --> `MaintenanceTask` --> scrub, replication, gc,
-//!    |                                                            defragmentation
+//! program --> `controller` (I/O grants) --> `MaintenanceTask` --> scrub, gc, defragmentation
 //!    +------> `ControlledTask`: pause, resume, cancel, record --> `TaskReport`: what is shown
 //! program --> `schedule`: when a server starts gc or a scrub
-//! program --> `repair`: repair from a replica
 //! ```
 //!
 //! Invariant: a task that gets no events, or wrong ones in the end, does the same work in its own
@@ -18,8 +16,6 @@ mod collect;
 mod controller;
 mod defrag;
 mod listening;
-mod repair;
-mod replicate;
 mod report;
 mod schedule;
 mod scrub;
@@ -32,10 +28,7 @@ pub use defrag::{
     DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, Defragmenter, FetchCost,
     Heat, HotChunks, HotDecision, HotState, HotWait, RecordedDefrag, Toll,
 };
-pub use repair::{ReplicaCounts, ReplicaRepair};
-pub use replicate::{
-    CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
-};
+pub use listening::{listen, silent};
 pub use report::{TaskBytes, TaskReport, TaskTotals, WorkLeft, share};
 pub use schedule::{
     CollectDecision, CollectLimits, CollectMemory, CollectNote, CollectRun, CollectSchedule,

@@ -9,6 +9,7 @@ use units::UnixNanos;
 
 /// Defines a struct of numbers, and lists those that users see: the field names are the names in
 /// the JSON. Numbers that users do not see come last, after `hidden:`.
+#[macro_export]
 macro_rules! counts {
     (
         $(#[$of:meta])*
@@ -32,7 +33,6 @@ macro_rules! counts {
         }
     };
 }
-pub(crate) use counts;
 
 /// Bytes by where they were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

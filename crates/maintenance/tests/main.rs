@@ -15,7 +15,6 @@ mod collect_leftovers;
 mod collect_old_pools;
 
 mod collect_small;
-mod copies;
 mod defrag;
 mod defrag_resume;
 mod defrag_streams;
@@ -24,10 +23,6 @@ mod open_snapshots;
 mod parity_crash;
 mod readers;
 mod reads_beside_gc;
-mod repair;
-mod replicate;
-mod replicate_costs;
-mod replicate_order;
 mod scrub;
 mod scrub_crash;
 mod scrub_medium;

@@ -2,7 +2,8 @@
 //! own.
 
 use chunking::Compression;
-use maintenance::{CopyLimits, CopyNews, CopyOptions, MaintenanceTask, Replication, TaskStep};
+use maintenance::{MaintenanceTask, TaskStep};
+use replication::{CopyLimits, CopyNews, CopyOptions, Replication};
 use sim::pool_histories::init_options;
 use sim::{Image, SimDisk};
 use std::sync::Arc;

@@ -10,7 +10,8 @@ use format::container::{
     ContainerClass, ContainerHeader, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES,
 };
 use format::snapshot::SnapshotKind;
-use maintenance::{Collector, GcPolicy, ReplicaCounts, ReplicaRepair};
+use maintenance::{Collector, GcPolicy};
+use replication::{ReplicaCounts, ReplicaRepair};
 use sim::pool_histories::{check_all, data_regions, finish_gc, for_any_gain};
 use sim::{Damage, SimDisk};
 use std::ops::ControlFlow;

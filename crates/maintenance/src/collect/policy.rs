@@ -2,7 +2,7 @@
 //!
 //! Invariant: no I/O.
 
-use crate::report::counts;
+use crate::counts;
 use store::{CopyCounts, Discarded, MarkSummary, TrashedContainer};
 use units::Generation;
 

@@ -16,9 +16,9 @@ use crate::settings::receiving_pool;
 use anyhow::{Context, bail};
 use command_line::CopyArgs;
 use format::snapshot::{Snapshot, SnapshotKind};
-use maintenance::{
-    CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication, RunEnd,
-    StepSizes, run_task,
+use maintenance::{RunEnd, StepSizes, run_task};
+use replication::{
+    CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
 };
 use server::state::{CopyEntry, CopyState, OpenPool, TaskHost};
 use std::ops::ControlFlow;

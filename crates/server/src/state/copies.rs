@@ -4,8 +4,9 @@
 //! Invariant: an entry exists as long as its command runs. The bytes that it read stay in the
 //! totals.
 
-use maintenance::{CopyCounts, TaskBytes, WorkLeft};
+use maintenance::{TaskBytes, WorkLeft};
 use parking_lot::Mutex;
+use replication::CopyCounts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::UnixNanos;

@@ -10,12 +10,12 @@ use super::settings::LANE;
 use duet::Duet;
 use format::snapshot::Snapshot;
 use maintenance::{
-    Access, Collecting, Collector, CopyLimits, CopyNews, CopyOptions, DefragOptions, DefragSource,
-    Defragmenter, GcPolicy, MaintenanceTask, Replication, RunEnd, Scrubber, StepSizes, TaskStep,
-    run_task,
+    Access, Collecting, Collector, DefragOptions, DefragSource, Defragmenter, GcPolicy,
+    MaintenanceTask, RunEnd, Scrubber, StepSizes, TaskStep, run_task,
 };
 use media::IoOrigin;
 use qos::Flow;
+use replication::{CopyLimits, CopyNews, CopyOptions, Replication};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -134,12 +134,12 @@ fn replicate(
     let from = Arc::clone(volumes.pool());
     let snapshots = from.snapshots()?;
     let mut copy = Replication::new(from, snapshots, receiver(50)?, options)
-        .map_err(maintenance::CopyError::into_cause)?;
+        .map_err(replication::CopyError::into_cause)?;
     let begun = copy.begin(snapshot);
-    begun.map_err(maintenance::CopyError::into_cause)?;
+    begun.map_err(replication::CopyError::into_cause)?;
     let is_last = |news: &CopyNews| matches!(news, CopyNews::Copied(_));
     let is_complete = run(host, &mut copy, SIZES, is_last);
-    let is_complete = is_complete.map_err(maintenance::CopyError::into_cause)?;
+    let is_complete = is_complete.map_err(replication::CopyError::into_cause)?;
     let (counts, _) = copy.counts();
     Ok(Done {
         is_complete,

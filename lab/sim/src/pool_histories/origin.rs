@@ -8,7 +8,7 @@ use super::setup::{MEMORY_BYTES, init_options, lane_options, media, snapshot};
 use super::source::Source;
 use crate::{Image, SimDisk};
 use format::snapshot::Snapshot;
-use maintenance::{CopyLimits, CopyOptions};
+use replication::{CopyLimits, CopyOptions};
 use std::sync::Arc;
 use store::{OpenMode, Pool, Result};
 

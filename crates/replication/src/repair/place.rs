@@ -3,7 +3,7 @@
 //! Invariant: the replica's directories are read only if something on the path to this position is
 //! lost, and each once while the walk is below it.
 
-use crate::replicate::{Listing, Pair};
+use crate::copy::{Listing, Pair};
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
 use store::{Reader, Result};

@@ -9,9 +9,8 @@ use copies::{copy_all, copy_options, open_receiver, receiver};
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
-use maintenance::{
-    Access, CopiedSnapshot, CopyNews, CopyOptions, MaintenanceTask, Replication, TaskStep,
-};
+use maintenance::{Access, MaintenanceTask, TaskStep};
+use replication::{CopiedSnapshot, CopyNews, CopyOptions, Replication};
 use sim::SimDisk;
 use std::sync::Arc;
 use store::{LaneOptions, Pool, WriteSession};

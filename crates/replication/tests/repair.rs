@@ -5,7 +5,7 @@ use crate::small_volumes;
 
 use chunking::Compression;
 use copies::{copy_all, open_receiver, receiver};
-use maintenance::{ReplicaCounts, ReplicaRepair};
+use replication::{ReplicaCounts, ReplicaRepair};
 use sim::{Damage, Image, SimDisk};
 use small_volumes::write;
 use std::ops::ControlFlow;

@@ -7,9 +7,9 @@
 
 use super::CopyError;
 use super::receiver::Receiver;
-use crate::report::counts;
 use duet::Access;
 use format::recipe::{Layout, ObjectRoot};
+use maintenance::counts;
 use std::sync::Arc;
 use store::{CachedChunks, ChunkRef, Pool, Reader, RegionKind, StoreError};
 use units::{Fingerprint, Origin};

@@ -8,11 +8,11 @@ use copies::{copy, copy_all, copy_options, open_receiver, receiver, replication}
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
-use maintenance::{
-    CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, MaintenanceTask,
-    Replication, TaskStep,
-};
+use maintenance::{MaintenanceTask, TaskStep};
 use media::Disk;
+use replication::{
+    CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
+};
 use sim::pool_histories::{check_all, data_regions};
 use sim::{Damage, SimDisk};
 use small_volumes::{small, write};

@@ -4,10 +4,8 @@
 
 use chunking::Compression;
 use format::snapshot::Snapshot;
-use maintenance::{
-    CopiedSnapshot, CopyError, CopyLimits, CopyNews, CopyOptions, MaintenanceTask, Replication,
-    TaskStep,
-};
+use maintenance::{MaintenanceTask, TaskStep};
+use replication::{CopiedSnapshot, CopyError, CopyLimits, CopyNews, CopyOptions, Replication};
 use sim::pool_histories::init_options;
 use sim::{Image, SimDisk};
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 use super::place::Place;
 use super::repairing::{DirectoryMending, ObjectMending};
 use super::round::Round;
-use crate::replicate::Pair;
+use crate::copy::Pair;
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
 use store::Result;

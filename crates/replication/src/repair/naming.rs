@@ -6,7 +6,7 @@
 //! shows to be known here.
 
 use super::round::Round;
-use crate::replicate::{Listing, Pair};
+use crate::copy::{Listing, Pair};
 use format::recipe::{Layout, ObjectRoot};
 use format::tree::{Entry, EntryKind};
 use std::ops::{ControlFlow, Range};

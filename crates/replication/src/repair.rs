@@ -20,7 +20,7 @@ mod repairing;
 mod round;
 mod walk;
 
-use crate::replicate::Pairs;
+use crate::copy::Pairs;
 use format::snapshot::{Snapshot, SnapshotKind};
 use round::Round;
 use std::collections::HashSet;
