@@ -5,10 +5,6 @@
 //! one state, with every write that was acknowledged before.
 
 mod import;
-mod mounted;
-mod nbd;
-mod qemu;
-mod source;
 
 pub(super) use import::run as import;
 
@@ -145,7 +141,7 @@ fn write(
         ImageFormat::Raw => write(out.file(), &args.out)?,
         format => {
             say_temporary(invocation, root.len);
-            qemu::from_raw(&invocation.context, out.path(), format, |path| {
+            image_sources::from_raw(&invocation.context, out.path(), format, |path| {
                 write(&File::create_new(path)?, path)
             })?;
         }

@@ -6,8 +6,6 @@
 //! parts, is stored and reported, and is read again by the next import.
 
 use super::super::unfinished;
-use super::source::{self, From, Original};
-use super::{nbd, qemu};
 use crate::commands::full;
 use crate::commands::invocation::{Invocation, done_or_partly};
 use crate::commands::known_snapshots::KnownSnapshots;
@@ -22,6 +20,7 @@ use archive::image::{
 use command_line::ImportArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
+use image_sources::{From, Original};
 use std::io::Read;
 use std::time::Instant;
 use store::{IMAGE_REGION_BYTES, LaneOptions, OpenMode, WriteSession};
@@ -39,7 +38,7 @@ pub(in crate::commands) fn run(invocation: &Invocation, args: &ImportArgs) -> an
     let started = Instant::now();
     let region_bytes = args.region_size.unwrap_or(IMAGE_REGION_BYTES);
     let lane = invocation.lane(args.compression.as_deref(), region_bytes)?;
-    let original = source::examine(invocation, args)?;
+    let original = image_sources::examine(invocation, args)?;
     let before = signature_of(args, &original, region_bytes)?;
     let pool = invocation.open(if args.dry_run {
         OpenMode::Read
@@ -167,11 +166,11 @@ fn store(
         From::Input => return store_input(invocation, args, (session, lane), progress),
         From::File => RawImage::open(path, args.skip_bad_sectors)?,
         From::Nbd(address) => {
-            let (bytes, len) = nbd::open(address, &context.interrupt)?;
+            let (bytes, len) = image_sources::open(address, &context.interrupt)?;
             RawImage::of(bytes, path, len, args.skip_bad_sectors)
         }
         From::Qemu => {
-            let (shown, bytes, len) = qemu::show(context, path, original.format)?;
+            let (shown, bytes, len) = image_sources::show(context, path, original.format)?;
             let skips = args.skip_bad_sectors || args.allow_damaged;
             let image = RawImage::of(bytes, path, len, skips);
             let stored = store_image(invocation, image, (session, lane), progress);

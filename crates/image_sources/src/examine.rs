@@ -1,14 +1,13 @@
 //! Examines the file that `import` is to read: whether it is a disk image at all, its format, the
-//! files that it consists of, and its damage. [`super::import`] calls this.
+//! files that it consists of, and its damage. `quintet import` calls this.
 //!
 //! Invariant: what an image's own bytes say makes this program read no other file unless the user
 //! named the format: a guest can write any head to a raw disk. Files that are not all known are
 //! `None`, so that nobody takes the image for unchanged.
 
-use super::mounted;
-use super::nbd::{self, Address};
-use super::qemu;
-use crate::commands::invocation::Invocation;
+use crate::mounted;
+use crate::nbd_export::{self, Address};
+use crate::qemu;
 use anyhow::{anyhow, bail};
 use archive::filesystem::PathError;
 use archive::image::{Head, Kind, head_of};
@@ -17,9 +16,10 @@ use serde_json::Value;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use terminal::shell::Shell;
 
 /// Where the bytes of an image come from.
-pub(super) enum From {
+pub enum From {
     /// A file or device, directly.
     File,
     /// A file, through qemu.
@@ -31,7 +31,7 @@ pub(super) enum From {
 }
 
 /// The image to import.
-pub(super) struct Original {
+pub struct Original {
     /// Where its bytes come from.
     pub from: From,
     /// How it is read.
@@ -43,7 +43,7 @@ pub(super) struct Original {
 }
 
 /// Examines the image. Says what the user should know of it.
-pub(super) fn examine(invocation: &Invocation, args: &ImportArgs) -> anyhow::Result<Original> {
+pub fn examine(shell: &Shell, args: &ImportArgs) -> anyhow::Result<Original> {
     let path = &args.image;
     if let Some(from) = not_a_file(args)? {
         return Ok(Original {
@@ -56,7 +56,7 @@ pub(super) fn examine(invocation: &Invocation, args: &ImportArgs) -> anyhow::Res
     let meta = expect_disk(path)?;
     let (is_device, shown) = (meta.file_type().is_block_device(), path.display());
     if is_device && let Some(point) = mounted::point_of(meta.rdev()) {
-        invocation.console.warn(format_args!(
+        shell.console.warn(format_args!(
             "{shown} is mounted for writing on {}, so the stored image may mix several states of it; unmount it, or \
              import a snapshot of the volume below it",
             point.display()
@@ -65,7 +65,7 @@ pub(super) fn examine(invocation: &Invocation, args: &ImportArgs) -> anyhow::Res
     let head = head_of(path)?;
     let format = format_of(path, head.map(|head| head.kind), args.format, is_device)?;
     if format == ImageFormat::Raw {
-        say_raw(invocation, path, head.map(|head| head.kind));
+        say_raw(shell, path, head.map(|head| head.kind));
         return Ok(Original {
             from: From::File,
             format,
@@ -79,7 +79,7 @@ pub(super) fn examine(invocation: &Invocation, args: &ImportArgs) -> anyhow::Res
             "cannot read the {name} image {shown}: {why}; convert it with qemu-img, or store its own bytes with -f raw"
         );
     }
-    let info = qemu::info(&invocation.context, path, format)?;
+    let info = qemu::info(&shell.context, path, format)?;
     let files = files_of(&info);
     if args.format.is_none() && files.as_ref().is_none_or(|files| files.len() > 1) {
         let others = files.iter().flatten().skip(1);
@@ -94,7 +94,7 @@ pub(super) fn examine(invocation: &Invocation, args: &ImportArgs) -> anyhow::Res
              bytes with -f raw"
         );
     }
-    let damage = damage_of(invocation, head, &info)?;
+    let damage = damage_of(shell, head, &info)?;
     Ok(Original {
         from: From::Qemu,
         format,
@@ -105,7 +105,7 @@ pub(super) fn examine(invocation: &Invocation, args: &ImportArgs) -> anyhow::Res
 
 /// Returns where the bytes come from if the user named no file.
 fn not_a_file(args: &ImportArgs) -> anyhow::Result<Option<From>> {
-    let from = match nbd::address(&args.image)? {
+    let from = match nbd_export::address(&args.image)? {
         Some(address) => From::Nbd(address),
         None if args.image == Path::new("-") => From::Input,
         None => return Ok(None),
@@ -191,16 +191,16 @@ fn format_of(
 }
 
 /// Says what the bytes that are stored as they are look like.
-fn say_raw(invocation: &Invocation, path: &Path, found: Option<Kind>) {
+fn say_raw(shell: &Shell, path: &Path, found: Option<Kind>) {
     let shown = path.display();
     match found {
         None => {}
-        Some(Kind::Luks) => invocation.console.note(format_args!(
+        Some(Kind::Luks) => shell.console.note(format_args!(
             "{shown} is encrypted with LUKS; it is stored as it is, so it neither compresses nor deduplicates"
         )),
         Some(found) => {
             let name = found.name();
-            invocation.console.note(format_args!(
+            shell.console.note(format_args!(
                 "{shown} is a {name} image; -f raw stores its own bytes and not those of its disk"
             ));
         }
@@ -249,11 +249,7 @@ fn local(name: &str, directory: &Path) -> Option<PathBuf> {
 }
 
 /// Returns what is wrong with the image, or with one below it.
-fn damage_of(
-    invocation: &Invocation,
-    head: Option<Head>,
-    info: &Value,
-) -> anyhow::Result<Option<String>> {
+fn damage_of(shell: &Shell, head: Option<Head>, info: &Value) -> anyhow::Result<Option<String>> {
     if let Some(why) = head.and_then(|head| head.damage) {
         return Ok(Some(why.to_owned()));
     }
@@ -271,7 +267,7 @@ fn damage_of(
         if let Some(damage) = head_of(&path)?.and_then(|h| h.damage) {
             return Ok(Some(format!("{}: {damage}", path.display())));
         }
-        if let Some(damage) = qemu::check(&invocation.context, &path, format)? {
+        if let Some(damage) = qemu::check(&shell.context, &path, format)? {
             return Ok(Some(damage));
         }
         if let Some(short) = short_file(image, path.parent().unwrap_or(&path)) {

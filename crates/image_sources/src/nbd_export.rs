@@ -1,5 +1,5 @@
 //! Disks that an NBD server shows, as sources of an import: addresses, connections, and the bytes.
-//! [`super::import`] calls this, for addresses that users give and for `qemu-nbd`.
+//! `quintet import` calls this, for addresses that users give and for `qemu-nbd`.
 //!
 //! Invariant: a wait for a server ends on a stop request. A server of the network must also finish
 //! each reply in time. What a server says is checked by [`nbd::client`].
@@ -22,13 +22,13 @@ const PORT: u16 = 10809;
 /// Time for a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(20);
 /// Time for a whole reply.
-pub(super) const REPLY_TIME: Duration = Duration::from_secs(120);
+pub const REPLY_TIME: Duration = Duration::from_secs(120);
 /// Segments of an image. A server that has more is read without regard to its zeroes from there on.
 const SEGMENTS_MAX: usize = 1 << 20;
 
 /// Address of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
+pub struct Address {
     place: Place,
     export: String,
 }
@@ -40,7 +40,7 @@ enum Place {
 }
 
 /// Returns the address that the user gave as an image. `None` if it is a file.
-pub(super) fn address(image: &Path) -> anyhow::Result<Option<Address>> {
+pub fn address(image: &Path) -> anyhow::Result<Option<Address>> {
     const FORMS: &str = "write nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH";
     let Some((scheme, rest)) = image.to_str().and_then(|text| text.split_once("://")) else {
         return Ok(None);
@@ -100,7 +100,7 @@ fn decoded(text: &str) -> anyhow::Result<String> {
 }
 
 /// Opens an export of a server that the user named. Returns its bytes and its size.
-pub(super) fn open(
+pub fn open(
     address: &Address,
     interrupt: &Interrupt,
 ) -> anyhow::Result<(Box<dyn ImageBytes>, u64)> {
@@ -141,7 +141,7 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 }
 
 /// A stream whose waits end.
-pub(super) struct Patient<S> {
+pub struct Patient<S> {
     stream: S,
     interrupt: Interrupt,
     /// Time for the answer to what was written last. `None`: any.
@@ -188,7 +188,7 @@ impl<S: Write + AsFd> Write for Patient<S> {
 }
 
 /// The bytes of an export.
-pub(super) struct NbdBytes<S: Read + Write> {
+pub struct NbdBytes<S: Read + Write> {
     client: Client<S>,
     /// Whatever a request fails with, its bytes cannot be read.
     pub all_errors_are_bad: bool,

@@ -1,4 +1,4 @@
-//! Finds out whether a block device is in use by a file system of this machine. [`super::source`]
+//! Finds out whether a block device is in use by a file system of this machine. `examine`
 //! calls this.
 //!
 //! Invariant: a failure means "not mounted": the answer is a warning for the user, and no more.
@@ -13,7 +13,7 @@ const DEPTH_MAX: u32 = 8;
 
 /// Returns where a file system of this device is mounted for writing: of its partitions and of the
 /// devices on top of it too.
-pub(super) fn point_of(device: u64) -> Option<PathBuf> {
+pub fn point_of(device: u64) -> Option<PathBuf> {
     let mut devices = Vec::new();
     let top = PathBuf::from(format!(
         "/sys/dev/block/{}:{}",

@@ -5,7 +5,7 @@
 //! afterwards; an import makes none. File names are absolute, so that qemu takes none for a
 //! protocol ("nbd:"). No qemu-nbd outlives its connection.
 
-use super::nbd::NbdBytes;
+use crate::nbd_export::NbdBytes;
 use anyhow::{Context, anyhow};
 use archive::image::ImageBytes;
 use command_line::ImageFormat;
