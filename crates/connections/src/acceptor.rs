@@ -123,3 +123,22 @@ fn notice_vanished(stream: &TcpStream, limit: Duration) {
     let _ = sockopt::set_tcp_keepcnt(stream, PROBES);
     let _ = sockopt::set_tcp_user_timeout(stream, limit.as_millis().min(1 << 30) as u32);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn the_system_looks_for_vanished_tcp_clients() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        prepare_tcp(&client, Duration::from_secs(50)).unwrap();
+        let period = Duration::from_secs(10);
+        assert!(sockopt::socket_keepalive(&client).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&client).unwrap(), period);
+        assert_eq!(sockopt::tcp_keepintvl(&client).unwrap(), period);
+        assert_eq!(sockopt::tcp_keepcnt(&client).unwrap(), 4);
+        assert_eq!(sockopt::tcp_user_timeout(&client).unwrap(), 50_000);
+    }
+}

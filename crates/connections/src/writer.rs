@@ -32,14 +32,4 @@ impl Writer {
         }
         Ok(())
     }
-
-    /// Returns true if no reply can reach the client.
-    pub fn client_is_gone(&self) -> bool {
-        self.connection.look_for_client()
-    }
-
-    /// Ends the connection without a reply.
-    pub fn drop_now(&self) {
-        self.connection.drop_now();
-    }
 }

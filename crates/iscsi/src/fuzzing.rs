@@ -8,11 +8,11 @@ use crate::registry::Registry;
 use crate::scsi::cdb::Cdb;
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Unit};
-use crate::session::{Limits, Session};
+use crate::session::Session;
 use crate::targets::{Access, Credentials, FixedTargets, TargetUnit, Targets};
 use crate::wire::pdu::{FINAL, HEADER_BYTES, Header, padding, request};
 use crate::wire::text;
-use connections::{Connection, Pool, Replay, Stream, Threads};
+use connections::{Pool, Replay, ServerLimits, SessionContext, Stream};
 use media::SeededRandom;
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,8 +114,15 @@ pub fn fuzz_session(data: &[u8]) {
 
 /// Makes a session without a server.
 pub(crate) fn session(stream: Arc<dyn Stream>) -> Session {
-    let connection = Arc::new(Connection::new(stream));
-    let pool = || Arc::new(Pool::new(16 << 20, LIMIT)).share(0, connection.clone());
+    let limits = ServerLimits {
+        handshake_limit: LIMIT,
+        send_limit: LIMIT,
+        stall_limit: LIMIT,
+        stop_limit: LIMIT,
+        ..ServerLimits::default()
+    };
+    let context = SessionContext::alone(stream, 16 << 20, limits);
+    let bursts = Arc::new(Pool::new(16 << 20, LIMIT));
     Session {
         number: 1,
         server: 0,
@@ -123,23 +130,14 @@ pub(crate) fn session(stream: Arc<dyn Stream>) -> Session {
         discovery: Access::default(),
         random: Arc::new(SeededRandom::new(1)),
         registry: Arc::new(Registry::default()),
-        counters: Arc::default(),
         is_remote: false,
         denials: Arc::default(),
         peer: "127.0.0.1:40000".to_owned(),
         portal: "127.0.0.1:3260".to_owned(),
-        limits: Limits {
-            handshake: LIMIT,
-            send: LIMIT,
-            idle: LIMIT,
-            reinstatement: LIMIT,
-            units: PROPERTIES,
-        },
-        reads: pool(),
-        changes: pool(),
-        bursts: pool(),
-        threads: Arc::new(Threads::default()).share(),
-        connection: connection.clone(),
+        idle_limit: LIMIT,
+        units: PROPERTIES,
+        bursts: bursts.share(0, context.connection.clone()),
+        context,
     }
 }
 

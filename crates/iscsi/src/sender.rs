@@ -167,14 +167,4 @@ impl Sender {
         }
         Ok(())
     }
-
-    /// Returns true if no reply can reach the client.
-    pub(crate) fn client_is_gone(&self) -> bool {
-        self.connection.look_for_client()
-    }
-
-    /// Ends the connection without a reply.
-    pub(crate) fn drop_now(&self) {
-        self.connection.drop_now();
-    }
 }

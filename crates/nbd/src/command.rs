@@ -14,16 +14,31 @@ mod tests;
 use crate::REQUEST_BYTES_MAX;
 use crate::errno::{errno, words};
 use crate::negotiation::{Agreed, MetaContext};
-use crate::stats::Tally;
 use crate::wire::constants::{chunk, command_flag as flag};
 use crate::wire::replies::{ChunkHeader, Errno, Style, chunk_header, simple};
 use crate::wire::requests::{Command, Request};
-use connections::Output;
+use connections::{KINDS_MAX, Output, RequestKind, Tally};
 use std::sync::Arc;
 use volume::{Checked, Durability, RequestContext, Volume, VolumeError};
 
 /// Maximum memory of a request, payload and reply together, bytes.
 pub(crate) const COST_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64 + status::REPLY_BYTES_MAX;
+
+const _: () = assert!(Command::ALL.len() <= KINDS_MAX);
+
+impl RequestKind for Command {
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    fn reads(self) -> bool {
+        self == Self::Read
+    }
+
+    fn writes(self) -> bool {
+        self == Self::Write
+    }
+}
 
 /// A volume with the options that one client agreed on.
 pub(crate) struct Export {
@@ -104,7 +119,7 @@ impl Export {
         tally: &mut Tally,
     ) -> bool {
         let Some(command) = Command::from_number(request.command) else {
-            tally.errors += 1;
+            tally.failed_unknown();
             self.refuse(request, Errno::Invalid, out);
             return true;
         };

@@ -3,11 +3,12 @@
 //! Invariant: it waits at most a minute for an answer, so no test hangs. Silence fails a test.
 
 use crate::exports::{Exports, FixedExports};
-use crate::session::{End, Session};
-use crate::stats::Counters;
+use crate::session::Session;
 use crate::wire::constants::{EXTENDED_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC};
 use crate::wire::cursor::Cursor;
 use crate::wire::requests::{Command, Request, encode};
+use connections::Counters;
+use connections::End;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub(crate) fn session(
 ) -> (Client, JoinHandle<End>, Arc<Counters>) {
     let (near, far) = UnixStream::pair().unwrap();
     let mut session = Session::alone(Arc::new(far), exports, Duration::from_secs(60));
-    let counters = session.counters.clone();
+    let counters = session.context.counters.clone();
     change(&mut session);
     let thread = thread::spawn(move || session.run());
     (Client::new(near), thread, counters)

@@ -308,15 +308,15 @@ fn iscsi(text: &mut Text, stats: &iscsi::Stats) {
         (ISCSI_ACCEPTED, stats.connections_total),
         (ISCSI_REFUSED, stats.connections_refused_total),
         (ISCSI_DROPPED, stats.connections_dropped_total),
-        (ISCSI_FAILED, stats.logins_failed_total),
-        (ISCSI_DENIED, stats.logins_denied_total),
+        (ISCSI_FAILED, stats.handshakes_failed_total),
+        (ISCSI_DENIED, stats.handshakes_denied_total),
         (ISCSI_ABANDONED, stats.reads_abandoned_total),
         (ISCSI_SENT, stats.sent_bytes_total),
     ];
     for (metric, value) in values {
         text.sample(metric, &[], value);
     }
-    for (command, count) in stats.commands() {
+    for (command, count) in iscsi::commands(stats) {
         text.sample(ISCSI_REQUESTS, &[("command", command)], count);
     }
 }

@@ -61,7 +61,7 @@ fn main() -> Result<(), Failed> {
             "--slow-us" => disk.read_us = value()?.parse()?,
             "--slow-write-us" => disk.write_us = value()?.parse()?,
             "--idle-s" => options.idle_limit = Duration::from_secs(value()?.parse()?),
-            "--pool-mib" => options.pool_bytes = value()?.parse::<u64>()? << 20,
+            "--pool-mib" => options.limits.pool_bytes = value()?.parse::<u64>()? << 20,
             "--block" => options.block_bytes = value()?.parse()?,
             "--physical" => disk.physical = value()?.parse()?,
             "--no-write-cache" => options.write_cache = false,

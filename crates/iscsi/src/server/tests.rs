@@ -12,6 +12,7 @@ use crate::error::ServerError;
 use crate::fuzzing::{OPEN_TARGET, login_request};
 use crate::targets::{Access, Credentials, FixedTargets};
 use crate::wire::pdu::{HEADER_BYTES, Header, NO_TAG, padding, request, response};
+use connections::ServerLimits;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -23,8 +24,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn options() -> ServerOptions {
     ServerOptions {
-        handshake_limit: LIMIT,
-        stop_limit: LIMIT,
+        limits: ServerLimits {
+            handshake_limit: LIMIT,
+            stop_limit: LIMIT,
+            ..ServerLimits::default()
+        },
         logout_limit: Duration::from_millis(200),
         ..ServerOptions::default()
     }
@@ -195,10 +199,8 @@ fn writes_of_all_kinds_of_data_are_read_back() {
 
 #[test]
 fn half_open_logins_keep_nobody_out() {
-    let options = ServerOptions {
-        connections_max: 4,
-        ..options()
-    };
+    let mut options = options();
+    options.limits.connections_max = 4;
     let server = serve(memory(), options);
     let mut working = Client::login_from(&server, 1);
     let silent: Vec<Client> = (0..20).map(|_| Client::connect(&server)).collect();
@@ -291,11 +293,9 @@ fn an_initiator_port_has_one_session() {
 
 #[test]
 fn stalled_writes_give_their_memory_to_others() {
-    let options = ServerOptions {
-        stall_limit: Duration::from_millis(200),
-        pool_bytes: 1,
-        ..options()
-    };
+    let mut options = options();
+    options.limits.stall_limit = Duration::from_millis(200);
+    options.limits.pool_bytes = 1;
     let server = serve(MemoryVolume::new(64 << 20), options);
     let large = |client: &mut Client, tag| {
         let mut cdb = [0; 16];

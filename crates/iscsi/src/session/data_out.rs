@@ -9,6 +9,7 @@ use super::incoming::{Pending, Sequence};
 use super::state::{FullFeature, Next, Payload, Turn};
 use crate::replies::Numbering;
 use crate::scsi::sense::Sense;
+use crate::stats::failed;
 use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
 use connections::{Gone, Lease};
 
@@ -28,7 +29,7 @@ impl FullFeature<'_> {
                 continue;
             }
             let missing = pending.transfer - pending.data.len() as u64;
-            let share = &self.session.changes;
+            let share = &self.session.context.changes;
             let Some(lease) = self.incoming.lease(tag, share, missing)? else {
                 return Ok(());
             };
@@ -73,7 +74,7 @@ impl FullFeature<'_> {
     /// Answers a write that another initiator has aborted. The rest of its data is ignored.
     fn aborted(&mut self, tag: u32) {
         if let Some((pending, _place)) = self.incoming.remove(tag) {
-            self.tally.failed();
+            failed(&mut self.tally);
             pending.answered.aborted(&mut self.replies);
         }
     }
@@ -81,7 +82,7 @@ impl FullFeature<'_> {
     /// Ends a write whose data does not follow in order. The rest of its data is ignored.
     fn wrong_data(&mut self, tag: u32) -> Result<Next, Gone> {
         if let Some((pending, _place)) = self.incoming.remove(tag) {
-            self.tally.failed();
+            failed(&mut self.tally);
             let refusal = Sense::WRONG_AMOUNT_OF_DATA.into();
             let Pending { answered, unit, .. } = pending;
             answered.refuse(&mut self.replies, refusal, Some(&unit));

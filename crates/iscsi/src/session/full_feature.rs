@@ -6,13 +6,12 @@
 //! recovery level 0 an initiator that breaks a rule is rejected and dropped.
 
 use super::state::{FullFeature, Next};
-use super::{BATCH_BYTES, End};
 use crate::login::keys::RECEIVE_BYTES_MAX;
 use crate::replies::Numbering;
 use crate::wire::digest::{DIGEST_BYTES, digest};
 use crate::wire::pdu::{FINAL, HEADER_BYTES, Header, NO_TAG, padding, request, response};
 use crate::wire::reject::Reason;
-use connections::{Gone, Input, LOOK_PERIOD};
+use connections::{BATCH_BYTES, End, Gone, Input, LOOK_PERIOD};
 use std::io;
 use std::time::Instant;
 
@@ -31,7 +30,7 @@ struct Layout {
 impl FullFeature<'_> {
     pub(super) fn run(&mut self, mut input: Input) -> Result<End, Gone> {
         loop {
-            if self.session.connection.is_gone() {
+            if self.session.context.connection.is_gone() {
                 // Commands that have arrived are not executed for nothing.
                 return Err(Gone);
             }
@@ -62,7 +61,7 @@ impl FullFeature<'_> {
                 }
             }
             self.flush()?;
-            let connection = &*self.session.connection;
+            let connection = &*self.session.context.connection;
             if connection.closing() {
                 return Ok(End::Clean);
             }
@@ -99,12 +98,12 @@ impl FullFeature<'_> {
             return false;
         }
         let since = *self.half_since.get_or_insert_with(Instant::now);
-        since.elapsed() >= self.session.limits.idle
+        since.elapsed() >= self.session.idle_limit
     }
 
     /// Does what the time limit of receiving does when this thread does not wait there.
     fn look_at_silence(&mut self) -> Result<(), Gone> {
-        let limit = self.session.limits.idle;
+        let limit = self.session.idle_limit;
         let limit = if self.is_pinged { 2 * limit } else { limit };
         match self.arrived.elapsed() >= limit {
             true => self.ping(),

@@ -1,9 +1,8 @@
 //! Tests silent initiators with a stream whose time limits pass when a test says so.
 
-use super::End;
 use crate::fuzzing::{login_request, session};
 use crate::wire::pdu::{HEADER_BYTES, Header, NO_TAG, padding, request, response};
-use connections::Stream;
+use connections::{End, Stream};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;

@@ -51,7 +51,7 @@ impl FullFeature<'_> {
                 self.workers.cancel(|_| true);
                 self.incoming.abort(None, None);
                 self.tasks().stop(|_| true);
-                self.workers.wait_for_running(|_, _| true);
+                self.workers.wait_for_running(|_| true);
                 let all = self.units.iter();
                 let reset = all.map(|(_, unit)| {
                     self.abort_others(unit);
@@ -78,7 +78,7 @@ impl FullFeature<'_> {
         let dropped = self.incoming.abort(None, Some(tag));
         let cancelled = self.workers.cancel(|task| task.answered.tag == tag);
         let stopped = self.tasks().stop(|facts| facts.tag == tag);
-        self.workers.wait_for_running(|running, _| running == tag);
+        self.workers.wait_for_running(|(running, _)| running == tag);
         match dropped + cancelled + stopped {
             0 => Outcome::NoSuchTask,
             _ => Outcome::Complete,
@@ -98,7 +98,7 @@ impl FullFeature<'_> {
         self.incoming.abort(Some(lun), None);
         self.tasks().stop(|facts| facts.unit == unit.number());
         self.workers
-            .wait_for_running(|_, number| number == unit.number());
+            .wait_for_running(|(_, number)| number == unit.number());
         Outcome::Complete
     }
 

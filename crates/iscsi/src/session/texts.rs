@@ -66,7 +66,7 @@ impl FullFeature<'_> {
         service
             .segments
             .set_segment_bytes(self.parameters.send_bytes);
-        self.workers.wait_for_running(|_, _| true);
+        self.workers.wait_for_running(|_| true);
         Ok(())
     }
 

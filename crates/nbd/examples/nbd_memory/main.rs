@@ -8,7 +8,7 @@
 mod table;
 
 use conformance::volume::FileVolume;
-use nbd::{Server, ServerHandle, ServerOptions};
+use nbd::{Server, ServerHandle, ServerLimits};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -27,7 +27,7 @@ fn main() -> Result<(), Failed> {
     let (mut until_eof, mut control) = (false, false);
     let (mut read_us, mut write_us) = (0, 0);
     let (mut file, mut place) = (None, None);
-    let mut options = ServerOptions::default();
+    let mut options = ServerLimits::default();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or("a value is missing");
         match argument.as_str() {
@@ -68,7 +68,7 @@ fn main() -> Result<(), Failed> {
         false => Server::bind_unix(Path::new(&place), table.clone(), options)?,
     };
     let handle = server.start()?;
-    println!("ready {:?}", handle.tcp_address());
+    println!("ready {:?}", handle.address());
     if control || until_eof {
         follow(control.then_some(&*table), &handle)?;
     }

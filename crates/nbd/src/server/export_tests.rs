@@ -9,6 +9,7 @@ use crate::wire::requests::{Command, Request, encode};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::thread;
 use std::time::{Duration, Instant};
 use volume::MemoryVolume;
 
@@ -20,7 +21,7 @@ fn an_export_is_closed_for_its_clients_only() {
         .with("disk", disk())
         .with("other", disk())
         .with_default("other");
-    let server = Server::bind_unix(&place.0, Arc::new(exports), ServerOptions::default()).unwrap();
+    let server = Server::bind_unix(&place.0, Arc::new(exports), ServerLimits::default()).unwrap();
     let handle = server.start().unwrap();
     let go = |name| {
         let mut client = Client::new(UnixStream::connect(&place.0).unwrap());
@@ -58,7 +59,7 @@ fn a_resized_volume_is_served_as_it_is() {
     let place = Place::new();
     let disk = MemoryVolume::new(1 << 20);
     let exports = FixedExports::default().with("disk", Arc::new(disk.clone()));
-    let server = Server::bind_unix(&place.0, Arc::new(exports), ServerOptions::default()).unwrap();
+    let server = Server::bind_unix(&place.0, Arc::new(exports), ServerLimits::default()).unwrap();
     let handle = server.start().unwrap();
     let size = |client: &mut Client| {
         client.option(6, b"\0\0\0\0\0\0");
@@ -90,9 +91,9 @@ fn a_busy_tcp_client_is_closed_too() {
     let volume = Arc::new(MemoryVolume::new(1 << 20));
     let exports = Arc::new(FixedExports::default().with("disk", volume));
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind_tcp(address, exports, ServerOptions::default()).unwrap();
+    let server = Server::bind_tcp(address, exports, ServerLimits::default()).unwrap();
     let handle = server.start().unwrap();
-    let mut stream = TcpStream::connect(handle.tcp_address().unwrap()).unwrap();
+    let mut stream = TcpStream::connect(handle.address().unwrap()).unwrap();
     stream
         .write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x04disk")
         .unwrap();

@@ -1,9 +1,9 @@
 //! Tests of reads with which the device has begun before a thread executes them.
 
-use crate::session::End;
 use crate::test_client::{Client, serving};
 use crate::test_volume::Gated;
 use crate::wire::requests::{Command, Request, encode};
+use connections::End;
 use connections::IDLE_THREAD_LIMIT;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

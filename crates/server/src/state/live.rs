@@ -39,7 +39,7 @@ pub struct Live {
     /// Sums of all NBD servers.
     pub nbd: Stats,
     /// Sums of all iSCSI servers.
-    pub iscsi: iscsi::Stats,
+    pub iscsi: Stats,
     /// Usage of the journal.
     pub journal: JournalUsage,
     /// Bytes written directly to containers, not through the journal.
@@ -100,10 +100,12 @@ impl Live {
             let clients = clients.sum::<usize>() + server.sessions(name) + server.files.count(name);
             export.clients = clients as u64;
         }
-        let stats = servers.iter().map(|server| server.stats());
-        let nbd = stats.fold(Stats::default(), |sum, stats| together(sum, &stats));
+        let mut nbd = Stats::default();
+        for server in servers.iter() {
+            nbd.add(&server.stats());
+        }
         drop(servers);
-        let mut iscsi = iscsi::Stats::default();
+        let mut iscsi = Stats::default();
         for server in server.target_servers.lock().iter() {
             iscsi.add(&server.stats());
         }
@@ -133,24 +135,4 @@ impl Live {
             waits: server.volumes.writer_wait_counts(),
         }
     }
-}
-
-fn together(mut sum: Stats, more: &Stats) -> Stats {
-    sum.connections += more.connections;
-    sum.connections_total += more.connections_total;
-    sum.connections_refused_total += more.connections_refused_total;
-    sum.handshakes_failed_total += more.handshakes_failed_total;
-    sum.connections_dropped_total += more.connections_dropped_total;
-    sum.reads_abandoned_total += more.reads_abandoned_total;
-    sum.errors_total += more.errors_total;
-    sum.read_bytes_total += more.read_bytes_total;
-    sum.written_bytes_total += more.written_bytes_total;
-    sum.sent_bytes_total += more.sent_bytes_total;
-    for (sum, more) in sum.requests_total.iter_mut().zip(more.requests_total) {
-        *sum += more;
-    }
-    for (sum, more) in sum.latency_us.iter_mut().zip(more.latency_us) {
-        *sum += more;
-    }
-    sum
 }

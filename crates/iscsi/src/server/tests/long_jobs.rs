@@ -109,7 +109,7 @@ fn the_end_of_its_session_or_of_the_server_ends_a_long_command() {
         disk.pieces.recv_timeout(LIMIT).unwrap();
         std::thread::scope(|scope| {
             let server = &disk.server;
-            let stops = || server.front.permits.end_all(LIMIT);
+            let stops = || server.handle.end_all();
             let stops = is_server.then(|| scope.spawn(stops));
             if !is_server {
                 drop(client);

@@ -44,11 +44,9 @@ impl Client {
 }
 
 fn serve_large(stall_limit: Duration) -> ServerHandle {
-    let options = ServerOptions {
-        stall_limit,
-        pool_bytes: 0,
-        ..options()
-    };
+    let mut options = options();
+    options.limits.stall_limit = stall_limit;
+    options.limits.pool_bytes = 0;
     serve(MemoryVolume::new(64 << 20), options)
 }
 
@@ -141,10 +139,8 @@ fn a_read_that_waits_for_memory_can_be_aborted() {
 fn memory_for_data_that_was_not_asked_for_is_bounded() {
     let (slow, gate, _comes) = held(MemoryVolume::new(1 << 20), Operation::Write);
     let slow = slow.except(|request| request.operation != Operation::Write);
-    let options = ServerOptions {
-        pool_bytes: 0,
-        ..options()
-    };
+    let mut options = options();
+    options.limits.pool_bytes = 0;
     let server = serve(slow, options);
     let fill = |client: &mut Client| {
         for tag in 0..64 {

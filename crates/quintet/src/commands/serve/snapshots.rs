@@ -13,7 +13,7 @@ use command_line::NbdArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::EntryKind;
-use nbd::{FixedExports, Server, ServerOptions};
+use nbd::{FixedExports, Server, ServerLimits};
 use server::memory_plan::MemoryPlan;
 use server::sockets::place;
 use server::systemd::Notifier;
@@ -37,10 +37,10 @@ pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exi
     if let Some(only) = only_image(&chosen) {
         exports = exports.with_default(&only);
     }
-    let options = ServerOptions {
+    let options = ServerLimits {
         connections_max: args.connections.max(1).into(),
         pool_bytes: plan.requests_of_socket(1),
-        ..ServerOptions::default()
+        ..ServerLimits::default()
     };
     let exports = Arc::new(exports);
     let server = match (&args.socket, args.listen) {
@@ -50,7 +50,7 @@ pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exi
     };
     let server = server.start()?;
     let notifier = Notifier::of(&invocation.context.environment)?;
-    let place = place(args.socket.as_deref(), server.tcp_address());
+    let place = place(args.socket.as_deref(), server.address());
     announce(invocation, &[place], chosen.keys())?;
     notifier.say("READY=1");
     wait(invocation, signals()?, &|| format!("{:?}", server.stats()))?;
