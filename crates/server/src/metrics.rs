@@ -171,7 +171,11 @@ pub fn render(server: &ServerState) -> String {
     let record = server.pool.record();
     text.sample(BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1u64);
     text.sample(UPTIME, &[], server.since.elapsed().as_secs_f64());
-    text.sample(FAILING, &[], u64::from(!server.failing().is_empty()));
+    text.sample(
+        FAILING,
+        &[],
+        u64::from(!server.failures.messages().is_empty()),
+    );
     findings(&mut text, server);
     text.sample(COMMITTED, &[], record.committed.0 as f64 / 1e9);
     text.sample(GENERATION, &[], server.pool.generation().0);
@@ -193,7 +197,7 @@ pub fn render(server: &ServerState) -> String {
         text.sample(MEMORY, &[("owner", "tier")], status.memory_bytes);
         tier::tell(&mut text, status);
     }
-    if let Some(reading) = server.classes() {
+    if let Some(reading) = server.classes.read() {
         classes::tell(&mut text, &reading);
     }
     cache(&mut text, &live.cache);

@@ -4,7 +4,7 @@
 //! Invariant: a server has no console and opens no other pool. It reports events here, and the
 //! program chooses where they are shown.
 
-use crate::state::Replica;
+use crate::replica::Replica;
 use maintenance::ScrubFindings;
 use std::fmt;
 use std::sync::Arc;

@@ -123,7 +123,7 @@ pub fn start_servers(
     let mut start = |server: iscsi::Server| {
         let server = server.start()?;
         places.extend(server.address().map(|address| format!("iscsi://{address}")));
-        state.add_target_server(server);
+        state.clients.add_iscsi(server);
         Ok::<_, iscsi::ServerError>(())
     };
     if let Some(address) = wanted.iscsi {
@@ -142,7 +142,7 @@ pub fn start_servers(
     let mut start = |server: Server, path: Option<&Path>| {
         let server = server.start()?;
         places.push(place(path, server.address()));
-        state.add_server(server);
+        state.clients.add_nbd(server);
         Ok::<_, ServerError>(())
     };
     if let Some(path) = wanted.socket {

@@ -7,7 +7,7 @@ use crate::commands::replica::repair_from;
 use crate::commands::scrub::tell;
 use maintenance::ScrubFindings;
 use server::program::Program;
-use server::state::Replica;
+use server::replica::Replica;
 use std::fmt;
 use std::sync::Arc;
 use store::{LaneOptions, Pool};

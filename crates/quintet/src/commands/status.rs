@@ -39,7 +39,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let volumes_bytes: u64 = volumes.iter().map(|volume| volume.root.len).sum();
     let look = Look {
         pool: &pool,
-        server: invocation.server_state().map(|server| &**server),
+        server: invocation.server_state().map(|server| server.facts()),
         snapshots: &snapshots,
         hidden: snapshots.hidden(),
         now: pool.now(),
@@ -79,19 +79,19 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         message = message.object("newest", listing::snapshot(Object::new(), newest));
     }
     let scrubbed = match invocation.server_state() {
-        Some(server) => server.scrub.status(),
+        Some(server) => server.tasks.scrub.status(),
         None => Scrubber::recorded(&pool),
     };
     message = message.object("scrub", scrub::object(Object::new(), &scrubbed));
     let defragmented = match invocation.server_state() {
-        Some(server) => server.defrag.status(),
+        Some(server) => server.tasks.defrag.status(),
         None => defrag::recorded_status(&pool),
     };
     if let Some(status) = &defragmented {
         message = message.object("defrag", defrag::object(Object::new(), status));
     }
     let collected = match invocation.server_state() {
-        Some(server) => server.collecting.status().last,
+        Some(server) => server.tasks.collecting.status().last,
         None => CollectMemory::of(&pool).last(),
     };
     if let Some(last) = &collected {

@@ -3,11 +3,11 @@
 //! Invariant: the catalog is read at most once per commit and per minute, however often metrics are
 //! requested. A change of the failures or of the quarantine in memory also ends the cached result.
 
-use super::ServerState;
-use crate::findings::{Finding, Limits, Look, SourceState, VERIFY_WITHIN_S, sources};
+use super::{Finding, Limits, LiveFacts, Look, SourceState, VERIFY_WITHIN_S, sources};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use store::Pool;
 use units::Generation;
 
 /// Maximum age of a cached result. Findings that depend on the time change no faster.
@@ -15,7 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// The cached result.
 #[derive(Default)]
-pub(super) struct LastFindings(Mutex<Option<Last>>);
+pub struct FindingsCache(Mutex<Option<Last>>);
 
 struct Last {
     generation: Generation,
@@ -33,12 +33,13 @@ pub struct Found {
     pub sources: Vec<SourceState>,
 }
 
-impl ServerState {
-    /// Returns the findings of `status` and the newest snapshot of each source.
-    pub fn findings(&self) -> Arc<Found> {
-        let generation = self.pool.generation();
-        let live = (self.failing(), self.pool.quarantined().len());
-        let mut last = self.findings.0.lock();
+impl FindingsCache {
+    /// Returns the findings of `status` and the newest snapshot of each source. `scrub_within_s` is
+    /// the time in which a scrub verifies everything, seconds.
+    pub fn read(&self, pool: &Pool, server: LiveFacts<'_>, scrub_within_s: u64) -> Arc<Found> {
+        let generation = pool.generation();
+        let live = (server.failing.clone(), pool.quarantined().len());
+        let mut last = self.0.lock();
         if let Some(last) = &*last
             && last.generation == generation
             && last.live == live
@@ -46,17 +47,17 @@ impl ServerState {
         {
             return Arc::clone(&last.found);
         }
-        let (snapshots, hidden) = match self.pool.snapshots_readable() {
+        let (snapshots, hidden) = match pool.snapshots_readable() {
             Ok((snapshots, hidden)) => (snapshots, hidden.map(|e| e.to_string())),
             Err(e) => (Vec::new(), Some(e.to_string())),
         };
-        let within_s = self.shares().within.scrub_s;
+        let within_s = scrub_within_s;
         let look = Look {
-            pool: &self.pool,
-            server: Some(self),
+            pool,
+            server: Some(server),
             snapshots: &snapshots,
             hidden: hidden.as_deref(),
-            now: self.pool.now(),
+            now: pool.now(),
             limits: Limits {
                 verify_within_s: VERIFY_WITHIN_S.max(within_s.saturating_add(within_s / 2)),
             },

@@ -16,8 +16,8 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
     if within_s == 0 || look.pool.record().containers == 0 {
         return Vec::new();
     }
-    let verified = match look.server {
-        Some(server) => server.scrub.status().verified(),
+    let verified = match &look.server {
+        Some(server) => server.verified,
         None => Scrubber::recorded(look.pool).verified(),
     };
     let since = verified.unwrap_or(look.pool.config().created);

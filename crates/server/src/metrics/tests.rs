@@ -52,21 +52,21 @@ fn every_metric_is_told_and_none_besides() {
     let server = server_state(top.path());
     assert!(server.volumes.create("a\"b", 1 << 20, 12).is_err());
     let volume = server.volumes.create("disk", 1 << 20, 12).unwrap();
-    server.set_policy(Some(PolicyInForce {
+    server.classes.set_policy(Some(PolicyInForce {
         name: "vm-images".to_owned(),
         policy: Arc::new(Policy::parse(io_class::shipped::find("vm-images").unwrap().csv).unwrap()),
     }));
-    let volume = server.classify_volume(volume.id(), "disk", volume);
+    let volume = server.classes.classify_volume(volume.id(), "disk", volume);
     // Costs of a layout are known from the first step on.
-    server.classifiers.step(1);
-    let volume = Metered::new(volume, server.meter("disk"));
+    server.classes.classifiers.step(1);
+    let volume = Metered::new(volume, server.meters.of("disk"));
     let context = RequestContext::default();
     volume
         .write(context, 0, &[1; 8192], Durability::Durable)
         .unwrap();
     volume.read(context, 0, &mut [0; 4096]).unwrap();
     server.volumes.snapshot("disk", "one").unwrap();
-    server.meter("state@\"quoted\"\\");
+    server.meters.of("state@\"quoted\"\\");
     assert!(!render(&server).contains("\nquintet_tier"));
     use_tier(&server, top.path());
     let text = render(&server);

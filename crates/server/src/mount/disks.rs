@@ -151,7 +151,11 @@ impl Disks {
                     .pool
                     .open_snapshot(state, HolderKind::Mount, &self.mount);
                 let view = server.volumes.view(state.root, String::new());
-                Arc::new(server.classify_state(state.id, name, view.keeping(kept)))
+                Arc::new(
+                    server
+                        .classes
+                        .classify_state(state.id, name, view.keeping(kept)),
+                )
             }
             None => {
                 let reader = Arc::clone(self.snapshots.pool().reader());
@@ -164,11 +168,13 @@ impl Disks {
         let server = self.server.as_ref()?;
         let mut all = server.volumes.list().into_iter();
         let name = all.find(|volume| volume.record.id == id)?.record.name;
-        let volume = server.classify_volume(id, &name, server.volumes.volume(&name)?);
-        let volume = Metered::new(volume, server.meter(&name));
-        let file = server.open_file(&name, volume);
+        let volume = server
+            .classes
+            .classify_volume(id, &name, server.volumes.volume(&name)?);
+        let volume = Metered::new(volume, server.meters.of(&name));
+        let file = server.clients.open_file(&name, volume);
         // The file is counted before this: a command that begins now disconnects it.
-        (!server.is_changing(&name)).then(|| Arc::new(file) as Arc<dyn Volume>)
+        (!server.clients.is_changing(&name)).then(|| Arc::new(file) as Arc<dyn Volume>)
     }
 }
 

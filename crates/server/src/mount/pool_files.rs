@@ -3,10 +3,10 @@
 //!
 //! Invariant: the two highest bits of a node say which of the three file systems it belongs to.
 
-use super::directories::Directories;
 use super::places::{DISKS, IMAGES};
 use super::snapshot_files::{SnapshotFiles, Tell};
 use super::snapshot_list::SnapshotList;
+use crate::directories::Directories;
 use classifier::Classifiers;
 use fuse::{
     Attributes, Errno, FileSystem, Handle, Listing, Node, NodeId, Opened, SeekTarget, Statistics,

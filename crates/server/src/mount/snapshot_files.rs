@@ -4,13 +4,13 @@
 //! [`super::pool_files`] routes their nodes elsewhere.
 
 use super::appearance::{of_item, of_top};
-use super::directories::Directories;
 use super::items::{Item, Items, Missing};
 use super::lines;
 use super::open_files::{OpenFile, OpenFiles};
 use super::places::{Contents, FOR_EVER, NOT_AT_ALL, Place};
 use super::snapshot_list::SnapshotList;
 use super::views::Target;
+use crate::directories::Directories;
 use archive::filesystem::xattrs::Xattrs;
 use classifier::{Classifiers, FileRead};
 use format::recipe::ObjectRoot;

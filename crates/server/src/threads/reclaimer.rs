@@ -85,23 +85,24 @@ impl Work {
     /// Updates the back-pressure and runs gc if it is due.
     fn look(&mut self) {
         self.server.pool.keep_reserve();
-        let schedule = self.server.shares().schedule;
+        let schedule = self.server.tasks.shares().schedule;
         if !schedule.collects {
             self.server.volumes.keep_free(0);
-            self.server.collecting.expect(None);
+            self.server.tasks.collecting.expect(None);
             return;
         }
         self.look_at_trash();
         let space = self.space();
         let (keep_free, decision) = self
             .server
+            .tasks
             .collecting
             .schedule(schedule.limits, |schedule| {
                 (schedule.keep_free_bytes(&space), schedule.decide(&space))
             });
         self.server.volumes.keep_free(keep_free);
         match decision {
-            CollectDecision::Wait(next) => self.server.collecting.expect(Some(next)),
+            CollectDecision::Wait(next) => self.server.tasks.collecting.expect(Some(next)),
             CollectDecision::Begin(urgency) => self.collect(urgency),
         }
     }
@@ -129,7 +130,7 @@ impl Work {
         let Ok((forgotten, containers)) = self.server.pool.trash() else {
             return;
         };
-        let (now, ahead) = (self.server.pool.now(), self.server.collecting.ahead());
+        let (now, ahead) = (self.server.pool.now(), self.server.tasks.collecting.ahead());
         // Entries with a time in the future that no run has seen count as due, so that a run sees
         // them soon.
         let since_s = |since: &Discarded| since.reckoned(now, ahead).map_or(0, seconds);
@@ -148,7 +149,7 @@ impl Work {
 
     fn collect(&mut self, urgency: Urgency) {
         let server = Arc::clone(&self.server);
-        let Some(collection) = server.collecting.begin_by_itself(urgency) else {
+        let Some(collection) = server.tasks.collecting.begin_by_itself(urgency) else {
             return;
         };
         let ran = self.run_once(&collection, urgency);
@@ -169,7 +170,7 @@ impl Work {
             checkpoint_all(&self.server.volumes, &self.interrupt);
         }
         let pool = &self.server.pool;
-        let ahead = self.server.collecting.ahead();
+        let ahead = self.server.tasks.collecting.ahead();
         let policy = GcPolicy::of_server(urgency, self.copy_room(urgency), ahead);
         let mut collector = Collector::new(pool, policy, self.lane)?;
         match self.steps(collection, urgency, &mut collector) {
@@ -233,19 +234,23 @@ impl Work {
     /// Returns true if the run must end. A run that is not urgent also ends when an urgent one is
     /// needed.
     fn is_to_stop(&self, collection: &Collection<'_>, urgency: Urgency) -> bool {
-        let schedule = self.server.shares().schedule;
+        let schedule = self.server.tasks.shares().schedule;
         if self.interrupt.requested() || !schedule.collects || collection.is_to_end() {
             return true;
         }
         let space = self.space();
         let pressure = |s: &maintenance::CollectSchedule| s.pressure(&space);
-        let pressed = self.server.collecting.schedule(schedule.limits, pressure);
+        let pressed = self
+            .server
+            .tasks
+            .collecting
+            .schedule(schedule.limits, pressure);
         urgency == Urgency::WhenIdle && pressed.is_some()
     }
 
     /// Returns how many bytes copies may use now. `None` if it is unknown.
     fn copy_room(&self, urgency: Urgency) -> Option<u64> {
-        let limits = self.server.shares().schedule.limits;
+        let limits = self.server.tasks.shares().schedule.limits;
         limits.copy_room(&self.server.pool, &self.server.volumes, urgency)
     }
 

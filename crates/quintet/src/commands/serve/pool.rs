@@ -129,14 +129,14 @@ fn hold(
     let server = ServerState::new(path, volumes, device, shares, memory);
     // The replica may be absent for a while: volumes are served without it.
     match replica_of(invocation, &args.replica) {
-        Ok(Some(replica)) => server.scrub.repair_from(replica),
+        Ok(Some(replica)) => server.tasks.scrub.repair_from(replica),
         Ok(None) => {}
         Err(e) => console.warn(format_args!(
             "cannot use --replica: {}. Scrubs of this server repair nothing from it",
             crate::commands::failure::text(&e)
         )),
     }
-    server.set_policy(in_force.flatten());
+    server.classes.set_policy(in_force.flatten());
     let server = Arc::new(server);
     let _clients = ClientsOf(&server);
     let zone = invocation.zone.clone();
@@ -178,9 +178,9 @@ fn hold(
     let verifier = verifier::start(&server, &program, lane)?;
     let source = DefragSource::Volumes(Arc::clone(&server.volumes));
     let take_up = || unfinished(&source, lane);
-    let defragger = defragger::start(&server, &program, &invocation.zone, lane, take_up)?;
+    let defragger = defragger::start(&server.tasks, &program, &invocation.zone, lane, take_up)?;
     let reclaimer = reclaimer::start(&server, &program, lane)?;
-    let classifying = classifying::start(&server.classifiers)?;
+    let classifying = classifying::start(&server.classes.classifiers)?;
     let clock = Arc::new(media::SystemClock);
     let tiering = tier
         .map(|tier| tiering::start(&tier, clock, &program))
@@ -225,12 +225,12 @@ fn hold(
         console.warn("some commands did not end in time and are stopped");
     }
     let unmounted = mount.map(|mount| mount.end((!to_the_end).then_some(COMMANDS_LIMIT)));
-    for server in server.take_servers() {
+    for server in server.clients.take_nbd() {
         if !server.stop() {
             console.warn("some NBD requests did not end in time and are dropped");
         }
     }
-    for server in server.take_target_servers() {
+    for server in server.clients.take_iscsi() {
         if !server.stop() {
             console.warn("some iSCSI commands did not end in time and are dropped");
         }
@@ -249,10 +249,10 @@ struct ClientsOf<'s>(&'s ServerState);
 
 impl Drop for ClientsOf<'_> {
     fn drop(&mut self) {
-        for server in self.0.take_servers() {
+        for server in self.0.clients.take_nbd() {
             server.stop();
         }
-        for server in self.0.take_target_servers() {
+        for server in self.0.clients.take_iscsi() {
             server.stop();
         }
     }

@@ -264,7 +264,7 @@ mod tests {
     fn a_command_goes_before_the_server_and_two_do_not_run_at_once() {
         let top = tempfile::tempdir().unwrap();
         let server = crate::metrics::tests::server_state(top.path());
-        let collecting = &server.collecting;
+        let collecting = &server.tasks.collecting;
         let interrupt = Interrupt::of_command().unwrap();
         let own = collecting.begin_by_itself(Urgency::Low).unwrap();
         assert!(collecting.begin_by_itself(Urgency::Full).is_none());

@@ -4,7 +4,6 @@
 
 use super::*;
 use crate::state::ServerState;
-use crate::state::tasks::reading;
 use crate::threads::task::{Duties, ThreadOptions, start};
 use maintenance::{StepSizes, TaskBytes};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -210,7 +209,10 @@ impl World {
 
     fn shown(&self) -> (bool, Option<f64>, u64) {
         let run = self.run().run;
-        let reading = reading(&self.server, Some(&run), self.slot.totals().bytes);
+        let reading = self
+            .server
+            .tasks
+            .reading(Some(&run), self.slot.totals().bytes);
         assert_eq!(reading.name, "toy");
         (reading.is_under_way, reading.progress, reading.bytes.disk)
     }
@@ -239,7 +241,7 @@ fn a_new_task_is_its_items() {
         origin: Origin::Scrub,
         sizes: StepSizes::new(1),
     };
-    let thread = start(options, &world.server, slot, interrupt, duties).unwrap();
+    let thread = start(options, &world.server.tasks, slot, interrupt, duties).unwrap();
 
     // Run, beside a second request.
     until.store(30, SeqCst);
