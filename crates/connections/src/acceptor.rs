@@ -3,7 +3,6 @@
 //! Invariant: accepting never waits: another process may share the socket and be faster. The thread
 //! ends when the acceptor is stopped or dropped.
 
-use crate::permits::Permits;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt;
 use std::io;
@@ -37,11 +36,11 @@ pub struct Acceptor {
 
 impl Acceptor {
     /// Starts a thread that calls `connect` for every new connection. While the system has no more
-    /// descriptors, it pauses until one of the connections in `permits` ends.
+    /// descriptors, it calls `pause`, which waits until a connection ends, at most for this long.
     pub fn start<L: Listening>(
         name: &str,
         listener: L,
-        permits: std::sync::Arc<Permits>,
+        pause: impl Fn(Duration) + Send + 'static,
         connect: impl Fn(L::Accepted) + Send + 'static,
     ) -> io::Result<Self> {
         let (waker, woken) = UnixStream::pair()?;
@@ -50,7 +49,7 @@ impl Acceptor {
                 match listener.accept() {
                     Ok(accepted) => connect(accepted),
                     Err(error) if is_late(&error) => {}
-                    Err(_) => permits.wait_for_one(ACCEPT_PAUSE),
+                    Err(_) => pause(ACCEPT_PAUSE),
                 }
             }
         };

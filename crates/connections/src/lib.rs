@@ -23,6 +23,7 @@ mod threads;
 mod workers;
 mod writer;
 
+pub use acceptor::{Acceptor, Listening};
 pub use alarm::Alarm;
 pub use buffers::{INPUT_BYTES, Input, Output, Payload};
 pub use connection::{Connection, Gone};

@@ -86,7 +86,8 @@ impl Server {
         let listener = self.listener.until(self.shared.limits.vanished_limit);
         let connect = move |accepted| shared.connect(name, accepted, &serve);
         let permits = self.shared.permits.clone();
-        let acceptor = Acceptor::start(&format!("{name}-accept"), listener, permits, connect)
+        let pause = move |limit| permits.wait_for_one(limit);
+        let acceptor = Acceptor::start(&format!("{name}-accept"), listener, pause, connect)
             .map_err(ListenError::io("start to accept"))?;
         Ok(ServerHandle {
             shared: self.shared,

@@ -11,10 +11,10 @@ const PERIOD: Duration = Duration::from_secs(60);
 
 /// The reports of a server.
 #[derive(Default)]
-pub(crate) struct Denials(Mutex<State>);
+pub(crate) struct Denials(Mutex<DenialCounts>);
 
 #[derive(Default)]
-struct State {
+struct DenialCounts {
     /// Start of the present period.
     since: Option<Instant>,
     /// Reports in the present period.

@@ -70,7 +70,7 @@ pub(crate) struct Entry {
 }
 
 #[derive(Default)]
-struct State {
+struct RegistryState {
     units: BTreeMap<(String, u8), Arc<Unit>>,
     /// State of units without sessions.
     remembered: BTreeMap<(String, u8), Remembered>,
@@ -80,7 +80,7 @@ struct State {
 /// The sessions and units of a server.
 #[derive(Default)]
 pub(crate) struct Registry {
-    state: Mutex<State>,
+    state: Mutex<RegistryState>,
     numbers: AtomicU64,
     /// Held while a target is opened and its units are attached.
     opening: Mutex<()>,

@@ -63,12 +63,12 @@ impl Drop for Place {
 pub(crate) struct Sender {
     connection: Arc<Connection>,
     pub(crate) window: Arc<Window>,
-    state: Mutex<State>,
+    state: Mutex<SendState>,
     /// The login is confirmed: the initiator takes PDUs that it did not ask for.
     is_confirmed: AtomicBool,
 }
 
-struct State {
+struct SendState {
     next_status: u32,
     is_broken: bool,
 }
@@ -92,7 +92,7 @@ impl Sender {
                 expected: AtomicU32::new(1),
                 in_flight: AtomicU32::new(0),
             }),
-            state: Mutex::new(State {
+            state: Mutex::new(SendState {
                 next_status: 1,
                 is_broken: false,
             }),
@@ -121,7 +121,7 @@ impl Sender {
         self.is_confirmed.load(SeqCst)
     }
 
-    fn send_locked(&self, state: &mut State, replies: &mut Replies) -> Result<(), Gone> {
+    fn send_locked(&self, state: &mut SendState, replies: &mut Replies) -> Result<(), Gone> {
         let bytes = self.number(state, replies);
         let sent = self.send_all(bytes, &mut state.is_broken);
         replies.clear();
@@ -129,7 +129,7 @@ impl Sender {
     }
 
     /// Writes the status numbers and the window into PDUs, and returns their bytes.
-    fn number<'a>(&self, state: &mut State, replies: &'a mut Replies) -> &'a [u8] {
+    fn number<'a>(&self, state: &mut SendState, replies: &'a mut Replies) -> &'a [u8] {
         let (expected, most) = self.window.bounds();
         replies.complete(|numbering| {
             let status = state.next_status;

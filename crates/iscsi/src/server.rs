@@ -23,10 +23,10 @@ use std::sync::Arc;
 /// A listening socket and its targets. It accepts nothing before [`Server::start`].
 pub struct Server {
     server: connections::Server,
-    front: Arc<Front>,
+    shared: Arc<TargetServer>,
 }
 
-struct Front {
+struct TargetServer {
     targets: Arc<dyn Targets>,
     options: ServerOptions,
     random: Arc<dyn Random>,
@@ -39,12 +39,12 @@ struct Front {
 
 /// A running server. Dropping it stops it.
 pub struct ServerHandle {
-    front: Arc<Front>,
+    shared: Arc<TargetServer>,
     handle: connections::ServerHandle,
 }
 
 /// Closes targets of a server ([`ServerHandle::closer`]).
-pub struct TargetCloser(Arc<Front>);
+pub struct TargetCloser(Arc<TargetServer>);
 
 impl Server {
     /// Listens on an address. Off loopback, [`ServerOptions::discovery`] needs CHAP and a list of
@@ -73,7 +73,7 @@ impl Server {
     fn new(listener: Listener, targets: Arc<dyn Targets>, options: ServerOptions) -> Self {
         let limits = options.limits;
         let bursts = Pool::new(options.burst_pool_bytes(), limits.stall_limit);
-        let front = Front {
+        let shared = TargetServer {
             bursts: Arc::new(bursts.without_own()),
             registry: options.units.0.clone(),
             number: options.units.0.fresh_number(),
@@ -84,7 +84,7 @@ impl Server {
         };
         Self {
             server: connections::Server::new(listener, limits, COMMAND_BYTES_MAX, true),
-            front: Arc::new(front),
+            shared: Arc::new(shared),
         }
     }
 
@@ -95,13 +95,13 @@ impl Server {
 
     /// Starts to accept on a separate thread.
     pub fn start(self) -> Result<ServerHandle, ServerError> {
-        let front = self.front.clone();
+        let shared = self.shared.clone();
         let serve = move |context| {
-            front.session(context).run();
+            shared.session(context).run();
         };
         Ok(ServerHandle {
             handle: self.server.start("iscsi", serve)?,
-            front: self.front,
+            shared: self.shared,
         })
     }
 }
@@ -119,7 +119,7 @@ fn check(address: SocketAddr, options: &ServerOptions) -> Result<(), ServerError
     Ok(())
 }
 
-impl Front {
+impl TargetServer {
     fn session(&self, context: SessionContext) -> Session {
         let address = |address: Option<SocketAddr>| {
             address.map_or_else(String::new, |address| address.to_string())
@@ -162,12 +162,12 @@ impl ServerHandle {
 
     /// Counts the sessions of this server that use the target.
     pub fn sessions(&self, target: &str) -> usize {
-        self.front.registry.count(target, self.front.number)
+        self.shared.registry.count(target, self.shared.number)
     }
 
     /// Returns what closes targets, for use without this handle.
     pub fn closer(&self) -> TargetCloser {
-        TargetCloser(self.front.clone())
+        TargetCloser(self.shared.clone())
     }
 
     /// [`TargetCloser::close_target`].
@@ -188,8 +188,8 @@ impl ServerHandle {
         if !self.handle.stop_accepting() {
             return true;
         }
-        let (registry, options) = (&self.front.registry, &self.front.options);
-        let own = Scope::Server(self.front.number);
+        let (registry, options) = (&self.shared.registry, &self.shared.options);
+        let own = Scope::Server(self.shared.number);
         if registry.ask_to_leave(own, options.logout_limit) > 0 {
             registry.wait_for_none(own, options.logout_limit);
             // They had this time to take an answer.

@@ -56,10 +56,8 @@ impl ServerExports {
     /// Returns the same exports for iSCSI initiators.
     pub fn for_initiators(&self) -> Self {
         Self {
-            server: Arc::clone(&self.server),
-            zone: self.zone.clone(),
             kind: HolderKind::Iscsi,
-            opened: Mutex::default(),
+            ..Self::new(Arc::clone(&self.server), self.zone.clone())
         }
     }
 

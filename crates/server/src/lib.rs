@@ -27,7 +27,6 @@ pub mod meters;
 pub mod metrics;
 pub mod mount;
 pub mod program;
-pub mod replica;
 pub mod retention;
 pub mod scrub_notes;
 pub mod settings;

@@ -288,38 +288,42 @@ fn durations(text: &mut Text, labels: &[(&str, &str)], kind: &KindReading) {
     );
 }
 
-fn nbd(text: &mut Text, stats: &Stats) {
-    let values: [(Metric, u64); 6] = [
-        (CONNECTIONS, stats.connections),
-        (ACCEPTED, stats.connections_total),
-        (REFUSED, stats.connections_refused_total),
-        (DROPPED, stats.connections_dropped_total),
-        (ABANDONED, stats.reads_abandoned_total),
-        (SENT, stats.sent_bytes_total),
+/// Writes the samples that NBD and iSCSI have in common.
+fn front_end(text: &mut Text, metrics: [Metric; 6], stats: &Stats) {
+    let values = [
+        stats.connections,
+        stats.connections_total,
+        stats.connections_refused_total,
+        stats.connections_dropped_total,
+        stats.reads_abandoned_total,
+        stats.sent_bytes_total,
     ];
-    for (metric, value) in values {
+    for (metric, value) in metrics.into_iter().zip(values) {
         text.sample(metric, &[], value);
     }
+}
+
+fn nbd(text: &mut Text, stats: &Stats) {
+    let metrics = [CONNECTIONS, ACCEPTED, REFUSED, DROPPED, ABANDONED, SENT];
+    front_end(text, metrics, stats);
     for (command, count) in Command::ALL.iter().zip(stats.requests_total) {
         let name = format!("{command:?}").to_lowercase();
         text.sample(REQUESTS, &[("command", &name)], count);
     }
 }
 
-fn iscsi(text: &mut Text, stats: &iscsi::Stats) {
-    let values: [(Metric, u64); 8] = [
-        (ISCSI_CONNECTIONS, stats.connections),
-        (ISCSI_ACCEPTED, stats.connections_total),
-        (ISCSI_REFUSED, stats.connections_refused_total),
-        (ISCSI_DROPPED, stats.connections_dropped_total),
-        (ISCSI_FAILED, stats.handshakes_failed_total),
-        (ISCSI_DENIED, stats.handshakes_denied_total),
-        (ISCSI_ABANDONED, stats.reads_abandoned_total),
-        (ISCSI_SENT, stats.sent_bytes_total),
+fn iscsi(text: &mut Text, stats: &Stats) {
+    let metrics = [
+        ISCSI_CONNECTIONS,
+        ISCSI_ACCEPTED,
+        ISCSI_REFUSED,
+        ISCSI_DROPPED,
+        ISCSI_ABANDONED,
+        ISCSI_SENT,
     ];
-    for (metric, value) in values {
-        text.sample(metric, &[], value);
-    }
+    front_end(text, metrics, stats);
+    text.sample(ISCSI_FAILED, &[], stats.handshakes_failed_total);
+    text.sample(ISCSI_DENIED, &[], stats.handshakes_denied_total);
     for (command, count) in iscsi::commands(stats) {
         text.sample(ISCSI_REQUESTS, &[("command", command)], count);
     }

@@ -24,13 +24,13 @@ impl Entry {
 }
 
 #[derive(Default)]
-struct State {
+struct RangesState {
     next: u64,
     /// Held, or waited for, in the order of arrival.
     entries: Vec<Entry>,
 }
 
-impl State {
+impl RangesState {
     fn may_have(&self, wanted: &Entry) -> bool {
         let mut older = self.entries.iter().take_while(|entry| entry.id < wanted.id);
         !older.any(|entry| entry.excludes(wanted))
@@ -48,7 +48,7 @@ impl State {
 /// The ranges of one unit.
 #[derive(Default)]
 pub(super) struct Ranges {
-    state: Mutex<State>,
+    state: Mutex<RangesState>,
     left: Condvar,
 }
 

@@ -140,7 +140,7 @@ impl Client {
 /// Waits until a task that runs is to end.
 fn wait_until_stopping(server: &ServerHandle) {
     let until = Instant::now() + LIMIT;
-    while server.front.registry.stopping(OPEN_TARGET) == 0 {
+    while server.shared.registry.stopping(OPEN_TARGET) == 0 {
         assert!(Instant::now() < until, "no task is aborted");
         std::thread::yield_now();
     }

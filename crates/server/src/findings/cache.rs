@@ -34,9 +34,9 @@ pub struct Found {
 }
 
 impl FindingsCache {
-    /// Returns the findings of `status` and the newest snapshot of each source. `scrub_within_s` is
+    /// Returns the findings of `status` and the newest snapshot of each source. `within_s` is
     /// the time in which a scrub verifies everything, seconds.
-    pub fn read(&self, pool: &Pool, server: LiveFacts<'_>, scrub_within_s: u64) -> Arc<Found> {
+    pub fn read(&self, pool: &Pool, server: LiveFacts<'_>, within_s: u64) -> Arc<Found> {
         let generation = pool.generation();
         let live = (server.failing.clone(), pool.quarantined().len());
         let mut last = self.0.lock();
@@ -51,7 +51,6 @@ impl FindingsCache {
             Ok((snapshots, hidden)) => (snapshots, hidden.map(|e| e.to_string())),
             Err(e) => (Vec::new(), Some(e.to_string())),
         };
-        let within_s = scrub_within_s;
         let look = Look {
             pool,
             server: Some(server),

@@ -36,12 +36,12 @@ pub struct Disks {
     server: Option<Arc<ServerState>>,
     /// Path of the mount, which lists of holds show as the holder.
     mount: String,
-    kept: Mutex<Kept>,
+    kept: Mutex<DiskList>,
 }
 
 /// The list and its sources.
 #[derive(Clone, Default)]
-struct Kept {
+struct DiskList {
     snapshots: Option<Arc<Vec<Snapshot>>>,
     volumes: Vec<(VolumeId, u64)>,
     list: Arc<VolumeList>,
@@ -66,7 +66,7 @@ impl Disks {
         }
     }
 
-    fn now(&self) -> Kept {
+    fn now(&self) -> DiskList {
         let snapshots = self.snapshots.now();
         let volumes = self.volumes();
         let sizes: Vec<_> = volumes.iter().map(|v| (v.id, v.size_bytes)).collect();
@@ -93,7 +93,7 @@ impl Disks {
         entries.extend(volumes);
         // A later entry replaces an earlier one of its name: the newest state of an image, and a
         // volume.
-        let made = Kept {
+        let made = DiskList {
             snapshots: Some(snapshots),
             volumes: sizes,
             list: Arc::new(entries.into_iter().collect()),

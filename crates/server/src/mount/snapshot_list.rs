@@ -20,11 +20,11 @@ pub struct SnapshotList {
     pool: Arc<Pool>,
     filter: Box<Filter>,
     tell: Box<TellMissing>,
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedList>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedList {
     as_of: Option<Generation>,
     snapshots: Arc<Vec<Snapshot>>,
     /// The damage that was reported last.

@@ -179,7 +179,7 @@ fn hold(
     let source = DefragSource::Volumes(Arc::clone(&server.volumes));
     let take_up = || unfinished(&source, lane);
     let defragger = defragger::start(&server.tasks, &program, &invocation.zone, lane, take_up)?;
-    let reclaimer = reclaimer::start(&server, &program, lane)?;
+    let reclaimer = reclaimer::start(&server.tasks, &program, lane)?;
     let classifying = classifying::start(&server.classes.classifiers)?;
     let clock = Arc::new(media::SystemClock);
     let tiering = tier

@@ -4,7 +4,7 @@
 //! Invariant: the run itself is in the [`TaskSlot`].
 
 use super::{TaskError, TaskSlot, seconds};
-use crate::replica::Replica;
+use crate::program::Replica;
 use format::phase::TaskPhase;
 use maintenance::{ControlledTask, ScrubStatus, Scrubber, TaskTotals, scrub_due_s};
 use parking_lot::{Mutex, MutexGuard};
