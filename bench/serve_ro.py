@@ -60,7 +60,7 @@ def parse_args():
     parser.add_argument("--tools", type=lambda text: text.split(","), default=list(PREPARE),
                         help="comma list of: " + ",".join(PREPARE))
     parser.add_argument("--quintet", default=str(checkout / "target" / "release" / "quintet"), help="the binary")
-    parser.add_argument("--memory", help="passed to `quintet serve nbd` and `quintet mount`")
+    parser.add_argument("--memory", help="passed to `quintet serve --read-only` and `quintet mount`")
     parser.add_argument("--json", help="write the raw results here")
     parser.add_argument("--quiet-wait", type=float, default=30)
     return parser.parse_args()
@@ -198,7 +198,7 @@ def quintet(args, image, work):
     tool = backed_up(toolbox.Quintet, args.quintet, image, work)
     memory = ["--memory", args.memory] if args.memory else []
     return NbdServer("quintet", measure.first_line([args.quintet, "--version"]), image, work,
-                     [args.quintet, "serve", "nbd", "--read-only", *memory, "--socket", "{socket}"], tool.env())
+                     [args.quintet, "serve", "--read-only", *memory, "--nbd-socket", "{socket}"], tool.env())
 
 
 def quintet_mount(args, image, work):

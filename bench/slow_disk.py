@@ -93,7 +93,7 @@ def arms(folder, mib, flash=False):
 
 
 class DiskWithArms(Disk):
-    """The same on the model of `crates/evaluation`: seeks, turns, and a queue from which it picks. Always slow; its bytes are in memory."""
+    """The same on the model of `lab/evaluation`: seeks, turns, and a queue from which it picks. Always slow; its bytes are in memory."""
 
     def make(self):
         self.arms = arms(self.file.parent, self.bytes >> 20)

@@ -101,7 +101,7 @@ host scrub file
 host defrag run none
 mount empty
 serve
-serve nbd
+serve --read-only --nbd-socket
 C
 # A command that is new has to be above.
 [ "$(names | wc -l)" -gt 20 ] || fail "no list of commands"

@@ -71,7 +71,7 @@ same_bytes
 began=$(field began)
 stop_server
 # The same chunks are read cold again: nothing begins, though the server is new. (The last run is too recent, and once
-# it is not, crates/sim looks.)
+# it is not, lab/sim looks.)
 reads
 serve
 wait_until status_says 'hot chunks: next not before'

@@ -40,4 +40,4 @@ else
     truncate -s "$size" "$dir/image"
 fi
 "$QUINTET" -q import "$dir/image" disk
-exec "$QUINTET" serve nbd --read-only --socket "$1" --export disk
+exec "$QUINTET" serve --read-only --nbd-socket "$1" --export disk

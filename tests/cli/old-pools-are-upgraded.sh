@@ -3,7 +3,7 @@
 # afterwards everything is there, and what is stored and collected can be read. A server of the pool runs the command.
 . "$(dirname "$0")/common.sh"
 requires python3
-golden=$here/../../crates/specimen/tests/golden
+golden=$here/../../lab/testkit/tests/golden
 export QUINTET_CACHE_DIR=$dir/known
 config() {
     cat "$pool/config" "$pool/mirror/config" | sha256sum

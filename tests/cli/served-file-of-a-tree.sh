@@ -8,7 +8,7 @@ noise "$dir/vms/disk.raw" 5
 truncate -s 40M "$dir/vms/disk.raw"
 printf tail >>"$dir/vms/disk.raw"
 exits 0 q backup "$dir/vms"
-"$QUINTET" serve nbd --read-only --socket "$dir/socket" \
+"$QUINTET" serve --read-only --nbd-socket "$dir/socket" \
     --export "latest:$dir/vms/disk.raw" >"$dir/log" 2>&1 &
 server=$!
 wait_until grep -q ^serving "$dir/log"

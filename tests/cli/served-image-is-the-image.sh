@@ -13,7 +13,7 @@ exits 0 q import "$dir/disk.img" disk
 truncate -s 1G "$dir/hole.img"
 exits 0 q import "$dir/hole.img" hole
 old=$(q snapshots --json | sed -n 's/.*"id":"\([0-9a-f]*\)".*/\1/p' | sed -n 1p)
-"$QUINTET" serve nbd --read-only --socket "$dir/socket" >"$dir/server.log" 2>&1 &
+"$QUINTET" serve --read-only --nbd-socket "$dir/socket" >"$dir/server.log" 2>&1 &
 server=$!
 wait_until grep -q ^serving "$dir/server.log"
 uri() { echo "nbd+unix:///${1:-}?socket=$dir/socket"; }

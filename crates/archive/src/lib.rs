@@ -17,6 +17,7 @@ pub mod image;
 mod ingest;
 mod observer;
 pub mod owners;
+mod partial;
 pub mod restore;
 pub mod rewrite;
 pub mod selection;

@@ -5,7 +5,7 @@
 //! threads, they count their work, report warnings and ask whether to stop.
 
 use crate::filesystem::PathError;
-use crate::restore::DamagedRanges;
+use crate::partial::DamagedRanges;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

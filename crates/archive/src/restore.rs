@@ -12,7 +12,6 @@
 
 mod decide;
 mod files;
-mod partial;
 mod pending;
 mod plan;
 mod tally;
@@ -20,8 +19,8 @@ mod tree;
 mod verify;
 mod walk;
 
+pub use crate::partial::DamagedRanges;
 pub use decide::{Action, Refusal};
-pub use partial::DamagedRanges;
 pub use plan::RestorePlan;
 pub use tally::RestoreOutcome;
 pub use tree::restore_tree;

@@ -14,7 +14,7 @@ pub use patterns::{PatternError, Patterns};
 use crate::filesystem::PathError;
 use crate::filesystem::capture::Directory;
 use format::tree::{Entry, EntryKind};
-use linux_host::is_backup_snapshot;
+use machine::is_backup_snapshot;
 use std::ffi::{CStr, CString};
 
 /// Name and first bytes of the file that marks a cache directory (bford.info/cachedir).

@@ -262,7 +262,7 @@ fn the_order_of_reading_does_not_show_in_what_is_stored() {
         let file = fs::File::open(&path).unwrap();
         if number % 3 != 0 {
             file.sync_all().unwrap();
-            linux_host::release(&file, 0, None).unwrap();
+            machine::release(&file, 0, None).unwrap();
         }
     }
     let long: Vec<u8> = (0..20_000_000).map(|_| seed.draw() as u8).collect();

@@ -2,12 +2,12 @@
 //! notes the class of each request.
 
 use classifier::{Classified, Classifiers};
-use conformance::volume::{abilities_suite, volume_suite};
 use io_class::Policy;
 use noting::Noting;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use testkit::conformance::volume::{abilities_suite, volume_suite};
 use units::IoClass;
 use volume::{Durability, MemoryVolume, RequestContext, Volume};
 

@@ -49,7 +49,7 @@ pub use replica::{ReplicaArgs, ReplicaPasswordArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, RewriteArgs, TagArgs};
 pub use scrub::{ScrubArgs, ScrubCommand, ScrubPassArgs};
-pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServePoolArgs};
+pub use serve::ServeArgs;
 pub use status::StatusArgs;
 pub use top::TopArgs;
 pub use volume::{
@@ -92,7 +92,7 @@ Examples:
   quintet snapshots
   quintet restore latest --target /tmp/restored
   quintet import -f qcow2 disk.qcow2 disk
-  quintet serve nbd --read-only --socket /run/quintet.sock
+  quintet serve --read-only --nbd-socket /run/quintet.sock
   quintet forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
   quintet gc
   quintet copy --to /mnt/other/pool --all

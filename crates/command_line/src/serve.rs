@@ -3,7 +3,7 @@
 //! Invariant: see [`super`].
 
 use super::replica::ReplicaArgs;
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use terminal::sizes;
@@ -11,13 +11,14 @@ use terminal::sizes;
 /// Serve the contents of the pool until a signal.
 #[derive(Args, Debug)]
 #[command(
-    args_conflicts_with_subcommands = true,
+    group = ArgGroup::new("nbd").args(["nbd_socket", "nbd_listen"]).multiple(true),
     after_help = "\
 Examples:
   quintet serve --nbd-socket /run/quintet/nbd.sock
   quintet serve --nbd-listen 127.0.0.1:10809 --memory 4G
   quintet serve --iscsi-listen 192.0.2.7:3260 --iscsi-access /etc/quintet/iscsi
   quintet serve --mount /mnt
+  quintet serve --read-only --nbd-listen --export disk
   quintet serve --replica /mnt/pool --replica-password-file /root/other
   systemd-run --property Type=notify quintet serve --nbd-socket /run/nbd.sock
   nbdinfo --list 'nbd+unix:///?socket=/run/quintet/nbd.sock'
@@ -27,6 +28,9 @@ NAME@SNAPSHOT. New ones appear at once. While there is a server, it runs all com
 pool (backup, copy, defrag, forget, gc, import, key, parity, repair, scrub, tag, undelete, volume) and
 answers status, top, qos and policy status. Most dry runs, and commands that only read, read the pool
 themselves. SIGTERM, SIGINT and SIGHUP end the server cleanly.
+
+With --read-only it holds nothing: it exports the images and the snapshots of volumes that are in the
+pool when it starts, and other commands go on as if it were not there.
 
 The file of --iscsi-access says who may use which iSCSI target (chmod 600). It begins with those who may
 use all that have no section of their own; a section that is empty lets no initiator in:
@@ -46,17 +50,20 @@ use all that have no section of their own; a section that is empty lets no initi
   initiator = iqn.1993-08.org.debian:01:77aa"
 )]
 pub struct ServeArgs {
-    /// The subcommand, which serves without holding the pool for writing.
-    #[command(subcommand)]
-    pub command: Option<ServeCommand>,
-    /// Settings of a server that holds the pool.
-    #[command(flatten)]
-    pub server: ServePoolArgs,
-}
-
-/// Settings of a server that may write to the pool.
-#[derive(Args, Debug)]
-pub struct ServePoolArgs {
+    /// Serve images and snapshots of volumes as they are now, over NBD, without holding the pool
+    #[arg(
+        long,
+        requires = "nbd",
+        conflicts_with_all = [
+            "iscsi_listen", "iscsi_access", "iscsi_write_cache", "mount", "metrics", "journal", "fast",
+            "fast_size", "policy", "no_trace", "qos", "replica",
+        ],
+    )]
+    pub read_only: bool,
+    /// With --read-only: export only these: NAME, NAME@SNAPSHOT, or SNAPSHOT:/PATH for a file of a
+    /// tree; by default all images and snapshots of volumes
+    #[arg(long, value_name = "NAME[@SNAPSHOT]", num_args = 1.., requires = "read_only")]
+    pub export: Vec<String>,
     /// Unix socket for NBD clients; only this user can connect
     #[arg(long, value_name = "PATH")]
     pub nbd_socket: Option<PathBuf>,
@@ -112,42 +119,4 @@ pub struct ServePoolArgs {
     /// The replica for all scrubs, including those that the server begins by itself.
     #[command(flatten)]
     pub replica: ReplicaArgs,
-}
-
-/// Serve stored images in place.
-#[derive(Debug, Subcommand)]
-pub enum ServeCommand {
-    /// Serve the current images and snapshots read-only, as network block devices
-    Nbd(NbdArgs),
-}
-
-/// Serve the current images and snapshots read-only, as network block devices.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  quintet serve nbd --read-only --socket /run/quintet.sock
-  quintet serve nbd --read-only --listen 127.0.0.1:10809 --export disk
-  nbdinfo --list nbd+unix:///?socket=/run/quintet.sock
-  qemu-system-x86_64 -snapshot \\
-    -drive file=nbd:unix:/run/quintet.sock:exportname=disk,format=raw
-
-The command exports every image under its NAME (its newest state) and as NAME@SNAPSHOT, and every
-snapshot of a volume as VOLUME@NAME.")]
-pub struct NbdArgs {
-    /// Required: this command serves only snapshots, which nobody can write
-    #[arg(long, required = true)]
-    pub read_only: bool,
-    /// Unix socket to listen on; only this user can connect
-    #[arg(long, value_name = "PATH", required_unless_present = "listen")]
-    pub socket: Option<PathBuf>,
-    /// Loopback address to listen on
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket", num_args = 0..=1, default_missing_value = "127.0.0.1:10809")]
-    pub listen: Option<SocketAddr>,
-    /// Export only these: NAME, NAME@SNAPSHOT, or SNAPSHOT:/PATH for a file of a tree; by default
-    /// all images
-    #[arg(long, value_name = "NAME[@SNAPSHOT]", num_args = 1..)]
-    pub export: Vec<String>,
-    /// Maximum number of connections
-    #[arg(long, value_name = "N", default_value = "128")]
-    pub connections: u16,
 }

@@ -26,6 +26,7 @@
 use crate::bytes::Result;
 use crate::preamble::Kind;
 use crate::record::Frame;
+use crate::stored::{Stored, stored, take_zeroes};
 use units::{Generation, PoolId, UnixNanos};
 
 /// Version that this program reads and writes. Version 2 added samples of the size.
@@ -35,13 +36,15 @@ pub const COLLECT_BYTES: u64 = 568;
 /// Number of samples of the pool's size.
 pub const SAMPLES: usize = 28;
 
-/// Size of a pool at one time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SizeSample {
-    /// Time of the sample; 0: no sample.
-    pub at: UnixNanos,
-    /// Bytes of all containers.
-    pub stored_bytes: u64,
+stored! {
+    /// Size of a pool at one time.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct SizeSample {
+        /// Time of the sample; 0: no sample.
+        pub at: UnixNanos,
+        /// Bytes of all containers.
+        pub stored_bytes: u64,
+    }
 }
 
 const FRAME: Frame = Frame {
@@ -55,17 +58,18 @@ const BY_COMMAND: u8 = 2;
 /// Number of kinds of urgency.
 pub const URGENCIES: usize = 3;
 
-/// Urgency of a run, the lowest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-#[repr(u8)]
-pub enum Urgency {
-    /// Runs in idle time, and at its I/O floor.
-    #[default]
-    WhenIdle = 0,
-    /// Free space is low: the run gets as much of the device as maintenance may have.
-    Low = 1,
-    /// Writers are about to wait.
-    Full = 2,
+stored! {
+    /// Urgency of a run, the lowest first.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+    pub enum Urgency: "urgency" {
+        /// Runs in idle time, and at its I/O floor.
+        #[default]
+        WhenIdle = 0,
+        /// Free space is low: the run gets as much of the device as maintenance may have.
+        Low = 1,
+        /// Writers are about to wait.
+        Full = 2,
+    }
 }
 
 /// Cause and result of a run.
@@ -114,22 +118,18 @@ impl CollectRecord {
         let bits = bit(last.is_complete, IS_COMPLETE) | bit(last.by_command, BY_COMMAND);
         FRAME.seal(pool, |w| {
             w.u64(self.sequence)
-                .u64(self.since.0 as u64)
-                .u64(last.at.0 as u64)
+                .i64(self.since.0)
+                .i64(last.at.0)
                 .u8(last.urgency as u8)
                 .u8(bits)
                 .bytes(&[0; 2]);
-            for count in self.without_effect {
-                w.u32(count);
-            }
+            self.without_effect.put(w);
             w.u64(last.deleted_bytes)
                 .u64(last.discarded_bytes)
                 .u64(last.stored_bytes)
                 .u64(last.ahead_by.unwrap_or_default().0)
-                .u64(self.ahead_seen.0 as u64);
-            for sample in &self.samples {
-                w.u64(sample.at.0 as u64).u64(sample.stored_bytes);
-            }
+                .i64(self.ahead_seen.0);
+            self.samples.put(w);
         })
     }
 
@@ -137,20 +137,13 @@ impl CollectRecord {
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let mut r = FRAME.open(bytes, pool)?;
         let (sequence, since, at) = (r.u64()?, r.i64()?, r.i64()?);
-        let (urgency, bits) = (r.u8()?, r.u8()?);
-        let urgency = match urgency {
-            0 => Urgency::WhenIdle,
-            1 => Urgency::Low,
-            2 => Urgency::Full,
-            _ => return r.invalid("urgency"),
-        };
+        let urgency = Urgency::decode(&mut r)?;
+        let bits = r.u8()?;
         if bits & !(IS_COMPLETE | BY_COMMAND) != 0 {
             return r.invalid("bits");
         }
-        if r.array::<2>()? != [0; 2] {
-            return r.invalid("field");
-        }
-        let without_effect = [r.u32()?, r.u32()?, r.u32()?];
+        take_zeroes::<2>(&mut r)?;
+        let without_effect = Stored::take(&mut r)?;
         let last = CollectNote {
             at: UnixNanos(at),
             urgency,
@@ -161,20 +154,14 @@ impl CollectRecord {
             stored_bytes: r.u64()?,
             ahead_by: Some(Generation(r.u64()?)).filter(|by| *by != Generation::default()),
         };
-        let mut record = Self {
+        let record = Self {
             sequence,
             since: UnixNanos(since),
             last,
             without_effect,
             ahead_seen: UnixNanos(r.i64()?),
-            samples: Default::default(),
+            samples: Stored::take(&mut r)?,
         };
-        for sample in &mut record.samples {
-            *sample = SizeSample {
-                at: UnixNanos(r.i64()?),
-                stored_bytes: r.u64()?,
-            };
-        }
         let samples = record.samples.iter().take_while(|s| s.at != UnixNanos(0));
         let count = samples.clone().count();
         let rest = record.samples.get(count..).unwrap_or_default();

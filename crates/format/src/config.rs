@@ -6,8 +6,9 @@
 
 use crate::bytes::{Fault, Reader, Result, Writer};
 use crate::mirrored;
-use crate::parity::PARITY_PERCENT_MAX;
+use crate::parity_shape::PARITY_PERCENT_MAX;
 use crate::preamble::Kind;
+use crate::stored::stored;
 use units::{PoolId, UnixNanos};
 
 const WHAT: &str = "config";
@@ -28,52 +29,30 @@ pub const FEATURES_INCOMPAT_KNOWN: u64 =
 /// Features that a writer must know: none yet.
 pub const FEATURES_RO_COMPAT_KNOWN: u64 = 0;
 
-/// Encryption of region payloads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Seal {
-    /// Not encrypted.
-    None = 0,
-    /// AES-256-GCM, 16 bytes of tag after the bytes.
-    Aes256Gcm = 1,
-}
-
-impl Seal {
-    /// Decodes a stored number.
-    pub fn from_u8(value: u8) -> Option<Self> {
-        match value {
-            0 => Some(Self::None),
-            1 => Some(Self::Aes256Gcm),
-            _ => None,
-        }
+stored! {
+    /// Encryption of region payloads.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Seal: "seal" {
+        /// Not encrypted.
+        None = 0,
+        /// AES-256-GCM, 16 bytes of tag after the bytes.
+        Aes256Gcm = 1,
     }
 }
 
-/// Compression of region payloads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Codec {
-    /// Not compressed.
-    None = 0,
-    /// One zstd frame.
-    Zstd = 1,
-    /// One LZ4 block; the raw length is in the region header.
-    Lz4 = 2,
-    /// One zstd frame of the region after the x86 branch filter. Only in pools with
-    /// [`FEATURE_INCOMPAT_X86`].
-    ZstdX86 = 3,
-}
-
-impl Codec {
-    /// Decodes a stored number.
-    pub fn from_u8(value: u8) -> Option<Self> {
-        match value {
-            0 => Some(Self::None),
-            1 => Some(Self::Zstd),
-            2 => Some(Self::Lz4),
-            3 => Some(Self::ZstdX86),
-            _ => None,
-        }
+stored! {
+    /// Compression of region payloads.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Codec: "codec" {
+        /// Not compressed.
+        None = 0,
+        /// One zstd frame.
+        Zstd = 1,
+        /// One LZ4 block; the raw length is in the region header.
+        Lz4 = 2,
+        /// One zstd frame of the region after the x86 branch filter. Only in pools with
+        /// [`FEATURE_INCOMPAT_X86`].
+        ZstdX86 = 3,
     }
 }
 
@@ -104,18 +83,20 @@ pub struct Config {
     pub parity_percent: u8,
 }
 
-/// The part of a config that never changes. Key slots bind it, with the pool's id. Feature bits are
-/// not part of it, because later versions may add some.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BoundConfig {
-    /// Time when the pool was made.
-    pub created: UnixNanos,
-    /// Encryption of payloads.
-    pub seal: Seal,
-    /// Number of the splitter.
-    pub splitter: u8,
-    /// Average size of a content-defined chunk, bytes.
-    pub chunk_bytes_average: u32,
+stored! {
+    /// The part of a config that never changes. Key slots bind it, with the pool's id. Feature bits
+    /// are not part of it, because later versions may add some.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct BoundConfig {
+        /// Time when the pool was made.
+        pub created: UnixNanos,
+        /// Encryption of payloads.
+        pub seal: Seal,
+        /// Number of the splitter.
+        pub splitter: u8 => zero 2,
+        /// Average size of a content-defined chunk, bytes.
+        pub chunk_bytes_average: u32,
+    }
 }
 
 impl Config {
@@ -156,10 +137,7 @@ impl Config {
             return Err(r.error(Fault::Features(unknown)));
         }
         let created = UnixNanos(r.i64()?);
-        let seal = match Seal::from_u8(r.u8()?) {
-            Some(seal) => seal,
-            None => return r.invalid("seal"),
-        };
+        let seal = Seal::decode(&mut r)?;
         let (splitter, parity_percent, _reserved) = (r.u8()?, r.u8()?, r.u8()?);
         let chunk_bytes_average = r.u32()?;
         if !chunk_bytes_average.is_power_of_two()

@@ -12,20 +12,20 @@
 //! ```
 
 mod places;
-mod sizes;
 
-pub use places::{
-    REGION_ALIGN_BYTES, find_region, following, may_follow, next_region, sectors_max,
-};
-pub use sizes::{
+pub use crate::container_sizes::{
     CONTAINER_BYTES_MAX, DIRECTORY_INDEX, DIRECTORY_RAW_BYTES_MAX, HEADER_BYTES,
     REGION_HEADER_BYTES, REGION_RAW_BYTES_MAX, REGION_STORED_BYTES_MAX, SECTOR_BYTES,
+};
+pub use places::{
+    REGION_ALIGN_BYTES, find_region, following, may_follow, next_region, sectors_max,
 };
 
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
 use crate::config::{Codec, Seal};
-use crate::parity::ParityShape;
+use crate::parity_shape::ParityShape;
 use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::stored::{Stored, stored};
 use units::{ContainerId, Fingerprint, Generation, PoolId};
 
 /// Version of this layout. 1: 2026-11, first.
@@ -36,14 +36,15 @@ const REGION: &str = "region header";
 const REGION_MAGIC: u32 = u32::from_le_bytes(*b"QRGN");
 const _: () = assert!(CONTAINER_BYTES_MAX / SECTOR_BYTES <= 1 << 16);
 
-/// Class of a container's contents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum ContainerClass {
-    /// Chunks of user data.
-    Data = 0,
-    /// Recipe nodes, directories, catalog nodes.
-    Recipe = 1,
+stored! {
+    /// Class of a container's contents.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ContainerClass: "class" {
+        /// Chunks of user data.
+        Data = 0,
+        /// Recipe nodes, directories, catalog nodes.
+        Recipe = 1,
+    }
 }
 
 /// The description at both ends of a container.
@@ -87,7 +88,7 @@ impl ContainerHeader {
             .u64(self.generation.0)
             .bytes(&self.salt);
         if let Some(parity) = self.parity {
-            w.u32(parity.data).u32(parity.groups).u32(parity.per_group);
+            parity.put(&mut w);
         }
         w.0.resize(HEADER_BYTES - 8, 0);
         let sum = checksum(Kind::Container.seed(), &w.0);
@@ -104,25 +105,15 @@ impl ContainerHeader {
         let mut r = Reader::new(WHAT, covered);
         r.take(PREAMBLE_BYTES)?;
         let id = ContainerId(r.u64()?);
-        let class = match r.u8()? {
-            0 => ContainerClass::Data,
-            1 => ContainerClass::Recipe,
-            _ => return r.invalid("class"),
-        };
-        let Some(seal) = Seal::from_u8(r.u8()?) else {
-            return r.invalid("seal");
-        };
+        let class = ContainerClass::decode(&mut r)?;
+        let seal = Seal::decode(&mut r)?;
         let (region_count, directory_sector, blob_bytes) = (r.u16()?, r.u32()?, r.u32()?);
         if r.u8()? != u8::from(footer) {
             return Err(r.error(Fault::Misplaced));
         }
         r.take(3)?;
         let (generation, salt) = (Generation(r.u64()?), r.array()?);
-        let parity = ParityShape {
-            data: r.u32()?,
-            groups: r.u32()?,
-            per_group: r.u32()?,
-        };
+        let parity = ParityShape::take(&mut r)?;
         let header = Self {
             pool: preamble.pool,
             id,
@@ -203,9 +194,7 @@ impl RegionHeader {
         }
         verify(REGION, Kind::Container.seed() ^ 1, covered, sum)?;
         let index = r.u16()?;
-        let Some(codec) = Codec::from_u8(r.u8()?) else {
-            return r.invalid("codec");
-        };
+        let codec = Codec::decode(&mut r)?;
         r.u8()?;
         let container = ContainerId(r.u64()?);
         let (stored_bytes, raw_bytes, chunk_count) = (r.u32()?, r.u32()?, r.u32()?);

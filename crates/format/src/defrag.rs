@@ -39,6 +39,7 @@ use crate::bytes::{Reader, Result, Writer};
 use crate::phase::TaskPhase;
 use crate::preamble::Kind;
 use crate::record::Frame;
+use crate::stored::{Stored, stored};
 use units::{PoolId, UnixNanos};
 
 /// Version that this program reads and writes. Version 1 did not know small regions, and version 2
@@ -59,7 +60,6 @@ const MOVES_SHARED: u8 = 1;
 const REWRITES_ALL: u8 = 2;
 const IS_TRACED: u8 = 4;
 const IS_NAMED: u8 = 8;
-const PART_BYTES: u64 = 16;
 
 /// Options of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -81,36 +81,39 @@ pub struct DefragWish {
     pub bytes_per_s: u64,
 }
 
-/// State of a run: what is shown of it, and a fixed part of its record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DefragReport {
-    /// Phase of the run.
-    pub phase: TaskPhase,
-    /// Stage of the current round.
-    pub stage: DefragStage,
-    /// Options of the run.
-    pub wish: DefragWish,
-    /// Start of the run; 0: there was none.
-    pub began: UnixNanos,
-    /// End of the run; 0 while it has not ended.
-    pub ended: UnixNanos,
-    /// Number of objects that are counted, or of ranges that are measured. While moves are judged:
-    /// the key of the owner that is examined.
-    pub cursor: u64,
-    /// Number of bytes of that object, or of that owner, that are done.
-    pub at: u64,
-    /// Number of ranges that were examined, from the first on.
-    pub examined: u64,
-    /// Counts of the run.
-    pub counts: DefragCounts,
-    /// Cost of the load before the run.
-    pub before: DefragToll,
-    /// Cost of the load after the run, as far as it was measured.
-    pub after: DefragToll,
-    /// Bytes that earlier runs of servers had copied by themselves and that counted at `spent_at`,
-    pub spent_bytes: u64,
-    /// the time from which a week forgives them.
-    pub spent_at: UnixNanos,
+stored! {
+    /// State of a run: what is shown of it, and a fixed part of its record.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct DefragReport {
+        /// Phase of the run.
+        pub phase: TaskPhase,
+        /// Stage of the current round.
+        pub stage: DefragStage,
+        /// Options of the run.
+        pub wish: DefragWish,
+        /// Start of the run; 0: there was none.
+        pub began: UnixNanos,
+        /// End of the run; 0 while it has not ended.
+        pub ended: UnixNanos,
+        /// Number of objects that are counted, or of ranges that are measured. While moves are
+        /// judged: the key of the owner that is examined.
+        pub cursor: u64,
+        /// Number of bytes of that object, or of that owner, that are done.
+        pub at: u64,
+        /// Number of ranges that were examined, from the first on.
+        pub examined: u64,
+        /// Counts of the run.
+        pub counts: DefragCounts,
+        /// Cost of the load before the run.
+        pub before: DefragToll,
+        /// Cost of the load after the run, as far as it was measured.
+        pub after: DefragToll,
+        /// Bytes that earlier runs of servers had copied by themselves and that counted at
+        /// `spent_at`,
+        pub spent_bytes: u64,
+        /// the time from which a week forgives them.
+        pub spent_at: UnixNanos,
+    }
 }
 
 /// The record of a defragmentation.
@@ -128,8 +131,8 @@ pub struct DefragRecord {
     pub moves: Vec<DefragMove>,
 }
 
-impl DefragWish {
-    fn encode(&self, w: &mut Writer) {
+impl Stored for DefragWish {
+    fn put(&self, w: &mut Writer) {
         let bit = |is_set, bit| if is_set { bit } else { 0 };
         let bits = bit(self.moves_shared, MOVES_SHARED)
             | bit(self.rewrites_all, REWRITES_ALL)
@@ -142,7 +145,7 @@ impl DefragWish {
             .u64(self.bytes_per_s);
     }
 
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+    fn take(r: &mut Reader<'_>) -> Result<Self> {
         let bits = r.u8()?;
         if bits & !(MOVES_SHARED | REWRITES_ALL | IS_TRACED | IS_NAMED) != 0 {
             return r.invalid("bits");
@@ -161,7 +164,9 @@ impl DefragWish {
             bytes_per_s: r.u64()?,
         })
     }
+}
 
+impl DefragWish {
     /// Returns true if a server began the run by itself.
     pub fn is_by_server(&self) -> bool {
         self.weekly_percent > 0
@@ -176,38 +181,6 @@ impl DefragReport {
             _ => self.examined,
         }
     }
-
-    fn encode(&self, w: &mut Writer) {
-        w.u8(self.phase as u8).u8(self.stage as u8);
-        self.wish.encode(w);
-        w.u64(self.began.0 as u64)
-            .u64(self.ended.0 as u64)
-            .u64(self.cursor)
-            .u64(self.at)
-            .u64(self.examined);
-        self.counts.encode(w);
-        self.before.encode(w);
-        self.after.encode(w);
-        w.u64(self.spent_bytes).u64(self.spent_at.0 as u64);
-    }
-
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            phase: TaskPhase::decode(r)?,
-            stage: DefragStage::decode(r)?,
-            wish: DefragWish::decode(r)?,
-            began: UnixNanos(r.i64()?),
-            ended: UnixNanos(r.i64()?),
-            cursor: r.u64()?,
-            at: r.u64()?,
-            examined: r.u64()?,
-            counts: DefragCounts::decode(r)?,
-            before: DefragToll::decode(r)?,
-            after: DefragToll::decode(r)?,
-            spent_bytes: r.u64()?,
-            spent_at: UnixNanos(r.i64()?),
-        })
-    }
 }
 
 impl DefragRecord {
@@ -215,18 +188,14 @@ impl DefragRecord {
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
         FRAME.seal(pool, |w| {
             w.u64(self.sequence);
-            self.report.encode(w);
+            self.report.put(w);
             let parts: usize = self.moves.iter().map(|one| one.parts.len()).sum();
-            for count in [
-                self.objects.len(),
-                self.ranges.len(),
-                self.moves.len(),
-                parts,
-            ] {
-                w.u64(count as u64);
-            }
-            self.objects.iter().for_each(|one| one.encode(w));
-            self.ranges.iter().for_each(|one| one.encode(w));
+            w.u64(self.objects.len() as u64)
+                .u64(self.ranges.len() as u64)
+                .u64(self.moves.len() as u64)
+                .u64(parts as u64);
+            DefragObject::put_all(&self.objects, w);
+            DefragRange::put_all(&self.ranges, w);
             self.moves.iter().for_each(|one| one.encode(w));
             for part in self.moves.iter().flat_map(|one| &one.parts) {
                 w.u64(part.start).u64(part.end);
@@ -237,52 +206,33 @@ impl DefragRecord {
     /// Verifies and decodes a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let mut r = FRAME.open(bytes, pool)?;
-        let r = &mut r;
         let mut record = Self {
             sequence: r.u64()?,
-            report: DefragReport::decode(r)?,
+            report: DefragReport::take(&mut r)?,
             ..Self::default()
         };
         let (objects, ranges, moves, parts) = (r.u64()?, r.u64()?, r.u64()?, r.u64()?);
-        let lists = [
-            (objects, DefragObject::BYTES),
-            (ranges, DefragRange::BYTES),
-            (moves, DefragMove::BYTES),
-            (parts, PART_BYTES),
-        ];
-        if lists.iter().any(|(count, _)| *count > ENTRIES_MAX as u64) {
+        let longest = objects.max(ranges).max(moves).max(parts);
+        if longest > ENTRIES_MAX as u64 {
             return r.invalid("count");
         }
-        let bytes: u64 = lists.iter().map(|(count, each)| count * each).sum();
-        if bytes != r.rest().len() as u64 {
-            return r.invalid("length");
-        }
-        record.objects = list(r, objects, DefragObject::decode)?;
-        record.ranges = list(r, ranges, DefragRange::decode)?;
-        let moves = list(r, moves, DefragMove::decode)?;
-        if moves
-            .iter()
-            .map(|(_, parts)| u64::from(*parts))
-            .sum::<u64>()
-            != parts
-        {
+        record.objects = Stored::take_all(&mut r, objects)?;
+        record.ranges = Stored::take_all(&mut r, ranges)?;
+        let moves = (0..moves).map(|_| DefragMove::decode(&mut r));
+        let moves = moves.collect::<Result<Vec<_>>>()?;
+        let of_moves = moves.iter().map(|(_, parts)| u64::from(*parts));
+        if of_moves.sum::<u64>() != parts {
             return r.invalid("parts");
         }
         for (mut one, parts) in moves {
-            one.parts = list(r, parts.into(), |r| Ok(r.u64()?..r.u64()?))?;
+            for _ in 0..parts {
+                one.parts.push(r.u64()?..r.u64()?);
+            }
             record.moves.push(one);
         }
+        r.finish()?;
         Ok(record)
     }
-}
-
-/// Decodes a list of this length, if there are enough bytes.
-fn list<T>(
-    r: &mut Reader<'_>,
-    count: u64,
-    decode: impl Fn(&mut Reader<'_>) -> Result<T>,
-) -> Result<Vec<T>> {
-    (0..count).map(|_| decode(r)).collect()
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@
 use crate::bytes::{Reader, Result, Writer};
 use crate::preamble::Kind;
 use crate::record::Frame;
+use crate::stored::{Stored, stored};
 use std::ops::Range;
 use units::{PoolId, SnapshotId, UnixNanos};
 
@@ -38,60 +39,40 @@ const FRAME: Frame = Frame {
     version: VERSION,
 };
 
-/// Totals of a scrub.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct HostScrubCounts {
-    /// Files whose bytes are those of the snapshot.
-    pub files_same: u64,
-    /// Files that were written, or whose metadata were changed, since the snapshot.
-    pub files_changed: u64,
-    /// Files with other bytes than the snapshot's, and equal times and size.
-    pub files_rotten: u64,
-    /// Files of which the device did not return a part.
-    pub files_unreadable: u64,
-    /// Names of files that the snapshot does not have.
-    pub files_new: u64,
-    /// Names of directories that the snapshot does not have. What is in them is not counted.
-    pub directories_new: u64,
-    /// Files of the snapshot that no longer exist.
-    pub files_deleted: u64,
-    /// Files that had bytes in memory that were not on the disk yet.
-    pub files_unwritten: u64,
-    /// Files that could not be opened, or whose stored form is damaged.
-    pub files_failed: u64,
-    /// Bytes read from the medium.
-    pub bytes_read: u64,
-    /// Of these, bytes whose pages were dropped from memory first, without direct I/O.
-    pub bytes_dropped_first: u64,
-    /// Bytes that others had just read from the medium; they were compared in memory.
-    pub bytes_read_by_others: u64,
-    /// Bytes compared in memory although that proves nothing about a medium.
-    pub bytes_unproven: u64,
-    /// Bytes in holes, which need no read.
-    pub bytes_in_holes: u64,
-    /// Bytes found rotten or unreadable.
-    pub bytes_bad: u64,
-}
-
-impl HostScrubCounts {
-    fn fields(&mut self) -> [&mut u64; 15] {
-        [
-            &mut self.files_same,
-            &mut self.files_changed,
-            &mut self.files_rotten,
-            &mut self.files_unreadable,
-            &mut self.files_new,
-            &mut self.directories_new,
-            &mut self.files_deleted,
-            &mut self.files_unwritten,
-            &mut self.files_failed,
-            &mut self.bytes_read,
-            &mut self.bytes_dropped_first,
-            &mut self.bytes_read_by_others,
-            &mut self.bytes_unproven,
-            &mut self.bytes_in_holes,
-            &mut self.bytes_bad,
-        ]
+stored! {
+    /// Totals of a scrub.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct HostScrubCounts with names {
+        /// Files whose bytes are those of the snapshot.
+        pub files_same: u64,
+        /// Files that were written, or whose metadata were changed, since the snapshot.
+        pub files_changed: u64,
+        /// Files with other bytes than the snapshot's, and equal times and size.
+        pub files_rotten: u64,
+        /// Files of which the device did not return a part.
+        pub files_unreadable: u64,
+        /// Names of files that the snapshot does not have.
+        pub files_new: u64,
+        /// Names of directories that the snapshot does not have. What is in them is not counted.
+        pub directories_new: u64,
+        /// Files of the snapshot that no longer exist.
+        pub files_deleted: u64,
+        /// Files that had bytes in memory that were not on the disk yet.
+        pub files_unwritten: u64,
+        /// Files that could not be opened, or whose stored form is damaged.
+        pub files_failed: u64,
+        /// Bytes read from the medium.
+        pub bytes_read: u64,
+        /// Of these, bytes whose pages were dropped from memory first, without direct I/O.
+        pub bytes_dropped_first: u64,
+        /// Bytes that others had just read from the medium; they were compared in memory.
+        pub bytes_read_by_others: u64,
+        /// Bytes compared in memory although that proves nothing about a medium.
+        pub bytes_unproven: u64,
+        /// Bytes in holes, which need no read.
+        pub bytes_in_holes: u64,
+        /// Bytes found rotten or unreadable.
+        pub bytes_bad: u64,
     }
 }
 
@@ -104,33 +85,21 @@ pub struct HostScrubFile {
     pub verdict: FileVerdict,
 }
 
-/// Verdict on a file without a finding.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum FileVerdict {
-    /// No difference so far.
-    #[default]
-    Same = 0,
-    /// Written, or its metadata were changed, since the snapshot.
-    Changed = 1,
-    /// It no longer exists.
-    Deleted = 2,
-    /// It has bytes that are not on the disk yet.
-    Unwritten = 3,
-    /// It could not be opened, or its stored form is damaged.
-    Failed = 4,
-}
-
-impl FileVerdict {
-    fn from_u8(value: u8) -> Option<Self> {
-        Some(match value {
-            0 => Self::Same,
-            1 => Self::Changed,
-            2 => Self::Deleted,
-            3 => Self::Unwritten,
-            4 => Self::Failed,
-            _ => return None,
-        })
+stored! {
+    /// Verdict on a file without a finding.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub enum FileVerdict: "verdict" {
+        /// No difference so far.
+        #[default]
+        Same = 0,
+        /// Written, or its metadata were changed, since the snapshot.
+        Changed = 1,
+        /// It no longer exists.
+        Deleted = 2,
+        /// It has bytes that are not on the disk yet.
+        Unwritten = 3,
+        /// It could not be opened, or its stored form is damaged.
+        Failed = 4,
     }
 }
 
@@ -175,10 +144,7 @@ impl HostScrubRecord {
             w.bytes(&self.snapshot.0)
                 .u64(self.options)
                 .i64(self.began.0);
-            let mut counts = self.counts;
-            for count in counts.fields() {
-                w.u64(*count);
-            }
+            self.counts.put(w);
             w.sized(&self.path).varint(self.files.len() as u64);
             for (number, file) in &self.files {
                 w.varint(*number)
@@ -203,24 +169,19 @@ impl HostScrubRecord {
             snapshot: SnapshotId(r.array()?),
             options: r.u64()?,
             began: UnixNanos(r.i64()?),
+            counts: Stored::take(&mut r)?,
+            path: r.sized()?.to_vec(),
             ..Self::default()
         };
-        for count in record.counts.fields() {
-            *count = r.u64()?;
-        }
-        record.path = r.sized()?.to_vec();
         for _ in 0..r.varint()? {
-            let (number, parts_done) = (r.varint()?, r.varint()?);
-            let Some(verdict) = FileVerdict::from_u8(r.u8()?) else {
-                return r.invalid("verdict");
+            let number = r.varint()?;
+            let file = HostScrubFile {
+                parts_done: r.varint()?,
+                verdict: FileVerdict::decode(&mut r)?,
             };
             if record.files.last().is_some_and(|(last, _)| *last >= number) {
                 return r.invalid("number");
             }
-            let file = HostScrubFile {
-                parts_done,
-                verdict,
-            };
             record.files.push((number, file));
         }
         for _ in 0..r.varint()? {

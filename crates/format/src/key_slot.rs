@@ -7,9 +7,10 @@
 //! Invariant: limits on Argon2's costs are checked before any work is done for a slot.
 
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer};
-use crate::config::{BoundConfig, Seal};
+use crate::config::BoundConfig;
 use crate::mirrored;
 use crate::preamble::Kind;
+use crate::stored::Stored;
 use units::{PoolId, UnixNanos};
 
 const WHAT: &str = "key slot";
@@ -91,11 +92,7 @@ impl KeySlot {
         };
         w.bytes(&self.salt);
         if let Some(config) = &self.config {
-            w.i64(config.created.0)
-                .u8(config.seal as u8)
-                .u8(config.splitter)
-                .u16(0)
-                .u32(config.chunk_bytes_average);
+            config.put(w);
         }
     }
 
@@ -148,7 +145,7 @@ impl KeySlot {
             derivation,
             salt: r.array()?,
             config: match is_bound {
-                true => Some(bound_config(&mut r)?),
+                true => Some(BoundConfig::take(&mut r)?),
                 false => None,
             },
             wrapped: r.array()?,
@@ -156,21 +153,4 @@ impl KeySlot {
         r.finish()?;
         Ok((slot, copy.damaged))
     }
-}
-
-fn bound_config(r: &mut Reader<'_>) -> Result<BoundConfig> {
-    let created = UnixNanos(r.i64()?);
-    let Some(seal) = Seal::from_u8(r.u8()?) else {
-        return r.invalid("seal");
-    };
-    let (splitter, reserved, chunk_bytes_average) = (r.u8()?, r.u16()?, r.u32()?);
-    if reserved != 0 {
-        return r.invalid("reserved");
-    }
-    Ok(BoundConfig {
-        created,
-        seal,
-        splitter,
-        chunk_bytes_average,
-    })
 }

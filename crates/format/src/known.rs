@@ -16,16 +16,23 @@
 //! | 56 | L | the place: the pool's directory |
 //! | 56 + L | 8 | XXH3-64 of everything before |
 
-use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
+use crate::bytes::Result;
 use crate::config::Seal;
-use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::preamble::{Kind, Preamble};
+use crate::record::Frame;
+use crate::stored::take_zeroes;
 use units::{Generation, PoolId, UnixNanos};
 
-const WHAT: &str = "memory of a pool";
 /// Version that this program reads and writes.
 pub const VERSION: u16 = 1;
 /// Largest file, bytes. It bounds the allocation of a reader.
 pub const KNOWN_BYTES_MAX: u64 = 8 << 10;
+
+const FRAME: Frame = Frame {
+    what: "memory of a pool",
+    kind: Kind::Known,
+    version: VERSION,
+};
 
 /// The record of a known pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,45 +52,33 @@ pub struct KnownPool {
 impl KnownPool {
     /// Encodes the file.
     pub fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::new();
-        Preamble::encode(Kind::Known, VERSION, self.pool, &mut w);
-        w.u64(self.generation.0)
-            .i64(self.seen.0)
-            .u8(self.seal as u8)
-            .bytes(&[0; 3])
-            .u32(self.place.len() as u32)
-            .bytes(&self.place);
-        let sum = checksum(Kind::Known.seed(), &w.0);
-        w.u64(sum);
-        w.0
+        FRAME.seal(self.pool, |w| {
+            w.u64(self.generation.0)
+                .i64(self.seen.0)
+                .u8(self.seal as u8)
+                .bytes(&[0; 3])
+                .u32(self.place.len() as u32)
+                .bytes(&self.place);
+        })
     }
 
     /// Decodes the file.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Known, VERSION)?;
-        let covered = bytes.len().saturating_sub(8);
-        let mut whole = Reader::new(WHAT, bytes);
-        let covered = whole.take(covered)?;
-        verify(WHAT, Kind::Known.seed(), covered, whole.u64()?)?;
-        let mut r = Reader::new(WHAT, covered);
-        r.take(PREAMBLE_BYTES)?;
+        let pool = Preamble::decode(bytes)?.pool;
+        let mut r = FRAME.open(bytes, pool)?;
         let (generation, seen) = (Generation(r.u64()?), UnixNanos(r.i64()?));
-        let Some(seal) = Seal::from_u8(r.u8()?) else {
-            return r.invalid("seal");
-        };
-        if r.array::<3>()? != [0; 3] {
-            return r.invalid("reserved");
-        }
+        let seal = Seal::decode(&mut r)?;
+        take_zeroes::<3>(&mut r)?;
         let len = r.u32()? as usize;
         let known = Self {
-            pool: preamble.pool,
+            pool,
             generation,
             seen,
             seal,
             place: r.take(len)?.to_vec(),
         };
         if bytes.len() as u64 > KNOWN_BYTES_MAX {
-            return Err(FormatError::new(WHAT, Fault::Invalid("length")));
+            return r.invalid("length");
         }
         r.finish()?;
         Ok(known)

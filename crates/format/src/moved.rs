@@ -15,6 +15,7 @@
 use crate::bytes::Result;
 use crate::preamble::Kind;
 use crate::record::Frame;
+use crate::stored::stored;
 use units::PoolId;
 
 /// Version that this program reads and writes.
@@ -32,57 +33,43 @@ const FRAME: Frame = Frame {
     version: VERSION,
 };
 
-/// The set of moved chunks.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct MovedRecord {
-    /// Sequence number below which all containers are included.
-    pub sequence: u64,
-    /// Number of chunks that were entered.
-    pub entries: u64,
-    /// Blocks of [`BLOCK_WORDS`] words. Their number is 0 or a power of two.
-    pub words: Vec<u64>,
+stored! {
+    /// The set of moved chunks.
+    #[derive(Clone, PartialEq, Eq, Debug, Default)]
+    pub struct MovedRecord {
+        /// Sequence number below which all containers are included.
+        pub sequence: u64,
+        /// Number of chunks that were entered.
+        pub entries: u64,
+        /// Blocks of [`BLOCK_WORDS`] words. Their number is 0 or a power of two.
+        pub words: Vec<u64>,
+    }
 }
 
 impl MovedRecord {
     /// Encodes this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
-        FRAME.seal(pool, |w| {
-            w.u64(self.sequence).u64(self.entries);
-            w.u64(self.words.len() as u64);
-            self.words.iter().for_each(|word| {
-                w.u64(*word);
-            });
-        })
+        FRAME.encode(pool, self)
     }
 
     /// Verifies and decodes a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
-        let mut r = FRAME.open(bytes, pool)?;
-        let (sequence, entries, count) = (r.u64()?, r.u64()?, r.u64()?);
-        let rest = r.rest();
-        let words: Vec<u64> = rest
-            .chunks_exact(8)
-            .filter_map(|word| word.try_into().ok().map(u64::from_le_bytes))
-            .collect();
-        let blocks = words.len() / BLOCK_WORDS;
-        let is_whole = rest.len().is_multiple_of(8) && words.len() as u64 == count;
-        let is_blocks =
-            words.len().is_multiple_of(BLOCK_WORDS) && (blocks == 0 || blocks.is_power_of_two());
-        if !is_whole || !is_blocks || blocks > BLOCKS_MAX {
-            return r.invalid("length");
+        let record: Self = FRAME.decode(bytes, pool)?;
+        let blocks = record.words.len() / BLOCK_WORDS;
+        let is_blocks = record.words.len().is_multiple_of(BLOCK_WORDS)
+            && (blocks == 0 || blocks.is_power_of_two());
+        if !is_blocks || blocks > BLOCKS_MAX {
+            return FRAME.invalid("length");
         }
-        Ok(Self {
-            sequence,
-            entries,
-            words,
-        })
+        Ok(record)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::{Fault, checksum};
+    use crate::bytes::checksum;
+    use crate::record::is_read_whole_only;
 
     #[test]
     fn a_record_comes_back_and_no_torn_one_does() {
@@ -100,16 +87,7 @@ mod tests {
             "what older programs wrote"
         );
         assert_eq!(MovedRecord::decode(&bytes, pool), Ok(record));
-        let other = MovedRecord::decode(&bytes, PoolId([4; 16]));
-        assert_eq!(other.unwrap_err().fault, Fault::Misplaced);
-        for cut in 0..bytes.len() {
-            assert!(MovedRecord::decode(&bytes[..cut], pool).is_err(), "{cut}");
-        }
-        for at in 0..bytes.len() {
-            let mut torn = bytes.clone();
-            torn[at] ^= 0x10;
-            assert!(MovedRecord::decode(&torn, pool).is_err(), "{at}");
-        }
+        is_read_whole_only(&bytes, MovedRecord::decode);
         for words in [1, 9, 24] {
             let record = MovedRecord {
                 words: vec![0; words],

@@ -138,9 +138,7 @@ impl ReachRecord {
         let len = FIXED_BYTES + (count(62) + count(63)) * RANGE_BYTES + 24;
         let mut r = FRAME.open(bytes.get(..len).unwrap_or(bytes), pool)?;
         let (sequence, first, reached, slot) = (r.u64()?, r.u64()?, r.u64()?, r.u32()?);
-        let Some(seal) = Seal::from_u8(r.u8()?) else {
-            return r.invalid("seal");
-        };
+        let seal = Seal::decode(&mut r)?;
         let (more_volumes, volumes, losses) = (r.u8()?, r.u8()?, r.u8()?);
         let (volumes, losses) = (usize::from(volumes), usize::from(losses));
         let (more_losses, zero, salt) = (r.u32()?, r.u32()?, r.array()?);

@@ -5,6 +5,7 @@
 
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
 use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::stored::Stored;
 use units::PoolId;
 
 /// Bytes of a checksum.
@@ -20,7 +21,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Encodes a record. `fields` writes the part between preamble and checksum.
+    /// Encodes what `fields` writes between preamble and checksum.
     pub fn seal(&self, pool: PoolId, fields: impl FnOnce(&mut Writer)) -> Vec<u8> {
         let mut w = Writer::new();
         Preamble::encode(self.kind, self.version, pool, &mut w);
@@ -42,6 +43,24 @@ impl Frame {
         let mut r = Reader::new(self.what, summed);
         r.take(PREAMBLE_BYTES)?;
         Ok(r)
+    }
+
+    /// Encodes a record.
+    pub fn encode(&self, pool: PoolId, record: &impl Stored) -> Vec<u8> {
+        self.seal(pool, |w| record.put(w))
+    }
+
+    /// Verifies and decodes a record of this pool.
+    pub fn decode<R: Stored>(&self, bytes: &[u8], pool: PoolId) -> Result<R> {
+        let mut r = self.open(bytes, pool)?;
+        let record = R::take(&mut r)?;
+        r.finish()?;
+        Ok(record)
+    }
+
+    /// Makes an error about a field with an impossible value.
+    pub fn invalid<T>(&self, field: &'static str) -> Result<T> {
+        Err(FormatError::new(self.what, Fault::Invalid(field)))
     }
 }
 

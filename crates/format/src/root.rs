@@ -4,7 +4,7 @@
 //! Invariant: a root is put only after everything it reaches is durable. The body is sealed in
 //! encrypted pools; generation and pool id are readable without a key.
 
-use crate::bytes::{Fault, FormatError, Reader, Result, Writer};
+use crate::bytes::{Reader, Result, Writer};
 use crate::config::Seal;
 use crate::mirrored;
 use crate::preamble::Kind;
@@ -117,13 +117,10 @@ impl StoredRoot {
     pub fn decode(bytes: &[u8]) -> Result<(Self, bool)> {
         let copy = mirrored::decode(WHAT, Kind::Root, ROOT_VERSION, bytes)?;
         let mut r = Reader::new(WHAT, &copy.payload);
-        let Some(seal) = Seal::from_u8(r.u8()?) else {
-            return Err(FormatError::new(WHAT, Fault::Invalid("seal")));
-        };
         let root = Self {
             pool: copy.pool,
             generation: Generation(copy.slot),
-            seal,
+            seal: Seal::decode(&mut r)?,
             nonce: r.array()?,
             body: r.rest().to_vec(),
         };

@@ -18,10 +18,11 @@
 //!
 //! Invariant: slots are written alternately, so a torn one leaves its predecessor.
 
-use crate::bytes::{Reader, Result, Writer};
+use crate::bytes::Result;
 use crate::phase::TaskPhase;
 use crate::preamble::Kind;
 use crate::record::Frame;
+use crate::stored::stored;
 use units::{PoolId, UnixNanos};
 
 /// Version that this program reads and writes.
@@ -35,90 +36,51 @@ const FRAME: Frame = Frame {
     version: VERSION,
 };
 
-/// A pass over all containers, in numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Pass {
-    /// Start; 0: there was none.
-    pub began: UnixNanos,
-    /// End; 0 while it has not ended.
-    pub ended: UnixNanos,
-    /// Number of containers verified.
-    pub containers: u64,
-    /// Stored bytes that the pass read.
-    pub read_bytes: u64,
-    /// Stored bytes that readers had verified meanwhile; the pass did not read them again.
-    pub cached_bytes: u64,
-    /// Number of places found damaged, and of containers that the device did not return.
-    pub damaged: u64,
-}
-
-/// The record of a scrub.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct ScrubRecord {
-    /// Grows by one with each record.
-    pub sequence: u64,
-    /// Phase of the scrub.
-    pub phase: TaskPhase,
-    /// The current pass.
-    pub pass: Pass,
-    /// The last pass that ended.
-    pub last: Pass,
-    /// Progress of the pass; empty if it has not begun.
-    pub progress: Vec<u8>,
-}
-
-impl Pass {
-    fn encode(&self, w: &mut Writer) {
-        w.u64(self.began.0 as u64)
-            .u64(self.ended.0 as u64)
-            .u64(self.containers)
-            .u64(self.read_bytes)
-            .u64(self.cached_bytes)
-            .u64(self.damaged);
+stored! {
+    /// A pass over all containers, in numbers.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Pass {
+        /// Start; 0: there was none.
+        pub began: UnixNanos,
+        /// End; 0 while it has not ended.
+        pub ended: UnixNanos,
+        /// Number of containers verified.
+        pub containers: u64,
+        /// Stored bytes that the pass read.
+        pub read_bytes: u64,
+        /// Stored bytes that readers had verified meanwhile; the pass did not read them again.
+        pub cached_bytes: u64,
+        /// Number of places found damaged, and of containers that the device did not return.
+        pub damaged: u64,
     }
+}
 
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            began: UnixNanos(r.i64()?),
-            ended: UnixNanos(r.i64()?),
-            containers: r.u64()?,
-            read_bytes: r.u64()?,
-            cached_bytes: r.u64()?,
-            damaged: r.u64()?,
-        })
+stored! {
+    /// The record of a scrub.
+    #[derive(Clone, PartialEq, Eq, Debug, Default)]
+    pub struct ScrubRecord {
+        /// Grows by one with each record.
+        pub sequence: u64,
+        /// Phase of the scrub.
+        pub phase: TaskPhase => zero 7,
+        /// The current pass.
+        pub pass: Pass,
+        /// The last pass that ended.
+        pub last: Pass,
+        /// Progress of the pass; empty if it has not begun.
+        pub progress: Vec<u8>,
     }
 }
 
 impl ScrubRecord {
     /// Encodes this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
-        FRAME.seal(pool, |w| {
-            w.u64(self.sequence).u8(self.phase as u8).bytes(&[0; 7]);
-            self.pass.encode(w);
-            self.last.encode(w);
-            w.u64(self.progress.len() as u64).bytes(&self.progress);
-        })
+        FRAME.encode(pool, self)
     }
 
     /// Verifies and decodes a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
-        let mut r = FRAME.open(bytes, pool)?;
-        let sequence = r.u64()?;
-        let phase = TaskPhase::decode(&mut r)?;
-        if r.array::<7>()? != [0; 7] {
-            return r.invalid("field");
-        }
-        let (pass, last) = (Pass::decode(&mut r)?, Pass::decode(&mut r)?);
-        if r.u64()? != r.rest().len() as u64 {
-            return r.invalid("length");
-        }
-        Ok(Self {
-            sequence,
-            phase,
-            pass,
-            last,
-            progress: r.rest().to_vec(),
-        })
+        FRAME.decode(bytes, pool)
     }
 }
 

@@ -22,6 +22,7 @@ pub use owners::{ENTRY_BYTES, OWNER_NAMES_BYTES_MAX, OwnerNames};
 
 use crate::bytes::{Fault, Reader, Result, Writer};
 use crate::recipe::ObjectRoot;
+use crate::stored::stored;
 use units::{SnapshotId, UnixNanos};
 
 const WHAT: &str = "snapshot";
@@ -35,18 +36,19 @@ const SNAPSHOT_VERSION_SHORT: u8 = 1;
 /// First byte of a snapshot's catalog key.
 pub const SNAPSHOT_KEY_TAG: u8 = b's';
 
-/// Type of a snapshot's source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum SnapshotKind {
-    /// A file tree; the root is a directory object.
-    Tree = 1,
-    /// A disk image; the root is its bytes, in fixed chunks.
-    Image = 2,
-    /// A stream from standard input or a command; the root is its bytes.
-    Stream = 3,
-    /// A state of a volume. The name is `volume@snapshot`, the root is its bytes.
-    Volume = 4,
+stored! {
+    /// Type of a snapshot's source.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum SnapshotKind: "kind" {
+        /// A file tree; the root is a directory object.
+        Tree = 1 => "tree",
+        /// A disk image; the root is its bytes, in fixed chunks.
+        Image = 2 => "image",
+        /// A stream from standard input or a command; the root is its bytes.
+        Stream = 3 => "stream",
+        /// A state of a volume. The name is `volume@snapshot`, the root is its bytes.
+        Volume = 4 => "volume",
+    }
 }
 
 /// Parts of the source that a snapshot lacks, or has in an inconsistent state.
@@ -218,13 +220,7 @@ impl Snapshot {
         if !(SNAPSHOT_VERSION_SHORT..=SNAPSHOT_VERSION).contains(&version) {
             return Err(r.error(Fault::Version(version.into())));
         }
-        let kind = match r.u8()? {
-            1 => SnapshotKind::Tree,
-            2 => SnapshotKind::Image,
-            3 => SnapshotKind::Stream,
-            4 => SnapshotKind::Volume,
-            _ => return r.invalid("kind"),
-        };
+        let kind = SnapshotKind::decode(&mut r)?;
         let root = ObjectRoot::decode(&mut r)?;
         let (name, host, user, program) = (r.text()?, r.text()?, r.text()?, r.text()?);
         let mut paths = Vec::new();

@@ -17,6 +17,7 @@
 use crate::bytes::{Fault, Reader, Result, Writer, checksum, verify};
 use crate::config::Seal;
 use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::stored::stored;
 use units::{Fingerprint, PoolId, UnixNanos};
 
 /// Version of this layout. 1: 2026-11, first.
@@ -46,25 +47,22 @@ const BOUND_BYTES: usize = 104;
 const COVERED_BYTES: usize = BLOCK_HEADER_BYTES - 8;
 const _: () = assert!(BOUND_BYTES + TRAILER_BYTES == COVERED_BYTES);
 
-/// Kind of a block's chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum TierKind {
-    /// Chunks of user data.
-    Data = 0,
-    /// Recipe nodes and other chunks of metadata.
-    Recipe = 1,
-    /// Directories of containers.
-    Directory = 2,
+stored! {
+    /// Kind of a block's chunks.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum TierKind: "kind" {
+        /// Chunks of user data.
+        Data = 0,
+        /// Recipe nodes and other chunks of metadata.
+        Recipe = 1,
+        /// Directories of containers.
+        Directory = 2,
+    }
 }
 
 impl TierKind {
     /// All kinds, by number.
     pub const ALL: [Self; 3] = [Self::Data, Self::Recipe, Self::Directory];
-
-    fn from_u8(value: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(value)).copied()
-    }
 }
 
 /// Seeds the checksums of one use of the tier.
@@ -170,16 +168,12 @@ impl BlockHeader {
             return Err(r.error(Fault::Misplaced));
         }
         let (chunk_count, used_bytes) = (r.u32()?, r.u32()?);
-        let Some(kind) = TierKind::from_u8(r.u8()?) else {
-            return r.invalid("kind");
-        };
+        let kind = TierKind::decode(&mut r)?;
         let class = r.u8()?;
         if class != 0 && kind != TierKind::Data {
             return r.invalid("class");
         }
-        let Some(seal) = Seal::from_u8(r.u8()?) else {
-            return r.invalid("seal");
-        };
+        let seal = Seal::decode(&mut r)?;
         if r.array::<5>()? != [0; 5] {
             return r.invalid("reserved");
         }

@@ -18,6 +18,7 @@
 use crate::bytes::Result;
 use crate::preamble::Kind;
 use crate::record::Frame;
+use crate::stored::stored;
 use units::PoolId;
 
 /// Version that this program reads and writes.
@@ -33,77 +34,58 @@ const FRAME: Frame = Frame {
     version: VERSION,
 };
 
-/// A range of an object, and its requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct TraceEntry {
-    /// Key of the object.
-    pub object: u64,
-    /// First byte.
-    pub start: u64,
-    /// First byte after it.
-    pub end: u64,
-    /// Weight of the requests, as in `fragpicker`.
-    pub weight: u64,
+stored! {
+    /// A range of an object, and its requests.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct TraceEntry {
+        /// Key of the object.
+        pub object: u64,
+        /// First byte.
+        pub start: u64,
+        /// First byte after it.
+        pub end: u64,
+        /// Weight of the requests, as in `fragpicker`.
+        pub weight: u64,
+    }
 }
 
-/// The record of a trace.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct TraceRecord {
-    /// Grows by one with each record.
-    pub sequence: u64,
-    /// Number of requests that were seen.
-    pub requests: u64,
-    /// Ranges.
-    pub entries: Vec<TraceEntry>,
+stored! {
+    /// The record of a trace.
+    #[derive(Clone, PartialEq, Eq, Debug, Default)]
+    pub struct TraceRecord {
+        /// Grows by one with each record.
+        pub sequence: u64,
+        /// Number of requests that were seen.
+        pub requests: u64,
+        /// Ranges.
+        pub entries: Vec<TraceEntry>,
+    }
 }
 
 impl TraceRecord {
     /// Encodes this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
-        FRAME.seal(pool, |w| {
-            w.u64(self.sequence).u64(self.requests);
-            w.u64(self.entries.len() as u64);
-            for entry in &self.entries {
-                w.u64(entry.object)
-                    .u64(entry.start)
-                    .u64(entry.end)
-                    .u64(entry.weight);
-            }
-        })
+        FRAME.encode(pool, self)
     }
 
     /// Verifies and decodes a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
-        let mut r = FRAME.open(bytes, pool)?;
-        let (sequence, requests, count) = (r.u64()?, r.u64()?, r.u64()?);
-        if count > ENTRIES_MAX as u64 || r.rest().len() as u64 != count * 32 {
-            return r.invalid("length");
+        let record: Self = FRAME.decode(bytes, pool)?;
+        if record.entries.len() > ENTRIES_MAX {
+            return FRAME.invalid("length");
         }
-        let mut entries = Vec::new();
-        for _ in 0..count {
-            let entry = TraceEntry {
-                object: r.u64()?,
-                start: r.u64()?,
-                end: r.u64()?,
-                weight: r.u64()?,
-            };
-            if entry.start >= entry.end {
-                return r.invalid("range");
-            }
-            entries.push(entry);
+        if record.entries.iter().any(|entry| entry.start >= entry.end) {
+            return FRAME.invalid("range");
         }
-        Ok(Self {
-            sequence,
-            requests,
-            entries,
-        })
+        Ok(record)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::{Fault, checksum};
+    use crate::bytes::checksum;
+    use crate::record::is_read_whole_only;
 
     #[test]
     fn a_record_comes_back_and_no_torn_one_does() {
@@ -127,16 +109,7 @@ mod tests {
             "what older programs wrote"
         );
         assert_eq!(TraceRecord::decode(&bytes, pool), Ok(record));
-        let other = TraceRecord::decode(&bytes, PoolId([4; 16]));
-        assert_eq!(other.unwrap_err().fault, Fault::Misplaced);
-        for cut in 0..bytes.len() {
-            assert!(TraceRecord::decode(&bytes[..cut], pool).is_err(), "{cut}");
-        }
-        for at in 0..bytes.len() {
-            let mut torn = bytes.clone();
-            torn[at] ^= 0x10;
-            assert!(TraceRecord::decode(&torn, pool).is_err(), "{at}");
-        }
+        is_read_whole_only(&bytes, TraceRecord::decode);
         let empty = TraceRecord {
             entries: vec![TraceEntry::default()],
             ..TraceRecord::default()

@@ -21,6 +21,7 @@ pub use directory::Directory;
 
 use crate::bytes::{Reader, Result, Writer};
 use crate::recipe::ObjectRoot;
+use crate::stored::{Stored, stored};
 
 const WHAT: &str = "directory entry";
 /// First byte of a directory object: the version. 1: 2026-11, first.
@@ -30,13 +31,15 @@ pub const ENTRY_BYTES_MAX: u64 = 4 << 20;
 
 const FLAG_SPARSE: u8 = 1;
 
-/// Seconds and nanoseconds since 1970, any sign.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Timestamp {
-    /// Whole seconds, negative before 1970.
-    pub seconds: i64,
-    /// 0 to 999,999,999.
-    pub nanos: u32,
+stored! {
+    /// Seconds and nanoseconds since 1970, any sign.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub struct Timestamp {
+        /// Whole seconds, negative before 1970.
+        pub seconds: i64,
+        /// 0 to 999,999,999.
+        pub nanos: u32,
+    }
 }
 
 /// Type of an entry, with the fields of that type.
@@ -127,9 +130,8 @@ impl Entry {
         w.varint(self.mode.into())
             .varint(self.uid.into())
             .varint(self.gid.into());
-        for time in [self.modified, self.changed] {
-            w.i64(time.seconds).u32(time.nanos);
-        }
+        self.modified.put(&mut w);
+        self.changed.put(&mut w);
         w.varint(self.inode).varint(self.device).varint(self.links);
         match &self.kind {
             EntryKind::File { content, .. } | EntryKind::Directory { content } => {
@@ -169,14 +171,7 @@ impl Entry {
             return r.invalid("name");
         }
         let (mode, uid, gid) = (r.varint32()?, r.varint32()?, r.varint32()?);
-        let modified = Timestamp {
-            seconds: r.i64()?,
-            nanos: r.u32()?,
-        };
-        let changed = Timestamp {
-            seconds: r.i64()?,
-            nanos: r.u32()?,
-        };
+        let (modified, changed) = (Timestamp::take(&mut r)?, Timestamp::take(&mut r)?);
         if mode > 0o7777 || modified.nanos >= 1_000_000_000 || changed.nanos >= 1_000_000_000 {
             return r.invalid("mode or time");
         }

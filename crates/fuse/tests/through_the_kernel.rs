@@ -3,7 +3,6 @@
 //!
 //! It needs `/dev/fuse` and the right to mount, and reports if they are missing.
 
-use conformance::volume::volume_suite;
 use fuse::{FixedVolumes, MountError, MountOptions, NodeId, Session, SessionOptions, VolumeFiles};
 use media::SystemClock;
 use rustix::fs::{FallocateFlags, SeekFrom};
@@ -14,6 +13,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tempfile::TempDir;
+use testkit::conformance::volume::volume_suite;
 use volume::{
     Capabilities, Counted, Counts, Durability, Extent, MemoryVolume, ReadOnly, RequestContext,
     Volume, VolumeError, VolumeErrorKind, VolumeInfo,

@@ -4,7 +4,7 @@
 //! Invariant: one range is read at a time.
 
 use archive::backup::Pacer;
-use linux_host::{IdleDisk, IdlePriority};
+use machine::{IdleDisk, IdlePriority};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -6,7 +6,8 @@
 use crate::arguments::HostCachedArgs;
 use crate::refusals::warn;
 use anyhow::Context;
-use linux_host::{PAGE_BYTES, cached, walk_once};
+use linux_host::walk_once;
+use machine::{PAGE_BYTES, cached};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;

@@ -3,18 +3,19 @@
 //!
 //! Invariant: `analyse` and a dry run write nothing; a dry run decides as a real run does.
 
-mod machine;
 mod outcome;
 mod record;
 mod run;
 mod status;
 mod svg;
+mod task_host;
 mod trace;
 
 use crate::arguments::{HeatArgs, HostAnalyseArgs, HostDefragCommand, JoinArg};
 use crate::refusals::{READS_OTHERS, warn_of};
 use anyhow::Context;
-use linux_host::{Histogram, HotRanges, SpanOptions, Wanted, has_arms, plan_span, walk_once};
+use linux_host::{Histogram, HotRanges, SpanOptions, Wanted, plan_span, walk_once};
+use machine::has_arms;
 use std::cmp::Reverse;
 use std::fs::File;
 use std::io;

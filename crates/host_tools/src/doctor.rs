@@ -4,7 +4,8 @@
 
 use crate::arguments::HostDoctorArgs;
 use anyhow::Context;
-use linux_host::{Ebpf, HOOKS, Mount, Tracer, cached};
+use linux_host::{Ebpf, HOOKS, Tracer};
+use machine::{Mount, cached};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;

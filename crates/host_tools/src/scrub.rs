@@ -15,7 +15,7 @@ use alone::Alone;
 use archive::backup::Pacer;
 use choice::Choice;
 use format::host_scrub::{HostScrubCounts, HostScrubRecord};
-use host_scrub::{HostScrubNews, HostScrubOptions, HostScrubber, Tree};
+use host_tasks::{HostScrubNews, HostScrubOptions, HostScrubber, Tree};
 use maintenance::{RunEnd, StepSizes, run_task};
 use std::ops::ControlFlow;
 use std::sync::Arc;

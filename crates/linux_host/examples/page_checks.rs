@@ -12,7 +12,8 @@
 //! written it between the two views; those are counted as `again`.
 
 use duet::{Duet, Options};
-use linux_host::{Ebpf, FileId, PAGE_BYTES, Watch, cached};
+use linux_host::{Ebpf, FileId, Watch};
+use machine::{PAGE_BYTES, cached};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;

@@ -205,7 +205,7 @@ impl Accesses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mounts::Mount;
+    use machine::Mount;
     use std::io::Read;
     use std::os::unix::fs::MetadataExt;
     use std::path::Path;

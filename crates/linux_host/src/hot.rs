@@ -4,11 +4,11 @@
 //! same file system.
 
 use crate::identity::FileId;
-use crate::mounts::Mount;
 use crate::tracing::file_system_of;
 use format::bytes::FormatError;
 use format::host_trace::{HOST_TRACE_BYTES_MAX, HostTrace};
 use fragpicker::{HotRange, hottest};
+use machine::Mount;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};

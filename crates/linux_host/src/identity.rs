@@ -4,8 +4,8 @@
 //! Invariant: a path is only returned after a look at the file that it names now. Renamed and
 //! deleted files are found again, or not at all; never under a name that another file took.
 
-use crate::mounts::Mount;
 use crate::sys;
+use machine::Mount;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::collections::HashMap;
 use std::fs::File;

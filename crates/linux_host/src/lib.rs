@@ -1,11 +1,10 @@
 //! The Linux host as a source of page events (which pages of which files are in memory and dirty),
 //! and FragPicker on its file systems: which ranges of files are requested, where they lie, and
-//! moving them into one piece. The program calls this for `quintet host`, and backups read what is
-//! in memory first; the events feed Duet's sessions.
+//! moving them into one piece. `host_tasks` and the program call this for `quintet host`; the
+//! events feed Duet's sessions.
 //!
-//! Invariant: nothing here changes what a file holds, only [`migrate`] changes where it lies, and
-//! only [`snapshot`] makes something: a snapshot, for a while. Watching changes nothing at all.
-//! Only [`sys`] has unsafe code.
+//! Invariant: nothing here changes what a file holds, and only [`migrate`] changes where it lies.
+//! Watching changes nothing at all. Only [`sys`] has unsafe code.
 //!
 //! ```text
 //! kernel --eBPF, chunks of 64 pages--> Ebpf --drain--+
@@ -27,15 +26,11 @@ mod ebpf;
 mod extents;
 mod hot;
 mod identity;
-mod idle;
 mod medium;
 mod migrate;
 mod mirror;
-mod mounts;
-mod pages;
 mod planning;
 mod scan;
-mod snapshot;
 mod sys;
 mod tracing;
 mod watch;
@@ -45,16 +40,10 @@ pub use ebpf::{Ebpf, EbpfError, HOOKS, Hook};
 pub use extents::{Class, Extent, FileLayout, Histogram, extents, fragments};
 pub use hot::{HotError, HotRanges};
 pub use identity::{FileId, Identities};
-pub use idle::{Activity, IdleDisk, IdlePriority, Requests, has_arms};
 pub use medium::{FileState, Medium, MediumRead, Way};
 pub use migrate::{Migrated, MigrationError, PIECE_BYTES, Pacer, Target};
 pub use mirror::{Mirror, Moved};
-pub use mounts::Mount;
-pub use pages::{
-    PAGE_BYTES, Pages, Run, cached, fetch, is_memory, release, runs, tells, unwritten,
-};
 pub use planning::{JOINED_BYTES_MAX, SpanOptions, SpanPlan, Wanted, plan_span};
 pub use scan::{Found, Walked, WalkedFile, Walker, walk, walk_once};
-pub use snapshot::{SubvolumeSnapshot, is_backup_snapshot};
 pub use tracing::{TraceError, Traced, Tracer};
 pub use watch::{Drained, Watch};

@@ -13,8 +13,8 @@
 //! leave files with dirty pages alone, because direct I/O writes them first.
 
 use crate::extents::extents;
-use crate::pages::{PAGE_BYTES, Run, cached, is_memory, release, runs};
 use format::tree::Timestamp;
+use machine::{PAGE_BYTES, Run, cached, is_memory, release, runs};
 use rustix::fs::{Advice, AtFlags, OFlags, SeekFrom, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;

@@ -23,12 +23,12 @@ pub use method::Migrated;
 pub use pace::{PIECE_BYTES, Pacer};
 
 use crate::extents::{extents, pieces};
-use crate::pages::{PAGE_BYTES, cached};
 use crate::sys::extents::write_back;
 use checks::{Kind, check};
 use claim::Claim;
 use donor::Donor;
 use fragpicker::Piece;
+use machine::{PAGE_BYTES, cached};
 use method::{Job, Method};
 use pace::Pace;
 use rustix::fs::{Advice, CWD, IFlags, Mode, OFlags, fadvise, fstatvfs, ioctl_getflags, openat};

@@ -5,9 +5,9 @@
 //! changes that repeat what is known record no event.
 
 use crate::identity::FileId;
-use crate::pages::ChunkState;
 use crate::sys::{Bits, Key};
 use duet::{Duet, Events, Page, Position, Present, Space};
+use machine::ChunkState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! System calls that neither std nor rustix has: `bpf` on maps, `cachestat`, `membarrier`, I/O
-//! priorities, and two ioctls that identify files. `ebpf`, `pages`, `idle` and `identity` call
-//! this. [`extents`] has those that read and exchange extents, [`snapshots`] those of btrfs.
+//! System calls that neither std nor rustix has: `bpf` on maps, `membarrier`, and two ioctls that
+//! identify files. `ebpf` and `identity` call this. [`extents`] has those that read and exchange
+//! extents.
 //!
 //! Invariant: the crate's only unsafe code. Each call passes memory that outlives it and has the
 //! layout that the system expects.
@@ -8,7 +8,6 @@
 #![allow(unsafe_code, reason = "system calls without a safe binding")]
 
 pub(crate) mod extents;
-pub(crate) mod snapshots;
 
 use std::fs::File;
 use std::io;
@@ -183,45 +182,6 @@ pub(crate) fn wait_for_programs() -> io::Result<()> {
     }
 }
 
-#[repr(C)]
-struct Range {
-    offset: u64,
-    bytes: u64,
-}
-
-/// Pages of a range, as `cachestat` counts them.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct PageCounts {
-    pub cached: u64,
-    pub dirty: u64,
-    pub written_back: u64,
-    pub evicted: u64,
-    pub recently_evicted: u64,
-}
-
-/// Counts pages of a file in the page cache. Users who neither own the file nor
-/// may write it get `EPERM`.
-pub(crate) fn cachestat(file: &File, offset: u64, bytes: u64) -> io::Result<PageCounts> {
-    const CACHESTAT: libc::c_long = 451;
-    let range = Range { offset, bytes };
-    let mut counts = PageCounts::default();
-    // SAFETY: the system reads one range and fills one set of counts, which outlive the call.
-    let done = unsafe {
-        libc::syscall(
-            CACHESTAT,
-            file.as_raw_fd(),
-            &raw const range,
-            &raw mut counts,
-            0,
-        )
-    };
-    match done {
-        0 => Ok(counts),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Returns the inode's generation; 0 on file systems that have none.
 pub(crate) fn generation(file: &File) -> u32 {
     const GET_VERSION: libc::c_ulong = 0x8008_7601;
@@ -234,28 +194,6 @@ pub(crate) fn generation(file: &File) -> u32 {
         u32::from_ne_bytes([a, b, c, d])
     } else {
         0
-    }
-}
-
-/// The call concerns one thread; the number of this one is 0.
-const THREAD: libc::c_int = 1;
-
-/// Returns the I/O priority of this thread, as the kernel encodes it.
-pub(crate) fn io_priority() -> io::Result<i32> {
-    // SAFETY: the call takes no memory.
-    let priority = unsafe { libc::syscall(libc::SYS_ioprio_get, THREAD, 0) };
-    match i32::try_from(priority) {
-        Ok(priority) if priority >= 0 => Ok(priority),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Sets the I/O priority of this thread. Threads that it starts inherit it.
-pub(crate) fn set_io_priority(priority: i32) -> io::Result<()> {
-    // SAFETY: the call takes no memory.
-    match unsafe { libc::syscall(libc::SYS_ioprio_set, THREAD, 0, priority) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -8,10 +8,10 @@
 use crate::ebpf::{Ebpf, EbpfError};
 use crate::identity::{FileId, Identities};
 use crate::mirror::{Mirror, Moved};
-use crate::mounts::Mount;
-use crate::pages;
 use crate::scan::{Directories, Found, Walked};
 use duet::Duet;
+use machine as pages;
+use machine::Mount;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! program --> `controller` (I/O grants) --> `MaintenanceTask` --> scrub, replication, gc,
-//!    |                                                            defragmentation, of the host too
+//!    |                                                            defragmentation
 //!    +------> `ControlledTask`: pause, resume, cancel, record --> `TaskReport`: what is shown
 //! program --> `schedule`: when a server starts gc or a scrub
 //! program --> `repair`: repair from a replica
@@ -17,7 +17,6 @@
 mod collect;
 mod controller;
 mod defrag;
-mod host_defrag;
 mod listening;
 mod repair;
 mod replicate;
@@ -32,9 +31,6 @@ pub use controller::{Alone, Host, IoGrant, RunEnd, StepSizes, run_task};
 pub use defrag::{
     DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, Defragmenter, FetchCost,
     Heat, HotChunks, HotDecision, HotState, HotWait, RecordedDefrag, Toll,
-};
-pub use host_defrag::{
-    HostDefrag, HostDefragOptions, HostDefragOutcome, HostDefragReport, HostFile, HostLeftAlone,
 };
 pub use repair::{ReplicaCounts, ReplicaRepair};
 pub use replicate::{

@@ -7,11 +7,11 @@ use maintenance::{Collector, GcPolicy};
 use media::Room;
 use sim::SimDisk;
 use small_volumes::{is_sound, made, open, read, small, write};
-use specimen::{noise, options};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::GcStep;
+use testkit::specimen::{noise, options};
 use volumes::Volumes;
 
 const SIZE: u64 = 4 << 20;

@@ -8,11 +8,11 @@ use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::SimDisk;
 use sim::pool_histories::{check_all, finish_gc, for_any_gain};
-use specimen::restore::Truth;
-use specimen::{Specimen, new_pool, noise, options, put_image, snapshot, store_image};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::{GcStep, NothingCached, OpenMode, Pool, StoreErrorKind};
+use testkit::specimen::restore::Truth;
+use testkit::specimen::{Specimen, new_pool, noise, options, put_image, snapshot, store_image};
 use units::UnixNanos;
 
 fn collector(pool: &Pool, policy: GcPolicy) -> Collector {
@@ -109,7 +109,11 @@ fn what_is_forgotten_becomes_space() {
     drop(pool);
     for mode in [OpenMode::Read, OpenMode::Write] {
         let pool = specimen.open(&disk, 2, mode).expect("open");
-        assert!(pool.notes().is_empty(), "{:?}", pool.notes());
+        assert!(
+            pool.health().notes().is_empty(),
+            "{:?}",
+            pool.health().notes()
+        );
         is_sound(&disk, &pool, &specimen.truths[3..]);
     }
     // Also without an index.
@@ -522,7 +526,7 @@ fn damage_stops_it_before_anything_goes() {
     let containers = disk.image().files_below("containers");
     let (name, _) = containers.first().expect("one");
     media::Disk::remove(&*disk, name).expect("remove");
-    let pool = specimen::open(&disk, 5, None, OpenMode::Write).expect("open");
+    let pool = testkit::specimen::open(&disk, 5, None, OpenMode::Write).expect("open");
     let mut run = collector(&pool, for_any_gain());
     let failed = loop {
         match run.step(&pool, None, &NothingCached, 10_000) {

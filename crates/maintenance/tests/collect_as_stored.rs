@@ -7,10 +7,10 @@ use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader};
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::pool_histories::{check_all, finish_gc, for_any_gain};
 use sim::{Damage, SimDisk};
-use specimen::restore::Truth;
-use specimen::{new_pool, noise, options, store_image};
 use std::sync::Arc;
 use store::{GcStep, NothingCached, OpenMode, Pool};
+use testkit::specimen::restore::Truth;
+use testkit::specimen::{new_pool, noise, options, store_image};
 
 const CHUNK: usize = 4096;
 /// Two chunks fill a region of these tests.
@@ -89,7 +89,7 @@ fn a_region_that_is_live_as_a_whole_is_copied_as_it_is_stored() {
     is_sound(&pool, &truths);
     assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
     drop(pool);
-    let pool = specimen::open(&disk, 9, None, OpenMode::Read).expect("open");
+    let pool = testkit::specimen::open(&disk, 9, None, OpenMode::Read).expect("open");
     is_sound(&pool, &truths);
 }
 

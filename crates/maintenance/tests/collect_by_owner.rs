@@ -6,12 +6,12 @@
 use chunking::Compression;
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::{Fault, Seed, SimDisk};
-use specimen::restore::Truth;
-use specimen::{media, noise, options, store_image};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool};
+use testkit::specimen::restore::Truth;
+use testkit::specimen::{media, noise, options, store_image};
 
 const CHUNK: usize = 4096;
 const KEPT: usize = 4;
@@ -103,10 +103,10 @@ struct Aged {
     owner_bytes: u64,
 }
 
-const MEMORY_BYTES: usize = specimen::MEMORY_BYTES;
+const MEMORY_BYTES: usize = testkit::specimen::MEMORY_BYTES;
 
 fn aged(generations: u64, chunks: u64, policy: GcPolicy) -> Aged {
-    let (disk, pool) = specimen::new_pool();
+    let (disk, pool) = testkit::specimen::new_pool();
     drop(pool);
     let mut aged = Aged {
         disk,

@@ -6,9 +6,9 @@ use chunking::Compression;
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::SimDisk;
 use small_volumes::{CONTEXT, is_sound, made, open, write};
-use specimen::{noise, options};
 use std::sync::Arc;
 use store::{CachedChunks, GcStep, NothingCached};
+use testkit::specimen::{noise, options};
 use volume::Volume;
 use volumes::Volumes;
 

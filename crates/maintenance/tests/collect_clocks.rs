@@ -9,9 +9,9 @@ use maintenance::{Collector, GcCounts, GcPolicy};
 use media::Media;
 use sim::SimDisk;
 use sim::pool_histories::finish_gc;
-use specimen::{new_pool, noise, options, store_image};
 use std::sync::Arc;
 use store::{Discarded, OpenMode, Pool};
+use testkit::specimen::{new_pool, noise, options, store_image};
 use units::UnixNanos;
 
 const DAY_NS: i64 = 86_400 * 1_000_000_000;

@@ -10,10 +10,10 @@ use maintenance::{Collector, GcCounts, GcPolicy};
 use media::{Disk, Need};
 use sim::pool_histories::{check_all, finish_gc, for_any_gain};
 use sim::{Damage, Fault, Image, SimDisk};
-use specimen::restore::Truth;
-use specimen::{noise, options, store_image};
 use std::sync::Arc;
 use store::{OpenMode, Pool, StoreError};
+use testkit::specimen::restore::Truth;
+use testkit::specimen::{noise, options, store_image};
 use volume::{Durability, Volume, VolumeErrorKind};
 use volumes::{Step, Volumes};
 
@@ -52,7 +52,7 @@ fn is_sound(pool: &Pool, truth: &Truth) {
 
 /// A pool in which every container has some garbage, and some have nothing else.
 fn half_garbage() -> (Image, Truth) {
-    let (disk, pool) = specimen::new_pool();
+    let (disk, pool) = testkit::specimen::new_pool();
     let bytes = noise(5, CHUNKS * CHUNK);
     let all = store_image(&pool, "all", &bytes, Compression::None);
     let chunks = bytes.chunks(CHUNK).enumerate();
@@ -68,7 +68,7 @@ fn half_garbage() -> (Image, Truth) {
 }
 
 fn open(disk: &Arc<SimDisk>, seed: u64) -> Pool {
-    specimen::open(disk, seed, None, OpenMode::Write).expect("open")
+    testkit::specimen::open(disk, seed, None, OpenMode::Write).expect("open")
 }
 
 /// The disk becomes full at every write of a run.

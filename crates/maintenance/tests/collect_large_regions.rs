@@ -8,10 +8,10 @@ use format::container::{HEADER_BYTES, REGION_HEADER_BYTES};
 use maintenance::{Collector, GcCounts, GcStage};
 use sim::pool_histories::{check_all, finish_gc, for_any_gain};
 use sim::{Damage, SimDisk};
-use specimen::restore::Truth;
-use specimen::{dense, new_pool, put_image, snapshot};
 use std::sync::Arc;
 use store::{LaneOptions, NothingCached, OpenMode, Pool};
+use testkit::specimen::restore::Truth;
+use testkit::specimen::{dense, new_pool, put_image, snapshot};
 
 const CHUNK: usize = 4096;
 const IN_REGION: usize = 64;
@@ -76,7 +76,7 @@ fn large_regions_are_copied_whatever_a_step_may_do() {
         assert!(check(&pool));
         assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
         drop(pool);
-        let pool = specimen::open(&disk, 9, None, OpenMode::Read).expect("open");
+        let pool = testkit::specimen::open(&disk, 9, None, OpenMode::Read).expect("open");
         assert_eq!(kept.restore(&pool).expect("as stored"), [].into());
     }
 }

@@ -5,9 +5,9 @@ use chunking::Compression;
 use maintenance::Collector;
 use sim::SimDisk;
 use sim::pool_histories::{check_all, finish_gc, for_any_gain};
-use specimen::{Specimen, noise, options, put_image};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use store::{OpenMode, Pool};
+use testkit::specimen::{Specimen, noise, options, put_image};
 
 /// As many runs as one `gc` makes.
 fn collect(pool: &Pool) {
@@ -72,7 +72,7 @@ fn what_an_open_session_has_stored_stays() {
     let root = put_image(&mut session, &noise(98, 2_000_000));
     collect(&pool);
     let kind = format::snapshot::SnapshotKind::Image;
-    let snapshot = specimen::snapshot(&pool, kind, "late", root);
+    let snapshot = testkit::specimen::snapshot(&pool, kind, "late", root);
     pool.commit(session, std::slice::from_ref(&snapshot), &[])
         .expect("commit");
     collect(&pool);

@@ -12,17 +12,17 @@ use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::Collector;
 use sim::pool_histories::{check_all, finish_gc, for_any_gain};
 use sim::{Image, SimDisk};
-use specimen::{noise, options, store_image};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{OpenMode, Pool};
+use testkit::specimen::{noise, options, store_image};
 use volumes::Volumes;
 
 const BYTES_MAX: u64 = 10 << 20;
 
 fn golden(name: &str) -> PathBuf {
     let below = Path::new(env!("CARGO_MANIFEST_DIR"));
-    below.join("../specimen/tests/golden").join(name)
+    below.join("../../lab/testkit/tests/golden").join(name)
 }
 
 fn plant(disk: &SimDisk, from: &Path, below: &Path) {
@@ -90,7 +90,7 @@ fn an_upgraded_pool_is_read_served_and_collected() {
     for name in ["v1-clear", "v1-x86"] {
         let disk = SimDisk::unrecorded(Image::new());
         plant(&disk, &golden(name), &golden(name));
-        let pool = specimen::open(&disk, 4, None, OpenMode::Write).expect("open");
+        let pool = testkit::specimen::open(&disk, 4, None, OpenMode::Write).expect("open");
         let lacks_filter = name == "v1-clear";
         let lacking = FEATURE_INCOMPAT_OWNERS | FEATURE_INCOMPAT_PACKED | u64::from(lacks_filter);
         assert_eq!(pool.features_lacking(), lacking, "{name}");
@@ -98,7 +98,7 @@ fn an_upgraded_pool_is_read_served_and_collected() {
         drop(pool);
         use_and_collect(name, &disk);
         assert!(!begins_with_sectors(&disk), "{name}");
-        let pool = specimen::open(&disk, 6, None, OpenMode::Read).expect("open");
+        let pool = testkit::specimen::open(&disk, 6, None, OpenMode::Read).expect("open");
         assert_eq!(pool.features_lacking(), 0, "{name}");
     }
 }

@@ -7,9 +7,9 @@ use chunking::Compression;
 use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::SimDisk;
 use sim::pool_histories::{check_all, finish_gc};
-use specimen::restore::Truth;
-use specimen::{new_pool, noise, options, store_image};
 use store::{LaneOptions, NothingCached, OpenMode, Pool};
+use testkit::specimen::restore::Truth;
+use testkit::specimen::{new_pool, noise, options, store_image};
 
 const PAGE: usize = 4096;
 /// A full container, bytes.
@@ -92,8 +92,12 @@ fn they_become_few_and_the_next_run_copies_nothing() {
     is_sound(&disk, &pool, &truths);
     assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
     drop(pool);
-    let pool = specimen::open(&disk, 3, None, OpenMode::Read).expect("open");
-    assert!(pool.notes().is_empty(), "{:?}", pool.notes());
+    let pool = testkit::specimen::open(&disk, 3, None, OpenMode::Read).expect("open");
+    assert!(
+        pool.health().notes().is_empty(),
+        "{:?}",
+        pool.health().notes()
+    );
     is_sound(&disk, &pool, &truths);
 }
 

@@ -19,14 +19,14 @@ const BYTES: usize = 16 << 20;
 const MEMORY_BYTES: usize = 16 << 20;
 
 fn open(disk: &Arc<SimDisk>, seed: u64) -> Arc<Pool> {
-    let media = specimen::media(disk, seed);
+    let media = testkit::specimen::media(disk, seed);
     Arc::new(Pool::open(media, None, OpenMode::Write, MEMORY_BYTES).expect("open"))
 }
 
 fn store(pool: &Pool, bytes: &[u8]) -> Snapshot {
     let mut session = pool.begin(LANE).expect("session");
     let root = session.main().store_object(bytes, false).expect("store");
-    let snapshot = specimen::snapshot(pool, SnapshotKind::Stream, "stream", root);
+    let snapshot = testkit::specimen::snapshot(pool, SnapshotKind::Stream, "stream", root);
     let all = std::slice::from_ref(&snapshot);
     pool.commit(session, all, &[]).expect("commit");
     snapshot
@@ -40,13 +40,13 @@ fn aged(generations: u64) -> (Arc<SimDisk>, Snapshot, Vec<u8>) {
         chunk_bytes_average: 16 << 10,
         parity_percent: 0,
     };
-    Pool::init(&specimen::media(&disk, 1), &init).expect("init");
-    let mut bytes = specimen::noise(2, BYTES);
+    Pool::init(&testkit::specimen::media(&disk, 1), &init).expect("init");
+    let mut bytes = testkit::specimen::noise(2, BYTES);
     let mut snapshot = store(&open(&disk, 3), &bytes);
     for nth in 0..generations {
         for piece in 0..4 {
             let at = ((nth * 5 + piece * 61) % 255) as usize * (64 << 10);
-            let new = specimen::noise(100 + nth * 10 + piece, 64 << 10);
+            let new = testkit::specimen::noise(100 + nth * 10 + piece, 64 << 10);
             bytes[at..at + new.len()].copy_from_slice(&new);
         }
         snapshot = store(&open(&disk, 10 + nth), &bytes);

@@ -11,12 +11,14 @@ use media::Clock;
 use parking_lot::Mutex;
 use sim::pool_histories::{at_once, finish_gc, init_options};
 use sim::{Seed, SimDisk};
-use specimen::restore::Truth;
-use specimen::{MEMORY_BYTES, Specimen, media, noise, options, put_image, snapshot, store_image};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use store::{GcStep, Hold, HolderKind, NothingCached, OpenMode, OpenSnapshot, Pool, SnapshotRoot};
+use testkit::specimen::restore::Truth;
+use testkit::specimen::{
+    MEMORY_BYTES, Specimen, media, noise, options, put_image, snapshot, store_image,
+};
 use units::UnixNanos;
 
 /// Bytes of a small step: two or three references.
@@ -49,13 +51,14 @@ fn collect(pool: &Pool) -> GcCounts {
 }
 
 fn open(pool: &Pool, snapshot: &Snapshot) -> Option<OpenSnapshot> {
-    pool.open_snapshot(&SnapshotRoot::from(snapshot), HolderKind::Nbd, "a client")
+    pool.holders()
+        .open_snapshot(&SnapshotRoot::from(snapshot), HolderKind::Nbd, "a client")
 }
 
 /// Counts the names that a process with an empty cache cannot read from the disk.
 fn lost(disk: &SimDisk, truth: &Truth) -> usize {
     let copy = SimDisk::unrecorded(disk.image());
-    let fresh = specimen::open(&copy, 77, None, OpenMode::Read).expect("open");
+    let fresh = testkit::specimen::open(&copy, 77, None, OpenMode::Read).expect("open");
     truth.restore(&fresh).expect("as stored, or an error").len()
 }
 
@@ -114,7 +117,7 @@ fn what_clients_have_open_stays_until_the_last_of_them_lets_go() {
     assert_eq!(held, (0, 0, 0));
     assert!(containers(&disk) < before);
     assert!(specimen.truths.iter().all(|truth| lost(&disk, truth) > 0));
-    assert_eq!(pool.snapshot_holders(), []);
+    assert_eq!(pool.holders().open_snapshots(), []);
 }
 
 #[test]
@@ -123,10 +126,15 @@ fn holders_are_counted_by_who_they_are() {
     let disk = specimen.disk();
     let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
     let root = SnapshotRoot::from(&specimen.truths[0].snapshot);
-    let nbd = || pool.open_snapshot(&root, HolderKind::Nbd, "disk@1");
+    let nbd = || {
+        pool.holders()
+            .open_snapshot(&root, HolderKind::Nbd, "disk@1")
+    };
     let (one, two) = (nbd(), nbd());
-    let mount = pool.open_snapshot(&root, HolderKind::Mount, "/mnt");
-    let held = pool.snapshot_holders();
+    let mount = pool
+        .holders()
+        .open_snapshot(&root, HolderKind::Mount, "/mnt");
+    let held = pool.holders().open_snapshots();
     let told: Vec<_> = held
         .iter()
         .map(|h| (h.kind, &h.name[..], h.opens))
@@ -137,15 +145,16 @@ fn holders_are_counted_by_who_they_are() {
     ];
     assert_eq!(told, expected);
     drop((one, mount));
-    let held = pool.snapshot_holders();
+    let held = pool.holders().open_snapshots();
     assert_eq!((held.len(), held[0].opens), (1, 1));
     assert!(held[0].since.0 > 0 && held[0].since < pool.now());
     drop(two);
-    assert_eq!(pool.snapshot_holders(), []);
+    assert_eq!(pool.holders().open_snapshots(), []);
     // A process that only reads is protected by its own file.
     let reader = specimen.open(&disk, 2, OpenMode::Read).expect("open");
     assert!(
         reader
+            .holders()
             .open_snapshot(&root, HolderKind::Mount, "/mnt")
             .is_none()
     );
@@ -166,7 +175,7 @@ enum Case {
 fn comes_after(steps: usize, case: Case) -> (usize, bool) {
     let disk = SimDisk::unrecorded(sim::Image::new());
     Pool::init(&media(&disk, 1), &init_options(&[])).expect("init");
-    let pool = specimen::open(&disk, 2, None, OpenMode::Write).expect("open");
+    let pool = testkit::specimen::open(&disk, 2, None, OpenMode::Write).expect("open");
     let kept = store_image(&pool, "kept", &noise(1, 60_000), Compression::None);
     let truth = store_image(&pool, "wanted", &noise(2, 90_000), Compression::None);
     let wanted = std::slice::from_ref(&truth.snapshot);
@@ -290,7 +299,7 @@ fn make_and_forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
 
 #[test]
 fn clients_writers_and_collections_side_by_side() {
-    let (disk, pool) = specimen::new_pool();
+    let (disk, pool) = testkit::specimen::new_pool();
     drop(pool);
     // So little memory that clients read from the disk.
     let pool = Pool::open(media(&disk, 3), None, OpenMode::Write, 64 << 10).expect("open");
@@ -332,14 +341,14 @@ fn clients_writers_and_collections_side_by_side() {
         reads > ENOUGH && deleted > ENOUGH,
         "{reads} reads, {refused} refused, {deleted} deleted"
     );
-    assert_eq!(pool.snapshot_holders(), []);
+    assert_eq!(pool.holders().open_snapshots(), []);
 }
 
 /// Damage makes part of a snapshot unreadable, and nothing else needs what only the client has
 /// open.
 #[test]
 fn damage_to_what_only_a_client_has_open_stops_nothing() {
-    let (disk, pool) = specimen::new_pool();
+    let (disk, pool) = testkit::specimen::new_pool();
     let names = |disk: &SimDisk| -> Vec<String> {
         let files = disk.image().files_below("containers").into_iter();
         files.map(|(name, _)| name).collect()
@@ -355,7 +364,7 @@ fn damage_to_what_only_a_client_has_open_stops_nothing() {
     let victim = added.max_by_key(len).expect("a container");
     let half = vec![0x5a; len(&victim) / 2];
     disk.plant(&victim, &half);
-    let pool = specimen::open(&disk, 3, None, OpenMode::Write).expect("open");
+    let pool = testkit::specimen::open(&disk, 3, None, OpenMode::Write).expect("open");
     let mut run = collector(&pool);
     let stopped = loop {
         match run.step(&pool, None, &NothingCached, STEP_BYTES) {

@@ -7,9 +7,9 @@ use chunking::Compression;
 use maintenance::{Collector, GcCounts};
 use sim::SimDisk;
 use sim::pool_histories::{check_all, finish_gc, for_any_gain};
-use specimen::{Specimen, options};
 use std::sync::Arc;
 use store::{OpenMode, Pool};
+use testkit::specimen::{Specimen, options};
 
 const MEMORY_BYTES: usize = 8 << 20;
 
@@ -24,7 +24,7 @@ fn collect(pool: &Pool) -> GcCounts {
 }
 
 fn reads(disk: &Arc<SimDisk>, seed: u64) -> Pool {
-    let media = specimen::media(disk, seed);
+    let media = testkit::specimen::media(disk, seed);
     let unlocked = Pool::unlock(&media, None).expect("unlock");
     Pool::open_holding(media, unlocked, MEMORY_BYTES, "a test").expect("open for reading")
 }
@@ -45,13 +45,13 @@ fn a_reader_outlives_trash_and_collection() {
     let specimen = Specimen::new(7, false);
     let disk = specimen.disk();
     let reader = reads(&disk, 2);
-    assert_eq!(reader.unheld(), None);
+    assert_eq!(reader.holders().unheld(), None);
     let writer = specimen.open(&disk, 1, OpenMode::Write).expect("open");
     let all: Vec<_> = specimen.truths.iter().map(|t| t.snapshot.clone()).collect();
     writer.forget(&all).expect("forget");
     let counts = collect(&writer);
     assert_eq!((counts.snapshots_purged, counts.deleted_containers), (0, 0));
-    let held = writer.held_back_by_readers().expect("trash");
+    let held = writer.holders().held_back().expect("trash");
     assert_eq!(held.len(), 1);
     assert_eq!(held[0].reader.label, "a test");
     assert_eq!(held[0].reader.generation, reader.generation());
@@ -62,14 +62,14 @@ fn a_reader_outlives_trash_and_collection() {
     drop(reader);
     let counts = collect(&writer);
     assert_eq!(counts.snapshots_purged, all.len() as u64);
-    let held = writer.held_back_by_readers().expect("trash");
+    let held = writer.holders().held_back().expect("trash");
     assert!(
         held.iter()
             .all(|h| h.reader.generation == late.generation())
     );
     drop(late);
     assert!(collect(&writer).deleted_containers > 0);
-    assert_eq!((writer.readers(), files(&disk)), (Vec::new(), 0));
+    assert_eq!((writer.holders().readers(), files(&disk)), (Vec::new(), 0));
 }
 
 /// The same with a reader without a hold: it loses what it reads. This proves that the test above
@@ -96,7 +96,7 @@ fn what_a_dead_reader_leaves_holds_nothing() {
     assert_eq!(files(&disk), 1);
     let copied = SimDisk::unrecorded(disk.image());
     let writer = specimen.open(&copied, 1, OpenMode::Write).expect("open");
-    assert_eq!(writer.readers(), Vec::new());
+    assert_eq!(writer.holders().readers(), Vec::new());
     assert_eq!(files(&copied), 0);
     drop(reader);
     assert_eq!(files(&disk), 0);

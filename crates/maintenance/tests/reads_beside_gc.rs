@@ -10,13 +10,13 @@ use media::{Barrier, Disk, DiskFile, DiskLayer, Media, MediaError};
 use parking_lot::Mutex;
 use sim::pool_histories::{at_once, check_all, finish_gc, init_options};
 use sim::{Image, SimDisk};
-use specimen::{media, noise, options, put_image, snapshot};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 use store::{OpenMode, Pool};
+use testkit::specimen::{media, noise, options, put_image, snapshot};
 use units::UnixNanos;
 
 /// Memory of the pool, bytes: its cache holds one region.
@@ -177,7 +177,7 @@ fn named(pool: &Pool, number: usize, root: format::recipe::ObjectRoot) -> Snapsh
 fn source() -> Source {
     let disk = SimDisk::unrecorded(Image::new());
     Pool::init(&media(&disk, 1), &init_options(&[])).expect("init");
-    let pool = specimen::open(&disk, 2, None, OpenMode::Write).expect("open");
+    let pool = testkit::specimen::open(&disk, 2, None, OpenMode::Write).expect("open");
     let mut session = pool.begin(options(Compression::None)).expect("begin");
     let of_kept = put_image(&mut session, &noise(2, 50_000));
     let (mut victims, mut kept) = (Vec::new(), Vec::new());

@@ -8,11 +8,11 @@ use copies::{copy_all, open_receiver, receiver};
 use maintenance::{ReplicaCounts, ReplicaRepair};
 use sim::{Damage, Image, SimDisk};
 use small_volumes::write;
-use specimen::restore::{Content, Truth};
-use specimen::{Specimen, noise, options, store_image};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{Affected, CheckDepth, CheckReport, OpenMode, Pool, StoreErrorKind};
+use testkit::specimen::restore::{Content, Truth};
+use testkit::specimen::{Specimen, noise, options, store_image};
 
 const WITH: Compression = Compression::Zstd(1);
 
@@ -36,7 +36,7 @@ impl World {
     }
 
     fn replica(&self) -> Arc<Pool> {
-        Arc::new(specimen::open(&self.replica, 9, None, OpenMode::Read).unwrap())
+        Arc::new(testkit::specimen::open(&self.replica, 9, None, OpenMode::Read).unwrap())
     }
 
     /// Number of names that cannot be read.
@@ -164,7 +164,7 @@ fn live_volumes_come_back_from_a_pool_with_the_same_keys() {
         .unwrap();
     let flip = Damage::FlipBit(8 * (len / 2));
     disk.damage(&file, &flip).unwrap();
-    let open = |disk, mode| Arc::new(specimen::open(disk, 4, None, mode).unwrap());
+    let open = |disk, mode| Arc::new(testkit::specimen::open(disk, 4, None, mode).unwrap());
     let (pool, replica) = (open(&disk, OpenMode::Write), open(&replica, OpenMode::Read));
     put_in_quarantine(&pool);
     assert_eq!(check(&pool, CheckDepth::Structure).affected.len(), 1);
@@ -221,7 +221,7 @@ fn a_damaged_replica_gives_what_it_has() {
                 .damage(file, &Damage::FlipBit(8 * (len / 2)))
                 .unwrap();
         }
-        let Ok(replica) = specimen::open(&replica, 9, None, OpenMode::Read) else {
+        let Ok(replica) = testkit::specimen::open(&replica, 9, None, OpenMode::Read) else {
             continue;
         };
         let counts = repair(&pool, &Arc::new(replica));

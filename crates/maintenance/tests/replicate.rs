@@ -16,10 +16,10 @@ use media::Disk;
 use sim::pool_histories::{check_all, data_regions};
 use sim::{Damage, SimDisk};
 use small_volumes::{small, write};
-use specimen::{Specimen, noise, options, store_image, store_stream};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, ChunkRun, GrowingObject, IMAGE_REGION_BYTES, OpenMode, Pool, WriteCounts};
+use testkit::specimen::{Specimen, noise, options, store_image, store_stream};
 use units::Fingerprint;
 use volume::Volume;
 use volumes::Volumes;
@@ -382,7 +382,7 @@ fn what_is_in_memory_goes_first_and_what_is_unwritten_never() {
     drop(held);
     // A new process has nothing in memory. Then a client reads the last MiB and overwrites the
     // first.
-    let pool = Arc::new(specimen::open(&disk, 4, None, OpenMode::Write).unwrap());
+    let pool = Arc::new(testkit::specimen::open(&disk, 4, None, OpenMode::Write).unwrap());
     let held = Arc::new(Volumes::open(pool, &small()).unwrap());
     let live = held.volume("disk").unwrap();
     let mut read = vec![0; 1 << 20];
@@ -451,7 +451,7 @@ fn wide(pool: &Pool, seed: u64, base: Option<&Snapshot>) -> Snapshot {
     object
         .put(&mut runs, pool.reader(), session.main())
         .unwrap();
-    let snapshot = specimen::snapshot(pool, SnapshotKind::Image, "wide", object.root());
+    let snapshot = testkit::specimen::snapshot(pool, SnapshotKind::Image, "wide", object.root());
     pool.commit(session, std::slice::from_ref(&snapshot), &[])
         .unwrap();
     snapshot
@@ -497,23 +497,23 @@ fn a_disk_that_is_put_together_piece_by_piece_is_the_same() {
 /// As a backup stores them: mounts read files from 64 MiB on at random.
 #[test]
 fn long_files_arrive_in_small_regions() {
-    let (_, from) = specimen::new_pool();
+    let (_, from) = testkit::specimen::new_pool();
     let from = Arc::new(from);
     let mut session = from.begin(options(WITH)).unwrap();
     // Compresses: what does not is in small regions anyway.
-    let bytes = specimen::dense(1, 64 << 20);
+    let bytes = testkit::specimen::dense(1, 64 << 20);
     let (short, long) = bytes.split_at(6 << 20);
     let mut file = |name: &str, bytes: &[u8]| {
         let content = session.main().store_object(bytes, false).unwrap();
         let sparse = false;
-        specimen::entry(name, EntryKind::File { content, sparse })
+        testkit::specimen::entry(name, EntryKind::File { content, sparse })
     };
     let entries = [file("long", &[short, long].concat()), file("short", short)];
     let directory = Entry::encode_directory(&entries);
     let root = session.main().store_object(&directory, true).unwrap();
-    let tree = specimen::snapshot(&from, SnapshotKind::Tree, "files", root);
+    let tree = testkit::specimen::snapshot(&from, SnapshotKind::Tree, "files", root);
     let stream = session.main().store_object(long, false).unwrap();
-    let stream = specimen::snapshot(&from, SnapshotKind::Stream, "stream", stream);
+    let stream = testkit::specimen::snapshot(&from, SnapshotKind::Stream, "stream", stream);
     from.commit(session, &[tree, stream], &[]).unwrap();
     for (kind, is_small) in [(SnapshotKind::Tree, true), (SnapshotKind::Stream, false)] {
         let disk = receiver(80);

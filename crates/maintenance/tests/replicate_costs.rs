@@ -5,8 +5,8 @@ use crate::small_volumes;
 
 use copies::{copy, open_receiver, receiver, replication};
 use small_volumes::{made, open, write};
-use specimen::noise;
 use std::sync::Arc;
+use testkit::specimen::noise;
 
 const PART: u64 = 1 << 20;
 const PARTS: u64 = 60;

@@ -13,9 +13,9 @@ use maintenance::{
     Access, CopiedSnapshot, CopyNews, CopyOptions, MaintenanceTask, Replication, TaskStep,
 };
 use sim::SimDisk;
-use specimen::{entry, noise, options};
 use std::sync::Arc;
 use store::{LaneOptions, Pool, WriteSession};
+use testkit::specimen::{entry, noise, options};
 use volumes::Volumes;
 
 const BYTES: usize = 1 << 20;
@@ -26,7 +26,7 @@ fn put(session: &mut WriteSession, bytes: &[u8]) -> ObjectRoot {
 }
 
 fn commit(pool: &Pool, session: WriteSession, kind: SnapshotKind, root: ObjectRoot) -> Snapshot {
-    let snapshot = specimen::snapshot(pool, kind, "one", root);
+    let snapshot = testkit::specimen::snapshot(pool, kind, "one", root);
     let added = std::slice::from_ref(&snapshot);
     pool.commit(session, added, &[]).unwrap();
     snapshot
@@ -345,7 +345,8 @@ fn any_order_gives_the_same_roots() {
     let snapshots: Vec<_> = first.iter().chain(&second).collect();
     let plain = receiver(70);
     let expected = {
-        let from = Arc::new(specimen::open(&disk, 71, None, store::OpenMode::Write).unwrap());
+        let from =
+            Arc::new(testkit::specimen::open(&disk, 71, None, store::OpenMode::Write).unwrap());
         let to = open_receiver(&plain, 72);
         copy_all(&from, &to);
         roots(&to)

@@ -7,10 +7,10 @@ use format::phase::TaskPhase;
 use maintenance::{MaintenanceTask, ScrubFindings, ScrubNews, Scrubber, TaskStep};
 use sim::pool_histories::check_all;
 use sim::{Damage, SimDisk};
-use specimen::{Specimen, noise, options, store_image};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, OpenMode, Pool};
+use testkit::specimen::{Specimen, noise, options, store_image};
 
 const WITH: Compression = Compression::Zstd(1);
 
@@ -254,12 +254,16 @@ fn damage_without_a_duplicate_is_set_aside_named_and_never_deduplicated_against(
     assert_eq!(damaged.chunks_elsewhere, 0);
     assert_eq!(scrubber.status().last.damaged, 1);
     // Not in the catalog yet, but this process already ignores the region.
-    assert_eq!(pool.quarantined(), [damaged.place]);
+    assert_eq!(pool.health().quarantined(), [damaged.place]);
     pool.note_damage(&[], options(WITH)).unwrap();
     drop((scrubber, pool));
 
     let pool = world.open();
-    assert_eq!(pool.quarantined().len(), 1, "the next process knows");
+    assert_eq!(
+        pool.health().quarantined().len(),
+        1,
+        "the next process knows"
+    );
     let go_on = &mut |_, _| ControlFlow::Continue(());
     let report = pool.check(CheckDepth::Structure, go_on).unwrap();
     let affected: Vec<_> = report.affected.iter().map(|a| a.snapshot).collect();
@@ -283,7 +287,7 @@ fn damage_without_a_duplicate_is_set_aside_named_and_never_deduplicated_against(
     let found = run(&mut scrubber);
     assert_eq!((found.damaged.len(), found.taken_back.len()), (0, 1));
     pool.note_damage(&[], options(WITH)).unwrap();
-    assert_eq!(pool.quarantined(), []);
+    assert_eq!(pool.health().quarantined(), []);
 }
 
 #[test]

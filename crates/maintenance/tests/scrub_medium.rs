@@ -6,10 +6,10 @@ use maintenance::{MaintenanceTask, ScrubFindings, ScrubNews, Scrubber, TaskStep}
 use media::{Barrier, Disk, DiskFile, DiskLayer, Media, MediaError, ReadFrom};
 use parking_lot::Mutex;
 use sim::{Damage, SimDisk};
-use specimen::{MEMORY_BYTES, Specimen};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{OpenMode, Pool};
+use testkit::specimen::{MEMORY_BYTES, Specimen};
 use units::UnixNanos;
 
 const PAGE: u64 = 4096;

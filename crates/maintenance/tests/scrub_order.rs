@@ -9,10 +9,10 @@ use media::{Barrier, Blobs, MediaError, Put, ReadFrom};
 use parking_lot::Mutex;
 use sim::{Seed, SimDisk};
 use small_volumes::{CONTEXT, made, small, write};
-use specimen::{MEMORY_BYTES, noise};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::{OpenMode, Pool};
+use testkit::specimen::{MEMORY_BYTES, noise};
 use volume::Volume;
 use volumes::{AccessOptions, Volumes, VolumesOptions};
 
@@ -169,7 +169,7 @@ impl World {
 }
 
 fn open(disk: &Arc<SimDisk>, seed: u64, reads: &Arc<Mutex<Reads>>) -> Volumes {
-    let mut media = specimen::media(disk, seed);
+    let mut media = testkit::specimen::media(disk, seed);
     media.blobs = Arc::new(Logged {
         inner: Arc::clone(&media.blobs),
         reads: Arc::clone(reads),

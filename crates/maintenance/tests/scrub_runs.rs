@@ -7,10 +7,10 @@ use duet::Duet;
 use maintenance::{Alone, RunEnd, ScrubFindings, Scrubber, StepSizes, run_task};
 use media::Media;
 use sim::{Damage, Image, SimDisk};
-use specimen::{MEMORY_BYTES, media, noise, put_image, snapshot};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{InitOptions, LaneOptions, OpenMode, Pool, StoreError};
+use testkit::specimen::{MEMORY_BYTES, media, noise, put_image, snapshot};
 
 /// As plain data are stored.
 const REGION_BYTES: usize = 16 << 10;

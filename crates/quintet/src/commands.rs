@@ -27,6 +27,7 @@ mod forget;
 mod full;
 mod gc;
 mod generate;
+mod guard;
 mod host;
 mod image;
 mod init;
@@ -37,6 +38,7 @@ mod known_snapshots;
 mod listing;
 mod ls;
 mod mount;
+mod mounting;
 mod new_snapshot;
 mod notify;
 mod opened;
@@ -252,6 +254,6 @@ fn dispatch(invocation: &Invocation, cli: Cli) -> anyhow::Result<Exit> {
             invocation.console.line(PATTERNS_HELP)?;
             Ok(Exit::Done)
         }
-        Command::MountGuard(args) => mount::guard(&args),
+        Command::MountGuard(args) => guard::run(&args),
     }
 }

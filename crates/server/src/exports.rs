@@ -96,7 +96,11 @@ impl ServerExports {
     fn open_state(&self, name: &str, snapshot: &Snapshot) -> Option<Disk> {
         // Holds the snapshot for this client, even if it is deleted later.
         let root = SnapshotRoot::from(snapshot);
-        let kept = self.server.pool.open_snapshot(&root, self.kind, name)?;
+        let kept = self
+            .server
+            .pool
+            .holders()
+            .open_snapshot(&root, self.kind, name)?;
         let description = description(snapshot, &snapshot.name, &self.zone);
         let meter = self.server.meters.of(name);
         let cache = Arc::clone(&meter.cache);

@@ -380,7 +380,7 @@ mod tests {
         Arc, BUCKETS, KindReading, Meter, Metered, Relaxed, RequestContext, Volume, bucket,
         bucket_limit_us,
     };
-    use conformance::volume::abilities_suite;
+    use testkit::conformance::volume::abilities_suite;
     use volume::{Durability, MemoryVolume};
 
     #[test]

@@ -230,7 +230,7 @@ fn findings(text: &mut Text, server: &ServerState) {
 }
 
 fn holds(text: &mut Text, server: &ServerState) {
-    let holders = server.pool.snapshot_holders();
+    let holders = server.pool.holders().open_snapshots();
     for kind in HolderKind::ALL {
         let opens = holders.iter().filter(|h| h.kind == kind).map(|h| h.opens);
         text.sample(HOLDS, &[("kind", kind.name())], opens.sum::<u64>());

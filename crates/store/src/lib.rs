@@ -40,9 +40,10 @@ pub use defragment::{
     Copying, Cost, Fragmentable, Move, MoveCounts, Mover, Moves, Places, read_at_once,
 };
 pub use pool::{
-    DamageHints, Damaged, HeldBack, Hold, HolderKind, InitOptions, KnownDamage, OpenMode,
-    OpenSnapshot, Pool, Purpose, ReaderSeen, RecordSlots, Repair, SnapshotHolder, SnapshotRoot,
-    SpaceCounts, Unlocked, Verification, Watch, is_no_pool, trace_key,
+    DamageHints, Damaged, Health, HeldBack, Hold, HolderKind, Holders, InitOptions, Keys,
+    KnownDamage, OpenMode, OpenSnapshot, Pool, Purpose, ReaderSeen, RecordSlots, Repair,
+    SnapshotHolder, SnapshotRoot, SpaceCounts, Unlocked, Verification, Watch, is_no_pool,
+    trace_key,
 };
 pub use read_path::{
     Admit, Approach, ChunkRef, History, ImageVolume, Keep, Loaded, ReadCounts, Reader,

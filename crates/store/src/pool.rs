@@ -16,10 +16,10 @@ use crate::recovery::{Basis, Opened, WRITERS, left_by};
 use chunk_store::catalog::{
     InventoryEntry, read_parity, read_quarantine, read_trash, visit_readable,
 };
-use chunk_store::chunk_map::{ChunkMap, LookupCounts};
+use chunk_store::chunk_map::LookupCounts;
 use chunk_store::container::ContainerReader;
 use chunk_store::superblock::{
-    MasterKey, NewSecret, Newest, Notes, SecretKey, SlotInfo, add_slot, commit_root, forget_slots,
+    MasterKey, NewSecret, Newest, Notes, SecretKey, add_slot, commit_root, forget_slots,
     heal_config, heal_root, heal_slots, is_empty, put_config, read_config,
 };
 use chunk_store::{Result, StoreError, StoreErrorKind};
@@ -27,10 +27,10 @@ use chunking::SPLITTER_NUMBER;
 use format::config::{Config, Seal};
 use format::root::RootRecord;
 use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot};
-use media::{Barrier, DiskLock, Media, MediaErrorKind};
-use parking_lot::{Mutex, MutexGuard};
+use media::{Barrier, Media, MediaErrorKind};
+use parking_lot::Mutex;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use units::{Fingerprint, Generation, PoolId};
 
@@ -38,11 +38,14 @@ mod adopting;
 #[cfg(test)]
 mod chunk_map_tests;
 mod collect;
+mod commits;
 mod dry_run;
 mod examine;
 mod failed_streams;
 mod fast;
+mod health;
 mod hints;
+mod holders;
 mod holds;
 mod keys;
 mod known_damage;
@@ -54,6 +57,7 @@ mod records;
 mod repair;
 mod scrub;
 mod sessions;
+mod storage;
 mod trash;
 mod trash_minimum;
 mod unlocking;
@@ -61,19 +65,23 @@ mod upgrade;
 mod volumes;
 
 pub use adopting::Watch;
+pub(crate) use commits::Commits;
+use commits::Head;
+pub use commits::Purpose;
+pub use health::Health;
 pub use hints::DamageHints;
+pub use holders::Holders;
 pub use holds::Hold;
-use holds::Holds;
+pub use keys::Keys;
 pub use known_damage::KnownDamage;
-use open_snapshots::OpenSnapshots;
 pub(crate) use open_snapshots::SnapshotName;
 pub use open_snapshots::{HolderKind, OpenSnapshot, SnapshotHolder, SnapshotRoot};
+use readers::ReadersHold;
 pub use readers::{HeldBack, ReaderSeen};
-use readers::{Probing, ReadersHold};
 pub use records::RecordSlots;
 pub use repair::Repair;
 pub use scrub::{Damaged, Verification};
-pub use sessions::Purpose;
+use storage::PoolStorage;
 pub use unlocking::Unlocked;
 pub use volumes::trace_key;
 
@@ -135,65 +143,15 @@ pub struct SpaceCounts {
     pub mark_bytes: u64,
 }
 
-struct Head {
-    generation: Generation,
-    generation_highest: Generation,
-    record: RootRecord,
-    /// A commit began and failed, so a newer root may exist.
-    uncertain: bool,
-    /// In the order of `WRITERS`.
-    writers: [WriterState; WRITERS.len()],
-}
-
-/// One of the container sequences that this process writes.
-#[derive(Default)]
-struct WriterState {
-    /// Containers of a crashed session. The next commit of this writer adds them to the inventory.
-    adopted: Vec<InventoryEntry>,
-    /// The open session, if any.
-    session: Weak<Option<Hold>>,
-    /// A session began and has not committed. Its leftovers are found as after a crash.
-    uncommitted: bool,
-    /// Next container number.
-    next_sequence: Arc<AtomicU64>,
-}
-
-/// An open pool.
+/// An open pool: its storage, and parts that own their state.
 pub struct Pool {
-    media: Media,
-    config: Config,
-    features: AtomicU64,
-    master: MasterKey,
-    opened_with: Option<SlotInfo>,
-    containers: Arc<ContainerReader>,
-    chunks: Arc<ChunkMap>,
-    reader: Arc<Reader>,
-    head: Mutex<Head>,
-    /// Locked during a commit: commits of concurrent sessions follow each other. It is the only
-    /// lock here that is held across device I/O.
-    committing: Mutex<()>,
-    /// Locked while leftovers of dead sessions are entered: new sessions wait for that.
-    entering: Mutex<()>,
-    notes: Notes,
-    lost_commits: Vec<Generation>,
-    hints: Arc<DamageHints>,
-    /// The newest generation, for owners that outlive the pool.
-    newest: Arc<AtomicU64>,
-    holds: Arc<Holds>,
-    open_snapshots: Arc<OpenSnapshots>,
-    /// The hold of a process that reads, as other processes see it.
-    _reading: Option<ReadersHold>,
-    unheld: Option<String>,
-    probing: Probing,
+    storage: Arc<PoolStorage>,
+    commits: Arc<Commits>,
+    keys: Keys,
+    holders: Holders,
+    health: Health,
     /// Token that lives as long as a garbage collection run.
     collecting: Mutex<Weak<()>>,
-    /// Parity of new containers, percent.
-    parity_percent: AtomicU8,
-    replacing: parity::Replacing,
-    /// Number of containers stored again after readers had found them damaged.
-    restored: AtomicU64,
-    /// The pool's lock, if this process writes.
-    lock: Option<DiskLock>,
 }
 
 impl Pool {
@@ -392,140 +350,141 @@ impl Pool {
                 "commit {lost} cannot be read: what it added is lost"
             ));
         }
-        let hints = DamageHints::open(&media.disk, config.pool);
-        let mut pool = Self {
+        let storage = Arc::new(PoolStorage {
             media,
             features: AtomicU64::new(config.features_incompat),
             config,
             master,
-            opened_with,
             containers,
             chunks,
             reader,
-            head: Mutex::new(head),
-            committing: Mutex::default(),
-            entering: Mutex::default(),
-            notes,
-            lost_commits: unreadable,
-            hints,
-            newest: Arc::new(AtomicU64::new(generation.0)),
-            holds: Arc::default(),
-            open_snapshots: Arc::default(),
-            _reading: reading,
-            unheld,
-            probing: Probing::default(),
-            collecting: Mutex::default(),
-            parity_percent: AtomicU8::new(parity_percent),
-            replacing: parity::Replacing::default(),
-            restored: AtomicU64::new(0),
             lock,
+        });
+        let commits = Arc::new(Commits::new(&storage, head, parity_percent));
+        let mut pool = Self {
+            keys: Keys::new(&storage, opened_with),
+            holders: Holders::new(&storage, &commits, reading, unheld),
+            health: Health::new(&storage, &commits, notes, unreadable),
+            collecting: Mutex::default(),
+            storage,
+            commits,
         };
         pool.load_moved()?;
         if writable {
             pool.adopt_all(&left, &mut watch)?;
         }
-        pool.take_up_hints();
+        pool.health.take_up_hints();
         // Damage found from here on was not known before.
-        pool.tell_of_damage();
+        pool.health.tell_of_damage();
         pool.keep_reserve();
         Ok(pool)
+    }
+
+    /// Returns the key slots.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Returns what clients and other processes have open.
+    pub fn holders(&self) -> &Holders {
+        &self.holders
+    }
+
+    /// Returns what is known of damage.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Holds the newest generation. Take it before reading names from the catalog.
+    pub fn hold(&self) -> Hold {
+        self.commits.hold()
+    }
+
+    pub(crate) fn commits(&self) -> &Commits {
+        &self.commits
+    }
+
+    /// Returns true if a crashed session with this purpose left containers that no commit has
+    /// entered yet.
+    pub fn has_adopted(&self, purpose: Purpose) -> bool {
+        self.commits.has_adopted(purpose)
     }
 
     /// Returns files, clock and randomness of the pool. A caller that writes there must use names
     /// of its own.
     pub fn media(&self) -> &Media {
-        &self.media
+        &self.storage.media
     }
 
     /// Returns the master key and the seal of the pool.
     pub fn sealing(&self) -> (&MasterKey, Seal) {
-        (&self.master, self.config.seal)
+        self.storage.sealing()
     }
 
     /// Returns the settings of the pool as they were when it was opened.
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.storage.config
     }
 
     /// Returns true if both pools give a chunk the same fingerprint. They then share a dedup
     /// domain, and one can be asked for chunks of the other without reading them.
     pub fn shares_fingerprints_with(&self, other: &Self) -> bool {
-        let of_nothing = |pool: &Self| pool.master.fingerprint_key().fingerprint(&[]);
+        let of_nothing = |pool: &Self| pool.storage.master.fingerprint_key().fingerprint(&[]);
         of_nothing(self) == of_nothing(other)
     }
 
     /// Returns true if these bytes have this fingerprint here, for callers that take chunks from
     /// memory.
     pub fn is_called(&self, name: &Fingerprint, chunk: &[u8]) -> bool {
-        self.containers.is_called(&[(*name, chunk)])
-    }
-
-    /// Returns descriptions of the damage found while opening.
-    pub fn notes(&self) -> &[String] {
-        &self.notes.damage
-    }
-
-    /// Returns the commits above the one that could be read. What they added is lost.
-    pub fn lost_commits(&self) -> &[Generation] {
-        &self.lost_commits
+        self.storage.containers.is_called(&[(*name, chunk)])
     }
 
     /// Returns the newest generation.
     pub fn generation(&self) -> Generation {
-        self.head().generation
+        self.commits.generation()
     }
 
     /// Returns the cell of the newest generation. It can be read after the pool was closed.
     pub fn generation_cell(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.newest)
+        self.commits.generation_cell()
     }
 
     /// Returns the newest root record.
     pub fn record(&self) -> RootRecord {
-        self.head().record.clone()
+        self.commits.record()
     }
 
     /// Returns the containers of crashed sessions that this writer will use.
     pub fn adopted(&self) -> Vec<InventoryEntry> {
-        let head = self.head();
+        let head = self.commits.head();
         let adopted = head.writers.iter().flat_map(|w| &w.adopted);
         adopted.copied().collect()
     }
 
     /// Returns the reader of verified chunks and objects.
     pub fn reader(&self) -> &Arc<Reader> {
-        &self.reader
+        &self.storage.reader
     }
 
     /// Returns the counts of lookups.
     pub fn lookup_counts(&self) -> LookupCounts {
-        self.chunks.counts()
+        self.storage.chunks.counts()
     }
 
     /// Returns the memory of the fingerprint `index`, of the `directories` of containers and of
     /// decoded `regions`: (owner, bytes).
     pub fn memory_by_owner(&self) -> [(&'static str, u64); 3] {
-        let index = self.chunks.index.counters().memory_bytes;
+        let index = self.storage.chunks.index.counters().memory_bytes;
         [
             ("index", index),
-            ("directories", self.chunks.directory_bytes() as u64),
-            ("regions", self.reader.cached_bytes() as u64),
+            ("directories", self.storage.chunks.directory_bytes() as u64),
+            ("regions", self.storage.reader.cached_bytes() as u64),
         ]
-    }
-
-    /// Returns why the fingerprint index could not be written, if so. It is a cache, so nothing is
-    /// lost, but the next process reads directories instead and may be slow.
-    pub fn index_failure(&self) -> Option<String> {
-        self.chunks.index.write_failure().map(str::to_owned)
     }
 
     /// Returns the counts of reads.
     pub fn read_counts(&self) -> ReadCounts {
-        self.reader.counts()
-    }
-
-    fn head(&self) -> MutexGuard<'_, Head> {
-        self.head.lock()
+        self.storage.reader.counts()
     }
 
     /// Returns all snapshots in the order of [`Pool::snapshots_readable`]. Fails with `Corruption`
@@ -543,11 +502,11 @@ impl Pool {
     /// The order is oldest first, by time and then by id. Snapshots from the future of the pool's
     /// clock come before all others, so that the last one of a source is its newest.
     pub fn snapshots_readable(&self) -> Result<(Vec<Snapshot>, Option<StoreError>)> {
-        let held = self.held_commit();
+        let held = self.commits.held();
         let catalog = held.catalog();
         let mut snapshots = Vec::new();
         let (mut damage, mut unreadable) = (None, None);
-        let mut load = |f: &Fingerprint| self.reader.map_node(f);
+        let mut load = self.storage.map_node();
         let _ = visit_readable(
             catalog,
             &[SNAPSHOT_KEY_TAG],

@@ -5,12 +5,12 @@
 use chunking::Compression;
 use duet::Access;
 use sim::SimDisk;
-use specimen::{Specimen, media, new_pool, noise, options, store_image};
 use std::sync::Arc;
 use store::{
     CopyRound, Deletion, Expiry, GcPermit, GcStep, Mark, NothingCached, OpenMode, Pool, Retired,
     SnapshotExpiry, StoreErrorKind,
 };
+use testkit::specimen::{Specimen, media, new_pool, noise, options, store_image};
 use units::ContainerId;
 
 /// Creates a pool in which one image is forgotten and purged, and another one is needed.

@@ -74,7 +74,7 @@ fn every_layout_passes_the_suite() {
     let bytes = bytes(4_300_123);
     for layout in [Layout::Variable, Layout::Fixed(12), Layout::Fixed(14)] {
         let volume = serve(layout, &bytes);
-        conformance::volume::read_only_volume_suite(Box::new(volume), &bytes);
+        testkit::conformance::volume::read_only_volume_suite(Box::new(volume), &bytes);
     }
 }
 

@@ -22,7 +22,7 @@ fn open(disk: &NoCache, salt: u64, mode: OpenMode) -> Pool {
     let media = Media {
         blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
         disk,
-        ..specimen::media(&SimDisk::unrecorded(Image::new()), salt)
+        ..testkit::specimen::media(&SimDisk::unrecorded(Image::new()), salt)
     };
     Pool::open(media, None, mode, MEMORY_BYTES).expect("opens")
 }
@@ -34,7 +34,7 @@ fn empty() -> Arc<SimDisk> {
         chunk_bytes_average: 4096,
         parity_percent: 0,
     };
-    Pool::init(&specimen::media(&disk, 1), &options).expect("init");
+    Pool::init(&testkit::specimen::media(&disk, 1), &options).expect("init");
     disk
 }
 
@@ -62,13 +62,13 @@ fn put(session: &mut WriteSession) -> ObjectRoot {
 /// the user.
 fn back_up(disk: &NoCache, salt: u64) -> (u64, Option<String>) {
     let pool = open(disk, salt, OpenMode::Write);
-    let options = specimen::options(chunking::Compression::Lz4);
+    let options = testkit::specimen::options(chunking::Compression::Lz4);
     let mut session = pool.begin(options).expect("begins");
     let root = put(&mut session);
     let new = session.counts().chunks_new;
-    let record = specimen::snapshot(&pool, SnapshotKind::Stream, "tiny", root);
+    let record = testkit::specimen::snapshot(&pool, SnapshotKind::Stream, "tiny", root);
     pool.commit(session, &[record], &[]).expect("commits");
-    (new, pool.index_failure())
+    (new, pool.health().index_failure())
 }
 
 /// Asserts that everything is there, in a process with a working disk and no index.
@@ -119,15 +119,15 @@ fn an_index_that_works_again_is_used_again_by_the_same_process() {
     let sim = empty();
     let disk = NoCache::new(Arc::clone(&sim) as _, i64::MAX, ErrorKind::StorageFull);
     let pool = open(&disk, 2, OpenMode::Write);
-    let options = specimen::options(chunking::Compression::Lz4);
+    let options = testkit::specimen::options(chunking::Compression::Lz4);
     disk.allow(0);
     let session = pool.begin(options).expect("begins");
     pool.commit(session, &[], &[]).expect("commits");
-    assert!(pool.index_failure().is_some());
+    assert!(pool.health().index_failure().is_some());
     disk.allow(i64::MAX);
     let mut session = pool.begin(options).expect("begins");
     let root = put(&mut session);
-    let record = specimen::snapshot(&pool, SnapshotKind::Stream, "tiny", root);
+    let record = testkit::specimen::snapshot(&pool, SnapshotKind::Stream, "tiny", root);
     pool.commit(session, &[record], &[]).expect("commits");
     drop(pool);
     is_whole(&sim, 1);

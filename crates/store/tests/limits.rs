@@ -7,8 +7,8 @@ use format::snapshot::SnapshotKind;
 use format::tree::{Entry, EntryKind};
 use sim::pool_histories::check_all;
 use sim::{Damage, Image, SimDisk};
-use specimen::{Specimen, media, noise, open, snapshot};
 use store::{InitOptions, LaneOptions, ObjectBuilder, OpenMode, Pool, StoreErrorKind};
+use testkit::specimen::{Specimen, media, noise, open, snapshot};
 use units::{Fingerprint, UnixNanos};
 
 #[test]
@@ -75,13 +75,15 @@ fn a_tree_of_2_to_the_40_names_is_checked_in_no_time() {
     for is_damaged in [false, true] {
         let disk = of.disk();
         let pool = of.open(&disk, 1, OpenMode::Write).unwrap();
-        let mut session = pool.begin(specimen::options(Compression::None)).unwrap();
+        let mut session = pool
+            .begin(testkit::specimen::options(Compression::None))
+            .unwrap();
         let lane = session.main();
         let content = lane.store_object(&noise(9, 9000), false).unwrap();
         let sparse = false;
         let mut kind = EntryKind::File { content, sparse };
         for _ in 0..40 {
-            let entries = ["a", "b"].map(|name| specimen::entry(name, kind.clone()));
+            let entries = ["a", "b"].map(|name| testkit::specimen::entry(name, kind.clone()));
             let bytes = Entry::encode_directory(&entries);
             let content = lane.store_object(&bytes, true).unwrap();
             kind = EntryKind::Directory { content };
@@ -127,7 +129,9 @@ fn a_claimed_length_takes_no_memory() {
     let of = Specimen::new(13, false);
     let disk = of.disk();
     let pool = of.open(&disk, 1, OpenMode::Write).unwrap();
-    let mut session = pool.begin(specimen::options(Compression::None)).unwrap();
+    let mut session = pool
+        .begin(testkit::specimen::options(Compression::None))
+        .unwrap();
     let fingerprint = session.main().store_chunk(b"small").unwrap();
     let claim = |fingerprint, level| ObjectRoot {
         fingerprint,

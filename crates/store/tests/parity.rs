@@ -4,10 +4,10 @@ use format::container::{ContainerHeader, HEADER_BYTES};
 use media::Media;
 use sim::pool_histories::check_all;
 use sim::{BadSectors, Damage, SimDisk};
-use specimen::{MEMORY_BYTES, Specimen};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, CheckReport, LaneOptions, OpenMode, Pool};
+use testkit::specimen::{MEMORY_BYTES, Specimen};
 use units::UnixNanos;
 
 const SECTOR: u64 = 4096;
@@ -185,8 +185,8 @@ fn a_writer_puts_back_what_its_readers_found() {
     }
     let pool = of.open(&disk, 5, OpenMode::Write).expect("open");
     restores_all(&of, &pool, "reading");
-    assert!(pool.put_back_restored() > 0);
-    assert!(pool.restored_for_readers() > 0);
+    assert!(pool.health().put_back_restored() > 0);
+    assert!(pool.health().restored_for_readers() > 0);
     let whole = containers(&of)
         .into_iter()
         .filter(|(path, _)| disk.image().contents(path) == of.image.contents(path))

@@ -5,11 +5,11 @@ mod naive;
 use chunking::FingerprintKey;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use sim::Seed;
-use specimen::{new_pool, options};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{ImageVolume, ObjectBuilder, Pool};
+use testkit::specimen::{new_pool, options};
 use units::Fingerprint;
 use volume::{RequestContext, Volume};
 

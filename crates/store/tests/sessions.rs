@@ -5,11 +5,11 @@
 use chunking::Compression;
 use sim::pool_histories::check_all;
 use sim::{Damage, Fault, Image, SimDisk};
-use specimen::{noise, options, put_image, snapshot};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::Mutex;
 use store::{InitOptions, OpenMode, Pool, StoreErrorKind, Watch, WriteSession};
+use testkit::specimen::{noise, options, put_image, snapshot};
 
 fn pool(disk: &Arc<SimDisk>) -> Pool {
     let init = InitOptions {
@@ -17,8 +17,8 @@ fn pool(disk: &Arc<SimDisk>) -> Pool {
         chunk_bytes_average: 4096,
         parity_percent: 0,
     };
-    Pool::init(&specimen::media(disk, 1), &init).expect("init");
-    specimen::open(disk, 2, None, OpenMode::Write).expect("open")
+    Pool::init(&testkit::specimen::media(disk, 1), &init).expect("init");
+    testkit::specimen::open(disk, 2, None, OpenMode::Write).expect("open")
 }
 
 fn begin(pool: &Pool) -> WriteSession {
@@ -38,7 +38,7 @@ fn commit(pool: &Pool, mut session: WriteSession, bytes: &[u8]) -> u64 {
 /// stored twice.
 fn is_sound(disk: &Arc<SimDisk>, pool: Pool, images: &[&[u8]]) {
     drop(pool);
-    let pool = specimen::open(disk, 3, None, OpenMode::Read).expect("open");
+    let pool = testkit::specimen::open(disk, 3, None, OpenMode::Read).expect("open");
     let report = check_all(&pool).expect("check");
     assert!(report.is_sound(), "{report:?}");
     let snapshots = pool.snapshots().expect("snapshots");
@@ -159,7 +159,7 @@ fn interrupted(disk: &Arc<SimDisk>, bytes: &[u8]) {
 }
 
 fn open_watched(disk: &Arc<SimDisk>, seed: u64, watch: Watch) -> store::Result<Pool> {
-    let media = specimen::media(disk, seed);
+    let media = testkit::specimen::media(disk, seed);
     let unlocked = Pool::unlock(&media, None)?.watched(watch.in_steps_of(1_000_000));
     Pool::open_unlocked(media, unlocked, OpenMode::Write, 64 << 20)
 }
@@ -213,14 +213,19 @@ fn nothing_refers_to_a_damaged_region_of_an_interrupted_run() {
     let flip = Damage::FlipBit(len / 2 * 8);
     disk.damage(&largest, &flip).expect("there");
     let pool = open_watched(&disk, 3, Watch::default()).expect("open");
-    assert!(pool.notes().iter().any(|note| note.contains("is ignored")));
+    assert!(
+        pool.health()
+            .notes()
+            .iter()
+            .any(|note| note.contains("is ignored"))
+    );
     let mut session = begin(&pool);
     let root = put_image(&mut session, &bytes);
     assert!(session.counts().chunks_new > 0);
     let snapshot = snapshot(&pool, format::snapshot::SnapshotKind::Image, "", root);
     pool.commit(session, &[snapshot], &[]).expect("commit");
     drop(pool);
-    let pool = specimen::open(&disk, 4, None, OpenMode::Read).expect("open");
+    let pool = testkit::specimen::open(&disk, 4, None, OpenMode::Read).expect("open");
     let read = pool.reader().read_whole(&root, 1 << 30);
     assert!(read.expect("whole") == bytes);
     assert!(check_all(&pool).expect("check").is_sound());

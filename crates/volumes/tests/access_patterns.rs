@@ -7,8 +7,8 @@ use crate::small_volumes;
 use noise_volume::*;
 use sim::SimDisk;
 use small_volumes::CONTEXT;
-use specimen::noise;
 use std::sync::Arc;
+use testkit::specimen::noise;
 use volume::{Durability, Volume};
 use volumes::{Switches, Volumes};
 

@@ -5,10 +5,10 @@ use crate::small_volumes;
 
 use format::snapshot::SnapshotKind;
 use small_volumes::{CONTEXT, made, open, read, write};
-use specimen::{noise, options, put_image, snapshot};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use store::ImageVolume;
+use testkit::specimen::{noise, options, put_image, snapshot};
 use volume::{Checked, Volume};
 use volumes::States;
 
@@ -43,7 +43,7 @@ fn a_volume_tells_its_changes_as_the_waist_says() {
         let volumes = open(&disk, 2);
         let volume = volumes.create("v", 2 << 20, log2).expect("create");
         let count = std::cell::Cell::new(0);
-        conformance::volume::changes_suite(&volume, &|label| {
+        testkit::conformance::volume::changes_suite(&volume, &|label| {
             volumes.snapshot("v", label).expect("snapshot");
             // Some changes are applied, some are in a running checkpoint, most are neither.
             count.set(count.get() + 1);

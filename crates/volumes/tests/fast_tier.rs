@@ -7,10 +7,10 @@ use crate::small_volumes;
 use noise_volume::*;
 use sim::{Image, SimDisk};
 use small_volumes::CONTEXT;
-use specimen::noise;
 use ssd_tier::{Kind, KindShares, Options, Settings, State, Tier};
 use std::sync::Arc;
 use store::{OpenMode, Pool};
+use testkit::specimen::noise;
 use units::UnixNanos;
 use volume::{Durability, Volume};
 use volumes::{Switches, Volumes};
@@ -46,7 +46,12 @@ impl World {
         tier: Options,
         shares: KindShares,
     ) -> Self {
-        let pool = Pool::open(specimen::media(disk, 2), None, OpenMode::Write, 64 << 20);
+        let pool = Pool::open(
+            testkit::specimen::media(disk, 2),
+            None,
+            OpenMode::Write,
+            64 << 20,
+        );
         let pool = Arc::new(pool.expect("pool"));
         let settings = Settings::new(shares);
         let tier = pool.use_fast_tier(Arc::<SimDisk>::clone(fast), tier, settings);

@@ -1,8 +1,8 @@
 //! The golden pool of everything that needs a writer of volumes or a repair: volumes with writes
 //! that only the journal has, their snapshots, the trash, a quarantine, and settings in the
-//! catalog. `crates/specimen/tests/golden/README.md` says how golden pools are made and kept.
+//! catalog. `lab/testkit/tests/golden/README.md` says how golden pools are made and kept.
 
-#[path = "../../specimen/tests/golden/manifest.rs"]
+#[path = "../../../lab/testkit/tests/golden/manifest.rs"]
 mod manifest;
 
 use crate::small_volumes::{CONTEXT, read, small, write};
@@ -22,13 +22,13 @@ use format::volume::VOLUME_VERSION;
 use manifest::{files_below, keep, manifest_of, planted};
 use sim::pool_histories::check_all;
 use sim::{Damage, Image, SimDisk};
-use specimen::{dense, media, noise, options, put_image, snapshot};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{CheckDepth, InitOptions, NewSecret, OpenMode, Pool, SecretKey};
+use testkit::specimen::{dense, media, noise, options, put_image, snapshot};
 use units::UnixNanos;
 use volume::Volume;
 use volumes::Volumes;
@@ -44,7 +44,7 @@ fn golden() -> PathBuf {
 }
 
 fn open(disk: &Arc<SimDisk>, seed: u64, mode: OpenMode) -> Pool {
-    specimen::open(disk, seed, Some(&SecretKey::Recovery(RECOVERY)), mode).expect("open")
+    testkit::specimen::open(disk, seed, Some(&SecretKey::Recovery(RECOVERY)), mode).expect("open")
 }
 
 fn stored() -> Arc<SimDisk> {
@@ -83,7 +83,7 @@ fn seen_by_reader(pool: &Pool) -> String {
     }
     let minimum = pool.trash_minimum().expect("minimum");
     let parity = pool.parity();
-    let _ = writeln!(text, "quarantine {:?}", pool.quarantined());
+    let _ = writeln!(text, "quarantine {:?}", pool.health().quarantined());
     let _ = writeln!(
         text,
         "trash minimum {} s, {} guards; parity {parity} %",
@@ -141,9 +141,9 @@ fn v2_volumes() {
 /// pool. A new number fails here until it has one.
 #[test]
 fn every_number_has_a_golden_pool() {
-    let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let (mut blobs, mut features) = (BTreeSet::new(), Vec::new());
-    for directory in ["specimen/tests/golden", "volumes/tests/golden"] {
+    for directory in ["lab/testkit/tests/golden", "crates/volumes/tests/golden"] {
         let directory = tests.join(directory);
         for file in files_below(&directory) {
             let bytes = std::fs::read(directory.join(&file)).expect("a golden file");
@@ -200,7 +200,7 @@ fn every_number_has_a_golden_pool() {
         "add a golden pool with the new version"
     );
     let owners = planted(&tests.join("specimen/tests/golden/v3-owners")).0;
-    let owners = specimen::open(&owners, 27, None, OpenMode::Read).expect("open");
+    let owners = testkit::specimen::open(&owners, 27, None, OpenMode::Read).expect("open");
     let mut written = BTreeSet::new();
     for pool in [owners, open(&stored(), 26, OpenMode::Read)] {
         let snapshots = pool.snapshots().expect("snapshots");
@@ -267,7 +267,7 @@ fn make(dir: &Path) {
 /// Stores an image, damages more of it than parity restores, and repairs: it is in quarantine.
 fn spoil_one_image(disk: &Arc<SimDisk>) {
     let pool = open(disk, 2101, OpenMode::Write);
-    specimen::store_image(&pool, "spoiled", &dense(9, 100_000), Compression::None);
+    testkit::specimen::store_image(&pool, "spoiled", &dense(9, 100_000), Compression::None);
     drop(pool);
     let name = disk.image().files().into_iter().map(|(name, _)| name);
     let data = name

@@ -7,7 +7,7 @@ use crate::small_volumes;
 use noise_volume::*;
 use sim::Seed;
 use small_volumes::CONTEXT;
-use specimen::noise;
+use testkit::specimen::noise;
 use volume::{Durability, Volume};
 use volumes::{Switches, Volumes};
 
@@ -29,7 +29,7 @@ fn long_reads_return_what_was_written() {
         let disk = disk_with_a_pool();
         let memory_bytes = [8 << 20, 64 << 20][seed as usize % 2];
         let open = || {
-            let media = specimen::media(&disk, seed);
+            let media = testkit::specimen::media(&disk, seed);
             open_with(media, &options(Switches::default(), memory_bytes))
         };
         let mut seed = Seed::new(seed);
@@ -103,7 +103,7 @@ fn only_regions_that_a_request_needs_are_read() {
 #[test]
 fn a_stream_evicts_nothing_that_is_hot() {
     let disk = disk_with_a_volume();
-    let media = specimen::media(&disk, 3);
+    let media = testkit::specimen::media(&disk, 3);
     let volumes = open_with(media, &options(Switches::default(), 8 << 20));
     let volume = volumes.volume("v").expect("volume");
     let hot: Vec<u64> = shuffled(4).into_iter().take(400).collect();

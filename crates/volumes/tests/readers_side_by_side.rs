@@ -9,10 +9,10 @@ use noise_volume::*;
 use parking_lot::Mutex;
 use sim::{Seed, SimDisk};
 use small_volumes::CONTEXT;
-use specimen::noise;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use testkit::specimen::noise;
 use volume::{Durability, Volume};
 use volumes::Switches;
 
@@ -88,7 +88,7 @@ impl Blobs for Gated {
 /// Returns the number of regions that are read when eight readers need two pages of one region.
 /// None of them gets it before each of them reads it or waits for a reader.
 fn parallel_reads(disk: &Arc<SimDisk>, switches: Switches) -> u64 {
-    let mut media = specimen::media(disk, 2);
+    let mut media = testkit::specimen::media(disk, 2);
     let gated = Gated::new(Arc::clone(&media.blobs));
     media.blobs = Arc::clone(&gated) as _;
     let volumes = open_with(media, &options(switches, 256 << 20));
@@ -146,7 +146,7 @@ fn memory_stays_within_its_budget_while_much_is_fetched() {
     let mut options = options(Switches::default(), MEMORY_BYTES);
     options.access.fetch_threads = 2;
     options.access.fetch_bytes_max = 1 << 30;
-    let volumes = open_with(specimen::media(&disk, 2), &options);
+    let volumes = open_with(testkit::specimen::media(&disk, 2), &options);
     let volume = volumes.volume("v").expect("volume");
     for n in 0..SIZE >> 18 {
         let bytes = read(&volume, n << 18, 256 << 10);
@@ -183,7 +183,7 @@ fn readers_writers_checkpoints_and_fetching_go_side_by_side() {
     let disk = disk_with_a_pool();
     let mut options = options(Switches::default(), 5 << 20);
     options.access.fetch_threads = 2;
-    let volumes = open_with(specimen::media(&disk, 2), &options);
+    let volumes = open_with(testkit::specimen::media(&disk, 2), &options);
     let volume = volumes.create("v", PAGES << 12, 12).expect("create");
     // Minimum version of each page: written and acknowledged.
     let acknowledged: Vec<AtomicU64> = (0..PAGES).map(|_| AtomicU64::new(0)).collect();
@@ -251,7 +251,7 @@ fn readers_writers_checkpoints_and_fetching_go_side_by_side() {
 #[test]
 fn an_announced_read_is_the_read_that_follows() {
     let disk = disk_with_a_volume();
-    let mut media = specimen::media(&disk, 2);
+    let mut media = testkit::specimen::media(&disk, 2);
     let gated = Gated::new(Arc::clone(&media.blobs));
     media.blobs = Arc::clone(&gated) as _;
     let volumes = open_with(media, &options(Switches::default(), 256 << 20));

@@ -3,9 +3,9 @@
 
 use chunking::Compression;
 use format::recipe::{Layout, ObjectRoot};
-use specimen::{noise, options};
 use std::sync::Arc;
 use store::ObjectBuilder;
+use testkit::specimen::{noise, options};
 use volume::{RequestContext, Volume};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
 
@@ -15,7 +15,7 @@ const CONTEXT: RequestContext = RequestContext {
 };
 
 fn volumes() -> Volumes {
-    let (_, pool) = specimen::new_pool();
+    let (_, pool) = testkit::specimen::new_pool();
     let options = VolumesOptions {
         journal: JournalOptions {
             bytes_max: 4 << 20,
@@ -70,7 +70,7 @@ fn every_layout_passes_the_suite_of_read_only_volumes() {
     for layout in [Layout::Variable, Layout::Fixed(12), Layout::Fixed(14)] {
         let root = store(&volumes, layout, &bytes);
         let view = volumes.view(root, "test".to_owned());
-        conformance::volume::read_only_volume_suite(Box::new(view), &bytes);
+        testkit::conformance::volume::read_only_volume_suite(Box::new(view), &bytes);
     }
 }
 

@@ -4,8 +4,8 @@ use crate::small_volumes;
 
 use sim::Counts;
 use small_volumes::{CONTEXT, is_sound, made, open, write};
-use specimen::noise;
 use std::sync::Arc;
+use testkit::specimen::noise;
 use volume::Volume;
 use volumes::CacheMeter;
 

@@ -6,10 +6,10 @@ use crate::small_volumes;
 use chunking::Compression;
 use sim::Seed;
 use small_volumes::{CONTEXT, is_sound, made, open, read, small, write};
-use specimen::{noise, options, put_image, snapshot};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{OpenMode, StoreErrorKind};
+use testkit::specimen::{noise, options, put_image, snapshot};
 use units::Fingerprint;
 use volume::{Durability, Volume, VolumeErrorKind};
 use volumes::{Step, Volumes};
@@ -20,7 +20,7 @@ fn a_volume_keeps_the_contract_of_the_waist() {
         let disk = made();
         let volumes = open(&disk, 2);
         let number = std::cell::Cell::new(0);
-        conformance::volume::volume_suite(&|size| {
+        testkit::conformance::volume::volume_suite(&|size| {
             number.set(number.get() + 1);
             let name = format!("v{}", number.get());
             Box::new(volumes.create(&name, size, log2).expect("create"))
@@ -166,7 +166,7 @@ fn random_histories_read_like_plain_bytes() {
 #[test]
 fn an_image_is_cloned_written_and_stays_what_it_was() {
     let disk = made();
-    let pool = Arc::new(specimen::open(&disk, 2, None, OpenMode::Write).expect("open"));
+    let pool = Arc::new(testkit::specimen::open(&disk, 2, None, OpenMode::Write).expect("open"));
     let bytes = noise(3, 300_000);
     let mut session = pool.begin(options(Compression::None)).expect("begin");
     let root = put_image(&mut session, &bytes);

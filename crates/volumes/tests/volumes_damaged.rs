@@ -7,10 +7,10 @@ use format::container::ContainerClass::{self, Data, Recipe};
 use format::container::{ContainerHeader, HEADER_BYTES, SECTOR_BYTES};
 use sim::{CrashPoint, Plan, SimDisk, Walker};
 use small_volumes::{CONTEXT, made, open, read, write};
-use specimen::noise;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::StoreErrorKind;
+use testkit::specimen::noise;
 use volume::{Durability, Volume};
 use volumes::{Step, Volumes};
 

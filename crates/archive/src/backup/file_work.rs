@@ -34,7 +34,7 @@ const GROUP_BYTES: u64 = BATCH_BYTES as u64;
 const FREEZING_ATTEMPTS: usize = 3;
 
 /// Pages of a file.
-type Runs = Vec<linux_host::Run>;
+type Runs = Vec<machine::Run>;
 
 /// Files that one lane reads completely, one after another.
 pub(super) struct FileGroup<'a> {

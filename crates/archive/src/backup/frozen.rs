@@ -6,7 +6,7 @@
 
 use crate::filesystem::capture::Directory;
 use crate::filesystem::open_file::OpenFile;
-use linux_host::SubvolumeSnapshot;
+use machine::SubvolumeSnapshot;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -6,7 +6,7 @@
 
 use crate::filesystem::in_memory::InMemory;
 use crate::filesystem::open_file::OpenFile;
-use linux_host::Run;
+use machine::Run;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -86,8 +86,8 @@ impl KeptOpen {
         }
         let all = 0..len;
         let runs = match share {
-            0 => Ok(vec![linux_host::Run::missing(&all)]),
-            _ => linux_host::runs(self.file.file(), &all),
+            0 => Ok(vec![machine::Run::missing(&all)]),
+            _ => machine::runs(self.file.file(), &all),
         };
         // The lane that reads the file looks again.
         let Ok(runs) = runs else { return };
@@ -95,7 +95,7 @@ impl KeptOpen {
         self.share.bytes = len;
         for run in runs.iter().filter(|run| !run.cached) {
             // Only a hint.
-            let _ = linux_host::fetch(self.file.file(), run.start, run.end);
+            let _ = machine::fetch(self.file.file(), run.start, run.end);
         }
         self.runs = Some(runs);
     }

@@ -11,7 +11,7 @@ use crate::filesystem::in_memory::{InMemory, SourceMemory};
 use crate::filesystem::open_file::OpenFile;
 use crate::filesystem::paced::{Pace, Pacer};
 use crate::ingest::Source;
-use linux_host::Run;
+use machine::Run;
 
 /// State that all reads of a backup share.
 #[derive(Clone, Copy)]

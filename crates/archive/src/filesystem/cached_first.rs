@@ -9,7 +9,7 @@ use super::PathError;
 use super::in_memory::SourceMemory;
 use super::open_file::OpenFile;
 use super::paced::Pace;
-use linux_host::{PAGE_BYTES, Run};
+use machine::{PAGE_BYTES, Run};
 use std::collections::VecDeque;
 use units::Part;
 
@@ -91,7 +91,7 @@ impl<'f> CachedFirst<'f> {
         while self.looks && self.looked_to < until {
             let from = self.looked_to;
             let to = (from + 1).next_multiple_of(STRETCH_BYTES).min(len);
-            match linux_host::runs(self.file.file(), &(from..to)) {
+            match machine::runs(self.file.file(), &(from..to)) {
                 Ok(runs) => self.add(runs),
                 Err(_) => self.looks = false,
             }
@@ -159,7 +159,7 @@ impl<'f> CachedFirst<'f> {
             // The last page is dropped whole only if the range has no end.
             let end = (run.end < self.file.len()).then_some(run.end);
             // Pages that stay in memory are no failure of the backup.
-            let dropped = linux_host::release(self.file.file(), run.start, end).unwrap_or(0);
+            let dropped = machine::release(self.file.file(), run.start, end).unwrap_or(0);
             self.memory.add_dropped(dropped * PAGE_BYTES);
         }
     }

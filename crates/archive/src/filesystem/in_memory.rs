@@ -5,7 +5,7 @@
 //! the tree and leave all pages where they are.
 
 use super::open_file::OpenFile;
-use linux_host::PAGE_BYTES;
+use machine::PAGE_BYTES;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -119,7 +119,7 @@ impl SourceMemory {
     pub fn ask_again(&self, file: &OpenFile, known: InMemory) -> InMemory {
         match known {
             InMemory::Unknown => known,
-            InMemory::Part(_) | InMemory::All => linux_host::cached(file.file(), 0, 0)
+            InMemory::Part(_) | InMemory::All => machine::cached(file.file(), 0, 0)
                 .map_or(known, |pages| InMemory::of(pages.cached, file.len())),
         }
     }
@@ -131,11 +131,11 @@ impl SourceMemory {
         let mut tells = self.tells.lock();
         let tells = *tells
             .entry(device)
-            .or_insert_with(|| linux_host::tells(file.file()).unwrap_or(false));
+            .or_insert_with(|| machine::tells(file.file()).unwrap_or(false));
         if !tells {
             return Err(Unknown::FileSystem);
         }
-        match linux_host::cached(file.file(), 0, 0) {
+        match machine::cached(file.file(), 0, 0) {
             Ok(pages) => Ok(InMemory::of(pages.cached, file.len())),
             Err(e) => Err(self.reason(&e)),
         }

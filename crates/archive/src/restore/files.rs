@@ -3,7 +3,6 @@
 //! Invariant: damage never replaces bytes of an intact existing file, unless that is rewritten in
 //! place.
 
-use super::partial::{DAMAGED_ATTRIBUTE, DamagedRanges};
 use super::pending::{FirstName, PendingDirectory};
 use super::tally::Tally;
 use crate::filesystem::PathError;
@@ -12,6 +11,7 @@ use crate::filesystem::metadata::{Privileges, Shortfalls};
 use crate::filesystem::overwrite::Placement;
 use crate::filesystem::target_file::TargetFile;
 use crate::observer::Observer;
+use crate::partial::{DAMAGED_ATTRIBUTE, DamagedRanges};
 use format::recipe::ObjectRoot;
 use format::tree::Entry;
 use std::ffi::CString;

@@ -3,9 +3,9 @@
 //! Invariant: a name is counted once: restored, restored in part, left, lost to damage, or failed.
 //! Everything below a directory that could not be made has failed too.
 
-use super::partial::DamagedRanges;
 use crate::filesystem::PathError;
 use crate::observer::{Observer, Warning};
+use crate::partial::DamagedRanges;
 use parking_lot::Mutex;
 use std::io;
 use std::path::Path;

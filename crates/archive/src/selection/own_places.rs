@@ -5,7 +5,7 @@
 //! mount) finds them too.
 
 use format::tree::Entry;
-use linux_host::Mount;
+use machine::Mount;
 use rustix::fs::makedev;
 use std::io;
 use std::os::unix::fs::MetadataExt;

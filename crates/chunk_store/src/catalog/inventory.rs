@@ -49,11 +49,7 @@ pub fn parse_inventory(key: &[u8], value: &[u8]) -> Result<Option<InventoryEntry
         let id = ContainerId(u64::from_be_bytes(k.array()?));
         k.finish()?;
         let mut r = Reader::new("inventory entry", value);
-        let class = match r.u8()? {
-            0 => ContainerClass::Data,
-            1 => ContainerClass::Recipe,
-            _ => return r.invalid("class"),
-        };
+        let class = ContainerClass::decode(&mut r)?;
         let blob_bytes = r.varint()?;
         r.finish()?;
         Ok(Some(InventoryEntry {

@@ -9,6 +9,7 @@ use super::inventory::InventoryEntry;
 use super::map::{Edit, visit};
 use crate::error::{Result, StoreError};
 use format::bytes::{FormatError, Reader, Writer};
+use format::container::ContainerClass;
 use format::map_node::MapNode;
 use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot};
 use std::ops::ControlFlow;
@@ -147,11 +148,7 @@ pub fn parse_trash(key: &[u8], value: &[u8]) -> Result<Option<Trash>> {
                 let id = ContainerId(u64::from_be_bytes(k.array()?));
                 k.finish()?;
                 let since = Discarded::decode(&mut r)?;
-                let class = match r.u8()? {
-                    0 => format::container::ContainerClass::Data,
-                    1 => format::container::ContainerClass::Recipe,
-                    _ => return r.invalid("class"),
-                };
+                let class = ContainerClass::decode(&mut r)?;
                 let blob_bytes = r.varint()?;
                 r.finish()?;
                 let entry = InventoryEntry {
@@ -187,7 +184,6 @@ pub fn read_trash(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use format::container::ContainerClass;
     use units::WriterId;
 
     const SINCE: Discarded = Discarded {

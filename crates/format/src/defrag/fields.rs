@@ -4,259 +4,135 @@
 //! Invariant: fixed width. Decoded values encode to the same bytes.
 
 use crate::bytes::{Reader, Result, Writer};
+use crate::stored::{Stored, stored};
 use std::ops::Range;
 
-/// Stages of a run. Each round does them in order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum DefragStage {
-    /// Counts the bytes of the objects; once.
-    #[default]
-    Sizing = 0,
-    /// Searches for fragmented ranges.
-    Examining = 1,
-    /// Checks which other owners a move would harm.
-    Judging = 2,
-    /// Copies.
-    Moving = 3,
-    /// Measures the result; once, after the last round.
-    Measuring = 4,
-    /// Finished.
-    Done = 5,
-}
-
-impl DefragStage {
-    pub(super) fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(match r.u8()? {
-            0 => Self::Sizing,
-            1 => Self::Examining,
-            2 => Self::Judging,
-            3 => Self::Moving,
-            4 => Self::Measuring,
-            5 => Self::Done,
-            _ => return r.invalid("stage"),
-        })
+stored! {
+    /// Stages of a run. Each round does them in order.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub enum DefragStage: "stage" {
+        /// Counts the bytes of the objects; once.
+        #[default]
+        Sizing = 0 => "sizing",
+        /// Searches for fragmented ranges.
+        Examining = 1 => "examining",
+        /// Checks which other owners a move would harm.
+        Judging = 2 => "judging",
+        /// Copies.
+        Moving = 3 => "copying",
+        /// Measures the result; once, after the last round.
+        Measuring = 4 => "measuring",
+        /// Finished.
+        Done = 5 => "done",
     }
 }
 
-/// Counts of copies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct MoveCounts {
-    /// Chunks copied.
-    pub chunks: u64,
-    /// Their length, bytes.
-    pub bytes: u64,
-    /// Part of `bytes` that was in memory.
-    pub cached_bytes: u64,
-    /// Size of the containers that the commit added, bytes.
-    pub stored_bytes: u64,
-}
-
-/// Counts of found and moved ranges.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DefragCounts {
-    /// Number of objects.
-    pub objects: u64,
-    /// Number of ranges in the load.
-    pub ranges: u64,
-    /// Bytes of the objects, without holes.
-    pub mapped_bytes: u64,
-    /// Number of ranges among those that are read most.
-    pub hot: u64,
-    /// Number of these that lie in more pieces than necessary.
-    pub fragmented: u64,
-    /// Number of these that stay because moving them harms others more than it helps.
-    pub unfair: u64,
-    /// Number of these that are moved.
-    pub wanted: u64,
-    /// Number of these that cannot be read.
-    pub failed: u64,
-    /// Bytes of all moves that were found fair.
-    pub wanted_bytes: u64,
-    /// Copies; in a record, those that were committed.
-    pub moved: MoveCounts,
-    /// Part of all this: hot ranges that are copied into small regions.
-    pub small: SmallCounts,
-}
-
-/// Counts of hot ranges of which a random read fetches much more than it needs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SmallCounts {
-    /// Number of such ranges in the load.
-    pub ranges: u64,
-    /// Number of these that lie in regions that are large for them.
-    pub amplified: u64,
-    /// Number of these that exceed the bound of what may be rewritten.
-    pub over: u64,
-    /// Bytes to copy.
-    pub wanted_bytes: u64,
-    /// Bytes copied; in a record, those that were committed.
-    pub bytes: u64,
-    /// Size of the containers that contain the copies, bytes.
-    pub stored_bytes: u64,
-    /// Cost of random reads of the ranges before the run.
-    pub before: FetchToll,
-    /// The same after the run, as far as it was measured.
-    pub after: FetchToll,
-}
-
-/// Cost of reads of single chunks that are not in memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FetchToll {
-    /// Weight of the requests.
-    pub weight: u128,
-    /// Weighted number of bytes that they read from the device.
-    pub bytes_weighed: u128,
-}
-
-impl FetchToll {
-    fn encode(&self, w: &mut Writer) {
-        wide(w, self.weight);
-        wide(w, self.bytes_weighed);
-    }
-
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            weight: wide_of(r)?,
-            bytes_weighed: wide_of(r)?,
-        })
+stored! {
+    /// Counts of copies.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct MoveCounts {
+        /// Chunks copied.
+        pub chunks: u64,
+        /// Their length, bytes.
+        pub bytes: u64,
+        /// Part of `bytes` that was in memory.
+        pub cached_bytes: u64,
+        /// Size of the containers that the commit added, bytes.
+        pub stored_bytes: u64,
     }
 }
 
-impl SmallCounts {
-    fn encode(&self, w: &mut Writer) {
-        w.u64(self.ranges)
-            .u64(self.amplified)
-            .u64(self.over)
-            .u64(self.wanted_bytes)
-            .u64(self.bytes)
-            .u64(self.stored_bytes);
-        self.before.encode(w);
-        self.after.encode(w);
-    }
-
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            ranges: r.u64()?,
-            amplified: r.u64()?,
-            over: r.u64()?,
-            wanted_bytes: r.u64()?,
-            bytes: r.u64()?,
-            stored_bytes: r.u64()?,
-            before: FetchToll::decode(r)?,
-            after: FetchToll::decode(r)?,
-        })
-    }
-}
-
-/// Encodes the low half first.
-fn wide(w: &mut Writer, number: u128) {
-    w.u64(number as u64).u64((number >> 64) as u64);
-}
-
-fn wide_of(r: &mut Reader<'_>) -> Result<u128> {
-    let (low, high) = (r.u64()?, r.u64()?);
-    Ok(u128::from(low) | u128::from(high) << 64)
-}
-
-impl DefragCounts {
-    pub(super) fn encode(&self, w: &mut Writer) {
-        w.u64(self.objects)
-            .u64(self.ranges)
-            .u64(self.mapped_bytes)
-            .u64(self.hot)
-            .u64(self.fragmented)
-            .u64(self.unfair)
-            .u64(self.wanted)
-            .u64(self.failed)
-            .u64(self.wanted_bytes)
-            .u64(self.moved.chunks)
-            .u64(self.moved.bytes)
-            .u64(self.moved.cached_bytes)
-            .u64(self.moved.stored_bytes);
-        self.small.encode(w);
-    }
-
-    pub(super) fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            objects: r.u64()?,
-            ranges: r.u64()?,
-            mapped_bytes: r.u64()?,
-            hot: r.u64()?,
-            fragmented: r.u64()?,
-            unfair: r.u64()?,
-            wanted: r.u64()?,
-            failed: r.u64()?,
-            wanted_bytes: r.u64()?,
-            moved: MoveCounts {
-                chunks: r.u64()?,
-                bytes: r.u64()?,
-                cached_bytes: r.u64()?,
-                stored_bytes: r.u64()?,
-            },
-            small: SmallCounts::decode(r)?,
-        })
+stored! {
+    /// Counts of found and moved ranges.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct DefragCounts {
+        /// Number of objects.
+        pub objects: u64,
+        /// Number of ranges in the load.
+        pub ranges: u64,
+        /// Bytes of the objects, without holes.
+        pub mapped_bytes: u64,
+        /// Number of ranges among those that are read most.
+        pub hot: u64,
+        /// Number of these that lie in more pieces than necessary.
+        pub fragmented: u64,
+        /// Number of these that stay because moving them harms others more than it helps.
+        pub unfair: u64,
+        /// Number of these that are moved.
+        pub wanted: u64,
+        /// Number of these that cannot be read.
+        pub failed: u64,
+        /// Bytes of all moves that were found fair.
+        pub wanted_bytes: u64,
+        /// Copies; in a record, those that were committed.
+        pub moved: MoveCounts,
+        /// Part of all this: hot ranges that are copied into small regions.
+        pub small: SmallCounts,
     }
 }
 
-/// Cost of a load. First requests and device reads for them, weighted (16 bytes each, the low half
-/// first). Then bytes, regions and runs of its ranges, each range counted once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DefragToll {
-    /// Weight of the requests.
-    pub weight: u128,
-    /// Weighted number of runs that contain them.
-    pub runs_weighed: u128,
-    /// Bytes, without holes.
-    pub bytes: u64,
-    /// Number of regions.
-    pub regions: u64,
-    /// Number of runs of adjacent regions.
-    pub runs: u64,
-}
-
-impl DefragToll {
-    pub(super) fn encode(&self, w: &mut Writer) {
-        wide(w, self.weight);
-        wide(w, self.runs_weighed);
-        w.u64(self.bytes).u64(self.regions).u64(self.runs);
-    }
-
-    pub(super) fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            weight: wide_of(r)?,
-            runs_weighed: wide_of(r)?,
-            bytes: r.u64()?,
-            regions: r.u64()?,
-            runs: r.u64()?,
-        })
+stored! {
+    /// Counts of hot ranges of which a random read fetches much more than it needs.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct SmallCounts {
+        /// Number of such ranges in the load.
+        pub ranges: u64,
+        /// Number of these that lie in regions that are large for them.
+        pub amplified: u64,
+        /// Number of these that exceed the bound of what may be rewritten.
+        pub over: u64,
+        /// Bytes to copy.
+        pub wanted_bytes: u64,
+        /// Bytes copied; in a record, those that were committed.
+        pub bytes: u64,
+        /// Size of the containers that contain the copies, bytes.
+        pub stored_bytes: u64,
+        /// Cost of random reads of the ranges before the run.
+        pub before: FetchToll,
+        /// The same after the run, as far as it was measured.
+        pub after: FetchToll,
     }
 }
 
-/// An object of a run, as of the start of the run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DefragObject {
-    /// The first eight bytes of the id of a volume or a snapshot.
-    pub key: u64,
-    /// Its size, bytes.
-    pub bytes: u64,
-    /// Bytes that are read at once where no trace says otherwise.
-    pub read_at_once: u64,
+stored! {
+    /// Cost of reads of single chunks that are not in memory.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct FetchToll {
+        /// Weight of the requests.
+        pub weight: u128,
+        /// Weighted number of bytes that they read from the device.
+        pub bytes_weighed: u128,
+    }
 }
 
-impl DefragObject {
-    pub(super) const BYTES: u64 = 24;
-
-    pub(super) fn encode(&self, w: &mut Writer) {
-        w.u64(self.key).u64(self.bytes).u64(self.read_at_once);
+stored! {
+    /// Cost of a load. First requests and device reads for them, weighted (16 bytes each, the low
+    /// half first). Then bytes, regions and runs of its ranges, each range counted once.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct DefragToll {
+        /// Weight of the requests.
+        pub weight: u128,
+        /// Weighted number of runs that contain them.
+        pub runs_weighed: u128,
+        /// Bytes, without holes.
+        pub bytes: u64,
+        /// Number of regions.
+        pub regions: u64,
+        /// Number of runs of adjacent regions.
+        pub runs: u64,
     }
+}
 
-    pub(super) fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            key: r.u64()?,
-            bytes: r.u64()?,
-            read_at_once: r.u64()?,
-        })
+stored! {
+    /// An object of a run, as of the start of the run.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct DefragObject {
+        /// The first eight bytes of the id of a volume or a snapshot.
+        pub key: u64,
+        /// Its size, bytes.
+        pub bytes: u64,
+        /// Bytes that are read at once where no trace says otherwise.
+        pub read_at_once: u64,
     }
 }
 
@@ -277,10 +153,8 @@ pub struct DefragRange {
     pub is_small: bool,
 }
 
-impl DefragRange {
-    pub(super) const BYTES: u64 = 40;
-
-    pub(super) fn encode(&self, w: &mut Writer) {
+impl Stored for DefragRange {
+    fn put(&self, w: &mut Writer) {
         w.u64(self.object)
             .u64(self.start)
             .u64(self.end)
@@ -288,7 +162,7 @@ impl DefragRange {
             .u64(u64::from(self.is_hot) | u64::from(self.is_small) << 1);
     }
 
-    pub(super) fn decode(r: &mut Reader<'_>) -> Result<Self> {
+    fn take(r: &mut Reader<'_>) -> Result<Self> {
         let (object, start, end, weight) = (r.u64()?, r.u64()?, r.u64()?, r.u64()?);
         let bits = r.u64()?;
         if bits > 3 {
@@ -323,8 +197,6 @@ pub struct DefragMove {
 }
 
 impl DefragMove {
-    pub(super) const BYTES: u64 = 40;
-
     pub(super) fn encode(&self, w: &mut Writer) {
         w.u64(self.object)
             .u32(u32::try_from(self.parts.len()).unwrap_or(u32::MAX))

@@ -35,6 +35,7 @@ use super::{
 use crate::bytes::{Fault, Reader, Result, checksum, verify};
 use crate::config::Seal;
 use crate::preamble::Kind;
+use crate::stored::stored;
 use units::{JournalPosition, VolumeId};
 
 const RECORD: &str = "journal record";
@@ -46,16 +47,17 @@ const COVERED_BYTES: usize = 56;
 /// Bytes that a seal binds: the header up to the checksums.
 const BOUND_BYTES: usize = 48;
 
-/// Meaning of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum RecordKind {
-    /// New bytes of a volume. The data are these bytes.
-    Write = 1,
-    /// Bytes of a volume that are zero now.
-    Zero = 2,
-    /// Chunks of a volume that are in containers. The data are their fingerprints.
-    Chunks = 3,
+stored! {
+    /// Meaning of a record.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RecordKind: "kind" {
+        /// New bytes of a volume. The data are these bytes.
+        Write = 1,
+        /// Bytes of a volume that are zero now.
+        Zero = 2,
+        /// Chunks of a volume that are in containers. The data are their fingerprints.
+        Chunks = 3,
+    }
 }
 
 /// Header before a record's data.
@@ -143,12 +145,7 @@ impl RecordHeader {
     /// Decodes at least 64 bytes at this position.
     pub fn decode(bytes: &[u8], seed: Seed, at: JournalPosition) -> Result<Self> {
         let mut r = checked(RECORD, RECORD_MAGIC, bytes, seed.record(at))?;
-        let kind = match r.u8()? {
-            1 => RecordKind::Write,
-            2 => RecordKind::Zero,
-            3 => RecordKind::Chunks,
-            _ => return r.invalid("kind"),
-        };
+        let kind = RecordKind::decode(&mut r)?;
         let reserved = r.array::<3>()? != [0; 3];
         let data_bytes = r.u32()?;
         if r.u32()? != 0 || reserved {

@@ -129,9 +129,7 @@ impl SlotHeader {
         if r.u32()? != slot {
             return Err(r.error(Fault::Misplaced));
         }
-        let Some(seal) = Seal::from_u8(r.u8()?) else {
-            return r.invalid("seal");
-        };
+        let seal = Seal::decode(&mut r)?;
         let mut reserved = r.array::<3>()? != [0; 3];
         let mut header = Self {
             pool: preamble.pool,

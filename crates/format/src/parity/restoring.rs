@@ -6,9 +6,10 @@
 //! Otherwise the result is an error, and the caller keeps its bytes. Forged bytes cost time and at
 //! most a few containers of memory.
 
-use super::table::{SUMS_PER_SECTOR, Table};
+use super::table::Table;
 use super::{PARITY_SECTOR_BYTES, ParityShape, append, coding, sector_at, sum_of};
 use crate::container::{ContainerHeader, HEADER_BYTES};
+use crate::parity_shape::SUMS_PER_SECTOR;
 use units::{ContainerId, PoolId};
 
 /// Number of shapes to try: the header's, the footer's, and those in sectors of checksums.

@@ -4,19 +4,14 @@
 //! Invariant: a sector leaves its last 512 bytes unused: in the last sector of all they are the
 //! footer.
 
-use super::{PARITY_SECTOR_BYTES, PARITY_VERSION, ParityShape};
+use super::{PARITY_VERSION, ParityShape};
 use crate::bytes::{Fault, Reader, Result, Writer, checksum, verify};
-use crate::container::HEADER_BYTES;
+use crate::parity_shape::{PARITY_SECTOR_BYTES, SUMS_PER_SECTOR, TABLE_BYTES};
 use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::stored::Stored;
 use units::{ContainerId, PoolId};
 
 const WHAT: &str = "parity";
-/// Bytes that a sector uses.
-const TABLE_BYTES: usize = PARITY_SECTOR_BYTES - HEADER_BYTES;
-/// Bytes before the checksums.
-const HEAD_BYTES: usize = 64;
-/// Number of checksums in a sector.
-pub(super) const SUMS_PER_SECTOR: u32 = ((TABLE_BYTES - HEAD_BYTES - 8) / 8) as u32;
 
 /// A sector of checksums.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +27,9 @@ impl Table {
     fn encode(&self, pool: PoolId, id: ContainerId) -> Vec<u8> {
         let mut w = Writer::new();
         Preamble::encode(Kind::Parity, PARITY_VERSION, pool, &mut w);
-        w.u64(id.0)
-            .u32(self.shape.data)
-            .u32(self.shape.groups)
-            .u32(self.shape.per_group)
-            .u32(self.first)
+        w.u64(id.0);
+        self.shape.put(&mut w);
+        w.u32(self.first)
             .u32(self.sums.len() as u32)
             .u8(self.copy)
             .bytes(&[0; 3]);
@@ -61,12 +54,7 @@ impl Table {
         if preamble.pool != pool || r.u64()? != id.0 {
             return Err(r.error(Fault::Misplaced));
         }
-        let shape = ParityShape {
-            data: r.u32()?,
-            groups: r.u32()?,
-            per_group: r.u32()?,
-        };
-        let Some(shape) = shape.checked() else {
+        let Some(shape) = ParityShape::take(&mut r)?.checked() else {
             return r.invalid("shape");
         };
         let (first, count, copy) = (r.u32()?, r.u32()?, r.u8()?);

@@ -378,48 +378,39 @@ pub fn journal_record(bytes: &[u8]) {
     }
 }
 
-/// Decodes slots of a scrub's record.
-pub fn scrub(bytes: &[u8]) {
-    let decode = |bytes: &[u8]| ScrubRecord::decode(bytes, POOL);
-    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-    if let Some(record) = decode_mended(bytes, sum_at, decode) {
-        same(&record, decode(&record.encode(POOL)));
-    }
+/// Defines the decoders of records that end with their checksum.
+macro_rules! records {
+    ($($(#[$doc:meta])* $name:ident: $record:ty,)*) => {$(
+        $(#[$doc])*
+        pub fn $name(bytes: &[u8]) {
+            let decode = |bytes: &[u8]| <$record>::decode(bytes, POOL);
+            let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+            if let Some(record) = decode_mended(bytes, sum_at, decode) {
+                same(&record, decode(&record.encode(POOL)));
+            }
+        }
+    )*};
 }
 
-/// Decodes slots of the record of garbage collections.
-pub fn collect(bytes: &[u8]) {
-    let decode = |bytes: &[u8]| CollectRecord::decode(bytes, POOL);
-    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-    if let Some(record) = decode_mended(bytes, sum_at, decode) {
-        same(&record, decode(&record.encode(POOL)));
-    }
-}
-
-/// Decodes slots of damage hints.
-pub fn damage_hints(bytes: &[u8]) {
-    let decode = |bytes: &[u8]| DamageHintsRecord::decode(bytes, POOL);
-    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-    if let Some(record) = decode_mended(bytes, sum_at, decode) {
-        same(&record, decode(&record.encode(POOL)));
-    }
-}
-/// Decodes the record of streams that failed.
-pub fn failed_streams(bytes: &[u8]) {
-    let decode = |bytes: &[u8]| FailedStreams::decode(bytes, POOL);
-    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-    if let Some(record) = decode_mended(bytes, sum_at, decode) {
-        same(&record, decode(&record.encode(POOL)));
-    }
-}
-
-/// Decodes a reader's hold.
-pub fn reader_hold(bytes: &[u8]) {
-    let decode = |bytes: &[u8]| ReaderHold::decode(bytes, POOL);
-    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-    if let Some(record) = decode_mended(bytes, sum_at, decode) {
-        same(&record, decode(&record.encode(POOL)));
-    }
+records! {
+    /// Decodes slots of a scrub's record.
+    scrub: ScrubRecord,
+    /// Decodes slots of the record of garbage collections.
+    collect: CollectRecord,
+    /// Decodes slots of damage hints.
+    damage_hints: DamageHintsRecord,
+    /// Decodes the record of streams that failed.
+    failed_streams: FailedStreams,
+    /// Decodes a reader's hold.
+    reader_hold: ReaderHold,
+    /// Decodes records of the journal's reach.
+    reach: ReachRecord,
+    /// Decodes slots of a defragmentation's record.
+    defrag: DefragRecord,
+    /// Decodes the set of moved chunks.
+    moved: MovedRecord,
+    /// Decodes slots of a trace.
+    trace: TraceRecord,
 }
 
 /// Decodes the minimum trash period.
@@ -437,33 +428,6 @@ pub fn known(bytes: &[u8]) {
     }
 }
 
-/// Decodes records of the journal's reach.
-pub fn reach(bytes: &[u8]) {
-    let decode = |bytes: &[u8]| ReachRecord::decode(bytes, POOL);
-    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-    if let Some(record) = decode_mended(bytes, sum_at, decode) {
-        same(&record, decode(&record.encode(POOL)));
-    }
-}
-
-/// Decodes slots of a defragmentation's record.
-pub fn defrag(bytes: &[u8]) {
-    let decode = |bytes: &[u8]| DefragRecord::decode(bytes, POOL);
-    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-    if let Some(record) = decode_mended(bytes, sum_at, decode) {
-        same(&record, decode(&record.encode(POOL)));
-    }
-}
-
-/// Decodes the set of moved chunks.
-pub fn moved(bytes: &[u8]) {
-    let decode = |bytes: &[u8]| MovedRecord::decode(bytes, POOL);
-    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-    if let Some(record) = decode_mended(bytes, sum_at, decode) {
-        same(&record, decode(&record.encode(POOL)));
-    }
-}
-
 /// Decodes the progress of a scrub of a host's files.
 pub fn host_scrub(bytes: &[u8]) {
     let decode = |bytes: &[u8]| HostScrubRecord::decode(bytes, POOL);
@@ -478,15 +442,6 @@ pub fn host_trace(bytes: &[u8]) {
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(trace) = decode_mended(bytes, sum_at, HostTrace::decode) {
         same(&trace, HostTrace::decode(&trace.encode()));
-    }
-}
-
-/// Decodes slots of a trace.
-pub fn trace(bytes: &[u8]) {
-    let decode = |bytes: &[u8]| TraceRecord::decode(bytes, POOL);
-    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-    if let Some(record) = decode_mended(bytes, sum_at, decode) {
-        same(&record, decode(&record.encode(POOL)));
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the fields of the JSON keep their names.
 
-use maintenance::HostDefragOutcome;
+use host_tasks::HostDefragOutcome;
 use terminal::json::Object;
 use terminal::sizes;
 

@@ -10,7 +10,8 @@
 
 use super::outcome::object_of;
 use anyhow::{Context, bail};
-use maintenance::{HostDefragReport, TaskReport};
+use host_tasks::HostDefragReport;
+use maintenance::TaskReport;
 use media::{Clock, SystemClock};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde_json::Value;

@@ -3,20 +3,18 @@
 //!
 //! Invariant: an interrupt ends the run between two steps, and the report is of what was done.
 
-use super::machine::Machine;
 use super::outcome::{cells, object_of};
 use super::record::Record;
+use super::task_host::FilesHost;
 use super::{Heat, SHOWN_MAX, at_least, draw};
 use crate::arguments::{HostDefragRunArgs, MoveOrder};
 use crate::background::idle_priority;
 use crate::refusals::{MOVES_OTHERS, warn_of};
 use anyhow::Context;
 use format::phase::TaskPhase;
+use host_tasks::{HostDefrag, HostDefragOptions, HostDefragOutcome, HostDefragReport, HostFile};
 use linux_host::{Histogram, STEP_BYTES};
-use maintenance::{
-    HostDefrag, HostDefragOptions, HostDefragOutcome, HostDefragReport, HostFile, RunEnd,
-    StepSizes, run_task,
-};
+use maintenance::{RunEnd, StepSizes, run_task};
 use media::{Clock, SystemClock};
 use std::cmp::Reverse;
 use std::io;
@@ -38,7 +36,7 @@ const RECORD_EVERY: Duration = Duration::from_secs(1);
 pub(super) fn run(shell: &Shell, args: &HostDefragRunArgs) -> anyhow::Result<Exit> {
     let of_path = || args.path.display().to_string();
     let heat = Heat::of(&args.heat, &args.path)?;
-    let machine = Machine::new(shell, args).with_context(of_path)?;
+    let host = FilesHost::new(shell, args).with_context(of_path)?;
     let options = HostDefragOptions {
         heat: heat.0,
         moves_shared: args.shared,
@@ -47,7 +45,7 @@ pub(super) fn run(shell: &Shell, args: &HostDefragRunArgs) -> anyhow::Result<Exi
         bytes_max: args.limit_bytes,
         bytes_per_s: args.limit_rate,
         cached_first: args.order == MoveOrder::Cached,
-        pacer: machine.pacer(),
+        pacer: host.pacer(),
         began: SystemClock.now(),
     };
     let mut task = HostDefrag::new(&args.path, options).with_context(of_path)?;
@@ -61,7 +59,7 @@ pub(super) fn run(shell: &Shell, args: &HostDefragRunArgs) -> anyhow::Result<Exi
     if let Some(record) = &mut record {
         record.write(&task.report(TaskPhase::UnderWay));
     }
-    let end = run_task(&mut task, &machine, STEPS, |task, news| {
+    let end = run_task(&mut task, &host, STEPS, |task, news| {
         if let Some(file) = news {
             shown.file(shell, file)?;
         }
@@ -75,7 +73,7 @@ pub(super) fn run(shell: &Shell, args: &HostDefragRunArgs) -> anyhow::Result<Exi
     })?;
     say_order(shell, args, &task);
     if args.background {
-        let waits = machine.waits();
+        let waits = host.waits();
         let (waited, looks) = (waits.time.as_secs_f64(), waits.looks);
         shell.console.detail(format!(
             "waited {waited:.1} s for an idle disk, and looked for others {}",

@@ -11,7 +11,7 @@ use archive::selection::Patterns;
 use format::bytes::checksum;
 use format::host_scrub::{HOST_SCRUB_BYTES_MAX, HostScrubRecord};
 use format::snapshot::{Snapshot, SnapshotKind};
-use host_scrub::Top;
+use host_tasks::Top;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -5,7 +5,7 @@
 use super::choice::Choice;
 use super::size;
 use format::host_scrub::{HostScrubCounts, HostScrubFinding};
-use host_scrub::HostScrubber;
+use host_tasks::HostScrubber;
 use std::ffi::OsStr;
 use std::io;
 use std::ops::Range;
@@ -85,25 +85,6 @@ fn ranges(ranges: &[Range<u64>]) -> String {
     }
 }
 
-fn object(counts: &HostScrubCounts) -> Object {
-    Object::message("summary")
-        .integer("files_same", counts.files_same)
-        .integer("files_changed", counts.files_changed)
-        .integer("files_rotten", counts.files_rotten)
-        .integer("files_unreadable", counts.files_unreadable)
-        .integer("files_new", counts.files_new)
-        .integer("directories_new", counts.directories_new)
-        .integer("files_deleted", counts.files_deleted)
-        .integer("files_unwritten", counts.files_unwritten)
-        .integer("files_failed", counts.files_failed)
-        .integer("bytes_read", counts.bytes_read)
-        .integer("bytes_dropped_first", counts.bytes_dropped_first)
-        .integer("bytes_read_by_others", counts.bytes_read_by_others)
-        .integer("bytes_unproven", counts.bytes_unproven)
-        .integer("bytes_in_holes", counts.bytes_in_holes)
-        .integer("bytes_bad", counts.bytes_bad)
-}
-
 /// Shows the totals.
 pub(super) fn summary(
     shell: &Shell,
@@ -112,7 +93,8 @@ pub(super) fn summary(
 ) -> io::Result<()> {
     let (console, counts) = (&shell.console, scrubber.counts());
     console.message(
-        object(&counts)
+        Object::message("summary")
+            .integers(counts.fields())
             .path("path", choice.path.as_os_str().as_bytes())
             .text("snapshot", &choice.snapshot.id.to_string())
             .integer("hard_links", scrubber.totals().hard_links),

@@ -11,7 +11,7 @@ mod classes;
 mod table;
 
 use classes::{Classes, Physical};
-use conformance::volume::{Failed, ServedDisk};
+use testkit::conformance::volume::{Failed, ServedDisk};
 use iscsi::{Access, Credentials, Server, ServerHandle, ServerOptions};
 use std::sync::Arc;
 use std::thread;

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a file that this makes has pieces of 4 KiB, or making it fails.
 
-use linux_host::{Histogram, Mount};
+use linux_host::Histogram;
+use machine::Mount;
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, fallocate, fstatvfs, openat};
 use std::fs::{self, File};
 use std::io;

@@ -88,7 +88,7 @@ fn swap_files() -> impl Iterator<Item = (u64, u64)> {
     let lines: Vec<Vec<u8>> = table.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
     lines.into_iter().skip(1).filter_map(|line| {
         let name = line.split(|byte| *byte == b' ').next()?;
-        let path = std::ffi::OsString::from_vec(crate::mounts::unescaped(name));
+        let path = std::ffi::OsString::from_vec(machine::unescaped(name));
         let metadata = fs::metadata(path).ok()?;
         metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
     })

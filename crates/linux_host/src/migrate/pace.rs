@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing waits between an exchange of extents and its commit.
 
-use crate::pages::{PAGE_BYTES, cached};
+use machine::{PAGE_BYTES, cached};
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //!
 //! Other owners are not asked. A scan finds the old copies as long as they exist, since it reads
 //! their regions whole; later it needs one more read for many of them, since they lie in the
-//! object's order (`crates/sim/tests/hot_chunks.rs`). The bound limits what it can lose.
+//! object's order (`lab/sim/tests/hot_chunks.rs`). The bound limits what it can lose.
 //!
 //! Invariant: no more is selected in a run than [`bytes_max`] says: a few percent of the objects.
 

@@ -10,9 +10,9 @@ use maintenance::{
 };
 use sim::pool_histories::init_options;
 use sim::{Image, SimDisk};
-use specimen::{self, options};
 use std::sync::Arc;
 use store::{OpenMode, Pool};
+use testkit::specimen::options;
 
 pub fn copy_options() -> CopyOptions {
     CopyOptions {
@@ -31,12 +31,12 @@ pub fn copy_options() -> CopyOptions {
 /// An empty pool with its own keys.
 pub fn receiver(seed: u64) -> Arc<SimDisk> {
     let disk = SimDisk::unrecorded(Image::new());
-    Pool::init(&specimen::media(&disk, seed), &init_options(&[])).unwrap();
+    Pool::init(&testkit::specimen::media(&disk, seed), &init_options(&[])).unwrap();
     disk
 }
 
 pub fn open_receiver(disk: &Arc<SimDisk>, seed: u64) -> Arc<Pool> {
-    Arc::new(specimen::open(disk, seed, None, OpenMode::Write).unwrap())
+    Arc::new(testkit::specimen::open(disk, seed, None, OpenMode::Write).unwrap())
 }
 
 pub fn replication(from: &Arc<Pool>, to: &Arc<Pool>) -> Replication {

@@ -7,7 +7,7 @@
 
 mod table;
 
-use conformance::volume::{Failed, ServedDisk};
+use testkit::conformance::volume::{Failed, ServedDisk};
 use nbd::{Server, ServerHandle, ServerLimits};
 use std::path::Path;
 use std::sync::Arc;

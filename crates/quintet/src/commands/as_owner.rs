@@ -36,7 +36,7 @@ pub(super) fn go_on(
             read.ok().map(|read| read.pool.path.value)
         }
         Command::Init(_) => None,
-        Command::Serve(args) if args.command.is_none() => settings.pool().ok().map(Into::into),
+        Command::Serve(args) if !args.read_only => settings.pool().ok().map(Into::into),
         command if Need::of(command) == Need::Nothing => None,
         _ => settings.pool().ok().map(Into::into),
     };

@@ -270,7 +270,7 @@ impl Invocation {
             accepts_changed: self.settings.accepts_changed,
         };
         let (pool, secret) = self.enter(&door, media, mode, memory_bytes)?;
-        for note in pool.notes() {
+        for note in pool.health().notes() {
             let path = other.path.display();
             self.console.warn(format_args!("{path}: {note}"));
         }
@@ -308,10 +308,10 @@ impl Invocation {
     }
 
     fn tell_notes(&self, pool: &Pool) {
-        for note in pool.notes() {
+        for note in pool.health().notes() {
             self.console.warn(format_args!("pool: {note}"));
         }
-        if let Some(why) = pool.unheld() {
+        if let Some(why) = pool.holders().unheld() {
             self.console.note(readers::unheld(why));
         }
     }
@@ -341,10 +341,10 @@ impl Invocation {
             let _ = CollectMemory::note_size(&pool);
         }
         let mut hints = self.hints.lock();
-        hints.push(Arc::clone(pool.damage_hints()));
+        hints.push(Arc::clone(pool.health().hints()));
         drop(hints);
         let mut opened = self.restored.lock();
-        opened.push(pool.found_restorable());
+        opened.push(pool.health().found_restorable());
         drop(opened);
         Ok(pool)
     }
@@ -531,12 +531,12 @@ impl Invocation {
     /// encryption. In a server the user's slot may differ from the one that the server was started
     /// with.
     pub fn keys(&self, pool: &Pool) -> anyhow::Result<(Vec<SlotInfo>, Option<SlotInfo>)> {
-        let (slots, opened_with) = pool.keys()?;
+        let (slots, opened_with) = (pool.keys().list()?, pool.keys().opened_with());
         if self.server.is_none() || opened_with.is_none() {
-            return Ok((slots, opened_with));
+            return Ok((slots, opened_with.cloned()));
         }
         let secret = self.settings.password.read(&self.context)?;
-        Ok((slots, pool.slot_of(&secret)?))
+        Ok((slots, pool.keys().slot_of(&secret)?))
     }
 
     /// Starts counters and their display.

@@ -50,7 +50,7 @@ fn passwd(invocation: &Invocation, args: &NewKeyArgs) -> anyhow::Result<Exit> {
         label: Some(args.label.clone().unwrap_or_else(|| old.slot.label.clone())),
     };
     let slot = add_password(invocation, &pool, &args)?;
-    pool.remove_key(&old.name())?;
+    pool.keys().remove(&old.name())?;
     say(invocation, "changed", &slot)
 }
 
@@ -65,7 +65,7 @@ fn recovery(invocation: &Invocation, file: &Path, label: &str) -> anyhow::Result
         secret: &secret,
         label,
     };
-    match pool.add_key(&new) {
+    match pool.keys().add(&new) {
         Ok(slot) => say(invocation, "added", &slot),
         Err(e) => {
             // Without its slot, the key opens nothing.
@@ -131,7 +131,7 @@ fn remove(invocation: &Invocation, beginning: &str, yes: bool) -> anyhow::Result
     if !yes && can_ask(&invocation.context) && !is_wanted(&invocation.context, &question)? {
         bail!("nothing was removed");
     }
-    pool.remove_key(&slot.name())?;
+    pool.keys().remove(&slot.name())?;
     say(invocation, "removed", slot)
 }
 
@@ -153,7 +153,7 @@ fn add_password(
         secret: &secret,
         label: &label,
     };
-    Ok(pool.add_key(&new)?)
+    Ok(pool.keys().add(&new)?)
 }
 
 fn kind(slot: &SlotInfo) -> &'static str {

@@ -12,16 +12,6 @@ use terminal::json::Object;
 use terminal::names::short_id;
 use terminal::sizes;
 
-/// Returns the name of a kind, for text and JSON.
-pub(super) fn kind_name(kind: SnapshotKind) -> &'static str {
-    match kind {
-        SnapshotKind::Tree => "tree",
-        SnapshotKind::Image => "image",
-        SnapshotKind::Stream => "stream",
-        SnapshotKind::Volume => "volume",
-    }
-}
-
 /// Returns the name of an entry's type, as in restic.
 pub(super) fn type_name(kind: &EntryKind) -> &'static str {
     match kind {
@@ -176,7 +166,7 @@ pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
         .text("id", &snapshot.id.to_string())
         .text("short_id", &short_id(snapshot))
         .time("time", snapshot.taken)
-        .text("kind", kind_name(snapshot.kind));
+        .text("kind", snapshot.kind.name());
     let object = match snapshot.kind {
         SnapshotKind::Tree => object,
         SnapshotKind::Image | SnapshotKind::Stream | SnapshotKind::Volume => {
@@ -234,7 +224,7 @@ pub(super) fn subject(snapshot: &Snapshot) -> String {
         }
         SnapshotKind::Image | SnapshotKind::Stream | SnapshotKind::Volume => {
             let name = printable(std::ffi::OsStr::new(&snapshot.name).as_bytes());
-            format!("{} {name}", kind_name(snapshot.kind))
+            format!("{} {name}", snapshot.kind.name())
         }
     }
 }

@@ -5,27 +5,22 @@
 //! unmounted, and after SIGINT, SIGTERM or SIGHUP. Open files are then served until they are
 //! closed.
 
-mod guard;
-mod shown;
 #[cfg(test)]
 mod tests;
 
-pub(super) use guard::run as guard;
-pub(super) use shown::{Settings, start};
-
 use super::invocation::Invocation;
+use super::mounting::{HOW_IT_ENDS, Settings, announce, start};
 use super::serve;
 use super::snapshot_choice::SnapshotFilter;
 use command_line::MountArgs;
 use server::directories::Directories;
 use server::memory_plan::MemoryPlan;
-use server::mount::{Mount, Pools};
+use server::mount::Pools;
 use server::systemd::Notifier;
 use std::sync::Arc;
 use std::time::Duration;
 use store::OpenMode;
 use terminal::exit::Exit;
-use terminal::json::Object;
 
 /// A stop request ends the wait. The limit has no meaning of its own.
 const LONG: Duration = Duration::from_secs(3600);
@@ -61,25 +56,4 @@ pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<E
     while !invocation.interrupt.wait(LONG) {}
     mount.end(None)?;
     Ok(Exit::Done)
-}
-
-/// Note for users of `mount`.
-pub(super) const HOW_IT_ENDS: &str = "end with Ctrl-C, or unmount the directory";
-
-/// Reports that the files can be used.
-pub(super) fn announce(invocation: &Invocation, mount: &Mount) -> anyhow::Result<()> {
-    let console = &invocation.console;
-    let path = mount.mountpoint().display().to_string();
-    let count = mount.snapshots();
-    console.message(
-        Object::message("mounted")
-            .text("mountpoint", &path)
-            .integer("snapshots", count as u64),
-    )?;
-    console.line(format!(
-        "volumes, images and {} are in {path}",
-        units::count(count as u64, "snapshot")
-    ))?;
-    console.flush()?;
-    Ok(())
 }

@@ -93,7 +93,7 @@ fn committed(
     snapshot.previous = previous_of(pool, &snapshot)?;
     snapshot.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let committed = pool.commit(session, std::slice::from_ref(&snapshot), &[])?;
-    if let Some(why) = pool.index_failure() {
+    if let Some(why) = pool.health().index_failure() {
         console.warn(format_args!(
             "the fingerprint index could not be written. No data is lost; later commands take longer: {why}"
         ));

@@ -53,7 +53,7 @@ pub(super) fn tell(console: &Console, pool: &Pool) -> anyhow::Result<()> {
         containers,
         bytes,
         snapshots,
-    } in pool.held_back_by_readers()?
+    } in pool.holders().held_back()?
     {
         let seconds = match reader.since.0 {
             0 => None,

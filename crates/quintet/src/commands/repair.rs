@@ -57,7 +57,9 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
     show(invocation, &repair, &snapshots, args.dry_run)?;
     if args.dry_run {
         opened.note_damage_of(&pool);
-        opened.note_restorable(repair.found.restorable.iter().copied());
+        opened
+            .health()
+            .note_restorable(repair.found.restorable.iter().copied());
     }
     let had_work = repair.quarantined + repair.taken_back + repair.restored > 0;
     Ok(

@@ -8,9 +8,9 @@ mod pool;
 mod snapshots;
 
 use super::invocation::Invocation;
-use super::mount::Settings;
+use super::mounting::Settings;
 use anyhow::Context;
-use command_line::{ServeArgs, ServeCommand};
+use command_line::ServeArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::Snapshot;
 use jiff::tz::TimeZone;
@@ -25,9 +25,9 @@ use terminal::names::description;
 use volumes::States;
 
 pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Exit> {
-    match &args.command {
-        Some(ServeCommand::Nbd(args)) => snapshots::run(invocation, args),
-        None => pool::run(invocation, &args.server),
+    match args.read_only {
+        true => snapshots::run(invocation, args),
+        false => pool::run(invocation, args),
     }
 }
 

@@ -65,7 +65,11 @@ impl SnapshotFilter {
 /// doubt.
 pub(super) fn lost_commit(pool: &Pool) -> Option<Generation> {
     let newest = pool.generation();
-    pool.lost_commits().iter().copied().find(|g| *g > newest)
+    pool.health()
+        .lost_commits()
+        .iter()
+        .copied()
+        .find(|g| *g > newest)
 }
 
 /// Refuses `latest`, and the plain name of an image, if a newer snapshot may be lost. For commands

@@ -31,7 +31,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let pool = invocation.open_silently(OpenMode::Read)?;
     let place = invocation.settings.pool()?.display().to_string();
     let (config, record) = (pool.config(), pool.record());
-    let (keys, _) = pool.keys()?;
+    let keys = pool.keys().list()?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let newest = snapshots.last();
     let logical: u64 = snapshots.iter().map(|s| s.logical_bytes).sum();
@@ -52,7 +52,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let told = findings.iter().filter(|f| f.severity > Severity::Hint);
     let told: Vec<&str> = told.map(|finding| finding.text.as_str()).collect();
     let encrypted = config.seal != Seal::None;
-    let quarantined = pool.quarantined().len();
+    let quarantined = pool.health().quarantined().len();
     let console = &invocation.console;
     let mut message = Object::message("status_report")
         .text("pool", &config.pool.to_string())

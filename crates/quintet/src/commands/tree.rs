@@ -38,7 +38,7 @@ pub(super) fn top(snapshot: &Snapshot) -> anyhow::Result<ObjectRoot> {
     match snapshot.kind {
         SnapshotKind::Tree => Ok(snapshot.root),
         SnapshotKind::Image => bail!(
-            "the snapshot is of image {:?}, not of files (use export or serve nbd)",
+            "the snapshot is of image {:?}, not of files (use export or serve)",
             snapshot.name
         ),
         SnapshotKind::Volume => bail!(

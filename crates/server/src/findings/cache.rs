@@ -38,7 +38,7 @@ impl FindingsCache {
     /// the time in which a scrub verifies everything, seconds.
     pub fn read(&self, pool: &Pool, server: LiveFacts<'_>, within_s: u64) -> Arc<Found> {
         let generation = pool.generation();
-        let live = (server.failing.clone(), pool.quarantined().len());
+        let live = (server.failing.clone(), pool.health().quarantined().len());
         let mut last = self.0.lock();
         if let Some(last) = &*last
             && last.generation == generation

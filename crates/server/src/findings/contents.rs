@@ -8,7 +8,7 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
     // Unreadable volumes or snapshots count as contents.
     let has_volumes = look.pool.volumes().map_or(true, |v| !v.is_empty());
     let is_empty = look.snapshots.is_empty() && look.hidden.is_none() && !has_volumes;
-    if !is_empty || !look.pool.notes().is_empty() {
+    if !is_empty || !look.pool.health().notes().is_empty() {
         return Vec::new();
     }
     vec![Finding {

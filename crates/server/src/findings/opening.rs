@@ -6,8 +6,8 @@
 use super::{Finding, Look, Severity};
 
 pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
-    let lost = !look.pool.lost_commits().is_empty();
-    let notes = look.pool.notes().iter().map(|note| match lost {
+    let lost = !look.pool.health().lost_commits().is_empty();
+    let notes = look.pool.health().notes().iter().map(|note| match lost {
         true => Finding {
             severity: Severity::Damage,
             kind: "commit_lost",

@@ -147,9 +147,11 @@ impl Disks {
     fn open_state(&self, state: &SnapshotRoot, name: &str) -> Arc<dyn Volume> {
         match &self.server {
             Some(server) => {
-                let kept = server
-                    .pool
-                    .open_snapshot(state, HolderKind::Mount, &self.mount);
+                let kept =
+                    server
+                        .pool
+                        .holders()
+                        .open_snapshot(state, HolderKind::Mount, &self.mount);
                 let view = server.volumes.view(state.root, String::new());
                 Arc::new(
                     server

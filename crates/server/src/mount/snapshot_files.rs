@@ -106,7 +106,9 @@ impl SnapshotFiles {
     fn keep(&self, place: &Place) -> Option<OpenSnapshot> {
         let snapshot = place.snapshot.as_ref()?.as_root();
         let kind = HolderKind::Mount;
-        self.pool.open_snapshot(&snapshot, kind, &self.mount)
+        self.pool
+            .holders()
+            .open_snapshot(&snapshot, kind, &self.mount)
     }
 
     /// Returns the context with the class of a read, if a policy is in force.

@@ -134,8 +134,8 @@ impl<V: Volume> FastPath for OpenFile<V> {
 #[cfg(test)]
 mod tests {
     use super::OpenFiles;
-    use conformance::volume::abilities_suite;
     use std::sync::Arc;
+    use testkit::conformance::volume::abilities_suite;
     use volume::{MemoryVolume, RequestContext, Volume, VolumeErrorKind};
 
     #[test]

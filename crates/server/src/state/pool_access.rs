@@ -43,7 +43,7 @@ impl PoolAccess {
     ) -> Result<OpenPool, NotTaken> {
         let guard = WriterLock::take(&self.writer_lock, asking, waiting)?;
         // Readers in other processes may have recorded damage.
-        self.pool.take_up_news();
+        self.pool.health().take_up_news();
         Ok(OpenPool {
             _hold: Some(self.pool.hold()),
             pool: Arc::clone(&self.pool),

@@ -134,8 +134,8 @@ impl Work {
     /// Writes containers back that parity restored for readers, and reports their number.
     fn put_back(&mut self) {
         let pool = &self.server.pool;
-        pool.put_back_restored();
-        let restored = pool.restored_for_readers();
+        pool.health().put_back_restored();
+        let restored = pool.health().restored_for_readers();
         if restored > self.put_back {
             self.program.warn(format_args!(
                 "containers that readers found damaged and parity restored: {}. Check the disk, which may be failing",

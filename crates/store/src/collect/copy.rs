@@ -95,7 +95,7 @@ impl CopyRound {
         mark.require_proof()?;
         let lanes = Lanes::begin(pool, lane)?;
         let mut round = Self {
-            first_sequence: pool.next_sequence(Purpose::Collect),
+            first_sequence: pool.commits().next_sequence(Purpose::Collect),
             lanes,
             opener: Opener::new(pool.containers()),
             under_way: VecDeque::new(),
@@ -284,7 +284,7 @@ impl CopyRound {
             }
         };
         retired.give_up(&done);
-        let (generation, _) = pool.newest();
+        let (generation, _) = pool.commits().newest();
         let mut stored_bytes = 0;
         let committed = pool.commit_collected(first_sequence, |base| {
             let since = Discarded {
@@ -305,7 +305,7 @@ impl CopyRound {
             session.commit(base, edits, 0)
         });
         if let Err(e) = committed {
-            if pool.is_still_at(generation) {
+            if pool.commits().is_still_at(generation) {
                 pool.chunks().quarantine.retired.take_back(&done);
             }
             return Err(e);

@@ -130,19 +130,22 @@ impl Deletion {
 /// Commits the removal of the trash entries of deleted containers.
 fn take_out(pool: &Pool, gone: &[TrashedContainer]) -> Result<()> {
     let session = pool.begin_for(Purpose::Collect, LaneOptions::metadata())?;
-    pool.commit_collected(pool.next_sequence(Purpose::Collect), |mut base| {
-        let mut edits = Vec::new();
-        for TrashedContainer { entry, .. } in gone {
-            edits.push(Edit {
-                key: trash_key(entry.id),
-                value: None,
-            });
-            let counted = u64::from(entry.blob_bytes > 0);
-            base.record.containers = base.record.containers.saturating_sub(counted);
-            let left = base.record.stored_bytes.saturating_sub(entry.blob_bytes);
-            base.record.stored_bytes = left;
-        }
-        session.commit(base, edits, 0)
-    })
+    pool.commit_collected(
+        pool.commits().next_sequence(Purpose::Collect),
+        |mut base| {
+            let mut edits = Vec::new();
+            for TrashedContainer { entry, .. } in gone {
+                edits.push(Edit {
+                    key: trash_key(entry.id),
+                    value: None,
+                });
+                let counted = u64::from(entry.blob_bytes > 0);
+                base.record.containers = base.record.containers.saturating_sub(counted);
+                let left = base.record.stored_bytes.saturating_sub(entry.blob_bytes);
+                base.record.stored_bytes = left;
+            }
+            session.commit(base, edits, 0)
+        },
+    )
     .map(drop)
 }

@@ -34,7 +34,7 @@ impl HeldRoots {
     /// Returns the roots that are open now.
     pub fn of(pool: &Pool) -> Self {
         Self {
-            roots: pool.open_roots(),
+            roots: pool.holders().open_roots(),
             without: None,
             counts: HeldCounts::default(),
         }

@@ -99,12 +99,12 @@ impl Mark {
             Some(volumes) => volumes.visit_unapplied(&mut marking)?,
             // Their journal is unknown, so the estimate ignores it.
             None if estimate.is_some() => {}
-            None if pool.has_open_volumes() || !pool.volumes()?.is_empty() => {
+            None if pool.commits().has_open_volumes() || !pool.volumes()?.is_empty() => {
                 return Err(invalid("the pool has volumes that are not open"));
             }
             None => {}
         }
-        let (generation, record) = pool.newest();
+        let (generation, record) = pool.commits().newest();
         // After the commit was chosen: see `pool::open_snapshots`.
         let held = HeldRoots::of(pool);
         let trash = pool.trash_of(record.catalog)?.1;

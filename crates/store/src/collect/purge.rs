@@ -33,7 +33,7 @@ impl Pool {
             return Ok(purged);
         }
         let session = self.begin_for(Purpose::Collect, LaneOptions::metadata())?;
-        self.commit_collected(self.next_sequence(Purpose::Collect), |base| {
+        self.commit_collected(self.commits().next_sequence(Purpose::Collect), |base| {
             // A snapshot that was taken back meanwhile is not in this trash any more.
             let (forgotten, _) = self.trash_of(base.record.catalog)?;
             let expired = forgotten.iter().filter(|f| survey.is_expired(self, f));
@@ -67,7 +67,7 @@ struct Survey {
 
 impl Survey {
     fn of(pool: &Pool, expiry: &SnapshotExpiry) -> Result<Self> {
-        let (seen, _) = pool.newest();
+        let (seen, _) = pool.commits().newest();
         let (forgotten, containers) = pool.trash()?;
         let now = pool.now();
         let since = forgotten.iter().map(|f| f.since);

@@ -68,7 +68,7 @@ impl Pool {
             .rev()
             .find(|purpose| left.get(*purpose as usize).is_some_and(Vec::is_empty));
         let mut done = 0;
-        let mut notes = std::mem::take(&mut self.notes);
+        let mut notes = std::mem::take(&mut self.health.notes);
         for (purpose, of_writer) in Purpose::ALL.into_iter().zip(left) {
             let (mut entries, mut step) = (Vec::new(), 0);
             for (nth, (id, bytes)) in of_writer.iter().enumerate() {
@@ -94,9 +94,9 @@ impl Pool {
                     }
                 }
             }
-            self.head().writers[purpose as usize].adopted = entries;
+            self.commits.head().writers[purpose as usize].adopted = entries;
         }
-        self.notes = notes;
+        self.health.notes = notes;
         Ok(())
     }
 
@@ -109,8 +109,8 @@ impl Pool {
         entries: &[InventoryEntry],
         last: ContainerId,
     ) -> Result<()> {
-        self.head().writers[by as usize].adopted = entries.to_vec();
-        let committed = self.claim(by).and_then(|claim| {
+        self.commits.head().writers[by as usize].adopted = entries.to_vec();
+        let committed = self.commits.claim(by).and_then(|claim| {
             let session = self.begin_now(claim, LaneOptions::metadata(), Need::Room)?;
             self.commit_with(by, |mut base| {
                 let mark = base.record.next_sequence.entry(WRITERS[of as usize]);
@@ -120,34 +120,38 @@ impl Pool {
             })
         });
         if committed.is_err() {
-            self.head().writers[by as usize].adopted.clear();
+            self.commits.head().writers[by as usize].adopted.clear();
         }
         committed.map(drop)
     }
 
     fn adopt_one(&self, id: ContainerId, notes: &mut Notes) -> Result<Option<InventoryEntry>> {
-        let (media, containers) = (&self.media, &self.containers);
+        let (media, containers) = (&self.storage.media, &self.storage.containers);
         let is_described_only = self.is_described_only(id);
         adopt(
             media,
             id,
             is_described_only,
             containers,
-            &self.chunks,
+            &self.storage.chunks,
             notes,
         )
     }
 
     /// Finds the leftovers of a session of this process that did not commit, as after a crash.
     pub(super) fn recover(&self, purpose: Purpose) -> Result<()> {
-        let _committing = self.committing.lock();
-        self.catch_up()?;
-        let left = left_by(&self.media, WRITERS[purpose as usize], &self.record())?;
+        let _committing = self.commits.committing.lock();
+        self.commits.catch_up()?;
+        let left = left_by(
+            &self.storage.media,
+            WRITERS[purpose as usize],
+            &self.record(),
+        )?;
         let mut entries = Vec::new();
         for (id, _) in left.containers {
             entries.extend(self.adopt_one(id, &mut Notes::new())?);
         }
-        let mut head = self.head();
+        let mut head = self.commits.head();
         let state = &mut head.writers[purpose as usize];
         state
             .next_sequence

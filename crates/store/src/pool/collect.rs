@@ -9,43 +9,28 @@ use chunk_store::chunk_map::ChunkMap;
 use chunk_store::container::{ContainerReader, container_name};
 use chunk_store::superblock::forget_roots_below;
 use chunk_store::{Result, StoreError, StoreErrorKind};
-use format::root::RootRecord;
 use media::{Reserved, Room};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use units::{ContainerId, Generation};
 
 impl Pool {
     pub(crate) fn is_writable(&self) -> bool {
-        self.lock.is_some()
+        self.storage.is_writable()
     }
 
     pub(crate) fn chunks(&self) -> &Arc<ChunkMap> {
-        &self.chunks
+        &self.storage.chunks
     }
 
     pub(crate) fn containers(&self) -> &Arc<ContainerReader> {
-        &self.containers
-    }
-
-    /// Returns the newest generation and its record.
-    pub(crate) fn newest(&self) -> (Generation, RootRecord) {
-        let head = self.head();
-        (head.generation, head.record.clone())
+        &self.storage.containers
     }
 
     /// Returns the oldest generation with a hold, in this process or of a reader in another one.
     pub fn held_oldest(&self) -> Option<Generation> {
-        let readers = self.readers();
+        let readers = self.holders.readers();
         let read = readers.iter().map(|reader| reader.generation);
-        read.chain(self.holds.oldest()).min()
-    }
-
-    /// Returns true if volumes over this pool have an open session.
-    pub(crate) fn has_open_volumes(&self) -> bool {
-        let head = self.head();
-        let is_open = |purpose: Purpose| head.writers[purpose as usize].session.strong_count() > 0;
-        is_open(Purpose::Volumes) || is_open(Purpose::Direct)
+        read.chain(self.commits.holds.oldest()).min()
     }
 
     /// Returns a token for the only garbage collection run. Fails with `Invalid` while there is
@@ -64,35 +49,28 @@ impl Pool {
     /// Removes the roots below this generation, durable on return. The pool can then not be rewound
     /// to them.
     pub fn forget_roots_below(&self, generation: Generation) -> Result<()> {
-        forget_roots_below(&self.media, generation)
+        forget_roots_below(&self.storage.media, generation)
     }
 
     /// Returns the space of the pool's disk, or `None` if it is unknown.
     pub fn room(&self) -> Option<Room> {
-        self.media.disk.room()
+        self.storage.media.disk.room()
     }
 
     /// Returns the free space, and how much of it only recovery and garbage collection may use.
     /// `None` if it is unknown.
     pub fn reserved(&self) -> Option<Reserved> {
-        self.media.blobs.reserved()
+        self.storage.media.blobs.reserved()
     }
 
     /// Restores the reserve as far as space allows. Does nothing in a pool that was opened for
     /// reading.
     pub fn keep_reserve(&self) {
-        if self.is_writable()
-            && let Some(reserve) = self.media.blobs.reserve()
+        if self.storage.is_writable()
+            && let Some(reserve) = self.storage.media.blobs.reserve()
         {
             reserve.restore();
         }
-    }
-
-    /// Returns the number of a writer's next container.
-    pub(crate) fn next_sequence(&self, purpose: Purpose) -> u64 {
-        let head = self.head();
-        let next = &head.writers[purpose as usize].next_sequence;
-        next.load(Ordering::Relaxed)
     }
 
     /// Makes a commit of garbage collection whose containers have numbers from `first` on. They are
@@ -102,9 +80,9 @@ impl Pool {
         first: u64,
         commit: impl FnOnce(Base) -> Result<Committed>,
     ) -> Result<Committed> {
-        let (generation, _) = self.newest();
+        let (generation, _) = self.commits.newest();
         let committed = self.commit_with(Purpose::Collect, commit);
-        if committed.is_err() && self.is_still_at(generation) {
+        if committed.is_err() && self.commits.is_still_at(generation) {
             self.remove_uncommitted(Purpose::Collect, first);
         }
         committed
@@ -115,20 +93,20 @@ impl Pool {
     /// finds its old place again.
     pub(crate) fn remove_uncommitted(&self, purpose: Purpose, first: u64) {
         let writer = WRITERS[purpose as usize];
-        let numbers = first..self.next_sequence(purpose);
+        let numbers = first..self.commits.next_sequence(purpose);
         let ids: Vec<_> = numbers.map(|n| ContainerId::new(writer, n)).collect();
-        let quarantine = &self.chunks.quarantine;
+        let quarantine = &self.storage.chunks.quarantine;
         for id in &ids {
             quarantine.retired.note_going(*id);
             // If it remains, the next session finds it as after a crash.
-            let _ = self.media.blobs.discard(&container_name(*id));
+            let _ = self.storage.media.blobs.discard(&container_name(*id));
             quarantine.forget(*id);
         }
-        self.chunks.index.forget(ids);
+        self.storage.chunks.index.forget(ids);
     }
 
     pub(crate) fn delete_blob(&self, name: &str) -> Result<()> {
-        self.replacing.is_going(name);
-        Ok(self.media.blobs.delete(name)?)
+        self.health.replacing.is_going(name);
+        Ok(self.storage.media.blobs.delete(name)?)
     }
 }

@@ -26,7 +26,7 @@ impl Pool {
     /// Opens the pool once more, for writing, with all changes in memory. Takes no lock. `self`
     /// must stay open: it prevents the deletion of what both read.
     pub fn dry_run(&self, memory_bytes: usize) -> Result<Self> {
-        let below = &self.media;
+        let below = &self.storage.media;
         let blobs = Arc::new(DryRunBlobs::new(Arc::clone(&below.blobs)));
         let disk = DryRunDisk::new(Arc::clone(&below.disk), Arc::clone(&blobs));
         let media = Media {
@@ -35,9 +35,9 @@ impl Pool {
             ..below.clone()
         };
         let unlocked = Unlocked {
-            config: self.config_now(),
-            master: self.master.clone(),
-            opened_with: self.opened_with.clone(),
+            config: self.storage.config_now(),
+            master: self.storage.master.clone(),
+            opened_with: self.keys.opened_with().cloned(),
             notes: Notes::new(),
             watch: super::adopting::Watch::default(),
         };
@@ -46,10 +46,10 @@ impl Pool {
 
     /// Leaves hints for the damage that a dry run on this pool found, as every reader does.
     pub fn note_damage_of(&self, dry_run_lock: &Self) {
-        let known = self.chunks.quarantine.places();
-        let found = dry_run_lock.chunks.quarantine.places();
+        let known = self.storage.chunks.quarantine.places();
+        let found = dry_run_lock.storage.chunks.quarantine.places();
         for place in found.into_iter().filter(|place| !known.contains(place)) {
-            self.chunks.put_in_quarantine(place);
+            self.storage.chunks.put_in_quarantine(place);
         }
     }
 
@@ -60,7 +60,7 @@ impl Pool {
     }
 
     fn dry_run_lock(&self) -> Option<&DryRunLock> {
-        self.lock.as_ref()?.downcast_ref()
+        self.storage.lock.as_ref()?.downcast_ref()
     }
 
     /// Returns true for a container of a dry run whose payload was dropped.

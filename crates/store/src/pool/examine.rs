@@ -22,10 +22,17 @@ impl Pool {
         progress: &mut CheckProgress<'_>,
     ) -> Result<CheckReport> {
         let mut report = self.check_stored(depth, progress)?;
-        report.damage.extend(self.notes.damage.iter().cloned());
-        report.notes.extend(self.notes.unpaired.iter().cloned());
+        report
+            .damage
+            .extend(self.health.notes.damage.iter().cloned());
+        report
+            .notes
+            .extend(self.health.notes.unpaired.iter().cloned());
         // Also missing containers: a reader cannot commit the quarantine.
-        report.bad.iter().for_each(|place| self.hints.note(*place));
+        report
+            .bad
+            .iter()
+            .for_each(|place| self.health.hints().note(*place));
         Ok(report)
     }
 
@@ -35,7 +42,7 @@ impl Pool {
         progress: &mut CheckProgress<'_>,
     ) -> Result<CheckReport> {
         // To the end: what it finds missing must not have been deleted meanwhile.
-        let held = self.held_commit();
+        let held = self.commits.held();
         let (mut snapshots, unreadable) = self.snapshots_readable()?;
         // The damaged catalog is reported by `snapshots_readable` above.
         let volumes = match self.volumes_as_snapshots() {
@@ -44,7 +51,7 @@ impl Pool {
         };
         let volumes_count = volumes.len() as u64;
         snapshots.extend(volumes);
-        let mut load = |f: &Fingerprint| self.reader.map_node(f);
+        let mut load = self.storage.map_node();
         let noted = match read_quarantine(held.catalog(), &mut load) {
             // Reported with the damage of the catalog.
             Err(e) if e.is_corruption() => BTreeSet::new(),
@@ -52,9 +59,9 @@ impl Pool {
         };
         let checked = Checked {
             noted: &noted,
-            reader: &self.reader,
-            containers: &self.containers,
-            chunks: &self.chunks,
+            reader: &self.storage.reader,
+            containers: &self.storage.containers,
+            chunks: &self.storage.chunks,
             record: &held.record,
             snapshots: &snapshots,
             is_described_only: &|id| self.is_described_only(id),
@@ -67,14 +74,9 @@ impl Pool {
         Ok(report)
     }
 
-    /// Returns the regions and containers in quarantine: damaged when they were last read.
-    pub fn quarantined(&self) -> Vec<RegionPlace> {
-        self.chunks.quarantine.places().into_iter().collect()
-    }
-
     /// Sums up what is stored and what is live. Reads every directory and every recipe.
     pub fn space(&self) -> Result<SpaceCounts> {
-        let held = self.held_commit();
+        let held = self.commits.held();
         let mut counts = SpaceCounts {
             containers: held.record.containers,
             stored_bytes: held.record.stored_bytes,
@@ -95,17 +97,23 @@ impl Pool {
         let of_forgotten = self.live_of(&forgotten, None)?;
         counts.mark_bytes = (live.bit_bytes() + of_forgotten.bit_bytes()) as u64;
         chunk_store::container::visit_containers(
-            self.containers.blobs(),
+            self.storage.containers.blobs(),
             &Default::default(),
             &mut |id| {
-                let contents = match self.containers.contents(id) {
-                    Err(_) if self.chunks.quarantine.is_damaged(RegionPlace::whole(id)) => {
+                let contents = match self.storage.containers.contents(id) {
+                    Err(_)
+                        if self
+                            .storage
+                            .chunks
+                            .quarantine
+                            .is_damaged(RegionPlace::whole(id)) =>
+                    {
                         return Ok(ControlFlow::Continue(()));
                     }
                     other => other?,
                 };
                 if in_trash.contains(&id) {
-                    counts.trash_bytes += self.containers.stored_len(id)?;
+                    counts.trash_bytes += self.storage.containers.stored_len(id)?;
                     return Ok(ControlFlow::Continue(()));
                 }
                 // Chunk numbers in the container, as marking counts them.
@@ -116,7 +124,7 @@ impl Pool {
                         container: id,
                         sector: region.sector,
                     };
-                    if self.chunks.quarantine.is_damaged(place) {
+                    if self.storage.chunks.quarantine.is_damaged(place) {
                         counts.reclaimable_bytes += u64::from(region.stored_bytes);
                         continue;
                     }
@@ -156,14 +164,14 @@ impl Pool {
     /// reports it.
     fn live_of(&self, snapshots: &[Snapshot], catalog: Option<Fingerprint>) -> Result<LiveMap> {
         let sources = Sources {
-            chunks: &self.chunks,
-            reader: &self.reader,
+            chunks: &self.storage.chunks,
+            reader: &self.storage.reader,
             settled: &|_| true,
         };
         let mut marking = Marking::past_damage();
         let mut load = |f: &Fingerprint| {
             marking.push_catalog_node(*f);
-            self.reader.map_node(f)
+            self.storage.reader.map_node(f)
         };
         let _ = visit(catalog, &[], &mut load, &mut |_, _| {
             Ok(ControlFlow::Continue(()))
@@ -180,7 +188,7 @@ impl Pool {
 
     /// Returns true if garbage collection keeps this copy of the chunk.
     fn is_kept_at(&self, fingerprint: &Fingerprint, id: ContainerId, number: u32) -> Result<bool> {
-        let kept = self.chunks.keeper(fingerprint, &|_| true)?;
+        let kept = self.storage.chunks.keeper(fingerprint, &|_| true)?;
         Ok(kept.is_some_and(|kept| kept.directory.container == id && kept.number == number))
     }
 }

@@ -13,9 +13,9 @@ const PATH: &str = "cache/failed-streams";
 impl Pool {
     /// Returns the record; an empty one if there is none that can be read.
     pub fn failed_streams(&self) -> FailedStreams {
-        let bytes = read_record(&*self.media.disk, PATH, FAILED_STREAMS_BYTES_MAX);
+        let bytes = read_record(&*self.storage.media.disk, PATH, FAILED_STREAMS_BYTES_MAX);
         bytes
-            .and_then(|bytes| FailedStreams::decode(&bytes, self.config.pool).ok())
+            .and_then(|bytes| FailedStreams::decode(&bytes, self.storage.config.pool).ok())
             .unwrap_or_default()
     }
 
@@ -23,7 +23,11 @@ impl Pool {
     pub fn note_stream(&self, name: &str, has_failed: bool) -> Result<(), MediaError> {
         let mut record = self.failed_streams();
         match record.set(name, has_failed.then(|| self.now())) {
-            true => write_record(&*self.media.disk, PATH, &record.encode(self.config.pool)),
+            true => write_record(
+                &*self.storage.media.disk,
+                PATH,
+                &record.encode(self.storage.config.pool),
+            ),
             false => Ok(()),
         }
     }

@@ -42,24 +42,24 @@ impl Pool {
         options: Options,
         settings: Settings,
     ) -> Arc<Tier> {
-        let pool = self.config.pool;
+        let pool = self.storage.config.pool;
         let keys = Keys {
             pool,
-            seal: self.config.seal,
-            master: self.master.clone(),
-            fingerprints: self.master.fingerprint_key(),
+            seal: self.storage.config.seal,
+            master: self.storage.master.clone(),
+            fingerprints: self.storage.master.fingerprint_key(),
         };
         let name = format!("quintet-tier-{pool}");
-        let random = Arc::clone(&self.media.random);
+        let random = Arc::clone(&self.storage.media.random);
         let tier = Tier::new(disk, &name, Arc::new(keys), random, options, settings);
         let tier = Arc::new(tier);
-        self.reader.set_fast_tier(&tier);
+        self.storage.reader.set_fast_tier(&tier);
         // Another call may have been first.
         self.fast_tier().map_or(tier, Arc::clone)
     }
 
     /// Returns the fast tier, if there is one.
     pub fn fast_tier(&self) -> Option<&Arc<Tier>> {
-        self.reader.fast_tier()
+        self.storage.reader.fast_tier()
     }
 }

@@ -13,10 +13,7 @@
 //! anything, and commits the damaged ones. A container that parity restores has a special hint: a
 //! writer stores it again, and readers do not avoid it.
 
-use super::Pool;
 use super::records::RecordSlots;
-use chunk_store::Result;
-use chunk_store::catalog::read_quarantine;
 use chunk_store::container::RegionPlace;
 use format::damage_hints::{
     DAMAGE_HINTS_BYTES_MAX, DamageHintsRecord, PLACES_MAX, RESTORABLE_SECTOR,
@@ -25,7 +22,7 @@ use media::Disk;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use units::{ContainerId, Fingerprint, PoolId};
+use units::{ContainerId, PoolId};
 
 const SLOTS: RecordSlots =
     RecordSlots::new(["cache/damage.0", "cache/damage.1"], DAMAGE_HINTS_BYTES_MAX);
@@ -180,7 +177,7 @@ pub(super) fn restorable(container: ContainerId) -> RegionPlace {
     }
 }
 
-fn is_restorable(place: &RegionPlace) -> bool {
+pub(super) fn is_restorable(place: &RegionPlace) -> bool {
     place.sector == RESTORABLE_SECTOR
 }
 
@@ -189,112 +186,6 @@ fn places_of(record: &DamageHintsRecord) -> impl Iterator<Item = RegionPlace> {
         container: *container,
         sector: *sector,
     })
-}
-
-impl Pool {
-    /// Returns the damage hints of this process.
-    pub fn damage_hints(&self) -> &Arc<DamageHints> {
-        &self.hints
-    }
-
-    /// Applies the hints before anything else is done with the pool: a reader avoids the places, a
-    /// writer reads them.
-    pub(super) fn take_up_hints(&self) {
-        self.take_up(self.hints.places());
-    }
-
-    /// Applies hints that other processes, which only read, have left since. A session does so when
-    /// it begins; a caller that decides earlier what must be read again calls this earlier. Does
-    /// nothing in a pool that was opened for reading.
-    pub fn take_up_news(&self) {
-        if self.lock.is_some() {
-            self.take_up(self.hints.news());
-        }
-    }
-
-    fn take_up(&self, hinted: BTreeSet<RegionPlace>) {
-        let mut settled = BTreeSet::new();
-        for place in hinted {
-            if is_restorable(&place) {
-                // The next commit stores it again, or scrub does. Readers get it by parity.
-                continue;
-            }
-            // The next commit includes what is in quarantine already.
-            let is_known = self.lock.is_none() || self.chunks.quarantine.names(place);
-            if !is_known {
-                // If parity restores the container, the place is not damaged any more.
-                let _ = self.restore_container(place.container);
-            }
-            let is_damaged = is_known || self.is_hint_right(place);
-            match is_damaged {
-                true => self.chunks.put_in_quarantine(place),
-                false => {
-                    settled.insert(place);
-                }
-            }
-        }
-        if !settled.is_empty() {
-            self.hints.settle(&settled);
-        }
-    }
-
-    /// Drops the hint of a container that parity cannot restore: it was deleted, or more of it is
-    /// damaged now. Puts it into quarantine if it is damaged.
-    pub(super) fn is_not_restorable(&self, container: ContainerId) {
-        let whole = RegionPlace::whole(container);
-        if self.hints.settle(&BTreeSet::from([restorable(container)])) && self.is_hint_right(whole)
-        {
-            self.chunks.put_in_quarantine(whole);
-        }
-    }
-
-    /// From now on adds hints for everything that this process finds damaged.
-    pub(super) fn tell_of_damage(&self) {
-        let hints = Arc::clone(&self.hints);
-        self.chunks.tell_of_damage(move |place| hints.note(place));
-        let hints = Arc::clone(&self.hints);
-        self.containers
-            .tell_of_restored(move |id| hints.note(restorable(id)));
-    }
-
-    /// Adds hints for damaged containers that parity restores.
-    pub fn note_restorable(&self, containers: impl IntoIterator<Item = ContainerId>) {
-        let places = containers.into_iter().map(restorable);
-        places.for_each(|place| self.hints.note(place));
-    }
-
-    /// Reads the place and returns true if it is damaged. An unreadable place counts as damaged.
-    fn is_hint_right(&self, place: RegionPlace) -> bool {
-        let is_known = self.inventory_of(place.container);
-        if is_known.as_ref().is_ok_and(Option::is_none) {
-            return false;
-        }
-        let Ok(contents) = self.containers.contents(place.container) else {
-            return true;
-        };
-        if place.is_whole() && !contents.damage.is_empty() {
-            return true;
-        }
-        let regions = contents.directory.regions.iter();
-        let mut regions = regions.filter(|r| place.is_whole() || r.sector == place.sector);
-        regions.any(|region| {
-            let at = RegionPlace {
-                sector: region.sector,
-                ..place
-            };
-            !matches!(self.verify(at, region), Ok(None))
-        })
-    }
-
-    /// After a commit: drops the hints that the catalog now has.
-    pub(super) fn settle_hints(&self, catalog: Option<Fingerprint>) -> Result<()> {
-        if self.hints.places().is_empty() {
-            return Ok(());
-        }
-        let noted = read_quarantine(catalog, &mut |f: &Fingerprint| self.reader.map_node(f))?;
-        self.hints.settle(&noted);
-        Ok(())
-    }
 }
 
 #[cfg(test)]

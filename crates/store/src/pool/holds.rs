@@ -6,7 +6,6 @@
 //! trashed stays until then, so nodes of a replaced catalog are not deleted under a reader. Volumes
 //! take no hold: garbage collection asks them what they need.
 
-use super::Pool;
 use format::root::RootRecord;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -56,31 +55,12 @@ impl Drop for Hold {
 /// The newest commit when it was taken. Its catalog can be read until this is dropped.
 pub(crate) struct HeldCommit {
     pub record: RootRecord,
-    _hold: Hold,
+    pub _hold: Hold,
 }
 
 impl HeldCommit {
     /// Returns the root of its catalog.
     pub fn catalog(&self) -> Option<Fingerprint> {
         self.record.catalog
-    }
-}
-
-impl Pool {
-    /// Returns the newest commit with a hold on it. All reads of the newest catalog begin here,
-    /// except those of garbage collection, which alone deletes, and of commits, whose sessions have
-    /// holds.
-    pub(crate) fn held_commit(&self) -> HeldCommit {
-        let head = self.head();
-        HeldCommit {
-            _hold: self.holds.take(head.generation),
-            record: head.record.clone(),
-        }
-    }
-
-    /// Holds the newest generation. Take it before reading names from the catalog.
-    pub fn hold(&self) -> Hold {
-        let head = self.head();
-        self.holds.take(head.generation)
     }
 }

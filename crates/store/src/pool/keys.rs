@@ -2,60 +2,77 @@
 //!
 //! Invariant: an encrypted pool keeps at least one slot.
 
-use super::Pool;
+use super::storage::PoolStorage;
 use chunk_store::superblock::{
     NewSecret, Notes, SecretKey, SlotInfo, add_slot, list_slots, remove_slot, unlock,
 };
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::config::Seal;
 use media::Barrier;
+use std::sync::Arc;
 
-impl Pool {
-    /// Returns the readable key slots, oldest first, and the one that opened the pool.
-    pub fn keys(&self) -> Result<(Vec<SlotInfo>, Option<SlotInfo>)> {
-        Ok((
-            list_slots(&self.media, self.config.pool, &mut Notes::new())?,
-            self.opened_with.clone(),
-        ))
+/// The key slots of a pool.
+pub struct Keys {
+    storage: Arc<PoolStorage>,
+    opened_with: Option<SlotInfo>,
+}
+
+impl Keys {
+    pub(super) fn new(storage: &Arc<PoolStorage>, opened_with: Option<SlotInfo>) -> Self {
+        Self {
+            storage: Arc::clone(storage),
+            opened_with,
+        }
+    }
+
+    /// Returns the slot that opened the pool; `None` without encryption.
+    pub fn opened_with(&self) -> Option<&SlotInfo> {
+        self.opened_with.as_ref()
+    }
+
+    /// Returns the readable key slots, oldest first.
+    pub fn list(&self) -> Result<Vec<SlotInfo>> {
+        list_slots(&self.storage.media, self.storage.id(), &mut Notes::new())
     }
 
     /// Returns the key slot that `secret` opens. Fails with `WrongKey` if there is none. Returns
     /// `None` without encryption.
     pub fn slot_of(&self, secret: &SecretKey) -> Result<Option<SlotInfo>> {
-        if self.config.seal == Seal::None {
+        if self.storage.config.seal == Seal::None {
             return Ok(None);
         }
-        let (_, slot) = unlock(&self.media, self.config.pool, secret, &mut Notes::new())?;
+        let (_, slot) = unlock(
+            &self.storage.media,
+            self.storage.config.pool,
+            secret,
+            &mut Notes::new(),
+        )?;
         Ok(Some(slot))
     }
 
     /// Adds a key slot, durable on return. Fails with `Invalid` without encryption.
-    pub fn add_key(&self, new: &NewSecret<'_>) -> Result<SlotInfo> {
-        self.key_change_allowed()?;
+    pub fn add(&self, new: &NewSecret<'_>) -> Result<SlotInfo> {
+        self.check_changeable()?;
         add_slot(
-            &self.media,
-            &self.config,
-            &self.master,
+            &self.storage.media,
+            &self.storage.config,
+            &self.storage.master,
             new,
             Barrier::KeyBeforeAck,
         )
     }
 
     /// Removes a key slot by name. Fails with `Invalid` on the last one.
-    pub fn remove_key(&self, name: &str) -> Result<()> {
-        self.key_change_allowed()?;
-        remove_slot(&self.media, self.config.pool, name)
+    pub fn remove(&self, name: &str) -> Result<()> {
+        self.check_changeable()?;
+        remove_slot(&self.storage.media, self.storage.config.pool, name)
     }
 
-    fn key_change_allowed(&self) -> Result<()> {
-        if self.config.seal == Seal::None {
+    fn check_changeable(&self) -> Result<()> {
+        if self.storage.config.seal == Seal::None {
             let why = "the pool is not encrypted and has no keys";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
-        if self.lock.is_none() {
-            let why = "the pool is open for reading only";
-            return Err(StoreError::new(StoreErrorKind::Invalid, why));
-        }
-        Ok(())
+        self.storage.check_writable()
     }
 }

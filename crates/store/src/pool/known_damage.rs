@@ -10,7 +10,6 @@ use chunk_store::chunk_map::Near;
 use chunk_store::container::RegionPlace;
 use chunk_store::{Result, StoreError};
 use std::collections::BTreeSet;
-use units::Fingerprint;
 
 /// Maximum number of places whose directories are read. Others count as lost.
 const PLACES_READ_MAX: u64 = 256;
@@ -31,18 +30,18 @@ impl Pool {
     /// Counts the known damage, see [`KnownDamage`].
     pub fn known_damage(&self) -> Result<KnownDamage> {
         let mut known = KnownDamage {
-            restorable: self.hints.restorable().len() as u64,
+            restorable: self.health.hints().restorable().len() as u64,
             ..KnownDamage::default()
         };
         let mut near = Near::default();
-        let mut load = |f: &Fingerprint| self.reader.map_node(f);
-        let held = self.held_commit();
+        let mut load = self.storage.map_node();
+        let held = self.commits.held();
         let harmless = match read_harmless(held.catalog(), &mut load) {
             Err(e) if e.is_corruption() => BTreeSet::new(),
             harmless => harmless?,
         };
-        for place in self.quarantined() {
-            if self.inventory_of(place.container)?.is_none() {
+        for place in self.health.quarantined() {
+            if self.commits.inventory_of(place.container)?.is_none() {
                 // It was deleted, or no commit ever needed it.
                 continue;
             }
@@ -59,8 +58,8 @@ impl Pool {
     /// Records that no damage in quarantine affects anything that is needed; the caller has just
     /// verified that. Makes no commit if that is recorded already.
     pub(super) fn note_harmless(&self) -> Result<()> {
-        let held = self.held_commit();
-        let mut load = |f: &Fingerprint| self.reader.map_node(f);
+        let held = self.commits.held();
+        let mut load = self.storage.map_node();
         let noted = read_quarantine(held.catalog(), &mut load)?;
         let harmless = read_harmless(held.catalog(), &mut load)?;
         drop(held);
@@ -78,7 +77,7 @@ impl Pool {
     /// Returns true if each chunk of this region has a place elsewhere.
     fn is_all_elsewhere(&self, place: RegionPlace, near: &mut Near) -> Result<bool> {
         let or_false = |e: StoreError| if e.is_corruption() { Ok(false) } else { Err(e) };
-        let contents = match self.containers.contents(place.container) {
+        let contents = match self.storage.containers.contents(place.container) {
             Ok(contents) => contents,
             Err(e) => return or_false(e),
         };
@@ -87,7 +86,7 @@ impl Pool {
             return Ok(false);
         };
         for (fingerprint, _) in &region.chunks {
-            match self.chunks.place(fingerprint, near) {
+            match self.storage.chunks.place(fingerprint, near) {
                 Ok(Some(_)) => {}
                 Ok(None) => return Ok(false),
                 Err(e) => return or_false(e),

@@ -29,10 +29,10 @@ impl Pool {
         let from = match self.read_moved() {
             Some(record) => {
                 let sequence = record.sequence;
-                self.chunks.moved.restore(record);
+                self.storage.chunks.moved.restore(record);
                 sequence
             }
-            None if self.lock.is_some() => 0,
+            None if self.storage.is_writable() => 0,
             None => return Ok(()),
         };
         if from < next {
@@ -48,7 +48,7 @@ impl Pool {
 
     fn read_moved(&self) -> Option<MovedRecord> {
         let bytes = read_record(self.cache_files(), PATH, MOVED_BYTES_MAX)?;
-        MovedRecord::decode(&bytes, self.config.pool).ok()
+        MovedRecord::decode(&bytes, self.storage.config.pool).ok()
     }
 
     /// Adds the chunks of containers with numbers from `from` on. Skips deleted and damaged ones:
@@ -57,13 +57,13 @@ impl Pool {
         let others = WRITERS.iter().filter(|writer| **writer != WRITER);
         let mut range: BTreeMap<_, _> = others.map(|writer| (*writer, u64::MAX)).collect();
         range.insert(WRITER, from);
-        visit_containers(self.containers.blobs(), &range, &mut |id| {
+        visit_containers(self.storage.containers.blobs(), &range, &mut |id| {
             if id.writer() == WRITER {
-                match self.containers.contents(id) {
+                match self.storage.containers.contents(id) {
                     Ok(contents) => {
                         let regions = contents.directory.regions.iter();
                         let chunks = regions.flat_map(|r| r.chunks.iter().map(|(f, _)| f));
-                        self.chunks.moved.add(chunks);
+                        self.storage.chunks.moved.add(chunks);
                     }
                     Err(e) if e.is_corruption() => {}
                     Err(e) => return Err(e),
@@ -78,7 +78,7 @@ impl Pool {
         &self,
         chunks: impl Iterator<Item = &'f Fingerprint>,
     ) -> Result<()> {
-        let moved = &self.chunks.moved;
+        let moved = &self.storage.chunks.moved;
         moved.add(chunks);
         if moved.is_full() {
             moved.reset(2 * moved.entries());
@@ -86,7 +86,7 @@ impl Pool {
         }
         let record = moved.record(self.moved_sequence());
         // A failed write costs the next open some reads.
-        let bytes = record.encode(self.config.pool);
+        let bytes = record.encode(self.storage.config.pool);
         let _ = write_record(self.cache_files(), PATH, &bytes);
         Ok(())
     }

@@ -1,17 +1,15 @@
 //! Snapshots that clients of this process have open: NBD exports and open files of mounts. Front
 //! ends, garbage collection and `status` call this.
 //!
-//! Invariant: a snapshot that [`Pool::open_snapshot`] returned stays readable until the returned
+//! Invariant: a snapshot that `Holders::open_snapshot` returned stays readable until the returned
 //! [`OpenSnapshot`] is dropped, even if it is forgotten and purged meanwhile. The table has
 //! additional roots for garbage collection. A client first enters its root and then looks for the
 //! snapshot in the newest catalog. Garbage collection first chooses the commit that it marks and
 //! then reads the table. So either garbage collection sees the root, or the commit that it marks
 //! names the snapshot.
 
-use super::Pool;
-use chunk_store::catalog::forgotten_tag_of;
 use format::recipe::ObjectRoot;
-use format::snapshot::{Snapshot, SnapshotKind, snapshot_key};
+use format::snapshot::{Snapshot, SnapshotKind};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +57,7 @@ pub struct SnapshotRoot {
 pub(crate) type SnapshotName = (UnixNanos, SnapshotId);
 
 impl SnapshotRoot {
-    fn name(&self) -> SnapshotName {
+    pub(super) fn name(&self) -> SnapshotName {
         (self.taken, self.id)
     }
 }
@@ -119,7 +117,7 @@ pub struct OpenSnapshot {
 impl OpenSnapshots {
     /// Adds one open. Returns true if the catalog is known to have named the snapshot since the
     /// entry exists.
-    fn enter(
+    pub fn enter(
         self: &Arc<Self>,
         snapshot: &SnapshotRoot,
         holder: HolderKey,
@@ -146,7 +144,34 @@ impl OpenSnapshots {
         (open, is_proven)
     }
 
-    fn note_proven(&self, snapshot: SnapshotName) {
+    /// Returns all roots that clients of this process have open. Garbage collection reads them
+    /// after it has chosen the commit that it marks.
+    pub fn roots(&self) -> BTreeMap<SnapshotName, (ObjectRoot, bool)> {
+        let table = self.0.lock();
+        let roots = table.iter().map(|(name, e)| (*name, (e.root, e.is_tree)));
+        roots.collect()
+    }
+
+    /// Lists the clients that have snapshots open in this process, by snapshot, oldest first. No
+    /// I/O.
+    pub fn holders(&self) -> Vec<SnapshotHolder> {
+        let table = self.0.lock();
+        let mut holders = Vec::new();
+        for ((_, id), entry) in table.iter() {
+            for ((kind, name), opens) in &entry.holders {
+                holders.push(SnapshotHolder {
+                    snapshot: *id,
+                    kind: *kind,
+                    name: name.clone(),
+                    since: opens.since,
+                    opens: opens.count,
+                });
+            }
+        }
+        holders
+    }
+
+    pub fn note_proven(&self, snapshot: SnapshotName) {
         if let Some(entry) = self.0.lock().get_mut(&snapshot) {
             entry.is_proven = true;
         }
@@ -175,72 +200,5 @@ impl Drop for OpenSnapshot {
         if entry.holders.is_empty() {
             table.remove(&self.snapshot);
         }
-    }
-}
-
-impl Pool {
-    /// Protects everything that a snapshot reaches until the result is dropped, for a client called
-    /// `name`. Returns `None` if that is impossible: the snapshot was purged, or this process has
-    /// the pool open for reading only (the process then holds what it reads, see `readers`). If
-    /// damage hides the snapshot's catalog entry, everything that still exists is protected.
-    pub fn open_snapshot(
-        &self,
-        snapshot: &SnapshotRoot,
-        kind: HolderKind,
-        name: &str,
-    ) -> Option<OpenSnapshot> {
-        if !self.is_writable() {
-            return None;
-        }
-        let holder = (kind, name.to_owned());
-        // The order matters: see the module's head.
-        let (open, is_proven) = self.open_snapshots.enter(snapshot, holder, self.now());
-        if is_proven {
-            return Some(open);
-        }
-        match self.names(snapshot) {
-            Ok(true) => {
-                self.open_snapshots.note_proven(snapshot.name());
-                Some(open)
-            }
-            Ok(false) => None,
-            // Garbage collection that meets the same damage deletes nothing.
-            Err(_) => Some(open),
-        }
-    }
-
-    /// Returns true if the newest catalog lists the snapshot or has it in the trash.
-    fn names(&self, snapshot: &SnapshotRoot) -> chunk_store::Result<bool> {
-        let held = self.held_commit();
-        let key = snapshot_key(snapshot.taken, snapshot.id);
-        Ok(self.has_key(held.catalog(), &key)?
-            || self.has_key(held.catalog(), &forgotten_tag_of(key))?)
-    }
-
-    /// Returns all roots that clients of this process have open. Garbage collection reads them
-    /// after it has chosen the commit that it marks.
-    pub(crate) fn open_roots(&self) -> BTreeMap<SnapshotName, (ObjectRoot, bool)> {
-        let table = self.open_snapshots.0.lock();
-        let roots = table.iter().map(|(name, e)| (*name, (e.root, e.is_tree)));
-        roots.collect()
-    }
-
-    /// Lists the clients that have snapshots open in this process, by snapshot, oldest first. No
-    /// I/O.
-    pub fn snapshot_holders(&self) -> Vec<SnapshotHolder> {
-        let table = self.open_snapshots.0.lock();
-        let mut holders = Vec::new();
-        for ((_, id), entry) in table.iter() {
-            for ((kind, name), opens) in &entry.holders {
-                holders.push(SnapshotHolder {
-                    snapshot: *id,
-                    kind: *kind,
-                    name: name.clone(),
-                    since: opens.since,
-                    opens: opens.count,
-                });
-            }
-        }
-        holders
     }
 }

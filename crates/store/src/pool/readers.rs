@@ -14,11 +14,9 @@
 //! case. Times decide nothing. Only the pool's one writer, which has the pool's lock, tries the
 //! locks of readers and removes files that no process has locked.
 
-use super::Pool;
 use chunk_store::{Result, StoreError};
 use format::reader_hold::{READER_HOLD_BYTES, ReaderHold};
 use media::{Disk, DiskFile, DiskLock, Media, MediaError, MediaErrorKind};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use units::{Generation, PoolId, UnixNanos};
 
@@ -139,72 +137,39 @@ fn is_passing(error: &MediaError) -> bool {
     )
 }
 
-impl Pool {
-    /// Returns why this reading process has no hold. `None` if it has one, or has the pool's lock.
-    pub fn unheld(&self) -> Option<&str> {
-        self.unheld.as_deref()
-    }
+/// Returns the living readers, and removes the files of dead ones. One thread at a time may
+/// call this: a second one would mistake the first for a reader.
+pub(super) fn living(disk: &dyn Disk, pool: PoolId) -> Vec<ReaderSeen> {
+    let entries = match disk.list(READERS) {
+        Ok(entries) => entries,
+        Err(e) if e.kind == MediaErrorKind::NotFound => return Vec::new(),
+        Err(e) => return vec![unknown(e.to_string())],
+    };
+    let is_ours = |name: &str| {
+        let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f');
+        name.len() == NAME_BYTES * 2 && name.chars().all(is_digit)
+    };
+    let names = entries.iter().filter(|entry| is_ours(&entry.name));
+    names
+        .filter_map(|entry| seen(disk, &format!("{READERS}/{}", entry.name), pool))
+        .collect()
+}
 
-    /// Returns the readers in other processes, and those of this one that read past its own pool.
-    /// Empty unless this process has the pool's lock: other processes may not ask.
-    pub fn readers(&self) -> Vec<ReaderSeen> {
-        if !self.is_writable() {
-            return Vec::new();
+/// Returns the reader that has this file locked. Removes the file if there is none.
+fn seen(disk: &dyn Disk, path: &str, pool: PoolId) -> Option<ReaderSeen> {
+    match disk.lock(path) {
+        Ok(_lock) => {
+            // Its process has ended. If the file cannot be removed, the next run tries again.
+            let _ = disk.remove(path);
+            None
         }
-        let _alone = self.probing.lock();
-        let disk = &*self.media.disk;
-        let entries = match disk.list(READERS) {
-            Ok(entries) => entries,
-            Err(e) if e.kind == MediaErrorKind::NotFound => return Vec::new(),
-            Err(e) => return vec![unknown(e.to_string())],
-        };
-        let is_ours = |name: &str| {
-            let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f');
-            name.len() == NAME_BYTES * 2 && name.chars().all(is_digit)
-        };
-        let names = entries.iter().filter(|entry| is_ours(&entry.name));
-        names
-            .filter_map(|entry| self.seen(&format!("{READERS}/{}", entry.name)))
-            .collect()
-    }
-
-    /// Returns the readers that keep anything in the trash, expired or not.
-    pub fn held_back_by_readers(&self) -> Result<Vec<HeldBack>> {
-        let readers = self.readers();
-        if readers.is_empty() {
-            return Ok(Vec::new());
+        Err(e) if e.kind == MediaErrorKind::Locked => {
+            let seen = read(disk, path, pool);
+            Some(seen.unwrap_or_else(|| unknown(format!("a process that has {path} locked"))))
         }
-        let (forgotten, containers) = self.trash()?;
-        let held = readers.into_iter().map(|reader| {
-            let kept = containers.iter().filter(|c| c.since.by > reader.generation);
-            let snapshots = forgotten.iter().filter(|f| f.since.by > reader.generation);
-            HeldBack {
-                containers: kept.clone().count() as u64,
-                bytes: kept.map(|c| c.entry.blob_bytes).sum(),
-                snapshots: snapshots.count() as u64,
-                reader,
-            }
-        });
-        Ok(held.filter(|h| h.containers + h.snapshots > 0).collect())
-    }
-
-    /// Returns the reader that has this file locked. Removes the file if there is none.
-    fn seen(&self, path: &str) -> Option<ReaderSeen> {
-        let disk = &*self.media.disk;
-        match disk.lock(path) {
-            Ok(_lock) => {
-                // Its process has ended. If the file cannot be removed, the next run tries again.
-                let _ = disk.remove(path);
-                None
-            }
-            Err(e) if e.kind == MediaErrorKind::Locked => {
-                let seen = read(disk, path, self.config.pool);
-                Some(seen.unwrap_or_else(|| unknown(format!("a process that has {path} locked"))))
-            }
-            Err(e) if e.kind == MediaErrorKind::NotFound => None,
-            // For example another user's file. Its process may live.
-            Err(e) => Some(unknown(e.to_string())),
-        }
+        Err(e) if e.kind == MediaErrorKind::NotFound => None,
+        // For example another user's file. Its process may live.
+        Err(e) => Some(unknown(e.to_string())),
     }
 }
 
@@ -226,7 +191,3 @@ fn unknown(label: String) -> ReaderSeen {
         label,
     }
 }
-
-/// Locked while one thread tries the locks of readers: a second one would mistake the first for a
-/// reader.
-pub(super) type Probing = Mutex<()>;

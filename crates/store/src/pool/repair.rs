@@ -8,9 +8,9 @@
 use super::Pool;
 use crate::check::{CheckDepth, CheckProgress, CheckReport};
 use crate::write_path::{LaneOptions, WriteCounts, WriteSession};
+use chunk_store::Result;
 use chunk_store::container::RegionPlace;
 use chunk_store::superblock::{Notes, list_slots, newest_root, read_config};
-use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::container::ContainerClass;
 use std::ops::ControlFlow;
 
@@ -40,14 +40,11 @@ impl Pool {
         options: LaneOptions,
         progress: &mut CheckProgress<'_>,
     ) -> Result<Repair> {
-        if self.lock.is_none() {
-            let why = "the pool is open for reading only";
-            return Err(StoreError::new(StoreErrorKind::Invalid, why));
-        }
+        self.storage.check_writable()?;
         let found = self.check(depth, progress)?;
         let mut restored = 0;
         for id in &found.restorable {
-            match self.restore_container(*id) {
+            match self.health.restore_container(*id) {
                 Ok(_) => restored += 1,
                 // It stays damaged, and the check at the end reports that.
                 Err(e) if e.is_corruption() => {}
@@ -66,10 +63,10 @@ impl Pool {
                 salvaged: WriteCounts::default(),
             });
         }
-        let quarantine = &self.chunks.quarantine;
+        let quarantine = &self.storage.chunks.quarantine;
         verified.iter().for_each(|place| quarantine.release(*place));
         bad.iter()
-            .for_each(|place| self.chunks.put_in_quarantine(*place));
+            .for_each(|place| self.storage.chunks.put_in_quarantine(*place));
         let mut session = self.begin_for(super::Purpose::Snapshots, options)?;
         for place in bad.iter().filter(|place| place.is_whole()) {
             self.salvage(*place, &mut session)?;
@@ -90,7 +87,7 @@ impl Pool {
 
     /// Stores again what is readable of a container that is in quarantine as a whole.
     pub(super) fn salvage(&self, place: RegionPlace, session: &mut WriteSession) -> Result<()> {
-        let contents = match self.containers.contents(place.container) {
+        let contents = match self.storage.containers.contents(place.container) {
             Err(e) if e.is_corruption() => return Ok(()),
             other => other?,
         };
@@ -100,7 +97,7 @@ impl Pool {
                 sector: region.sector,
                 ..place
             };
-            let region = match self.containers.region(at, 1) {
+            let region = match self.storage.containers.region(at, 1) {
                 Err(e) if e.is_corruption() => continue,
                 other => other?,
             };
@@ -121,7 +118,7 @@ impl Pool {
     pub fn look_again(&self) -> Result<CheckReport> {
         let mut report =
             self.check_stored(CheckDepth::Structure, &mut |_, _| ControlFlow::Continue(()))?;
-        let (media, pool) = (&self.media, self.config.pool);
+        let (media, pool) = (&self.storage.media, self.storage.config.pool);
         let mut notes = Notes::new();
         read_config(&*media.blobs, &mut notes)?;
         list_slots(media, pool, &mut notes)?;

@@ -13,23 +13,20 @@
 //! into quarantine before it is reported, so that nothing new is deduplicated against it. A
 //! container that leaves the inventory meanwhile is not damage.
 
-mod reading;
+pub(super) mod reading;
 mod walk;
 
 use super::Pool;
 use crate::check::Checked;
 use crate::write_path::{LaneOptions, WriteCounts};
-use chunk_store::catalog::{
-    InventoryEntry, inventory_key, parse_inventory, quarantine_key, visit_readable,
-};
+use chunk_store::Result;
+use chunk_store::catalog::quarantine_key;
 use chunk_store::chunk_map::Near;
 use chunk_store::container::{ContainerReader, Copies, RegionPlace, Shape};
-use chunk_store::{Result, StoreError, StoreErrorKind};
 use duet::Duet;
 use format::container::{DirectoryRegion, HEADER_BYTES, sectors_max};
-use reading::{Batch, Reading, verdict};
+use reading::{Batch, Reading};
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint, Part};
 use walk::{Walk, Walked};
@@ -113,12 +110,12 @@ impl Pool {
     /// Sets the table that receives an event for each region that readers verify
     /// (`Space::Containers`, page number: the region's sector). Only the first call has an effect.
     pub fn tell_of_reads(&self, duet: &Arc<Duet>) {
-        self.reader.tell(duet);
+        self.storage.reader.tell(duet);
     }
 
     /// Returns the disk of files that may be lost: those below `cache`.
     pub fn cache_files(&self) -> &dyn media::Disk {
-        &*self.media.disk
+        &*self.storage.media.disk
     }
 
     /// Returns the first container after this one in the newest commit. Skips unreadable parts of
@@ -129,25 +126,7 @@ impl Pool {
             Some(Some(next)) => ContainerId(next),
             None => ContainerId::default(),
         };
-        Ok(self.inventory_from(from)?.map(|entry| entry.id))
-    }
-
-    fn inventory_from(&self, from: ContainerId) -> Result<Option<InventoryEntry>> {
-        let mut found = None;
-        let mut load = |f: &Fingerprint| self.reader.map_node(f);
-        let mut entry = |key: &[u8], value: &[u8]| {
-            found = parse_inventory(key, value)?;
-            Ok(ControlFlow::Break(()))
-        };
-        let damaged = &mut |_| Ok(());
-        let from = inventory_key(from);
-        let held = self.held_commit();
-        let _ = visit_readable(held.catalog(), &from, &mut load, &mut entry, damaged)?;
-        Ok(found)
-    }
-
-    pub(super) fn inventory_of(&self, id: ContainerId) -> Result<Option<InventoryEntry>> {
-        Ok(self.inventory_from(id)?.filter(|entry| entry.id == id))
+        Ok(self.commits.inventory_from(from)?.map(|entry| entry.id))
     }
 
     /// Begins a verification. `verified` is the number of its regions that readers have verified.
@@ -167,16 +146,16 @@ impl Pool {
             taken_back: Vec::new(),
             is_sound: false,
         };
-        let Some(entry) = self.inventory_of(id)? else {
+        let Some(entry) = self.commits.inventory_of(id)? else {
             return Ok(verification);
         };
         verification.blob_bytes = entry.blob_bytes;
         let worth_bytes = SEEKS_BYTES.min(entry.blob_bytes / 2);
         let in_order = verified == 0 || self.stored_bytes_of(id, verified) < worth_bytes;
         // Forget earlier findings: the device may have other bytes now.
-        self.containers.forget_damage(id);
+        self.storage.containers.forget_damage(id);
         if in_order {
-            verification.walk = Walk::new(&self.containers, id);
+            verification.walk = Walk::new(&self.storage.containers, id);
         }
         if verification.walk.is_none() {
             self.describe_verified(&mut verification, None)?;
@@ -193,7 +172,7 @@ impl Pool {
                 shape.header.region_count,
             )
         };
-        let shape = self.containers.shape(id);
+        let shape = self.storage.containers.shape(id);
         let Ok((bytes, of)) = shape.map(|shape| all(&shape)) else {
             return u64::MAX;
         };
@@ -207,9 +186,9 @@ impl Pool {
         let describe = |containers: &ContainerReader, trouble: &mut Vec<String>| {
             let checked = Checked {
                 is_described_only: &|_| false,
-                reader: &self.reader,
+                reader: &self.storage.reader,
                 containers,
-                chunks: &self.chunks,
+                chunks: &self.storage.chunks,
                 record: &record,
                 snapshots: &[],
                 noted: &nothing,
@@ -231,7 +210,7 @@ impl Pool {
         if in_memory.is_none() || !trouble.is_empty() {
             // Damage is judged by what the device says when it is asked for that part.
             trouble.clear();
-            regions = describe(&self.containers, &mut trouble)?;
+            regions = describe(&self.storage.containers, &mut trouble)?;
             v.read_bytes += DESCRIPTION_BYTES;
         }
         if !trouble.is_empty() {
@@ -242,13 +221,13 @@ impl Pool {
                 // The walk read it before the restore.
                 walked = None;
                 trouble.clear();
-                regions = describe(&self.containers, &mut trouble)?;
+                regions = describe(&self.storage.containers, &mut trouble)?;
             }
         }
         v.regions = regions.into();
         v.reading = Reading::new(id, &v.regions, 0).after(walked);
         v.is_sound = trouble.is_empty();
-        if !trouble.is_empty() && self.inventory_of(id)?.is_some() {
+        if !trouble.is_empty() && self.commits.inventory_of(id)?.is_some() {
             let place = RegionPlace::whole(id);
             let why = trouble.join("; ");
             let damaged = self.quarantine_damaged(place, why, &[])?;
@@ -273,11 +252,11 @@ impl Pool {
         let mut left = budget_bytes;
         let v = verification;
         while let Some(walk) = v.walk.as_mut().filter(|_| left > 0) {
-            let bytes = walk.read(&self.containers, left);
+            let bytes = walk.read(&self.storage.containers, left);
             v.read_bytes += bytes;
             left = left.saturating_sub(bytes.max(1));
             if let Some(walk) = v.walk.take_if(|walk| walk.is_done()) {
-                self.describe_verified(v, Some(walk.end(&self.containers)))?;
+                self.describe_verified(v, Some(walk.end(&self.storage.containers)))?;
             }
         }
         if v.walk.is_some() {
@@ -291,7 +270,7 @@ impl Pool {
                 if !v.reading.has_more() || !is_enough(left) {
                     break;
                 }
-                let bytes = v.reading.read(&self.containers, is_verified, left);
+                let bytes = v.reading.read(&self.storage.containers, is_verified, left);
                 v.read_bytes += bytes;
                 left = left.saturating_sub(bytes.max(1));
             }
@@ -307,7 +286,7 @@ impl Pool {
 
     /// Settles the regions of the oldest batch.
     fn settle_batch(&self, v: &mut Verification) -> Result<()> {
-        let (run, verdicts) = match v.reading.take(&self.containers)? {
+        let (run, verdicts) = match v.reading.take(&self.storage.containers)? {
             None => return Ok(()),
             Some(Batch::ByReaders(run)) => {
                 let regions = v.regions.part(run.clone())?;
@@ -327,7 +306,7 @@ impl Pool {
             };
             let verdict = match verdict {
                 Some(verdict) => verdict?,
-                None => self.verify(place, region)?,
+                None => self.health.verify(place, region)?,
             };
             v.next += 1;
             let is_as_read = match verdict {
@@ -337,7 +316,7 @@ impl Pool {
                     }
                     true
                 }
-                Some(_) if self.inventory_of(place.container)?.is_none() => {
+                Some(_) if self.commits.inventory_of(place.container)?.is_none() => {
                     v.next = regions.len();
                     return Ok(());
                 }
@@ -367,7 +346,7 @@ impl Pool {
         let restored = self.put_back(place, why.clone(), chunks.len())?;
         // Read it again: what was read before is from before the restore.
         let is_sound = |restored: &Damaged| {
-            let again = self.verify(restored.place, region);
+            let again = self.health.verify(restored.place, region);
             again.is_ok_and(|why| why.is_none())
         };
         let restored = restored.filter(is_sound);
@@ -391,7 +370,7 @@ impl Pool {
 
     /// Takes a place out of quarantine. Returns true if it was in it.
     fn take_back(&self, place: RegionPlace) -> bool {
-        let quarantine = &self.chunks.quarantine;
+        let quarantine = &self.storage.chunks.quarantine;
         let was_in_quarantine = quarantine.names(place);
         if was_in_quarantine {
             quarantine.release(place);
@@ -399,23 +378,11 @@ impl Pool {
         was_in_quarantine
     }
 
-    /// Returns why a region is damaged, or `None` if it has the chunks of its directory. Reads it
-    /// past the system's page cache: the cache does not prove what the device has, and no reader
-    /// needs a copy.
-    pub(super) fn verify(
-        &self,
-        place: RegionPlace,
-        region: &DirectoryRegion,
-    ) -> Result<Option<String>> {
-        let read = self.containers.region_alone(place, region.stored_bytes);
-        verdict(&self.containers, read, place, region)
-    }
-
     /// Stores a container again if parity restores it. Returns `None` if it does not.
     fn put_back(&self, place: RegionPlace, why: String, chunks: usize) -> Result<Option<Damaged>> {
-        let quarantine = &self.chunks.quarantine;
+        let quarantine = &self.storage.chunks.quarantine;
         let is_known = quarantine.names(place);
-        match self.restore_container(place.container) {
+        match self.health.restore_container(place.container) {
             Ok(sectors) => Ok(Some(Damaged {
                 place,
                 why,
@@ -437,13 +404,13 @@ impl Pool {
         why: String,
         chunks: &[(Fingerprint, u32)],
     ) -> Result<Damaged> {
-        let held = self.held_commit();
+        let held = self.commits.held();
         let is_known = match self.has_key(held.catalog(), &quarantine_key(place)) {
             // Reading the damaged container of the catalog reports that damage.
             Err(e) if e.is_corruption() => false,
             is_known => is_known?,
         };
-        self.chunks.put_in_quarantine(place);
+        self.storage.chunks.put_in_quarantine(place);
         let mut near = Near::default();
         let mut chunks_elsewhere = 0;
         for (fingerprint, _) in chunks {
@@ -462,20 +429,20 @@ impl Pool {
     /// Returns true if a region outside of quarantine has the chunk. Reads and verifies that
     /// region.
     fn is_intact_elsewhere(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<bool> {
-        let place = match self.chunks.locate(fingerprint, near) {
+        let place = match self.storage.chunks.locate(fingerprint, near) {
             Ok(Some(place)) => place,
             Ok(None) => return Ok(false),
             Err(e) if e.is_corruption() => return Ok(false),
             Err(e) => return Err(e),
         };
-        if self.chunks.quarantine.holds(place.region) {
+        if self.storage.chunks.quarantine.holds(place.region) {
             return Ok(false);
         }
         let sectors = sectors_max(place.stored_bytes);
-        match self.containers.region(place.region, sectors) {
+        match self.storage.containers.region(place.region, sectors) {
             Ok(region) => Ok(region.chunks.iter().any(|(f, _, _)| f == fingerprint)),
             Err(e) if e.is_corruption() => {
-                self.chunks.put_in_quarantine(place.region);
+                self.storage.chunks.put_in_quarantine(place.region);
                 Ok(false)
             }
             Err(e) => Err(e),
@@ -485,10 +452,7 @@ impl Pool {
     /// Commits the current quarantine, and stores again what is readable of the `whole` containers.
     /// Durable on return. The pool must be open for writing.
     pub fn note_damage(&self, whole: &[RegionPlace], options: LaneOptions) -> Result<WriteCounts> {
-        if self.lock.is_none() {
-            let why = "the pool is open for reading only";
-            return Err(StoreError::new(StoreErrorKind::Invalid, why));
-        }
+        self.storage.check_writable()?;
         let mut session = self.begin_for(super::Purpose::Snapshots, options)?;
         for place in whole.iter().filter(|place| place.is_whole()) {
             self.salvage(*place, &mut session)?;

@@ -68,18 +68,18 @@ impl Pool {
 
     /// Returns the forgotten snapshots, oldest first, and the containers in the trash.
     pub fn trash(&self) -> Result<(Vec<Forgotten>, Vec<TrashedContainer>)> {
-        self.trash_of(self.held_commit().catalog())
+        self.trash_of(self.commits.held().catalog())
     }
 
     pub(crate) fn trash_of(
         &self,
         catalog: Option<Fingerprint>,
     ) -> Result<(Vec<Forgotten>, Vec<TrashedContainer>)> {
-        read_trash(catalog, &mut |f: &Fingerprint| self.reader.map_node(f))
+        read_trash(catalog, &mut self.storage.map_node())
     }
 
     /// Returns true if the catalog with this root has an entry with this key.
     pub fn has_key(&self, catalog: Option<Fingerprint>, key: &[u8]) -> Result<bool> {
-        holds_key(catalog, key, &mut |f: &Fingerprint| self.reader.map_node(f))
+        holds_key(catalog, key, &mut self.storage.map_node())
     }
 }

@@ -19,12 +19,12 @@ use units::Fingerprint;
 impl Pool {
     /// Returns the setting; 0 seconds if there is none.
     pub fn trash_minimum(&self) -> Result<TrashMinimum> {
-        self.trash_minimum_of(self.held_commit().catalog())
+        self.trash_minimum_of(self.commits.held().catalog())
     }
 
     fn trash_minimum_of(&self, catalog: Option<Fingerprint>) -> Result<TrashMinimum> {
         let mut found = None;
-        let mut load = |f: &Fingerprint| self.reader.map_node(f);
+        let mut load = self.storage.map_node();
         let _ = visit(catalog, TRASH_MINIMUM_KEY, &mut load, &mut |key, value| {
             if key == TRASH_MINIMUM_KEY {
                 found = Some(TrashMinimum::decode(value));
@@ -40,7 +40,7 @@ impl Pool {
     /// for a shorter period without an entitled recovery key, and with `Invalid` if no key could
     /// ever lower it again.
     pub fn set_trash_minimum(&self, seconds: u64, by: Option<&SlotInfo>) -> Result<()> {
-        if self.config.seal == Seal::None {
+        if self.storage.config.seal == Seal::None {
             let why = "a minimum trash period needs a recovery key, and this pool is not encrypted";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
@@ -72,7 +72,11 @@ impl Pool {
     }
 
     fn recovery_slots(&self) -> Result<Vec<[u8; 8]>> {
-        let slots = list_slots(&self.media, self.config.pool, &mut Notes::new())?;
+        let slots = list_slots(
+            &self.storage.media,
+            self.storage.config.pool,
+            &mut Notes::new(),
+        )?;
         let recovery = |info: &&SlotInfo| info.slot.derivation == KeyDerivation::Recovery;
         Ok(slots.iter().filter(recovery).map(|s| s.slot.id).collect())
     }

@@ -4,9 +4,9 @@
 //! are durable. A feature is never removed.
 
 use super::Pool;
+use chunk_store::Result;
 use chunk_store::superblock::put_config;
-use chunk_store::{Result, StoreError, StoreErrorKind};
-use format::config::{Config, FEATURE_INCOMPAT_OWNERS, FEATURES_INCOMPAT_KNOWN};
+use format::config::{FEATURE_INCOMPAT_OWNERS, FEATURES_INCOMPAT_KNOWN};
 use format::snapshot::{OwnerNames, Snapshot};
 use media::Barrier;
 use std::borrow::Cow;
@@ -17,24 +17,22 @@ impl Pool {
     /// Returns the features that new pools have and this one does not: bits of
     /// `features_incompat`.
     pub fn features_lacking(&self) -> u64 {
-        FEATURES_INCOMPAT_KNOWN & !self.features.load(Ordering::Relaxed)
+        FEATURES_INCOMPAT_KNOWN & !self.storage.features.load(Ordering::Relaxed)
     }
 
     /// Adds these features, durable on return. Sessions that begin later use them. Programs that do
     /// not know them refuse the pool from now on.
     pub fn upgrade(&self) -> Result<()> {
-        if self.lock.is_none() {
-            let why = "the pool is open for reading only";
-            return Err(StoreError::new(StoreErrorKind::Invalid, why));
-        }
+        self.storage.check_writable()?;
         if self.features_lacking() == 0 {
             return Ok(());
         }
-        let mut config = self.config_now();
+        let mut config = self.storage.config_now();
         config.features_incompat |= FEATURES_INCOMPAT_KNOWN;
-        put_config(&*self.media.blobs, &config)?;
-        self.media.blobs.barrier(Barrier::ConfigBeforeAck)?;
-        self.features
+        put_config(&*self.storage.media.blobs, &config)?;
+        self.storage.media.blobs.barrier(Barrier::ConfigBeforeAck)?;
+        self.storage
+            .features
             .store(config.features_incompat, Ordering::Relaxed);
         Ok(())
     }
@@ -42,7 +40,7 @@ impl Pool {
     /// Returns a snapshot without the fields that no reader of this pool needs to know: names of
     /// owners, and the snapshot that it is a rewrite of.
     pub(super) fn storable<'a>(&self, snapshot: &'a Snapshot) -> Cow<'a, Snapshot> {
-        if self.features.load(Ordering::Relaxed) & FEATURE_INCOMPAT_OWNERS != 0 {
+        if self.storage.features.load(Ordering::Relaxed) & FEATURE_INCOMPAT_OWNERS != 0 {
             return Cow::Borrowed(snapshot);
         }
         Cow::Owned(Snapshot {
@@ -50,13 +48,5 @@ impl Pool {
             original: SnapshotId::default(),
             ..snapshot.clone()
         })
-    }
-
-    /// Returns the settings with the features that were added since the pool was opened.
-    pub(super) fn config_now(&self) -> Config {
-        Config {
-            features_incompat: self.features.load(Ordering::Relaxed),
-            ..self.config.clone()
-        }
     }
 }

@@ -17,11 +17,11 @@ impl Pool {
     /// Returns the catalog's volumes by name. Fails with `Corruption` if a part of it cannot be
     /// read: a skipped volume would lose its journal.
     pub fn volumes(&self) -> Result<Vec<VolumeRecord>> {
-        let held = self.held_commit();
+        let held = self.commits.held();
         let catalog = held.catalog();
         let at = catalog.unwrap_or_default();
         let mut volumes = Vec::new();
-        let mut load = |f: &Fingerprint| self.reader.map_node(f);
+        let mut load = self.storage.map_node();
         let mut entry = |key: &[u8], value: &[u8]| {
             if key.first() != Some(&VOLUME_KEY_TAG) {
                 return Ok(ControlFlow::Break(()));
@@ -51,7 +51,10 @@ impl Pool {
 
     /// Returns true if a chunk is in a container. Searches everywhere before it returns false.
     pub fn holds_chunk(&self, fingerprint: &Fingerprint) -> Result<bool> {
-        let place = self.chunks.locate(fingerprint, &mut Near::default())?;
+        let place = self
+            .storage
+            .chunks
+            .locate(fingerprint, &mut Near::default())?;
         Ok(place.is_some())
     }
 }

@@ -8,9 +8,9 @@ use super::small_volumes::CONTEXT;
 use chunking::Compression;
 use sim::pool_histories::init_options;
 use sim::{Image, Seed, SimDisk};
-use specimen::{self, noise};
 use std::sync::Arc;
 use store::{LaneOptions, OpenMode, Pool};
+use testkit::specimen::noise;
 use volume::{Durability, Volume};
 use volumes::{
     AccessOptions, DirectLimits, JournalOptions, Switches, Thresholds, Volumes, VolumesOptions,
@@ -56,13 +56,16 @@ pub fn open_with(media: media::Media, options: &VolumesOptions) -> Volumes {
 }
 
 pub fn open(disk: &Arc<SimDisk>, switches: Switches) -> Volumes {
-    open_with(specimen::media(disk, 2), &options(switches, 256 << 20))
+    open_with(
+        testkit::specimen::media(disk, 2),
+        &options(switches, 256 << 20),
+    )
 }
 
 /// Returns a disk with an empty pool.
 pub fn disk_with_a_pool() -> Arc<SimDisk> {
     let disk = SimDisk::unrecorded(Image::new());
-    Pool::init(&specimen::media(&disk, 1), &init_options(&[])).expect("init");
+    Pool::init(&testkit::specimen::media(&disk, 1), &init_options(&[])).expect("init");
     disk
 }
 

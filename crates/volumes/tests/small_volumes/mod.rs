@@ -5,9 +5,9 @@
 use chunking::Compression;
 use sim::pool_histories::{check_all, init_options};
 use sim::{Image, SimDisk};
-use specimen::{self, options};
 use std::sync::Arc;
 use store::{OpenMode, Pool};
+use testkit::specimen::options;
 use volume::{Durability, RequestContext, Volume};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
 
@@ -39,13 +39,13 @@ pub fn small() -> VolumesOptions {
 /// Returns a disk with an empty pool.
 pub fn made() -> Arc<SimDisk> {
     let disk = SimDisk::unrecorded(Image::new());
-    Pool::init(&specimen::media(&disk, 1), &init_options(&[])).expect("init");
+    Pool::init(&testkit::specimen::media(&disk, 1), &init_options(&[])).expect("init");
     disk
 }
 
 /// Opens the volumes of the pool; `seed` is for names and the page cache.
 pub fn open(disk: &Arc<SimDisk>, seed: u64) -> Volumes {
-    let pool = specimen::open(disk, seed, None, OpenMode::Write).expect("open");
+    let pool = testkit::specimen::open(disk, seed, None, OpenMode::Write).expect("open");
     Volumes::open(Arc::new(pool), &small()).expect("volumes")
 }
 

@@ -17,8 +17,8 @@ fn cold(top: &Path, len: u64) -> Option<(Vec<u8>, File, OpenFile)> {
     let file = File::options().read(true).write(true).open(&path).unwrap();
     file.sync_all().unwrap();
     rustix::fs::fadvise(&file, 0, None, Advice::Random).unwrap();
-    let dropped = linux_host::release(&file, 0, None).unwrap_or(0);
-    if !linux_host::tells(&file).unwrap() || dropped < len / PAGE_BYTES {
+    let dropped = machine::release(&file, 0, None).unwrap_or(0);
+    if !machine::tells(&file).unwrap() || dropped < len / PAGE_BYTES {
         println!("SKIPPED: pages of this file system cannot be dropped");
         return None;
     }
@@ -44,7 +44,7 @@ fn read_all(opened: &OpenFile, memory: &SourceMemory, piece: usize) -> Vec<u8> {
 }
 
 fn cached_runs(file: &File, len: u64) -> Vec<(u64, u64)> {
-    let runs = linux_host::runs(file, &(0..len)).unwrap();
+    let runs = machine::runs(file, &(0..len)).unwrap();
     let cached = runs.iter().filter(|run| run.cached);
     cached.map(|run| (run.start, run.end)).collect()
 }
@@ -100,7 +100,7 @@ fn pages_that_are_dirtied_meanwhile_stay() {
     reader.read(0, &mut into).unwrap();
     file.write_all_at(&[1; 4096], 5 * PAGE_BYTES).unwrap();
     reader.finish();
-    let pages = linux_host::cached(&file, 0, 0).unwrap();
+    let pages = machine::cached(&file, 0, 0).unwrap();
     assert!(pages.dirty == 1 && pages.cached >= 10, "{pages:?}");
     assert_eq!(memory.outcome(0).bytes_dropped, 0);
 }

@@ -233,18 +233,10 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
 /// Adds the fields of a run's progress.
 pub(in crate::commands) fn object(message: Object, status: &DefragStatus) -> Object {
     let report = &status.run.report;
-    let stage = match report.stage {
-        DefragStage::Sizing => "sizing",
-        DefragStage::Examining => "examining",
-        DefragStage::Judging => "judging",
-        DefragStage::Moving => "copying",
-        DefragStage::Measuring => "measuring",
-        DefragStage::Done => "done",
-    };
     let mut message = message
         .boolean("running", report.phase == TaskPhase::UnderWay)
         .boolean("paused", report.phase == TaskPhase::Paused)
-        .text("stage", stage)
+        .text("stage", report.stage.name())
         .text(
             "by",
             if report.wish.is_by_server() {

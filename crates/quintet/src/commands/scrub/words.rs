@@ -69,13 +69,8 @@ fn bytes(pass: &Pass, all: u64) -> String {
 
 /// Adds the fields of a status.
 pub(in crate::commands) fn object(object: Object, status: &ScrubStatus) -> Object {
-    let phase = match status.phase {
-        TaskPhase::AtRest => "at_rest",
-        TaskPhase::UnderWay => "under_way",
-        TaskPhase::Paused => "paused",
-    };
     let mut object = object
-        .text("phase", phase)
+        .text("phase", status.phase.name())
         .integer("pool_containers", status.containers)
         .integer("pool_stored_bytes", status.stored_bytes);
     if status.phase != TaskPhase::AtRest {

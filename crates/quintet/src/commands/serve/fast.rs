@@ -5,7 +5,7 @@
 
 use crate::commands::invocation::Invocation;
 use anyhow::bail;
-use command_line::ServePoolArgs;
+use command_line::ServeArgs;
 use device::{Patience, PatientDisk};
 use media::LocalDisk;
 use server::memory_plan::MemoryPlan;
@@ -28,7 +28,7 @@ const PATIENCE: Patience = Patience {
 
 /// Refuses a directory that is in the pool or contains it: the commands of one would see, count and
 /// delete the files of the other.
-pub(super) fn check(args: &ServePoolArgs, pool: &Path) -> anyhow::Result<()> {
+pub(super) fn check(args: &ServeArgs, pool: &Path) -> anyhow::Result<()> {
     let Some(directory) = &args.fast else {
         return Ok(());
     };
@@ -68,7 +68,7 @@ fn is_within(inner: &Path, outer: &Path) -> bool {
 
 pub(super) fn attach(
     invocation: &Invocation,
-    args: &ServePoolArgs,
+    args: &ServeArgs,
     pool: &Pool,
     memory: &MemoryPlan,
 ) -> anyhow::Result<Option<Arc<Tier>>> {

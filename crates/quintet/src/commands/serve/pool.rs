@@ -16,14 +16,14 @@ use crate::commands::backup::REGION_BYTES;
 use crate::commands::defrag::unfinished;
 use crate::commands::for_clients::ClientCommands;
 use crate::commands::invocation::Invocation;
-use crate::commands::mount::{self, Settings};
+use crate::commands::mounting::{self, Settings};
 use crate::commands::policy;
 use crate::commands::program::OnConsole;
 use crate::commands::replica::replica_of;
 use crate::commands::snapshot_choice::SnapshotFilter;
 use crate::settings::iscsi_access;
 use anyhow::{Context, bail};
-use command_line::{ReplicaArgs, ServePoolArgs};
+use command_line::{ReplicaArgs, ServeArgs};
 use device::DeviceQueue;
 use maintenance::DefragSource;
 use media::SystemTicks;
@@ -54,7 +54,7 @@ const COMMANDS_LIMIT: Duration = Duration::from_secs(20);
 /// Allowed sizes of a journal.
 const JOURNAL_BYTES: RangeInclusive<u64> = 2 << 20..=64 << 30;
 
-pub(super) fn run(invocation: &Invocation, args: &ServePoolArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Exit> {
     let settings = args.mount.as_ref().map(|mountpoint| Settings {
         mountpoint: mountpoint.clone(),
         over: args.over,
@@ -67,7 +67,9 @@ pub(super) fn run(invocation: &Invocation, args: &ServePoolArgs) -> anyhow::Resu
 
 /// Serves until the mount is unmounted, and nothing else. Open files may take their time.
 pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> anyhow::Result<Exit> {
-    let args = ServePoolArgs {
+    let args = ServeArgs {
+        read_only: false,
+        export: Vec::new(),
         nbd_socket: None,
         nbd_listen: None,
         iscsi_listen: None,
@@ -92,7 +94,7 @@ pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> any
 /// `to_the_end`: the server ends with the mount, and not before.
 fn hold(
     invocation: &Invocation,
-    args: &ServePoolArgs,
+    args: &ServeArgs,
     mount: Option<&Settings>,
     to_the_end: bool,
 ) -> anyhow::Result<Exit> {
@@ -200,13 +202,13 @@ fn hold(
     };
     let pools = Pools::server_state(&server);
     let mount = mount
-        .map(|settings| mount::start(invocation, settings, &pools, at_end))
+        .map(|settings| mounting::start(invocation, settings, &pools, at_end))
         .transpose()?;
     if let Some(mount) = &mount {
-        mount::announce(invocation, mount)?;
+        mounting::announce(invocation, mount)?;
     }
     match to_the_end {
-        true => console.note(mount::HOW_IT_ENDS),
+        true => console.note(mounting::HOW_IT_ENDS),
         false => announce(invocation, &places, names.iter())?,
     }
     notifier.say("READY=1\nSTATUS=serving");
@@ -259,7 +261,7 @@ impl Drop for ClientsOf<'_> {
 }
 
 /// Reads the rules of iSCSI access, before anything is opened.
-fn target_rules(invocation: &Invocation, args: &ServePoolArgs) -> anyhow::Result<Arc<TargetRules>> {
+fn target_rules(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Arc<TargetRules>> {
     let rules = match &args.iscsi_access {
         Some(path) => iscsi_access(path, &invocation.context.environment)?,
         None => TargetRules::default(),

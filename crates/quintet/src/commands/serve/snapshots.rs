@@ -1,4 +1,4 @@
-//! `serve nbd`: serves stored images read-only, without holding the pool for writing. `serve` calls
+//! `serve --read-only`: serves stored images, without holding the pool for writing. `serve` calls
 //! this.
 //!
 //! Invariant: it serves the newest commit at its start. Later backups do not change that.
@@ -9,11 +9,11 @@ use crate::commands::known_snapshots::KnownSnapshots;
 use crate::commands::snapshot_choice::{SnapshotFilter, choose, split_path};
 use crate::commands::tree::{Found, lookup, normal, top};
 use anyhow::bail;
-use command_line::NbdArgs;
+use command_line::ServeArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::EntryKind;
-use nbd::{FixedExports, Server, ServerLimits};
+use nbd::{Exports, FixedExports, Server, ServerLimits};
 use server::memory_plan::MemoryPlan;
 use server::sockets::place;
 use server::systemd::Notifier;
@@ -24,7 +24,7 @@ use store::{ImageVolume, OpenMode, Pool};
 use terminal::exit::Exit;
 use terminal::names::short_id;
 
-pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exit> {
+pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Exit> {
     let plan = MemoryPlan::of_images(invocation.settings.memory_bytes);
     let pool = Arc::new(invocation.open_within(OpenMode::Read, plan.pool_bytes)?);
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
@@ -37,28 +37,39 @@ pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exi
     if let Some(only) = only_image(&chosen) {
         exports = exports.with_default(&only);
     }
+    let sockets = usize::from(args.nbd_socket.is_some()) + usize::from(args.nbd_listen.is_some());
     let options = ServerLimits {
         connections_max: args.connections.max(1).into(),
-        pool_bytes: plan.requests_of_socket(1),
+        pool_bytes: plan.requests_of_socket(sockets),
         ..ServerLimits::default()
     };
-    let exports = Arc::new(exports);
-    let server = match (&args.socket, args.listen) {
-        (Some(path), _) => Server::bind_unix(path, exports, options)?,
-        (None, Some(address)) => Server::bind_tcp(address, exports, options)?,
-        (None, None) => bail!("no address given: use --socket or --listen"),
-    };
-    let server = server.start()?;
+    let exports: Arc<dyn Exports> = Arc::new(exports);
+    let mut servers = Vec::new();
+    if let Some(path) = &args.nbd_socket {
+        let server = Server::bind_unix(path, Arc::clone(&exports), options)?.start()?;
+        servers.push((place(Some(path), None), server));
+    }
+    if let Some(address) = args.nbd_listen {
+        let server = Server::bind_tcp(address, exports, options)?.start()?;
+        servers.push((place(None, server.address()), server));
+    }
     let notifier = Notifier::of(&invocation.context.environment)?;
-    let place = place(args.socket.as_deref(), server.address());
-    announce(invocation, &[place], chosen.keys())?;
+    let places: Vec<String> = servers.iter().map(|(place, _)| place.clone()).collect();
+    announce(invocation, &places, chosen.keys())?;
     notifier.say("READY=1");
-    wait(invocation, signals()?, &|| format!("{:?}", server.stats()))?;
+    wait(invocation, signals()?, &|| {
+        let all = servers
+            .iter()
+            .map(|(place, server)| format!("{place}: {:?}", server.stats()));
+        all.collect::<Vec<_>>().join("\n")
+    })?;
     notifier.say("STOPPING=1");
-    if !server.stop() {
-        invocation
-            .console
-            .warn("some NBD requests did not end in time and are dropped");
+    for (_, server) in servers {
+        if !server.stop() {
+            invocation
+                .console
+                .warn("some NBD requests did not end in time and are dropped");
+        }
     }
     Ok(Exit::Done)
 }

@@ -20,7 +20,7 @@ pub(super) fn of_forgotten(
     pool: &Pool,
     listed: impl Iterator<Item = SnapshotId>,
 ) -> Vec<SnapshotHolder> {
-    let mut holders = pool.snapshot_holders();
+    let mut holders = pool.holders().open_snapshots();
     if !holders.is_empty() {
         let listed: BTreeSet<SnapshotId> = listed.collect();
         holders.retain(|holder| !listed.contains(&holder.snapshot));

@@ -253,7 +253,7 @@ impl Unverified {
 }
 
 /// Returns the verdict on a region that was read.
-pub(super) fn verdict(
+pub(in crate::pool) fn verdict(
     containers: &ContainerReader,
     read: Result<Region>,
     place: RegionPlace,
