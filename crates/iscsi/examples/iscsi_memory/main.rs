@@ -11,12 +11,12 @@ mod classes;
 mod table;
 
 use classes::{Classes, Physical};
-use testkit::conformance::volume::{Failed, ServedDisk};
 use iscsi::{Access, Credentials, Server, ServerHandle, ServerOptions};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use table::Table;
+use testkit::conformance::volume::{Failed, ServedDisk};
 
 /// Name of the first target.
 const TARGET: &str = "iqn.2026-11.org.quintet:disk";

@@ -7,13 +7,13 @@
 
 mod table;
 
-use testkit::conformance::volume::{Failed, ServedDisk};
 use nbd::{Server, ServerHandle, ServerLimits};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use table::Table;
+use testkit::conformance::volume::{Failed, ServedDisk};
 
 fn main() -> Result<(), Failed> {
     let mut arguments = std::env::args().skip(1);
