@@ -26,17 +26,17 @@ mod writer;
 pub use acceptor::{Acceptor, Listening};
 pub use alarm::Alarm;
 pub use buffers::{INPUT_BYTES, Input, Output, Payload};
-pub use connection::{Connection, Gone};
+pub use connection::{Connection, Disconnected};
 pub use limits::ServerLimits;
 pub use listener::{ListenError, Listener};
-pub use memory::{LOOK_PERIOD, Lease, Pool, Queued, Share};
-pub use server::{Server, ServerHandle};
+pub use memory::{LOOK_PERIOD, Lease, MemoryPool, Queued, Share};
+pub use server::{ServerHandle, SocketServer};
 pub use session::{
     BATCH_BYTES, End, Habits, SESSION_OUTPUT_BYTES, SMALL_REPLY_BYTES, SessionContext,
     WORKER_OUTPUT_BYTES,
 };
-pub use stats::{Counters, KINDS_MAX, RequestKind, Stats, Tally};
-pub use stream::{Replay, Stream};
+pub use stats::{KINDS_MAX, RequestKind, ServerCounters, Stats, Tally};
+pub use stream::{ByteStream, Replay};
 pub use threads::IDLE_THREAD_LIMIT;
 pub use workers::{Lane, Service, WorkerRequest, Workers};
-pub use writer::Writer;
+pub use writer::ReplyWriter;

@@ -5,7 +5,7 @@
 //! made is removed. Accepting never waits: another process may share the socket and be faster.
 
 use crate::acceptor::{Listening, prepare_tcp};
-use crate::stream::Stream;
+use crate::stream::ByteStream;
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::fs;
@@ -158,7 +158,7 @@ pub(crate) struct AcceptingListener {
 
 /// A new connection.
 pub(crate) struct Accepted {
-    pub(crate) stream: Arc<dyn Stream>,
+    pub(crate) stream: Arc<dyn ByteStream>,
     /// Our address, as a TCP client sees it.
     pub(crate) local: Option<SocketAddr>,
     /// The TCP client's address.

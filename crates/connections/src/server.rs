@@ -6,10 +6,10 @@ use crate::acceptor::Acceptor;
 use crate::connection::Connection;
 use crate::limits::ServerLimits;
 use crate::listener::{Accepted, ListenError, Listener};
-use crate::memory::Pool;
+use crate::memory::MemoryPool;
 use crate::permits::Permits;
 use crate::session::SessionContext;
-use crate::stats::{Counters, Stats};
+use crate::stats::{ServerCounters, Stats};
 use crate::threads::Threads;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use std::time::{Duration, Instant};
 /// Period at which connections are looked for that came meanwhile.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
 
-/// A listening socket. It accepts nothing before [`Server::start`].
-pub struct Server {
+/// A listening socket. It accepts nothing before [`SocketServer::start`].
+pub struct SocketServer {
     listener: Listener,
-    shared: Arc<Shared>,
+    shared: Arc<ServerParts>,
 }
 
-struct Shared {
+struct ServerParts {
     limits: ServerLimits,
-    counters: Arc<Counters>,
-    reads: Arc<Pool>,
-    changes: Arc<Pool>,
+    counters: Arc<ServerCounters>,
+    reads: Arc<MemoryPool>,
+    changes: Arc<MemoryPool>,
     permits: Arc<Permits>,
     threads: Arc<Threads>,
     /// The clients of one address keep those of others not out.
@@ -39,12 +39,12 @@ struct Shared {
 
 /// A running server. Dropping it stops it.
 pub struct ServerHandle {
-    shared: Arc<Shared>,
+    shared: Arc<ServerParts>,
     acceptor: Acceptor,
     address: Option<SocketAddr>,
 }
 
-impl Server {
+impl SocketServer {
     /// Makes a server whose largest request needs `request_bytes` of a pool. `is_fair`: clients of
     /// one address do not keep those of other addresses out ([`Permits`]).
     pub fn new(
@@ -54,10 +54,10 @@ impl Server {
         is_fair: bool,
     ) -> Self {
         let bytes = limits.pool_bytes.max(request_bytes);
-        let pool = || Arc::new(Pool::new(bytes, limits.stall_limit));
+        let pool = || Arc::new(MemoryPool::new(bytes, limits.stall_limit));
         Self {
             listener,
-            shared: Arc::new(Shared {
+            shared: Arc::new(ServerParts {
                 counters: Arc::default(),
                 reads: pool(),
                 changes: pool(),
@@ -97,7 +97,7 @@ impl Server {
     }
 }
 
-impl Shared {
+impl ServerParts {
     /// Serves a new connection on its own thread, or closes it if there are too many.
     fn connect<F: Fn(SessionContext) + Send + Sync + 'static>(
         &self,

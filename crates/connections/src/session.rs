@@ -5,11 +5,11 @@
 //! counted as it ended.
 
 use crate::buffers::Input;
-use crate::connection::{Connection, Gone};
+use crate::connection::{Connection, Disconnected};
 use crate::limits::ServerLimits;
-use crate::memory::{Pool, Share};
-use crate::stats::Counters;
-use crate::stream::Stream;
+use crate::memory::{MemoryPool, Share};
+use crate::stats::ServerCounters;
+use crate::stream::ByteStream;
 use crate::threads::{ThreadShare, Threads};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct SessionContext {
     /// The client's address; `None` for a unix socket.
     pub peer: Option<SocketAddr>,
     /// The server's counters.
-    pub counters: Arc<Counters>,
+    pub counters: Arc<ServerCounters>,
     /// The server's limits.
     pub limits: ServerLimits,
     /// Memory for large reads.
@@ -65,10 +65,10 @@ pub enum End {
 
 impl SessionContext {
     /// Makes that of a session without a server, with memory for `pool_bytes` each way.
-    pub fn alone(stream: Arc<dyn Stream>, pool_bytes: u64, limits: ServerLimits) -> Self {
+    pub fn alone(stream: Arc<dyn ByteStream>, pool_bytes: u64, limits: ServerLimits) -> Self {
         let connection = Arc::new(Connection::new(stream));
         let share = || {
-            let pool = Arc::new(Pool::new(pool_bytes, limits.stall_limit));
+            let pool = Arc::new(MemoryPool::new(pool_bytes, limits.stall_limit));
             pool.share(0, connection.clone())
         };
         Self {
@@ -85,39 +85,41 @@ impl SessionContext {
     }
 
     /// Waits until `len` bytes have arrived, but not past `until`.
-    pub fn need(&self, input: &mut Input, len: usize, until: Instant) -> Result<(), Gone> {
+    pub fn need(&self, input: &mut Input, len: usize, until: Instant) -> Result<(), Disconnected> {
         while input.peek(0, len).is_none() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || self.connection.stream.set_recv_timeout(Some(left)).is_err() {
-                return Err(Gone);
+                return Err(Disconnected);
             }
             match input.fill(&*self.connection.stream, len) {
                 Ok(received) if received > 0 => {}
-                Ok(_) | Err(_) => return Err(Gone),
+                Ok(_) | Err(_) => return Err(Disconnected),
             }
         }
         Ok(())
     }
 
     /// Begins the handshake. Returns the time at which it must have ended.
-    pub fn begin_handshake(&self) -> Result<Instant, Gone> {
+    pub fn begin_handshake(&self) -> Result<Instant, Disconnected> {
         let limit = self.limits.handshake_limit;
         let send_limit = Some(limit.min(self.limits.send_limit));
         let stream = &self.connection.stream;
-        stream.set_send_timeout(send_limit).map_err(|_| Gone)?;
+        stream
+            .set_send_timeout(send_limit)
+            .map_err(|_| Disconnected)?;
         Ok(Instant::now() + limit)
     }
 
     /// Serves a client after its handshake, which may have ended the session, and counts its end.
     pub fn finish<T>(
         &self,
-        handshake: Result<Option<T>, Gone>,
+        handshake: Result<Option<T>, Disconnected>,
         serve: impl FnOnce(T) -> End,
     ) -> End {
         let end = match handshake {
             Ok(Some(agreed)) => serve(agreed),
             Ok(None) => End::Clean,
-            Err(Gone) => {
+            Err(Disconnected) => {
                 self.counters.handshakes_failed.fetch_add(1, Relaxed);
                 End::Dropped
             }
@@ -154,15 +156,19 @@ impl Habits {
 
     /// Fails if the client has disconnected. Asks the system before a large read, and before one in
     /// [`LOOK_REQUESTS`] small ones. Otherwise it relies on the known state.
-    pub fn look_for_client(&mut self, connection: &Connection, is_large: bool) -> Result<(), Gone> {
+    pub fn look_for_client(
+        &mut self,
+        connection: &Connection,
+        is_large: bool,
+    ) -> Result<(), Disconnected> {
         self.unseen = self.unseen.saturating_sub(1);
-        let is_gone = match is_large || self.unseen == 0 {
+        let is_down = match is_large || self.unseen == 0 {
             true => {
                 self.unseen = LOOK_REQUESTS;
                 connection.look_for_client()
             }
-            false => connection.is_gone(),
+            false => connection.is_down(),
         };
-        if is_gone { Err(Gone) } else { Ok(()) }
+        if is_down { Err(Disconnected) } else { Ok(()) }
     }
 }

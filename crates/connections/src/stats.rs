@@ -69,7 +69,7 @@ pub trait RequestKind: Copy {
 
 /// The live counters.
 #[derive(Default)]
-pub struct Counters {
+pub struct ServerCounters {
     pub(crate) accepted: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) handshakes_failed: AtomicU64,
@@ -119,7 +119,7 @@ impl Tally {
     }
 }
 
-impl Counters {
+impl ServerCounters {
     /// Adds a batch that was answered with `sent_bytes`, and empties the tally.
     pub fn add(&self, tally: &mut Tally, sent_bytes: usize) {
         let tally = std::mem::take(tally);
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_tally_is_added_once() {
-        let counters = Counters::default();
+        let counters = ServerCounters::default();
         let mut tally = Tally::default();
         tally.done((0, true), 5);
         tally.done((7, false), 1 << 40);

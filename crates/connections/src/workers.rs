@@ -95,21 +95,21 @@ pub trait Service: Send + Sync + 'static {
     fn send(&self, replies: &mut Self::Replies);
 }
 
-struct Shared<S: Service> {
+struct WorkerLanes<S: Service> {
     service: S,
     lanes: [LaneQueue<S::Request>; Lane::COUNT],
 }
 
 /// The threads and their queues.
 pub struct Workers<S: Service> {
-    shared: Arc<Shared<S>>,
+    shared: Arc<WorkerLanes<S>>,
     share: Arc<ThreadShare>,
     threads: Vec<JoinHandle<()>>,
     /// Number of threads that execute announced reads while the device is quick.
     together_threads: usize,
 }
 
-impl<S: Service> Shared<S> {
+impl<S: Service> WorkerLanes<S> {
     fn lane(&self, lane: Lane) -> &LaneQueue<S::Request> {
         &self.lanes[lane as usize]
     }
@@ -144,7 +144,7 @@ impl<S: Service> Shared<S> {
 
 /// Running requests of one thread. Its drop counts them as finished, even after a panic.
 struct Running<'a, S: Service> {
-    shared: &'a Shared<S>,
+    shared: &'a WorkerLanes<S>,
     lane: &'a LaneQueue<S::Request>,
     requests: usize,
     cost_bytes: u64,
@@ -153,7 +153,11 @@ struct Running<'a, S: Service> {
 }
 
 impl<'a, S: Service> Running<'a, S> {
-    fn new(shared: &'a Shared<S>, lane: &'a LaneQueue<S::Request>, first: &S::Request) -> Self {
+    fn new(
+        shared: &'a WorkerLanes<S>,
+        lane: &'a LaneQueue<S::Request>,
+        first: &S::Request,
+    ) -> Self {
         let name = first.announced().is_none().then(|| first.name());
         let mut running = Self {
             shared,
@@ -189,7 +193,7 @@ impl<S: Service> Drop for Running<'_, S> {
 impl<S: Service> Workers<S> {
     /// Makes the workers of a connection. They have no threads yet.
     pub fn new(service: S, share: Arc<ThreadShare>) -> Self {
-        let shared = Shared {
+        let shared = WorkerLanes {
             service,
             lanes: Default::default(),
         };

@@ -13,7 +13,7 @@ use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Remembered, Unit};
 use crate::sender::{BUSY_LIMIT, Notice, Sender};
 use crate::targets::{TargetUnit, UNITS_MAX};
-use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
 use connections::Connection;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap};
@@ -205,7 +205,7 @@ impl Registry {
     /// confirmed yet end without it.
     pub(crate) fn ask_to_leave(&self, scope: Scope<'_>, limit: Duration) -> usize {
         let sessions = self.chosen(scope);
-        let header = Header::new(response::ASYNC, FINAL)
+        let header = PduHeader::new(response::ASYNC, FINAL)
             .with_tag(NO_TAG)
             .with_u32::<20>(NO_TAG)
             .with_u8::<36>(REQUESTS_LOGOUT)

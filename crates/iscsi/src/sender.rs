@@ -5,7 +5,7 @@
 //! connection is down for all threads. The window of command numbers never shrinks.
 
 use crate::replies::{Numbering, Replies};
-use connections::{Connection, Gone};
+use connections::{Connection, Disconnected};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -101,7 +101,7 @@ impl Sender {
     }
 
     /// Numbers and sends all PDUs, and drops them.
-    pub(crate) fn send(&self, replies: &mut Replies) -> Result<(), Gone> {
+    pub(crate) fn send(&self, replies: &mut Replies) -> Result<(), Disconnected> {
         if replies.is_empty() {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl Sender {
     }
 
     /// Sends the answer that completes the login. [`Sender::send_now`] sends nothing before it.
-    pub(crate) fn confirm(&self, replies: &mut Replies) -> Result<(), Gone> {
+    pub(crate) fn confirm(&self, replies: &mut Replies) -> Result<(), Disconnected> {
         let mut state = self.state.lock();
         self.send_locked(&mut state, replies)?;
         self.is_confirmed.store(true, SeqCst);
@@ -121,7 +121,11 @@ impl Sender {
         self.is_confirmed.load(SeqCst)
     }
 
-    fn send_locked(&self, state: &mut SendState, replies: &mut Replies) -> Result<(), Gone> {
+    fn send_locked(
+        &self,
+        state: &mut SendState,
+        replies: &mut Replies,
+    ) -> Result<(), Disconnected> {
         let bytes = self.number(state, replies);
         let sent = self.send_all(bytes, &mut state.is_broken);
         replies.clear();
@@ -159,11 +163,11 @@ impl Sender {
         Notice::Sent
     }
 
-    fn send_all(&self, bytes: &[u8], is_broken: &mut bool) -> Result<(), Gone> {
+    fn send_all(&self, bytes: &[u8], is_broken: &mut bool) -> Result<(), Disconnected> {
         *is_broken = *is_broken || self.connection.send_all(bytes).is_err();
         if *is_broken {
             self.connection.drop_now();
-            return Err(Gone);
+            return Err(Disconnected);
         }
         Ok(())
     }

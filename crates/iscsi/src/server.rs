@@ -13,7 +13,7 @@ use crate::registry::{Registry, Scope};
 use crate::scsi::unit::Properties;
 use crate::session::Session;
 use crate::targets::Targets;
-use connections::{ListenError, Listener, Pool, SessionContext, Stats};
+use connections::{ListenError, Listener, MemoryPool, SessionContext, Stats};
 use media::{Random, SystemRandom};
 use options::COMMAND_BYTES_MAX;
 pub use options::ServerOptions;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// A listening socket and its targets. It accepts nothing before [`Server::start`].
 pub struct Server {
-    server: connections::Server,
+    server: connections::SocketServer,
     shared: Arc<TargetServer>,
 }
 
@@ -34,7 +34,7 @@ struct TargetServer {
     /// Number of this server in the registry.
     number: u64,
     denials: Arc<Denials>,
-    bursts: Arc<Pool>,
+    bursts: Arc<MemoryPool>,
 }
 
 /// A running server. Dropping it stops it.
@@ -72,7 +72,7 @@ impl Server {
 
     fn new(listener: Listener, targets: Arc<dyn Targets>, options: ServerOptions) -> Self {
         let limits = options.limits;
-        let bursts = Pool::new(options.burst_pool_bytes(), limits.stall_limit);
+        let bursts = MemoryPool::new(options.burst_pool_bytes(), limits.stall_limit);
         let shared = TargetServer {
             bursts: Arc::new(bursts.without_own()),
             registry: options.units.0.clone(),
@@ -83,7 +83,7 @@ impl Server {
             denials: Arc::default(),
         };
         Self {
-            server: connections::Server::new(listener, limits, COMMAND_BYTES_MAX, true),
+            server: connections::SocketServer::new(listener, limits, COMMAND_BYTES_MAX, true),
             shared: Arc::new(shared),
         }
     }

@@ -24,11 +24,13 @@ use crate::registry::{Entry, Registry};
 use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::unit::Properties;
 use crate::sender::Sender;
-use crate::targets::{Access, Denied, Targets};
-use crate::wire::pdu::{HEADER_BYTES, Header, padding, request, response};
+use crate::targets::{Denied, TargetAccess, Targets};
+use crate::wire::pdu::{HEADER_BYTES, PduHeader, padding, request, response};
 use crate::workers::SessionService;
 use connections::Workers;
-use connections::{End, Gone, Habits, Input, SESSION_OUTPUT_BYTES, SessionContext, Share, Tally};
+use connections::{
+    Disconnected, End, Habits, Input, SESSION_OUTPUT_BYTES, SessionContext, Share, Tally,
+};
 use media::Random;
 use registered::Registered;
 use state::FullFeature;
@@ -47,7 +49,7 @@ pub(crate) struct Session {
     /// Number of its server in the registry.
     pub(crate) server: u64,
     pub(crate) targets: Arc<dyn Targets>,
-    pub(crate) discovery: Access,
+    pub(crate) discovery: TargetAccess,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) registry: Arc<Registry>,
     /// The initiator may be on another machine.
@@ -81,7 +83,7 @@ impl Session {
         &self,
         input: &mut Input,
         sender: &Arc<Sender>,
-    ) -> Result<Option<(Registered<'_>, Parameters)>, Gone> {
+    ) -> Result<Option<(Registered<'_>, Parameters)>, Disconnected> {
         let until = self.context.begin_handshake()?;
         let mut login = Login::new(Rules {
             targets: &*self.targets,
@@ -94,13 +96,17 @@ impl Session {
             if self.context.need(input, HEADER_BYTES, until).is_err() {
                 // A probe that only connects is no failed login.
                 let is_probe = requests == 0 && input.available().is_empty();
-                return if is_probe { Ok(None) } else { Err(Gone) };
+                return if is_probe {
+                    Ok(None)
+                } else {
+                    Err(Disconnected)
+                };
             }
-            let header = Header::decode(input.available()).ok_or(Gone)?;
+            let header = PduHeader::decode(input.available()).ok_or(Disconnected)?;
             let len = header.data_bytes();
             let is_login = header.operation() == request::LOGIN;
             if !is_login || len > SEGMENT_BYTES_DEFAULT as usize || header.0[4] != 0 {
-                return Err(Gone);
+                return Err(Disconnected);
             }
             if requests == 0 {
                 sender.window.start(header.u32_at::<24>());
@@ -121,7 +127,7 @@ impl Session {
                 return self.refuse(&header, status, sender);
             }
             if let Step::Done { flags, text } = step {
-                let agreed = login.agreed().ok_or(Gone)?;
+                let agreed = login.agreed().ok_or(Disconnected)?;
                 return self
                     .complete(&header, (flags, text), agreed, sender)
                     .map(Some);
@@ -134,7 +140,7 @@ impl Session {
                 return Ok(None);
             }
         }
-        Err(Gone)
+        Err(Disconnected)
     }
 
     /// Reports a denied login to the log. `asked` has the names of the initiator and its target.
@@ -151,26 +157,31 @@ impl Session {
         }
     }
 
-    fn refuse<T>(&self, header: &Header, status: Status, sender: &Sender) -> Result<T, Gone> {
+    fn refuse<T>(
+        &self,
+        header: &PduHeader,
+        status: Status,
+        sender: &Sender,
+    ) -> Result<T, Disconnected> {
         let mut replies = Replies::new(0, Format::default());
         let answer = answer(header, 0).with_u16::<36>(status as u16);
         replies.push(answer, Numbering::Takes, &[]);
         sender.send(&mut replies)?;
-        Err(Gone)
+        Err(Disconnected)
     }
 
     /// Registers the session, which ends the initiator port's old one, opens its target, and only
     /// then confirms the login.
     fn complete(
         &self,
-        header: &Header,
+        header: &PduHeader,
         (flags, text): (u8, Vec<u8>),
         (names, parameters): (Names, Parameters),
         sender: &Arc<Sender>,
-    ) -> Result<(Registered<'_>, Parameters), Gone> {
+    ) -> Result<(Registered<'_>, Parameters), Disconnected> {
         // From now on it is not dropped for a newcomer.
         if !self.context.connection.admit() {
-            return Err(Gone);
+            return Err(Disconnected);
         }
         let entry = Entry {
             names: names.clone(),
@@ -249,14 +260,14 @@ impl Session {
         full_feature.workers.finish();
         match flushed {
             Ok(()) => end,
-            Err(Gone) => End::Dropped,
+            Err(Disconnected) => End::Dropped,
         }
     }
 }
 
 /// Returns a Login Response without data.
-fn answer(header: &Header, flags: u8) -> Header {
-    let mut answer = Header::new(response::LOGIN, flags).with_tag(header.tag());
+fn answer(header: &PduHeader, flags: u8) -> PduHeader {
+    let mut answer = PduHeader::new(response::LOGIN, flags).with_tag(header.tag());
     // The initiator's session identifier, and its handle of the session.
     answer.0[8..16].copy_from_slice(&header.0[8..16]);
     answer

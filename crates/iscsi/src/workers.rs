@@ -13,8 +13,8 @@ use crate::scsi::unit::Unit;
 use crate::sender::{Place, Sender};
 use crate::stats::{Kind, failed};
 use connections::{
-    Connection, Counters, Gone, Lane, Lease, Service, Share, Tally, WORKER_OUTPUT_BYTES,
-    WorkerRequest,
+    Connection, Disconnected, Lane, Lease, ServerCounters, Service, Share, Tally,
+    WORKER_OUTPUT_BYTES, WorkerRequest,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -73,7 +73,7 @@ pub(crate) struct SessionService {
     pub(crate) nexus: Nexus,
     pub(crate) sender: Arc<Sender>,
     pub(crate) connection: Arc<Connection>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<ServerCounters>,
     pub(crate) segments: Segments,
     pub(crate) format: Format,
     /// Memory for large reads.
@@ -154,12 +154,12 @@ impl SessionService {
         work: &TaskWork,
         answered: &Answered,
         ticket: &Ticket,
-    ) -> Result<Vec<Lease>, Gone> {
+    ) -> Result<Vec<Lease>, Disconnected> {
         let bytes = answered.command_bytes.min(answered.expected_bytes);
         let is_large = bytes > WORKER_OUTPUT_BYTES as u64;
         if matches!(work, TaskWork::Read(_)) && is_large && leases.is_empty() {
             match self.reads.take_while(bytes, || !ticket.is_over()) {
-                None if !ticket.is_over() => return Err(Gone),
+                None if !ticket.is_over() => return Err(Disconnected),
                 lease => leases.extend(lease),
             }
         }

@@ -4,9 +4,9 @@
 //! Invariant: TCP is served on loopback only, because there is no TLS here.
 
 #[cfg(test)]
-mod export_tests;
+mod disconnected_tests;
 #[cfg(test)]
-mod gone_tests;
+mod export_tests;
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
@@ -24,14 +24,14 @@ use std::sync::Arc;
 
 /// A listening socket and its exports. It accepts nothing before [`Server::start`].
 pub struct Server {
-    server: connections::Server,
+    server: connections::SocketServer,
     exports: Arc<dyn Exports>,
 }
 
 impl Server {
     fn new(listener: Listener, exports: Arc<dyn Exports>, limits: ServerLimits) -> Self {
         Self {
-            server: connections::Server::new(listener, limits, COST_BYTES_MAX, false),
+            server: connections::SocketServer::new(listener, limits, COST_BYTES_MAX, false),
             exports,
         }
     }

@@ -16,8 +16,8 @@ use crate::wire::options::{
     CLIENT_FLAGS_BYTES, OPTION_HEADER_BYTES, OptionKind, decode_header, encode_greeting,
 };
 use crate::workers::ExportService;
-use connections::{End, Gone, Habits, Input, Output, SESSION_OUTPUT_BYTES};
-use connections::{ServerLimits, SessionContext, Stream, Tally, Workers, Writer};
+use connections::{ByteStream, ReplyWriter, ServerLimits, SessionContext, Tally, Workers};
+use connections::{Disconnected, End, Habits, Input, Output, SESSION_OUTPUT_BYTES};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transmission::Transmission;
@@ -34,7 +34,7 @@ pub(crate) struct Session {
 impl Session {
     /// Makes a session without a server.
     pub(crate) fn alone(
-        stream: Arc<dyn Stream>,
+        stream: Arc<dyn ByteStream>,
         exports: Arc<dyn Exports>,
         limit: Duration,
     ) -> Self {
@@ -59,16 +59,16 @@ impl Session {
     }
 
     /// Agrees on an export; `None` if the client disconnected properly.
-    fn handshake(&self, input: &mut Input) -> Result<Option<Agreed>, Gone> {
+    fn handshake(&self, input: &mut Input) -> Result<Option<Agreed>, Disconnected> {
         let (context, connection) = (&self.context, &self.context.connection);
         let until = context.begin_handshake()?;
-        let writer = Writer::new(connection.clone());
+        let writer = ReplyWriter::new(connection.clone());
         writer.send(&encode_greeting())?;
         context.need(input, CLIENT_FLAGS_BYTES, until)?;
-        let flags = Cursor::new(input.available()).u32().ok_or(Gone)?;
+        let flags = Cursor::new(input.available()).u32().ok_or(Disconnected)?;
         input.consume(CLIENT_FLAGS_BYTES);
         if flags & !(FLAG_C_FIXED_NEWSTYLE | FLAG_C_NO_ZEROES) != 0 {
-            return Err(Gone);
+            return Err(Disconnected);
         }
         let fixed = flags & FLAG_C_FIXED_NEWSTYLE != 0;
         let no_zeroes = flags & FLAG_C_NO_ZEROES != 0;
@@ -77,9 +77,9 @@ impl Session {
         let mut out = Vec::new();
         for _ in 0..OPTIONS_MAX {
             context.need(input, OPTION_HEADER_BYTES, until)?;
-            let header = decode_header(input.available()).ok_or(Gone)?;
+            let header = decode_header(input.available()).ok_or(Disconnected)?;
             if !fixed && header.option != OptionKind::ExportName as u32 {
-                return Err(Gone);
+                return Err(Disconnected);
             }
             input.consume(OPTION_HEADER_BYTES);
             let len = header.data_bytes as usize;
@@ -97,11 +97,11 @@ impl Session {
                 Step::Drop
             };
             if let Step::Drop = step {
-                return Err(Gone);
+                return Err(Disconnected);
             }
             // Before the client knows: from now on it is not dropped for a newcomer.
             if matches!(step, Step::Start(_)) && !connection.admit() {
-                return Err(Gone);
+                return Err(Disconnected);
             }
             writer.send(&out)?;
             out.clear();
@@ -112,10 +112,10 @@ impl Session {
                 Step::Close | Step::Drop => return Ok(None),
             }
         }
-        Err(Gone)
+        Err(Disconnected)
     }
 
-    fn skip(&self, input: &mut Input, len: usize, until: Instant) -> Result<(), Gone> {
+    fn skip(&self, input: &mut Input, len: usize, until: Instant) -> Result<(), Disconnected> {
         let mut left = len;
         while left > 0 {
             self.context.need(input, 1, until)?;
@@ -135,7 +135,7 @@ impl Session {
             return End::Dropped;
         }
         let export = Arc::new(Export::new(agreed));
-        let writer = Arc::new(Writer::new(context.connection.clone()));
+        let writer = Arc::new(ReplyWriter::new(context.connection.clone()));
         let service = ExportService {
             export: export.clone(),
             writer: writer.clone(),
@@ -159,7 +159,7 @@ impl Session {
         transmission.workers.finish();
         match flushed {
             Ok(()) => end,
-            Err(Gone) => End::Dropped,
+            Err(Disconnected) => End::Dropped,
         }
     }
 }

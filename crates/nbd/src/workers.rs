@@ -3,10 +3,10 @@
 //! Invariant: every request that a worker takes gets its reply, or its connection ends.
 
 use crate::command::Export;
-use crate::wire::requests::{Command, Request};
+use crate::wire::requests::{Command, NbdRequest};
 use connections::{
-    Connection, Counters, Lane, Lease, Output, Payload, Service, Tally, WORKER_OUTPUT_BYTES,
-    WorkerRequest, Writer,
+    Connection, Lane, Lease, Output, Payload, ReplyWriter, ServerCounters, Service, Tally,
+    WORKER_OUTPUT_BYTES, WorkerRequest,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -24,7 +24,7 @@ pub(crate) fn lane_of(command: u16) -> Lane {
 
 /// A request for a worker.
 pub(crate) struct Job {
-    pub(crate) request: Request,
+    pub(crate) request: NbdRequest,
     pub(crate) payload: Payload,
     /// Lease for its payload and its reply.
     pub(crate) lease: Lease,
@@ -58,9 +58,9 @@ impl WorkerRequest for Job {
 /// An export, for workers.
 pub(crate) struct ExportService {
     pub(crate) export: Arc<Export>,
-    pub(crate) writer: Arc<Writer>,
+    pub(crate) writer: Arc<ReplyWriter>,
     pub(crate) connection: Arc<Connection>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<ServerCounters>,
 }
 
 impl Service for ExportService {

@@ -8,7 +8,7 @@
 
 use crate::meters::Metered;
 use crate::state::ServerState;
-use crate::targets::{Disk, Disks};
+use crate::targets::{Disks, ExportDisk};
 use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
 use nbd::{ExportEntry, Exports};
@@ -93,7 +93,7 @@ impl ServerExports {
     }
 
     /// Opens a state. `None` if it was deleted since it was listed.
-    fn open_state(&self, name: &str, snapshot: &Snapshot) -> Option<Disk> {
+    fn open_state(&self, name: &str, snapshot: &Snapshot) -> Option<ExportDisk> {
         // Holds the snapshot for this client, even if it is deleted later.
         let root = SnapshotRoot::from(snapshot);
         let kept = self
@@ -108,7 +108,7 @@ impl ServerExports {
         let view = view.keeping(Some(kept));
         let view = self.server.classes.classify_state(snapshot.id, name, view);
         let identity = self.identity("state", &snapshot.id.0);
-        Some(Disk {
+        Some(ExportDisk {
             volume: Arc::new(Metered::new(view, meter)),
             identity,
         })
@@ -148,7 +148,7 @@ impl Disks for ServerExports {
         self.server.clients.is_changing(name)
     }
 
-    fn open_disk(&self, name: &str) -> Option<Disk> {
+    fn open_disk(&self, name: &str) -> Option<ExportDisk> {
         if self.server.clients.is_changing(name) {
             return None;
         }
@@ -157,7 +157,7 @@ impl Disks for ServerExports {
             let volume = self.server.classes.classify_volume(volume_id, name, volume);
             let identity = self.identity("volume", &volume_id.0);
             let volume = Arc::new(Metered::new(volume, self.server.meters.of(name)));
-            return Some(Disk { volume, identity });
+            return Some(ExportDisk { volume, identity });
         }
         self.open_state(name, &self.states().remove(name)?)
     }

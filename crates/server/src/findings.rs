@@ -19,7 +19,7 @@ mod shrunk;
 mod space;
 mod verification;
 
-pub use cache::{FindingsCache, Found};
+pub use cache::{FindingsCache, PoolFindings};
 pub use incomplete::missed_words;
 pub use schedule::{SourceState, sources};
 
@@ -131,7 +131,7 @@ pub struct LiveFacts<'a> {
 }
 
 /// Input of the sources.
-pub struct Look<'a> {
+pub struct FindingsInput<'a> {
     /// The pool.
     pub pool: &'a Pool,
     /// Facts of the server, if one runs this.
@@ -147,7 +147,7 @@ pub struct Look<'a> {
 }
 
 /// A source of findings.
-type Source = fn(&Look<'_>) -> Vec<Finding>;
+type Source = fn(&FindingsInput<'_>) -> Vec<Finding>;
 
 /// All sources.
 const SOURCES: &[Source] = &[
@@ -164,7 +164,7 @@ const SOURCES: &[Source] = &[
     space::find,
 ];
 
-impl Look<'_> {
+impl FindingsInput<'_> {
     /// Returns all findings, the worst first.
     pub fn findings(&self) -> Vec<Finding> {
         let found = SOURCES.iter().flat_map(|source| source(self));

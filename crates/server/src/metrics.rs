@@ -69,7 +69,7 @@ table! {
     CHUNK_HITS: Counter = "quintet_pool_chunk_hits_total", "Chunks of snapshots that were read from memory.";
     REGION_READS: Counter = "quintet_pool_region_reads_total", "Regions read from the device, verified and unpacked.";
     SIZE: Gauge = "quintet_volume_size_bytes", "Size of a volume as clients see it.";
-    UNFOLDED: Gauge = "quintet_volume_unfolded_pieces", "Written pieces of a volume that no checkpoint has applied yet.";
+    NOT_APPLIED: Gauge = "quintet_volume_unfolded_pieces", "Written pieces of a volume that no checkpoint has applied yet.";
     CLIENTS: Gauge = "quintet_export_clients", "Connections that use an export.";
     IN_FLIGHT: Gauge = "quintet_export_requests_in_flight", "Requests of an export in progress.";
     ERRORS: Counter = "quintet_export_errors_total", "Requests of an export that failed.";
@@ -242,7 +242,7 @@ fn exports(text: &mut Text, live: &Live) {
         let volume = [("volume", name.as_str())];
         if let Some(bytes) = export.volume_bytes {
             text.sample(SIZE, &volume, bytes);
-            text.sample(UNFOLDED, &volume, export.pieces_unfolded);
+            text.sample(NOT_APPLIED, &volume, export.pieces_unfolded);
         }
     }
     for (name, export) in &live.exports {

@@ -28,7 +28,7 @@ mod views;
 pub use disks::{Disks, Which};
 pub use error::MountingError;
 pub use mounted::{Mount, MountSettings, Pools};
-pub use pool_files::{PoolFiles, Source};
+pub use pool_files::{FilesSource, PoolFiles};
 pub use snapshot_list::SnapshotList;
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub use open_files::OpenFiles;
 pub use pool_access::{OpenPool, PoolAccess};
 pub use tasks::{
     CollectStatus, CollectTotals, Collecting, Collection, Copies, CopyEntry, CopyState,
-    DefragStatus, HotChunksState, HotChunksStatus, Outcome, Scrubbing, TaskDue, TaskError,
+    DefragStatus, HotChunksState, HotChunksStatus, RunOutcome, Scrubbing, TaskDue, TaskError,
     TaskHost, TaskReading, TaskSlot, TaskStatus, Tasks, checkpoint_all, seconds,
 };
 pub use volumes::{JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, open_volumes};
@@ -38,7 +38,7 @@ pub use writer_lock::{Asking, NotTaken};
 
 use crate::directories::Directories;
 use crate::failures::Failures;
-use crate::findings::{FindingsCache, Found, LiveFacts};
+use crate::findings::{FindingsCache, LiveFacts, PoolFindings};
 use crate::memory_plan::MemoryPlan;
 use crate::meters::ExportMeters;
 use crate::settings::Shares;
@@ -121,7 +121,7 @@ impl ServerState {
     }
 
     /// Returns the findings of `status` and the newest snapshot of each source.
-    pub fn findings(&self) -> Arc<Found> {
+    pub fn findings(&self) -> Arc<PoolFindings> {
         let within_s = self.tasks.shares().within.scrub_s;
         self.findings.read(&self.pool, self.facts(), within_s)
     }

@@ -9,7 +9,7 @@
 //! destager  - checkpoints: journal and overlays --> containers
 //! verifier  - scrub, repair
 //! defragger - defragmentation; copies hot chunks by itself
-//! reclaimer - garbage collection
+//! collector - garbage collection
 //! tiering   - the fast tier: directories of blocks at the start, then blocks of staged chunks
 //! classifying - file systems inside served volumes, for classes of I/O
 //! trimmer   - returns free memory to the system
@@ -19,9 +19,9 @@
 
 mod background;
 pub mod classifying;
+pub mod collector;
 pub mod defragger;
 pub mod destager;
-pub mod reclaimer;
 mod settling;
 pub(crate) mod task;
 pub mod tiering;

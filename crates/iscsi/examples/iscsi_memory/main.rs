@@ -11,7 +11,7 @@ mod classes;
 mod table;
 
 use classes::{Classes, Physical};
-use iscsi::{Access, Credentials, Server, ServerHandle, ServerOptions};
+use iscsi::{Credentials, Server, ServerHandle, ServerOptions, TargetAccess};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn main() -> Result<(), Failed> {
     let (mut disk, mut physical) = (ServedDisk::default(), 0);
     let (mut until_eof, mut control, mut classes) = (false, false, false);
     let mut place = None;
-    let mut access = Access::default();
+    let mut access = TargetAccess::default();
     let mut options = ServerOptions::default();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or("a value is missing");

@@ -6,7 +6,7 @@ use crate::login::keys::FIRST_BURST_BYTES_MAX;
 use crate::registry::SharedUnits;
 use crate::scsi::inquiry::TRANSFER_BYTES_MAX;
 use crate::sender::DEPTH;
-use crate::targets::Access;
+use crate::targets::TargetAccess;
 use connections::ServerLimits;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct ServerOptions {
     /// The logical units, which servers that offer the same disks share.
     pub units: SharedUnits,
     /// Conditions of discovery. Off loopback it needs CHAP and a list of initiators.
-    pub discovery: Access,
+    pub discovery: TargetAccess,
     /// Size of a block, bytes: 512 or 4096. A volume whose size is no multiple
     /// is refused: its end would be missing.
     pub block_bytes: u32,
@@ -34,7 +34,7 @@ pub struct ServerOptions {
     pub logout_limit: Duration,
 }
 
-/// Pool memory of the largest command, bytes.
+/// MemoryPool memory of the largest command, bytes.
 pub(crate) const COMMAND_BYTES_MAX: u64 = 2 * TRANSFER_BYTES_MAX;
 
 impl ServerOptions {
@@ -50,7 +50,7 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             units: SharedUnits::default(),
-            discovery: Access::default(),
+            discovery: TargetAccess::default(),
             block_bytes: 512,
             write_cache: true,
             limits: ServerLimits::default(),

@@ -16,10 +16,10 @@ use crate::scsi::task_set::Attribute;
 use crate::scsi::unit::Unit;
 use crate::sender::DEPTH;
 use crate::stats::{Kind, failed};
-use crate::wire::pdu::Header;
+use crate::wire::pdu::PduHeader;
 use crate::wire::reject::Reason;
 use crate::workers::TaskWork;
-use connections::{Gone, Input, Lane, SMALL_REPLY_BYTES};
+use connections::{Disconnected, Input, Lane, SMALL_REPLY_BYTES};
 use std::sync::Arc;
 use volume::Volume;
 
@@ -27,10 +27,10 @@ impl FullFeature<'_> {
     /// Handles a SCSI Command. `next_follows`: more has arrived after it.
     pub(super) fn command(
         &mut self,
-        header: &Header,
+        header: &PduHeader,
         data: &[u8],
         next_follows: bool,
-    ) -> Result<Next, Gone> {
+    ) -> Result<Next, Disconnected> {
         let flags = header.flags();
         let expected = u64::from(header.u32_at::<20>());
         let writes = flags & WRITES != 0;
@@ -43,7 +43,7 @@ impl FullFeature<'_> {
         if !is_sound || tasks.contains(header.tag()) {
             return Ok(Next::Broken(Reason::ProtocolError));
         }
-        if self.is_crowded() {
+        if self.is_full() {
             self.reject(header, Reason::TooManyImmediate);
             return Ok(Next::Continue);
         }
@@ -96,7 +96,7 @@ impl FullFeature<'_> {
     }
 
     /// Returns true if immediate commands filled more than the window.
-    fn is_crowded(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.workers.in_flight_all() + self.incoming.len() >= 2 * DEPTH as usize
     }
 
@@ -107,7 +107,7 @@ impl FullFeature<'_> {
         answered: Answered,
         attribute: Attribute,
         reply: Vec<u8>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         let turn = (Turn::Now(attribute), vec![]);
         let task = self.task(unit, TaskWork::Reply(reply), answered, turn);
         self.hand_over(task)
@@ -156,7 +156,7 @@ impl FullFeature<'_> {
         span: Span,
         answered: Answered,
         (attribute, next_follows): (Attribute, bool),
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         let bytes = answered.command_bytes.min(answered.expected_bytes);
         let is_large = bytes > SMALL_REPLY_BYTES;
         let connection = &self.session.context.connection;

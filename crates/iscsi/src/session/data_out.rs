@@ -10,12 +10,12 @@ use super::state::{FullFeature, Next, Payload, Turn};
 use crate::replies::Numbering;
 use crate::scsi::sense::Sense;
 use crate::stats::failed;
-use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
-use connections::{Gone, Lease};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
+use connections::{Disconnected, Lease};
 
 impl FullFeature<'_> {
     /// Asks for the data of writes that wait, as far as there is memory.
-    pub(super) fn solicit(&mut self) -> Result<(), Gone> {
+    pub(super) fn solicit(&mut self) -> Result<(), Disconnected> {
         while let Some(tag) = self.incoming.waiting.front().copied() {
             let Some((pending, _)) = self.incoming.writes.get(&tag) else {
                 self.incoming.waiting.pop_front();
@@ -60,7 +60,7 @@ impl FullFeature<'_> {
             left,
             number: 0,
         };
-        let header = Header::new(response::R2T, FINAL)
+        let header = PduHeader::new(response::R2T, FINAL)
             .with_u64::<8>(pending.lun)
             .with_tag(tag)
             .with_u32::<20>(transfer_tag)
@@ -80,7 +80,7 @@ impl FullFeature<'_> {
     }
 
     /// Ends a write whose data does not follow in order. The rest of its data is ignored.
-    fn wrong_data(&mut self, tag: u32) -> Result<Next, Gone> {
+    fn wrong_data(&mut self, tag: u32) -> Result<Next, Disconnected> {
         if let Some((pending, _place)) = self.incoming.remove(tag) {
             failed(&mut self.tally);
             let refusal = Sense::WRONG_AMOUNT_OF_DATA.into();
@@ -92,7 +92,11 @@ impl FullFeature<'_> {
     }
 
     /// Handles a SCSI Data-Out.
-    pub(super) fn data_out(&mut self, header: &Header, data: &[u8]) -> Result<Next, Gone> {
+    pub(super) fn data_out(
+        &mut self,
+        header: &PduHeader,
+        data: &[u8],
+    ) -> Result<Next, Disconnected> {
         let tag = header.tag();
         let Some((pending, _)) = self.incoming.writes.get_mut(&tag) else {
             // Of a write that was answered early, or aborted.

@@ -15,9 +15,9 @@ use crate::scsi::sense::Sense;
 use crate::scsi::task_set::{Attribute, Facts, Ticket};
 use crate::scsi::unit::Unit;
 use crate::stats::{Kind, failed};
-use crate::wire::pdu::Header;
+use crate::wire::pdu::PduHeader;
 use crate::workers::{Task, TaskWork, execute};
-use connections::{Gone, Lease};
+use connections::{Disconnected, Lease};
 use std::sync::Arc;
 
 impl FullFeature<'_> {
@@ -68,7 +68,7 @@ impl FullFeature<'_> {
         }
     }
 
-    pub(super) fn hand_over(&mut self, task: Task) -> Result<(), Gone> {
+    pub(super) fn hand_over(&mut self, task: Task) -> Result<(), Disconnected> {
         if let Err(task) = self.workers.submit(task) {
             // No thread can be started, so later commands wait behind this one.
             self.flush()?;
@@ -100,11 +100,11 @@ impl FullFeature<'_> {
     pub(super) fn job(
         &mut self,
         unit: Arc<Unit>,
-        header: &Header,
+        header: &PduHeader,
         job: Job,
         (data, unsolicited): (&[u8], u64),
         attribute: Attribute,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         let expected = u64::from(header.u32_at::<20>());
         let sent = if header.flags() & WRITES != 0 {
             expected
@@ -181,7 +181,7 @@ impl FullFeature<'_> {
         data: Payload<'_>,
         answered: Answered,
         (turn, mut leases): (Turn, Vec<Lease>),
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         let may_begin = match &turn {
             Turn::Now(attribute) => self.may_begin(&unit, *attribute),
             Turn::Entered(ticket) if ticket.is_aborted() => {

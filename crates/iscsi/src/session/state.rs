@@ -10,10 +10,10 @@ use crate::login::keys::Parameters;
 use crate::replies::{Numbering, Replies};
 use crate::scsi::task_set::{Attribute, Ticket};
 use crate::scsi::unit::Unit;
-use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
 use crate::wire::reject::Reason;
 use crate::workers::SessionService;
-use connections::{Gone, Habits, Tally, Workers};
+use connections::{Disconnected, Habits, Tally, Workers};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -109,14 +109,14 @@ impl FullFeature<'_> {
             .map(|(_, unit)| unit.clone())
     }
 
-    pub(super) fn reject(&mut self, header: &Header, reason: Reason) {
-        let answer = Header::new(response::REJECT, FINAL)
+    pub(super) fn reject(&mut self, header: &PduHeader, reason: Reason) {
+        let answer = PduHeader::new(response::REJECT, FINAL)
             .with_u8::<2>(reason as u8)
             .with_tag(NO_TAG);
         self.replies.push(answer, Numbering::Takes, &header.0);
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), Gone> {
+    pub(super) fn flush(&mut self) -> Result<(), Disconnected> {
         self.taken = 0;
         if self.replies.is_empty() {
             return Ok(());

@@ -9,8 +9,8 @@ use crate::replies::Numbering;
 use crate::scsi::action::Refusal;
 use crate::scsi::task_set::TaskSet;
 use crate::scsi::unit::Unit;
-use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
-use connections::Gone;
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
+use connections::Disconnected;
 use std::sync::Arc;
 
 /// Functions (RFC 7143, 11.5.1).
@@ -38,7 +38,7 @@ enum Outcome {
 }
 
 impl FullFeature<'_> {
-    pub(super) fn task_management(&mut self, header: &Header) -> Result<Next, Gone> {
+    pub(super) fn task_management(&mut self, header: &PduHeader) -> Result<Next, Disconnected> {
         // Answers of finished commands go first.
         self.flush()?;
         let function = header.flags() & 0x7f;
@@ -65,7 +65,7 @@ impl FullFeature<'_> {
             function::REASSIGN => Outcome::NoReassignment,
             _ => Outcome::NotSupported,
         };
-        let answer = Header::new(response::TASK_MANAGEMENT, FINAL)
+        let answer = PduHeader::new(response::TASK_MANAGEMENT, FINAL)
             .with_u8::<2>(outcome as u8)
             .with_tag(header.tag())
             .with_u32::<20>(NO_TAG);

@@ -5,7 +5,7 @@ use super::*;
 use crate::exports::FixedExports;
 use crate::test_client::Client;
 use crate::wire::constants::command_flag as flag;
-use crate::wire::requests::{Command, Request, encode};
+use crate::wire::requests::{Command, NbdRequest, encode};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -99,7 +99,7 @@ fn a_busy_tcp_client_is_closed_too() {
         .unwrap();
     let mut replies = stream.try_clone().unwrap();
     let reader = thread::spawn(move || while matches!(replies.read(&mut [0; 1 << 16]), Ok(1..)) {});
-    let request = Request {
+    let request = NbdRequest {
         flags: 0,
         command: Command::Read as u16,
         cookie: 1,

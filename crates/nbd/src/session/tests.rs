@@ -5,7 +5,7 @@ use crate::exports::FixedExports;
 use crate::fuzzing;
 use crate::test_client::{serving, session};
 use crate::test_volume::Gated;
-use crate::wire::requests::{Command, Request, encode};
+use crate::wire::requests::{Command, NbdRequest, encode};
 use connections::{Connection, Replay};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -112,7 +112,7 @@ fn a_client_that_does_not_read_is_dropped_in_time() {
     let (mut client, thread, _) = session(exports(), short);
     client.greet(3);
     client.go("disk");
-    let ask = Request {
+    let ask = NbdRequest {
         flags: 0,
         command: 0,
         cookie: 1,
@@ -142,7 +142,7 @@ fn old_newstyle_clients_may_only_name_an_export() {
 #[test]
 fn a_deep_queue_is_answered_in_few_sends() {
     let (mut client, _thread, counters) = serving(Arc::new(MemoryVolume::new(1 << 20)), &[]);
-    let ask = |cookie| Request {
+    let ask = |cookie| NbdRequest {
         flags: 0,
         command: 0,
         cookie,
@@ -169,7 +169,7 @@ fn gated() -> (Arc<Gated>, Arc<dyn Volume>) {
 fn slow_reads_are_under_way_together() {
     let (gated, volume) = gated();
     let (mut client, thread, counters) = serving(volume, &[]);
-    let read = |cookie| Request {
+    let read = |cookie| NbdRequest {
         flags: 0,
         command: Command::Read as u16,
         cookie,
@@ -216,7 +216,7 @@ fn a_panic_in_the_volume_ends_the_connection() {
     });
     let (mut client, thread, _) = serving(Arc::new(volume), &[]);
     // One send: the connection may end after the first.
-    let reads = (0..4).map(|n| Request {
+    let reads = (0..4).map(|n| NbdRequest {
         flags: 0,
         command: Command::Read as u16,
         cookie: n,
@@ -232,7 +232,7 @@ fn a_panic_in_the_volume_ends_the_connection() {
 
 /// A session that the client knows of is not dropped for a newcomer.
 #[test]
-fn clients_are_admitted_before_they_are_told() {
+fn clients_are_admitted_before_they_know() {
     /// Notes whether its connection was admitted when it sent the last reply.
     struct Watching {
         replay: Replay,
@@ -248,7 +248,7 @@ fn clients_are_admitted_before_they_are_told() {
         }
     }
 
-    impl Stream for Watching {
+    impl ByteStream for Watching {
         fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
             self.replay.recv(into)
         }
@@ -346,7 +346,7 @@ fn nearly_right_sessions_never_panic_or_hang() {
             bytes.extend_from_slice(data);
         }
         for cookie in 0..20 {
-            let request = Request {
+            let request = NbdRequest {
                 flags: (next(&mut state) % 64) as u16,
                 command: (next(&mut state) % 9) as u16,
                 cookie,

@@ -8,10 +8,10 @@
 
 use crate::REQUEST_BYTES_MAX;
 use crate::command::Export;
-use crate::wire::requests::{Command, Request, decode, header_bytes};
+use crate::wire::requests::{Command, NbdRequest, decode, header_bytes};
 use crate::workers::{ExportService, Job, lane_of};
-use connections::{BATCH_BYTES, End, Gone, Habits, INPUT_BYTES, Input, Lane, Lease};
-use connections::{Output, SMALL_REPLY_BYTES, SessionContext, Tally, Workers, Writer};
+use connections::{BATCH_BYTES, Disconnected, End, Habits, INPUT_BYTES, Input, Lane, Lease};
+use connections::{Output, ReplyWriter, SMALL_REPLY_BYTES, SessionContext, Tally, Workers};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ const ANNOUNCED_MAX: usize = 64;
 pub(super) struct Transmission<'a> {
     pub(super) context: &'a SessionContext,
     pub(super) export: Arc<Export>,
-    pub(super) writer: Arc<Writer>,
+    pub(super) writer: Arc<ReplyWriter>,
     pub(super) workers: Workers<ExportService>,
     pub(super) output: Output,
     pub(super) tally: Tally,
@@ -37,19 +37,19 @@ pub(super) struct Transmission<'a> {
 }
 
 impl Transmission<'_> {
-    pub(super) fn run(&mut self, mut input: Input) -> Result<End, Gone> {
+    pub(super) fn run(&mut self, mut input: Input) -> Result<End, Disconnected> {
         let extended = self.export.extended();
         let header = header_bytes(extended);
         let connection = &*self.context.connection;
         loop {
             let mut needed = header;
             if let Some(bytes) = input.peek(0, header) {
-                let request = decode(bytes, extended).ok_or(Gone)?;
+                let request = decode(bytes, extended).ok_or(Disconnected)?;
                 let payload_bytes = request.payload_bytes(extended);
                 if payload_bytes > u64::from(REQUEST_BYTES_MAX) {
                     // The protocol document wants such clients dropped instead of their bytes
                     // skipped.
-                    return Err(Gone);
+                    return Err(Disconnected);
                 }
                 if request.command == Command::Disconnect as u16 {
                     return Ok(End::Clean);
@@ -78,7 +78,7 @@ impl Transmission<'_> {
             }
             match input.fill(&*connection.stream, needed) {
                 Ok(0) if input.available().is_empty() => return Ok(End::Clean),
-                Ok(0) | Err(_) => return Err(Gone),
+                Ok(0) | Err(_) => return Err(Disconnected),
                 Ok(received) => {
                     connection.count(received);
                     self.arrived = Instant::now();
@@ -88,7 +88,7 @@ impl Transmission<'_> {
     }
 
     /// Leases memory for a request. Replies do not wait meanwhile.
-    fn lease(&mut self, lane: Lane, bytes: u64) -> Result<Lease, Gone> {
+    fn lease(&mut self, lane: Lane, bytes: u64) -> Result<Lease, Disconnected> {
         let share = match lane {
             Lane::Reads => &self.context.reads,
             Lane::Changes | Lane::Flushes => &self.context.changes,
@@ -97,11 +97,16 @@ impl Transmission<'_> {
             return Ok(lease);
         }
         self.flush()?;
-        share.take(bytes).ok_or(Gone)
+        share.take(bytes).ok_or(Disconnected)
     }
 
     /// Executes the first request of the input, or hands it on, and removes it.
-    fn request(&mut self, request: &Request, input: &mut Input, header: usize) -> Result<(), Gone> {
+    fn request(
+        &mut self,
+        request: &NbdRequest,
+        input: &mut Input,
+        header: usize,
+    ) -> Result<(), Disconnected> {
         let payload_bytes = request.payload_bytes(self.export.extended()) as usize;
         let total = header + payload_bytes;
         let reply_bytes = self.export.reply_bytes(request);
@@ -165,11 +170,11 @@ impl Transmission<'_> {
     /// Executes a read that waits, while nothing else is in flight, without a change of threads.
     fn read_here(
         &mut self,
-        request: &Request,
+        request: &NbdRequest,
         input: &mut Input,
         (header, payload_bytes): (usize, usize),
         lease: Option<Lease>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         // Finished replies must not wait for the device.
         self.flush()?;
         let payload = input.peek(header, payload_bytes).unwrap_or_default();
@@ -188,12 +193,12 @@ impl Transmission<'_> {
     }
 
     /// Sends before the memory of a large reply is released.
-    fn flush_large(&mut self, lease: &Lease) -> Result<(), Gone> {
+    fn flush_large(&mut self, lease: &Lease) -> Result<(), Disconnected> {
         lease.transfer(self.output.len() as u64);
         self.flush()
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), Gone> {
+    pub(super) fn flush(&mut self) -> Result<(), Disconnected> {
         self.taken = 0;
         if self.output.is_empty() {
             return Ok(());

@@ -17,7 +17,7 @@ pub(super) use choice::unfinished;
 use command_line::{DefragArgs, DefragCommand, DefragRunArgs};
 use format::phase::TaskPhase;
 use maintenance::{ControlledTask, DefragReport, DefragSource, DefragStage, Defragmenter};
-use server::state::{DefragStatus, Outcome, ServerState};
+use server::state::{DefragStatus, RunOutcome, ServerState};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{OpenMode, Pool};
@@ -131,7 +131,7 @@ fn without_server(invocation: &Invocation, command: &DefragCommand) -> anyhow::R
 pub(super) fn recorded_status(pool: &Pool) -> Option<DefragStatus> {
     Defragmenter::last_recorded(pool).map(|run| DefragStatus {
         run,
-        outcome: Outcome::Stopped,
+        outcome: RunOutcome::Stopped,
     })
 }
 
@@ -179,18 +179,18 @@ fn wait_for(
         };
         shown_before.show(&progress, &status.run.report);
         match (&status.outcome, status.run.report.phase) {
-            (Outcome::Failed(why), _) => bail!("{why}; continue with quintet defrag resume"),
-            (Outcome::LeftBehind, _) => {
+            (RunOutcome::Failed(why), _) => bail!("{why}; continue with quintet defrag resume"),
+            (RunOutcome::LeftBehind, _) => {
                 bail!("the server is stopping; the next server continues the run")
             }
-            (Outcome::Stopped, TaskPhase::AtRest) => {
+            (RunOutcome::Stopped, TaskPhase::AtRest) => {
                 drop(progress);
                 if status.run.report.stage != DefragStage::Done {
                     bail!("the run was cancelled; its copies stay")
                 }
                 return shown(invocation, false, &status.run.report);
             }
-            (Outcome::Stopped, _) => {}
+            (RunOutcome::Stopped, _) => {}
         }
         if invocation.interrupt.wait(LOOK_EVERY) {
             // If the server is ending, it has left the run to the next server, and the run stays in

@@ -17,7 +17,7 @@ use super::{defrag, scrub};
 use command_line::StatusArgs;
 use format::config::{CONFIG_VERSION, Config, Seal};
 use maintenance::{CollectMemory, Scrubber};
-use server::findings::{Finding, Limits, Look, Severity, worst};
+use server::findings::{Finding, FindingsInput, Limits, Severity, worst};
 use server::state::Live;
 use store::OpenMode;
 use terminal::calendar;
@@ -37,7 +37,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let logical: u64 = snapshots.iter().map(|s| s.logical_bytes).sum();
     let volumes = pool.volumes().unwrap_or_default();
     let volumes_bytes: u64 = volumes.iter().map(|volume| volume.root.len).sum();
-    let look = Look {
+    let look = FindingsInput {
         pool: &pool,
         server: invocation.server_state().map(|server| server.facts()),
         snapshots: &snapshots,

@@ -3,7 +3,7 @@
 //! Invariant: the catalog is read at most once per commit and per minute, however often metrics are
 //! requested. A change of the failures or of the quarantine in memory also ends the cached result.
 
-use super::{Finding, Limits, LiveFacts, Look, SourceState, VERIFY_WITHIN_S, sources};
+use super::{Finding, FindingsInput, Limits, LiveFacts, SourceState, VERIFY_WITHIN_S, sources};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,11 +22,11 @@ struct Last {
     /// Failures and number of quarantined regions at that time.
     live: (Vec<String>, usize),
     at: Instant,
-    found: Arc<Found>,
+    found: Arc<PoolFindings>,
 }
 
 /// Result of an examination.
-pub struct Found {
+pub struct PoolFindings {
     /// The findings that `status` would show.
     pub findings: Vec<Finding>,
     /// The newest snapshot of each source.
@@ -36,7 +36,7 @@ pub struct Found {
 impl FindingsCache {
     /// Returns the findings of `status` and the newest snapshot of each source. `within_s` is
     /// the time in which a scrub verifies everything, seconds.
-    pub fn read(&self, pool: &Pool, server: LiveFacts<'_>, within_s: u64) -> Arc<Found> {
+    pub fn read(&self, pool: &Pool, server: LiveFacts<'_>, within_s: u64) -> Arc<PoolFindings> {
         let generation = pool.generation();
         let live = (server.failing.clone(), pool.health().quarantined().len());
         let mut last = self.0.lock();
@@ -51,7 +51,7 @@ impl FindingsCache {
             Ok((snapshots, hidden)) => (snapshots, hidden.map(|e| e.to_string())),
             Err(e) => (Vec::new(), Some(e.to_string())),
         };
-        let look = Look {
+        let look = FindingsInput {
             pool,
             server: Some(server),
             snapshots: &snapshots,
@@ -61,7 +61,7 @@ impl FindingsCache {
                 verify_within_s: VERIFY_WITHIN_S.max(within_s.saturating_add(within_s / 2)),
             },
         };
-        let found = Arc::new(Found {
+        let found = Arc::new(PoolFindings {
             findings: look.findings(),
             sources: sources(&look),
         });

@@ -3,7 +3,7 @@
 //!
 //! Invariant: without a server, only recorded losses are known.
 
-use super::{Finding, Look, Severity};
+use super::{Finding, FindingsInput, Severity};
 use crate::losses::{recorded_losses, unacknowledged_losses};
 
 const LOST_WRITES: &str = "check the file systems of the named volumes, or roll the volumes back to a \
@@ -14,7 +14,7 @@ const KEPT_WRITES: &str = "run quintet repair (with --replica POOL if another po
 const CANNOT_STORE: &str = "free space on the pool's disk, or check the disk for errors, then restart the server; flushed \
                             writes are safe";
 
-pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn find(look: &FindingsInput<'_>) -> Vec<Finding> {
     let of = |severity, kind, text, action: &str| Finding {
         severity,
         kind,

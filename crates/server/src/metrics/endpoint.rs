@@ -6,7 +6,7 @@
 
 use super::render;
 use crate::state::ServerState;
-use connections::{Connection, ListenError, Listener, Server, ServerHandle, ServerLimits};
+use connections::{Connection, ListenError, Listener, ServerHandle, ServerLimits, SocketServer};
 use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -65,7 +65,7 @@ impl Endpoint {
             stop_limit: STOP_LIMIT,
             ..ServerLimits::default()
         };
-        let server = Server::new(Listener::from_tcp(listener)?, limits, 0, false);
+        let server = SocketServer::new(Listener::from_tcp(listener)?, limits, 0, false);
         let answers = Answers::default();
         let serve = move |context: connections::SessionContext| {
             // A client that has disconnected, sent an invalid request or exceeded its time.
@@ -161,7 +161,7 @@ fn respond(request: &[u8], body: &dyn Fn() -> String) -> Vec<u8> {
     let mut words = first.unwrap_or_default().split(|b| *b == b' ');
     let (status, body) = match (words.next(), words.next()) {
         (Some(b"GET"), Some(b"/metrics")) => ("200 OK", body()),
-        (Some(b"GET"), _) => ("404 Not Found", "see /metrics\n".to_owned()),
+        (Some(b"GET"), _) => ("404 Not PoolFindings", "see /metrics\n".to_owned()),
         _ => ("405 Method Not Allowed", String::new()),
     };
     let length = body.len();
@@ -228,9 +228,9 @@ mod tests {
         let clients: Vec<_> = [&b""[..], b"GET /met"].map(client).into();
         for mut stream in clients {
             let left = stream.read(&mut [0]);
-            let is_gone = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionReset;
+            let has_left = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionReset;
             assert!(
-                matches!(&left, Ok(0)) || left.as_ref().is_err_and(is_gone),
+                matches!(&left, Ok(0)) || left.as_ref().is_err_and(has_left),
                 "{left:?}"
             );
         }

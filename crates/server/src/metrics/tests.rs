@@ -47,7 +47,7 @@ fn use_tier(server: &ServerState, top: &std::path::Path) {
 }
 
 #[test]
-fn every_metric_is_told_and_none_besides() {
+fn every_metric_is_written_and_none_besides() {
     let top = tempfile::tempdir().unwrap();
     let server = server_state(top.path());
     assert!(server.volumes.create("a\"b", 1 << 20, 12).is_err());
@@ -78,9 +78,9 @@ fn every_metric_is_told_and_none_besides() {
             .map_or(name.clone(), str::to_owned)
     };
     let samples = text.lines().filter(|line| !line.starts_with('#'));
-    let told: BTreeSet<String> = samples.map(name_of).collect();
+    let reported: BTreeSet<String> = samples.map(name_of).collect();
     let table: BTreeSet<String> = METRICS.iter().map(|m| m.name.to_owned()).collect();
-    assert_eq!(told, table);
+    assert_eq!(reported, table);
     for line in [
         "quintet_export_bytes_total{export=\"disk\",operation=\"write\"} 8192",
         "quintet_request_duration_seconds_count{export=\"disk\",operation=\"read\"} 1",

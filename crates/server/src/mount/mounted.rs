@@ -6,7 +6,7 @@
 use super::disks::{Disks, Which};
 use super::error::MountingError;
 use super::place::mountpoint;
-use super::pool_files::{PoolFiles, Source};
+use super::pool_files::{FilesSource, PoolFiles};
 use super::snapshot_list::SnapshotList;
 use crate::directories::Directories;
 use crate::program::Program;
@@ -221,7 +221,7 @@ fn files(
         let (snapshots, server) = (Arc::clone(snapshots), pools.server.clone());
         Arc::new(Disks::new(which, snapshots, server, &mount))
     };
-    let source = Source {
+    let source = FilesSource {
         snapshots: Arc::clone(snapshots),
         volumes: disks(Which::Volumes),
         images: disks(Which::Images),

@@ -97,30 +97,22 @@ impl Clients {
     /// their requests is executed any more, unless one takes longer than [`CLOSE_LIMIT`]. Open
     /// files fail from now on.
     pub fn disconnect(&self, export: &str) -> usize {
-        let closed = self.close_export(export) + self.files.disconnect(export);
+        let connections = |server: &ServerHandle| server.close_export(export);
+        let closed: usize = self.nbd.lock().iter().map(connections).sum();
+        let closed = closed + self.files.disconnect(export);
         let target = target_of(export);
         // Not under the lock: `status` needs it meanwhile.
-        let servers = self.iscsi.lock();
-        let closers: Vec<_> = servers.iter().map(|server| server.closer()).collect();
-        drop(servers);
+        let closer = iscsi::ServerHandle::closer;
+        let closers: Vec<_> = self.iscsi.lock().iter().map(closer).collect();
         let asked = closers.iter().map(|closer| closer.close_target(&target));
         let asked: usize = asked.sum();
-        let servers = self.nbd.lock();
-        for server in &*servers {
+        for server in &*self.nbd.lock() {
             if !server.wait_for_none(export, CLOSE_LIMIT) {
                 server.drop_export(export);
                 server.wait_for_none(export, CLOSE_LIMIT);
             }
         }
-        drop(servers);
         closed + asked
-    }
-
-    /// Closes the NBD connections of an export, and returns their number.
-    fn close_export(&self, export: &str) -> usize {
-        let servers = self.nbd.lock();
-        let closed = servers.iter().map(|server| server.close_export(export));
-        closed.sum()
     }
 }
 

@@ -24,10 +24,10 @@ pub use host::TaskHost;
 pub use hot_chunks::{HotChunksState, HotChunksStatus};
 pub use readings::TaskReading;
 pub use scrubbing::Scrubbing;
-pub use slot::{Outcome, TaskSlot, TaskStatus};
+pub use slot::{RunOutcome, TaskSlot, TaskStatus};
 
 use crate::settings::Shares;
-use deadlines::LastTold;
+use deadlines::LastReported;
 use device::{DeviceQueue, StepGrant};
 use maintenance::{DefragRun, Defragmenter};
 use parking_lot::Mutex;
@@ -50,7 +50,7 @@ pub struct Tasks {
     pub(crate) volumes: Arc<Volumes>,
     pub(crate) device: Arc<DeviceQueue>,
     shares: Mutex<Shares>,
-    told: LastTold,
+    reported: LastReported,
     /// State of the scrub.
     pub scrub: Scrubbing,
     /// State of garbage collection.
@@ -72,7 +72,7 @@ impl Tasks {
             volumes: Arc::clone(volumes),
             device: Arc::clone(device),
             shares: Mutex::new(shares),
-            told: LastTold::default(),
+            reported: LastReported::default(),
             scrub: Scrubbing::of(volumes),
             collecting: Collecting::of(pool),
             defrag: Arc::new(TaskSlot::of(pool)),

@@ -110,7 +110,7 @@ impl Work {
                 Ok(Step::Committed) => {
                     self.said = None;
                     self.failures.checkpoints.clear();
-                    let go_on = match pace.nobody_waits() {
+                    let go_on = match pace.is_background() {
                         true => self.records() == records,
                         false => self.volumes.wants_checkpoint(true),
                     };

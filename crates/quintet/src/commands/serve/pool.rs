@@ -41,7 +41,7 @@ use server::systemd::{Notifier, watchdog_interval};
 use server::targets::{BLOCK_BYTES, TargetRules, has_target_name, has_whole_blocks};
 use server::threads::settle;
 use server::threads::{
-    classifying, defragger, destager, reclaimer, tiering, trimmer, verifier, watchdog,
+    classifying, collector, defragger, destager, tiering, trimmer, verifier, watchdog,
 };
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -181,7 +181,7 @@ fn hold(
     let source = DefragSource::Volumes(Arc::clone(&server.volumes));
     let take_up = || unfinished(&source, lane);
     let defragger = defragger::start(&server.tasks, &program, &invocation.zone, lane, take_up)?;
-    let reclaimer = reclaimer::start(&server.tasks, &program, lane)?;
+    let collector = collector::start(&server.tasks, &program, lane)?;
     let classifying = classifying::start(&server.classes.classifiers)?;
     let clock = Arc::new(media::SystemClock);
     let tiering = tier
@@ -219,7 +219,7 @@ fn hold(
     wait(invocation, signals, &|| said(&server, control.clients()))?;
     notifier.say("STOPPING=1\nSTATUS=stopping");
     // Ends first: writers may wait for its back-pressure.
-    drop(reclaimer);
+    drop(collector);
     // Ends before the commands that wait for its run: they then report that the next server resumes
     // it.
     drop(defragger);

@@ -23,7 +23,7 @@ use volumes::{Step, Volumes};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Size of a checkpoint step, bytes.
-const FOLD_BYTES: u64 = 8 << 20;
+const CHECKPOINT_BYTES: u64 = 8 << 20;
 
 /// Makes two checkpoints before gc. Overwritten and discarded chunks are garbage only after the
 /// checkpoint that commits the change. The first of the two may have begun before the last change.
@@ -31,7 +31,7 @@ const FOLD_BYTES: u64 = 8 << 20;
 pub fn checkpoint_all(volumes: &Volumes, interrupt: &Interrupt) {
     let mut commits = 0;
     while commits < 2 && !interrupt.requested() {
-        match volumes.step(FOLD_BYTES) {
+        match volumes.step(CHECKPOINT_BYTES) {
             Ok(Step::Working) => {}
             Ok(Step::Committed) => commits += 1,
             Ok(Step::Idle) | Err(_) => return,

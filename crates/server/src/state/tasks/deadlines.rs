@@ -29,17 +29,20 @@ pub struct TaskDue {
 
 /// When the device last learned what each task has left.
 #[derive(Default)]
-pub(super) struct LastTold(Mutex<BTreeMap<Flow, Instant>>);
+pub(super) struct LastReported(Mutex<BTreeMap<Flow, Instant>>);
 
 impl Tasks {
     /// Tells the device what a task has left and when that is due, at most once a second.
     pub(super) fn tell_deadline(&self, flow: Flow) {
-        let mut told = self.told.0.lock();
-        if told.get(&flow).is_some_and(|at| at.elapsed() < TELL_EVERY) {
+        let mut reported = self.reported.0.lock();
+        if reported
+            .get(&flow)
+            .is_some_and(|at| at.elapsed() < TELL_EVERY)
+        {
             return;
         }
-        told.insert(flow, Instant::now());
-        drop(told);
+        reported.insert(flow, Instant::now());
+        drop(reported);
         let (left_bytes, within) = match self.due_at(flow) {
             Some((work, at)) => (work.bytes, until(self.pool.now(), at)),
             None => (0, Duration::MAX),

@@ -21,9 +21,9 @@ use std::time::Duration;
 use store::{Pool, StoreError};
 use units::UnixNanos;
 
-/// Outcome of a run that is not in progress.
+/// RunOutcome of a run that is not in progress.
 #[derive(Clone, Debug, Default)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// The run has finished, was cancelled or is paused: its phase says which.
     #[default]
     Stopped,
@@ -38,8 +38,8 @@ pub enum Outcome {
 pub struct TaskStatus<R> {
     /// The run in progress, or else the last run.
     pub run: R,
-    /// Outcome of the last run.
-    pub outcome: Outcome,
+    /// RunOutcome of the last run.
+    pub outcome: RunOutcome,
 }
 
 struct SlotState<T: ControlledTask> {
@@ -49,7 +49,7 @@ struct SlotState<T: ControlledTask> {
     at_work: Option<T::Report>,
     /// The last run, if none is in progress.
     last: Option<T::Report>,
-    outcome: Outcome,
+    outcome: RunOutcome,
     /// Totals of this server.
     totals: TaskTotals,
     /// A failure to record a run that goes on, or is complete, all the same.
@@ -90,7 +90,7 @@ impl<T: ControlledTask> TaskSlot<T> {
                 run: None,
                 at_work: None,
                 last: T::last_recorded(pool),
-                outcome: Outcome::default(),
+                outcome: RunOutcome::default(),
                 totals: TaskTotals::default(),
                 unrecorded: None,
                 is_closed: false,
@@ -123,7 +123,7 @@ impl<T: ControlledTask> TaskSlot<T> {
         run.record()?;
         let began = run.report(TaskPhase::UnderWay).began();
         state.run = Some(run);
-        state.outcome = Outcome::Stopped;
+        state.outcome = RunOutcome::Stopped;
         drop(state);
         self.changed.notify_all();
         Ok(began)
@@ -178,7 +178,7 @@ impl<T: ControlledTask> TaskSlot<T> {
         let Some(stopped) = T::stop_recorded(&self.pool, phase)? else {
             return Ok(false);
         };
-        self.put(&mut state, stopped, Outcome::Stopped);
+        self.put(&mut state, stopped, RunOutcome::Stopped);
         Ok(true)
     }
 
@@ -189,12 +189,12 @@ impl<T: ControlledTask> TaskSlot<T> {
             return Ok(false);
         };
         let stopped = run.stop(phase);
-        self.put(&mut state, run.report(phase), Outcome::Stopped);
+        self.put(&mut state, run.report(phase), RunOutcome::Stopped);
         stopped?;
         Ok(true)
     }
 
-    fn put(&self, state: &mut SlotState<T>, run: T::Report, outcome: Outcome) {
+    fn put(&self, state: &mut SlotState<T>, run: T::Report, outcome: RunOutcome) {
         state.last = Some(run);
         state.outcome = outcome;
         self.changed.notify_all();
@@ -225,7 +225,7 @@ impl<T: ControlledTask> TaskSlot<T> {
         };
         let left = run.stop(TaskPhase::UnderWay);
         let report = run.report(TaskPhase::UnderWay);
-        self.put(&mut state, report, Outcome::LeftBehind);
+        self.put(&mut state, report, RunOutcome::LeftBehind);
         left
     }
 
@@ -307,14 +307,14 @@ impl<T: ControlledTask> MaintenanceTask for &TaskSlot<T> {
         match &stepped {
             Ok(TaskStep::Finished) => {
                 let report = run.report(TaskPhase::AtRest);
-                self.put(&mut state, report, Outcome::Stopped);
+                self.put(&mut state, report, RunOutcome::Stopped);
             }
             Err(e) if run.is_over_after(e) => {
                 // Only the recorded progress can be resumed.
                 let recorded = T::stop_recorded(&self.pool, TaskPhase::Paused);
                 let last = recorded.ok().flatten();
                 let last = last.unwrap_or_else(|| run.report(TaskPhase::Paused));
-                self.put(&mut state, last, Outcome::Failed(e.to_string()));
+                self.put(&mut state, last, RunOutcome::Failed(e.to_string()));
             }
             _ => {
                 state.run = Some(run);

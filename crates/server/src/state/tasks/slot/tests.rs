@@ -285,7 +285,9 @@ fn a_new_task_is_its_items() {
         ..world.counter(0)
     };
     slot.begin(failing).unwrap();
-    world.wait(|status| matches!(&status.outcome, Outcome::Failed(why) if why.contains("number")));
+    world.wait(
+        |status| matches!(&status.outcome, RunOutcome::Failed(why) if why.contains("number")),
+    );
     let failed = world.run().run;
     assert_eq!((failed.phase, failed.next), (TaskPhase::Paused, 42));
 
@@ -294,7 +296,7 @@ fn a_new_task_is_its_items() {
     slot.begin(world.counter(42)).unwrap();
     world.wait(|status| status.run.next == 50);
     drop(thread);
-    assert!(matches!(world.run().outcome, Outcome::LeftBehind));
+    assert!(matches!(world.run().outcome, RunOutcome::LeftBehind));
     let late = slot.begin(world.counter(0)).unwrap_err();
     assert!(matches!(late, TaskError::Ending));
     let next = TaskSlot::<Counter>::of(&world.server.pool);

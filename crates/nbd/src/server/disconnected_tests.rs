@@ -6,7 +6,7 @@ use super::*;
 use crate::exports::FixedExports;
 use crate::test_client::Client;
 use crate::test_volume::Gated;
-use crate::wire::requests::{Command, Request, encode};
+use crate::wire::requests::{Command, NbdRequest, encode};
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::atomic::Ordering::SeqCst;
@@ -50,7 +50,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Returns [`READS`] reads at offset 0.
 fn reads(len: usize) -> Vec<u8> {
-    let request = Request {
+    let request = NbdRequest {
         flags: 0,
         command: Command::Read as u16,
         cookie: 1,
@@ -65,7 +65,7 @@ fn reads(len: usize) -> Vec<u8> {
 fn fill_queue(client: &mut Client) {
     let mut waiting = reads(4096);
     waiting.truncate(waiting.len() / READS * QUEUED);
-    let cached = Request {
+    let cached = NbdRequest {
         flags: 0,
         command: Command::Read as u16,
         cookie: 2,
