@@ -67,6 +67,8 @@ wait "$server" || code=$?
 server=
 [ $code -eq 0 ] || fail "SIGHUP: the server exited with $code: $(cat "$dir/serve")"
 [ ! -e "$pool/control" ] && [ ! -e "$dir/nbd" ] || fail "SIGHUP: a socket is left"
+# Else the words of the server before could be taken for its own, before it ignores the signal.
+: >"$dir/serve"
 nohup "$QUINTET" serve --nbd-socket "$dir/nbd" >"$dir/serve" 2>&1 &
 server=$!
 wait_until is_serving

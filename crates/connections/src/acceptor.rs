@@ -3,7 +3,6 @@
 //! Invariant: accepting never waits: another process may share the socket and be faster. The thread
 //! ends when the acceptor is stopped or dropped.
 
-use crate::permits::Permits;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt;
 use std::io;
@@ -37,11 +36,11 @@ pub struct Acceptor {
 
 impl Acceptor {
     /// Starts a thread that calls `connect` for every new connection. While the system has no more
-    /// descriptors, it pauses until one of the connections in `permits` ends.
+    /// descriptors, it calls `pause`, which waits until a connection ends, at most for this long.
     pub fn start<L: Listening>(
         name: &str,
         listener: L,
-        permits: std::sync::Arc<Permits>,
+        pause: impl Fn(Duration) + Send + 'static,
         connect: impl Fn(L::Accepted) + Send + 'static,
     ) -> io::Result<Self> {
         let (waker, woken) = UnixStream::pair()?;
@@ -50,7 +49,7 @@ impl Acceptor {
                 match listener.accept() {
                     Ok(accepted) => connect(accepted),
                     Err(error) if is_late(&error) => {}
-                    Err(_) => permits.wait_for_one(ACCEPT_PAUSE),
+                    Err(_) => pause(ACCEPT_PAUSE),
                 }
             }
         };
@@ -122,4 +121,23 @@ fn notice_vanished(stream: &TcpStream, limit: Duration) {
     let _ = sockopt::set_tcp_keepintvl(stream, period);
     let _ = sockopt::set_tcp_keepcnt(stream, PROBES);
     let _ = sockopt::set_tcp_user_timeout(stream, limit.as_millis().min(1 << 30) as u32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn the_system_looks_for_vanished_tcp_clients() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        prepare_tcp(&client, Duration::from_secs(50)).unwrap();
+        let period = Duration::from_secs(10);
+        assert!(sockopt::socket_keepalive(&client).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&client).unwrap(), period);
+        assert_eq!(sockopt::tcp_keepintvl(&client).unwrap(), period);
+        assert_eq!(sockopt::tcp_keepcnt(&client).unwrap(), 4);
+        assert_eq!(sockopt::tcp_user_timeout(&client).unwrap(), 50_000);
+    }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Wakes [`crate::Stream::wait`].
+/// Wakes [`crate::ByteStream::wait`].
 pub struct Alarm(OwnedFd);
 
 impl Alarm {

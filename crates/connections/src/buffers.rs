@@ -4,7 +4,7 @@
 //! Invariant: bytes are never moved or cleared on the hot path. A buffer that grew for one large
 //! request shrinks again. Code that lets a buffer grow has leased the memory.
 
-use crate::stream::Stream;
+use crate::stream::ByteStream;
 use parking_lot::Mutex;
 use std::io;
 
@@ -105,7 +105,7 @@ impl Input {
     }
 
     /// Waits for bytes, with space for a message of `needed`. Returns 0 at the end of the stream.
-    pub fn fill(&mut self, stream: &dyn Stream, needed: usize) -> io::Result<usize> {
+    pub fn fill(&mut self, stream: &dyn ByteStream, needed: usize) -> io::Result<usize> {
         self.make_room(needed);
         let free = self.bytes.get_mut(self.end..).unwrap_or_default();
         debug_assert!(
@@ -118,7 +118,7 @@ impl Input {
     }
 
     /// Takes bytes that have arrived meanwhile. Returns true if there were any.
-    pub fn fill_now(&mut self, stream: &dyn Stream) -> io::Result<bool> {
+    pub fn fill_now(&mut self, stream: &dyn ByteStream) -> io::Result<bool> {
         self.make_room(0);
         let free = self.bytes.get_mut(self.end..).unwrap_or_default();
         if free.is_empty() {

@@ -4,7 +4,7 @@
 //! Invariant: code that ends a connection sets `closing` before it ends the stream. A session that
 //! still has requests then stops at the next pause.
 
-use crate::stream::Stream;
+use crate::stream::ByteStream;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -21,15 +21,15 @@ const GIVEN_AWAY: u8 = 2;
 const PIECE_BYTES: usize = 256 << 10;
 
 /// The client has disconnected, or does not take its replies.
-pub struct Gone;
+pub struct Disconnected;
 
 /// One client.
 pub struct Connection {
     /// Its socket.
-    pub stream: Arc<dyn Stream>,
+    pub stream: Arc<dyn ByteStream>,
     closing: AtomicBool,
     /// True when no reply can reach the client any more; never cleared.
-    gone: AtomicBool,
+    down: AtomicBool,
     /// [`HALF_OPEN`], then one of the others for ever.
     admission: AtomicU8,
     /// The export that the client last asked for. It is set before the export is opened.
@@ -58,11 +58,11 @@ impl Clock {
 
 impl Connection {
     /// Makes the state of a client that has just connected.
-    pub fn new(stream: Arc<dyn Stream>) -> Self {
+    pub fn new(stream: Arc<dyn ByteStream>) -> Self {
         Self {
             stream,
             closing: AtomicBool::new(false),
-            gone: AtomicBool::new(false),
+            down: AtomicBool::new(false),
             admission: AtomicU8::new(HALF_OPEN),
             export: Mutex::default(),
             made: Instant::now(),
@@ -87,7 +87,7 @@ impl Connection {
     }
 
     /// Sends all of `bytes`. Fails if the client does not take them.
-    pub fn send_all(&self, mut bytes: &[u8]) -> Result<(), Gone> {
+    pub fn send_all(&self, mut bytes: &[u8]) -> Result<(), Disconnected> {
         self.taking.start(self);
         while !bytes.is_empty() {
             let piece = bytes.get(..PIECE_BYTES).unwrap_or(bytes);
@@ -100,7 +100,11 @@ impl Connection {
             }
         }
         self.taking.stop();
-        if bytes.is_empty() { Ok(()) } else { Err(Gone) }
+        if bytes.is_empty() {
+            Ok(())
+        } else {
+            Err(Disconnected)
+        }
     }
 
     /// Returns the time for which the client has not taken a reply.
@@ -166,20 +170,20 @@ impl Connection {
     }
 
     /// Returns true if the connection is known to be down. Does not ask the system.
-    pub fn is_gone(&self) -> bool {
-        self.gone.load(Relaxed)
+    pub fn is_down(&self) -> bool {
+        self.down.load(Relaxed)
     }
 
     /// Returns true if no reply can reach the client. Asks the system.
     pub fn is_abandoned(&self) -> bool {
-        self.is_gone() || self.stream.hung_up()
+        self.is_down() || self.stream.hung_up()
     }
 
     /// Returns true if no reply can reach the client. Asks the system, and ends the connection if
     /// so.
     pub fn look_for_client(&self) -> bool {
         let is_abandoned = self.is_abandoned();
-        if is_abandoned && !self.is_gone() {
+        if is_abandoned && !self.is_down() {
             self.drop_now();
         }
         is_abandoned
@@ -187,7 +191,7 @@ impl Connection {
 
     /// Ends both directions now. Queued reads are dropped; queued changes are still executed.
     pub fn drop_now(&self) {
-        self.gone.store(true, Relaxed);
+        self.down.store(true, Relaxed);
         self.closing.store(true, Relaxed);
         self.stream.shutdown();
     }

@@ -1,5 +1,5 @@
-//! Provides the parts of a front end that serves clients over sockets: accepting, permits for
-//! connections, streams, buffers, memory leases, the state of a connection.
+//! Provides what a front end that serves clients over sockets needs besides its protocol: listening
+//! and accepting, permits for connections, streams, buffers, memory leases, workers, counters.
 //!
 //! The NBD and the iSCSI server call this. It knows no protocol.
 //!
@@ -11,18 +11,32 @@ mod acceptor;
 mod alarm;
 mod buffers;
 mod connection;
+mod limits;
+mod listener;
 mod memory;
 mod permits;
+mod server;
+mod session;
+mod stats;
 mod stream;
 mod threads;
+mod workers;
 mod writer;
 
-pub use acceptor::{Acceptor, Listening, prepare_tcp};
+pub use acceptor::{Acceptor, Listening};
 pub use alarm::Alarm;
 pub use buffers::{INPUT_BYTES, Input, Output, Payload};
-pub use connection::{Connection, Gone};
-pub use memory::{LOOK_PERIOD, Lease, OWN_BYTES, Pool, Queued, Share};
-pub use permits::{Permit, Permits};
-pub use stream::{Replay, Stream};
-pub use threads::{IDLE_THREAD_LIMIT, ThreadPermit, ThreadShare, Threads};
-pub use writer::Writer;
+pub use connection::{Connection, Disconnected};
+pub use limits::ServerLimits;
+pub use listener::{ListenError, Listener};
+pub use memory::{LOOK_PERIOD, Lease, MemoryPool, Queued, Share};
+pub use server::{ServerHandle, SocketServer};
+pub use session::{
+    BATCH_BYTES, End, Habits, SESSION_OUTPUT_BYTES, SMALL_REPLY_BYTES, SessionContext,
+    WORKER_OUTPUT_BYTES,
+};
+pub use stats::{KINDS_MAX, RequestKind, ServerCounters, Stats, Tally};
+pub use stream::{ByteStream, Replay};
+pub use threads::IDLE_THREAD_LIMIT;
+pub use workers::{Lane, Service, WorkerRequest, Workers};
+pub use writer::ReplyWriter;

@@ -30,14 +30,14 @@ pub const LOOK_PERIOD: Duration = Duration::from_millis(100);
 const BYTES_OF_LIMIT: u64 = 20 << 20;
 
 /// Memory for one kind of request that all connections of a server share.
-pub struct Pool {
+pub struct MemoryPool {
     own_bytes: u64,
     stall_limit: Duration,
-    state: Mutex<PoolState>,
+    state: Mutex<MemoryPoolState>,
     returned: Condvar,
 }
 
-struct PoolState {
+struct MemoryPoolState {
     free_bytes: u64,
     /// Waiting requests: the virtual time at which each would be served if all were served at once,
     /// one byte each in rotation; then the order of arrival.
@@ -74,7 +74,7 @@ struct Transfer {
 
 /// One connection's access to memory of one kind.
 pub struct Share {
-    pool: Arc<Pool>,
+    pool: Arc<MemoryPool>,
     number: u64,
     connection: Arc<Connection>,
     own_free: AtomicU64,
@@ -97,14 +97,14 @@ pub struct Queued {
     place: (u64, u64),
 }
 
-impl Pool {
+impl MemoryPool {
     /// Makes a pool of `bytes`, which must suffice for the largest request. Holders that stall for
     /// `stall_limit` while others wait are dropped.
     pub fn new(bytes: u64, stall_limit: Duration) -> Self {
         Self {
             own_bytes: OWN_BYTES,
             stall_limit,
-            state: Mutex::new(PoolState {
+            state: Mutex::new(MemoryPoolState {
                 free_bytes: bytes,
                 waiting: BTreeMap::new(),
                 granted: HashMap::new(),
@@ -138,7 +138,7 @@ impl Pool {
     }
 
     /// Grants memory to those that wait, as far as there is some, unlocks the pool, and wakes them.
-    fn serve(&self, mut state: MutexGuard<'_, PoolState>) {
+    fn serve(&self, mut state: MutexGuard<'_, MemoryPoolState>) {
         let pool = &mut *state;
         let mut served = Vec::new();
         while let Some(first) = pool.waiting.first_entry()
@@ -174,7 +174,7 @@ impl Pool {
     }
 }
 
-impl PoolState {
+impl MemoryPoolState {
     /// Returns the virtual time at which a request of `bytes` would be served.
     fn due(&self, share: &Share, bytes: u64) -> u64 {
         let start = self.clock.max(share.served.load(Relaxed));
@@ -367,7 +367,7 @@ impl Lease {
     }
 
     /// Memory of the connection's own keeps no others waiting.
-    fn update(&self, change: impl FnOnce(&mut PoolState, u64)) {
+    fn update(&self, change: impl FnOnce(&mut MemoryPoolState, u64)) {
         if let Some(number) = self.pooled {
             change(&mut self.share.pool.state.lock(), number);
         }
@@ -394,7 +394,7 @@ mod tests {
 
     const POOL_BYTES: u64 = 64 << 20;
 
-    fn share(pool: &Arc<Pool>, number: u64) -> (Arc<Share>, Arc<Connection>, UnixStream) {
+    fn share(pool: &Arc<MemoryPool>, number: u64) -> (Arc<Share>, Arc<Connection>, UnixStream) {
         let (near, far) = UnixStream::pair().unwrap();
         let connection = Arc::new(Connection::new(Arc::new(near)));
         let share = pool.share(number, connection.clone());
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn small_requests_never_wait_for_others() {
-        let pool = Arc::new(Pool::new(POOL_BYTES, Duration::from_secs(60)));
+        let pool = Arc::new(MemoryPool::new(POOL_BYTES, Duration::from_secs(60)));
         let (greedy, _, _far) = share(&pool, 1);
         let (modest, _, _far) = share(&pool, 2);
         let all = greedy.take(POOL_BYTES).unwrap();
@@ -419,8 +419,8 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_less_goes_first_and_nobody_starves() {
-        let pool = Arc::new(Pool::new(POOL_BYTES, Duration::from_secs(60)));
+    fn clients_that_want_less_go_first_and_none_starves() {
+        let pool = Arc::new(MemoryPool::new(POOL_BYTES, Duration::from_secs(60)));
         let (first, _, _far) = share(&pool, 1);
         let all = first.take(POOL_BYTES).unwrap();
         thread::scope(|scope| {
@@ -461,7 +461,7 @@ mod tests {
     /// Returns true if the client is dropped before the one that waits has its memory. `moves` is
     /// called until then.
     fn is_dropped(moves: impl Fn(&Connection) -> bool) -> bool {
-        let pool = Arc::new(Pool::new(POOL_BYTES, Duration::from_millis(50)));
+        let pool = Arc::new(MemoryPool::new(POOL_BYTES, Duration::from_millis(50)));
         let (stalling, connection, _far) = share(&pool, 1);
         let held = stalling.take(POOL_BYTES).unwrap();
         held.transfer(POOL_BYTES);
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stalls_while_others_wait_is_dropped() {
+    fn clients_that_stall_while_others_wait_are_dropped() {
         assert!(is_dropped(|_| true));
         // A few bytes now and then are no progress, and more than it must move is no credit.
         let trickles = |connection: &Connection| {
@@ -495,8 +495,8 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_fetch_its_memory_is_dropped() {
-        let pool = Arc::new(Pool::new(POOL_BYTES, Duration::from_millis(50)));
+    fn clients_that_do_not_fetch_their_memory_are_dropped() {
+        let pool = Arc::new(MemoryPool::new(POOL_BYTES, Duration::from_millis(50)));
         let (first, _, _far) = share(&pool, 1);
         let all = first.take(POOL_BYTES).unwrap();
         let (deaf, connection, _far) = share(&pool, 2);

@@ -10,7 +10,7 @@
 mod tests;
 
 use crate::connection::Connection;
-use crate::stream::Stream;
+use crate::stream::ByteStream;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -99,7 +99,7 @@ impl Permits {
     /// dropped ones are stuck.
     pub fn take(
         self: &Arc<Self>,
-        stream: Arc<dyn Stream>,
+        stream: Arc<dyn ByteStream>,
         address: Option<IpAddr>,
     ) -> Option<Permit> {
         let address = address.map(network);

@@ -15,23 +15,23 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// A connected byte stream.
-pub trait Stream: Send + Sync {
+pub trait ByteStream: Send + Sync {
     /// Waits for bytes. Returns 0 at the end of the stream.
     fn recv(&self, into: &mut [u8]) -> io::Result<usize>;
     /// Takes the bytes that have arrived, without waiting; `None` if there are none yet.
     fn recv_now(&self, into: &mut [u8]) -> io::Result<Option<usize>>;
-    /// Waits until [`Stream::recv`] would not wait, or the alarm rings, at most `limit`. Returns
-    /// true if receiving would not wait.
+    /// Waits until [`ByteStream::recv`] would not wait, or the alarm rings, at most `limit`.
+    /// Returns true if receiving would not wait.
     fn wait(&self, alarm: &Alarm, limit: Duration) -> io::Result<bool>;
     /// Sends some of `bytes`. Waits for space.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Sends some of `bytes` without waiting for space.
     fn send_now(&self, bytes: &[u8]) -> io::Result<usize>;
-    /// Sets the time that [`Stream::recv`] waits.
+    /// Sets the time that [`ByteStream::recv`] waits.
     fn set_recv_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
-    /// Sets the time that [`Stream::send`] waits for space.
+    /// Sets the time that [`ByteStream::send`] waits for space.
     fn set_send_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
-    /// Makes [`Stream::recv`] return 0 after the bytes that have arrived, at once and for ever.
+    /// Makes [`ByteStream::recv`] return 0 after the bytes that have arrived, at once and for ever.
     fn shutdown_recv(&self);
     /// Ends both directions. Waiting calls return.
     fn shutdown(&self);
@@ -72,7 +72,7 @@ fn hung_up(socket: impl AsFd) -> bool {
 
 macro_rules! stream {
     ($($socket:ty),*) => {$(
-        impl Stream for $socket {
+        impl ByteStream for $socket {
             fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
                 recv(self, into, RecvFlags::empty())
             }
@@ -121,7 +121,7 @@ impl Replay {
     }
 }
 
-impl Stream for Replay {
+impl ByteStream for Replay {
     fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
         let mut left = self.0.lock();
         io::Read::read(&mut *left, into)

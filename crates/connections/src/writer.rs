@@ -2,18 +2,18 @@
 //!
 //! Invariant: replies never mix. After a failed send the connection is down for all threads.
 
-use crate::connection::{Connection, Gone};
+use crate::connection::{Connection, Disconnected};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The sending side of one connection.
-pub struct Writer {
+pub struct ReplyWriter {
     connection: Arc<Connection>,
     /// Locked while a reply is sent; true after a send failed.
     broken: Mutex<bool>,
 }
 
-impl Writer {
+impl ReplyWriter {
     /// Makes the sending side of `connection`.
     pub fn new(connection: Arc<Connection>) -> Self {
         Self {
@@ -23,23 +23,13 @@ impl Writer {
     }
 
     /// Sends all of `bytes`.
-    pub fn send(&self, bytes: &[u8]) -> Result<(), Gone> {
+    pub fn send(&self, bytes: &[u8]) -> Result<(), Disconnected> {
         let mut broken = self.broken.lock();
         *broken = *broken || self.connection.send_all(bytes).is_err();
         if *broken {
             self.connection.drop_now();
-            return Err(Gone);
+            return Err(Disconnected);
         }
         Ok(())
-    }
-
-    /// Returns true if no reply can reach the client.
-    pub fn client_is_gone(&self) -> bool {
-        self.connection.look_for_client()
-    }
-
-    /// Ends the connection without a reply.
-    pub fn drop_now(&self) {
-        self.connection.drop_now();
     }
 }

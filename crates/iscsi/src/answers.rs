@@ -8,7 +8,7 @@ use crate::replies::{Numbering, Replies};
 use crate::scsi::action::{Refusal, Span};
 use crate::scsi::sense::Sense;
 use crate::scsi::unit::Unit;
-use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use volume::Volume;
 
@@ -120,7 +120,7 @@ impl Answered {
 
     fn status(&self, replies: &mut Replies, status: u8, data: &[u8]) {
         let (flag, residual) = self.residual();
-        let header = Header::new(response::COMMAND, FINAL | flag)
+        let header = PduHeader::new(response::COMMAND, FINAL | flag)
             .with_u8::<3>(status)
             .with_tag(self.tag)
             .with_u32::<36>(self.transfers)
@@ -178,7 +178,7 @@ impl Answered {
                 flags |= flag | STATUS;
                 residual = count;
             }
-            let header = Header::new(response::DATA_IN, flags)
+            let header = PduHeader::new(response::DATA_IN, flags)
                 .with_tag(self.tag)
                 .with_u32::<20>(NO_TAG)
                 .with_u32::<36>(number)

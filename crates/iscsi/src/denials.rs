@@ -11,10 +11,10 @@ const PERIOD: Duration = Duration::from_secs(60);
 
 /// The reports of a server.
 #[derive(Default)]
-pub(crate) struct Denials(Mutex<State>);
+pub(crate) struct Denials(Mutex<DenialCounts>);
 
 #[derive(Default)]
-struct State {
+struct DenialCounts {
     /// Start of the present period.
     since: Option<Instant>,
     /// Reports in the present period.
@@ -48,8 +48,8 @@ mod tests {
     #[test]
     fn a_flood_is_some_reports_and_a_count() {
         let (denials, start) = (Denials::default(), Instant::now());
-        let told = (0..1000).filter_map(|_| denials.admit(start));
-        assert_eq!(told.collect::<Vec<_>>(), [0; REPORTS_MAX as usize]);
+        let reported = (0..1000).filter_map(|_| denials.admit(start));
+        assert_eq!(reported.collect::<Vec<_>>(), [0; REPORTS_MAX as usize]);
         assert_eq!(denials.admit(start + PERIOD), Some(990));
         assert_eq!(denials.admit(start + PERIOD), Some(0));
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a kind exists only where the user has to act differently.
 
-use std::io;
+use connections::ListenError;
 use std::net::SocketAddr;
 
 /// Reason why [`crate::Server`] did not start.
@@ -21,18 +21,7 @@ pub enum ServerError {
     /// The size of a block is none that SCSI knows.
     #[error("cannot serve iSCSI with blocks of {0} bytes: use 512 or 4096")]
     BlockSize(u32),
-    /// The system refused an operation.
-    #[error("cannot {doing}: {}", units::reason(source))]
-    Io {
-        /// The operation.
-        doing: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-impl ServerError {
-    pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { doing, source }
-    }
+    /// The socket cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
 }

@@ -8,11 +8,11 @@ use crate::registry::Registry;
 use crate::scsi::cdb::Cdb;
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Unit};
-use crate::session::{Limits, Session};
-use crate::targets::{Access, Credentials, FixedTargets, TargetUnit, Targets};
-use crate::wire::pdu::{FINAL, HEADER_BYTES, Header, padding, request};
+use crate::session::Session;
+use crate::targets::{Credentials, FixedTargets, TargetAccess, TargetUnit, Targets};
+use crate::wire::pdu::{FINAL, HEADER_BYTES, PduHeader, padding, request};
 use crate::wire::text;
-use connections::{Connection, Pool, Replay, Stream, Threads};
+use connections::{ByteStream, MemoryPool, Replay, ServerLimits, SessionContext};
 use media::SeededRandom;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn targets() -> FixedTargets {
             secret: secret.into(),
         })
     };
-    let closed = Access {
+    let closed = TargetAccess {
         initiators: None,
         chap: credentials("user", "a secret of theirs"),
         mutual: credentials("target", "a secret of ours"),
@@ -43,7 +43,7 @@ fn targets() -> FixedTargets {
         .with(
             OPEN_TARGET,
             Arc::new(MemoryVolume::new(1 << 20)),
-            Access::default(),
+            TargetAccess::default(),
         )
         .with("iqn.2026-11.org.quintet:odd", odd, closed)
 }
@@ -60,7 +60,7 @@ pub fn fuzz_login(data: &[u8]) {
         assert_eq!(text::decode(&again), Some(pairs));
     }
     let (targets, random) = (targets(), SeededRandom::new(1));
-    let discovery = Access::default();
+    let discovery = TargetAccess::default();
     let mut login = Login::new(Rules {
         targets: &targets,
         discovery: &discovery,
@@ -71,7 +71,7 @@ pub fn fuzz_login(data: &[u8]) {
     while let Some(([flags, len], after)) = rest.split_first_chunk::<2>() {
         let len = usize::from(*len).min(after.len());
         let (text, next) = after.split_at(len);
-        let header = Header::new(request::LOGIN, *flags);
+        let header = PduHeader::new(request::LOGIN, *flags);
         let _ = login.request(&header, text);
         rest = next;
     }
@@ -113,33 +113,31 @@ pub fn fuzz_session(data: &[u8]) {
 }
 
 /// Makes a session without a server.
-pub(crate) fn session(stream: Arc<dyn Stream>) -> Session {
-    let connection = Arc::new(Connection::new(stream));
-    let pool = || Arc::new(Pool::new(16 << 20, LIMIT)).share(0, connection.clone());
+pub(crate) fn session(stream: Arc<dyn ByteStream>) -> Session {
+    let limits = ServerLimits {
+        handshake_limit: LIMIT,
+        send_limit: LIMIT,
+        stall_limit: LIMIT,
+        stop_limit: LIMIT,
+        ..ServerLimits::default()
+    };
+    let context = SessionContext::alone(stream, 16 << 20, limits);
+    let bursts = Arc::new(MemoryPool::new(16 << 20, LIMIT));
     Session {
         number: 1,
         server: 0,
         targets: Arc::new(targets()) as Arc<dyn Targets>,
-        discovery: Access::default(),
+        discovery: TargetAccess::default(),
         random: Arc::new(SeededRandom::new(1)),
         registry: Arc::new(Registry::default()),
-        counters: Arc::default(),
         is_remote: false,
         denials: Arc::default(),
         peer: "127.0.0.1:40000".to_owned(),
         portal: "127.0.0.1:3260".to_owned(),
-        limits: Limits {
-            handshake: LIMIT,
-            send: LIMIT,
-            idle: LIMIT,
-            reinstatement: LIMIT,
-            units: PROPERTIES,
-        },
-        reads: pool(),
-        changes: pool(),
-        bursts: pool(),
-        threads: Arc::new(Threads::default()).share(),
-        connection: connection.clone(),
+        idle_limit: LIMIT,
+        units: PROPERTIES,
+        bursts: bursts.share(0, context.connection.clone()),
+        context,
     }
 }
 
@@ -154,7 +152,7 @@ pub fn login_request() -> Vec<u8> {
     ] {
         text::push(&mut text, key, value);
     }
-    let header = Header::new(request::LOGIN | 0x40, FINAL | 0x07).with_data_bytes(text.len());
+    let header = PduHeader::new(request::LOGIN | 0x40, FINAL | 0x07).with_data_bytes(text.len());
     text.resize(text.len() + padding(text.len()), 0);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + text.len());
     bytes.extend_from_slice(&header.0);

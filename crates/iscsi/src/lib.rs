@@ -25,11 +25,12 @@ mod targets;
 pub mod wire;
 mod workers;
 
+pub use connections::{ListenError, ServerLimits, Stats};
 pub use error::ServerError;
 pub use registry::SharedUnits;
 pub use server::{Server, ServerHandle, ServerOptions, TargetCloser};
-pub use stats::{LATENCY_BUCKETS, Stats};
+pub use stats::commands;
 pub use targets::{
-    Access, Credentials, Denied, FixedTargets, NAME_BYTES_MAX, SECRET_BYTES_MIN, TargetUnit,
+    Credentials, Denied, FixedTargets, NAME_BYTES_MAX, SECRET_BYTES_MIN, TargetAccess, TargetUnit,
     Targets, UNITS_MAX, normal_name,
 };

@@ -9,8 +9,8 @@ pub(crate) mod keys;
 #[cfg(test)]
 mod tests;
 
-use crate::targets::{Access, NAME_BYTES_MAX, Targets, normal_name};
-use crate::wire::pdu::Header;
+use crate::targets::{NAME_BYTES_MAX, TargetAccess, Targets, normal_name};
+use crate::wire::pdu::PduHeader;
 use crate::wire::text;
 use chap::{Algorithm, Challenge};
 use keys::{Answer, Parameters, RECEIVE_BYTES_MAX, offer};
@@ -92,7 +92,7 @@ pub(crate) enum Step {
 pub(crate) struct Rules<'a> {
     pub(crate) targets: &'a dyn Targets,
     /// Conditions of discovery sessions.
-    pub(crate) discovery: &'a Access,
+    pub(crate) discovery: &'a TargetAccess,
     pub(crate) random: &'a dyn Random,
     /// The initiator may be on another machine.
     pub(crate) is_remote: bool,
@@ -110,7 +110,7 @@ pub(crate) struct Login<'a> {
     unauthorized: Option<&'static str>,
     /// Set by the first complete request.
     names: Option<Names>,
-    access: Access,
+    access: TargetAccess,
     authenticated: bool,
     algorithm_wanted: bool,
     challenge: Option<Challenge>,
@@ -149,7 +149,7 @@ impl<'a> Login<'a> {
             asked: (None, None),
             unauthorized: None,
             names: None,
-            access: Access::default(),
+            access: TargetAccess::default(),
             authenticated: false,
             algorithm_wanted: false,
             challenge: None,
@@ -181,14 +181,14 @@ impl<'a> Login<'a> {
     }
 
     /// Takes a Login Request with its data.
-    pub(crate) fn request(&mut self, header: &Header, data: &[u8]) -> Step {
+    pub(crate) fn request(&mut self, header: &PduHeader, data: &[u8]) -> Step {
         match self.step(header, data) {
             Ok(step) => step,
             Err(status) => Step::Refuse(status),
         }
     }
 
-    fn step(&mut self, header: &Header, data: &[u8]) -> Result<Step, Status> {
+    fn step(&mut self, header: &PduHeader, data: &[u8]) -> Result<Step, Status> {
         let flags = header.flags();
         let (current, next) = (flags >> 2 & 3, flags & 3);
         let transits = flags & TRANSIT != 0;

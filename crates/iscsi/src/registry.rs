@@ -13,7 +13,7 @@ use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Remembered, Unit};
 use crate::sender::{BUSY_LIMIT, Notice, Sender};
 use crate::targets::{TargetUnit, UNITS_MAX};
-use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
 use connections::Connection;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap};
@@ -70,7 +70,7 @@ pub(crate) struct Entry {
 }
 
 #[derive(Default)]
-struct State {
+struct RegistryState {
     units: BTreeMap<(String, u8), Arc<Unit>>,
     /// State of units without sessions.
     remembered: BTreeMap<(String, u8), Remembered>,
@@ -80,7 +80,7 @@ struct State {
 /// The sessions and units of a server.
 #[derive(Default)]
 pub(crate) struct Registry {
-    state: Mutex<State>,
+    state: Mutex<RegistryState>,
     numbers: AtomicU64,
     /// Held while a target is opened and its units are attached.
     opening: Mutex<()>,
@@ -205,7 +205,7 @@ impl Registry {
     /// confirmed yet end without it.
     pub(crate) fn ask_to_leave(&self, scope: Scope<'_>, limit: Duration) -> usize {
         let sessions = self.chosen(scope);
-        let header = Header::new(response::ASYNC, FINAL)
+        let header = PduHeader::new(response::ASYNC, FINAL)
             .with_tag(NO_TAG)
             .with_u32::<20>(NO_TAG)
             .with_u8::<36>(REQUESTS_LOGOUT)

@@ -4,7 +4,7 @@
 //! until the sender adds them, because only it knows the order of PDUs.
 
 use crate::wire::digest::{DIGEST_BYTES, digest};
-use crate::wire::pdu::{HEADER_BYTES, Header, padding};
+use crate::wire::pdu::{HEADER_BYTES, PduHeader, padding};
 use connections::Output;
 
 /// How PDUs are laid out on one connection.
@@ -71,7 +71,7 @@ impl Replies {
     }
 
     /// Appends a PDU.
-    pub(crate) fn push(&mut self, header: Header, numbering: Numbering, data: &[u8]) {
+    pub(crate) fn push(&mut self, header: PduHeader, numbering: Numbering, data: &[u8]) {
         let filled = self.push_with(header, numbering, data.len(), |into| {
             into.copy_from_slice(data);
             Ok::<(), std::convert::Infallible>(())
@@ -82,7 +82,7 @@ impl Replies {
     /// Appends a PDU whose data `fill` provides. After an error the caller returns to a mark.
     pub(crate) fn push_with<E>(
         &mut self,
-        header: Header,
+        header: PduHeader,
         numbering: Numbering,
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,

@@ -5,7 +5,7 @@
 //! connection is down for all threads. The window of command numbers never shrinks.
 
 use crate::replies::{Numbering, Replies};
-use connections::{Connection, Gone};
+use connections::{Connection, Disconnected};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -63,12 +63,12 @@ impl Drop for Place {
 pub(crate) struct Sender {
     connection: Arc<Connection>,
     pub(crate) window: Arc<Window>,
-    state: Mutex<State>,
+    state: Mutex<SendState>,
     /// The login is confirmed: the initiator takes PDUs that it did not ask for.
     is_confirmed: AtomicBool,
 }
 
-struct State {
+struct SendState {
     next_status: u32,
     is_broken: bool,
 }
@@ -92,7 +92,7 @@ impl Sender {
                 expected: AtomicU32::new(1),
                 in_flight: AtomicU32::new(0),
             }),
-            state: Mutex::new(State {
+            state: Mutex::new(SendState {
                 next_status: 1,
                 is_broken: false,
             }),
@@ -101,7 +101,7 @@ impl Sender {
     }
 
     /// Numbers and sends all PDUs, and drops them.
-    pub(crate) fn send(&self, replies: &mut Replies) -> Result<(), Gone> {
+    pub(crate) fn send(&self, replies: &mut Replies) -> Result<(), Disconnected> {
         if replies.is_empty() {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl Sender {
     }
 
     /// Sends the answer that completes the login. [`Sender::send_now`] sends nothing before it.
-    pub(crate) fn confirm(&self, replies: &mut Replies) -> Result<(), Gone> {
+    pub(crate) fn confirm(&self, replies: &mut Replies) -> Result<(), Disconnected> {
         let mut state = self.state.lock();
         self.send_locked(&mut state, replies)?;
         self.is_confirmed.store(true, SeqCst);
@@ -121,7 +121,11 @@ impl Sender {
         self.is_confirmed.load(SeqCst)
     }
 
-    fn send_locked(&self, state: &mut State, replies: &mut Replies) -> Result<(), Gone> {
+    fn send_locked(
+        &self,
+        state: &mut SendState,
+        replies: &mut Replies,
+    ) -> Result<(), Disconnected> {
         let bytes = self.number(state, replies);
         let sent = self.send_all(bytes, &mut state.is_broken);
         replies.clear();
@@ -129,7 +133,7 @@ impl Sender {
     }
 
     /// Writes the status numbers and the window into PDUs, and returns their bytes.
-    fn number<'a>(&self, state: &mut State, replies: &'a mut Replies) -> &'a [u8] {
+    fn number<'a>(&self, state: &mut SendState, replies: &'a mut Replies) -> &'a [u8] {
         let (expected, most) = self.window.bounds();
         replies.complete(|numbering| {
             let status = state.next_status;
@@ -159,22 +163,12 @@ impl Sender {
         Notice::Sent
     }
 
-    fn send_all(&self, bytes: &[u8], is_broken: &mut bool) -> Result<(), Gone> {
+    fn send_all(&self, bytes: &[u8], is_broken: &mut bool) -> Result<(), Disconnected> {
         *is_broken = *is_broken || self.connection.send_all(bytes).is_err();
         if *is_broken {
             self.connection.drop_now();
-            return Err(Gone);
+            return Err(Disconnected);
         }
         Ok(())
-    }
-
-    /// Returns true if no reply can reach the client.
-    pub(crate) fn client_is_gone(&self) -> bool {
-        self.connection.look_for_client()
-    }
-
-    /// Ends the connection without a reply.
-    pub(crate) fn drop_now(&self) {
-        self.connection.drop_now();
     }
 }

@@ -1,9 +1,8 @@
-//! Listens, accepts and stops. The program starts one server per address.
+//! Makes listening sockets with their targets, and closes targets. The program starts one server
+//! per address.
 //!
-//! Invariant: every connection has a permit, which its thread returns. Off loopback nothing is
-//! served without CHAP and a list of initiators.
+//! Invariant: off loopback nothing is served without CHAP and a list of initiators.
 
-mod listener;
 mod options;
 #[cfg(test)]
 mod tests;
@@ -12,49 +11,40 @@ use crate::denials::Denials;
 use crate::error::ServerError;
 use crate::registry::{Registry, Scope};
 use crate::scsi::unit::Properties;
-use crate::session::{Limits, Session};
-use crate::stats::{Counters, Stats};
+use crate::session::Session;
 use crate::targets::Targets;
-use connections::{Acceptor, Permits, Pool, Threads};
-use listener::{Accepted, Listener};
+use connections::{ListenError, Listener, MemoryPool, SessionContext, Stats};
 use media::{Random, SystemRandom};
+use options::COMMAND_BYTES_MAX;
 pub use options::ServerOptions;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 
 /// A listening socket and its targets. It accepts nothing before [`Server::start`].
 pub struct Server {
-    listener: Listener,
-    front: Arc<Front>,
+    server: connections::SocketServer,
+    shared: Arc<TargetServer>,
 }
 
-struct Front {
+struct TargetServer {
     targets: Arc<dyn Targets>,
     options: ServerOptions,
     random: Arc<dyn Random>,
-    counters: Arc<Counters>,
     registry: Arc<Registry>,
     /// Number of this server in the registry.
     number: u64,
     denials: Arc<Denials>,
-    reads: Arc<Pool>,
-    changes: Arc<Pool>,
-    bursts: Arc<Pool>,
-    threads: Arc<Threads>,
-    permits: Arc<Permits>,
+    bursts: Arc<MemoryPool>,
 }
 
 /// A running server. Dropping it stops it.
 pub struct ServerHandle {
-    front: Arc<Front>,
-    acceptor: Acceptor,
-    address: Option<SocketAddr>,
+    shared: Arc<TargetServer>,
+    handle: connections::ServerHandle,
 }
 
 /// Closes targets of a server ([`ServerHandle::closer`]).
-pub struct TargetCloser(Arc<Front>);
+pub struct TargetCloser(Arc<TargetServer>);
 
 impl Server {
     /// Listens on an address. Off loopback, [`ServerOptions::discovery`] needs CHAP and a list of
@@ -65,9 +55,7 @@ impl Server {
         options: ServerOptions,
     ) -> Result<Self, ServerError> {
         check(address, &options)?;
-        let listener = TcpListener::bind(address);
-        let listener = listener.map_err(ServerError::io("listen on the address"))?;
-        Self::from_listener(listener, targets, options)
+        Ok(Self::new(Listener::bind_tcp(address)?, targets, options))
     }
 
     /// Serves a socket that another process listens on (socket activation).
@@ -77,46 +65,43 @@ impl Server {
         options: ServerOptions,
     ) -> Result<Self, ServerError> {
         let address = listener.local_addr();
-        let address = address.map_err(ServerError::io("get the address of the socket"))?;
+        let address = address.map_err(ListenError::io("get the address of the socket"))?;
         check(address, &options)?;
-        let pool = || Arc::new(Pool::new(options.pool_bytes(), options.stall_limit));
-        let bursts = Pool::new(options.burst_pool_bytes(), options.stall_limit);
-        let front = Front {
-            reads: pool(),
-            changes: pool(),
+        Ok(Self::new(Listener::from_tcp(listener)?, targets, options))
+    }
+
+    fn new(listener: Listener, targets: Arc<dyn Targets>, options: ServerOptions) -> Self {
+        let limits = options.limits;
+        let bursts = MemoryPool::new(options.burst_pool_bytes(), limits.stall_limit);
+        let shared = TargetServer {
             bursts: Arc::new(bursts.without_own()),
-            threads: Arc::default(),
-            permits: Permits::new(options.connections_max),
             registry: options.units.0.clone(),
             number: options.units.0.fresh_number(),
             targets,
             options,
             random: Arc::new(SystemRandom),
-            counters: Arc::default(),
             denials: Arc::default(),
         };
-        Ok(Self {
-            listener: Listener::new(listener, front.options.vanished_limit)?,
-            front: Arc::new(front),
-        })
+        Self {
+            server: connections::SocketServer::new(listener, limits, COMMAND_BYTES_MAX, true),
+            shared: Arc::new(shared),
+        }
     }
 
     /// Returns the address, with the actual port if 0 was requested.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.listener.address()
+        self.server.address()
     }
 
     /// Starts to accept on a separate thread.
     pub fn start(self) -> Result<ServerHandle, ServerError> {
-        let address = self.address();
-        let (front, permits) = (self.front.clone(), self.front.permits.clone());
-        let connect = move |accepted| front.connect(accepted);
-        let acceptor = Acceptor::start("iscsi-accept", self.listener, permits, connect)
-            .map_err(ServerError::io("start to accept"))?;
+        let shared = self.shared.clone();
+        let serve = move |context| {
+            shared.session(context).run();
+        };
         Ok(ServerHandle {
-            front: self.front,
-            acceptor,
-            address,
+            handle: self.server.start("iscsi", serve)?,
+            shared: self.shared,
         })
     }
 }
@@ -134,76 +119,55 @@ fn check(address: SocketAddr, options: &ServerOptions) -> Result<(), ServerError
     Ok(())
 }
 
-impl Front {
-    /// Serves a new connection on its own thread, or closes it if there are too many.
-    fn connect(&self, accepted: Accepted) {
-        self.counters.accepted.fetch_add(1, Relaxed);
-        // The initiator sees the end after it has been counted.
-        let address = Some(accepted.peer.ip());
-        let Some(permit) = self.permits.take(accepted.stream.clone(), address) else {
-            self.counters.refused.fetch_add(1, Relaxed);
-            return;
+impl TargetServer {
+    fn session(&self, context: SessionContext) -> Session {
+        let address = |address: Option<SocketAddr>| {
+            address.map_or_else(String::new, |address| address.to_string())
         };
-        let (number, connection) = (permit.number, permit.connection.clone());
         let options = &self.options;
-        let session = Session {
+        Session {
             number: self.registry.fresh_number(),
             server: self.number,
             targets: self.targets.clone(),
             discovery: options.discovery.clone(),
             random: self.random.clone(),
             registry: self.registry.clone(),
-            counters: self.counters.clone(),
-            is_remote: !accepted.local.ip().is_loopback(),
+            is_remote: context.local.is_some_and(|local| !local.ip().is_loopback()),
             denials: self.denials.clone(),
-            peer: accepted.peer.to_string(),
-            portal: accepted.local.to_string(),
-            limits: Limits {
-                handshake: options.handshake_limit,
-                send: options.send_limit,
-                idle: options.idle_limit,
-                reinstatement: options.stop_limit,
-                units: Properties {
-                    block_bytes: options.block_bytes,
-                    write_cache: options.write_cache,
-                },
+            peer: address(context.peer),
+            portal: address(context.local),
+            idle_limit: options.idle_limit,
+            units: Properties {
+                block_bytes: options.block_bytes,
+                write_cache: options.write_cache,
             },
-            reads: self.reads.share(number, connection.clone()),
-            changes: self.changes.share(number, connection.clone()),
-            bursts: self.bursts.share(number, connection.clone()),
-            threads: self.threads.share(),
-            connection,
-        };
-        let thread = thread::Builder::new().name(format!("iscsi-{number}"));
-        // If no thread can be started, the closure is dropped, and the permit with it.
-        let _ = thread.spawn(move || {
-            // Returned last: without permits there are no sessions.
-            let _permit = permit;
-            let session = session;
-            session.run();
-        });
+            bursts: self
+                .bursts
+                .share(context.number, context.connection.clone()),
+            context,
+        }
     }
 }
 
 impl ServerHandle {
     /// Returns the counts since the start.
     pub fn stats(&self) -> Stats {
-        self.front.counters.snapshot(self.front.permits.count())
+        self.handle.stats()
     }
 
     /// Returns the address of the server.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.address
+        self.handle.address()
     }
 
     /// Counts the sessions of this server that use the target.
     pub fn sessions(&self, target: &str) -> usize {
-        self.front.registry.count(target, self.front.number)
+        self.shared.registry.count(target, self.shared.number)
     }
 
     /// Returns what closes targets, for use without this handle.
     pub fn closer(&self) -> TargetCloser {
-        TargetCloser(self.front.clone())
+        TargetCloser(self.shared.clone())
     }
 
     /// [`TargetCloser::close_target`].
@@ -214,24 +178,24 @@ impl ServerHandle {
     /// Accepts no more, asks initiators to log out, lets commands that have arrived be answered,
     /// and closes every connection.
     ///
-    /// Returns false if a command did not end in time (twice [`ServerOptions::stop_limit`]). Its
-    /// thread is left behind.
+    /// Returns false if a command did not end in time (twice
+    /// [`connections::ServerLimits::stop_limit`]). Its thread is left behind.
     pub fn stop(mut self) -> bool {
         self.stop_now()
     }
 
     fn stop_now(&mut self) -> bool {
-        if !self.acceptor.stop() {
+        if !self.handle.stop_accepting() {
             return true;
         }
-        let (registry, options) = (&self.front.registry, &self.front.options);
-        let own = Scope::Server(self.front.number);
+        let (registry, options) = (&self.shared.registry, &self.shared.options);
+        let own = Scope::Server(self.shared.number);
         if registry.ask_to_leave(own, options.logout_limit) > 0 {
             registry.wait_for_none(own, options.logout_limit);
             // They had this time to take an answer.
             registry.drop_deaf(own, options.logout_limit);
         }
-        self.front.permits.end_all(options.stop_limit)
+        self.handle.end_all()
     }
 }
 
@@ -250,7 +214,7 @@ impl TargetCloser {
         if count > 0 && !registry.wait_for_none(scope, options.logout_limit) {
             registry.drop_now(scope);
             registry.close_units(target);
-            registry.wait_for_none(Scope::Confirmed(target), options.stop_limit);
+            registry.wait_for_none(Scope::Confirmed(target), options.limits.stop_limit);
         }
         registry.forget(target);
         count

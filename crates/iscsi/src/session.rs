@@ -24,11 +24,13 @@ use crate::registry::{Entry, Registry};
 use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::unit::Properties;
 use crate::sender::Sender;
-use crate::stats::{Counters, Tally};
-use crate::targets::{Access, Denied, Targets};
-use crate::wire::pdu::{HEADER_BYTES, Header, padding, request, response};
-use crate::workers::{Service, Workers};
-use connections::{Connection, Gone, Input, Share, ThreadShare};
+use crate::targets::{Denied, TargetAccess, Targets};
+use crate::wire::pdu::{HEADER_BYTES, PduHeader, padding, request, response};
+use crate::workers::SessionService;
+use connections::Workers;
+use connections::{
+    Disconnected, End, Habits, Input, SESSION_OUTPUT_BYTES, SessionContext, Share, Tally,
+};
 use media::Random;
 use registered::Registered;
 use state::FullFeature;
@@ -36,26 +38,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Data of commands and answers at which answers are sent although more commands have arrived,
-/// bytes. An initiator that waits for some of them continues while the rest is served.
-const BATCH_BYTES: usize = 32 << 10;
-/// Output memory that a connection keeps between batches, bytes.
-const OUTPUT_KEPT_BYTES: usize = (2 << 20) + (256 << 10);
 /// Maximum number of requests of one login. Usual initiators send fewer than ten.
 const LOGIN_REQUESTS_MAX: u32 = 64;
 
 /// Context of a session: its connection and its server.
 pub(crate) struct Session {
+    pub(crate) context: SessionContext,
     /// Differs between all sessions of a registry.
     pub(crate) number: u64,
     /// Number of its server in the registry.
     pub(crate) server: u64,
-    pub(crate) connection: Arc<Connection>,
     pub(crate) targets: Arc<dyn Targets>,
-    pub(crate) discovery: Access,
+    pub(crate) discovery: TargetAccess,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) registry: Arc<Registry>,
-    pub(crate) counters: Arc<Counters>,
     /// The initiator may be on another machine.
     pub(crate) is_remote: bool,
     pub(crate) denials: Arc<Denials>,
@@ -63,72 +59,23 @@ pub(crate) struct Session {
     pub(crate) peer: String,
     /// Address and port of this target, as initiators connect to them.
     pub(crate) portal: String,
-    pub(crate) limits: Limits,
-    /// Memory for large reads, and for large writes.
-    pub(crate) reads: Arc<Share>,
-    pub(crate) changes: Arc<Share>,
-    /// Memory for data that initiators send without being asked.
-    pub(crate) bursts: Arc<Share>,
-    pub(crate) threads: Arc<ThreadShare>,
-}
-
-/// Limits of a session.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) handshake: Duration,
-    pub(crate) send: Duration,
     /// Time without a request after which the initiator is asked for a sign of life, and the time
     /// that it has for that.
-    pub(crate) idle: Duration,
-    /// Time that an old session of the same initiator port has to end.
-    pub(crate) reinstatement: Duration,
+    pub(crate) idle_limit: Duration,
     pub(crate) units: Properties,
-}
-
-/// Result of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The initiator logged out, or disconnected between two requests, or the server stops.
-    Clean,
-    /// The initiator sent invalid data, disconnected within a request, or did not take its answers.
-    Dropped,
+    /// Memory for data that initiators send without being asked.
+    pub(crate) bursts: Arc<Share>,
 }
 
 impl Session {
     /// Serves until the end and returns the result.
     pub(crate) fn run(&self) -> End {
         let mut input = Input::new();
-        let sender = Arc::new(Sender::new(self.connection.clone()));
-        let end = match self.login(&mut input, &sender) {
-            Ok(Some((registered, parameters))) => {
-                self.serve(&registered, parameters, &sender, input)
-            }
-            Ok(None) => End::Clean,
-            Err(Gone) => {
-                self.counters.logins_failed.fetch_add(1, Relaxed);
-                End::Dropped
-            }
-        };
-        if end == End::Dropped {
-            self.counters.dropped.fetch_add(1, Relaxed);
-        }
-        self.connection.drop_now();
-        end
-    }
-
-    /// Waits until `len` bytes have arrived.
-    fn need(&self, input: &mut Input, len: usize, until: Instant) -> Result<(), Gone> {
-        while input.peek(0, len).is_none() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.connection.stream.set_recv_timeout(Some(left)).is_err() {
-                return Err(Gone);
-            }
-            match input.fill(&*self.connection.stream, len) {
-                Ok(received) if received > 0 => {}
-                Ok(_) | Err(_) => return Err(Gone),
-            }
-        }
-        Ok(())
+        let sender = Arc::new(Sender::new(self.context.connection.clone()));
+        let login = self.login(&mut input, &sender);
+        self.context.finish(login, |(registered, parameters)| {
+            self.serve(&registered, parameters, &sender, input)
+        })
     }
 
     /// Lets the initiator log in; `None` if it disconnected before it began.
@@ -136,47 +83,51 @@ impl Session {
         &self,
         input: &mut Input,
         sender: &Arc<Sender>,
-    ) -> Result<Option<(Registered<'_>, Parameters)>, Gone> {
-        let until = Instant::now() + self.limits.handshake;
-        let limit = Some(self.limits.handshake.min(self.limits.send));
-        let stream = &self.connection.stream;
-        stream.set_send_timeout(limit).map_err(|_| Gone)?;
+    ) -> Result<Option<(Registered<'_>, Parameters)>, Disconnected> {
+        let until = self.context.begin_handshake()?;
         let mut login = Login::new(Rules {
             targets: &*self.targets,
             discovery: &self.discovery,
             random: &*self.random,
             is_remote: self.is_remote,
         });
-        let mut replies = Replies::new(OUTPUT_KEPT_BYTES, Format::default());
+        let mut replies = Replies::new(SESSION_OUTPUT_BYTES, Format::default());
         for requests in 0..LOGIN_REQUESTS_MAX {
-            if self.need(input, HEADER_BYTES, until).is_err() {
+            if self.context.need(input, HEADER_BYTES, until).is_err() {
                 // A probe that only connects is no failed login.
                 let is_probe = requests == 0 && input.available().is_empty();
-                return if is_probe { Ok(None) } else { Err(Gone) };
+                return if is_probe {
+                    Ok(None)
+                } else {
+                    Err(Disconnected)
+                };
             }
-            let header = Header::decode(input.available()).ok_or(Gone)?;
+            let header = PduHeader::decode(input.available()).ok_or(Disconnected)?;
             let len = header.data_bytes();
             let is_login = header.operation() == request::LOGIN;
             if !is_login || len > SEGMENT_BYTES_DEFAULT as usize || header.0[4] != 0 {
-                return Err(Gone);
+                return Err(Disconnected);
             }
             if requests == 0 {
                 sender.window.start(header.u32_at::<24>());
             }
             let total = HEADER_BYTES + len + padding(len);
-            self.need(input, total, until)?;
+            self.context.need(input, total, until)?;
             let data = input.peek(HEADER_BYTES, len).unwrap_or_default();
             let step = login.request(&header, data);
             input.consume(total);
             if let Step::Refuse(status) = step {
                 if matches!(status, Status::AuthenticationFailed | Status::NotAuthorized) {
-                    self.counters.logins_denied.fetch_add(1, Relaxed);
+                    self.context
+                        .counters
+                        .handshakes_denied
+                        .fetch_add(1, Relaxed);
                 }
                 self.report(&login.reason(status), login.asked());
                 return self.refuse(&header, status, sender);
             }
             if let Step::Done { flags, text } = step {
-                let agreed = login.agreed().ok_or(Gone)?;
+                let agreed = login.agreed().ok_or(Disconnected)?;
                 return self
                     .complete(&header, (flags, text), agreed, sender)
                     .map(Some);
@@ -185,11 +136,11 @@ impl Session {
                 replies.push(answer(&header, flags), Numbering::Takes, &text);
                 sender.send(&mut replies)?;
             }
-            if self.connection.closing() {
+            if self.context.connection.closing() {
                 return Ok(None);
             }
         }
-        Err(Gone)
+        Err(Disconnected)
     }
 
     /// Reports a denied login to the log. `asked` has the names of the initiator and its target.
@@ -206,30 +157,35 @@ impl Session {
         }
     }
 
-    fn refuse<T>(&self, header: &Header, status: Status, sender: &Sender) -> Result<T, Gone> {
+    fn refuse<T>(
+        &self,
+        header: &PduHeader,
+        status: Status,
+        sender: &Sender,
+    ) -> Result<T, Disconnected> {
         let mut replies = Replies::new(0, Format::default());
         let answer = answer(header, 0).with_u16::<36>(status as u16);
         replies.push(answer, Numbering::Takes, &[]);
         sender.send(&mut replies)?;
-        Err(Gone)
+        Err(Disconnected)
     }
 
     /// Registers the session, which ends the initiator port's old one, opens its target, and only
     /// then confirms the login.
     fn complete(
         &self,
-        header: &Header,
+        header: &PduHeader,
         (flags, text): (u8, Vec<u8>),
         (names, parameters): (Names, Parameters),
         sender: &Arc<Sender>,
-    ) -> Result<(Registered<'_>, Parameters), Gone> {
+    ) -> Result<(Registered<'_>, Parameters), Disconnected> {
         // From now on it is not dropped for a newcomer.
-        if !self.connection.admit() {
-            return Err(Gone);
+        if !self.context.connection.admit() {
+            return Err(Disconnected);
         }
         let entry = Entry {
             names: names.clone(),
-            connection: self.connection.clone(),
+            connection: self.context.connection.clone(),
             sender: sender.clone(),
             format: parameters.format(),
             server: self.server,
@@ -258,36 +214,38 @@ impl Session {
         sender: &Arc<Sender>,
         input: Input,
     ) -> End {
-        let stream = &self.connection.stream;
-        let ready = stream.set_recv_timeout(Some(self.limits.idle));
-        let ready = ready.and_then(|()| stream.set_send_timeout(Some(self.limits.send)));
+        let context = &self.context;
+        let stream = &context.connection.stream;
+        let ready = stream.set_recv_timeout(Some(self.idle_limit));
+        let ready = ready.and_then(|()| stream.set_send_timeout(Some(context.limits.send_limit)));
         if ready.is_err() {
             return End::Dropped;
         }
         let (format, units) = (parameters.format(), registered.units());
-        let service = Service {
+        let service = SessionService {
             nexus: registered.nexus().clone(),
             sender: sender.clone(),
-            counters: self.counters.clone(),
+            connection: context.connection.clone(),
+            counters: context.counters.clone(),
             segments: Segments::new(parameters.send_bytes, parameters.burst_bytes),
             format,
-            reads: self.reads.clone(),
-            threads: self.threads.clone(),
+            reads: context.reads.clone(),
         };
+        let workers = Workers::new(service, context.threads.clone());
+        workers.service().nexus.tasks.wake_with(workers.waker());
         let mut full_feature = FullFeature {
             session: self,
             names: &registered.names,
             parameters,
             numbers: units.iter().map(|(number, _)| *number).collect(),
             units: units.to_vec(),
-            workers: Workers::new(service),
-            replies: Replies::new(OUTPUT_KEPT_BYTES, format),
+            workers,
+            replies: Replies::new(SESSION_OUTPUT_BYTES, format),
             tally: Tally::default(),
             arrived: Instant::now(),
             incoming: Default::default(),
-            deep: 0,
+            habits: Habits::default(),
             taken: 0,
-            unseen: 0,
             half_since: None,
             is_pinged: false,
             text: None,
@@ -302,14 +260,14 @@ impl Session {
         full_feature.workers.finish();
         match flushed {
             Ok(()) => end,
-            Err(Gone) => End::Dropped,
+            Err(Disconnected) => End::Dropped,
         }
     }
 }
 
 /// Returns a Login Response without data.
-fn answer(header: &Header, flags: u8) -> Header {
-    let mut answer = Header::new(response::LOGIN, flags).with_tag(header.tag());
+fn answer(header: &PduHeader, flags: u8) -> PduHeader {
+    let mut answer = PduHeader::new(response::LOGIN, flags).with_tag(header.tag());
     // The initiator's session identifier, and its handle of the session.
     answer.0[8..16].copy_from_slice(&header.0[8..16]);
     answer

@@ -39,7 +39,7 @@ impl fmt::Debug for Credentials {
 
 /// Conditions for the use of a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Access {
+pub struct TargetAccess {
     /// Names of the initiators that may log in; all may if absent.
     pub initiators: Option<Vec<String>>,
     /// How initiators prove who they are; they need not if absent.
@@ -49,7 +49,7 @@ pub struct Access {
     pub mutual: Option<Credentials>,
 }
 
-impl Access {
+impl TargetAccess {
     /// Returns true if the initiator may log in, after it has proved who it is.
     pub fn admits(&self, initiator: &str) -> bool {
         let is_named = |names: &Vec<String>| names.iter().any(|n| normal_name(n) == initiator);
@@ -88,10 +88,10 @@ pub struct TargetUnit {
 /// The targets that initiators can choose from. All connection threads may call this at once.
 pub trait Targets: Send + Sync {
     /// Returns the names of all targets, in display order, each with the conditions for its use.
-    fn list(&self) -> Vec<(String, Access)>;
+    fn list(&self) -> Vec<(String, TargetAccess)>;
 
     /// Returns the conditions for the use of a target, or `None` if there is no such target.
-    fn access(&self, name: &str) -> Option<Access>;
+    fn access(&self, name: &str) -> Option<TargetAccess>;
 
     /// Returns the logical units of a target, at most [`UNITS_MAX`], or `None` if there is no such
     /// target.
@@ -127,16 +127,21 @@ pub struct Denied<'a> {
 
 /// A fixed set of targets.
 #[derive(Clone, Default)]
-pub struct FixedTargets(BTreeMap<String, (Access, Vec<TargetUnit>)>);
+pub struct FixedTargets(BTreeMap<String, (TargetAccess, Vec<TargetUnit>)>);
 
 impl FixedTargets {
     /// Offers `volume` as unit 0 of the target `name`.
-    pub fn with(self, name: &str, volume: Arc<dyn Volume>, access: Access) -> Self {
+    pub fn with(self, name: &str, volume: Arc<dyn Volume>, access: TargetAccess) -> Self {
         self.with_units(name, vec![volume], access)
     }
 
     /// Offers `volumes` as units 0, 1 and so on of the target `name`.
-    pub fn with_units(mut self, name: &str, volumes: Vec<Arc<dyn Volume>>, access: Access) -> Self {
+    pub fn with_units(
+        mut self,
+        name: &str,
+        volumes: Vec<Arc<dyn Volume>>,
+        access: TargetAccess,
+    ) -> Self {
         let units = (0..=u8::MAX).zip(volumes);
         let units = units.map(|(number, volume)| TargetUnit {
             number,
@@ -149,13 +154,13 @@ impl FixedTargets {
 }
 
 impl Targets for FixedTargets {
-    fn list(&self) -> Vec<(String, Access)> {
+    fn list(&self) -> Vec<(String, TargetAccess)> {
         let all = self.0.iter();
         all.map(|(name, (access, _))| (name.clone(), access.clone()))
             .collect()
     }
 
-    fn access(&self, name: &str) -> Option<Access> {
+    fn access(&self, name: &str) -> Option<TargetAccess> {
         self.0.get(name).map(|(access, _)| access.clone())
     }
 
@@ -178,7 +183,7 @@ mod tests {
     #[test]
     fn short_and_reflected_secrets_are_not_sound() {
         let sound = |chap, mutual| {
-            let access = Access {
+            let access = TargetAccess {
                 initiators: None,
                 chap: credentials(chap),
                 mutual: credentials(mutual),
@@ -189,12 +194,12 @@ mod tests {
         assert!(!sound("a secret of us", "a secret of us"));
         assert!(!sound("short", "another secret"));
         assert!(!sound("a secret of us", "short"));
-        assert!(Access::default().is_sound() && !Access::default().is_protected());
+        assert!(TargetAccess::default().is_sound() && !TargetAccess::default().is_protected());
     }
 
     #[test]
     fn initiators_are_named_in_any_case_and_secrets_are_not_shown() {
-        let access = Access {
+        let access = TargetAccess {
             initiators: Some(vec!["iqn.2026-11.org.example:A".to_owned()]),
             chap: credentials("not to be shown"),
             mutual: None,

@@ -12,7 +12,7 @@ mod tests;
 
 use crate::wire::constants::{SIMPLE_REPLY_MAGIC, STATE_ZERO, STRUCTURED_REPLY_MAGIC, chunk};
 use crate::wire::cursor::Cursor;
-use crate::wire::requests::{Command, Request, encode};
+use crate::wire::requests::{Command, NbdRequest, encode};
 use std::io::{self, ErrorKind, Read, Write};
 
 /// Bit of the type of chunks that are errors.
@@ -54,7 +54,7 @@ fn broken<T>(why: impl Into<String>) -> Result<T> {
 
 /// A run of bytes of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct ExportExtent {
     /// Length, bytes; never 0.
     pub len: u64,
     /// It reads as zeroes.
@@ -130,10 +130,10 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Returns extents from `offset` on, in order: at least one, none behind the end.
-    pub fn extents(&mut self, offset: u64) -> Result<Vec<Extent>> {
+    pub fn extents(&mut self, offset: u64) -> Result<Vec<ExportExtent>> {
         let len = self.size.saturating_sub(offset).min(STATUS_BYTES_MAX);
         let Some(context) = self.allocation.filter(|_| len > 0) else {
-            return Ok(vec![Extent { len, zero: false }]);
+            return Ok(vec![ExportExtent { len, zero: false }]);
         };
         self.ask(Command::BlockStatus, 0, offset, len)?;
         let (mut extents, mut failed) = (Vec::new(), None);
@@ -169,7 +169,7 @@ impl<S: Read + Write> Client<S> {
 
     fn ask(&mut self, command: Command, flags: u16, offset: u64, len: u64) -> Result<()> {
         self.cookie += 1;
-        let request = Request {
+        let request = NbdRequest {
             flags,
             command: command as u16,
             cookie: self.cookie,
@@ -296,7 +296,7 @@ fn expect_all(mut seen: Vec<(u64, u64)>, offset: u64, len: u64) -> Result<()> {
     }
 }
 
-fn decode_extents(payload: &[u8], context: u32, len: u64) -> Result<Vec<Extent>> {
+fn decode_extents(payload: &[u8], context: u32, len: u64) -> Result<Vec<ExportExtent>> {
     let mut cursor = Cursor::new(payload);
     if cursor.u32() != Some(context) {
         return broken("a reply about zeroes is of another context");
@@ -312,7 +312,7 @@ fn decode_extents(payload: &[u8], context: u32, len: u64) -> Result<Vec<Extent>>
             return broken("a reply about zeroes has an extent without bytes");
         }
         rest -= len;
-        extents.push(Extent {
+        extents.push(ExportExtent {
             len,
             zero: state & STATE_ZERO != 0,
         });

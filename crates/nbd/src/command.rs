@@ -14,16 +14,31 @@ mod tests;
 use crate::REQUEST_BYTES_MAX;
 use crate::errno::{errno, words};
 use crate::negotiation::{Agreed, MetaContext};
-use crate::stats::Tally;
 use crate::wire::constants::{chunk, command_flag as flag};
 use crate::wire::replies::{ChunkHeader, Errno, Style, chunk_header, simple};
-use crate::wire::requests::{Command, Request};
-use connections::Output;
+use crate::wire::requests::{Command, NbdRequest};
+use connections::{KINDS_MAX, Output, RequestKind, Tally};
 use std::sync::Arc;
 use volume::{Checked, Durability, RequestContext, Volume, VolumeError};
 
 /// Maximum memory of a request, payload and reply together, bytes.
 pub(crate) const COST_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64 + status::REPLY_BYTES_MAX;
+
+const _: () = assert!(Command::ALL.len() <= KINDS_MAX);
+
+impl RequestKind for Command {
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    fn reads(self) -> bool {
+        self == Self::Read
+    }
+
+    fn writes(self) -> bool {
+        self == Self::Write
+    }
+}
 
 /// A volume with the options that one client agreed on.
 pub(crate) struct Export {
@@ -72,7 +87,7 @@ impl Export {
     }
 
     /// Returns the maximum size of the reply to a request, bytes.
-    pub(crate) fn reply_bytes(&self, request: &Request) -> u64 {
+    pub(crate) fn reply_bytes(&self, request: &NbdRequest) -> u64 {
         match Command::from_number(request.command) {
             Some(Command::Read) if request.len_bytes <= u64::from(REQUEST_BYTES_MAX) => {
                 request.len_bytes
@@ -84,7 +99,7 @@ impl Export {
 
     /// Makes the device begin with a read that [`Export::execute`] has refused to wait for. Returns
     /// true if it did, and the read costs little more than waiting for that.
-    pub(crate) fn announce(&self, request: &Request) -> bool {
+    pub(crate) fn announce(&self, request: &NbdRequest) -> bool {
         let (offset, len) = (request.offset_bytes, request.len_bytes);
         Command::from_number(request.command) == Some(Command::Read)
             && self
@@ -97,14 +112,14 @@ impl Export {
     /// to wait although `may_wait` is false.
     pub(crate) fn execute(
         &self,
-        request: &Request,
+        request: &NbdRequest,
         payload: &[u8],
         may_wait: bool,
         out: &mut Output,
         tally: &mut Tally,
     ) -> bool {
         let Some(command) = Command::from_number(request.command) else {
-            tally.errors += 1;
+            tally.failed_unknown();
             self.refuse(request, Errno::Invalid, out);
             return true;
         };
@@ -130,7 +145,7 @@ impl Export {
     fn run(
         &self,
         command: Command,
-        request: &Request,
+        request: &NbdRequest,
         payload: &[u8],
         may_wait: bool,
         out: &mut Output,
@@ -201,7 +216,7 @@ impl Export {
     }
 
     /// Appends the header of a chunk.
-    fn chunk(&self, request: &Request, kind: u16, done: bool, payload: u32, out: &mut Output) {
+    fn chunk(&self, request: &NbdRequest, kind: u16, done: bool, payload: u32, out: &mut Output) {
         let header = ChunkHeader {
             kind,
             done,
@@ -213,7 +228,7 @@ impl Export {
     }
 
     /// Appends a reply that reports only success.
-    fn done(&self, request: &Request, out: &mut Output) {
+    fn done(&self, request: &NbdRequest, out: &mut Output) {
         match self.style {
             Style::Simple | Style::Structured => {
                 out.push(simple(request.cookie, None).as_bytes());
@@ -223,7 +238,7 @@ impl Export {
     }
 
     /// Appends a reply that reports only an error.
-    fn refuse(&self, request: &Request, errno: Errno, out: &mut Output) {
+    fn refuse(&self, request: &NbdRequest, errno: Errno, out: &mut Output) {
         if self.style == Style::Simple {
             return out.push(simple(request.cookie, Some(errno)).as_bytes());
         }
@@ -250,7 +265,7 @@ fn allowed_flags(command: Command, style: Style) -> u16 {
 }
 
 /// Returns the length of a read, or an error if it is larger than served.
-fn read_len(request: &Request) -> Result<usize, Failure> {
+fn read_len(request: &NbdRequest) -> Result<usize, Failure> {
     if request.len_bytes > u64::from(REQUEST_BYTES_MAX) {
         return Err(Errno::Invalid.into());
     }

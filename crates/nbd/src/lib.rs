@@ -17,7 +17,6 @@ pub mod fuzzing;
 mod negotiation;
 mod server;
 mod session;
-mod stats;
 #[cfg(test)]
 mod test_client;
 #[cfg(test)]
@@ -25,10 +24,10 @@ mod test_volume;
 pub mod wire;
 mod workers;
 
+pub use connections::{ListenError, ServerHandle, ServerLimits, Stats};
 pub use error::ServerError;
 pub use exports::{ExportEntry, Exports, FixedExports};
-pub use server::{Server, ServerHandle, ServerOptions};
-pub use stats::{LATENCY_BUCKETS, Stats};
+pub use server::Server;
 
 /// Largest read or write, bytes. Clients may assume it without asking.
 pub const REQUEST_BYTES_MAX: u32 = 32 << 20;

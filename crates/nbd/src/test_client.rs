@@ -3,11 +3,12 @@
 //! Invariant: it waits at most a minute for an answer, so no test hangs. Silence fails a test.
 
 use crate::exports::{Exports, FixedExports};
-use crate::session::{End, Session};
-use crate::stats::Counters;
+use crate::session::Session;
 use crate::wire::constants::{EXTENDED_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC};
 use crate::wire::cursor::Cursor;
-use crate::wire::requests::{Command, Request, encode};
+use crate::wire::requests::{Command, NbdRequest, encode};
+use connections::End;
+use connections::ServerCounters;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -37,10 +38,10 @@ pub(crate) struct Reply {
 pub(crate) fn session(
     exports: Arc<dyn Exports>,
     change: impl FnOnce(&mut Session),
-) -> (Client, JoinHandle<End>, Arc<Counters>) {
+) -> (Client, JoinHandle<End>, Arc<ServerCounters>) {
     let (near, far) = UnixStream::pair().unwrap();
     let mut session = Session::alone(Arc::new(far), exports, Duration::from_secs(60));
-    let counters = session.counters.clone();
+    let counters = session.context.counters.clone();
     change(&mut session);
     let thread = thread::spawn(move || session.run());
     (Client::new(near), thread, counters)
@@ -50,7 +51,7 @@ pub(crate) fn session(
 pub(crate) fn serving(
     volume: Arc<dyn Volume>,
     options: &[u32],
-) -> (Client, JoinHandle<End>, Arc<Counters>) {
+) -> (Client, JoinHandle<End>, Arc<ServerCounters>) {
     let exports = Arc::new(FixedExports::default().with("disk", volume));
     let (mut client, thread, counters) = session(exports, |_| {});
     client.greet(3);
@@ -136,7 +137,7 @@ impl Client {
     /// Sends a request and returns its cookie.
     pub(crate) fn ask(&mut self, command: Command, flags: u16, offset: u64, len: u64) -> u64 {
         self.cookie += 1;
-        let request = Request {
+        let request = NbdRequest {
             flags,
             command: command as u16,
             cookie: self.cookie,

@@ -33,4 +33,4 @@ pub use commands::Commands;
 pub use leases::{IN_A_TURN_LIMIT, Leases};
 pub use server::{Control, ControlSocket};
 pub use view::View;
-pub use wire::Request;
+pub use wire::CommandRequest;

@@ -8,7 +8,7 @@
 
 use crate::meters::Metered;
 use crate::state::ServerState;
-use crate::targets::{Disk, Disks};
+use crate::targets::{Disks, ExportDisk};
 use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
 use nbd::{ExportEntry, Exports};
@@ -56,10 +56,8 @@ impl ServerExports {
     /// Returns the same exports for iSCSI initiators.
     pub fn for_initiators(&self) -> Self {
         Self {
-            server: Arc::clone(&self.server),
-            zone: self.zone.clone(),
             kind: HolderKind::Iscsi,
-            opened: Mutex::default(),
+            ..Self::new(Arc::clone(&self.server), self.zone.clone())
         }
     }
 
@@ -95,7 +93,7 @@ impl ServerExports {
     }
 
     /// Opens a state. `None` if it was deleted since it was listed.
-    fn open_state(&self, name: &str, snapshot: &Snapshot) -> Option<Disk> {
+    fn open_state(&self, name: &str, snapshot: &Snapshot) -> Option<ExportDisk> {
         // Holds the snapshot for this client, even if it is deleted later.
         let root = SnapshotRoot::from(snapshot);
         let kept = self
@@ -104,13 +102,13 @@ impl ServerExports {
             .holders()
             .open_snapshot(&root, self.kind, name)?;
         let description = description(snapshot, &snapshot.name, &self.zone);
-        let meter = self.server.meter(name);
+        let meter = self.server.meters.of(name);
         let cache = Arc::clone(&meter.cache);
         let view = self.server.volumes.view_state(snapshot, description, cache);
         let view = view.keeping(Some(kept));
-        let view = self.server.classify_state(snapshot.id, name, view);
+        let view = self.server.classes.classify_state(snapshot.id, name, view);
         let identity = self.identity("state", &snapshot.id.0);
-        Some(Disk {
+        Some(ExportDisk {
             volume: Arc::new(Metered::new(view, meter)),
             identity,
         })
@@ -147,19 +145,19 @@ impl ServerExports {
 
 impl Disks for ServerExports {
     fn is_changing(&self, name: &str) -> bool {
-        self.server.is_changing(name)
+        self.server.clients.is_changing(name)
     }
 
-    fn open_disk(&self, name: &str) -> Option<Disk> {
-        if self.server.is_changing(name) {
+    fn open_disk(&self, name: &str) -> Option<ExportDisk> {
+        if self.server.clients.is_changing(name) {
             return None;
         }
         if let Some(volume) = self.server.volumes.volume(name) {
             let volume_id = volume.id();
-            let volume = self.server.classify_volume(volume_id, name, volume);
+            let volume = self.server.classes.classify_volume(volume_id, name, volume);
             let identity = self.identity("volume", &volume_id.0);
-            let volume = Arc::new(Metered::new(volume, self.server.meter(name)));
-            return Some(Disk { volume, identity });
+            let volume = Arc::new(Metered::new(volume, self.server.meters.of(name)));
+            return Some(ExportDisk { volume, identity });
         }
         self.open_state(name, &self.states().remove(name)?)
     }
@@ -189,7 +187,7 @@ impl Exports for ServerExports {
 
     fn open(&self, name: &str) -> Option<Arc<dyn Volume>> {
         let is_plain_image = !name.contains('@') && self.server.volumes.volume(name).is_none();
-        match is_plain_image && !self.server.is_changing(name) {
+        match is_plain_image && !self.server.clients.is_changing(name) {
             true => self.open_together(name),
             false => self.open_disk(name).map(|disk| disk.volume),
         }
@@ -240,9 +238,9 @@ mod tests {
         let server = Arc::new(server_state(top.path()));
         server.volumes.create("web", 1 << 20, 12).unwrap();
         let exports = ServerExports::new(Arc::clone(&server), TimeZone::UTC);
-        let changing = server.begin_change("web");
+        let changing = server.clients.begin_change("web");
         assert!(exports.open("web").is_none() && exports.is_changing("web"));
-        assert_eq!(server.disconnect("web"), 0);
+        assert_eq!(server.clients.disconnect("web"), 0);
         drop(changing);
         assert!(exports.open("web").is_some());
     }

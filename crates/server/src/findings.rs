@@ -6,6 +6,7 @@
 //! words for monitoring: they are added, not renamed. A new source is a file here and a line in
 //! [`SOURCES`].
 
+mod cache;
 mod clock;
 mod contents;
 mod damage;
@@ -18,13 +19,14 @@ mod shrunk;
 mod space;
 mod verification;
 
+pub use cache::{FindingsCache, PoolFindings};
 pub use incomplete::missed_words;
 pub use schedule::{SourceState, sources};
 
-use crate::state::ServerState;
 use format::snapshot::Snapshot;
 use store::Pool;
 use units::UnixNanos;
+use volumes::Volumes;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,12 +120,22 @@ impl Default for Limits {
     }
 }
 
+/// Facts that only a running server knows.
+pub struct LiveFacts<'a> {
+    /// The open volumes.
+    pub volumes: &'a Volumes,
+    /// Messages about what fails at the moment.
+    pub failing: Vec<String>,
+    /// When the last verification began that has verified everything.
+    pub verified: Option<UnixNanos>,
+}
+
 /// Input of the sources.
-pub struct Look<'a> {
+pub struct FindingsInput<'a> {
     /// The pool.
     pub pool: &'a Pool,
-    /// The server state, if a server runs this.
-    pub server: Option<&'a ServerState>,
+    /// Facts of the server, if one runs this.
+    pub server: Option<LiveFacts<'a>>,
     /// The readable snapshots, oldest first.
     pub snapshots: &'a [Snapshot],
     /// Reason why other snapshots cannot be read.
@@ -135,7 +147,7 @@ pub struct Look<'a> {
 }
 
 /// A source of findings.
-type Source = fn(&Look<'_>) -> Vec<Finding>;
+type Source = fn(&FindingsInput<'_>) -> Vec<Finding>;
 
 /// All sources.
 const SOURCES: &[Source] = &[
@@ -152,7 +164,7 @@ const SOURCES: &[Source] = &[
     space::find,
 ];
 
-impl Look<'_> {
+impl FindingsInput<'_> {
     /// Returns all findings, the worst first.
     pub fn findings(&self) -> Vec<Finding> {
         let found = SOURCES.iter().flat_map(|source| source(self));

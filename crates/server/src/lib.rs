@@ -9,16 +9,19 @@
 //! ```text
 //! client ---- control socket --> control --> Commands (implemented by the program)
 //! NBD, FUSE -- exports, mount --> volumes and snapshots of the pool
-//! threads --- checkpoints, scrub, defragmentation, gc --> held::Held
-//! status, top, metrics <-- held::Live, findings
+//! threads --- checkpoints, scrub, defragmentation, gc --> state::ServerState
+//! status, top, metrics <-- state::Live, findings
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod class_words;
 pub mod control;
+pub mod directories;
 pub mod exports;
+pub mod failures;
 pub mod findings;
 pub mod groups;
+pub mod losses;
 pub mod memory_plan;
 pub mod meters;
 pub mod metrics;

@@ -4,7 +4,9 @@
 //! Invariant: measuring does not change an answer and takes no lock while writes succeed. Counts
 //! never decrease. Each exported name has one meter, whichever client opens it.
 
-use crate::state::Trouble;
+use crate::failures::LastFailure;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -68,7 +70,7 @@ pub struct Meter {
     /// Cache counters of snapshots. Volumes have their own.
     pub cache: Arc<CacheMeter>,
     /// Records requests that the store failed or had no space for, until a flush succeeds.
-    trouble: Arc<Trouble>,
+    trouble: Arc<LastFailure>,
 }
 
 /// Reading of one kind of request.
@@ -108,7 +110,7 @@ pub struct Reading {
 
 impl Meter {
     /// Makes a meter that records failures of the store in `trouble`.
-    pub fn telling(trouble: &Arc<Trouble>) -> Self {
+    pub fn telling(trouble: &Arc<LastFailure>) -> Self {
         Self {
             trouble: Arc::clone(trouble),
             ..Self::default()
@@ -334,6 +336,41 @@ impl<V: Volume> FastPath for Metered<V> {
             }
         }
         result
+    }
+}
+
+/// One meter for every export name that a client ever opened.
+pub struct ExportMeters {
+    failures: Arc<LastFailure>,
+    meters: Mutex<BTreeMap<String, Arc<Meter>>>,
+}
+
+impl ExportMeters {
+    /// Failed requests are recorded in `failures`.
+    pub fn new(failures: &Arc<LastFailure>) -> Self {
+        Self {
+            failures: Arc::clone(failures),
+            meters: Mutex::default(),
+        }
+    }
+
+    /// Returns the meter of an export's requests.
+    pub fn of(&self, export: &str) -> Arc<Meter> {
+        let mut meters = self.meters.lock();
+        let new = || Arc::new(Meter::telling(&self.failures));
+        Arc::clone(meters.entry(export.to_owned()).or_insert_with(new))
+    }
+
+    /// Calls `each` with every name and its meter.
+    pub fn for_each(&self, mut each: impl FnMut(&str, &Meter)) {
+        for (name, meter) in self.meters.lock().iter() {
+            each(name, meter);
+        }
+    }
+
+    /// Returns the number of client reads since the server began.
+    pub fn reads(&self) -> u64 {
+        self.meters.lock().values().map(|meter| meter.reads()).sum()
     }
 }
 

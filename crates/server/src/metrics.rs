@@ -69,7 +69,7 @@ table! {
     CHUNK_HITS: Counter = "quintet_pool_chunk_hits_total", "Chunks of snapshots that were read from memory.";
     REGION_READS: Counter = "quintet_pool_region_reads_total", "Regions read from the device, verified and unpacked.";
     SIZE: Gauge = "quintet_volume_size_bytes", "Size of a volume as clients see it.";
-    UNFOLDED: Gauge = "quintet_volume_unfolded_pieces", "Written pieces of a volume that no checkpoint has applied yet.";
+    NOT_APPLIED: Gauge = "quintet_volume_unfolded_pieces", "Written pieces of a volume that no checkpoint has applied yet.";
     CLIENTS: Gauge = "quintet_export_clients", "Connections that use an export.";
     IN_FLIGHT: Gauge = "quintet_export_requests_in_flight", "Requests of an export in progress.";
     ERRORS: Counter = "quintet_export_errors_total", "Requests of an export that failed.";
@@ -171,7 +171,11 @@ pub fn render(server: &ServerState) -> String {
     let record = server.pool.record();
     text.sample(BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1u64);
     text.sample(UPTIME, &[], server.since.elapsed().as_secs_f64());
-    text.sample(FAILING, &[], u64::from(!server.failing().is_empty()));
+    text.sample(
+        FAILING,
+        &[],
+        u64::from(!server.failures.messages().is_empty()),
+    );
     findings(&mut text, server);
     text.sample(COMMITTED, &[], record.committed.0 as f64 / 1e9);
     text.sample(GENERATION, &[], server.pool.generation().0);
@@ -193,7 +197,7 @@ pub fn render(server: &ServerState) -> String {
         text.sample(MEMORY, &[("owner", "tier")], status.memory_bytes);
         tier::tell(&mut text, status);
     }
-    if let Some(reading) = server.classes() {
+    if let Some(reading) = server.classes.read() {
         classes::tell(&mut text, &reading);
     }
     cache(&mut text, &live.cache);
@@ -238,7 +242,7 @@ fn exports(text: &mut Text, live: &Live) {
         let volume = [("volume", name.as_str())];
         if let Some(bytes) = export.volume_bytes {
             text.sample(SIZE, &volume, bytes);
-            text.sample(UNFOLDED, &volume, export.pieces_unfolded);
+            text.sample(NOT_APPLIED, &volume, export.pieces_unfolded);
         }
     }
     for (name, export) in &live.exports {
@@ -284,39 +288,43 @@ fn durations(text: &mut Text, labels: &[(&str, &str)], kind: &KindReading) {
     );
 }
 
-fn nbd(text: &mut Text, stats: &Stats) {
-    let values: [(Metric, u64); 6] = [
-        (CONNECTIONS, stats.connections),
-        (ACCEPTED, stats.connections_total),
-        (REFUSED, stats.connections_refused_total),
-        (DROPPED, stats.connections_dropped_total),
-        (ABANDONED, stats.reads_abandoned_total),
-        (SENT, stats.sent_bytes_total),
+/// Writes the samples that NBD and iSCSI have in common.
+fn front_end(text: &mut Text, metrics: [Metric; 6], stats: &Stats) {
+    let values = [
+        stats.connections,
+        stats.connections_total,
+        stats.connections_refused_total,
+        stats.connections_dropped_total,
+        stats.reads_abandoned_total,
+        stats.sent_bytes_total,
     ];
-    for (metric, value) in values {
+    for (metric, value) in metrics.into_iter().zip(values) {
         text.sample(metric, &[], value);
     }
+}
+
+fn nbd(text: &mut Text, stats: &Stats) {
+    let metrics = [CONNECTIONS, ACCEPTED, REFUSED, DROPPED, ABANDONED, SENT];
+    front_end(text, metrics, stats);
     for (command, count) in Command::ALL.iter().zip(stats.requests_total) {
         let name = format!("{command:?}").to_lowercase();
         text.sample(REQUESTS, &[("command", &name)], count);
     }
 }
 
-fn iscsi(text: &mut Text, stats: &iscsi::Stats) {
-    let values: [(Metric, u64); 8] = [
-        (ISCSI_CONNECTIONS, stats.connections),
-        (ISCSI_ACCEPTED, stats.connections_total),
-        (ISCSI_REFUSED, stats.connections_refused_total),
-        (ISCSI_DROPPED, stats.connections_dropped_total),
-        (ISCSI_FAILED, stats.logins_failed_total),
-        (ISCSI_DENIED, stats.logins_denied_total),
-        (ISCSI_ABANDONED, stats.reads_abandoned_total),
-        (ISCSI_SENT, stats.sent_bytes_total),
+fn iscsi(text: &mut Text, stats: &Stats) {
+    let metrics = [
+        ISCSI_CONNECTIONS,
+        ISCSI_ACCEPTED,
+        ISCSI_REFUSED,
+        ISCSI_DROPPED,
+        ISCSI_ABANDONED,
+        ISCSI_SENT,
     ];
-    for (metric, value) in values {
-        text.sample(metric, &[], value);
-    }
-    for (command, count) in stats.commands() {
+    front_end(text, metrics, stats);
+    text.sample(ISCSI_FAILED, &[], stats.handshakes_failed_total);
+    text.sample(ISCSI_DENIED, &[], stats.handshakes_denied_total);
+    for (command, count) in iscsi::commands(stats) {
         text.sample(ISCSI_REQUESTS, &[("command", command)], count);
     }
 }

@@ -12,7 +12,6 @@
 //! ```
 
 mod appearance;
-mod directories;
 mod disks;
 mod error;
 mod items;
@@ -26,11 +25,10 @@ mod snapshot_files;
 mod snapshot_list;
 mod views;
 
-pub use directories::Directories;
 pub use disks::{Disks, Which};
 pub use error::MountingError;
 pub use mounted::{Mount, MountSettings, Pools};
-pub use pool_files::{PoolFiles, Source};
+pub use pool_files::{FilesSource, PoolFiles};
 pub use snapshot_list::SnapshotList;
 
 #[cfg(test)]

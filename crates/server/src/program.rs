@@ -4,11 +4,11 @@
 //! Invariant: a server has no console and opens no other pool. It reports events here, and the
 //! program chooses where they are shown.
 
-use crate::state::Replica;
 use maintenance::ScrubFindings;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
-use store::{LaneOptions, Pool};
+use store::{LaneOptions, Pool, SecretKey};
 use terminal::interrupt::Interrupt;
 
 /// Services of the program. See the module's head.
@@ -33,4 +33,16 @@ pub trait Program: Send + Sync {
         interrupt: &Interrupt,
         between: &mut dyn FnMut(),
     ) -> Result<(), String>;
+}
+
+/// A replica that was opened once: its directory and its secret, which is kept in memory only.
+/// `scrub` and `repair` make it. The scrub of a server keeps it until its pass ends, or for the
+/// server's lifetime.
+pub struct Replica {
+    /// Directory of the replica.
+    pub path: PathBuf,
+    /// Key that opens the replica. `None` without encryption.
+    pub secret: Option<SecretKey>,
+    /// Memory budget while the replica is open, bytes.
+    pub memory_bytes: usize,
 }

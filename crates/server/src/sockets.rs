@@ -10,7 +10,7 @@ use crate::program::Program;
 use crate::state::ServerState;
 use crate::systemd::{ServiceError, listening_sockets};
 use crate::targets::{BLOCK_BYTES, Disks, ServerTargets, TargetRules, Unprotected};
-use nbd::{Exports, Server, ServerError, ServerOptions};
+use nbd::{Exports, Server, ServerError, ServerLimits};
 use rustix::net::AddressFamily;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -90,10 +90,10 @@ pub fn start_servers(
     ];
     let own: usize = own.into_iter().map(usize::from).sum();
     let sockets = own + from_manager.len();
-    let options = ServerOptions {
+    let limits = ServerLimits {
         connections_max: wanted.connections.max(1).into(),
         pool_bytes: state.memory.requests_of_socket(sockets),
-        ..ServerOptions::default()
+        ..ServerLimits::default()
     };
     let for_initiators: Arc<dyn Disks> = Arc::new(exports.for_initiators());
     let exports = || -> Arc<dyn Exports> { exports.clone() };
@@ -117,14 +117,13 @@ pub fn start_servers(
         discovery: wanted.rules.discovery().clone(),
         block_bytes: BLOCK_BYTES,
         write_cache: wanted.iscsi_write_cache,
-        connections_max: options.connections_max,
-        pool_bytes: options.pool_bytes,
+        limits,
         ..iscsi::ServerOptions::default()
     };
     let mut start = |server: iscsi::Server| {
         let server = server.start()?;
         places.extend(server.address().map(|address| format!("iscsi://{address}")));
-        state.add_target_server(server);
+        state.clients.add_iscsi(server);
         Ok::<_, iscsi::ServerError>(())
     };
     if let Some(address) = wanted.iscsi {
@@ -142,19 +141,19 @@ pub fn start_servers(
     }
     let mut start = |server: Server, path: Option<&Path>| {
         let server = server.start()?;
-        places.push(place(path, server.tcp_address()));
-        state.add_server(server);
+        places.push(place(path, server.address()));
+        state.clients.add_nbd(server);
         Ok::<_, ServerError>(())
     };
     if let Some(path) = wanted.socket {
-        let server = Server::bind_unix(path, exports(), options.clone())?;
+        let server = Server::bind_unix(path, exports(), limits)?;
         start(server, Some(path))?;
     }
     if let Some(address) = wanted.listen {
-        start(Server::bind_tcp(address, exports(), options.clone())?, None)?;
+        start(Server::bind_tcp(address, exports(), limits)?, None)?;
     }
     for passed in for_nbd {
-        let (server, path) = of_manager(passed.socket, exports(), options.clone())?;
+        let (server, path) = of_manager(passed.socket, exports(), limits)?;
         start(server, path.as_deref())?;
     }
     Ok(places)
@@ -173,18 +172,18 @@ fn tcp_of_manager(socket: OwnedFd) -> Result<TcpListener, SocketError> {
 fn of_manager(
     socket: OwnedFd,
     exports: Arc<dyn Exports>,
-    options: ServerOptions,
+    limits: ServerLimits,
 ) -> Result<(Server, Option<PathBuf>), SocketError> {
     let name = rustix::net::getsockname(&socket).map_err(io::Error::from)?;
     match name.address_family() {
         AddressFamily::UNIX => {
             let listener = UnixListener::from(socket);
             let path = listener.local_addr()?.as_pathname().map(Into::into);
-            let server = Server::from_unix_listener(listener, exports, options)?;
+            let server = Server::from_unix_listener(listener, exports, limits)?;
             Ok((server, path))
         }
         AddressFamily::INET | AddressFamily::INET6 => {
-            let server = Server::from_tcp_listener(socket.into(), exports, options)?;
+            let server = Server::from_tcp_listener(socket.into(), exports, limits)?;
             Ok((server, None))
         }
         _ => Err(SocketError::Family),

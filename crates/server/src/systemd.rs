@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_told_what() {
+    fn each_kind_has_its_recipients() {
         let top = tempfile::tempdir().unwrap();
         let place = top.path().join("notify");
         let listener = UnixDatagram::bind(&place).unwrap();

@@ -7,7 +7,7 @@
 mod rules;
 
 use crate::program::Program;
-use iscsi::{Access, Denied, NAME_BYTES_MAX, TargetUnit, Targets};
+use iscsi::{Denied, NAME_BYTES_MAX, TargetAccess, TargetUnit, Targets};
 use nbd::{ExportEntry, Exports};
 pub use rules::{RulesError, TargetRules, Unprotected};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const PREFIX: &str = "iqn.2026-11.org.quintet:";
 const ENCODED: &str = "x-";
 
 /// An open export.
-pub struct Disk {
+pub struct ExportDisk {
     /// Its contents.
     pub volume: Arc<dyn Volume>,
     /// [`TargetUnit::identity`].
@@ -31,7 +31,7 @@ pub struct Disk {
 /// Exports that are disks with an identity.
 pub trait Disks: Exports {
     /// Opens an export.
-    fn open_disk(&self, name: &str) -> Option<Disk>;
+    fn open_disk(&self, name: &str) -> Option<ExportDisk>;
 
     /// Returns true if a command changes the export, so that it cannot be opened now.
     fn is_changing(&self, name: &str) -> bool;
@@ -108,7 +108,7 @@ fn export_of(target: &str) -> Option<String> {
 }
 
 impl Targets for ServerTargets {
-    fn list(&self) -> Vec<(String, Access)> {
+    fn list(&self) -> Vec<(String, TargetAccess)> {
         let all = self.exports.list().into_iter();
         let exports = all.filter(|export| has_whole_blocks(export) && has_target_name(export));
         let access = |export: &str| self.rules.of_export(export).clone();
@@ -117,14 +117,14 @@ impl Targets for ServerTargets {
             .collect()
     }
 
-    fn access(&self, name: &str) -> Option<Access> {
+    fn access(&self, name: &str) -> Option<TargetAccess> {
         let export = export_of(name)?;
         let is_there = self.exports.list().iter().any(|e| e.name == export);
         is_there.then(|| self.rules.of_export(&export).clone())
     }
 
     fn open(&self, name: &str) -> Option<Vec<TargetUnit>> {
-        let Disk { volume, identity } = self.exports.open_disk(&export_of(name)?)?;
+        let ExportDisk { volume, identity } = self.exports.open_disk(&export_of(name)?)?;
         Some(vec![TargetUnit {
             number: 0,
             volume,

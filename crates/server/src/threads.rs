@@ -9,10 +9,9 @@
 //! destager  - checkpoints: journal and overlays --> containers
 //! verifier  - scrub, repair
 //! defragger - defragmentation; copies hot chunks by itself
-//! reclaimer - garbage collection
+//! collector - garbage collection
 //! tiering   - the fast tier: directories of blocks at the start, then blocks of staged chunks
 //! classifying - file systems inside served volumes, for classes of I/O
-//! periodic - the loop of a thread that does something short again and again, for the next two
 //! trimmer   - returns free memory to the system
 //! watchdog  - tells the service manager that the server lives
 //! settle    - the last checkpoint, at the server's end
@@ -20,10 +19,9 @@
 
 mod background;
 pub mod classifying;
+pub mod collector;
 pub mod defragger;
 pub mod destager;
-mod periodic;
-pub mod reclaimer;
 mod settling;
 pub(crate) mod task;
 pub mod tiering;

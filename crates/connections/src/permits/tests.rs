@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 
 /// A stream, and its other end.
-fn stream() -> (Arc<dyn Stream>, UnixStream) {
+fn stream() -> (Arc<dyn ByteStream>, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     (Arc::new(ours), theirs)
 }
@@ -44,13 +44,13 @@ fn the_oldest_that_was_not_admitted_makes_room() {
         })
         .collect();
     let late = connect().unwrap();
-    assert!(half_open[0].is_gone() && !half_open[1].is_gone() && !admitted.is_gone());
+    assert!(half_open[0].is_down() && !half_open[1].is_down() && !admitted.is_down());
     assert_eq!((permits.count(), late.number), (3, 4));
     // When all are admitted, the newest is refused, and nobody is dropped.
     assert!(half_open[1].admit() && !half_open[0].admit());
     assert!(late.connection.admit());
     assert!(connect().is_none());
-    assert!(!half_open[1].is_gone() && !late.connection.is_gone() && !admitted.is_gone());
+    assert!(!half_open[1].is_down() && !late.connection.is_down() && !admitted.is_down());
     drop(late);
     assert!(permits.end_all(Duration::from_secs(60)));
     assert_eq!(permits.count(), 0);
@@ -67,9 +67,9 @@ fn as_many_threads_as_permits_may_take_their_time_to_end() {
     };
     let stuck = connect().unwrap();
     let late = connect().expect("room at once");
-    assert!(stuck.connection.is_gone() && !late.connection.is_gone());
+    assert!(stuck.connection.is_down() && !late.connection.is_down());
     assert_eq!((permits.count(), permits.sum(|_| 1)), (1, 2));
-    assert!(connect().is_none() && !late.connection.is_gone());
+    assert!(connect().is_none() && !late.connection.is_down());
     drop(late);
     assert_eq!(permits.count(), 0);
     assert!(!permits.end_all(Duration::from_millis(1)), "one is stuck");
@@ -109,8 +109,8 @@ fn an_address_leaves_connections_to_others() {
     let connection = half_open.connection.clone();
     serve(half_open);
     let _modest = connect(2).unwrap();
-    assert!(connect(1).is_none() && !connection.is_gone());
-    assert!(connect(2).is_some() && connection.is_gone());
+    assert!(connect(1).is_none() && !connection.is_down());
+    assert!(connect(2).is_some() && connection.is_down());
 }
 
 #[test]

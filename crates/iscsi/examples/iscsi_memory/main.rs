@@ -11,59 +11,36 @@ mod classes;
 mod table;
 
 use classes::{Classes, Physical};
-use iscsi::{Access, Credentials, Server, ServerHandle, ServerOptions};
+use iscsi::{Credentials, Server, ServerHandle, ServerOptions, TargetAccess};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use table::Table;
-use testkit::conformance::volume::FileVolume;
-use volume::{
-    Durability, MemoryVolume, Operation, ReadOnly, RequestContext, Slow, Volume, VolumeError,
-};
-
-type Failed = Box<dyn std::error::Error>;
+use testkit::conformance::volume::{Failed, ServedDisk};
 
 /// Name of the first target.
 const TARGET: &str = "iqn.2026-11.org.quintet:disk";
 
-/// Arguments of the volume.
-#[derive(Default)]
-struct Disk {
-    size: u64,
-    pattern: bool,
-    read_only: bool,
-    file: Option<String>,
-    read_us: u64,
-    write_us: u64,
-    physical: u32,
-}
-
 fn main() -> Result<(), Failed> {
     let mut arguments = std::env::args().skip(1);
-    let mut disk = Disk {
-        size: 64 << 20,
-        ..Disk::default()
-    };
+    let (mut disk, mut physical) = (ServedDisk::default(), 0);
     let (mut until_eof, mut control, mut classes) = (false, false, false);
     let mut place = None;
-    let mut access = Access::default();
+    let mut access = TargetAccess::default();
     let mut options = ServerOptions::default();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or("a value is missing");
+        if disk.take(&argument, &mut value)? {
+            continue;
+        }
         match argument.as_str() {
-            "--size" => disk.size = value()?.parse()?,
-            "--pattern" => disk.pattern = true,
-            "--read-only" => disk.read_only = true,
             "--until-eof" => until_eof = true,
             "--control" => control = true,
             "--classes" => classes = true,
-            "--file" => disk.file = Some(value()?),
-            "--slow-us" => disk.read_us = value()?.parse()?,
-            "--slow-write-us" => disk.write_us = value()?.parse()?,
             "--idle-s" => options.idle_limit = Duration::from_secs(value()?.parse()?),
-            "--pool-mib" => options.pool_bytes = value()?.parse::<u64>()? << 20,
+            "--pool-mib" => options.limits.pool_bytes = value()?.parse::<u64>()? << 20,
             "--block" => options.block_bytes = value()?.parse()?,
-            "--physical" => disk.physical = value()?.parse()?,
+            "--physical" => physical = value()?.parse()?,
             "--no-write-cache" => options.write_cache = false,
             "--chap" => access.chap = Some(credentials(&value()?)?),
             "--mutual" => access.mutual = Some(credentials(&value()?)?),
@@ -73,6 +50,12 @@ fn main() -> Result<(), Failed> {
     }
     let place = place.ok_or("where to listen is missing")?;
     let (mut volume, memory) = disk.open()?;
+    if physical > 0 {
+        volume = Arc::new(Physical {
+            below: volume,
+            block_bytes_min: physical,
+        });
+    }
     let counting = classes.then(|| Arc::new(Classes::new(volume.clone())));
     if let Some(counting) = &counting {
         volume = counting.clone();
@@ -105,33 +88,6 @@ fn credentials(value: &str) -> Result<Credentials, Failed> {
     })
 }
 
-impl Disk {
-    fn open(&self) -> Result<(Arc<dyn Volume>, Option<MemoryVolume>), Failed> {
-        let memory = self.file.is_none().then(|| MemoryVolume::new(self.size));
-        let mut volume: Arc<dyn Volume> = match (&self.file, &memory) {
-            (Some(path), _) => Arc::new(FileVolume::open(path, self.read_only)?),
-            (None, Some(memory)) => Arc::new(memory.clone()),
-            (None, None) => Arc::new(MemoryVolume::new(0)),
-        };
-        if self.pattern {
-            fill(&*volume)?;
-        }
-        if self.read_us > 0 || self.write_us > 0 {
-            volume = Arc::new(slow(volume, self.read_us, self.write_us));
-        }
-        if self.physical > 0 {
-            volume = Arc::new(Physical {
-                below: volume,
-                block_bytes_min: self.physical,
-            });
-        }
-        if self.read_only {
-            volume = Arc::new(ReadOnly::new(volume));
-        }
-        Ok((volume, memory))
-    }
-}
-
 /// Reads standard input to its end.
 fn follow(
     table: Option<&Table>,
@@ -149,33 +105,6 @@ fn follow(
             Some(Err(why)) => println!("refused: {why}"),
             None => {}
         }
-    }
-    Ok(())
-}
-
-/// Delays requests of a volume. 0 means that reads count as cached, or that writes need not wait.
-fn slow(volume: Arc<dyn Volume>, read_us: u64, write_us: u64) -> impl Volume {
-    let takes_us = move |operation| match operation {
-        Operation::Read | Operation::Flush => read_us,
-        Operation::Write => write_us,
-        Operation::Discard | Operation::WriteZeroes | Operation::Extents => 0,
-    };
-    Slow::new(volume, move |request| {
-        thread::sleep(Duration::from_micros(takes_us(request.operation)));
-    })
-    .except(move |request| takes_us(request.operation) == 0)
-}
-
-/// Fills a volume with a pattern: every eight bytes contain their offset.
-fn fill(volume: &dyn Volume) -> Result<(), VolumeError> {
-    let size = volume.size_bytes();
-    let mut at = 0;
-    while at < size {
-        let len = (size - at).min(1 << 20);
-        let words = (0..len.div_ceil(8)).flat_map(|word| (at + word * 8).to_be_bytes());
-        let bytes: Vec<u8> = words.take(len as usize).collect();
-        volume.write(RequestContext::default(), at, &bytes, Durability::Volatile)?;
-        at += len;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a removed target can no longer be opened before its sessions are closed.
 
-use iscsi::{Access, ServerHandle, TargetUnit, Targets};
+use iscsi::{ServerHandle, TargetAccess, TargetUnit, Targets};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use volume::{MemoryVolume, Volume};
 struct Entry {
     volume: Arc<dyn Volume>,
     memory: Option<MemoryVolume>,
-    access: Access,
+    access: TargetAccess,
 }
 
 /// Current targets.
@@ -25,7 +25,7 @@ impl Table {
         name: &str,
         volume: Arc<dyn Volume>,
         memory: Option<MemoryVolume>,
-        access: Access,
+        access: TargetAccess,
     ) {
         let entry = Entry {
             volume,
@@ -44,7 +44,7 @@ impl Table {
             ["add", name, size] => {
                 let memory = MemoryVolume::new(bytes(size)?);
                 let volume = Arc::new(memory.clone());
-                self.add(name, volume, Some(memory), Access::default());
+                self.add(name, volume, Some(memory), TargetAccess::default());
                 Ok(format!("added {name}"))
             }
             ["remove", name] => {
@@ -69,14 +69,14 @@ impl Table {
 }
 
 impl Targets for Table {
-    fn list(&self) -> Vec<(String, Access)> {
+    fn list(&self) -> Vec<(String, TargetAccess)> {
         let table = self.0.read();
         let all = table.iter();
         all.map(|(name, entry)| (name.clone(), entry.access.clone()))
             .collect()
     }
 
-    fn access(&self, name: &str) -> Option<Access> {
+    fn access(&self, name: &str) -> Option<TargetAccess> {
         let table = self.0.read();
         table.get(name).map(|entry| entry.access.clone())
     }

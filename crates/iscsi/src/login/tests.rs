@@ -18,18 +18,18 @@ fn credentials(user: &str, secret: &str) -> Option<Credentials> {
 
 fn targets() -> FixedTargets {
     let volume = || Arc::new(MemoryVolume::new(1 << 20));
-    let access = Access {
+    let access = TargetAccess {
         initiators: Some(vec![OURS.to_owned()]),
         chap: credentials("user", "a secret of theirs"),
         mutual: credentials("target", "a secret of ours"),
     };
     FixedTargets::default()
-        .with(OPEN, volume(), Access::default())
+        .with(OPEN, volume(), TargetAccess::default())
         .with(CLOSED, volume(), access)
 }
 
-fn header(flags: u8) -> Header {
-    Header::new(request::LOGIN, flags).with_u8::<8>(0x80)
+fn header(flags: u8) -> PduHeader {
+    PduHeader::new(request::LOGIN, flags).with_u8::<8>(0x80)
 }
 
 fn text(pairs: &[(&str, &str)]) -> Vec<u8> {
@@ -44,7 +44,7 @@ fn with_login<R>(is_remote: bool, run: impl FnOnce(&mut Login<'_>) -> R) -> R {
     let (targets, random) = (targets(), SeededRandom::new(1));
     let rules = Rules {
         targets: &targets,
-        discovery: &Access::default(),
+        discovery: &TargetAccess::default(),
         random: &random,
         is_remote,
     };
@@ -147,7 +147,7 @@ fn chap(secret: &str, user: &str, mutual: Option<&str>) -> Step {
 }
 
 #[test]
-fn chap_lets_in_who_knows_the_secret() {
+fn chap_lets_in_clients_that_know_the_secret() {
     let failed = Step::Refuse(Status::AuthenticationFailed);
     let right = chap("a secret of theirs", "user", None);
     assert!(matches!(right, Step::Reply { flags: 0x81, .. }));

@@ -5,6 +5,7 @@
 
 use super::cdb::Compare;
 use super::sense::Sense;
+use connections::Lane;
 use std::ops::Range;
 use units::IoClass;
 use volume::RequestContext;
@@ -62,22 +63,6 @@ impl PartialEq for Span {
 }
 
 impl Eq for Span {}
-
-/// Requests that may wait for each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
-    /// They change nothing.
-    Reads,
-    /// They change blocks or the state of the unit.
-    Changes,
-    /// They make changes durable.
-    Flushes,
-}
-
-impl Lane {
-    /// Number of lanes.
-    pub(crate) const COUNT: usize = 3;
-}
 
 /// Work of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

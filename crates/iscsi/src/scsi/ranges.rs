@@ -24,13 +24,13 @@ impl Entry {
 }
 
 #[derive(Default)]
-struct State {
+struct RangesState {
     next: u64,
-    /// Held, or waited for, in the order of arrival.
+    /// RangeGuard, or waited for, in the order of arrival.
     entries: Vec<Entry>,
 }
 
-impl State {
+impl RangesState {
     fn may_have(&self, wanted: &Entry) -> bool {
         let mut older = self.entries.iter().take_while(|entry| entry.id < wanted.id);
         !older.any(|entry| entry.excludes(wanted))
@@ -48,46 +48,46 @@ impl State {
 /// The ranges of one unit.
 #[derive(Default)]
 pub(super) struct Ranges {
-    state: Mutex<State>,
+    state: Mutex<RangesState>,
     left: Condvar,
 }
 
 /// A range that is held until this is dropped.
-pub(super) struct Held<'a>(&'a Ranges, u64);
+pub(super) struct RangeGuard<'a>(&'a Ranges, u64);
 
 impl Ranges {
     /// Waits until no other has a part of the range alone.
-    pub(super) fn shared(&self, bytes: Range<u64>) -> Held<'_> {
+    pub(super) fn shared(&self, bytes: Range<u64>) -> RangeGuard<'_> {
         self.wait(bytes, false)
     }
 
     /// Waits until no other has a part of the range.
-    pub(super) fn alone(&self, bytes: Range<u64>) -> Held<'_> {
+    pub(super) fn alone(&self, bytes: Range<u64>) -> RangeGuard<'_> {
         self.wait(bytes, true)
     }
 
     /// Returns the range if it need not be waited for.
-    pub(super) fn try_shared(&self, bytes: Range<u64>) -> Option<Held<'_>> {
+    pub(super) fn try_shared(&self, bytes: Range<u64>) -> Option<RangeGuard<'_>> {
         let mut state = self.state.lock();
         let entry = state.enter(bytes, false);
         if state.may_have(&entry) {
-            return Some(Held(self, entry.id));
+            return Some(RangeGuard(self, entry.id));
         }
         state.entries.pop();
         None
     }
 
-    fn wait(&self, bytes: Range<u64>, alone: bool) -> Held<'_> {
+    fn wait(&self, bytes: Range<u64>, alone: bool) -> RangeGuard<'_> {
         let mut state = self.state.lock();
         let entry = state.enter(bytes, alone);
         while !state.may_have(&entry) {
             self.left.wait(&mut state);
         }
-        Held(self, entry.id)
+        RangeGuard(self, entry.id)
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
         let Self(ranges, id) = self;
         ranges.state.lock().entries.retain(|entry| entry.id != *id);

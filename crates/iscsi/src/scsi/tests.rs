@@ -410,8 +410,8 @@ fn a_server_without_a_write_cache_starts_and_resets_without_one() {
     assert!(!is_durable() && free().is_ok());
     assert_eq!([0, 1, 2].map(write_cache), [true, true, false]);
     unit.reset();
-    let told = execute(&unit, &nexus, cdb(&[0]), &[]);
-    assert_eq!(told, Err(Sense::RESET.into()));
+    let reported = execute(&unit, &nexus, cdb(&[0]), &[]);
+    assert_eq!(reported, Err(Sense::RESET.into()));
     assert!(is_durable());
     assert_eq!(
         execute(&unit, &other, cdb(&[0]), &[]),

@@ -41,12 +41,12 @@ pub(crate) struct Unit {
     blocks: AtomicU64,
     /// True while the state says nothing that a command on blocks must know.
     is_quiet: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<UnitState>,
     /// Changes share the bytes that they change; changes that compare have them alone.
     pub(super) changes: Ranges,
 }
 
-struct State {
+struct UnitState {
     mode: Mode,
     reservations: Reservations,
     attentions: Attentions,
@@ -62,7 +62,7 @@ pub(crate) struct Remembered {
     informed: Informed,
 }
 
-impl State {
+impl UnitState {
     fn is_quiet(&self, default_mode: Mode) -> bool {
         !self.is_closed
             && self.mode == default_mode
@@ -95,7 +95,7 @@ impl Unit {
             sizes: (info.block_bytes_min, info.block_bytes_preferred),
             blocks: AtomicU64::new(blocks),
             is_quiet: AtomicBool::new(true),
-            state: Mutex::new(State {
+            state: Mutex::new(UnitState {
                 mode: default_mode,
                 reservations: Reservations::default(),
                 attentions: Attentions::default(),
@@ -141,7 +141,7 @@ impl Unit {
         }
     }
 
-    fn change<R>(&self, run: impl FnOnce(&mut State) -> R) -> R {
+    fn change<R>(&self, run: impl FnOnce(&mut UnitState) -> R) -> R {
         let mut state = self.state.lock();
         let result = run(&mut state);
         self.is_quiet

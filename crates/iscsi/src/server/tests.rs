@@ -10,8 +10,9 @@ use self::gate::held;
 use super::{Server, ServerHandle, ServerOptions};
 use crate::error::ServerError;
 use crate::fuzzing::{OPEN_TARGET, login_request};
-use crate::targets::{Access, Credentials, FixedTargets};
-use crate::wire::pdu::{HEADER_BYTES, Header, NO_TAG, padding, request, response};
+use crate::targets::{Credentials, FixedTargets, TargetAccess};
+use crate::wire::pdu::{HEADER_BYTES, NO_TAG, PduHeader, padding, request, response};
+use connections::ServerLimits;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -23,8 +24,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn options() -> ServerOptions {
     ServerOptions {
-        handshake_limit: LIMIT,
-        stop_limit: LIMIT,
+        limits: ServerLimits {
+            handshake_limit: LIMIT,
+            stop_limit: LIMIT,
+            ..ServerLimits::default()
+        },
         logout_limit: Duration::from_millis(200),
         ..ServerOptions::default()
     }
@@ -35,7 +39,7 @@ fn serve(volume: impl Volume + 'static, options: ServerOptions) -> ServerHandle 
 }
 
 fn serve_shared(volume: Arc<dyn Volume>, options: ServerOptions) -> ServerHandle {
-    let targets = FixedTargets::default().with(OPEN_TARGET, volume, Access::default());
+    let targets = FixedTargets::default().with(OPEN_TARGET, volume, TargetAccess::default());
     let address = "127.0.0.1:0".parse().unwrap();
     let server = Server::bind(address, Arc::new(targets), options).unwrap();
     server.start().unwrap()
@@ -85,7 +89,7 @@ impl Client {
         while self.test_unit_ready(902) != 0 {}
     }
 
-    fn send(&mut self, header: Header, data: &[u8]) {
+    fn send(&mut self, header: PduHeader, data: &[u8]) {
         let mut bytes = header.with_data_bytes(data.len()).0.to_vec();
         bytes.extend_from_slice(data);
         bytes.resize(bytes.len() + padding(data.len()), 0);
@@ -95,7 +99,7 @@ impl Client {
 
     /// Sends a command that the window counts.
     fn command(&mut self, tag: u32, flags: u8, expected: u32, cdb: &[u8], data: &[u8]) {
-        let mut header = Header::new(request::COMMAND, flags)
+        let mut header = PduHeader::new(request::COMMAND, flags)
             .with_tag(tag)
             .with_u32::<20>(expected)
             .with_u32::<24>(self.number);
@@ -105,10 +109,10 @@ impl Client {
     }
 
     /// Receives a PDU; `None` if the server has closed the connection.
-    fn receive(&mut self) -> Option<(Header, Vec<u8>)> {
+    fn receive(&mut self) -> Option<(PduHeader, Vec<u8>)> {
         let mut header = [0; HEADER_BYTES];
         self.fill(&mut header)?;
-        let header = Header(header);
+        let header = PduHeader(header);
         let len = header.data_bytes();
         let mut data = vec![0; len + padding(len)];
         self.fill(&mut data)?;
@@ -136,7 +140,7 @@ impl Client {
 /// Waits until a task that runs is to end.
 fn wait_until_stopping(server: &ServerHandle) {
     let until = Instant::now() + LIMIT;
-    while server.front.registry.stopping(OPEN_TARGET) == 0 {
+    while server.shared.registry.stopping(OPEN_TARGET) == 0 {
         assert!(Instant::now() < until, "no task is aborted");
         std::thread::yield_now();
     }
@@ -162,7 +166,7 @@ fn writes_of_all_kinds_of_data_are_read_back() {
     let (second, third) = rest.split_at(8192);
     client.command(7, 0x20, len, &ten(0x2a, 0, 200), first);
     let data_out = |flags, transfer, number, offset: usize| {
-        Header::new(request::DATA_OUT, flags)
+        PduHeader::new(request::DATA_OUT, flags)
             .with_tag(7)
             .with_u32::<20>(transfer)
             .with_u32::<36>(number)
@@ -194,11 +198,9 @@ fn writes_of_all_kinds_of_data_are_read_back() {
 }
 
 #[test]
-fn half_open_logins_keep_nobody_out() {
-    let options = ServerOptions {
-        connections_max: 4,
-        ..options()
-    };
+fn half_open_logins_keep_no_client_out() {
+    let mut options = options();
+    options.limits.connections_max = 4;
     let server = serve(memory(), options);
     let mut working = Client::login_from(&server, 1);
     let silent: Vec<Client> = (0..20).map(|_| Client::connect(&server)).collect();
@@ -213,24 +215,28 @@ fn half_open_logins_keep_nobody_out() {
 }
 
 #[test]
-fn clients_that_break_rules_are_dropped_and_hurt_nobody() {
+fn clients_that_break_rules_are_dropped_and_hurt_no_other() {
     let server = serve(memory(), options());
     let mut good = Client::login(&server);
-    let broken: [(&str, Header, usize); 7] = [
-        ("unknown operation", Header::new(0x1c, 0x80), 0),
-        ("snack", Header::new(request::SNACK, 0x80), 0),
-        ("login again", Header::new(request::LOGIN, 0x87), 0),
+    let broken: [(&str, PduHeader, usize); 7] = [
+        ("unknown operation", PduHeader::new(0x1c, 0x80), 0),
+        ("snack", PduHeader::new(request::SNACK, 0x80), 0),
+        ("login again", PduHeader::new(request::LOGIN, 0x87), 0),
         (
             "a gap",
-            Header::new(request::NOP_OUT, 0x80)
+            PduHeader::new(request::NOP_OUT, 0x80)
                 .with_tag(1)
                 .with_u32::<20>(NO_TAG)
                 .with_u32::<24>(3),
             0,
         ),
-        ("data of a read", Header::new(request::COMMAND, 0xc0), 512),
-        ("not final", Header::new(request::COMMAND, 0x00), 0),
-        ("long", Header::new(request::DATA_OUT, 0x80), 140 << 10),
+        (
+            "data of a read",
+            PduHeader::new(request::COMMAND, 0xc0),
+            512,
+        ),
+        ("not final", PduHeader::new(request::COMMAND, 0x00), 0),
+        ("long", PduHeader::new(request::DATA_OUT, 0x80), 140 << 10),
     ];
     for (what, header, len) in broken {
         let name = format!("iqn.x:bad{}", what.replace(' ', ""));
@@ -258,7 +264,7 @@ fn login_text(keys: &[(&str, &str)]) -> Vec<u8> {
     for (key, value) in keys {
         crate::wire::text::push(&mut text, key, value);
     }
-    let header = Header::new(request::LOGIN | 0x40, 0x87).with_data_bytes(text.len());
+    let header = PduHeader::new(request::LOGIN | 0x40, 0x87).with_data_bytes(text.len());
     text.resize(text.len() + padding(text.len()), 0);
     [header.0.to_vec(), text].concat()
 }
@@ -291,11 +297,9 @@ fn an_initiator_port_has_one_session() {
 
 #[test]
 fn stalled_writes_give_their_memory_to_others() {
-    let options = ServerOptions {
-        stall_limit: Duration::from_millis(200),
-        pool_bytes: 1,
-        ..options()
-    };
+    let mut options = options();
+    options.limits.stall_limit = Duration::from_millis(200);
+    options.limits.pool_bytes = 1;
     let server = serve(MemoryVolume::new(64 << 20), options);
     let large = |client: &mut Client, tag| {
         let mut cdb = [0; 16];
@@ -335,7 +339,7 @@ fn slow_writes_leave_reads_alone_and_aborts_stop_them() {
     // answered.
     comes.recv().unwrap();
     let abort = |tag: u32| {
-        Header::new(request::TASK_MANAGEMENT | 0x40, 0x81)
+        PduHeader::new(request::TASK_MANAGEMENT | 0x40, 0x81)
             .with_tag(200 + tag)
             .with_u32::<20>(tag)
     };
@@ -370,7 +374,7 @@ fn no_initiator_ends_the_sessions_of_others() {
     let server = serve(memory(), options());
     let mut good = Client::login(&server);
     let mut bad = Client::enter(&server, &login_as("iqn.x:bad"));
-    let reset = Header::new(request::TASK_MANAGEMENT | 0x40, 0x87).with_tag(1);
+    let reset = PduHeader::new(request::TASK_MANAGEMENT | 0x40, 0x87).with_tag(1);
     bad.send(reset, &[]);
     let (answer, _) = bad.receive().unwrap();
     let refused = (response::TASK_MANAGEMENT, 6);
@@ -393,7 +397,7 @@ fn stopping_asks_for_logout_and_answers_what_arrived() {
 
 #[test]
 fn open_servers_stay_on_loopback() {
-    let bind = |address: &str, discovery: Access| {
+    let bind = |address: &str, discovery: TargetAccess| {
         let options = ServerOptions {
             discovery,
             ..options()
@@ -401,7 +405,7 @@ fn open_servers_stay_on_loopback() {
         let targets = Arc::new(FixedTargets::default());
         Server::bind(address.parse().unwrap(), targets, options).map(|_| ())
     };
-    let open = bind("0.0.0.0:0", Access::default());
+    let open = bind("0.0.0.0:0", TargetAccess::default());
     assert!(matches!(open, Err(ServerError::NotProtected(_))));
     let secret = |secret: &str| {
         Some(Credentials {
@@ -409,7 +413,7 @@ fn open_servers_stay_on_loopback() {
             secret: secret.into(),
         })
     };
-    let protected = |text| Access {
+    let protected = |text| TargetAccess {
         initiators: Some(vec!["iqn.x:us".to_owned()]),
         chap: secret(text),
         mutual: None,

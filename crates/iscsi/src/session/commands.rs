@@ -3,11 +3,11 @@
 //!
 //! Invariant: memory beyond the connection's own is leased before it is used. This thread does not
 //! wait for it: a worker does. No read of a disconnected initiator is begun: this thread
-//! checks before a large one, and once in [`LOOK_REQUESTS`] small ones.
+//! checks before a large one, and once in a while before small ones.
 
 use super::state::{FullFeature, Next, READS, Turn, WRITES};
 use crate::answers::Answered;
-use crate::scsi::action::{Action, Lane, Span};
+use crate::scsi::action::{Action, Span};
 use crate::scsi::cdb::{Cdb, Command};
 use crate::scsi::inquiry;
 use crate::scsi::reservations::Use;
@@ -15,27 +15,22 @@ use crate::scsi::sense::Sense;
 use crate::scsi::task_set::Attribute;
 use crate::scsi::unit::Unit;
 use crate::sender::DEPTH;
-use crate::stats::Kind;
-use crate::wire::pdu::Header;
+use crate::stats::{Kind, failed};
+use crate::wire::pdu::PduHeader;
 use crate::wire::reject::Reason;
-use crate::workers::{Effort, SMALL_REPLY_BYTES};
-use connections::{Gone, Input};
+use crate::workers::TaskWork;
+use connections::{Disconnected, Input, Lane, SMALL_REPLY_BYTES};
 use std::sync::Arc;
 use volume::Volume;
-
-/// Number of waiting reads that go to workers after a sign that the client keeps several in flight.
-const DEEP_REQUESTS: u32 = 64;
-/// Number of small reads between two checks for the client.
-const LOOK_REQUESTS: u32 = 64;
 
 impl FullFeature<'_> {
     /// Handles a SCSI Command. `next_follows`: more has arrived after it.
     pub(super) fn command(
         &mut self,
-        header: &Header,
+        header: &PduHeader,
         data: &[u8],
         next_follows: bool,
-    ) -> Result<Next, Gone> {
+    ) -> Result<Next, Disconnected> {
         let flags = header.flags();
         let expected = u64::from(header.u32_at::<20>());
         let writes = flags & WRITES != 0;
@@ -48,7 +43,7 @@ impl FullFeature<'_> {
         if !is_sound || tasks.contains(header.tag()) {
             return Ok(Next::Broken(Reason::ProtocolError));
         }
-        if self.is_crowded() {
+        if self.is_full() {
             self.reject(header, Reason::TooManyImmediate);
             return Ok(Next::Continue);
         }
@@ -101,10 +96,8 @@ impl FullFeature<'_> {
     }
 
     /// Returns true if immediate commands filled more than the window.
-    fn is_crowded(&self) -> bool {
-        let lanes = [Lane::Reads, Lane::Changes, Lane::Flushes];
-        let in_flight: usize = lanes.map(|lane| self.workers.in_flight(lane)).iter().sum();
-        in_flight + self.incoming.len() >= 2 * DEPTH as usize
+    fn is_full(&self) -> bool {
+        self.workers.in_flight_all() + self.incoming.len() >= 2 * DEPTH as usize
     }
 
     /// Answers a command when those before it have ended.
@@ -114,9 +107,9 @@ impl FullFeature<'_> {
         answered: Answered,
         attribute: Attribute,
         reply: Vec<u8>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         let turn = (Turn::Now(attribute), vec![]);
-        let task = self.task(unit, Effort::Reply(reply), answered, turn);
+        let task = self.task(unit, TaskWork::Reply(reply), answered, turn);
         self.hand_over(task)
     }
 
@@ -145,7 +138,7 @@ impl FullFeature<'_> {
                 allocation,
             }) => (Sense::NO_SUCH_UNIT.encode(descriptor), allocation),
             _ => {
-                self.tally.failed();
+                failed(&mut self.tally);
                 let refusal = Sense::NO_SUCH_UNIT.into();
                 return answered.refuse(&mut self.replies, refusal, None);
             }
@@ -163,31 +156,31 @@ impl FullFeature<'_> {
         span: Span,
         answered: Answered,
         (attribute, next_follows): (Attribute, bool),
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         let bytes = answered.command_bytes.min(answered.expected_bytes);
         let is_large = bytes > SMALL_REPLY_BYTES;
-        self.look_for_client(is_large)?;
+        let connection = &self.session.context.connection;
+        self.habits.look_for_client(connection, is_large)?;
         let turn = Turn::Now(attribute);
         let may_begin = self.may_begin(&unit, attribute);
         let lease = match is_large && may_begin {
-            true => self.session.reads.try_take(bytes),
+            true => self.session.context.reads.try_take(bytes),
             false => None,
         };
         if !may_begin || (is_large && lease.is_none()) {
             // A worker leases the memory when it begins: others need it meanwhile.
-            let task = self.task(unit, Effort::Read(span), answered, (turn, vec![]));
+            let task = self.task(unit, TaskWork::Read(span), answered, (turn, vec![]));
             return self.hand_over(task);
         }
         let abilities = unit.volume().capabilities();
         let is_cached = abilities.is_cached(span.context, span.offset_bytes, span.len_bytes);
         let is_alone = !next_follows && self.workers.in_flight(Lane::Reads) == 0;
         if !is_alone && !is_cached {
-            self.deep = DEEP_REQUESTS;
+            self.habits.keeps_several();
         }
-        if !is_cached && self.deep > 0 {
-            self.deep -= 1;
+        if !is_cached && self.habits.is_for_workers() {
             let leases = lease.into_iter().collect();
-            let task = self.task(unit, Effort::Read(span), answered, (turn, leases));
+            let task = self.task(unit, TaskWork::Read(span), answered, (turn, leases));
             return self.hand_over(task);
         }
         if !is_cached {
@@ -220,30 +213,15 @@ impl FullFeature<'_> {
         if !input.available().is_empty() {
             return;
         }
-        let stream = &*self.session.connection.stream;
+        let stream = &*self.session.context.connection.stream;
         if input.fill_now(stream).unwrap_or(false) {
             // The initiator did not wait for this answer before it sent the next command.
-            self.deep = DEEP_REQUESTS;
+            self.habits.keeps_several();
         }
     }
 
     pub(super) fn workers_are_idle(&self) -> bool {
         self.workers.in_flight(Lane::Reads) == 0
-    }
-
-    /// Fails if the initiator has disconnected. Asks the system before a large read, and before one
-    /// in [`LOOK_REQUESTS`] small ones. Otherwise it relies on the known state.
-    fn look_for_client(&mut self, is_large: bool) -> Result<(), Gone> {
-        let connection = &*self.session.connection;
-        self.unseen = self.unseen.saturating_sub(1);
-        let is_abandoned = match is_large || self.unseen == 0 {
-            true => {
-                self.unseen = LOOK_REQUESTS;
-                connection.look_for_client()
-            }
-            false => connection.is_gone(),
-        };
-        if is_abandoned { Err(Gone) } else { Ok(()) }
     }
 }
 

@@ -9,12 +9,13 @@ use super::incoming::{Pending, Sequence};
 use super::state::{FullFeature, Next, Payload, Turn};
 use crate::replies::Numbering;
 use crate::scsi::sense::Sense;
-use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
-use connections::{Gone, Lease};
+use crate::stats::failed;
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
+use connections::{Disconnected, Lease};
 
 impl FullFeature<'_> {
     /// Asks for the data of writes that wait, as far as there is memory.
-    pub(super) fn solicit(&mut self) -> Result<(), Gone> {
+    pub(super) fn solicit(&mut self) -> Result<(), Disconnected> {
         while let Some(tag) = self.incoming.waiting.front().copied() {
             let Some((pending, _)) = self.incoming.writes.get(&tag) else {
                 self.incoming.waiting.pop_front();
@@ -28,7 +29,7 @@ impl FullFeature<'_> {
                 continue;
             }
             let missing = pending.transfer - pending.data.len() as u64;
-            let share = &self.session.changes;
+            let share = &self.session.context.changes;
             let Some(lease) = self.incoming.lease(tag, share, missing)? else {
                 return Ok(());
             };
@@ -59,7 +60,7 @@ impl FullFeature<'_> {
             left,
             number: 0,
         };
-        let header = Header::new(response::R2T, FINAL)
+        let header = PduHeader::new(response::R2T, FINAL)
             .with_u64::<8>(pending.lun)
             .with_tag(tag)
             .with_u32::<20>(transfer_tag)
@@ -73,15 +74,15 @@ impl FullFeature<'_> {
     /// Answers a write that another initiator has aborted. The rest of its data is ignored.
     fn aborted(&mut self, tag: u32) {
         if let Some((pending, _place)) = self.incoming.remove(tag) {
-            self.tally.failed();
+            failed(&mut self.tally);
             pending.answered.aborted(&mut self.replies);
         }
     }
 
     /// Ends a write whose data does not follow in order. The rest of its data is ignored.
-    fn wrong_data(&mut self, tag: u32) -> Result<Next, Gone> {
+    fn wrong_data(&mut self, tag: u32) -> Result<Next, Disconnected> {
         if let Some((pending, _place)) = self.incoming.remove(tag) {
-            self.tally.failed();
+            failed(&mut self.tally);
             let refusal = Sense::WRONG_AMOUNT_OF_DATA.into();
             let Pending { answered, unit, .. } = pending;
             answered.refuse(&mut self.replies, refusal, Some(&unit));
@@ -91,7 +92,11 @@ impl FullFeature<'_> {
     }
 
     /// Handles a SCSI Data-Out.
-    pub(super) fn data_out(&mut self, header: &Header, data: &[u8]) -> Result<Next, Gone> {
+    pub(super) fn data_out(
+        &mut self,
+        header: &PduHeader,
+        data: &[u8],
+    ) -> Result<Next, Disconnected> {
         let tag = header.tag();
         let Some((pending, _)) = self.incoming.writes.get_mut(&tag) else {
             // Of a write that was answered early, or aborted.

@@ -6,13 +6,12 @@
 //! recovery level 0 an initiator that breaks a rule is rejected and dropped.
 
 use super::state::{FullFeature, Next};
-use super::{BATCH_BYTES, End};
 use crate::login::keys::RECEIVE_BYTES_MAX;
 use crate::replies::Numbering;
 use crate::wire::digest::{DIGEST_BYTES, digest};
-use crate::wire::pdu::{FINAL, HEADER_BYTES, Header, NO_TAG, padding, request, response};
+use crate::wire::pdu::{FINAL, HEADER_BYTES, NO_TAG, PduHeader, padding, request, response};
 use crate::wire::reject::Reason;
-use connections::{Gone, Input, LOOK_PERIOD};
+use connections::{BATCH_BYTES, Disconnected, End, Input, LOOK_PERIOD};
 use std::io;
 use std::time::Instant;
 
@@ -29,14 +28,14 @@ struct Layout {
 }
 
 impl FullFeature<'_> {
-    pub(super) fn run(&mut self, mut input: Input) -> Result<End, Gone> {
+    pub(super) fn run(&mut self, mut input: Input) -> Result<End, Disconnected> {
         loop {
-            if self.session.connection.is_gone() {
+            if self.session.context.connection.is_down() {
                 // Commands that have arrived are not executed for nothing.
-                return Err(Gone);
+                return Err(Disconnected);
             }
             let mut needed = HEADER_BYTES;
-            if let Some(header) = Header::decode(input.available()) {
+            if let Some(header) = PduHeader::decode(input.available()) {
                 let layout = self.layout(&header);
                 needed = layout.data_at;
                 if input.peek(0, needed).is_some() {
@@ -62,16 +61,16 @@ impl FullFeature<'_> {
                 }
             }
             self.flush()?;
-            let connection = &*self.session.connection;
+            let connection = &*self.session.context.connection;
             if connection.closing() {
                 return Ok(End::Clean);
             }
             if self.is_half_for_long(&input) {
-                return Err(Gone);
+                return Err(Disconnected);
             }
             if let Some(alarm) = self.incoming.waits() {
                 let is_ready = connection.stream.wait(alarm, LOOK_PERIOD);
-                let is_ready = is_ready.map_err(|_| Gone)?;
+                let is_ready = is_ready.map_err(|_| Disconnected)?;
                 self.solicit()?;
                 if !is_ready {
                     self.look_at_silence()?;
@@ -80,14 +79,14 @@ impl FullFeature<'_> {
             }
             match input.fill(&*connection.stream, needed) {
                 Ok(0) if input.available().is_empty() => return Ok(End::Clean),
-                Ok(0) => return Err(Gone),
+                Ok(0) => return Err(Disconnected),
                 Ok(received) => {
                     connection.count(received);
                     self.arrived = Instant::now();
                     self.is_pinged = false;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.ping()?,
-                Err(_) => return Err(Gone),
+                Err(_) => return Err(Disconnected),
             }
         }
     }
@@ -99,12 +98,12 @@ impl FullFeature<'_> {
             return false;
         }
         let since = *self.half_since.get_or_insert_with(Instant::now);
-        since.elapsed() >= self.session.limits.idle
+        since.elapsed() >= self.session.idle_limit
     }
 
     /// Does what the time limit of receiving does when this thread does not wait there.
-    fn look_at_silence(&mut self) -> Result<(), Gone> {
-        let limit = self.session.limits.idle;
+    fn look_at_silence(&mut self) -> Result<(), Disconnected> {
+        let limit = self.session.idle_limit;
         let limit = if self.is_pinged { 2 * limit } else { limit };
         match self.arrived.elapsed() >= limit {
             true => self.ping(),
@@ -112,7 +111,7 @@ impl FullFeature<'_> {
         }
     }
 
-    fn layout(&self, header: &Header) -> Layout {
+    fn layout(&self, header: &PduHeader) -> Layout {
         let format = self.replies.format;
         let digest = |is_used: bool| if is_used { DIGEST_BYTES } else { 0 };
         let data = header.data_bytes();
@@ -127,12 +126,12 @@ impl FullFeature<'_> {
     }
 
     /// Asks a silent initiator for a sign of life, once.
-    fn ping(&mut self) -> Result<(), Gone> {
+    fn ping(&mut self) -> Result<(), Disconnected> {
         if self.is_pinged {
-            return Err(Gone);
+            return Err(Disconnected);
         }
         self.is_pinged = true;
-        let header = Header::new(response::NOP_IN, FINAL)
+        let header = PduHeader::new(response::NOP_IN, FINAL)
             .with_tag(NO_TAG)
             .with_u32::<20>(PING_TAG);
         self.replies.push(header, Numbering::Shows, &[]);
@@ -140,31 +139,31 @@ impl FullFeature<'_> {
     }
 
     /// Rejects a PDU, and ends the session.
-    fn broken(&mut self, header: &Header, reason: Reason) -> Result<End, Gone> {
+    fn broken(&mut self, header: &PduHeader, reason: Reason) -> Result<End, Disconnected> {
         self.reject(header, reason);
         self.flush()?;
-        Err(Gone)
+        Err(Disconnected)
     }
 
     /// Fails if the digest of the header is wrong: its lengths cannot be trusted, so there is no
     /// next PDU.
-    fn check_header(&self, layout: &Layout, input: &Input) -> Result<(), Gone> {
+    fn check_header(&self, layout: &Layout, input: &Input) -> Result<(), Disconnected> {
         if !self.replies.format.header_digest {
             return Ok(());
         }
         let covered = layout.data_at - DIGEST_BYTES;
-        let header = input.peek(0, covered).ok_or(Gone)?;
+        let header = input.peek(0, covered).ok_or(Disconnected)?;
         match input.peek(covered, DIGEST_BYTES) == Some(&digest(header)) {
             true => Ok(()),
-            false => Err(Gone),
+            false => Err(Disconnected),
         }
     }
 
     /// Returns false if the digest of the data is wrong.
-    fn data_matches(&self, layout: &Layout, input: &Input) -> Result<bool, Gone> {
+    fn data_matches(&self, layout: &Layout, input: &Input) -> Result<bool, Disconnected> {
         if self.replies.format.data_digest && layout.data > 0 {
             let covered = layout.data + padding(layout.data);
-            let data = input.peek(layout.data_at, covered).ok_or(Gone)?;
+            let data = input.peek(layout.data_at, covered).ok_or(Disconnected)?;
             let received = input.peek(layout.data_at + covered, DIGEST_BYTES);
             return Ok(received == Some(&digest(data)));
         }
@@ -172,7 +171,12 @@ impl FullFeature<'_> {
     }
 
     /// Handles the first PDU of the input, and removes it.
-    fn pdu(&mut self, header: &Header, layout: &Layout, input: &mut Input) -> Result<Next, Gone> {
+    fn pdu(
+        &mut self,
+        header: &PduHeader,
+        layout: &Layout,
+        input: &mut Input,
+    ) -> Result<Next, Disconnected> {
         if !self.data_matches(layout, input)? {
             return Ok(Next::Broken(Reason::DataDigest));
         }
@@ -222,12 +226,12 @@ impl FullFeature<'_> {
         Ok(next)
     }
 
-    fn nop(&mut self, header: &Header, data: &[u8]) -> Next {
+    fn nop(&mut self, header: &PduHeader, data: &[u8]) -> Next {
         if header.tag() == NO_TAG {
             // The answer to our own, or a sign of life.
             return Next::Continue;
         }
-        let answer = Header::new(response::NOP_IN, FINAL)
+        let answer = PduHeader::new(response::NOP_IN, FINAL)
             .with_tag(header.tag())
             .with_u32::<20>(NO_TAG);
         let most = self.parameters.send_bytes as usize;
@@ -236,7 +240,7 @@ impl FullFeature<'_> {
         Next::Continue
     }
 
-    fn logout(&mut self, header: &Header) -> Result<Next, Gone> {
+    fn logout(&mut self, header: &PduHeader) -> Result<Next, Disconnected> {
         let is_recovery = header.flags() & 0x7f >= FOR_RECOVERY;
         // Answers of commands in flight go first.
         self.flush()?;
@@ -244,7 +248,7 @@ impl FullFeature<'_> {
         self.incoming.abort(None, None);
         self.workers.drain();
         let result = if is_recovery { 2 } else { 0 };
-        let answer = Header::new(response::LOGOUT, FINAL)
+        let answer = PduHeader::new(response::LOGOUT, FINAL)
             .with_u8::<2>(result)
             .with_tag(header.tag());
         self.replies.push(answer, Numbering::Takes, &[]);

@@ -10,8 +10,8 @@ use crate::scsi::action::Job;
 use crate::scsi::task_set::Ticket;
 use crate::scsi::unit::Unit;
 use crate::sender::Place;
-use crate::wire::pdu::{Header, NO_TAG};
-use connections::{Alarm, Gone, Lease, Queued, Share};
+use crate::wire::pdu::{NO_TAG, PduHeader};
+use connections::{Alarm, Disconnected, Lease, Queued, Share};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(super) struct Sequence {
 impl Pending {
     pub(super) fn new(
         unit: Arc<Unit>,
-        header: &Header,
+        header: &PduHeader,
         job: Job,
         answered: Answered,
         transfer: u64,
@@ -135,7 +135,7 @@ impl Incoming {
         tag: u32,
         share: &Arc<Share>,
         bytes: u64,
-    ) -> Result<Option<Lease>, Gone> {
+    ) -> Result<Option<Lease>, Disconnected> {
         let queued = match self.queued.take() {
             Some((of, queued)) if of == tag => queued,
             _ => match share.try_take(bytes) {
@@ -153,10 +153,10 @@ impl Incoming {
         }
     }
 
-    fn alarm(&mut self) -> Result<Arc<Alarm>, Gone> {
+    fn alarm(&mut self) -> Result<Arc<Alarm>, Disconnected> {
         let made = match self.alarm.take() {
             Some(made) => made,
-            None => Arc::new(Alarm::new().map_err(|_| Gone)?),
+            None => Arc::new(Alarm::new().map_err(|_| Disconnected)?),
         };
         self.alarm = Some(made.clone());
         Ok(made)

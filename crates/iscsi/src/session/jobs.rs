@@ -14,14 +14,15 @@ use crate::scsi::action::{Job, Refusal, Work};
 use crate::scsi::sense::Sense;
 use crate::scsi::task_set::{Attribute, Facts, Ticket};
 use crate::scsi::unit::Unit;
-use crate::wire::pdu::Header;
-use crate::workers::{Effort, Task, execute};
-use connections::{Gone, Lease};
+use crate::stats::{Kind, failed};
+use crate::wire::pdu::PduHeader;
+use crate::workers::{Task, TaskWork, execute};
+use connections::{Disconnected, Lease};
 use std::sync::Arc;
 
 impl FullFeature<'_> {
     pub(super) fn refuse(&mut self, answered: Answered, refusal: Refusal, unit: &Unit) {
-        self.tally.failed();
+        failed(&mut self.tally);
         answered.refuse(&mut self.replies, refusal, Some(unit));
     }
 
@@ -45,30 +46,29 @@ impl FullFeature<'_> {
     pub(super) fn task(
         &self,
         unit: Arc<Unit>,
-        effort: Effort,
+        work: TaskWork,
         answered: Answered,
         (turn, leases): (Turn, Vec<Lease>),
     ) -> Task {
-        let work = match &effort {
-            Effort::Job(job, _) => Some(&job.work),
-            Effort::Reply(_) | Effort::Read(_) => None,
+        let entered = match &work {
+            TaskWork::Job(job, _) => Some(&job.work),
+            TaskWork::Reply(_) | TaskWork::Read(_) => None,
         };
         let ticket = match turn {
             Turn::Entered(ticket) => ticket,
-            Turn::Now(attribute) => self.enter(&unit, answered.tag, attribute, work),
+            Turn::Now(attribute) => self.enter(&unit, answered.tag, attribute, entered),
         };
         Task {
             unit,
-            effort,
+            work,
             answered,
-            arrived: self.arrived,
             leases,
             place: self.workers.service().sender.window.enter(),
             ticket,
         }
     }
 
-    pub(super) fn hand_over(&mut self, task: Task) -> Result<(), Gone> {
+    pub(super) fn hand_over(&mut self, task: Task) -> Result<(), Disconnected> {
         if let Err(task) = self.workers.submit(task) {
             // No thread can be started, so later commands wait behind this one.
             self.flush()?;
@@ -76,18 +76,18 @@ impl FullFeature<'_> {
             let (replies, tally) = (&mut self.replies, &mut self.tally);
             let Task {
                 unit,
-                effort,
+                work,
                 answered,
                 leases,
                 ticket,
                 ..
             } = *task;
-            let _leases = service.lease(leases, &effort, &answered, &ticket)?;
+            let _leases = service.lease(leases, &work, &answered, &ticket)?;
             match ticket.is_ready() {
                 false => answered.busy(replies),
                 true if !ticket.begin() => answered.aborted(replies),
                 true => {
-                    let task = (&*unit, &effort, &ticket);
+                    let task = (&*unit, &work, &ticket);
                     execute(service, task, answered, replies, tally);
                 }
             }
@@ -100,11 +100,11 @@ impl FullFeature<'_> {
     pub(super) fn job(
         &mut self,
         unit: Arc<Unit>,
-        header: &Header,
+        header: &PduHeader,
         job: Job,
         (data, unsolicited): (&[u8], u64),
         attribute: Attribute,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         let expected = u64::from(header.u32_at::<20>());
         let sent = if header.flags() & WRITES != 0 {
             expected
@@ -124,7 +124,7 @@ impl FullFeature<'_> {
         }
         let is_part = transfer % unit.block_bytes() != 0 || !job.work.takes_less();
         if transfer < job.data_bytes && is_part {
-            self.tally.failed();
+            failed(&mut self.tally);
             let refusal = Sense::INVALID_FIELD_IN_UNIT.into();
             answered.refuse_as_is(&mut self.replies, refusal, Some(&unit));
             return Ok(());
@@ -162,14 +162,14 @@ impl FullFeature<'_> {
     /// Leases memory for data that was not asked for, if there is some. Memory of the connection's
     /// own is always there again after a while, so that its initiator succeeds.
     fn lease_burst(&self, bytes: u64) -> Option<Lease> {
-        let own = self.session.changes.try_own(bytes);
+        let own = self.session.context.changes.try_own(bytes);
         own.or_else(|| self.session.bursts.try_take(bytes))
     }
 
     /// Refuses a command until others of this initiator have ended: there is no memory for its
     /// data. The rest of its data is ignored.
     fn full(&mut self, answered: Answered) {
-        self.tally.failed();
+        failed(&mut self.tally);
         answered.full(&mut self.replies);
     }
 
@@ -181,11 +181,11 @@ impl FullFeature<'_> {
         data: Payload<'_>,
         answered: Answered,
         (turn, mut leases): (Turn, Vec<Lease>),
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         let may_begin = match &turn {
             Turn::Now(attribute) => self.may_begin(&unit, *attribute),
             Turn::Entered(ticket) if ticket.is_aborted() => {
-                self.tally.failed();
+                failed(&mut self.tally);
                 answered.aborted(&mut self.replies);
                 return Ok(());
             }
@@ -195,7 +195,7 @@ impl FullFeature<'_> {
             let nexus = &self.workers.service().nexus;
             match unit.run(nexus, &job, data.bytes(), None) {
                 Ok(Some(_)) => {
-                    self.tally.job(&job, data.bytes().len() as u64);
+                    self.tally.done(Kind::of(&job), data.bytes().len() as u64);
                     answered.good(&mut self.replies);
                     return Ok(());
                 }
@@ -214,8 +214,8 @@ impl FullFeature<'_> {
             leases.push(lease);
         }
         // A worker begins it when those before it have ended, or answers that it is aborted.
-        let effort = Effort::Job(job, data.into_vec());
-        let task = self.task(unit, effort, answered, (turn, leases));
+        let work = TaskWork::Job(job, data.into_vec());
+        let task = self.task(unit, work, answered, (turn, leases));
         self.hand_over(task)
     }
 }

@@ -46,8 +46,9 @@ impl<'a> Registered<'a> {
     /// Registers a session, and opens its target. On failure it is not registered any more.
     pub(super) fn enter(session: &'a Session, entry: Entry) -> Result<Self, Denial> {
         let names = entry.names.clone();
-        let (number, limits) = (session.number, &session.limits);
-        if !session.registry.enter(number, entry, limits.reinstatement) {
+        let (number, limits) = (session.number, &session.context.limits);
+        // An old session of the same initiator port must end first.
+        if !session.registry.enter(number, entry, limits.stop_limit) {
             return Err(Status::ServiceUnavailable.into());
         }
         let place = Place(session);
@@ -58,7 +59,7 @@ impl<'a> Registered<'a> {
         let nexus = Nexus::new(number, &names.initiator, names.isid);
         let target = names.target.as_deref().unwrap_or_default();
         let registry = &session.registry;
-        let all = registry.attach(&nexus, target, limits.units, open)?;
+        let all = registry.attach(&nexus, target, session.units, open)?;
         Ok(Self {
             names,
             units: Units { nexus, all },
@@ -84,7 +85,7 @@ fn open(session: &Session, target: &str) -> Result<Vec<TargetUnit>, Denial> {
         false => Status::NotFound,
     };
     let units = session.targets.open(target).ok_or_else(refusal)?;
-    let block_bytes = u64::from(session.limits.units.block_bytes);
+    let block_bytes = u64::from(session.units.block_bytes);
     for unit in &units {
         let bytes = unit.volume.info().size_bytes;
         if bytes % block_bytes != 0 {

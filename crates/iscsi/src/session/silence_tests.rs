@@ -1,9 +1,8 @@
 //! Tests silent initiators with a stream whose time limits pass when a test says so.
 
-use super::End;
 use crate::fuzzing::{login_request, session};
-use crate::wire::pdu::{HEADER_BYTES, Header, NO_TAG, padding, request, response};
-use connections::Stream;
+use crate::wire::pdu::{HEADER_BYTES, NO_TAG, PduHeader, padding, request, response};
+use connections::{ByteStream, End};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +21,7 @@ struct Scripted {
     sent: Mutex<Vec<u8>>,
 }
 
-impl Stream for Scripted {
+impl ByteStream for Scripted {
     fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
         let mut script = self.script.lock();
         match script.pop_front() {
@@ -78,7 +77,7 @@ impl Stream for Scripted {
 }
 
 /// Runs a session. Returns its end and the PDUs that the initiator receives after the login.
-fn run(script: impl IntoIterator<Item = Next>) -> (End, Vec<Header>) {
+fn run(script: impl IntoIterator<Item = Next>) -> (End, Vec<PduHeader>) {
     let login = Next::Sends(login_request());
     let stream = Arc::new(Scripted {
         script: Mutex::new([login].into_iter().chain(script).collect()),
@@ -87,7 +86,7 @@ fn run(script: impl IntoIterator<Item = Next>) -> (End, Vec<Header>) {
     let end = session(stream.clone()).run();
     let sent = stream.sent.lock();
     let (mut rest, mut pdus) = (&sent[..], Vec::new());
-    while let Some(header) = Header::decode(rest) {
+    while let Some(header) = PduHeader::decode(rest) {
         let data = header.data_bytes();
         rest = &rest[HEADER_BYTES + data + padding(data)..];
         pdus.push(header);
@@ -97,7 +96,7 @@ fn run(script: impl IntoIterator<Item = Next>) -> (End, Vec<Header>) {
 }
 
 fn sign_of_life() -> Next {
-    let answer = Header::new(request::NOP_OUT | 0x40, 0x80)
+    let answer = PduHeader::new(request::NOP_OUT | 0x40, 0x80)
         .with_tag(NO_TAG)
         .with_u32::<20>(1);
     Next::Sends(answer.0.to_vec())
@@ -105,7 +104,7 @@ fn sign_of_life() -> Next {
 
 #[test]
 fn silent_initiators_are_asked_for_a_sign_of_life() {
-    let is_ping = |pdu: &Header| (pdu.operation(), pdu.tag()) == (response::NOP_IN, NO_TAG);
+    let is_ping = |pdu: &PduHeader| (pdu.operation(), pdu.tag()) == (response::NOP_IN, NO_TAG);
     let answers = || {
         [
             Next::IsSilent,

@@ -10,11 +10,10 @@ use crate::login::keys::Parameters;
 use crate::replies::{Numbering, Replies};
 use crate::scsi::task_set::{Attribute, Ticket};
 use crate::scsi::unit::Unit;
-use crate::stats::Tally;
-use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
 use crate::wire::reject::Reason;
-use crate::workers::Workers;
-use connections::Gone;
+use crate::workers::SessionService;
+use connections::{Disconnected, Habits, Tally, Workers};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -30,19 +29,16 @@ pub(super) struct FullFeature<'a> {
     pub(super) parameters: Parameters,
     pub(super) units: Vec<(u8, Arc<Unit>)>,
     pub(super) numbers: Vec<u8>,
-    pub(super) workers: Workers,
+    pub(super) workers: Workers<SessionService>,
     pub(super) replies: Replies,
     pub(super) tally: Tally,
     /// Arrival time of the last bytes.
     pub(super) arrived: Instant,
     /// Writes whose data has not arrived.
     pub(super) incoming: Incoming,
-    /// Number of waiting reads to hand to workers before one is tried on this thread again.
-    pub(super) deep: u32,
+    pub(super) habits: Habits,
     /// Data of commands since the last answers were sent, bytes.
     pub(super) taken: usize,
-    /// Number of small reads until the next check for the client.
-    pub(super) unseen: u32,
     /// Time since which a part of a PDU is there.
     pub(super) half_since: Option<Instant>,
     /// A sign of life was asked for.
@@ -113,22 +109,21 @@ impl FullFeature<'_> {
             .map(|(_, unit)| unit.clone())
     }
 
-    pub(super) fn reject(&mut self, header: &Header, reason: Reason) {
-        let answer = Header::new(response::REJECT, FINAL)
+    pub(super) fn reject(&mut self, header: &PduHeader, reason: Reason) {
+        let answer = PduHeader::new(response::REJECT, FINAL)
             .with_u8::<2>(reason as u8)
             .with_tag(NO_TAG);
         self.replies.push(answer, Numbering::Takes, &header.0);
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), Gone> {
+    pub(super) fn flush(&mut self) -> Result<(), Disconnected> {
         self.taken = 0;
         if self.replies.is_empty() {
             return Ok(());
         }
         // Count before sending: an initiator that has a reply must find it counted.
-        let elapsed = self.arrived.elapsed();
         let bytes = self.replies.len();
-        self.session.counters.add(&mut self.tally, bytes, elapsed);
+        self.session.context.counters.add(&mut self.tally, bytes);
         self.workers.service().sender.send(&mut self.replies)
     }
 }

@@ -9,8 +9,8 @@ use crate::replies::Numbering;
 use crate::scsi::action::Refusal;
 use crate::scsi::task_set::TaskSet;
 use crate::scsi::unit::Unit;
-use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
-use connections::Gone;
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
+use connections::Disconnected;
 use std::sync::Arc;
 
 /// Functions (RFC 7143, 11.5.1).
@@ -38,7 +38,7 @@ enum Outcome {
 }
 
 impl FullFeature<'_> {
-    pub(super) fn task_management(&mut self, header: &Header) -> Result<Next, Gone> {
+    pub(super) fn task_management(&mut self, header: &PduHeader) -> Result<Next, Disconnected> {
         // Answers of finished commands go first.
         self.flush()?;
         let function = header.flags() & 0x7f;
@@ -51,7 +51,7 @@ impl FullFeature<'_> {
                 self.workers.cancel(|_| true);
                 self.incoming.abort(None, None);
                 self.tasks().stop(|_| true);
-                self.workers.wait_for_running(|_, _| true);
+                self.workers.wait_for_running(|_| true);
                 let all = self.units.iter();
                 let reset = all.map(|(_, unit)| {
                     self.abort_others(unit);
@@ -65,7 +65,7 @@ impl FullFeature<'_> {
             function::REASSIGN => Outcome::NoReassignment,
             _ => Outcome::NotSupported,
         };
-        let answer = Header::new(response::TASK_MANAGEMENT, FINAL)
+        let answer = PduHeader::new(response::TASK_MANAGEMENT, FINAL)
             .with_u8::<2>(outcome as u8)
             .with_tag(header.tag())
             .with_u32::<20>(NO_TAG);
@@ -78,7 +78,7 @@ impl FullFeature<'_> {
         let dropped = self.incoming.abort(None, Some(tag));
         let cancelled = self.workers.cancel(|task| task.answered.tag == tag);
         let stopped = self.tasks().stop(|facts| facts.tag == tag);
-        self.workers.wait_for_running(|running, _| running == tag);
+        self.workers.wait_for_running(|(running, _)| running == tag);
         match dropped + cancelled + stopped {
             0 => Outcome::NoSuchTask,
             _ => Outcome::Complete,
@@ -98,7 +98,7 @@ impl FullFeature<'_> {
         self.incoming.abort(Some(lun), None);
         self.tasks().stop(|facts| facts.unit == unit.number());
         self.workers
-            .wait_for_running(|_, number| number == unit.number());
+            .wait_for_running(|(_, number)| number == unit.number());
         Outcome::Complete
     }
 

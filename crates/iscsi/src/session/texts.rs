@@ -8,10 +8,10 @@ use crate::login::PORTAL_GROUP;
 use crate::login::keys::{Answer, offer};
 use crate::replies::Numbering;
 use crate::targets::normal_name;
-use crate::wire::pdu::{FINAL, Header, NO_TAG, response};
+use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
 use crate::wire::reject::Reason;
 use crate::wire::text;
-use connections::Gone;
+use connections::Disconnected;
 
 /// More follows.
 const CONTINUE: u8 = 0x40;
@@ -21,7 +21,7 @@ const TEXT_BYTES_MAX: usize = 2 << 20;
 const TEXT_TAG: u32 = 2;
 
 impl FullFeature<'_> {
-    pub(super) fn text(&mut self, header: &Header, data: &[u8]) -> Result<Next, Gone> {
+    pub(super) fn text(&mut self, header: &PduHeader, data: &[u8]) -> Result<Next, Disconnected> {
         let transfer_tag = header.u32_at::<20>();
         if transfer_tag != NO_TAG {
             let is_ours = |t: &PendingText| t.tag == header.tag() && transfer_tag == TEXT_TAG;
@@ -59,18 +59,18 @@ impl FullFeature<'_> {
 
     /// Lets all data from now on, also that of workers, fit the length that the initiator has
     /// declared (RFC 7143, 13.12).
-    fn obey_declared_length(&mut self) -> Result<(), Gone> {
+    fn obey_declared_length(&mut self) -> Result<(), Disconnected> {
         // Answers that are made already go before the one to the declaration.
         self.flush()?;
         let service = self.workers.service();
         service
             .segments
             .set_segment_bytes(self.parameters.send_bytes);
-        self.workers.wait_for_running(|_, _| true);
+        self.workers.wait_for_running(|_| true);
         Ok(())
     }
 
-    fn continue_text(&mut self, header: &Header, mut pending: PendingText) -> Next {
+    fn continue_text(&mut self, header: &PduHeader, mut pending: PendingText) -> Next {
         let rest = pending.bytes.get(pending.at..).unwrap_or_default();
         let len = rest.len().min(self.parameters.send_bytes as usize);
         let part = rest.get(..len).unwrap_or_default();
@@ -79,7 +79,7 @@ impl FullFeature<'_> {
             true => (FINAL, NO_TAG),
             false => (CONTINUE, TEXT_TAG),
         };
-        let answer = Header::new(response::TEXT, flags)
+        let answer = PduHeader::new(response::TEXT, flags)
             .with_tag(header.tag())
             .with_u32::<20>(tag);
         self.replies.push(answer, Numbering::Takes, part);

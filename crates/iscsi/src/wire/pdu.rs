@@ -56,9 +56,9 @@ pub mod response {
 
 /// A basic header segment. Fields that all PDUs have are named; others are read by offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header(pub [u8; HEADER_BYTES]);
+pub struct PduHeader(pub [u8; HEADER_BYTES]);
 
-impl Header {
+impl PduHeader {
     /// Makes the header of a response.
     pub fn new(operation: u8, flags: u8) -> Self {
         let mut bytes = [0; HEADER_BYTES];

@@ -1,5 +1,5 @@
 use super::digest::digest;
-use super::pdu::{Header, padding, request};
+use super::pdu::{PduHeader, padding, request};
 use super::text;
 
 #[test]
@@ -13,16 +13,16 @@ fn digests_are_those_of_the_rfc() {
 
 #[test]
 fn headers_survive_a_round_trip() {
-    let header = Header::new(request::COMMAND, 0x80)
+    let header = PduHeader::new(request::COMMAND, 0x80)
         .with_tag(0x0102_0304)
         .with_u64::<8>(5)
         .with_data_bytes(0x01_0203);
-    let again = Header::decode(&header.0).unwrap();
+    let again = PduHeader::decode(&header.0).unwrap();
     assert_eq!(again, header);
     assert_eq!((again.tag(), again.lun()), (0x0102_0304, 5));
     assert_eq!(again.data_bytes(), 0x01_0203);
     assert!(again.is_final() && !again.is_immediate());
-    assert_eq!(Header::decode(&[0; 47]), None);
+    assert_eq!(PduHeader::decode(&[0; 47]), None);
     let lengths = [0, 1, 2, 3, 4, 5].map(padding);
     assert_eq!(lengths, [0, 3, 2, 1, 0, 3]);
 }

@@ -90,7 +90,7 @@ fn read(answer: &[Vec<u8>]) -> Result<[u8; 8]> {
     Ok(into)
 }
 
-fn extents(answer: &[Vec<u8>]) -> Result<Vec<Extent>> {
+fn extents(answer: &[Vec<u8>]) -> Result<Vec<ExportExtent>> {
     let says = [handshake(4096, [1, 4096, 1 << 20]), answer.concat()].concat();
     connect(says)?.extents(0)
 }
@@ -242,7 +242,7 @@ fn blocks_are_asked_for_whole() {
 fn zeroes_are_believed_only_in_order() {
     let status = |parts: &[(u64, usize)]| chunk_of(1, DONE, 5, &numbers(parts));
     let found = extents(&[status(&[(7, 4), (1024, 4), (3, 4), (9000, 4), (1, 4)])]).unwrap();
-    let extent = |len, zero| Extent { len, zero };
+    let extent = |len, zero| ExportExtent { len, zero };
     assert_eq!(found, [extent(1024, true), extent(3072, false)]);
     for (what, answer) in [
         ("of another context", status(&[(8, 4), (4096, 4), (0, 4)])),

@@ -6,7 +6,7 @@
 use super::{Export, Failure, read_len};
 use crate::wire::constants::{chunk, command_flag as flag};
 use crate::wire::replies::{Style, simple};
-use crate::wire::requests::Request;
+use crate::wire::requests::NbdRequest;
 use connections::Output;
 use std::ops::ControlFlow;
 use volume::Volume;
@@ -26,7 +26,7 @@ struct Piece {
 }
 
 impl Export {
-    pub(super) fn read(&self, request: &Request, out: &mut Output) -> Result<(), Failure> {
+    pub(super) fn read(&self, request: &NbdRequest, out: &mut Output) -> Result<(), Failure> {
         let len = read_len(request)?;
         let offset = request.offset_bytes;
         self.check_range(offset, request.len_bytes)?;
@@ -61,7 +61,7 @@ impl Export {
 
     fn data(
         &self,
-        request: &Request,
+        request: &NbdRequest,
         offset: u64,
         len: usize,
         done: bool,
@@ -76,7 +76,7 @@ impl Export {
     }
 
     /// Splits a read into data and holes, in order, covering all of it.
-    fn pieces(&self, request: &Request) -> Result<Vec<Piece>, Failure> {
+    fn pieces(&self, request: &NbdRequest) -> Result<Vec<Piece>, Failure> {
         let (offset, len) = (request.offset_bytes, request.len_bytes);
         let end = offset + len;
         let mut pieces: Vec<Piece> = Vec::new();

@@ -9,7 +9,7 @@ use super::{Export, Failure};
 use crate::negotiation::{MetaContext, Source};
 use crate::wire::constants::{STATE_DIRTY, STATE_HOLE, STATE_ZERO, chunk, command_flag as flag};
 use crate::wire::replies::Errno;
-use crate::wire::requests::{Request, decode_status_filter};
+use crate::wire::requests::{NbdRequest, decode_status_filter};
 use connections::Output;
 use std::ops::ControlFlow;
 use volume::{Changes, Extent, Volume};
@@ -58,7 +58,7 @@ impl Export {
     /// Answers BLOCK_STATUS. Returns false if it would have to wait although it may not.
     pub(super) fn block_status(
         &self,
-        request: &Request,
+        request: &NbdRequest,
         payload: &[u8],
         may_wait: bool,
         out: &mut Output,
@@ -94,7 +94,7 @@ impl Export {
     /// Returns the length to describe, and the contexts.
     fn chosen(
         &self,
-        request: &Request,
+        request: &NbdRequest,
         payload: &[u8],
     ) -> Result<(u64, Vec<&MetaContext>), Failure> {
         if request.flags & flag::PAYLOAD_LEN == 0 {
@@ -115,7 +115,7 @@ impl Export {
 
     fn descriptors(
         &self,
-        request: &Request,
+        request: &NbdRequest,
         id: u32,
         descriptors: &[Descriptor],
         done: bool,

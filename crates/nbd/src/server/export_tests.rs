@@ -5,10 +5,11 @@ use super::*;
 use crate::exports::FixedExports;
 use crate::test_client::Client;
 use crate::wire::constants::command_flag as flag;
-use crate::wire::requests::{Command, Request, encode};
+use crate::wire::requests::{Command, NbdRequest, encode};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::thread;
 use std::time::{Duration, Instant};
 use volume::MemoryVolume;
 
@@ -20,7 +21,7 @@ fn an_export_is_closed_for_its_clients_only() {
         .with("disk", disk())
         .with("other", disk())
         .with_default("other");
-    let server = Server::bind_unix(&place.0, Arc::new(exports), ServerOptions::default()).unwrap();
+    let server = Server::bind_unix(&place.0, Arc::new(exports), ServerLimits::default()).unwrap();
     let handle = server.start().unwrap();
     let go = |name| {
         let mut client = Client::new(UnixStream::connect(&place.0).unwrap());
@@ -58,7 +59,7 @@ fn a_resized_volume_is_served_as_it_is() {
     let place = Place::new();
     let disk = MemoryVolume::new(1 << 20);
     let exports = FixedExports::default().with("disk", Arc::new(disk.clone()));
-    let server = Server::bind_unix(&place.0, Arc::new(exports), ServerOptions::default()).unwrap();
+    let server = Server::bind_unix(&place.0, Arc::new(exports), ServerLimits::default()).unwrap();
     let handle = server.start().unwrap();
     let size = |client: &mut Client| {
         client.option(6, b"\0\0\0\0\0\0");
@@ -90,15 +91,15 @@ fn a_busy_tcp_client_is_closed_too() {
     let volume = Arc::new(MemoryVolume::new(1 << 20));
     let exports = Arc::new(FixedExports::default().with("disk", volume));
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind_tcp(address, exports, ServerOptions::default()).unwrap();
+    let server = Server::bind_tcp(address, exports, ServerLimits::default()).unwrap();
     let handle = server.start().unwrap();
-    let mut stream = TcpStream::connect(handle.tcp_address().unwrap()).unwrap();
+    let mut stream = TcpStream::connect(handle.address().unwrap()).unwrap();
     stream
         .write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x04disk")
         .unwrap();
     let mut replies = stream.try_clone().unwrap();
     let reader = thread::spawn(move || while matches!(replies.read(&mut [0; 1 << 16]), Ok(1..)) {});
-    let request = Request {
+    let request = NbdRequest {
         flags: 0,
         command: Command::Read as u16,
         cookie: 1,

@@ -8,19 +8,19 @@ use super::*;
 use crate::exports::FixedExports;
 use crate::test_client::Client;
 use crate::wire::requests::Command;
-use rustix::net::sockopt;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::thread;
 use std::time::Duration;
 use volume::MemoryVolume;
 
-fn options() -> ServerOptions {
-    ServerOptions {
+fn options() -> ServerLimits {
+    ServerLimits {
         pool_bytes: 64 << 20,
         stall_limit: Duration::from_secs(3),
         handshake_limit: Duration::from_secs(60),
-        ..ServerOptions::default()
+        ..ServerLimits::default()
     }
 }
 
@@ -28,7 +28,7 @@ fn exports() -> Arc<dyn Exports> {
     Arc::new(FixedExports::default().with("disk", Arc::new(MemoryVolume::new(256 << 20))))
 }
 
-fn start(place: &Place, options: ServerOptions) -> ServerHandle {
+fn start(place: &Place, options: ServerLimits) -> ServerHandle {
     let server = Server::bind_unix(&place.0, exports(), options).unwrap();
     server.start().unwrap()
 }
@@ -54,7 +54,7 @@ fn client_write(client: &mut Client, at: u64, len: usize) {
 #[test]
 fn the_smallest_pools_take_the_largest_requests() {
     let place = Place::new();
-    let smallest = ServerOptions {
+    let smallest = ServerLimits {
         pool_bytes: 0,
         // None of these clients stalls, however slow the machine is.
         stall_limit: Duration::from_secs(600),
@@ -207,7 +207,7 @@ fn floods_of_options() {
 #[test]
 fn silent_clients_give_their_places_back() {
     let place = Place::new();
-    let options = ServerOptions {
+    let options = ServerLimits {
         connections_max: 8,
         ..options()
     };
@@ -253,17 +253,4 @@ fn a_client_that_only_stops_sending_gets_its_replies() {
         thread::yield_now();
     }
     assert_eq!(handle.stats().connections_dropped_total, 0);
-}
-
-#[test]
-fn the_system_looks_for_vanished_tcp_clients() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    connections::prepare_tcp(&client, Duration::from_secs(50)).unwrap();
-    let period = Duration::from_secs(10);
-    assert!(sockopt::socket_keepalive(&client).unwrap());
-    assert_eq!(sockopt::tcp_keepidle(&client).unwrap(), period);
-    assert_eq!(sockopt::tcp_keepintvl(&client).unwrap(), period);
-    assert_eq!(sockopt::tcp_keepcnt(&client).unwrap(), 4);
-    assert_eq!(sockopt::tcp_user_timeout(&client).unwrap(), 50_000);
 }

@@ -9,7 +9,8 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
 use volume::MemoryVolume;
 
 /// A path that is removed on drop.
@@ -34,7 +35,7 @@ fn exports() -> Arc<dyn Exports> {
     Arc::new(FixedExports::default().with("disk", Arc::new(MemoryVolume::new(1 << 20))))
 }
 
-fn start(place: &Place, options: ServerOptions) -> ServerHandle {
+fn start(place: &Place, options: ServerLimits) -> ServerHandle {
     let server = Server::bind_unix(&place.0, exports(), options).unwrap();
     server.start().unwrap()
 }
@@ -49,7 +50,7 @@ pub(super) fn connect(place: &Place) -> Client {
 #[test]
 fn serves_many_and_stops_for_all() {
     let place = Place::new();
-    let handle = start(&place, ServerOptions::default());
+    let handle = start(&place, ServerLimits::default());
     let mode = fs::metadata(&place.0).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let mut clients: Vec<Client> = (0..10).map(|_| connect(&place)).collect();
@@ -70,9 +71,9 @@ fn serves_many_and_stops_for_all() {
 #[test]
 fn there_are_only_so_many_permits() {
     let place = Place::new();
-    let options = ServerOptions {
+    let options = ServerLimits {
         connections_max: 2,
-        ..ServerOptions::default()
+        ..ServerLimits::default()
     };
     let handle = start(&place, options);
     let mut first = connect(&place);
@@ -100,14 +101,20 @@ fn dead_sockets_are_replaced_and_live_ones_are_not() {
     let place = Place::new();
     drop(UnixListener::bind(&place.0).unwrap());
     assert!(place.0.exists());
-    let handle = start(&place, ServerOptions::default());
-    let second = Server::bind_unix(&place.0, exports(), ServerOptions::default());
-    assert!(matches!(second.err(), Some(ServerError::SocketInUse(_))));
+    let handle = start(&place, ServerLimits::default());
+    let second = Server::bind_unix(&place.0, exports(), ServerLimits::default());
+    assert!(matches!(
+        second.err(),
+        Some(ServerError::Listen(ListenError::SocketInUse(_)))
+    ));
     assert_eq!(connect(&place).errno(Command::Flush, 0, 0, 0), 0);
     drop(handle);
     fs::write(&place.0, b"precious").unwrap();
-    let file = Server::bind_unix(&place.0, exports(), ServerOptions::default());
-    assert!(matches!(file.err(), Some(ServerError::NotASocket(_))));
+    let file = Server::bind_unix(&place.0, exports(), ServerLimits::default());
+    assert!(matches!(
+        file.err(),
+        Some(ServerError::Listen(ListenError::NotASocket(_)))
+    ));
     assert_eq!(fs::read(&place.0).unwrap(), b"precious");
 }
 
@@ -115,15 +122,15 @@ fn dead_sockets_are_replaced_and_live_ones_are_not() {
 fn tcp_is_for_loopback() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:10809"] {
         let address = address.parse().unwrap();
-        let refused = Server::bind_tcp(address, exports(), ServerOptions::default());
+        let refused = Server::bind_tcp(address, exports(), ServerLimits::default());
         let error = refused.err().expect("refused");
         assert!(matches!(error, ServerError::NotLoopback(_)));
         assert!(error.to_string().contains("loopback"));
     }
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind_tcp(address, exports(), ServerOptions::default()).unwrap();
+    let server = Server::bind_tcp(address, exports(), ServerLimits::default()).unwrap();
     let handle = server.start().unwrap();
-    let address = handle.tcp_address().unwrap();
+    let address = handle.address().unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();
@@ -136,7 +143,7 @@ fn an_inherited_socket_is_left_in_place() {
     let place = Place::new();
     let listener = UnixListener::bind(&place.0).unwrap();
     let inherited = listener.try_clone().unwrap();
-    let server = Server::from_unix_listener(inherited, exports(), ServerOptions::default());
+    let server = Server::from_unix_listener(inherited, exports(), ServerLimits::default());
     let handle = server.unwrap().start().unwrap();
     assert_eq!(connect(&place).errno(Command::Flush, 0, 0, 0), 0);
     assert!(handle.stop());

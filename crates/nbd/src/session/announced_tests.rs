@@ -1,9 +1,9 @@
 //! Tests of reads with which the device has begun before a thread executes them.
 
-use crate::session::End;
 use crate::test_client::{Client, serving};
 use crate::test_volume::Gated;
-use crate::wire::requests::{Command, Request, encode};
+use crate::wire::requests::{Command, NbdRequest, encode};
+use connections::End;
 use connections::IDLE_THREAD_LIMIT;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +22,7 @@ fn last_page(at: u64) -> bool {
 /// Asks for pages in one message, so that the session sees that the client keeps several in flight.
 fn ask_for(client: &mut Client, first: u64, pages: u64) -> Vec<u64> {
     let mut message = Vec::new();
-    let requests = (first..first + pages).map(|page| Request {
+    let requests = (first..first + pages).map(|page| NbdRequest {
         flags: 0,
         command: Command::Read as u16,
         cookie: page,

@@ -4,22 +4,16 @@
 //! client has nothing else in flight. Requests that may wait go to the workers, so later requests
 //! overtake them. Memory beyond the connection's own is leased before it is used. While that waits,
 //! no reply that could be sent is delayed. No read of a disconnected client is begun: this thread
-//! checks before a large one, and once in [`LOOK_REQUESTS`] small ones.
+//! checks before a large one, and once in a while before small ones.
 
-use super::{BATCH_BYTES, DEEP_REQUESTS, End, SMALL_REPLY_BYTES, Session};
 use crate::REQUEST_BYTES_MAX;
 use crate::command::Export;
-use crate::stats::Tally;
-use crate::wire::requests::{Command, Request, decode, header_bytes};
-use crate::workers::{Job, Lane, Workers};
-use connections::Lease;
-use connections::{Gone, Writer};
-use connections::{INPUT_BYTES, Input, Output};
+use crate::wire::requests::{Command, NbdRequest, decode, header_bytes};
+use crate::workers::{ExportService, Job, lane_of};
+use connections::{BATCH_BYTES, Disconnected, End, Habits, INPUT_BYTES, Input, Lane, Lease};
+use connections::{Output, ReplyWriter, SMALL_REPLY_BYTES, SessionContext, Tally, Workers};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Number of small reads between two checks for the client.
-const LOOK_REQUESTS: u32 = 64;
 
 /// Number of reads in flight above which none is announced: the system makes this thread wait when
 /// the device's queue is full, and so would requests that need no device.
@@ -27,38 +21,35 @@ const ANNOUNCED_MAX: usize = 64;
 
 /// The state of a connection after the handshake.
 pub(super) struct Transmission<'a> {
-    pub(super) session: &'a Session,
+    pub(super) context: &'a SessionContext,
     pub(super) export: Arc<Export>,
-    pub(super) writer: Arc<Writer>,
-    pub(super) workers: Workers,
+    pub(super) writer: Arc<ReplyWriter>,
+    pub(super) workers: Workers<ExportService>,
     pub(super) output: Output,
     pub(super) tally: Tally,
     /// Arrival time of the last bytes.
     pub(super) arrived: Instant,
-    /// Number of waiting reads to hand to workers before one is tried on this thread again.
-    pub(super) deep: u32,
+    pub(super) habits: Habits,
     /// Payload of requests since the last replies were sent, bytes.
     pub(super) taken: usize,
-    /// Number of small reads until the next check for the client.
-    pub(super) unseen: u32,
     /// Lease for the large request that is arriving.
     pub(super) incoming: Option<Lease>,
 }
 
 impl Transmission<'_> {
-    pub(super) fn run(&mut self, mut input: Input) -> Result<End, Gone> {
+    pub(super) fn run(&mut self, mut input: Input) -> Result<End, Disconnected> {
         let extended = self.export.extended();
         let header = header_bytes(extended);
-        let connection = &*self.session.connection;
+        let connection = &*self.context.connection;
         loop {
             let mut needed = header;
             if let Some(bytes) = input.peek(0, header) {
-                let request = decode(bytes, extended).ok_or(Gone)?;
+                let request = decode(bytes, extended).ok_or(Disconnected)?;
                 let payload_bytes = request.payload_bytes(extended);
                 if payload_bytes > u64::from(REQUEST_BYTES_MAX) {
                     // The protocol document wants such clients dropped instead of their bytes
                     // skipped.
-                    return Err(Gone);
+                    return Err(Disconnected);
                 }
                 if request.command == Command::Disconnect as u16 {
                     return Ok(End::Clean);
@@ -87,7 +78,7 @@ impl Transmission<'_> {
             }
             match input.fill(&*connection.stream, needed) {
                 Ok(0) if input.available().is_empty() => return Ok(End::Clean),
-                Ok(0) | Err(_) => return Err(Gone),
+                Ok(0) | Err(_) => return Err(Disconnected),
                 Ok(received) => {
                     connection.count(received);
                     self.arrived = Instant::now();
@@ -97,23 +88,32 @@ impl Transmission<'_> {
     }
 
     /// Leases memory for a request. Replies do not wait meanwhile.
-    fn lease(&mut self, lane: Lane, bytes: u64) -> Result<Lease, Gone> {
-        let share = self.session.memory.of(lane);
+    fn lease(&mut self, lane: Lane, bytes: u64) -> Result<Lease, Disconnected> {
+        let share = match lane {
+            Lane::Reads => &self.context.reads,
+            Lane::Changes | Lane::Flushes => &self.context.changes,
+        };
         if let Some(lease) = share.try_take(bytes) {
             return Ok(lease);
         }
         self.flush()?;
-        share.take(bytes).ok_or(Gone)
+        share.take(bytes).ok_or(Disconnected)
     }
 
     /// Executes the first request of the input, or hands it on, and removes it.
-    fn request(&mut self, request: &Request, input: &mut Input, header: usize) -> Result<(), Gone> {
+    fn request(
+        &mut self,
+        request: &NbdRequest,
+        input: &mut Input,
+        header: usize,
+    ) -> Result<(), Disconnected> {
         let payload_bytes = request.payload_bytes(self.export.extended()) as usize;
         let total = header + payload_bytes;
         let reply_bytes = self.export.reply_bytes(request);
         let is_large = reply_bytes > SMALL_REPLY_BYTES;
-        if Lane::of(request.command) == Lane::Reads {
-            self.look_for_client(is_large)?;
+        if lane_of(request.command) == Lane::Reads {
+            let connection = &self.context.connection;
+            self.habits.look_for_client(connection, is_large)?;
         }
         let large = match is_large {
             true => Some(self.lease(Lane::Reads, reply_bytes)?),
@@ -129,15 +129,14 @@ impl Transmission<'_> {
                 None => Ok(()),
             };
         }
-        let lane = Lane::of(request.command);
+        let lane = lane_of(request.command);
         if lane == Lane::Reads {
             if input.available().len() > total || self.workers.in_flight(lane) > 0 {
-                self.deep = DEEP_REQUESTS;
+                self.habits.keeps_several();
             }
-            if self.deep == 0 {
+            if !self.habits.is_for_workers() {
                 return self.read_here(request, input, (header, payload_bytes), large);
             }
-            self.deep -= 1;
         }
         let is_announced = lane == Lane::Reads
             && self.workers.in_flight(lane) < ANNOUNCED_MAX
@@ -153,10 +152,9 @@ impl Transmission<'_> {
         let job = Job {
             request: *request,
             payload: input.take(header, payload_bytes),
-            arrived: self.arrived,
             lease,
             cost_bytes,
-            is_announced,
+            announced: is_announced.then_some(self.arrived),
         };
         if let Err(job) = self.workers.submit(job) {
             // No thread can be started, so later requests wait behind this one.
@@ -169,42 +167,24 @@ impl Transmission<'_> {
         Ok(())
     }
 
-    /// Fails if the client has disconnected. Asks the system before a large request, and before one
-    /// in [`LOOK_REQUESTS`] small ones. Otherwise it relies on the known state.
-    fn look_for_client(&mut self, is_large: bool) -> Result<(), Gone> {
-        let connection = &*self.session.connection;
-        self.unseen = self.unseen.saturating_sub(1);
-        let gone = match is_large || self.unseen == 0 {
-            true => {
-                self.unseen = LOOK_REQUESTS;
-                connection.look_for_client()
-            }
-            false => connection.is_gone(),
-        };
-        match gone {
-            true => Err(Gone),
-            false => Ok(()),
-        }
-    }
-
     /// Executes a read that waits, while nothing else is in flight, without a change of threads.
     fn read_here(
         &mut self,
-        request: &Request,
+        request: &NbdRequest,
         input: &mut Input,
         (header, payload_bytes): (usize, usize),
         lease: Option<Lease>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         // Finished replies must not wait for the device.
         self.flush()?;
         let payload = input.peek(header, payload_bytes).unwrap_or_default();
         let (out, tally) = (&mut self.output, &mut self.tally);
         self.export.execute(request, payload, true, out, tally);
         input.consume(header + payload_bytes);
-        let stream = &*self.session.connection.stream;
+        let stream = &*self.context.connection.stream;
         if input.fill_now(stream).unwrap_or(false) {
             // The client did not wait for this reply before it sent the next request.
-            self.deep = DEEP_REQUESTS;
+            self.habits.keeps_several();
         }
         match lease {
             Some(lease) => self.flush_large(&lease),
@@ -213,20 +193,19 @@ impl Transmission<'_> {
     }
 
     /// Sends before the memory of a large reply is released.
-    fn flush_large(&mut self, lease: &Lease) -> Result<(), Gone> {
+    fn flush_large(&mut self, lease: &Lease) -> Result<(), Disconnected> {
         lease.transfer(self.output.len() as u64);
         self.flush()
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), Gone> {
+    pub(super) fn flush(&mut self) -> Result<(), Disconnected> {
         self.taken = 0;
         if self.output.is_empty() {
             return Ok(());
         }
         // Count before sending: a client that has a reply must find it counted.
-        let elapsed = self.arrived.elapsed();
         let bytes = self.output.len();
-        self.session.counters.add(&mut self.tally, bytes, elapsed);
+        self.context.counters.add(&mut self.tally, bytes);
         let sent = self.writer.send(self.output.as_bytes());
         self.output.clear();
         sent

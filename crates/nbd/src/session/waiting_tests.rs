@@ -1,10 +1,10 @@
 //! Tests that other requests proceed while writes wait.
 
-use crate::session::End;
 use crate::test_client::serving;
 use crate::test_volume::Gated;
 use crate::wire::constants::command_flag as flag;
 use crate::wire::requests::Command;
+use connections::End;
 use volume::{Operation, RequestContext, Volume};
 
 /// Changes wait; everything else is as in memory.

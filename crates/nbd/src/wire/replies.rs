@@ -53,23 +53,23 @@ pub struct ChunkHeader {
 
 /// A header of any style.
 #[derive(Clone, Copy, Debug)]
-pub struct Header {
+pub struct ReplyHeader {
     bytes: [u8; 32],
     len: usize,
 }
 
-impl Header {
+impl ReplyHeader {
     /// Returns the encoded bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
-struct Writer(Header);
+struct ReplyWriter(ReplyHeader);
 
-impl Writer {
+impl ReplyWriter {
     fn new() -> Self {
-        Self(Header {
+        Self(ReplyHeader {
             bytes: [0; 32],
             len: 0,
         })
@@ -89,9 +89,9 @@ pub const STRUCTURED_BYTES: usize = 20;
 pub const EXTENDED_BYTES: usize = 32;
 
 /// Makes a simple reply. Data follows if the request was a read and `error` is `None`.
-pub fn simple(cookie: u64, error: Option<Errno>) -> Header {
+pub fn simple(cookie: u64, error: Option<Errno>) -> ReplyHeader {
     let error = error.map_or(0, |e| e as u32);
-    Writer::new()
+    ReplyWriter::new()
         .put(SIMPLE_REPLY_MAGIC.to_be_bytes())
         .put(error.to_be_bytes())
         .put(cookie.to_be_bytes())
@@ -99,10 +99,10 @@ pub fn simple(cookie: u64, error: Option<Errno>) -> Header {
 }
 
 /// Makes the header of a chunk: the long one with [`Style::Extended`], else the short one.
-pub fn chunk_header(style: Style, header: ChunkHeader) -> Header {
+pub fn chunk_header(style: Style, header: ChunkHeader) -> ReplyHeader {
     let flags = if header.done { chunk::FLAG_DONE } else { 0 };
     let start = |magic: u32| {
-        Writer::new()
+        ReplyWriter::new()
             .put(magic.to_be_bytes())
             .put(flags.to_be_bytes())
             .put(header.kind.to_be_bytes())

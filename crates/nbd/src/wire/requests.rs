@@ -57,7 +57,7 @@ impl Command {
 
 /// A request as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct NbdRequest {
     /// Flags, see [`command_flag`].
     pub flags: u16,
     /// Number of the command, known or not.
@@ -70,7 +70,7 @@ pub struct Request {
     pub len_bytes: u64,
 }
 
-impl Request {
+impl NbdRequest {
     /// Returns the length of the payload after the request, bytes.
     ///
     /// The protocol document requires PAYLOAD_LEN on every extended WRITE. qemu's client (10.0)
@@ -92,7 +92,7 @@ pub fn header_bytes(extended: bool) -> usize {
 }
 
 /// Decodes a request of [`header_bytes`]; `None` if too short or with a wrong magic.
-pub fn decode(bytes: &[u8], extended: bool) -> Option<Request> {
+pub fn decode(bytes: &[u8], extended: bool) -> Option<NbdRequest> {
     let mut cursor = Cursor::new(bytes);
     let magic = if extended {
         EXTENDED_REQUEST_MAGIC
@@ -102,7 +102,7 @@ pub fn decode(bytes: &[u8], extended: bool) -> Option<Request> {
     if cursor.u32()? != magic {
         return None;
     }
-    Some(Request {
+    Some(NbdRequest {
         flags: cursor.u16()?,
         command: cursor.u16()?,
         cookie: cursor.u64()?,
@@ -138,7 +138,7 @@ pub fn decode_status_filter(payload: &[u8]) -> Option<StatusFilter> {
 }
 
 /// Encodes a request, as a client does.
-pub fn encode(request: &Request, extended: bool) -> Vec<u8> {
+pub fn encode(request: &NbdRequest, extended: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(EXTENDED_BYTES);
     let magic = if extended {
         EXTENDED_REQUEST_MAGIC

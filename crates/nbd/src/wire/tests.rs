@@ -3,7 +3,7 @@
 use super::constants::chunk;
 use super::options::{self, InfoRequest, OptionHeader, OptionKind, ReplyKind};
 use super::replies::{self, ChunkHeader, Errno, Style};
-use super::requests::{self, Command, Request};
+use super::requests::{self, Command, NbdRequest};
 
 #[test]
 fn greeting() {
@@ -82,7 +82,7 @@ fn names_have_a_limit() {
 #[test]
 fn compact_request() {
     let bytes = b"\x25\x60\x95\x13\0\x01\0\x01COOKIE..\0\0\0\0\0\0\x10\0\0\0\x02\0";
-    let request = Request {
+    let request = NbdRequest {
         flags: 1,
         command: Command::Write as u16,
         cookie: u64::from_be_bytes(*b"COOKIE.."),
@@ -110,7 +110,7 @@ fn status_filter() {
 #[test]
 fn extended_request() {
     let bytes = b"\x21\xe4\x1c\x71\0\x20\0\x01COOKIE..\0\0\0\0\0\0\x10\0\0\0\0\x01\0\0\0\x02";
-    let request = Request {
+    let request = NbdRequest {
         flags: 0x20,
         command: 1,
         cookie: u64::from_be_bytes(*b"COOKIE.."),
@@ -120,18 +120,18 @@ fn extended_request() {
     assert_eq!(requests::decode(bytes, true), Some(request));
     assert_eq!(requests::encode(&request, true), bytes);
     assert_eq!(request.payload_bytes(true), 0x1_0000_0002);
-    let without = Request {
+    let without = NbdRequest {
         flags: 0,
         ..request
     };
     assert_eq!(without.payload_bytes(true), 0x1_0000_0002, "as qemu does");
-    let flagged = Request {
+    let flagged = NbdRequest {
         command: Command::Read as u16,
         ..request
     };
     assert_eq!(flagged.payload_bytes(true), 0x1_0000_0002);
     assert_eq!(flagged.payload_bytes(false), 0);
-    let read = Request {
+    let read = NbdRequest {
         command: Command::Read as u16,
         ..without
     };

@@ -96,7 +96,7 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
         is_dry_run: args.dry_run,
         started: Instant::now(),
         entry: invocation.server_state().map(|server| {
-            server.copies.begin(CopyState {
+            server.tasks.copies.begin(CopyState {
                 to: to_path.display().to_string(),
                 began: from.now(),
                 total_bytes: chosen.iter().map(size_of).sum(),
@@ -125,7 +125,7 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
 /// Pauses or resumes the copies of a server.
 fn switch(invocation: &Invocation, pause: bool) -> anyhow::Result<Exit> {
     let server = invocation.server("interrupt the copy; the next copy continues it")?;
-    let copies = server.copies.pause(pause) as u64;
+    let copies = server.tasks.copies.pause(pause) as u64;
     let console = &invocation.console;
     console.message(
         Object::message("summary")
@@ -248,7 +248,7 @@ impl Copying<'_> {
         let limit = progress.bytes_done() + size_of(snapshot);
         self.replication.begin(snapshot)?;
         let host = TaskHost::new(
-            self.invocation.server_state().map(|server| &**server),
+            self.invocation.server_state().map(|server| &*server.tasks),
             interrupt,
         );
         loop {

@@ -17,7 +17,7 @@ pub(super) use choice::unfinished;
 use command_line::{DefragArgs, DefragCommand, DefragRunArgs};
 use format::phase::TaskPhase;
 use maintenance::{ControlledTask, DefragReport, DefragSource, DefragStage, Defragmenter};
-use server::state::{DefragStatus, Outcome, ServerState};
+use server::state::{DefragStatus, RunOutcome, ServerState};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{OpenMode, Pool};
@@ -78,17 +78,20 @@ fn in_server(
             begin_in(invocation, server, args)?;
             true
         }
-        DefragCommand::Pause => server.defrag.stop(TaskPhase::Paused)?,
-        DefragCommand::Cancel => server.defrag.stop(TaskPhase::AtRest)?,
+        DefragCommand::Pause => server.tasks.defrag.stop(TaskPhase::Paused)?,
+        DefragCommand::Cancel => server.tasks.defrag.stop(TaskPhase::AtRest)?,
         DefragCommand::Resume { limit } => {
             let source = DefragSource::Volumes(Arc::clone(&server.volumes));
             let lane = choice::lane(invocation)?;
-            server.defrag.resume(*limit, || unfinished(&source, lane))?
+            server
+                .tasks
+                .defrag
+                .resume(*limit, || unfinished(&source, lane))?
         }
         DefragCommand::Status => true,
     };
     match is_there {
-        true => show_status(invocation, server.defrag.status().as_ref()),
+        true => show_status(invocation, server.tasks.defrag.status().as_ref()),
         false => bail!("no defragmentation is running, and none is unfinished"),
     }
 }
@@ -128,7 +131,7 @@ fn without_server(invocation: &Invocation, command: &DefragCommand) -> anyhow::R
 pub(super) fn recorded_status(pool: &Pool) -> Option<DefragStatus> {
     Defragmenter::last_recorded(pool).map(|run| DefragStatus {
         run,
-        outcome: Outcome::Stopped,
+        outcome: RunOutcome::Stopped,
     })
 }
 
@@ -152,13 +155,13 @@ fn begin_in(
     args: &DefragRunArgs,
 ) -> anyhow::Result<UnixNanos> {
     // Check first: the choice of objects takes reads. The server's own run makes room.
-    server.end_own_defrag()?;
-    server.defrag.is_free()?;
+    server.tasks.end_own_defrag()?;
+    server.tasks.defrag.is_free()?;
     let source = DefragSource::Volumes(Arc::clone(&server.volumes));
     let run = choice::begin(invocation, source.clone(), args, false)?;
     let run: Defragmenter = choice::or_recorded(invocation, source, run, args.limit)?;
-    server.end_own_defrag()?;
-    Ok(server.defrag.begin(run)?)
+    server.tasks.end_own_defrag()?;
+    Ok(server.tasks.defrag.begin(run)?)
 }
 
 /// Waits until the run that began at `began` has ended. An interrupt pauses that run.
@@ -170,32 +173,32 @@ fn wait_for(
     let progress = invocation.progress("defragmenting").counting("range");
     let mut shown_before = alone::Shown::default();
     loop {
-        let status = server.defrag.status();
+        let status = server.tasks.defrag.status();
         let Some(status) = status.filter(|status| status.run.report.began == began) else {
             bail!("another run has replaced this one")
         };
         shown_before.show(&progress, &status.run.report);
         match (&status.outcome, status.run.report.phase) {
-            (Outcome::Failed(why), _) => bail!("{why}; continue with quintet defrag resume"),
-            (Outcome::LeftBehind, _) => {
+            (RunOutcome::Failed(why), _) => bail!("{why}; continue with quintet defrag resume"),
+            (RunOutcome::LeftBehind, _) => {
                 bail!("the server is stopping; the next server continues the run")
             }
-            (Outcome::Stopped, TaskPhase::AtRest) => {
+            (RunOutcome::Stopped, TaskPhase::AtRest) => {
                 drop(progress);
                 if status.run.report.stage != DefragStage::Done {
                     bail!("the run was cancelled; its copies stay")
                 }
                 return shown(invocation, false, &status.run.report);
             }
-            (Outcome::Stopped, _) => {}
+            (RunOutcome::Stopped, _) => {}
         }
         if invocation.interrupt.wait(LOOK_EVERY) {
             // If the server is ending, it has left the run to the next server, and the run stays in
             // progress.
-            if server.defrag.stop_running(TaskPhase::Paused)? {
+            if server.tasks.defrag.stop_running(TaskPhase::Paused)? {
                 invocation.console.note(alone::GO_ON);
             }
-            if !server.defrag.is_left_under_way() {
+            if !server.tasks.defrag.is_left_under_way() {
                 invocation.interrupt.check()?;
             }
         }

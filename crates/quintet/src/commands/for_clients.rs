@@ -15,7 +15,7 @@ use command_line::{
 };
 use device::DeviceQueue;
 use media::IoOrigin;
-use server::control::{self, Asked, Commands, Request, View};
+use server::control::{self, Asked, CommandRequest, Commands, View};
 use server::state::ServerState;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -198,7 +198,7 @@ pub(super) struct ClientCommands {
 }
 
 impl Commands for ClientCommands {
-    fn admit(&self, request: &Request, own: &View) -> Result<(), String> {
+    fn admit(&self, request: &CommandRequest, own: &View) -> Result<(), String> {
         // The client's program has parsed the arguments, but this one may be older.
         let cli = Cli::try_parse_from(&request.arguments).map_err(|e| e.to_string())?;
         if matches!(cli.command, Command::Mount(_))
@@ -225,7 +225,7 @@ impl Commands for ClientCommands {
         }
     }
 
-    fn run(&self, context: CommandContext, request: Request) -> u8 {
+    fn run(&self, context: CommandContext, request: CommandRequest) -> u8 {
         let exit = match Cli::try_parse_from(&request.arguments) {
             Ok(cli) => {
                 let _io_origin = IoOrigin::of(origin_of(&cli.command)).begin();

@@ -139,8 +139,8 @@ struct Run<'a> {
 impl Run<'_> {
     /// Runs gc in a server, after a run of the server itself has ended.
     fn in_server(&self, server: &ServerState) -> anyhow::Result<GcCounts> {
-        let collection = server.collecting.begin(&self.invocation.interrupt)?;
-        let run = self.knowing(server.collecting.ahead());
+        let collection = server.tasks.collecting.begin(&self.invocation.interrupt)?;
+        let run = self.knowing(server.tasks.collecting.ahead());
         let ran = run.all(&server.pool, Some(&server.volumes));
         if let Ok(counts) = &ran {
             collection.tell(GcStage::Done, *counts, 0);
@@ -232,7 +232,10 @@ impl Run<'_> {
     ) -> anyhow::Result<()> {
         let progress = self.invocation.progress("collecting");
         let server = self.invocation.server_state();
-        let host = TaskHost::new(server.map(|server| &**server), &self.invocation.interrupt);
+        let host = TaskHost::new(
+            server.map(|server| &*server.tasks),
+            &self.invocation.interrupt,
+        );
         let started = Instant::now();
         let (mut shown, mut before) = (GcStage::Done, 0);
         let mut task = Collecting {
@@ -252,6 +255,7 @@ impl Run<'_> {
             if let Some(server) = server.filter(|_| !self.policy.dry_run) {
                 let left_bytes = collector.bytes_to_copy();
                 server
+                    .tasks
                     .collecting
                     .tell(collector.stage(), counts, left_bytes);
             }

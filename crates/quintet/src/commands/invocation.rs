@@ -5,7 +5,7 @@
 //! Damage that is found is left for the next writer.
 //!
 //! ```text
-//! open, open_to_collect ---+-- in a server: held.for_reading, for_writing (writer lock)
+//! open, open_to_collect ---+-- in a server: held.access.for_reading, for_writing (writer lock)
 //!                          +-- else: Door::unlock --> readers::open --> Pool
 //! open_other, open_at -------- replica, receiving pool: always in this process
 //! ```
@@ -25,10 +25,9 @@ use media::{Clock, DirBlobs, IoOrigin, LocalDisk, Media, Syncing, SystemClock, S
 use parking_lot::Mutex;
 use qos::Flow;
 use server::control::{IN_A_TURN_LIMIT, Leases};
+use server::losses::lost_writes;
 use server::memory_plan::MemoryPlan;
-use server::state::{
-    JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, ServerState, lost_writes, open_volumes,
-};
+use server::state::{JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, ServerState, open_volumes};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io;
@@ -230,7 +229,7 @@ impl Invocation {
             }
             (Some(server), OpenMode::Read) => {
                 self.check_held(server)?;
-                Ok(server.for_reading())
+                Ok(server.access.for_reading())
             }
             (Some(server), OpenMode::Write) => {
                 self.check_held(server)?;

@@ -89,7 +89,7 @@ fn set(invocation: &Invocation, policy: &str) -> anyhow::Result<()> {
     let server = invocation.server("start one with quintet serve --policy")?;
     let new = in_force(invocation, policy)?;
     let console = &invocation.console;
-    server.set_policy(new);
+    server.classes.set_policy(new);
     console.message(Object::message("summary").text("policy", policy))?;
     console.line(match policy {
         "none" => "no policy is in force".to_owned(),
@@ -101,7 +101,7 @@ fn set(invocation: &Invocation, policy: &str) -> anyhow::Result<()> {
 fn status(invocation: &Invocation) -> anyhow::Result<()> {
     let server = invocation.server("no policy is in force")?;
     let console = &invocation.console;
-    let reading = server.classes();
+    let reading = server.classes.read();
     console.message(in_use::message(reading.as_ref()))?;
     for line in class_words::lines(reading.as_ref(), console.out_columns()) {
         console.line(line)?;

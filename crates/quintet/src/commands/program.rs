@@ -6,8 +6,7 @@
 use crate::commands::replica::repair_from;
 use crate::commands::scrub::tell;
 use maintenance::ScrubFindings;
-use server::program::Program;
-use server::state::Replica;
+use server::program::{Program, Replica};
 use std::fmt;
 use std::sync::Arc;
 use store::{LaneOptions, Pool};

@@ -15,7 +15,9 @@ use terminal::sizes;
 pub(super) fn run(invocation: &Invocation, command: &QosCommand) -> anyhow::Result<Exit> {
     let server = invocation.server("there are no shares to show or set")?;
     if let QosCommand::Set(args) = command {
-        server.set_shares(server.shares().with(&args.shares)?)?;
+        server
+            .tasks
+            .set_shares(server.tasks.shares().with(&args.shares)?)?;
     }
     show(invocation, server)?;
     Ok(Exit::Done)
@@ -23,7 +25,7 @@ pub(super) fn run(invocation: &Invocation, command: &QosCommand) -> anyhow::Resu
 
 fn show(invocation: &Invocation, server: &ServerState) -> std::io::Result<()> {
     let console = &invocation.console;
-    let (shares, kind) = (server.shares(), server.device.plan().1);
+    let (shares, kind) = (server.tasks.shares(), server.device.plan().1);
     let counts = server.device.counts();
     let mut settings = Object::new();
     for (key, value) in shares.entries() {

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use command_line::ReplicaArgs;
 use qos::Flow;
 use replication::{ReplicaCounts, ReplicaRepair};
-use server::state::Replica;
+use server::program::Replica;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{LaneOptions, OpenMode, Pool, StoreErrorKind};

@@ -34,7 +34,7 @@ pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<E
     match (&args.command, invocation.server_state()) {
         (Some(ScrubCommand::Status), server) => {
             let status = match server {
-                Some(server) => server.scrub.status(),
+                Some(server) => server.tasks.scrub.status(),
                 None => Scrubber::recorded(&*invocation.open(OpenMode::Read)?),
             };
             show_status(invocation, &status)?;
@@ -42,12 +42,14 @@ pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<E
         }
         (Some(ScrubCommand::Start(pass)), Some(server)) => {
             server
+                .tasks
                 .scrub
                 .start_with(replica_of(invocation, &pass.replica)?, pass.limit)?;
         }
-        (Some(ScrubCommand::Pause), Some(server)) => server.scrub.pause()?,
+        (Some(ScrubCommand::Pause), Some(server)) => server.tasks.scrub.pause()?,
         (None, Some(server)) => {
             server
+                .tasks
                 .scrub
                 .start_with(replica_of(invocation, &args.pass.replica)?, args.pass.limit)?;
             invocation
@@ -60,7 +62,7 @@ pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<E
         (None, None) => return in_foreground(invocation, &args.pass),
     }
     if let Some(server) = invocation.server_state() {
-        show_status(invocation, &server.scrub.status())?;
+        show_status(invocation, &server.tasks.scrub.status())?;
     }
     Ok(Exit::Done)
 }

@@ -18,7 +18,7 @@ use command_line::StatusArgs;
 use format::config::{CONFIG_VERSION, Config};
 use maintenance::{CollectMemory, Scrubber};
 use report::Report;
-use server::findings::{Finding, Limits, Look, Severity, worst};
+use server::findings::{Finding, FindingsInput, Limits, Severity, worst};
 use server::state::Live;
 use store::{OpenMode, Pool};
 use terminal::exit::Exit;
@@ -28,9 +28,9 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let pool = invocation.open_silently(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let server = invocation.server_state().map(|server| &**server);
-    let look = Look {
+    let input = FindingsInput {
         pool: &pool,
-        server,
+        server: server.map(|server| server.facts()),
         snapshots: &snapshots,
         hidden: snapshots.hidden(),
         now: pool.now(),
@@ -38,7 +38,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
             verify_within_s: args.verify_within.seconds,
         },
     };
-    let findings = look.findings();
+    let findings = input.findings();
     let report = Report {
         pool: &pool,
         place: invocation.settings.pool()?.display().to_string(),
@@ -49,15 +49,15 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         snapshots: &snapshots,
         volumes: pool.volumes().unwrap_or_default(),
         scrub: match server {
-            Some(server) => server.scrub.status(),
+            Some(server) => server.tasks.scrub.status(),
             None => Scrubber::recorded(&pool),
         },
         defrag: match server {
-            Some(server) => server.defrag.status(),
+            Some(server) => server.tasks.defrag.status(),
             None => defrag::recorded_status(&pool),
         },
         collected: match server {
-            Some(server) => server.collecting.status().last,
+            Some(server) => server.tasks.collecting.status().last,
             None => CollectMemory::of(&pool).last(),
         },
         trash_ahead: trash_ahead(&pool),

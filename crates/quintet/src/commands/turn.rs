@@ -22,7 +22,7 @@ pub(super) fn in_server(
         limit: Some(limit),
     };
     let waiting = |writer: &str| say_waiting(shell, &writer, limit);
-    match server.for_writing(&asking, waiting) {
+    match server.access.for_writing(&asking, waiting) {
         Ok(pool) => Ok(pool),
         Err(NotTaken::Stopped(e)) => Err(e.into()),
         Err(NotTaken::Busy { holder }) => {

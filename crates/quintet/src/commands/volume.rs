@@ -126,7 +126,7 @@ fn rollback(invocation: &Invocation, args: &VolumeRollbackArgs) -> anyhow::Resul
     let id = status(&volumes, name)?.record.id;
     volumes.rollback(name, snapshot)?;
     if let Some(server) = &volumes.server {
-        server.forget_layout(id);
+        server.classes.forget_layout(id);
     }
     say(invocation, &volumes, "rolled back", name)
 }
@@ -207,7 +207,7 @@ fn rename(invocation: &Invocation, args: &VolumeRenameArgs) -> anyhow::Result<Ex
     }
     // Nobody opens either name meanwhile. Clients cannot be taken along: they know the old name.
     let server = volumes.server.as_ref();
-    let _changing = server.map(|server| [name, new].map(|name| server.begin_change(name)));
+    let _changing = server.map(|server| [name, new].map(|name| server.clients.begin_change(name)));
     if let clients @ 1.. = volumes.clients(name) {
         bail!(
             "{name} is in use by {}; end them, rename, and let them connect to the new name",
@@ -271,7 +271,7 @@ fn disconnect(invocation: &Invocation, volumes: &OpenVolumes, name: &str) {
     let closed = volumes
         .server
         .as_ref()
-        .map_or(0, |server| server.disconnect(name));
+        .map_or(0, |server| server.clients.disconnect(name));
     if closed > 0 {
         let console = &invocation.console;
         console.note(format_args!(
@@ -289,7 +289,7 @@ fn make_way(
     force: bool,
 ) -> anyhow::Result<Option<Changing>> {
     let server = volumes.server.as_ref();
-    let changing = server.map(|server| server.begin_change(name));
+    let changing = server.map(|server| server.clients.begin_change(name));
     in_use(volumes, name, force)?;
     disconnect(invocation, volumes, name);
     Ok(changing)

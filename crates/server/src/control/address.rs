@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_accepts_holds_nobody() {
+    fn a_server_that_never_accepts_holds_no_client() {
         let top = tempfile::tempdir().unwrap();
         let bound = socket().unwrap();
         let address = SocketAddrUnix::new(top.path().join(NAME)).unwrap();
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ones_own_and_roots_servers_are_told_anything() {
+    fn only_ones_own_and_roots_servers_learn_anything() {
         assert_eq!(stranger(1000, 1000), None);
         assert_eq!(stranger(0, 1000), None);
         assert_eq!(stranger(0, 0), None);

@@ -9,7 +9,7 @@
 
 use super::address;
 use super::view::View;
-use super::wire::{Answer, Descriptors, Request, Wish};
+use super::wire::{CommandAnswer, CommandRequest, Descriptors, Wish};
 use rustix::fs::{Mode, OFlags};
 use signal_hook::consts::SIGUSR1;
 use signal_hook::iterator::Signals;
@@ -32,7 +32,7 @@ pub enum Asked {
     /// A server ran the command, which ended with this exit code.
     Ran(u8),
     /// No server has the pool: the caller may open it.
-    Nobody,
+    NoServer,
 }
 
 /// The command ran neither here nor in a server, or its result is unknown.
@@ -111,11 +111,11 @@ fn ask_within(
     let connected = address::connect(pool, limit.min(CONNECT_LIMIT))
         .map_err(|e| AskError::no_answer(pool, "the control socket", e))?;
     let Some(stream) = connected else {
-        return Ok(Asked::Nobody);
+        return Ok(Asked::NoServer);
     };
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
-    let request = Request {
+    let request = CommandRequest {
         view: View::own()?,
         umask: umask().as_raw_mode(),
         arguments: wanted.arguments.to_vec(),
@@ -123,15 +123,15 @@ fn ask_within(
     };
     let sent = request.send(&stream, &descriptors(context, wanted.passphrase)?);
     let receive = || {
-        let received = Answer::receive(&stream);
+        let received = CommandAnswer::receive(&stream);
         received.map_err(|e| AskError::no_answer(pool, "the server", e))
     };
     if let Err(e) = sent {
         // The server is ending, or it refused the client. In the second case its reason can be
         // read.
         return match receive()? {
-            Some(Answer::Refused(why)) => Err(AskError::Refused(why)),
-            _ if is_gone(&e) => Ok(Asked::Nobody),
+            Some(CommandAnswer::Refused(why)) => Err(AskError::Refused(why)),
+            _ if has_left(&e) => Ok(Asked::NoServer),
             _ => Err(AskError::Send(e)),
         };
     }
@@ -139,22 +139,22 @@ fn ask_within(
     let mut started = false;
     loop {
         match receive()? {
-            Some(Answer::Started) => {
+            Some(CommandAnswer::Started) => {
                 started = true;
                 // The command itself has no time limit.
                 stream.set_read_timeout(None)?;
             }
-            Some(Answer::Refused(why)) => return Err(AskError::Refused(why)),
-            Some(Answer::Ended(code)) => {
+            Some(CommandAnswer::Refused(why)) => return Err(AskError::Refused(why)),
+            Some(CommandAnswer::Ended(code)) => {
                 return Ok(Asked::Ran(code));
             }
             None if started => return Err(AskError::Ended),
-            None => return Ok(Asked::Nobody),
+            None => return Ok(Asked::NoServer),
         }
     }
 }
 
-fn is_gone(e: &io::Error) -> bool {
+fn has_left(e: &io::Error) -> bool {
     matches!(
         e.kind(),
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset

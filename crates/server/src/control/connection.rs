@@ -9,7 +9,7 @@
 use super::commands::Commands;
 use super::grant_server;
 use super::view::View;
-use super::wire::{Answer, Descriptors, Opening, Request, Wish};
+use super::wire::{CommandAnswer, CommandRequest, Descriptors, Opening, Wish};
 use parking_lot::{Condvar, Mutex};
 use rustix::fs::Mode;
 use rustix::net::sockopt::socket_peercred;
@@ -144,7 +144,7 @@ pub fn serve(stream: UnixStream, connections: &Arc<Connections>, commands: &Arc<
         Ok(permit) => permit,
         Err(why) if why.is_empty() => return,
         Err(why) => {
-            let _ = Answer::Refused(why).send(&stream);
+            let _ = CommandAnswer::Refused(why).send(&stream);
             return;
         }
     };
@@ -164,13 +164,13 @@ pub fn serve(stream: UnixStream, connections: &Arc<Connections>, commands: &Arc<
             }
             Ok(Opening::Leases(hello)) => permit.lease().and_then(|()| {
                 let queue = commands.device();
-                grant_server::lend(&stream, hello.flow, queue, &interrupt)
+                grant_server::serve_leases(&stream, hello.flow, queue, &interrupt)
                     .map_err(|e| e.to_string())
             }),
             Err(why) => Err(why),
         };
         if let Err(why) = served {
-            let _ = Answer::Refused(why).send(&stream);
+            let _ = CommandAnswer::Refused(why).send(&stream);
         }
         // Returned last: who stops the server finds no more users of its state.
         drop(commands);
@@ -201,7 +201,7 @@ fn begin(stream: &UnixStream, commands: &Arc<dyn Commands>) -> Result<Opening, S
 
 /// A client and its admitted request.
 struct Client {
-    request: Request,
+    request: CommandRequest,
     descriptors: Descriptors,
     /// Number of its process, if this process can see it.
     process: Option<u32>,
@@ -225,10 +225,10 @@ fn attend(stream: &UnixStream, commands: Arc<dyn Commands>, client: Client, inte
             let answer = match enter(&client.request, &client.descriptors.directory) {
                 Ok(()) => {
                     // If the client has ended, the loop below notices it.
-                    let _ = Answer::Started.send(&answers);
-                    Answer::Ended(run(&*commands, client, for_command))
+                    let _ = CommandAnswer::Started.send(&answers);
+                    CommandAnswer::Ended(run(&*commands, client, for_command))
                 }
-                Err(e) => Answer::Refused(format!(
+                Err(e) => CommandAnswer::Refused(format!(
                     "the server of this pool cannot open your working directory: {}",
                     units::reason(&e)
                 )),
@@ -266,7 +266,7 @@ fn run(commands: &dyn Commands, client: Client, interrupt: Interrupt) -> u8 {
 }
 
 /// Gives this thread, and the threads that it starts, the client's directory and mode mask.
-fn enter(request: &Request, directory: &OwnedFd) -> io::Result<()> {
+fn enter(request: &CommandRequest, directory: &OwnedFd) -> io::Result<()> {
     use rustix::thread::UnshareFlags;
     // The call is deprecated because its other flags are unsound. `FS` separates only the working
     // directory, the root and the mode mask.

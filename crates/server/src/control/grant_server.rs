@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const WAITS_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves the client until it or the server ends. An error is a mistake of the client.
-pub(super) fn lend(
+pub(super) fn serve_leases(
     stream: &UnixStream,
     flow: Flow,
     queue: &DeviceQueue,
@@ -32,11 +32,11 @@ pub(super) fn lend(
 ) -> io::Result<()> {
     // Limits the wait for the rest of a request that arrived in part.
     stream.set_read_timeout(Some(LEASE_LIMIT))?;
-    let mut lent = Lent::default();
+    let mut leased = LeasedGrant::default();
     loop {
-        match heard(stream, interrupt, lent.left())? {
+        match heard(stream, interrupt, leased.left())? {
             Heard::Ask(ask) => {
-                let before = std::mem::take(&mut lent);
+                let before = std::mem::take(&mut leased);
                 let Used {
                     reads,
                     seeks,
@@ -57,13 +57,13 @@ pub(super) fn lend(
                     let Some(grant) = granted(stream, flow, bytes, queue, interrupt)? else {
                         return Ok(());
                     };
-                    lent = Lent {
+                    leased = LeasedGrant {
                         bytes,
                         grant: Some((grant, Instant::now())),
                     };
                 }
             }
-            Heard::Nothing => lent.grant = None,
+            Heard::Nothing => leased.grant = None,
             Heard::End => return Ok(()),
         }
     }
@@ -71,13 +71,13 @@ pub(super) fn lend(
 
 /// The lease of a client.
 #[derive(Default)]
-struct Lent<'a> {
+struct LeasedGrant<'a> {
     bytes: u32,
     /// The grant, and the time when it began.
     grant: Option<(StepGrant<'a>, Instant)>,
 }
 
-impl Lent<'_> {
+impl LeasedGrant<'_> {
     /// Returns how much longer the client keeps the grant. `None` if it has none.
     fn left(&self) -> Option<Duration> {
         let (_, since) = self.grant.as_ref()?;
@@ -127,11 +127,11 @@ fn granted<'q>(
     queue: &'q DeviceQueue,
     interrupt: &Interrupt,
 ) -> io::Result<Option<StepGrant<'q>>> {
-    let gone = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
+    let hung_up = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
     let mut grant = queue.ask(flow, bytes.into());
     let mut said = Instant::now();
     while !grant.wait(LOOK_EVERY) {
-        if interrupt.requested() || is(stream, gone, Duration::ZERO)? {
+        if interrupt.requested() || is(stream, hung_up, Duration::ZERO)? {
             return Ok(None);
         }
         if said.elapsed() >= WAITS_EVERY {

@@ -46,7 +46,7 @@ pub struct Leases {
     interrupt: Interrupt,
     /// Total waiting time for one lease.
     limit: Option<Duration>,
-    state: Mutex<State>,
+    state: Mutex<LeaseState>,
     /// Notified when no read is at the device.
     ended: Condvar,
 }
@@ -67,7 +67,7 @@ impl Drop for Reading<'_> {
 }
 
 #[derive(Default)]
-struct State {
+struct LeaseState {
     server: Option<UnixStream>,
     /// Time of the last failed attempt to find a server.
     missed_at: Option<Instant>,
@@ -125,7 +125,7 @@ impl Leases {
     }
 
     /// Requests a lease. Returns false if no server grants one.
-    fn renew(&self, state: &mut State, needed: u64) -> bool {
+    fn renew(&self, state: &mut LeaseState, needed: u64) -> bool {
         let Some(server) = self.server(state) else {
             return false;
         };
@@ -148,7 +148,7 @@ impl Leases {
     }
 
     /// Takes the connection, or makes a new one. The caller puts it back while it works.
-    fn server(&self, state: &mut State) -> Option<UnixStream> {
+    fn server(&self, state: &mut LeaseState) -> Option<UnixStream> {
         if let Some(server) = state.server.take() {
             return Some(server);
         }

@@ -7,16 +7,13 @@
 use super::address::{self, Place};
 use super::commands::Commands;
 use super::connection::{self, Connections};
-use rustix::event::{PollFd, PollFlags, poll};
+use connections::{Acceptor, Listening};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// Pause when the system has no free descriptors or threads.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A bound socket. Clients can connect to it and wait until [`ControlSocket::serve`].
 pub struct ControlSocket {
@@ -35,19 +32,26 @@ impl ControlSocket {
 
     /// Accepts clients from now on, on its own thread.
     pub fn serve(self, commands: Arc<dyn Commands>) -> io::Result<Control> {
-        let (waker, woken) = UnixStream::pair()?;
         let connections = Arc::new(Connections::default());
-        let acceptor = {
-            let connections = Arc::clone(&connections);
-            std::thread::Builder::new()
-                .name("control".to_owned())
-                .spawn(move || accept(&self, &woken, &connections, &commands))?
-        };
+        let (waited, served) = (Arc::clone(&connections), Arc::clone(&connections));
+        let pause = move |limit| waited.wait_for_one(limit);
+        let connect = move |stream| connection::serve(stream, &served, &commands);
         Ok(Control {
             connections,
-            acceptor: Some(acceptor),
-            waker: Some(waker),
+            acceptor: Acceptor::start("control", self, pause, connect)?,
         })
+    }
+}
+
+impl Listening for ControlSocket {
+    type Accepted = UnixStream;
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    fn accept(&self) -> io::Result<UnixStream> {
+        Ok(self.listener.accept()?.0)
     }
 }
 
@@ -58,36 +62,10 @@ impl Drop for ControlSocket {
     }
 }
 
-fn accept(
-    socket: &ControlSocket,
-    woken: &UnixStream,
-    connections: &Arc<Connections>,
-    commands: &Arc<dyn Commands>,
-) {
-    loop {
-        let mut fds = [
-            PollFd::new(&socket.listener, PollFlags::IN),
-            PollFd::new(woken, PollFlags::IN),
-        ];
-        match poll(&mut fds, None) {
-            Ok(_) if fds[1].revents().is_empty() => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            _ => return,
-        }
-        match socket.listener.accept() {
-            Ok((stream, _)) => connection::serve(stream, connections, commands),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => connections.wait_for_one(ACCEPT_PAUSE),
-        }
-    }
-}
-
 /// A running control socket. Dropping it stops it without waiting for commands.
 pub struct Control {
     connections: Arc<Connections>,
-    acceptor: Option<JoinHandle<()>>,
-    /// Closing this stream wakes the acceptor.
-    waker: Option<UnixStream>,
+    acceptor: Acceptor,
 }
 
 impl Control {
@@ -103,11 +81,9 @@ impl Control {
     }
 
     fn stop_now(&mut self, limit: Duration) -> bool {
-        let Some(acceptor) = self.acceptor.take() else {
+        if !self.acceptor.stop() {
             return true;
-        };
-        drop(self.waker.take());
-        let _ = acceptor.join();
+        }
         self.connections.stop();
         self.connections.wait_for_all(Instant::now() + limit)
     }

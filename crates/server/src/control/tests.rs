@@ -4,7 +4,7 @@ use super::address;
 use super::commands::Commands;
 use super::server::{Control, ControlSocket};
 use super::view::{Shown, View};
-use super::wire::{Answer, Descriptors, Request, Wish};
+use super::wire::{CommandAnswer, CommandRequest, Descriptors, Wish};
 use device::DeviceQueue;
 use qos::Plan;
 use rustix::event::PollFlags;
@@ -20,14 +20,14 @@ use terminal::command_context::{CommandContext, Lent, Streams};
 struct Spoken(Arc<DeviceQueue>);
 
 impl Commands for Spoken {
-    fn admit(&self, request: &Request, own: &View) -> Result<(), String> {
+    fn admit(&self, request: &CommandRequest, own: &View) -> Result<(), String> {
         match request.arguments.first().and_then(|word| word.to_str()) {
             Some("say" | "wait" | "panic") => own.refusal(&request.view).map_or(Ok(()), Err),
             _ => Err("never heard of it".to_owned()),
         }
     }
 
-    fn run(&self, context: CommandContext, request: Request) -> u8 {
+    fn run(&self, context: CommandContext, request: CommandRequest) -> u8 {
         let mut out = context.output().unwrap();
         match request.arguments[0].to_str() {
             Some("say") => {
@@ -91,7 +91,7 @@ fn ask(pool: &Path, line: &str, directory: &Path, view: View) -> Client {
         },
         directory: std::fs::File::open(directory).unwrap().into(),
     };
-    let request = Request {
+    let request = CommandRequest {
         view,
         umask: 0o077,
         arguments: line.split(' ').map(Into::into).collect(),
@@ -102,8 +102,8 @@ fn ask(pool: &Path, line: &str, directory: &Path, view: View) -> Client {
 }
 
 impl Client {
-    fn answers(&self) -> Option<Answer> {
-        Answer::receive(&self.stream).unwrap()
+    fn answers(&self) -> Option<CommandAnswer> {
+        CommandAnswer::receive(&self.stream).unwrap()
     }
 
     /// Returns all output. Ends when the server has closed the descriptors of the client.
@@ -122,8 +122,8 @@ fn a_command_has_the_clients_streams_variables_and_directory() {
     let before = std::env::current_dir().unwrap();
     let control = serve(top.path());
     let client = ask(top.path(), "say x", &directory, View::own().unwrap());
-    assert_eq!(client.answers(), Some(Answer::Started));
-    assert_eq!(client.answers(), Some(Answer::Ended(3)));
+    assert_eq!(client.answers(), Some(CommandAnswer::Started));
+    assert_eq!(client.answers(), Some(CommandAnswer::Ended(3)));
     assert_eq!(client.answers(), None);
     let directory = directory.canonicalize().unwrap();
     let expected = format!("[\"say\", \"x\"] \"value\" {directory:?}\n");
@@ -140,22 +140,22 @@ fn commands_end_when_asked_when_the_client_ends_and_when_the_server_does() {
     let control = serve(top.path());
     let wait = || {
         let client = ask(top.path(), "wait", top.path(), own.clone());
-        assert_eq!(client.answers(), Some(Answer::Started));
+        assert_eq!(client.answers(), Some(CommandAnswer::Started));
         client
     };
-    let (asked, gone, left) = (wait(), wait(), wait());
+    let (asked, closed, left) = (wait(), wait(), wait());
     assert_eq!(control.clients(), 3);
     Wish::Report.send(&asked.stream).unwrap();
     Wish::Stop.send(&asked.stream).unwrap();
-    assert_eq!(asked.answers(), Some(Answer::Ended(130)));
+    assert_eq!(asked.answers(), Some(CommandAnswer::Ended(130)));
     assert_eq!(asked.rest(), "stopped\n");
-    let Client { stream, mut said } = gone;
+    let Client { stream, mut said } = closed;
     drop(stream);
     let mut text = String::new();
     said.read_to_string(&mut text).unwrap();
     assert_eq!(text, "stopped\n");
     assert!(control.stop(LIMIT));
-    assert_eq!(left.answers(), Some(Answer::Ended(130)));
+    assert_eq!(left.answers(), Some(CommandAnswer::Ended(130)));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn what_is_not_run_is_said() {
     let own = View::own().unwrap();
     let control = serve(top.path());
     let refused = |line: &str, view| match ask(top.path(), line, top.path(), view).answers() {
-        Some(Answer::Refused(why)) => why,
+        Some(CommandAnswer::Refused(why)) => why,
         other => panic!("{other:?}"),
     };
     assert_eq!(refused("dance", own.clone()), "never heard of it");
@@ -176,10 +176,10 @@ fn what_is_not_run_is_said() {
     assert!(refused("say", elsewhere).contains("other files"));
     let nonsense = address::connect(top.path(), LIMIT).unwrap().unwrap();
     (&nonsense).write_all(&[b'x'; 100]).unwrap();
-    let answer = Answer::receive(&nonsense).unwrap();
-    assert!(matches!(answer, Some(Answer::Refused(why)) if why.contains("another version")));
+    let answer = CommandAnswer::receive(&nonsense).unwrap();
+    assert!(matches!(answer, Some(CommandAnswer::Refused(why)) if why.contains("another version")));
     let panics = ask(top.path(), "panic", top.path(), own);
-    assert_eq!(panics.answers(), Some(Answer::Started));
-    assert_eq!(panics.answers(), Some(Answer::Ended(1)));
+    assert_eq!(panics.answers(), Some(CommandAnswer::Started));
+    assert_eq!(panics.answers(), Some(CommandAnswer::Ended(1)));
     assert!(control.stop(LIMIT));
 }

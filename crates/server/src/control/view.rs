@@ -192,11 +192,11 @@ mod tests {
                 .contains("would not see")
         );
         assert_eq!(own.mount_refusal(&own), None);
-        let somebody = View {
+        let other = View {
             user: [1, u32::MAX],
             ..own.clone()
         };
-        assert!(own.refusal(&somebody).unwrap().contains("runs as user"));
+        assert!(own.refusal(&other).unwrap().contains("runs as user"));
     }
 
     /// `ProtectSystem=strict` with `ReadWritePaths=`, and what systemd hides of the kernel.

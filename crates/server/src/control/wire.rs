@@ -5,10 +5,10 @@
 //!
 //! ```text
 //! client                                    server
-//! Request + descriptors on its first byte   -->
-//!                                           <--  Answer::Started or Refused
+//! CommandRequest + descriptors on its first byte   -->
+//!                                           <--  CommandAnswer::Started or Refused
 //! Wish, one byte each                       -->
-//!                                           <--  Answer::Ended
+//!                                           <--  CommandAnswer::Ended
 //! ```
 //!
 //! A client that wants leases sends a [`Hello`] of [`qos::lease`] instead of a request.
@@ -42,14 +42,14 @@ const _: () = assert!(HEADER_BYTES == Hello::BYTES);
 /// The first message of a client.
 pub enum Opening {
     /// Run this command.
-    Command(Request, Descriptors),
+    Command(CommandRequest, Descriptors),
     /// Lend I/O grants: the client reads the pool itself.
     Leases(Hello),
 }
 
 /// A command that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct CommandRequest {
     /// The client's view of the file system.
     pub view: View,
     /// The client's mode mask.
@@ -79,7 +79,7 @@ pub enum Wish {
 
 /// Messages of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum CommandAnswer {
     /// The command has begun.
     Started,
     /// The command is refused, for this reason.
@@ -88,7 +88,7 @@ pub enum Answer {
     Ended(u8),
 }
 
-impl Request {
+impl CommandRequest {
     /// Sends the request with its descriptors.
     pub fn send(&self, to: &UnixStream, descriptors: &Descriptors) -> io::Result<()> {
         let streams = &descriptors.streams;
@@ -235,7 +235,7 @@ impl Opening {
         from.read_exact(&mut body)?;
         let mut rest = Fields(&body);
         let (terminal, passphrase) = (rest.flag()?, rest.flag()?);
-        let request = Request::decode(&mut rest)?;
+        let request = CommandRequest::decode(&mut rest)?;
         let mut fds = fds.into_iter();
         let mut next = || fds.next().ok_or_else(|| malformed("lacks its descriptors"));
         let (input, output, error) = (next()?.into(), next()?.into(), next()?.into());
@@ -341,7 +341,7 @@ impl Wish {
     }
 }
 
-impl Answer {
+impl CommandAnswer {
     /// Sends it.
     pub fn send(&self, mut to: &UnixStream) -> io::Result<()> {
         let bytes = match self {

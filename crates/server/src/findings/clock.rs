@@ -3,11 +3,11 @@
 //!
 //! Invariant: one finding for all of them, with the one that is furthest ahead.
 
-use super::{Finding, Look, Severity};
+use super::{Finding, FindingsInput, Severity};
 use terminal::calendar;
 use terminal::names::short_id;
 
-pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn find(look: &FindingsInput<'_>) -> Vec<Finding> {
     let ahead = look.snapshots.iter();
     let ahead: Vec<_> = ahead.filter(|s| s.taken.is_ahead_of(look.now)).collect();
     let Some(furthest) = ahead.iter().max_by_key(|s| s.taken) else {

@@ -2,9 +2,9 @@
 //!
 //! Invariant: a list that cannot be read counts as contents.
 
-use super::{Finding, Look, Severity};
+use super::{Finding, FindingsInput, Severity};
 
-pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn find(look: &FindingsInput<'_>) -> Vec<Finding> {
     // Unreadable volumes or snapshots count as contents.
     let has_volumes = look.pool.volumes().map_or(true, |v| !v.is_empty());
     let is_empty = look.snapshots.is_empty() && look.hidden.is_none() && !has_volumes;

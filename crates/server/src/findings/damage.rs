@@ -3,7 +3,7 @@
 //!
 //! Invariant: it reads records of damage and directories of damaged containers, never data.
 
-use super::{Finding, Look, Severity};
+use super::{Finding, FindingsInput, Severity};
 use store::KnownDamage;
 use units::count;
 
@@ -12,7 +12,7 @@ const ACTION_LOST: &str = "run quintet check to see the files. Then back up thei
 const ACTION_RESTORABLE: &str =
     "run quintet scrub, which restores them; check the disk, which may be failing";
 
-pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn find(look: &FindingsInput<'_>) -> Vec<Finding> {
     match look.pool.known_damage() {
         Ok(known) => findings(known),
         Err(e) => vec![lost(format!("cannot read the records of damage: {e}"))],

@@ -2,9 +2,9 @@
 //!
 //! Invariant: at most one finding for a stream. A run that stores something ends it.
 
-use super::{Finding, Look, Severity};
+use super::{Finding, FindingsInput, Severity};
 
-pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn find(look: &FindingsInput<'_>) -> Vec<Finding> {
     let failed = look.pool.failed_streams().streams.into_iter();
     let finding = |(name, at): (String, units::UnixNanos)| Finding {
         severity: Severity::Attention,

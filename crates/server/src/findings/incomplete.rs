@@ -7,13 +7,14 @@
 //! Invariant: at most one finding of a kind for a source.
 
 use super::schedule::dismissal;
-use super::{Finding, Look, Severity, SourceState, sources};
+use super::{Finding, FindingsInput, Severity, SourceState, sources};
 use format::snapshot::{Missed, SnapshotKind};
 
-pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn find(look: &FindingsInput<'_>) -> Vec<Finding> {
     let sources = sources(look);
-    let told = sources.iter().filter(|source| !source.is_final);
-    told.flat_map(|source| lacking(source).into_iter().chain(changed(source)))
+    let active = sources.iter().filter(|source| !source.is_final);
+    active
+        .flat_map(|source| lacking(source).into_iter().chain(changed(source)))
         .collect()
 }
 

@@ -3,9 +3,9 @@
 //!
 //! Invariant: it reads nothing: opening the pool has collected the notes.
 
-use super::{Finding, Look, Severity};
+use super::{Finding, FindingsInput, Severity};
 
-pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn find(look: &FindingsInput<'_>) -> Vec<Finding> {
     let lost = !look.pool.health().lost_commits().is_empty();
     let notes = look.pool.health().notes().iter().map(|note| match lost {
         true => Finding {

@@ -9,9 +9,9 @@
 //! a row are no schedule. The tag `every=6h` (h, d or w) of the newest snapshot is one. A source
 //! whose newest snapshot has the tag `final` is never overdue.
 //!
-//! Invariant: no I/O, and no clock but [`Look::now`].
+//! Invariant: no I/O, and no clock but [`FindingsInput::now`].
 
-use super::{Finding, Look, Severity};
+use super::{Finding, FindingsInput, Severity};
 use crate::groups::{Group, GroupBy, group};
 use format::snapshot::{Missed, Snapshot, SnapshotKind};
 use terminal::names::short_id;
@@ -61,7 +61,7 @@ pub struct SourceState {
 }
 
 /// Returns the states of all sources.
-pub fn sources(look: &Look<'_>) -> Vec<SourceState> {
+pub fn sources(look: &FindingsInput<'_>) -> Vec<SourceState> {
     let groups = group(look.snapshots, GroupBy::default());
     let state = |group: &Group<'_>| {
         let is_ahead = |s: &Snapshot| s.taken.is_ahead_of(look.now);
@@ -97,7 +97,7 @@ pub fn sources(look: &Look<'_>) -> Vec<SourceState> {
     groups.iter().filter_map(state).collect()
 }
 
-pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn find(look: &FindingsInput<'_>) -> Vec<Finding> {
     let finding = |state: SourceState| {
         let (age_ns, usual_ns) = state.overdue_ns?;
         Some(Finding {

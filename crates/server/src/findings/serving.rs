@@ -3,8 +3,8 @@
 //!
 //! Invariant: without a server, only recorded losses are known.
 
-use super::{Finding, Look, Severity};
-use crate::state::{recorded_losses, unacknowledged_losses};
+use super::{Finding, FindingsInput, Severity};
+use crate::losses::{recorded_losses, unacknowledged_losses};
 
 const LOST_WRITES: &str = "check the file systems of the named volumes, or roll the volumes back to a \
                            snapshot (quintet volume rollback); then run quintet repair \
@@ -14,7 +14,7 @@ const KEPT_WRITES: &str = "run quintet repair (with --replica POOL if another po
 const CANNOT_STORE: &str = "free space on the pool's disk, or check the disk for errors, then restart the server; flushed \
                             writes are safe";
 
-pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn find(look: &FindingsInput<'_>) -> Vec<Finding> {
     let of = |severity, kind, text, action: &str| Finding {
         severity,
         kind,
@@ -22,8 +22,8 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
         text,
         action: action.to_owned(),
     };
-    let lost = match look.server {
-        Some(server) => unacknowledged_losses(&server.volumes),
+    let lost = match &look.server {
+        Some(server) => unacknowledged_losses(server.volumes),
         None => match volumes::recorded_losses(look.pool) {
             Ok(lost) => recorded_losses(&lost, &look.pool.volumes().unwrap_or_default()),
             Err(e) => vec![format!(
@@ -35,14 +35,14 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
     let mut found: Vec<_> = lost
         .map(|text| of(Severity::Damage, "writes_lost", text, LOST_WRITES))
         .collect();
-    let Some(server) = look.server else {
+    let Some(server) = &look.server else {
         return found;
     };
     for kept in server.volumes.kept_writes() {
         let text = kept.to_string();
         found.push(of(Severity::Damage, "writes_kept", text, KEPT_WRITES));
     }
-    let failing = server.failing().into_iter();
+    let failing = server.failing.iter().cloned();
     found.extend(failing.map(|text| of(Severity::Failure, "writes_fail", text, CANNOT_STORE)));
     found
 }

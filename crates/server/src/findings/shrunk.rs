@@ -4,13 +4,13 @@
 //! Invariant: at most one finding for a source. A state of a usual size ends it.
 
 use super::schedule::dismissal;
-use super::{Finding, Look, Severity, SourceState, sources};
+use super::{Finding, FindingsInput, Severity, SourceState, sources};
 use format::snapshot::SnapshotKind;
 
 /// A state is small if it has less than this part of the bytes of those before.
 const SMALL_PART: u64 = 4;
 
-pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn find(look: &FindingsInput<'_>) -> Vec<Finding> {
     let shrunk = sources(look).into_iter().filter(is_shrunk);
     let finding = |source: SourceState| Finding {
         severity: Severity::Attention,

@@ -7,7 +7,7 @@
 //!
 //! Invariant: at most one finding of each kind.
 
-use super::{Finding, Look, Severity};
+use super::{Finding, FindingsInput, Severity};
 use maintenance::CollectMemory;
 use media::Room;
 use terminal::sizes;
@@ -20,7 +20,7 @@ const FREE_BYTES: u64 = 4 << 30;
 /// The same for inodes: a container, a root or a damage record takes one.
 const INODES_FREE: u64 = 1000;
 
-pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn find(look: &FindingsInput<'_>) -> Vec<Finding> {
     let Some(room) = look.pool.room() else {
         return Vec::new();
     };
@@ -60,7 +60,7 @@ fn medium(room: Room) -> Vec<Finding> {
 }
 
 /// Returns the finding that the disk is nearly full, or soon will be.
-fn fills_up(look: &Look<'_>, room: Room) -> Option<Finding> {
+fn fills_up(look: &FindingsInput<'_>, room: Room) -> Option<Finding> {
     let (free, total) = (room.free_bytes, room.total_bytes);
     let text = if is_nearly_full(free, total) {
         let (free, total) = (sizes::display(free), sizes::display(total));
@@ -89,7 +89,7 @@ fn is_nearly_full(free: u64, total: u64) -> bool {
 }
 
 /// Returns the number of days until the disk is full, and the daily growth in bytes.
-fn fills(look: &Look<'_>, free: u64) -> Option<(u64, u64)> {
+fn fills(look: &FindingsInput<'_>, free: u64) -> Option<(u64, u64)> {
     let stored_bytes = look.pool.record().stored_bytes;
     let daily = CollectMemory::of(look.pool).growth_per_day(look.now, stored_bytes)?;
     Some((days_left(free, daily)?, daily))

@@ -95,7 +95,7 @@ fn a_stream_that_shrank_is_found_until_it_is_usual() {
 
 /// Returns what `status` finds about these snapshots, without a server.
 fn findings_of(pool: &Pool, snapshots: &[Snapshot], now: UnixNanos) -> Vec<Finding> {
-    let look = Look {
+    let look = FindingsInput {
         pool,
         server: None,
         snapshots,

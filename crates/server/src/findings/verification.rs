@@ -5,19 +5,19 @@
 //!
 //! Invariant: at most one finding. A limit of 0 disables the check.
 
-use super::{Finding, Look, Severity};
+use super::{Finding, FindingsInput, Severity};
 use maintenance::Scrubber;
 use units::UnixNanos;
 
 const DAY_S: u64 = 86_400;
 
-pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+pub(super) fn find(look: &FindingsInput<'_>) -> Vec<Finding> {
     let within_s = look.limits.verify_within_s;
     if within_s == 0 || look.pool.record().containers == 0 {
         return Vec::new();
     }
-    let verified = match look.server {
-        Some(server) => server.scrub.status().verified(),
+    let verified = match &look.server {
+        Some(server) => server.verified,
         None => Scrubber::recorded(look.pool).verified(),
     };
     let since = verified.unwrap_or(look.pool.config().created);

@@ -1,17 +1,16 @@
 //! Serves `/metrics` over HTTP on a loopback address. `serve` starts it.
 //!
-//! Invariant: only loopback addresses, and only the path `/metrics`. One thread polls all clients,
-//! so that no client delays another. Each client has limits in bytes and in time, for its request
-//! and again for the answer. If there are too many clients, the oldest is disconnected.
+//! Invariant: only loopback addresses, and only the path `/metrics`. Each client has a thread, so
+//! that no client delays another, and limits in bytes and in time, for its request and again for
+//! the answer. If there are too many clients, the oldest is disconnected.
 
 use super::render;
 use crate::state::ServerState;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
+use connections::{Connection, ListenError, Listener, ServerHandle, ServerLimits, SocketServer};
+use parking_lot::{Condvar, Mutex};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const REQUEST_BYTES_MAX: usize = 8 << 10;
@@ -20,6 +19,8 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(2);
 const CLIENTS_MAX: usize = 256;
 /// Maximum number of answers in memory. Further clients wait until an answer was sent.
 const ANSWERS_MAX: usize = 16;
+/// Time for the answers that are being sent when the endpoint ends.
+const STOP_LIMIT: Duration = Duration::from_millis(100);
 
 /// Error of starting the endpoint.
 #[derive(Debug, thiserror::Error)]
@@ -27,21 +28,22 @@ pub enum EndpointError {
     /// Other machines could reach the address.
     #[error("{0} is not a loopback address")]
     NotLoopback(SocketAddr),
-    /// A system call failed.
+    /// The address cannot be listened on.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// The endpoint cannot be started.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
 }
 
 /// The running endpoint. Dropping it ends it.
 pub struct Endpoint {
     address: SocketAddr,
-    /// Closing this stream wakes the thread.
-    waker: Option<UnixStream>,
-    thread: Option<JoinHandle<()>>,
+    _server: ServerHandle,
 }
 
 impl Endpoint {
-    /// Listens, and answers on its own thread.
+    /// Listens, and answers on its own threads.
     pub fn start(address: SocketAddr, server: &Arc<ServerState>) -> Result<Self, EndpointError> {
         let server = Arc::clone(server);
         Self::start_with(address, REQUEST_LIMIT, move || render(&server))
@@ -51,22 +53,28 @@ impl Endpoint {
     fn start_with(
         address: SocketAddr,
         limit: Duration,
-        body: impl Fn() -> String + Send + 'static,
+        body: impl Fn() -> String + Send + Sync + 'static,
     ) -> Result<Self, EndpointError> {
         if !address.ip().is_loopback() {
             return Err(EndpointError::NotLoopback(address));
         }
         let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let (waker, woken) = UnixStream::pair()?;
-        let thread = std::thread::Builder::new()
-            .name("metrics".to_owned())
-            .spawn(move || serve(&listener, &woken, limit, &body))?;
+        let limits = ServerLimits {
+            connections_max: CLIENTS_MAX,
+            stop_limit: STOP_LIMIT,
+            ..ServerLimits::default()
+        };
+        let server = SocketServer::new(Listener::from_tcp(listener)?, limits, 0, false);
+        let answers = Answers::default();
+        let serve = move |context: connections::SessionContext| {
+            // A client that has disconnected, sent an invalid request or exceeded its time.
+            let _ = serve(&context.connection, limit, &answers, &body);
+            context.connection.drop_now();
+        };
         Ok(Self {
             address,
-            waker: Some(waker),
-            thread: Some(thread),
+            _server: server.start("metrics", serve)?,
         })
     }
 
@@ -76,190 +84,99 @@ impl Endpoint {
     }
 }
 
-impl Drop for Endpoint {
+/// Answers in memory: at most [`ANSWERS_MAX`].
+#[derive(Default)]
+struct Answers {
+    count: Mutex<usize>,
+    fewer: Condvar,
+}
+
+/// The right to have an answer in memory.
+struct AnswerPermit<'a>(&'a Answers);
+
+impl Answers {
+    fn permit(&self, until: Instant) -> Option<AnswerPermit<'_>> {
+        let mut count = self.count.lock();
+        while *count >= ANSWERS_MAX {
+            if self.fewer.wait_until(&mut count, until).timed_out() {
+                return None;
+            }
+        }
+        *count += 1;
+        Some(AnswerPermit(self))
+    }
+}
+
+impl Drop for AnswerPermit<'_> {
     fn drop(&mut self) {
-        drop(self.waker.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        *self.0.count.lock() -= 1;
+        self.0.fewer.notify_one();
     }
 }
 
-fn serve(listener: &TcpListener, woken: &UnixStream, limit: Duration, body: &dyn Fn() -> String) {
-    // Clients, oldest first.
-    let mut clients: Vec<Client> = Vec::new();
-    loop {
-        let ready = match wait(listener, woken, &clients) {
-            Wake::Ready(ready) => ready,
-            Wake::Again => continue,
-            Wake::Stop => return,
-        };
-        let mut answers = clients.iter().filter(|c| c.answer.is_some()).count();
-        let now = Instant::now();
-        let mut ready = ready.into_iter();
-        clients.retain_mut(|client| {
-            let is_ready = ready.next().unwrap_or(false);
-            // Drops a client that has disconnected, sent an invalid request or exceeded its time.
-            if now >= client.until || is_ready && client.advance().is_err() {
-                return false;
-            }
-            if client.is_asking() && answers < ANSWERS_MAX {
-                answers += 1;
-                client.respond(body);
-                return client.advance().is_ok();
-            }
-            true
-        });
-        // Accepts one client per loop, so that waiting clients are served in between.
-        if let Ok((stream, _)) = listener.accept()
-            && let Ok(client) = Client::new(stream, limit)
-        {
-            if clients.len() >= CLIENTS_MAX {
-                clients.remove(0);
-            }
-            clients.push(client);
-        }
-    }
-}
-
-enum Wake {
-    /// Events, one flag per client.
-    Ready(Vec<bool>),
-    Again,
-    Stop,
-}
-
-/// Waits for a new client, an event or the time limit of a client, or the stop.
-fn wait(listener: &TcpListener, woken: &UnixStream, clients: &[Client]) -> Wake {
-    let mut fds = vec![
-        PollFd::new(woken, PollFlags::IN),
-        PollFd::new(listener, PollFlags::IN),
-    ];
-    fds.extend(clients.iter().map(|c| PollFd::new(&c.stream, c.awaits())));
-    let soonest = clients.iter().map(|client| client.until).min();
-    let left = soonest.map(|until| until.saturating_duration_since(Instant::now()));
-    let left = left.map(|left| Timespec {
-        tv_sec: left.as_secs().cast_signed(),
-        tv_nsec: i64::from(left.subsec_nanos()),
-    });
-    match poll(&mut fds, left.as_ref()) {
-        Ok(_) => {}
-        Err(rustix::io::Errno::INTR) => return Wake::Again,
-        Err(_) => return Wake::Stop,
-    }
-    let mut happened = fds.iter().map(|fd| !fd.revents().is_empty());
-    if happened.next() != Some(false) {
-        return Wake::Stop;
-    }
-    Wake::Ready(happened.skip(1).collect())
-}
-
-/// A connected client.
-struct Client {
-    stream: TcpStream,
-    /// For its request, and again for the answer.
+/// Receives a request and answers it.
+fn serve(
+    connection: &Connection,
     limit: Duration,
-    until: Instant,
-    request: Vec<u8>,
-    /// The part of the answer that was not sent.
-    answer: Option<Answer>,
+    answers: &Answers,
+    body: &dyn Fn() -> String,
+) -> Option<()> {
+    let until = Instant::now() + limit;
+    let request = receive(connection, until)?;
+    let _permit = answers.permit(until)?;
+    let answer = respond(&request, body);
+    let (mut rest, until) = (&answer[..], Instant::now() + limit);
+    while !rest.is_empty() {
+        let left = Some(left(until)?);
+        connection.stream.set_send_timeout(left).ok()?;
+        let sent = connection.stream.send(rest).ok()?;
+        rest = rest.get(sent..)?;
+    }
+    Some(())
 }
 
-struct Answer {
-    bytes: Vec<u8>,
-    sent: usize,
+/// Receives a whole request, up to the empty line.
+fn receive(connection: &Connection, until: Instant) -> Option<Vec<u8>> {
+    let (mut request, mut piece) = (Vec::new(), [0; 1024]);
+    while !request.ends_with(b"\r\n\r\n") {
+        let left = Some(left(until)?);
+        connection.stream.set_recv_timeout(left).ok()?;
+        let count = connection.stream.recv(&mut piece).ok()?;
+        request.extend_from_slice(piece.get(..count).filter(|piece| !piece.is_empty())?);
+        if request.len() > REQUEST_BYTES_MAX {
+            return None;
+        }
+    }
+    Some(request)
 }
 
-impl Client {
-    fn new(stream: TcpStream, limit: Duration) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        Ok(Self {
-            stream,
-            limit,
-            until: Instant::now() + limit,
-            request: Vec::new(),
-            answer: None,
-        })
-    }
-
-    /// Returns true if the whole request has arrived, up to the empty line, and has no answer yet.
-    fn is_asking(&self) -> bool {
-        self.answer.is_none() && self.request.ends_with(b"\r\n\r\n")
-    }
-
-    fn awaits(&self) -> PollFlags {
-        match (&self.answer, self.is_asking()) {
-            (Some(_), _) => PollFlags::OUT,
-            (None, false) => PollFlags::IN,
-            (None, true) => PollFlags::empty(),
-        }
-    }
-
-    /// Reads or writes as much as possible without waiting. An error ends the client.
-    fn advance(&mut self) -> io::Result<()> {
-        let is_asking = self.is_asking();
-        let moved = match &mut self.answer {
-            Some(answer) => answer.send(&self.stream),
-            None if is_asking => Ok(()),
-            None => self.read(),
-        };
-        match moved {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
-            moved => moved,
-        }
-    }
-
-    fn read(&mut self) -> io::Result<()> {
-        let mut piece = [0; 1024];
-        while !self.is_asking() {
-            let count = (&self.stream).read(&mut piece)?;
-            if count == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            self.request
-                .extend_from_slice(piece.get(..count).unwrap_or_default());
-            if self.request.len() > REQUEST_BYTES_MAX {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-        }
-        Ok(())
-    }
-
-    fn respond(&mut self, body: &dyn Fn() -> String) {
-        let first = self.request.split(|b| *b == b'\r').next();
-        let mut words = first.unwrap_or_default().split(|b| *b == b' ');
-        let (status, body) = match (words.next(), words.next()) {
-            (Some(b"GET"), Some(b"/metrics")) => ("200 OK", body()),
-            (Some(b"GET"), _) => ("404 Not Found", "see /metrics\n".to_owned()),
-            _ => ("405 Method Not Allowed", String::new()),
-        };
-        let length = body.len();
-        let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-             Content-Length: {length}\r\nConnection: close\r\n\r\n"
-        );
-        let bytes = [head.as_bytes(), body.as_bytes()].concat();
-        self.answer = Some(Answer { bytes, sent: 0 });
-        self.until = Instant::now() + self.limit;
-    }
+/// Returns the time until then, if there is some.
+fn left(until: Instant) -> Option<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    (!left.is_zero()).then_some(left)
 }
 
-impl Answer {
-    /// Sends the rest. The end of the answer is an error too, because it ends the client.
-    fn send(&mut self, mut to: &TcpStream) -> io::Result<()> {
-        while let Some(rest) = self.bytes.get(self.sent..)
-            && !rest.is_empty()
-        {
-            self.sent += to.write(rest)?;
-        }
-        Err(io::ErrorKind::UnexpectedEof.into())
-    }
+fn respond(request: &[u8], body: &dyn Fn() -> String) -> Vec<u8> {
+    let first = request.split(|b| *b == b'\r').next();
+    let mut words = first.unwrap_or_default().split(|b| *b == b' ');
+    let (status, body) = match (words.next(), words.next()) {
+        (Some(b"GET"), Some(b"/metrics")) => ("200 OK", body()),
+        (Some(b"GET"), _) => ("404 Not PoolFindings", "see /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", String::new()),
+    };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    [head.as_bytes(), body.as_bytes()].concat()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
 
     /// Longer than a test waits, on however slow a machine.
     const LONG: Duration = Duration::from_secs(60);
@@ -311,9 +228,9 @@ mod tests {
         let clients: Vec<_> = [&b""[..], b"GET /met"].map(client).into();
         for mut stream in clients {
             let left = stream.read(&mut [0]);
-            let is_gone = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionReset;
+            let has_left = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionReset;
             assert!(
-                matches!(&left, Ok(0)) || left.as_ref().is_err_and(is_gone),
+                matches!(&left, Ok(0)) || left.as_ref().is_err_and(has_left),
                 "{left:?}"
             );
         }

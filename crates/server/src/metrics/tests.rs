@@ -47,26 +47,26 @@ fn use_tier(server: &ServerState, top: &std::path::Path) {
 }
 
 #[test]
-fn every_metric_is_told_and_none_besides() {
+fn every_metric_is_written_and_none_besides() {
     let top = tempfile::tempdir().unwrap();
     let server = server_state(top.path());
     assert!(server.volumes.create("a\"b", 1 << 20, 12).is_err());
     let volume = server.volumes.create("disk", 1 << 20, 12).unwrap();
-    server.set_policy(Some(PolicyInForce {
+    server.classes.set_policy(Some(PolicyInForce {
         name: "vm-images".to_owned(),
         policy: Arc::new(Policy::parse(io_class::shipped::find("vm-images").unwrap().csv).unwrap()),
     }));
-    let volume = server.classify_volume(volume.id(), "disk", volume);
+    let volume = server.classes.classify_volume(volume.id(), "disk", volume);
     // Costs of a layout are known from the first step on.
-    server.classifiers.step(1);
-    let volume = Metered::new(volume, server.meter("disk"));
+    server.classes.classifiers.step(1);
+    let volume = Metered::new(volume, server.meters.of("disk"));
     let context = RequestContext::default();
     volume
         .write(context, 0, &[1; 8192], Durability::Durable)
         .unwrap();
     volume.read(context, 0, &mut [0; 4096]).unwrap();
     server.volumes.snapshot("disk", "one").unwrap();
-    server.meter("state@\"quoted\"\\");
+    server.meters.of("state@\"quoted\"\\");
     assert!(!render(&server).contains("\nquintet_tier"));
     use_tier(&server, top.path());
     let text = render(&server);
@@ -78,9 +78,9 @@ fn every_metric_is_told_and_none_besides() {
             .map_or(name.clone(), str::to_owned)
     };
     let samples = text.lines().filter(|line| !line.starts_with('#'));
-    let told: BTreeSet<String> = samples.map(name_of).collect();
+    let reported: BTreeSet<String> = samples.map(name_of).collect();
     let table: BTreeSet<String> = METRICS.iter().map(|m| m.name.to_owned()).collect();
-    assert_eq!(told, table);
+    assert_eq!(reported, table);
     for line in [
         "quintet_export_bytes_total{export=\"disk\",operation=\"write\"} 8192",
         "quintet_request_duration_seconds_count{export=\"disk\",operation=\"read\"} 1",

@@ -36,12 +36,12 @@ pub struct Disks {
     server: Option<Arc<ServerState>>,
     /// Path of the mount, which lists of holds show as the holder.
     mount: String,
-    kept: Mutex<Kept>,
+    kept: Mutex<DiskList>,
 }
 
 /// The list and its sources.
 #[derive(Clone, Default)]
-struct Kept {
+struct DiskList {
     snapshots: Option<Arc<Vec<Snapshot>>>,
     volumes: Vec<(VolumeId, u64)>,
     list: Arc<VolumeList>,
@@ -66,7 +66,7 @@ impl Disks {
         }
     }
 
-    fn now(&self) -> Kept {
+    fn now(&self) -> DiskList {
         let snapshots = self.snapshots.now();
         let volumes = self.volumes();
         let sizes: Vec<_> = volumes.iter().map(|v| (v.id, v.size_bytes)).collect();
@@ -93,7 +93,7 @@ impl Disks {
         entries.extend(volumes);
         // A later entry replaces an earlier one of its name: the newest state of an image, and a
         // volume.
-        let made = Kept {
+        let made = DiskList {
             snapshots: Some(snapshots),
             volumes: sizes,
             list: Arc::new(entries.into_iter().collect()),
@@ -153,7 +153,11 @@ impl Disks {
                         .holders()
                         .open_snapshot(state, HolderKind::Mount, &self.mount);
                 let view = server.volumes.view(state.root, String::new());
-                Arc::new(server.classify_state(state.id, name, view.keeping(kept)))
+                Arc::new(
+                    server
+                        .classes
+                        .classify_state(state.id, name, view.keeping(kept)),
+                )
             }
             None => {
                 let reader = Arc::clone(self.snapshots.pool().reader());
@@ -166,11 +170,13 @@ impl Disks {
         let server = self.server.as_ref()?;
         let mut all = server.volumes.list().into_iter();
         let name = all.find(|volume| volume.record.id == id)?.record.name;
-        let volume = server.classify_volume(id, &name, server.volumes.volume(&name)?);
-        let volume = Metered::new(volume, server.meter(&name));
-        let file = server.open_file(&name, volume);
+        let volume = server
+            .classes
+            .classify_volume(id, &name, server.volumes.volume(&name)?);
+        let volume = Metered::new(volume, server.meters.of(&name));
+        let file = server.clients.open_file(&name, volume);
         // The file is counted before this: a command that begins now disconnects it.
-        (!server.is_changing(&name)).then(|| Arc::new(file) as Arc<dyn Volume>)
+        (!server.clients.is_changing(&name)).then(|| Arc::new(file) as Arc<dyn Volume>)
     }
 }
 

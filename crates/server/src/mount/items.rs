@@ -2,10 +2,10 @@
 //!
 //! Invariant: this module decides what exists. It knows nothing of the kernel's answers.
 
-use super::directories::Directories;
 use super::places::{Contents, ENTRIES_MAX, Place, Places, Seed};
 use super::snapshot_list::SnapshotList;
 use super::views::{Shown, TOP, Target, View, Views};
+use crate::directories::Directories;
 use format::snapshot::SnapshotKind;
 use format::tree::{Directory, Entry, EntryKind};
 use fuse::{Errno, NodeId};

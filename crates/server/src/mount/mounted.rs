@@ -3,12 +3,12 @@
 //! Invariant: a mount that is no longer served does not stay mounted. A mount that another process
 //! has made at the same place meanwhile is left alone.
 
-use super::directories::Directories;
 use super::disks::{Disks, Which};
 use super::error::MountingError;
 use super::place::mountpoint;
-use super::pool_files::{PoolFiles, Source};
+use super::pool_files::{FilesSource, PoolFiles};
 use super::snapshot_list::SnapshotList;
+use crate::directories::Directories;
 use crate::program::Program;
 use crate::state::ServerState;
 use format::snapshot::Snapshot;
@@ -57,7 +57,7 @@ impl Pools {
         Self {
             pool: Arc::clone(&server.pool),
             server: Some(Arc::clone(server)),
-            directories: Arc::clone(server.directories()),
+            directories: Arc::clone(&server.directories),
         }
     }
 }
@@ -221,14 +221,17 @@ fn files(
         let (snapshots, server) = (Arc::clone(snapshots), pools.server.clone());
         Arc::new(Disks::new(which, snapshots, server, &mount))
     };
-    let source = Source {
+    let source = FilesSource {
         snapshots: Arc::clone(snapshots),
         volumes: disks(Which::Volumes),
         images: disks(Which::Images),
         zone: zone.clone(),
         directories: Arc::clone(&pools.directories),
         mount: mount.clone(),
-        classifiers: pools.server.as_ref().map(|s| Arc::clone(&s.classifiers)),
+        classifiers: pools
+            .server
+            .as_ref()
+            .map(|s| Arc::clone(&s.classes.classifiers)),
     };
     let program = Arc::clone(program);
     let tell = move |path: &[u8], error: &StoreError| {

@@ -188,9 +188,9 @@ impl Places {
         };
         known.lookups = known.lookups.saturating_sub(lookups);
         if known.lookups == 0
-            && let Some(gone) = table.by_number.remove(&number)
+            && let Some(removed) = table.by_number.remove(&number)
         {
-            table.by_node.remove(&gone.place.node);
+            table.by_node.remove(&removed.place.node);
         }
     }
 

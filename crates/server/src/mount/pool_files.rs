@@ -3,10 +3,10 @@
 //!
 //! Invariant: the two highest bits of a node say which of the three file systems it belongs to.
 
-use super::directories::Directories;
 use super::places::{DISKS, IMAGES};
 use super::snapshot_files::{SnapshotFiles, Tell};
 use super::snapshot_list::SnapshotList;
+use crate::directories::Directories;
 use classifier::Classifiers;
 use fuse::{
     Attributes, Errno, FileSystem, Handle, Listing, Node, NodeId, Opened, SeekTarget, Statistics,
@@ -29,7 +29,7 @@ pub struct PoolFiles {
 }
 
 /// Sources of the files that a mount shows.
-pub struct Source {
+pub struct FilesSource {
     /// Snapshots.
     pub snapshots: Arc<SnapshotList>,
     /// Contents of the directory `volumes`.
@@ -48,8 +48,8 @@ pub struct Source {
 
 impl PoolFiles {
     /// Shows a pool. `tell` is called about damage, once for each file and directory of snapshots.
-    pub fn new(source: Source, tell: Box<Tell>) -> Self {
-        let Source {
+    pub fn new(source: FilesSource, tell: Box<Tell>) -> Self {
+        let FilesSource {
             snapshots,
             zone,
             directories,

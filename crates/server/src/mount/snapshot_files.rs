@@ -4,13 +4,13 @@
 //! [`super::pool_files`] routes their nodes elsewhere.
 
 use super::appearance::{of_item, of_top};
-use super::directories::Directories;
 use super::items::{Item, Items, Missing};
 use super::lines;
 use super::open_files::{OpenFile, OpenFiles};
 use super::places::{Contents, FOR_EVER, NOT_AT_ALL, Place};
 use super::snapshot_list::SnapshotList;
 use super::views::Target;
+use crate::directories::Directories;
 use archive::filesystem::xattrs::Xattrs;
 use classifier::{Classifiers, FileRead};
 use format::recipe::ObjectRoot;
@@ -28,7 +28,7 @@ use store::{HolderKind, OpenSnapshot, Pool, Reader, StoreError};
 use volume::{RequestContext, Volume};
 
 /// Maximum number of damaged nodes that are remembered as reported.
-const TOLD_MAX: usize = 10_000;
+const REPORTED_MAX: usize = 10_000;
 /// Reports that a file or directory cannot be read: its path in the mount, and the cause.
 pub type Tell = dyn Fn(&[u8], &StoreError) + Send + Sync;
 
@@ -44,7 +44,7 @@ pub struct SnapshotFiles {
     classifiers: Option<Arc<Classifiers>>,
     tell: Box<Tell>,
     /// Nodes whose damage was reported.
-    told: Mutex<HashSet<NodeId>>,
+    reported: Mutex<HashSet<NodeId>>,
 }
 
 impl SnapshotFiles {
@@ -67,7 +67,7 @@ impl SnapshotFiles {
             mount,
             classifiers,
             tell,
-            told: Mutex::default(),
+            reported: Mutex::default(),
         }
     }
 
@@ -81,9 +81,9 @@ impl SnapshotFiles {
         match missing {
             Missing::Errno(errno) => errno,
             Missing::Store(error) => {
-                let mut told = self.told.lock();
-                let new = told.len() < TOLD_MAX && told.insert(node);
-                drop(told);
+                let mut reported = self.reported.lock();
+                let new = reported.len() < REPORTED_MAX && reported.insert(node);
+                drop(reported);
                 if new {
                     (self.tell)(&self.items.path(node), &error);
                 }

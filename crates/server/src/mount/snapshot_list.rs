@@ -1,4 +1,4 @@
-//! The present list of snapshots that a mount shows. Look-ups above snapshots call this.
+//! The present list of snapshots that a mount shows. FindingsInput-ups above snapshots call this.
 //!
 //! Invariant: the catalog is read again only after a commit. While the list is unchanged, callers
 //! get the same `Arc`, so that they can compare by pointer. If the catalog cannot be read, the last
@@ -20,15 +20,15 @@ pub struct SnapshotList {
     pool: Arc<Pool>,
     filter: Box<Filter>,
     tell: Box<TellMissing>,
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedList>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedList {
     as_of: Option<Generation>,
     snapshots: Arc<Vec<Snapshot>>,
     /// The damage that was reported last.
-    told: Option<String>,
+    reported: Option<String>,
 }
 
 impl SnapshotList {
@@ -75,9 +75,9 @@ impl SnapshotList {
             kept.as_of = Some(generation);
         }
         let said = damage.as_ref().map(StoreError::to_string);
-        let is_new = said.is_some() && said != kept.told;
+        let is_new = said.is_some() && said != kept.reported;
         if is_new {
-            kept.told = said;
+            kept.reported = said;
         }
         let snapshots = Arc::clone(&kept.snapshots);
         drop(kept);

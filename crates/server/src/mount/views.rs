@@ -99,9 +99,9 @@ impl View {
             let entry = self.get(number);
             entry.is_some_and(|(name, target)| names.get(name) == Some(target))
         };
-        let gone: BTreeSet<usize> = (0..self.entries.len()).filter(|n| !stays(*n)).collect();
-        self.numbers.retain(|_, number| !gone.contains(number));
-        for number in gone {
+        let removed: BTreeSet<usize> = (0..self.entries.len()).filter(|n| !stays(*n)).collect();
+        self.numbers.retain(|_, number| !removed.contains(number));
+        for number in removed {
             if let Some(entry) = self.entries.get_mut(number) {
                 *entry = None;
             }

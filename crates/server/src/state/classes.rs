@@ -4,14 +4,16 @@
 //! Invariant: one policy for classifiers, page cache and fast tier. While none is in force, all
 //! classes are equal in every cache.
 
-use super::ServerState;
-use classifier::{ClassCounts, Classified, LayoutStatus};
+use classifier::{ClassCounts, Classified, Classifiers, LayoutStatus};
 use io_class::{CLASSES, ClassSettings, Policy};
 use page_cache::ClassCounters;
+use parking_lot::Mutex;
 use ssd_tier::{KindShares, Settings};
 use std::sync::Arc;
+use store::Pool;
 use units::{IoClass, SnapshotId, VolumeId};
 use volume::Volume;
+use volumes::Volumes;
 
 /// The policy in force, and the name under which it was set.
 #[derive(Clone, Debug)]
@@ -52,7 +54,26 @@ pub struct ClassesReading {
     pub layouts: Vec<LayoutStatus>,
 }
 
-impl ServerState {
+/// The classes of a server. See the module's head.
+pub struct ServedClasses {
+    pool: Arc<Pool>,
+    volumes: Arc<Volumes>,
+    /// Give requests their classes.
+    pub classifiers: Arc<Classifiers>,
+    policy: Mutex<Option<PolicyInForce>>,
+}
+
+impl ServedClasses {
+    /// `layouts_bytes` limits what is learned of the blocks of volumes.
+    pub(super) fn new(volumes: &Arc<Volumes>, layouts_bytes: u64) -> Self {
+        Self {
+            pool: Arc::clone(volumes.pool()),
+            volumes: Arc::clone(volumes),
+            classifiers: Arc::new(Classifiers::new(layouts_bytes)),
+            policy: Mutex::default(),
+        }
+    }
+
     /// Puts a policy in force, from the next request on; `None` ends the one in force.
     pub fn set_policy(&self, new: Option<PolicyInForce>) {
         let mut in_force = self.policy.lock();
@@ -75,7 +96,7 @@ impl ServerState {
     }
 
     /// Reads what each class did. `None` without a policy.
-    pub fn classes(&self) -> Option<ClassesReading> {
+    pub fn read(&self) -> Option<ClassesReading> {
         let PolicyInForce { name, policy } = self.policy()?;
         let (requests, cache) = (self.classifiers.counts(), self.volumes.class_counters());
         let tier = self.pool.fast_tier().map(|tier| tier.status());

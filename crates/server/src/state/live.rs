@@ -2,7 +2,7 @@
 //!
 //! Invariant: a reading does no I/O and walks nothing that grows with the stored data.
 
-use super::{CollectStatus, DefragStatus, HotChunksStatus, ServerState, TaskReading, tasks};
+use super::{CollectStatus, DefragStatus, HotChunksStatus, ServerState, TaskReading};
 use crate::meters::Reading;
 use device::FlowCounts;
 use maintenance::{ScrubStatus, TaskTotals};
@@ -39,7 +39,7 @@ pub struct Live {
     /// Sums of all NBD servers.
     pub nbd: Stats,
     /// Sums of all iSCSI servers.
-    pub iscsi: iscsi::Stats,
+    pub iscsi: Stats,
     /// Usage of the journal.
     pub journal: JournalUsage,
     /// Bytes written directly to containers, not through the journal.
@@ -87,34 +87,25 @@ impl Live {
             };
             exports.insert(volume.record.name, reading);
         }
-        for (name, meter) in server.meters.lock().iter() {
-            let export = exports.entry(name.clone()).or_default();
+        server.meters.for_each(|name, meter| {
+            let export = exports.entry(name.to_owned()).or_default();
             export.asked = meter.read();
             if export.volume_bytes.is_none() {
                 export.cache = meter.cache.read();
             }
-        }
-        let servers = server.servers.lock();
+        });
         for (name, export) in &mut exports {
-            let clients = servers.iter().map(|server| server.clients(name));
-            let clients = clients.sum::<usize>() + server.sessions(name) + server.files.count(name);
-            export.clients = clients as u64;
+            export.clients = server.clients.count(name) as u64;
         }
-        let stats = servers.iter().map(|server| server.stats());
-        let nbd = stats.fold(Stats::default(), |sum, stats| together(sum, &stats));
-        drop(servers);
-        let mut iscsi = iscsi::Stats::default();
-        for server in server.target_servers.lock().iter() {
-            iscsi.add(&server.stats());
-        }
-        let (scrub, scrub_totals) = (server.scrub.status(), server.scrub.totals());
-        let (collecting, defrag) = (server.collecting.status(), server.defrag.status());
-        let tasks = tasks::tasks(server, &scrub, &collecting, defrag.as_ref());
+        let tasks = &server.tasks;
+        let (scrub, scrub_totals) = (tasks.scrub.status(), tasks.scrub.totals());
+        let (collecting, defrag) = (tasks.collecting.status(), tasks.defrag.status());
+        let readings = tasks.readings(&scrub, &collecting, defrag.as_ref());
         Self {
             at: Instant::now(),
             exports,
-            nbd,
-            iscsi,
+            nbd: server.clients.nbd_stats(),
+            iscsi: server.clients.iscsi_stats(),
             journal: server.volumes.journal_usage(),
             direct_bytes: server.volumes.direct_bytes(),
             checkpoints: server.volumes.checkpoint_counts(),
@@ -126,31 +117,11 @@ impl Live {
             scrub,
             scrub_totals,
             defrag,
-            hot_chunks: server.hot_chunks.status(),
-            tasks,
+            hot_chunks: tasks.hot_chunks.status(),
+            tasks: readings,
             collecting,
             room: server.pool.room(),
             waits: server.volumes.writer_wait_counts(),
         }
     }
-}
-
-fn together(mut sum: Stats, more: &Stats) -> Stats {
-    sum.connections += more.connections;
-    sum.connections_total += more.connections_total;
-    sum.connections_refused_total += more.connections_refused_total;
-    sum.handshakes_failed_total += more.handshakes_failed_total;
-    sum.connections_dropped_total += more.connections_dropped_total;
-    sum.reads_abandoned_total += more.reads_abandoned_total;
-    sum.errors_total += more.errors_total;
-    sum.read_bytes_total += more.read_bytes_total;
-    sum.written_bytes_total += more.written_bytes_total;
-    sum.sent_bytes_total += more.sent_bytes_total;
-    for (sum, more) in sum.requests_total.iter_mut().zip(more.requests_total) {
-        *sum += more;
-    }
-    for (sum, more) in sum.latency_us.iter_mut().zip(more.latency_us) {
-        *sum += more;
-    }
-    sum
 }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_go_in_order_and_past_those_who_left() {
+    fn the_lock_goes_in_order_and_past_those_that_left() {
         let lock = Arc::new(WriterLock::default());
         let never = Interrupt::of_command().unwrap();
         let none = |_: &str| panic!("nobody is before");

@@ -21,7 +21,7 @@
 #[cfg(test)]
 mod tests;
 
-use iscsi::{Access, Credentials, NAME_BYTES_MAX, SECRET_BYTES_MIN, normal_name};
+use iscsi::{Credentials, NAME_BYTES_MAX, SECRET_BYTES_MIN, TargetAccess, normal_name};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -32,9 +32,9 @@ const VALUE_BYTES_MAX: usize = 255;
 /// The initiators that may use each target. The default: all may use all, without a proof.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetRules {
-    others: Access,
-    discovery: Option<Access>,
-    exports: BTreeMap<String, Access>,
+    others: TargetAccess,
+    discovery: Option<TargetAccess>,
+    exports: BTreeMap<String, TargetAccess>,
 }
 
 /// A text of rules that is refused: the place in it, and the reason.
@@ -113,7 +113,7 @@ impl TargetRules {
             }
         }
         let mut rules = Self {
-            others: nobody(),
+            others: no_initiator(),
             ..Self::default()
         };
         for section in sections {
@@ -149,7 +149,7 @@ impl TargetRules {
         }
     }
 
-    fn sections(&self) -> impl Iterator<Item = (String, &Access)> {
+    fn sections(&self) -> impl Iterator<Item = (String, &TargetAccess)> {
         let exports = self.exports.iter();
         let exports = exports.map(|(name, access)| (format!("[{EXPORT}{name}]"), access));
         let discovery = (format!("[{DISCOVERY}]"), self.discovery());
@@ -158,13 +158,13 @@ impl TargetRules {
     }
 
     /// Returns who may ask for the list of targets.
-    pub fn discovery(&self) -> &Access {
+    pub fn discovery(&self) -> &TargetAccess {
         self.discovery.as_ref().unwrap_or(&self.others)
     }
 
     /// Returns who may use an export: by its own section, else by the section of the volume or
     /// image that it is a state of, else by the part before all sections.
-    pub fn of_export(&self, export: &str) -> &Access {
+    pub fn of_export(&self, export: &str) -> &TargetAccess {
         let whole = export.split_once('@').map_or(export, |(name, _)| name);
         let own = self.exports.get(export);
         own.or_else(|| self.exports.get(whole))
@@ -183,8 +183,8 @@ impl TargetRules {
             return Ok(());
         }
         let discovery = format!("[{DISCOVERY}]");
-        let is_open = |(name, access): &(String, &Access)| {
-            !access.is_protected() && (*name == discovery || **access != nobody())
+        let is_open = |(name, access): &(String, &TargetAccess)| {
+            !access.is_protected() && (*name == discovery || **access != no_initiator())
         };
         match self.sections().find(is_open) {
             Some((section, _)) => Err(Unprotected { address, section }),
@@ -194,10 +194,10 @@ impl TargetRules {
 }
 
 /// Conditions that no initiator meets.
-fn nobody() -> Access {
-    Access {
+fn no_initiator() -> TargetAccess {
+    TargetAccess {
         initiators: Some(Vec::new()),
-        ..Access::default()
+        ..TargetAccess::default()
     }
 }
 
@@ -248,7 +248,7 @@ impl Section {
         }
     }
 
-    fn access(mut self) -> Result<(String, Access), String> {
+    fn access(mut self) -> Result<(String, TargetAccess), String> {
         let mut take = |key: &str| self.values.remove(key);
         let pairs = [
             ("user", "secret", take("user"), take("secret")),
@@ -275,7 +275,7 @@ impl Section {
             return Err("mutual-user needs a user: initiators prove who they are first".to_owned());
         }
         let is_open = chap.is_some() && self.initiators.is_empty();
-        let access = Access {
+        let access = TargetAccess {
             initiators: (!is_open).then_some(self.initiators),
             chap,
             mutual,

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use terminal::interrupt::Interrupt;
 
 /// Handle of a background thread. See the module's head.
@@ -31,6 +32,22 @@ impl Background {
             wake: Box::new(wake),
             thread: Some(thread),
         })
+    }
+
+    /// Does `work`, which is short, after each interval.
+    pub(super) fn periodic(
+        name: &str,
+        interval: Duration,
+        mut work: impl FnMut() + Send + 'static,
+    ) -> io::Result<Self> {
+        let interrupt = Interrupt::of_command()?;
+        let stop = interrupt.clone();
+        let run = move || {
+            while !stop.wait(interval) {
+                work();
+            }
+        };
+        Self::start(name, interrupt, run, || {})
     }
 }
 

@@ -10,7 +10,7 @@ mod hot_chunks;
 use super::background::Background;
 use super::task::{self, Duties, ThreadOptions};
 use crate::program::Program;
-use crate::state::{ServerState, TaskSlot};
+use crate::state::{TaskSlot, Tasks};
 use format::phase::TaskPhase;
 use hot_chunks::HotChunksThread;
 use jiff::tz::TimeZone;
@@ -32,18 +32,18 @@ const OPTIONS: ThreadOptions = ThreadOptions {
 /// Starts the thread. A recorded run that was in progress is resumed: `take_up` restores it. When
 /// the server ends, the run is left to the next one. `lane` packs hot chunks.
 pub fn start(
-    server: &Arc<ServerState>,
+    tasks: &Arc<Tasks>,
     program: &Arc<dyn Program>,
     zone: &TimeZone,
     lane: LaneOptions,
     take_up: impl FnOnce() -> store::Result<Option<Defragmenter>>,
 ) -> io::Result<Background> {
     let interrupt = Interrupt::of_command()?;
-    let slot = &server.defrag;
-    let mut hot_chunks = HotChunksThread::new(server, program, lane);
+    let slot = &tasks.defrag;
+    let mut hot_chunks = HotChunksThread::new(tasks, program, lane);
     if slot.is_left_under_way() {
-        let own = server.own_defrag();
-        if own.is_some() && server.shares().schedule.hot_chunks_percent == 0 {
+        let own = tasks.own_defrag();
+        if own.is_some() && tasks.shares().schedule.hot_chunks_percent == 0 {
             // The server before this one began it by itself; this one must not.
             if let Err(e) = slot.stop(TaskPhase::AtRest) {
                 program.warn(format_args!("defrag: {e}"));
@@ -61,7 +61,7 @@ pub fn start(
         interrupt: interrupt.clone(),
         hot_chunks,
     };
-    task::start(OPTIONS, server, slot, interrupt, duties)
+    task::start(OPTIONS, tasks, slot, interrupt, duties)
 }
 
 /// Resumes the run that was left.

@@ -8,6 +8,8 @@
 mod pace;
 
 use super::background::Background;
+use crate::failures::Failures;
+use crate::meters::ExportMeters;
 use crate::program::Program;
 use crate::state::ServerState;
 use pace::Pace;
@@ -31,7 +33,8 @@ pub fn start(server: &Arc<ServerState>, program: &Arc<dyn Program>) -> io::Resul
     let interrupt = Interrupt::of_command()?;
     let volumes = Arc::clone(&server.volumes);
     let work = Work {
-        server: Arc::clone(server),
+        meters: Arc::clone(&server.meters),
+        failures: Arc::clone(&server.failures),
         volumes: Arc::clone(&volumes),
         program: Arc::clone(program),
         interrupt: interrupt.clone(),
@@ -47,7 +50,8 @@ pub fn start(server: &Arc<ServerState>, program: &Arc<dyn Program>) -> io::Resul
 }
 
 struct Work {
-    server: Arc<ServerState>,
+    meters: Arc<ExportMeters>,
+    failures: Arc<Failures>,
     volumes: Arc<Volumes>,
     program: Arc<dyn Program>,
     interrupt: Interrupt,
@@ -62,7 +66,7 @@ impl Work {
         let mut records = self.records();
         let mut traced = Instant::now();
         while !self.interrupt.requested() {
-            let reads = self.server.reads_asked();
+            let reads = self.meters.reads();
             if traced.elapsed() >= TRACE_EVERY {
                 traced = Instant::now();
                 // A lost trace costs heat data only.
@@ -88,7 +92,7 @@ impl Work {
     fn checkpoint(&mut self, mut pace: Pace) {
         let records = self.records();
         while !self.interrupt.requested() && !self.volumes.wait_while_held_back(Duration::ZERO) {
-            let bytes = pace.step_bytes(self.server.reads_asked());
+            let bytes = pace.step_bytes(self.meters.reads());
             let began = Instant::now();
             match self.volumes.step(bytes) {
                 Ok(Step::Working) => {
@@ -105,8 +109,8 @@ impl Work {
                 }
                 Ok(Step::Committed) => {
                     self.said = None;
-                    self.server.stuck.clear();
-                    let go_on = match pace.nobody_waits() {
+                    self.failures.checkpoints.clear();
+                    let go_on = match pace.is_background() {
                         true => self.records() == records,
                         false => self.volumes.wants_checkpoint(true),
                     };
@@ -135,7 +139,7 @@ impl Work {
     }
 
     fn say(&mut self, failure: &str) {
-        self.server.stuck.note(failure.to_owned());
+        self.failures.checkpoints.note(failure.to_owned());
         if self.said.as_deref() != Some(failure) {
             self.program.warn(format_args!(
                 "the writes of volumes stay in the journal: {failure}"

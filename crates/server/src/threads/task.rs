@@ -10,7 +10,7 @@
 //! ```
 
 use super::background::Background;
-use crate::state::{ServerState, TaskHost, TaskSlot};
+use crate::state::{TaskHost, TaskSlot, Tasks};
 use maintenance::{ControlledTask, MaintenanceTask, RunEnd, StepSizes, run_task};
 use media::IoOrigin;
 use std::io;
@@ -65,26 +65,26 @@ pub trait Duties: Send + 'static {
 /// Starts the thread of a task. `interrupt` ends it.
 pub fn start<D: Duties>(
     options: ThreadOptions,
-    server: &Arc<ServerState>,
+    tasks: &Arc<Tasks>,
     slot: &Arc<TaskSlot<D::Task>>,
     interrupt: Interrupt,
     mut duties: D,
 ) -> io::Result<Background> {
-    let (server, slot) = (Arc::clone(server), Arc::clone(slot));
+    let (tasks, slot) = (Arc::clone(tasks), Arc::clone(slot));
     let (awaited, stop) = (Arc::clone(&slot), interrupt.clone());
-    let work = move || run(options, &server, &slot, &stop, &mut duties);
+    let work = move || run(options, &tasks, &slot, &stop, &mut duties);
     Background::start(options.name, interrupt, work, move || awaited.wake())
 }
 
 fn run<D: Duties>(
     options: ThreadOptions,
-    server: &ServerState,
+    tasks: &Tasks,
     slot: &TaskSlot<D::Task>,
     interrupt: &Interrupt,
     duties: &mut D,
 ) {
     let _io_origin = IoOrigin::of(options.origin).begin();
-    let host = TaskHost::new(Some(server), interrupt);
+    let host = TaskHost::new(Some(tasks), interrupt);
     let mut recorded = Instant::now();
     while !interrupt.requested() {
         if slot.is_free().is_ok() {

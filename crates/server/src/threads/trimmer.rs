@@ -5,7 +5,7 @@
 //!
 //! Invariant: nothing happens while the process has no more than its plan.
 
-use super::periodic::Periodic;
+use super::background::Background;
 use std::fs;
 use std::io;
 use std::sync::OnceLock;
@@ -22,9 +22,9 @@ pub fn trim_with(trim: fn()) {
 }
 
 /// Looks after the memory of a process that plans to have `plan_bytes`.
-pub fn start(plan_bytes: u64) -> io::Result<Periodic> {
+pub fn start(plan_bytes: u64) -> io::Result<Background> {
     let mut kept_bytes = plan_bytes;
-    Periodic::start("trimmer", LOOK_PERIOD, move || {
+    Background::periodic("trimmer", LOOK_PERIOD, move || {
         kept_bytes = step(kept_bytes.max(plan_bytes), own_bytes, || {
             if let Some(trim) = TRIM.get() {
                 trim();

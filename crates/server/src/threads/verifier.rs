@@ -61,11 +61,11 @@ pub fn start(
         said: None,
         put_back: 0,
     };
-    let slot = &server.scrub.task;
+    let slot = &server.tasks.scrub.task;
     if slot.is_left_under_way() {
-        work.say_failure(server.scrub.start(None).err().map(|e| e.to_string()));
+        work.say_failure(server.tasks.scrub.start(None).err().map(|e| e.to_string()));
     }
-    task::start(OPTIONS, server, slot, interrupt, work)
+    task::start(OPTIONS, &server.tasks, slot, interrupt, work)
 }
 
 struct Work {
@@ -147,8 +147,8 @@ impl Work {
 
     /// Begins a pass if one is due. Otherwise waits.
     fn begin_if_due(&mut self) {
-        let shares = self.server.shares();
-        let (pool, scrub) = (&self.server.pool, &self.server.scrub);
+        let shares = self.server.tasks.shares();
+        let (pool, scrub) = (&self.server.pool, &self.server.tasks.scrub);
         let due_s = scrub.due_s(pool.now(), pool.config().created, shares.within.scrub_s);
         let due_s = due_s.filter(|_| shares.schedule.scrubs).unwrap_or(u64::MAX);
         let left_s = due_s.saturating_sub(seconds(pool.now()));
@@ -196,7 +196,7 @@ impl Work {
             return;
         }
         // The server is ending. The damage was reported, and the next scrub finds it again.
-        let Ok(pool) = self.server.for_writing(&self.asking(), |_| ()) else {
+        let Ok(pool) = self.server.access.for_writing(&self.asking(), |_| ()) else {
             return;
         };
         let noted = self.findings.note(&pool, self.lane);
@@ -207,11 +207,11 @@ impl Work {
     /// Repairs damaged chunks, old and new, from the replica if there is one.
     fn repair(&mut self) {
         let pool = &self.server.pool;
-        let replica = self.server.scrub.take_replica();
+        let replica = self.server.tasks.scrub.take_replica();
         let Some(replica) = replica.filter(|_| pool.reader().knows_damage()) else {
             return;
         };
-        let Ok(grant) = self.server.for_writing(&self.asking(), |_| ()) else {
+        let Ok(grant) = self.server.access.for_writing(&self.asking(), |_| ()) else {
             return;
         };
         let (server, interrupt) = (&self.server, &self.interrupt);
@@ -224,7 +224,9 @@ impl Work {
                 return;
             }
             at_device = None;
-            let grant = server.grant(Flow::Scrub, OPTIONS.sizes.grant_bytes, interrupt);
+            let grant = server
+                .tasks
+                .grant(Flow::Scrub, OPTIONS.sizes.grant_bytes, interrupt);
             at_device = grant.ok().map(|grant| (grant, Instant::now()));
         };
         let repaired = self

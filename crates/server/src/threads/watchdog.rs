@@ -3,7 +3,7 @@
 //! Invariant: it reports only while it can make the list of exports, which every new client needs
 //! first. A deadlock there stops the reports.
 
-use super::periodic::Periodic;
+use super::background::Background;
 use crate::exports::ServerExports;
 use crate::systemd::Notifier;
 use std::io;
@@ -15,9 +15,9 @@ pub fn start(
     notifier: &Arc<Notifier>,
     interval: Duration,
     exports: Arc<ServerExports>,
-) -> io::Result<Periodic> {
+) -> io::Result<Background> {
     let notifier = Arc::clone(notifier);
-    Periodic::start("watchdog", interval, move || {
+    Background::periodic("watchdog", interval, move || {
         drop(exports.names());
         notifier.say("WATCHDOG=1");
     })

@@ -9,12 +9,14 @@ mod abilities;
 mod changes;
 mod file;
 mod model;
+mod served;
 #[cfg(test)]
 mod tests;
 
 pub use abilities::{Able, abilities_suite};
 pub use changes::changes_suite;
 pub use file::FileVolume;
+pub use served::{Failed, ServedDisk};
 
 use std::ops::ControlFlow;
 use volume::{Checked, Durability, Extent, RequestContext, Volume, VolumeErrorKind};

@@ -41,7 +41,7 @@ const BANNED: &[Banned] = &[
                 "the authorities of this machine are a file",
             ),
             (
-                "crates/nbd/src/server/listener.rs",
+                "crates/connections/src/listener.rs",
                 "a server's socket is a name that it has to remove",
             ),
             (

@@ -73,7 +73,7 @@ fn what_a_port_has_not_learned_before_its_session_ended_it_learns_later() {
 }
 
 #[test]
-fn a_unit_without_sessions_remembers_who_has_learned() {
+fn a_unit_without_sessions_remembers_which_have_learned() {
     let first = unit();
     let one = session(&first, 1, 1);
     assert_eq!(ready(&first, &one), POWER_ON);

@@ -32,7 +32,7 @@ fn write(unit: &Unit, nexus: &Nexus) -> Result<Vec<u8>, Refusal> {
 }
 
 #[test]
-fn who_reserved_for_all_registrants_and_is_registered_no_more_is_shut_out() {
+fn holders_for_all_registrants_are_shut_out_once_unregistered() {
     // The action that ends the registration, and whether the registered port itself does it.
     let ways = [(4, false), (5, false), (0, true)];
     let of_type = |kind| ways.map(|(action, is_own)| (kind, action, is_own));

@@ -3,8 +3,8 @@
 use super::{Client, memory, options, ten};
 use crate::fuzzing::OPEN_TARGET;
 use crate::server::{Server, ServerHandle};
-use crate::targets::{Access, TargetUnit, Targets};
-use crate::wire::pdu::{Header, request, response};
+use crate::targets::{TargetAccess, TargetUnit, Targets};
+use crate::wire::pdu::{PduHeader, request, response};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use volume::{Durability, RequestContext, Volume};
@@ -26,12 +26,12 @@ impl Changing {
 }
 
 impl Targets for Changing {
-    fn list(&self) -> Vec<(String, Access)> {
-        vec![(OPEN_TARGET.to_owned(), Access::default())]
+    fn list(&self) -> Vec<(String, TargetAccess)> {
+        vec![(OPEN_TARGET.to_owned(), TargetAccess::default())]
     }
 
-    fn access(&self, _: &str) -> Option<Access> {
-        Some(Access::default())
+    fn access(&self, _: &str) -> Option<TargetAccess> {
+        Some(TargetAccess::default())
     }
 
     fn open(&self, _: &str) -> Option<Vec<TargetUnit>> {
@@ -79,7 +79,10 @@ fn serial(client: &mut Client) -> Vec<u8> {
 }
 
 fn log_out(mut client: Client) {
-    client.send(Header::new(request::LOGOUT | 0x40, 0x80).with_tag(74), &[]);
+    client.send(
+        PduHeader::new(request::LOGOUT | 0x40, 0x80).with_tag(74),
+        &[],
+    );
     client.receive().unwrap();
     assert!(client.receive().is_none());
 }

@@ -4,7 +4,7 @@ use super::gate::held;
 use super::{Client, LIMIT, memory, options, serve, serve_shared, ten};
 use crate::fuzzing::{OPEN_TARGET, login_request};
 use crate::server::ServerHandle;
-use crate::wire::pdu::{Header, request, response};
+use crate::wire::pdu::{PduHeader, request, response};
 use std::io::Write;
 use std::sync::Arc;
 use volume::Operation;
@@ -27,7 +27,7 @@ impl Client {
     }
 
     fn send_data(&mut self, tag: u32, transfer: u32, byte: u8) {
-        let header = Header::new(request::DATA_OUT, 0x80)
+        let header = PduHeader::new(request::DATA_OUT, 0x80)
             .with_tag(tag)
             .with_u32::<20>(transfer);
         self.send(header, &[byte; 512]);
@@ -45,7 +45,7 @@ impl Client {
     }
 
     fn manage(&mut self, function: u8) -> u8 {
-        let header = Header::new(request::TASK_MANAGEMENT | 0x40, 0x80 | function).with_tag(900);
+        let header = PduHeader::new(request::TASK_MANAGEMENT | 0x40, 0x80 | function).with_tag(900);
         self.send(header, &[]);
         let (answer, _) = self.receive().expect("an answer");
         assert_eq!(answer.operation(), response::TASK_MANAGEMENT);
@@ -207,7 +207,7 @@ fn sessions_with_commands_that_wait_for_others_end() {
                 assert_eq!(client.first_byte(11), 0);
             }
             1 => {
-                let logout = Header::new(request::LOGOUT | 0x40, 0x80).with_tag(9);
+                let logout = PduHeader::new(request::LOGOUT | 0x40, 0x80).with_tag(9);
                 client.send(logout, &[]);
                 let (answer, _) = client.receive().unwrap();
                 assert_eq!(answer.operation(), response::LOGOUT);

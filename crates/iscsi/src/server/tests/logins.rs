@@ -2,7 +2,7 @@
 
 use super::{Client, LIMIT, OPEN_TARGET, login_request, memory, options};
 use crate::server::{Server, ServerHandle};
-use crate::targets::{Access, Denied, FixedTargets, TargetUnit, Targets};
+use crate::targets::{Denied, FixedTargets, TargetAccess, TargetUnit, Targets};
 use crate::wire::pdu::response;
 use parking_lot::{Condvar, Mutex};
 use std::io::{ErrorKind, Write};
@@ -12,12 +12,12 @@ use volume::MemoryVolume;
 /// Targets whose opens wait until the test lets them go on.
 struct Gated {
     targets: FixedTargets,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct GateState {
     /// Number of opens that have begun.
     begun: usize,
     /// Number of opens that may end.
@@ -26,7 +26,7 @@ struct State {
 }
 
 impl Gated {
-    fn wait(&self, until: impl Fn(&State) -> bool) {
+    fn wait(&self, until: impl Fn(&GateState) -> bool) {
         let mut state = self.state.lock();
         while !until(&state) {
             let is_late = self.changed.wait_for(&mut state, LIMIT).timed_out();
@@ -34,18 +34,18 @@ impl Gated {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut GateState)) {
         change(&mut self.state.lock());
         self.changed.notify_all();
     }
 }
 
 impl Targets for Gated {
-    fn list(&self) -> Vec<(String, Access)> {
+    fn list(&self) -> Vec<(String, TargetAccess)> {
         self.targets.list()
     }
 
-    fn access(&self, name: &str) -> Option<Access> {
+    fn access(&self, name: &str) -> Option<TargetAccess> {
         self.targets.access(name)
     }
 
@@ -64,7 +64,7 @@ impl Targets for Gated {
 fn gated() -> (Arc<Gated>, ServerHandle) {
     let volume = Arc::new(memory());
     let targets = Arc::new(Gated {
-        targets: FixedTargets::default().with(OPEN_TARGET, volume, Access::default()),
+        targets: FixedTargets::default().with(OPEN_TARGET, volume, TargetAccess::default()),
         state: Mutex::default(),
         changed: Condvar::new(),
     });
@@ -147,11 +147,11 @@ struct Logging {
 }
 
 impl Targets for Logging {
-    fn list(&self) -> Vec<(String, Access)> {
+    fn list(&self) -> Vec<(String, TargetAccess)> {
         self.targets.list()
     }
 
-    fn access(&self, name: &str) -> Option<Access> {
+    fn access(&self, name: &str) -> Option<TargetAccess> {
         self.targets.access(name)
     }
 
@@ -174,7 +174,7 @@ impl Targets for Logging {
 }
 
 /// Tries to log in and returns the status and the new lines of the log, without the address.
-fn denied(access: Access, size_bytes: u64, logins: usize) -> (u16, Vec<String>) {
+fn denied(access: TargetAccess, size_bytes: u64, logins: usize) -> (u16, Vec<String>) {
     let volume = Arc::new(MemoryVolume::new(size_bytes));
     let targets = Arc::new(Logging {
         targets: FixedTargets::default().with(OPEN_TARGET, volume, access),
@@ -199,9 +199,9 @@ fn denied(access: Access, size_bytes: u64, logins: usize) -> (u16, Vec<String>) 
 
 #[test]
 fn denied_logins_are_reported_and_a_flood_does_not_fill_the_log() {
-    let access = Access {
+    let access = TargetAccess {
         initiators: Some(vec!["iqn.somebody-else".to_owned()]),
-        ..Access::default()
+        ..TargetAccess::default()
     };
     let (status, lines) = denied(access, 1 << 20, 100);
     assert_eq!(status, 0x0202);
@@ -216,11 +216,14 @@ fn denied_logins_are_reported_and_a_flood_does_not_fill_the_log() {
 
 #[test]
 fn a_volume_with_part_of_a_block_is_refused_with_words() {
-    let (status, lines) = denied(Access::default(), 100_000, 1);
+    let (status, lines) = denied(TargetAccess::default(), 100_000, 1);
     assert_eq!(status, 0x0203, "not found");
     assert!(
         lines[0].contains("100000 bytes, is no multiple of 512"),
         "{lines:?}"
     );
-    assert_eq!(denied(Access::default(), 512 * 100, 1), (0, Vec::new()));
+    assert_eq!(
+        denied(TargetAccess::default(), 512 * 100, 1),
+        (0, Vec::new())
+    );
 }

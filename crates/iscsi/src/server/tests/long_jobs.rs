@@ -3,7 +3,7 @@
 use super::gate::{Gate, held};
 use super::{Client, LIMIT, options, serve, wait_until_stopping};
 use crate::server::{ServerHandle, ServerOptions};
-use crate::wire::pdu::{Header, request, response};
+use crate::wire::pdu::{PduHeader, request, response};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use volume::{MemoryVolume, Operation, Slow};
@@ -51,7 +51,7 @@ impl Client {
     }
 
     fn request_task_management(&mut self, function: u8) {
-        let header = Header::new(request::TASK_MANAGEMENT | 0x40, 0x80 | function)
+        let header = PduHeader::new(request::TASK_MANAGEMENT | 0x40, 0x80 | function)
             .with_tag(900)
             .with_u32::<20>(TAG);
         self.send(header, &[]);
@@ -109,7 +109,7 @@ fn the_end_of_its_session_or_of_the_server_ends_a_long_command() {
         disk.pieces.recv_timeout(LIMIT).unwrap();
         std::thread::scope(|scope| {
             let server = &disk.server;
-            let stops = || server.front.permits.end_all(LIMIT);
+            let stops = || server.handle.end_all();
             let stops = is_server.then(|| scope.spawn(stops));
             if !is_server {
                 drop(client);

@@ -4,7 +4,7 @@ use super::gate::held;
 use super::{Client, login_text, options, serve, ten};
 use crate::fuzzing::{OPEN_TARGET, login_request};
 use crate::server::{ServerHandle, ServerOptions};
-use crate::wire::pdu::{Header, NO_TAG, request, response};
+use crate::wire::pdu::{NO_TAG, PduHeader, request, response};
 use std::io::Write;
 use std::thread;
 use std::time::Duration;
@@ -29,14 +29,14 @@ impl Client {
         self.command(tag, 0xa0, bytes, &cdb, &[]);
     }
 
-    fn asked(&mut self) -> Option<Header> {
+    fn asked(&mut self) -> Option<PduHeader> {
         let (answer, _) = self.receive()?;
         assert_eq!(answer.operation(), response::R2T);
         Some(answer)
     }
 
     fn nop(&mut self, tag: u32) {
-        let header = Header::new(request::NOP_OUT | 0x40, 0x80)
+        let header = PduHeader::new(request::NOP_OUT | 0x40, 0x80)
             .with_tag(tag)
             .with_u32::<20>(NO_TAG);
         self.send(header, &[]);
@@ -44,11 +44,9 @@ impl Client {
 }
 
 fn serve_large(stall_limit: Duration) -> ServerHandle {
-    let options = ServerOptions {
-        stall_limit,
-        pool_bytes: 0,
-        ..options()
-    };
+    let mut options = options();
+    options.limits.stall_limit = stall_limit;
+    options.limits.pool_bytes = 0;
     serve(MemoryVolume::new(64 << 20), options)
 }
 
@@ -61,9 +59,9 @@ fn trickling_writes_give_their_memory_to_others() {
     let mut first = [slow.asked().unwrap(), slow.asked().unwrap()];
     let trickle = thread::spawn(move || {
         // Whole bursts, one after the other, for ever.
-        let mut asked = Some(std::mem::replace(&mut first[0], Header::new(0, 0)));
+        let mut asked = Some(std::mem::replace(&mut first[0], PduHeader::new(0, 0)));
         while let Some(wanted) = asked {
-            let data = Header::new(request::DATA_OUT, 0x80)
+            let data = PduHeader::new(request::DATA_OUT, 0x80)
                 .with_tag(wanted.tag())
                 .with_u32::<20>(wanted.u32_at::<20>())
                 .with_u32::<40>(wanted.u32_at::<40>());
@@ -80,7 +78,7 @@ fn trickling_writes_give_their_memory_to_others() {
 }
 
 #[test]
-fn who_waits_for_memory_is_served_otherwise() {
+fn clients_that_wait_for_memory_are_served_otherwise() {
     let server = serve_large(Duration::from_secs(3600));
     let mut greedy = Client::login_as(&server, "iqn.x:greedy", &[]);
     greedy.large_write(1, LARGE_BYTES);
@@ -93,7 +91,7 @@ fn who_waits_for_memory_is_served_otherwise() {
     assert_eq!((answer.operation(), answer.tag()), (response::NOP_IN, 5));
     assert_eq!(other.test_unit_ready(2), GOOD);
     // It can also change its mind.
-    let abort = Header::new(request::TASK_MANAGEMENT | 0x40, 0x81)
+    let abort = PduHeader::new(request::TASK_MANAGEMENT | 0x40, 0x81)
         .with_tag(6)
         .with_u32::<20>(1);
     other.send(abort, &[]);
@@ -126,7 +124,7 @@ fn a_read_that_waits_for_memory_can_be_aborted() {
     });
     let mut other = Client::login(&server);
     read(&mut other, 1, 2 << 20);
-    let abort = Header::new(request::TASK_MANAGEMENT | 0x40, 0x81)
+    let abort = PduHeader::new(request::TASK_MANAGEMENT | 0x40, 0x81)
         .with_tag(6)
         .with_u32::<20>(1);
     other.send(abort, &[]);
@@ -141,10 +139,8 @@ fn a_read_that_waits_for_memory_can_be_aborted() {
 fn memory_for_data_that_was_not_asked_for_is_bounded() {
     let (slow, gate, _comes) = held(MemoryVolume::new(1 << 20), Operation::Write);
     let slow = slow.except(|request| request.operation != Operation::Write);
-    let options = ServerOptions {
-        pool_bytes: 0,
-        ..options()
-    };
+    let mut options = options();
+    options.limits.pool_bytes = 0;
     let server = serve(slow, options);
     let fill = |client: &mut Client| {
         for tag in 0..64 {
@@ -193,7 +189,7 @@ fn half_a_request_is_not_waited_for_for_ever() {
     writer.write_all(&login_request()).unwrap();
     assert_eq!(slow.receive().unwrap().0.operation(), response::LOGIN);
     // A header, then its data: a byte is always on its way.
-    let header = Header::new(request::NOP_OUT | 0x40, 0x80).with_data_bytes(100_000);
+    let header = PduHeader::new(request::NOP_OUT | 0x40, 0x80).with_data_bytes(100_000);
     writer.write_all(&header.0).unwrap();
     let trickle = thread::spawn(move || {
         while writer.write_all(&[0]).is_ok() {

@@ -3,20 +3,20 @@
 use super::gate::held;
 use super::{Client, LIMIT, OPEN_TARGET, login_text, memory, options, serve, ten};
 use crate::server::Server;
-use crate::targets::{Access, FixedTargets};
+use crate::targets::{FixedTargets, TargetAccess};
 use crate::wire::digest::digest;
-use crate::wire::pdu::{Header, NO_TAG, request, response};
+use crate::wire::pdu::{NO_TAG, PduHeader, request, response};
 use crate::wire::text;
 use std::io::Write;
 use std::sync::Arc;
 use volume::Operation;
 
-fn text_request(pairs: &[(&str, &str)], number: u32) -> (Header, Vec<u8>) {
+fn text_request(pairs: &[(&str, &str)], number: u32) -> (PduHeader, Vec<u8>) {
     let mut data = Vec::new();
     pairs
         .iter()
         .for_each(|(key, value)| text::push(&mut data, key, value));
-    let header = Header::new(request::TEXT, 0x80)
+    let header = PduHeader::new(request::TEXT, 0x80)
         .with_tag(300)
         .with_u32::<20>(NO_TAG)
         .with_u32::<24>(number);
@@ -94,7 +94,7 @@ fn a_tag_names_one_command() {
     let mut client = Client::login(&server);
     // Two that arrive together go to workers.
     let both = [7, 8].map(|tag| {
-        let mut header = Header::new(request::COMMAND, 0xc1)
+        let mut header = PduHeader::new(request::COMMAND, 0xc1)
             .with_tag(tag)
             .with_u32::<20>(512)
             .with_u32::<24>(tag - 7 + client.number);
@@ -117,7 +117,7 @@ fn data_for_another_unit_is_not_written() {
     let mut client = Client::login(&server);
     client.command(5, 0xa1, 512, &ten(0x2a, 10, 1), &[]);
     let (asks, _) = client.receive().unwrap();
-    let data_out = Header::new(request::DATA_OUT, 0x80)
+    let data_out = PduHeader::new(request::DATA_OUT, 0x80)
         .with_tag(5)
         .with_u64::<8>(1 << 48)
         .with_u32::<20>(asks.u32_at::<20>());
@@ -143,7 +143,7 @@ fn the_length_in_a_damaged_header_is_not_believed() {
     let mut client = Client::connect(&server);
     client.stream.write_all(&login_text(&text)).unwrap();
     assert_eq!(client.receive().unwrap().0.u16_at::<36>(), 0);
-    let nop = Header::new(request::NOP_OUT | 0x40, 0x80)
+    let nop = PduHeader::new(request::NOP_OUT | 0x40, 0x80)
         .with_tag(1)
         .with_u32::<20>(NO_TAG);
     let digest = digest(&nop.0);
@@ -158,9 +158,9 @@ fn the_length_in_a_damaged_header_is_not_believed() {
 /// RFC 7143, 4.2.7.1: a name is the same in whatever case it is written.
 #[test]
 fn names_in_another_case_are_the_same_names() {
-    let access = Access {
+    let access = TargetAccess {
         initiators: Some(vec!["iqn.X:Us".to_owned()]),
-        ..Access::default()
+        ..TargetAccess::default()
     };
     let shouted = OPEN_TARGET.to_uppercase();
     let targets = FixedTargets::default().with(&shouted, Arc::new(memory()), access);

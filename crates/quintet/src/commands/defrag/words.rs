@@ -7,7 +7,7 @@ use crate::commands::invocation::Invocation;
 use format::defrag::{DefragToll, FetchToll};
 use format::phase::TaskPhase;
 use maintenance::{DefragReport, DefragStage, FetchCost, Toll};
-use server::state::{DefragStatus, Outcome};
+use server::state::{DefragStatus, RunOutcome};
 use std::time::Duration;
 use terminal::json::Object;
 use terminal::sizes;
@@ -220,7 +220,7 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
             format!("last run{by}, ended early; {copied}")
         }
         (_, TaskPhase::AtRest, _) => format!("last run was cancelled; {copied}"),
-        (Outcome::Failed(why), ..) => {
+        (RunOutcome::Failed(why), ..) => {
             format!("paused, {doing}; {copied}: {why} (continue with quintet defrag resume)")
         }
         (_, TaskPhase::Paused, _) => {
@@ -254,7 +254,7 @@ pub(in crate::commands) fn object(message: Object, status: &DefragStatus) -> Obj
     if let Some(eta_s) = status.run.eta_s {
         message = message.number("seconds_remaining", eta_s.round());
     }
-    if let Outcome::Failed(why) = &status.outcome {
+    if let RunOutcome::Failed(why) = &status.outcome {
         message = message.text("failure", why);
     }
     numbers(message, false, report)

@@ -16,7 +16,7 @@ use command_line::Cli;
 use configuration::{Configuration, Event, Source, SourceKind, span};
 use format::snapshot::{Snapshot, SnapshotKind};
 use notifications::Subject;
-use server::findings::{Limits, Look, Severity};
+use server::findings::{FindingsInput, Limits, Severity};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -123,7 +123,7 @@ fn look_at_pool(
 ) -> anyhow::Result<(Vec<Problem>, UnixNanos)> {
     let pool = invocation.open_silently(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
-    let look = Look {
+    let look = FindingsInput {
         pool: &pool,
         server: None,
         snapshots: &snapshots,

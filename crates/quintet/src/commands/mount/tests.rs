@@ -4,7 +4,8 @@ use crate::commands;
 use fuse::{Errno, FileSystem, FixedVolumes, Handle, Node, NodeId, SeekTarget};
 use jiff::tz::TimeZone;
 use media::{Media, Syncing};
-use server::mount::{Directories, Disks, PoolFiles, SnapshotList, Source, Which};
+use server::directories::Directories;
+use server::mount::{Disks, FilesSource, PoolFiles, SnapshotList, Which};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -31,7 +32,7 @@ fn files(pool: &Arc<Pool>, directory_bytes_max: usize) -> PoolFiles {
     let snapshots = Arc::new(snapshots);
     let volume = Arc::new(MemoryVolume::new(1 << 20));
     let reader = Arc::clone(pool.reader());
-    let source = Source {
+    let source = FilesSource {
         images: Arc::new(Disks::new(
             Which::Images,
             Arc::clone(&snapshots),

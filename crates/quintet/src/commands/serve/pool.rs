@@ -36,13 +36,14 @@ use server::mount::Pools;
 use server::program::Program;
 use server::settings::Shares;
 use server::sockets::{ClientSockets, start_servers};
-use server::state::{JOURNAL_BYTES_DEFAULT, Live, ServerState};
+use server::state::{JOURNAL_BYTES_DEFAULT, Live, PolicyInForce, ServerState};
 use server::systemd::{Notifier, watchdog_interval};
 use server::targets::{BLOCK_BYTES, TargetRules, has_target_name, has_whole_blocks};
 use server::threads::settle;
 use server::threads::{
-    classifying, defragger, destager, reclaimer, tiering, trimmer, verifier, watchdog,
+    classifying, collector, defragger, destager, tiering, trimmer, verifier, watchdog,
 };
+use signal_hook::iterator::Signals;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,16 +105,7 @@ fn hold(
     let environment = &invocation.context.environment;
     let console = &invocation.console;
     let notifier = Arc::new(Notifier::of(environment)?);
-    if !JOURNAL_BYTES.contains(&args.journal) {
-        bail!("invalid --journal: it is 2M to 64G");
-    }
-    fast::check(args, invocation.settings.pool()?)?;
-    let rules = target_rules(invocation, args)?;
-    let shares = Shares::default().with(&args.qos)?;
-    let in_force = args.policy.as_deref();
-    let in_force = in_force
-        .map(|name| policy::in_force(invocation, name))
-        .transpose()?;
+    let (rules, shares, policy) = checked(invocation, args)?;
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
     let device = Arc::new(device);
     notifier.say("STATUS=opening the pool");
@@ -130,7 +122,7 @@ fn hold(
     let path = std::path::absolute(invocation.settings.pool()?)?;
     let server = ServerState::new(path, volumes, device, shares, memory);
     repair_from_replica(invocation, args, &server);
-    server.set_policy(in_force.flatten());
+    server.classes.set_policy(policy);
     let server = Arc::new(server);
     let _clients = ClientsOf(&server);
     let zone = invocation.zone.clone();
@@ -162,9 +154,9 @@ fn hold(
     let verifier = verifier::start(&server, &program, lane)?;
     let source = DefragSource::Volumes(Arc::clone(&server.volumes));
     let take_up = || unfinished(&source, lane);
-    let defragger = defragger::start(&server, &program, &invocation.zone, lane, take_up)?;
-    let reclaimer = reclaimer::start(&server, &program, lane)?;
-    let classifying = classifying::start(&server.classifiers)?;
+    let defragger = defragger::start(&server.tasks, &program, &invocation.zone, lane, take_up)?;
+    let collector = collector::start(&server.tasks, &program, lane)?;
+    let classifying = classifying::start(&server.classes.classifiers)?;
     let clock = Arc::new(media::SystemClock);
     let tiering = tier
         .map(|tier| tiering::start(&tier, clock, &program))
@@ -174,14 +166,7 @@ fn hold(
     };
     let control = socket.serve(Arc::new(commands))?;
     let signals = signals()?;
-    let stopping = (invocation.interrupt.clone(), signals.handle());
-    let at_end = move || {
-        if to_the_end {
-            let (interrupt, signals) = stopping;
-            interrupt.request();
-            signals.close();
-        }
-    };
+    let at_end = at_end(invocation, &signals, to_the_end);
     let pools = Pools::server_state(&server);
     let mount = mount
         .map(|settings| mounting::start(invocation, settings, &pools, at_end))
@@ -201,7 +186,7 @@ fn hold(
     wait(invocation, signals, &|| said(&server, control.clients()))?;
     notifier.say("STOPPING=1\nSTATUS=stopping");
     // Ends first: writers may wait for its back-pressure.
-    drop(reclaimer);
+    drop(collector);
     // Ends before the commands that wait for its run: they then report that the next server resumes
     // it.
     drop(defragger);
@@ -224,10 +209,10 @@ struct ClientsOf<'s>(&'s ServerState);
 
 impl Drop for ClientsOf<'_> {
     fn drop(&mut self) {
-        for server in self.0.take_servers() {
+        for server in self.0.clients.take_nbd() {
             server.stop();
         }
-        for server in self.0.take_target_servers() {
+        for server in self.0.clients.take_iscsi() {
             server.stop();
         }
     }
@@ -235,14 +220,45 @@ impl Drop for ClientsOf<'_> {
 
 /// Waits for the requests of clients and ends their connections.
 fn stop_servers(console: &Console, server: &ServerState) {
-    for server in server.take_servers() {
+    for server in server.clients.take_nbd() {
         if !server.stop() {
             console.warn("some NBD requests did not end in time and are dropped");
         }
     }
-    for server in server.take_target_servers() {
+    for server in server.clients.take_iscsi() {
         if !server.stop() {
             console.warn("some iSCSI commands did not end in time and are dropped");
+        }
+    }
+}
+
+/// The rules of iSCSI access, the shares of the device, and the policy.
+type Checked = (Arc<TargetRules>, Shares, Option<PolicyInForce>);
+
+/// Checks the settings, before anything is opened.
+fn checked(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Checked> {
+    if !JOURNAL_BYTES.contains(&args.journal) {
+        bail!("invalid --journal: it is 2M to 64G");
+    }
+    fast::check(args, invocation.settings.pool()?)?;
+    let rules = target_rules(invocation, args)?;
+    let shares = Shares::default().with(&args.qos)?;
+    let policy = args.policy.as_deref();
+    let policy = policy.map(|name| policy::in_force(invocation, name));
+    Ok((rules, shares, policy.transpose()?.flatten()))
+}
+
+/// Returns what happens when a mount ends: with `to_the_end` the server ends too.
+fn at_end(
+    invocation: &Invocation,
+    signals: &Signals,
+    to_the_end: bool,
+) -> impl FnOnce() + Send + 'static {
+    let stopping = to_the_end.then(|| (invocation.interrupt.clone(), signals.handle()));
+    move || {
+        if let Some((interrupt, signals)) = stopping {
+            interrupt.request();
+            signals.close();
         }
     }
 }
@@ -250,7 +266,7 @@ fn stop_servers(console: &Console, server: &ServerState) {
 /// Has scrubs repair from the replica. It may be absent for a while: volumes are served without it.
 fn repair_from_replica(invocation: &Invocation, args: &ServeArgs, server: &ServerState) {
     match replica_of(invocation, &args.replica) {
-        Ok(Some(replica)) => server.scrub.repair_from(replica),
+        Ok(Some(replica)) => server.tasks.scrub.repair_from(replica),
         Ok(None) => {}
         Err(e) => invocation.console.warn(format_args!(
             "cannot use --replica: {}. Scrubs of this server repair nothing from it",

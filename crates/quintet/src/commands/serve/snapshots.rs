@@ -13,7 +13,7 @@ use command_line::ServeArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::EntryKind;
-use nbd::{Exports, FixedExports, Server, ServerOptions};
+use nbd::{Exports, FixedExports, Server, ServerLimits};
 use server::memory_plan::MemoryPlan;
 use server::sockets::place;
 use server::systemd::Notifier;
@@ -38,20 +38,20 @@ pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<E
         exports = exports.with_default(&only);
     }
     let sockets = usize::from(args.nbd_socket.is_some()) + usize::from(args.nbd_listen.is_some());
-    let options = ServerOptions {
+    let options = ServerLimits {
         connections_max: args.connections.max(1).into(),
         pool_bytes: plan.requests_of_socket(sockets),
-        ..ServerOptions::default()
+        ..ServerLimits::default()
     };
     let exports: Arc<dyn Exports> = Arc::new(exports);
     let mut servers = Vec::new();
     if let Some(path) = &args.nbd_socket {
-        let server = Server::bind_unix(path, Arc::clone(&exports), options.clone())?.start()?;
+        let server = Server::bind_unix(path, Arc::clone(&exports), options)?.start()?;
         servers.push((place(Some(path), None), server));
     }
     if let Some(address) = args.nbd_listen {
         let server = Server::bind_tcp(address, exports, options)?.start()?;
-        servers.push((place(None, server.tcp_address()), server));
+        servers.push((place(None, server.address()), server));
     }
     let notifier = Notifier::of(&invocation.context.environment)?;
     let places: Vec<String> = servers.iter().map(|(place, _)| place.clone()).collect();

@@ -27,11 +27,13 @@ pub fn collecting(server: &ServerState, live: &Live, zone: &TimeZone) -> String 
         Some(last) => ended(last, zone),
         None => "no run yet".to_owned(),
     });
-    words.push(match (&status.next, server.shares().schedule.collects) {
-        (_, false) => "only by command (quintet gc)".to_owned(),
-        (Some(next), true) => due(next, live, zone),
-        (None, true) => "next: now".to_owned(),
-    });
+    words.push(
+        match (&status.next, server.tasks.shares().schedule.collects) {
+            (_, false) => "only by command (quintet gc)".to_owned(),
+            (Some(next), true) => due(next, live, zone),
+            (None, true) => "next: now".to_owned(),
+        },
+    );
     words.join("; ")
 }
 
@@ -76,12 +78,13 @@ fn due(next: &NextCollect, live: &Live, zone: &TimeZone) -> String {
 
 /// Formats when the next scrub begins.
 pub fn scrubbing(server: &ServerState, zone: &TimeZone) -> String {
-    let shares = server.shares();
+    let shares = server.tasks.shares();
     let created = server.pool.config().created;
     let due_s = server
+        .tasks
         .scrub
         .due_s(server.pool.now(), created, shares.within.scrub_s);
-    let by = match server.scrub.is_by_itself() {
+    let by = match server.tasks.scrub.is_by_itself() {
         true => "the last was started by the server itself; ",
         false => "",
     };
@@ -90,7 +93,7 @@ pub fn scrubbing(server: &ServerState, zone: &TimeZone) -> String {
         (true, Some(due_s)) => format!("next {}", local(due_s, zone)),
         (true, None) => "next when this one is done".to_owned(),
     };
-    let from = server.scrub.standing_replica();
+    let from = server.tasks.scrub.standing_replica();
     let from = from.map_or(String::new(), |path| {
         format!("; they repair from {}", path.display())
     });
@@ -101,7 +104,7 @@ pub fn scrubbing(server: &ServerState, zone: &TimeZone) -> String {
 pub fn hot_chunks(server: &ServerState, live: &Live, zone: &TimeZone) -> String {
     let (status, percent) = (
         &live.hot_chunks,
-        server.shares().schedule.hot_chunks_percent,
+        server.tasks.shares().schedule.hot_chunks_percent,
     );
     let copied = match status.runs {
         0 => String::new(),
@@ -114,7 +117,7 @@ pub fn hot_chunks(server: &ServerState, live: &Live, zone: &TimeZone) -> String 
     if percent == 0 {
         return format!("{copied}only by command (quintet defrag)");
     }
-    let doing = match (server.own_defrag(), status.wait) {
+    let doing = match (server.tasks.own_defrag(), status.wait) {
         (Some(_), _) => "under way, started by the server itself".to_owned(),
         (None, HotWait::Until(at)) => format!("next not before {}", calendar::local(at, zone)),
         (None, wait) => format!("next {}", next_hot(wait)),
@@ -137,11 +140,11 @@ fn next_hot(wait: HotWait) -> &'static str {
 /// Formats the same as JSON.
 pub fn hot_chunks_object(server: &ServerState, live: &Live) -> Object {
     let status = &live.hot_chunks;
-    let percent = server.shares().schedule.hot_chunks_percent;
+    let percent = server.tasks.shares().schedule.hot_chunks_percent;
     Object::new()
         .boolean("automatic", percent > 0)
         .integer("weekly_percent", percent)
-        .boolean("running", server.own_defrag().is_some())
+        .boolean("running", server.tasks.own_defrag().is_some())
         .integer("runs_by_server", status.runs)
         .integer("copied_bytes", status.copied_bytes)
 }
@@ -166,7 +169,7 @@ pub fn object(server: &ServerState, live: &Live) -> Object {
     let status = &live.collecting;
     let totals = &status.totals;
     let mut object = Object::new()
-        .boolean("automatic", server.shares().schedule.collects)
+        .boolean("automatic", server.tasks.shares().schedule.collects)
         .boolean("running", status.running.is_some())
         .integer("runs_by_commands", totals.runs_by_commands)
         .integer("runs_by_server", totals.runs_by_server)

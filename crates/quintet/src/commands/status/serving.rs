@@ -104,6 +104,7 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
     }
     lines.extend(
         server
+            .tasks
             .copies
             .states()
             .iter()
@@ -178,7 +179,7 @@ pub fn object(server: &ServerState, live: &Live) -> Object {
             None => object,
         }
     });
-    let copies = server.copies.states().into_iter().map(|copy| {
+    let copies = server.tasks.copies.states().into_iter().map(|copy| {
         Object::new()
             .text("to", &copy.to)
             .text("snapshot", &copy.snapshot)

@@ -190,7 +190,7 @@ impl Frame<'_> {
 
     /// Returns nothing before an initiator has connected.
     fn iscsi(&self) -> Option<String> {
-        let requests = |live: &Live| live.iscsi.commands().iter().map(|(_, count)| count).sum();
+        let requests = |live: &Live| live.iscsi.requests_total.iter().sum();
         (self.now.iscsi.connections_total > 0).then(|| {
             format!(
                 "iscsi: {}; per second {:.0} requests, {} sent",

@@ -39,7 +39,7 @@ pub fn run(invocation: &Invocation, args: &VolumeInfoArgs) -> anyhow::Result<Exi
     let own: Vec<&Snapshot> = snapshots.iter().filter(|s| is_of(s, name)).collect();
     let record = &status.record;
     let origin = origin(record, &snapshots);
-    let clients = server.map(|server| server.clients_connected(name));
+    let clients = server.map(|server| server.clients.connected(name));
     let served = match clients {
         None => "no server runs; the state is that of the last checkpoint".to_owned(),
         Some(clients) => format!("by the server, to {}", count(clients as u64, "connection")),

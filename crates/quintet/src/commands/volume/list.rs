@@ -35,7 +35,7 @@ pub fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     for status in &volumes {
         let record = &status.record;
         let states = snapshots.iter().filter(|s| is_of(s, &record.name)).count();
-        let clients = server.map(|server| server.clients(&record.name));
+        let clients = server.map(|server| server.clients.count(&record.name));
         let origin = origin(record, &snapshots);
         let mut message = volume(Object::message("volume"), status)
             .integer("snapshots", states as u64)

@@ -146,7 +146,7 @@ fn small_reads_here_and_there_take_more_of_a_lease() {
 }
 
 #[test]
-fn turns_of_who_dies_or_does_not_come_back_are_others() {
+fn grants_of_dead_or_lost_processes_go_to_others() {
     let top = tempfile::tempdir().unwrap();
     let device = disk();
     let control = serve_device(top.path(), Arc::clone(&device));
@@ -178,7 +178,7 @@ fn turns_of_who_dies_or_does_not_come_back_are_others() {
 }
 
 #[test]
-fn who_dies_while_waiting_leaves_the_queue() {
+fn a_process_that_dies_while_waiting_leaves_the_queue() {
     let top = tempfile::tempdir().unwrap();
     let device = disk();
     let _control = serve_device(top.path(), Arc::clone(&device));
@@ -234,7 +234,7 @@ fn without_a_server_everything_passes() {
 
 /// Without the limit, two servers that scrub with each other as replicas would wait for ever.
 #[test]
-fn who_has_a_turn_elsewhere_waits_a_limited_time() {
+fn a_reader_with_a_grant_elsewhere_waits_a_limited_time() {
     let top = tempfile::tempdir().unwrap();
     let device = disk();
     let _control = serve_device(top.path(), Arc::clone(&device));
@@ -268,7 +268,7 @@ fn the_wish_to_stop_ends_the_waiting_for_a_stuck_server() {
 }
 
 #[test]
-fn nonsense_ends_who_says_it_and_nobody_else() {
+fn nonsense_ends_its_client_and_no_other() {
     let top = tempfile::tempdir().unwrap();
     let device = disk();
     let control = serve_device(top.path(), Arc::clone(&device));
@@ -328,7 +328,7 @@ fn many_leases_leave_room_for_commands() {
     assert_eq!(late.hears(), None);
     until(|| control.clients() == 0);
     let client = ask(top.path(), "say", top.path(), View::own().unwrap());
-    assert_eq!(client.answers(), Some(Answer::Started));
+    assert_eq!(client.answers(), Some(CommandAnswer::Started));
     drop(clients);
     assert!(control.stop(SOON));
 }

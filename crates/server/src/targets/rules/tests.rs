@@ -34,7 +34,7 @@ fn sections_replace_what_stands_before_them() {
     assert_eq!(rules.of_export("web@new"), web);
     let old = rules.of_export("web@old");
     assert!(old.chap.is_none() && old.admits("eui.02004567a425678d") && !old.admits("iqn.x:a"));
-    assert_eq!(rules.of_export("closed"), &nobody());
+    assert_eq!(rules.of_export("closed"), &no_initiator());
     assert_eq!(rules.of_export("webs"), others);
     let exports: Vec<_> = rules.exports().collect();
     assert_eq!(exports, ["closed", "web", "web@old"]);
@@ -48,13 +48,13 @@ fn a_file_allows_only_what_it_says() {
         "[export web]\nuser = u\nsecret = a secret of theirs\n",
     ] {
         let rules = parse(text);
-        assert_eq!(rules.of_export("other"), &nobody());
-        assert_eq!(rules.discovery(), &nobody());
-        assert!(!nobody().admits("iqn.x:a") && nobody().is_sound());
+        assert_eq!(rules.of_export("other"), &no_initiator());
+        assert_eq!(rules.discovery(), &no_initiator());
+        assert!(!no_initiator().admits("iqn.x:a") && no_initiator().is_sound());
     }
     let everybody = TargetRules::default();
-    assert_eq!(everybody.of_export("any"), &Access::default());
-    assert_eq!(everybody.discovery(), &Access::default());
+    assert_eq!(everybody.of_export("any"), &TargetAccess::default());
+    assert_eq!(everybody.discovery(), &TargetAccess::default());
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! ends when the setting is switched off or little space is free; what it has copied stays.
 
 use crate::program::Program;
-use crate::state::ServerState;
+use crate::state::{HotChunksStatus, Tasks};
 use format::phase::TaskPhase;
 use maintenance::{
     DefragReport, DefragSource, DefragStage, FetchCost, Heat, HotChunks, HotDecision, HotWait,
@@ -26,7 +26,7 @@ const AT_REST: Duration = Duration::from_secs(60);
 
 /// See the module's head.
 pub struct HotChunksThread {
-    server: Arc<ServerState>,
+    tasks: Arc<Tasks>,
     program: Arc<dyn Program>,
     lane: LaneOptions,
     looked: Option<Instant>,
@@ -39,9 +39,9 @@ pub struct HotChunksThread {
 }
 
 impl HotChunksThread {
-    pub fn new(server: &Arc<ServerState>, program: &Arc<dyn Program>, lane: LaneOptions) -> Self {
+    pub fn new(tasks: &Arc<Tasks>, program: &Arc<dyn Program>, lane: LaneOptions) -> Self {
         Self {
-            server: Arc::clone(server),
+            tasks: Arc::clone(tasks),
             program: Arc::clone(program),
             lane,
             looked: None,
@@ -54,14 +54,14 @@ impl HotChunksThread {
     /// No run is in progress: begins one, if it is worth it. Returns when to look again.
     pub fn rest(&mut self) -> Duration {
         match self.look() {
-            Ok(Some(wait)) => self.server.hot_chunks.update(|status| status.wait = wait),
+            Ok(Some(wait)) => self.tasks.hot_chunks.update(|status| status.wait = wait),
             Ok(None) => {}
             Err(e) => self.program.warn(format_args!(
                 "defrag: cannot look for hot chunks: {}",
                 with_causes(&e)
             )),
         }
-        match self.server.hot_chunks.status().wait {
+        match self.tasks.hot_chunks.status().wait {
             HotWait::Busy => BUSY_PAUSE,
             _ => AT_REST,
         }
@@ -69,9 +69,9 @@ impl HotChunksThread {
 
     /// Returns why no run begins now; `None` if one does, or nothing has changed.
     fn look(&mut self) -> Result<Option<HotWait>, StoreError> {
-        let server = Arc::clone(&self.server);
-        let last = server.defrag.status().map(|status| status.run.report);
-        let state = server.hot_state(last.as_ref());
+        let tasks = Arc::clone(&self.tasks);
+        let last = tasks.defrag.status().map(|status| status.run.report);
+        let state = tasks.hot_state(last.as_ref());
         let is_changed = std::mem::replace(&mut self.percent, state.weekly_percent) != self.percent;
         if let Some(wait) = state.wait() {
             return Ok(Some(wait));
@@ -80,20 +80,20 @@ impl HotChunksThread {
         if is_recent && !is_changed {
             return Ok(None);
         }
-        if !server.device.is_idle() {
+        if !tasks.device.is_idle() {
             // The next look is soon.
             self.percent = 0;
             return Ok(Some(HotWait::Busy));
         }
         self.looked = Some(Instant::now());
-        let source = DefragSource::Volumes(Arc::clone(&server.volumes));
+        let source = DefragSource::Volumes(Arc::clone(&tasks.volumes));
         let amplified = source.amplified();
         let seen = weight(&amplified);
         let is_old = std::mem::replace(&mut self.seen, seen) == seen && !is_changed;
         if seen.0 == 0 || is_old {
             return Ok(Some(HotWait::NothingNew));
         }
-        let known = RecordedDefrag::read(&server.pool);
+        let known = RecordedDefrag::read(&tasks.pool);
         let known = known.map_or_else(Default::default, |last| last.small_ranges());
         let percent = state.weekly_percent;
         let hot = HotChunks::find(source, &amplified, &known, percent, self.lane)?;
@@ -114,7 +114,7 @@ impl HotChunksThread {
 
     fn begin(&mut self, hot: HotChunks) {
         let (new, all) = (hot.new_bytes, hot.all_bytes);
-        match self.server.defrag.begin(hot.run) {
+        match self.tasks.defrag.begin(hot.run) {
             Ok(_) => {
                 self.begun(0);
                 self.program.note(format_args!(
@@ -131,16 +131,16 @@ impl HotChunksThread {
     /// A run of the server has begun, or was resumed with these bytes.
     pub fn begun(&mut self, copied_bytes: u64) {
         self.counted_bytes = copied_bytes;
-        self.server.hot_chunks.update(|status| status.runs += 1);
+        self.tasks.hot_chunks.update(|status| status.runs += 1);
     }
 
     /// A run of the server is in progress: counts its copies, and ends it if it must end.
     pub fn worked(&mut self) {
-        let Some(report) = self.server.own_defrag() else {
+        let Some(report) = self.tasks.own_defrag() else {
             return;
         };
         self.count(&report);
-        let state = self.server.hot_state(None);
+        let state = self.tasks.hot_state(None);
         let why = if state.weekly_percent == 0 {
             "it was switched off"
         } else if state.is_low(0) {
@@ -148,7 +148,7 @@ impl HotChunksThread {
         } else {
             return;
         };
-        match self.server.end_own_defrag() {
+        match self.tasks.end_own_defrag() {
             Ok(_) => self.program.note(format_args!(
                 "defrag: ends copying hot chunks by itself, because {why}; its copies stay"
             )),
@@ -158,14 +158,14 @@ impl HotChunksThread {
 
     /// The last run has ended or failed. Returns false if a command began it.
     pub fn ended(&mut self, failure: Option<&StoreError>) -> bool {
-        let last = self.server.defrag.status().map(|status| status.run.report);
+        let last = self.tasks.defrag.status().map(|status| status.run.report);
         let Some(report) = last.filter(|report| report.wish.is_by_server()) else {
             return false;
         };
         self.count(&report);
         if let Some(error) = failure {
             // Nobody has to resume what nobody has begun. The next try is in a day.
-            let ended = self.server.defrag.stop(TaskPhase::AtRest);
+            let ended = self.tasks.defrag.stop(TaskPhase::AtRest);
             self.program.warn(format_args!(
                 "defrag: ends copying hot chunks by itself: {}; the server tries again in a day",
                 with_causes(error)
@@ -189,8 +189,8 @@ impl HotChunksThread {
         let bytes = report.counts.small.bytes;
         let more = bytes.saturating_sub(self.counted_bytes);
         self.counted_bytes = self.counted_bytes.max(bytes);
-        let update = |status: &mut crate::state::HotChunksStatus| status.copied_bytes += more;
-        self.server.hot_chunks.update(update);
+        let update = |status: &mut HotChunksStatus| status.copied_bytes += more;
+        self.tasks.hot_chunks.update(update);
     }
 }
 

@@ -25,38 +25,38 @@ const REST_MAX: Duration = Duration::from_secs(2);
 /// Pace of a checkpoint. See the module's head.
 #[derive(Debug)]
 pub(super) struct Pace {
-    nobody_waits: bool,
+    is_background: bool,
     /// Number of client reads at the last step.
     reads: u64,
     is_gentle: bool,
 }
 
 impl Pace {
-    /// `nobody_waits` is true for a background checkpoint. `reads` is a recent number of client
+    /// `is_background` is true for a background checkpoint. `reads` is a recent number of client
     /// reads.
-    pub fn new(nobody_waits: bool, reads: u64) -> Self {
+    pub fn new(is_background: bool, reads: u64) -> Self {
         Self {
-            nobody_waits,
+            is_background,
             reads,
             is_gentle: false,
         }
     }
 
     /// Returns true if this is still a background checkpoint.
-    pub fn nobody_waits(&self) -> bool {
-        self.nobody_waits
+    pub fn is_background(&self) -> bool {
+        self.is_background
     }
 
     /// Notes that writers wait for this checkpoint from now on.
     pub fn hurry(&mut self) {
-        self.nobody_waits = false;
+        self.is_background = false;
     }
 
     /// Returns the size of the next step, bytes. `reads` is the present number of client reads.
     pub fn step_bytes(&mut self, reads: u64) -> u64 {
         let have_read = std::mem::replace(&mut self.reads, reads) != reads;
-        self.is_gentle = self.nobody_waits && have_read;
-        match (self.is_gentle, self.nobody_waits) {
+        self.is_gentle = self.is_background && have_read;
+        match (self.is_gentle, self.is_background) {
             (true, _) => GENTLE_STEP_BYTES,
             (false, true) => IDLE_STEP_BYTES,
             (false, false) => STEP_BYTES,
@@ -94,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn clients_who_read_have_nearly_all_of_the_device() {
+    fn clients_that_read_have_nearly_all_of_the_device() {
         assert_eq!(busy_percent(Pace::new(true, 0), 30), 10);
         assert_eq!(busy_percent(Pace::new(true, 1), 0), 100, "nobody reads");
         assert_eq!(busy_percent(Pace::new(false, 0), 30), 100, "writers wait");
         let mut hurried = Pace::new(true, 0);
         hurried.hurry();
-        assert!(!hurried.nobody_waits());
+        assert!(!hurried.is_background());
         assert_eq!(busy_percent(hurried, 30), 100);
     }
 

@@ -6,10 +6,11 @@ use super::*;
 use crate::exports::FixedExports;
 use crate::test_client::Client;
 use crate::test_volume::Gated;
-use crate::wire::requests::{Command, Request, encode};
+use crate::wire::requests::{Command, NbdRequest, encode};
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
 use std::time::{Duration, Instant};
 use volume::{Operation, RequestContext, Volume};
 
@@ -31,9 +32,9 @@ fn served(volume: &Arc<Gated>) -> Arc<dyn Exports> {
 }
 
 fn start(place: &Place, volume: &Arc<Gated>, pool_bytes: u64) -> ServerHandle {
-    let options = ServerOptions {
+    let options = ServerLimits {
         pool_bytes,
-        ..ServerOptions::default()
+        ..ServerLimits::default()
     };
     let server = Server::bind_unix(&place.0, served(volume), options).unwrap();
     server.start().unwrap()
@@ -49,7 +50,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Returns [`READS`] reads at offset 0.
 fn reads(len: usize) -> Vec<u8> {
-    let request = Request {
+    let request = NbdRequest {
         flags: 0,
         command: Command::Read as u16,
         cookie: 1,
@@ -64,7 +65,7 @@ fn reads(len: usize) -> Vec<u8> {
 fn fill_queue(client: &mut Client) {
     let mut waiting = reads(4096);
     waiting.truncate(waiting.len() / READS * QUEUED);
-    let cached = Request {
+    let cached = NbdRequest {
         flags: 0,
         command: Command::Read as u16,
         cookie: 2,
@@ -119,9 +120,9 @@ fn reads_of_a_client_that_left_are_dropped() {
 fn reads_of_a_tcp_client_that_left_are_dropped() {
     let volume = Gated::new(STOPS);
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind_tcp(address, served(&volume), ServerOptions::default()).unwrap();
+    let server = Server::bind_tcp(address, served(&volume), ServerLimits::default()).unwrap();
     let handle = server.start().unwrap();
-    let mut stream = TcpStream::connect(handle.tcp_address().unwrap()).unwrap();
+    let mut stream = TcpStream::connect(handle.address().unwrap()).unwrap();
     // The client asks for the default export by the shortest handshake.
     stream.read_exact(&mut [0; 18]).unwrap();
     let hello = [&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 0]].concat();
@@ -176,10 +177,10 @@ fn writes_of_a_client_that_left_are_done() {
 fn a_client_that_takes_nothing_costs_what_is_under_way() {
     let place = Place::new();
     let volume = Gated::new(&[]);
-    let options = ServerOptions {
+    let options = ServerLimits {
         pool_bytes: 0,
         stall_limit: Duration::from_millis(300),
-        ..ServerOptions::default()
+        ..ServerLimits::default()
     };
     let server = Server::bind_unix(&place.0, served(&volume), options).unwrap();
     let handle = server.start().unwrap();

@@ -3,7 +3,8 @@
 //!
 //! Invariant: the run itself is in the [`TaskSlot`].
 
-use super::{Replica, TaskError, TaskSlot, seconds};
+use super::{TaskError, TaskSlot, seconds};
+use crate::program::Replica;
 use format::phase::TaskPhase;
 use maintenance::{ControlledTask, ScrubStatus, Scrubber, TaskTotals, scrub_due_s};
 use parking_lot::{Mutex, MutexGuard};

@@ -23,7 +23,7 @@ use volumes::{Step, Volumes};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Size of a checkpoint step, bytes.
-const FOLD_BYTES: u64 = 8 << 20;
+const CHECKPOINT_BYTES: u64 = 8 << 20;
 
 /// Makes two checkpoints before gc. Overwritten and discarded chunks are garbage only after the
 /// checkpoint that commits the change. The first of the two may have begun before the last change.
@@ -31,7 +31,7 @@ const FOLD_BYTES: u64 = 8 << 20;
 pub fn checkpoint_all(volumes: &Volumes, interrupt: &Interrupt) {
     let mut commits = 0;
     while commits < 2 && !interrupt.requested() {
-        match volumes.step(FOLD_BYTES) {
+        match volumes.step(CHECKPOINT_BYTES) {
             Ok(Step::Working) => {}
             Ok(Step::Committed) => commits += 1,
             Ok(Step::Idle) | Err(_) => return,
@@ -65,7 +65,7 @@ pub struct CollectStatus {
     pub totals: CollectTotals,
 }
 
-struct State {
+struct CollectState {
     running: Option<GcRun>,
     commands_waiting: usize,
     memory: CollectMemory,
@@ -77,7 +77,7 @@ struct State {
 /// State of garbage collection. See the module's head.
 pub struct Collecting {
     pool: Arc<Pool>,
-    state: Mutex<State>,
+    state: Mutex<CollectState>,
     changed: Condvar,
 }
 
@@ -102,7 +102,7 @@ impl Collecting {
         }
         Self {
             pool: Arc::clone(pool),
-            state: Mutex::new(State {
+            state: Mutex::new(CollectState {
                 running: None,
                 commands_waiting: 0,
                 memory,
@@ -114,13 +114,9 @@ impl Collecting {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Begins a command's run. Waits until a run of the server has ended. Refuses a second command.
     pub fn begin(&self, interrupt: &Interrupt) -> Result<Collection<'_>, TaskError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.commands_waiting += 1;
         let begun = loop {
             match &state.running {
@@ -139,14 +135,14 @@ impl Collecting {
 
     /// Begins a run of the server. `None` if a run is in progress or a command waits for one.
     pub fn begin_by_itself(&self, urgency: Urgency) -> Option<Collection<'_>> {
-        let state = self.state();
+        let state = self.state.lock();
         let is_free = state.running.is_none() && state.commands_waiting == 0;
         is_free.then(|| self.begin_with(state, urgency, false))
     }
 
     fn begin_with(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, CollectState>,
         urgency: Urgency,
         by_command: bool,
     ) -> Collection<'_> {
@@ -163,7 +159,7 @@ impl Collecting {
     pub fn schedule<T>(&self, limits: CollectLimits, ask: impl FnOnce(&CollectSchedule) -> T) -> T {
         let now = self.pool.now();
         let now_s = seconds(now);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // A run in progress records the size itself.
         if state.running.is_none() {
             let stored_bytes = self.pool.record().stored_bytes;
@@ -180,7 +176,7 @@ impl Collecting {
     /// Reports the progress of the run in progress, if there is one, and the bytes that it has left
     /// to copy.
     pub fn tell(&self, stage: GcStage, counts: GcCounts, to_copy_bytes: u64) {
-        if let Some(run) = &mut self.state().running {
+        if let Some(run) = &mut self.state.lock().running {
             (run.stage, run.counts, run.to_copy_bytes) = (stage, counts, to_copy_bytes);
         }
     }
@@ -188,17 +184,17 @@ impl Collecting {
     /// Returns the newest trash entry with a time in the future that a run has seen, if any: for
     /// the policy of the next run.
     pub fn ahead(&self) -> Option<Discarded> {
-        self.state().memory.ahead()
+        self.state.lock().memory.ahead()
     }
 
     /// Sets the time at which the server begins its next run. `None`: it begins none.
     pub fn expect(&self, next: Option<NextCollect>) {
-        self.state().next = next;
+        self.state.lock().next = next;
     }
 
     /// Returns the present state.
     pub fn status(&self) -> CollectStatus {
-        let state = self.state();
+        let state = self.state.lock();
         CollectStatus {
             running: state.running,
             last: state.last,
@@ -216,13 +212,13 @@ impl Collection<'_> {
 
     /// Returns true if a command waits to run gc.
     pub fn is_to_end(&self) -> bool {
-        self.of.state().commands_waiting > 0
+        self.of.state.lock().commands_waiting > 0
     }
 
     /// Records that the run has ended.
     pub fn end(self, is_complete: bool) {
-        let mut state = self.of.state();
-        let State {
+        let mut state = self.of.state.lock();
+        let CollectState {
             running, totals, ..
         } = &mut *state;
         // Only the drop of this value removes the run.
@@ -251,7 +247,7 @@ impl Collection<'_> {
 
 impl Drop for Collection<'_> {
     fn drop(&mut self) {
-        self.of.state().running = None;
+        self.of.state.lock().running = None;
         self.of.changed.notify_all();
     }
 }
@@ -264,7 +260,7 @@ mod tests {
     fn a_command_goes_before_the_server_and_two_do_not_run_at_once() {
         let top = tempfile::tempdir().unwrap();
         let server = crate::metrics::tests::server_state(top.path());
-        let collecting = &server.collecting;
+        let collecting = &server.tasks.collecting;
         let interrupt = Interrupt::of_command().unwrap();
         let own = collecting.begin_by_itself(Urgency::Low).unwrap();
         assert!(collecting.begin_by_itself(Urgency::Full).is_none());

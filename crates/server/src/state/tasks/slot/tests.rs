@@ -4,7 +4,6 @@
 
 use super::*;
 use crate::state::ServerState;
-use crate::state::tasks::reading;
 use crate::threads::task::{Duties, ThreadOptions, start};
 use maintenance::{StepSizes, TaskBytes};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -210,7 +209,10 @@ impl World {
 
     fn shown(&self) -> (bool, Option<f64>, u64) {
         let run = self.run().run;
-        let reading = reading(&self.server, Some(&run), self.slot.totals().bytes);
+        let reading = self
+            .server
+            .tasks
+            .reading(Some(&run), self.slot.totals().bytes);
         assert_eq!(reading.name, "toy");
         (reading.is_under_way, reading.progress, reading.bytes.disk)
     }
@@ -239,7 +241,7 @@ fn a_new_task_is_its_items() {
         origin: Origin::Scrub,
         sizes: StepSizes::new(1),
     };
-    let thread = start(options, &world.server, slot, interrupt, duties).unwrap();
+    let thread = start(options, &world.server.tasks, slot, interrupt, duties).unwrap();
 
     // Run, beside a second request.
     until.store(30, SeqCst);
@@ -283,7 +285,9 @@ fn a_new_task_is_its_items() {
         ..world.counter(0)
     };
     slot.begin(failing).unwrap();
-    world.wait(|status| matches!(&status.outcome, Outcome::Failed(why) if why.contains("number")));
+    world.wait(
+        |status| matches!(&status.outcome, RunOutcome::Failed(why) if why.contains("number")),
+    );
     let failed = world.run().run;
     assert_eq!((failed.phase, failed.next), (TaskPhase::Paused, 42));
 
@@ -292,7 +296,7 @@ fn a_new_task_is_its_items() {
     slot.begin(world.counter(42)).unwrap();
     world.wait(|status| status.run.next == 50);
     drop(thread);
-    assert!(matches!(world.run().outcome, Outcome::LeftBehind));
+    assert!(matches!(world.run().outcome, RunOutcome::LeftBehind));
     let late = slot.begin(world.counter(0)).unwrap_err();
     assert!(matches!(late, TaskError::Ending));
     let next = TaskSlot::<Counter>::of(&world.server.pool);

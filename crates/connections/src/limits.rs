@@ -2,15 +2,14 @@
 //!
 //! Invariant: every default allows the operations of usual clients; none is infinite.
 
-use crate::command::COST_BYTES_MAX;
 use std::time::Duration;
 
 /// Limits of a server.
-#[derive(Clone, Debug)]
-pub struct ServerOptions {
+#[derive(Clone, Copy, Debug)]
+pub struct ServerLimits {
     /// Maximum number of connections. Further ones are closed at once.
     pub connections_max: usize,
-    /// Time from the greeting to the start of transmission.
+    /// Time from the connection to the end of the handshake or login.
     pub handshake_limit: Duration,
     /// Time that a client may leave a reply unread before it is dropped. Generous, because a paused
     /// machine looks the same. It costs only this client's own memory.
@@ -19,8 +18,8 @@ pub struct ServerOptions {
     /// answers for it. A silent client stays. A unix socket ends with its client.
     pub vanished_limit: Duration,
     /// Memory that all connections share for large reads, and the same again for large writes,
-    /// bytes. It is raised to the size of the largest request, 33 MiB. In addition every connection
-    /// has up to some MiB of its own.
+    /// bytes. It is raised to the size of the largest request. In addition every connection has up
+    /// to some MiB of its own.
     pub pool_bytes: u64,
     /// Time that a client may hold memory of a pool without finishing its request, or without
     /// taking its reply, while others wait for it.
@@ -29,17 +28,7 @@ pub struct ServerOptions {
     pub stop_limit: Duration,
 }
 
-/// Pool memory of the largest request, bytes.
-const POOL_BYTES_MIN: u64 = COST_BYTES_MAX;
-
-impl ServerOptions {
-    /// Returns the effective size of a pool.
-    pub(crate) fn pool_bytes(&self) -> u64 {
-        self.pool_bytes.max(POOL_BYTES_MIN)
-    }
-}
-
-impl Default for ServerOptions {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections_max: 128,

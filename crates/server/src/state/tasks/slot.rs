@@ -21,9 +21,9 @@ use std::time::Duration;
 use store::{Pool, StoreError};
 use units::UnixNanos;
 
-/// Outcome of a run that is not in progress.
+/// RunOutcome of a run that is not in progress.
 #[derive(Clone, Debug, Default)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// The run has finished, was cancelled or is paused: its phase says which.
     #[default]
     Stopped,
@@ -38,18 +38,18 @@ pub enum Outcome {
 pub struct TaskStatus<R> {
     /// The run in progress, or else the last run.
     pub run: R,
-    /// Outcome of the last run.
-    pub outcome: Outcome,
+    /// RunOutcome of the last run.
+    pub outcome: RunOutcome,
 }
 
-struct State<T: ControlledTask> {
+struct SlotState<T: ControlledTask> {
     /// The run in progress, between two steps.
     run: Option<T>,
     /// Set while the thread works on a step: the run as it was before the step.
     at_work: Option<T::Report>,
     /// The last run, if none is in progress.
     last: Option<T::Report>,
-    outcome: Outcome,
+    outcome: RunOutcome,
     /// Totals of this server.
     totals: TaskTotals,
     /// A failure to record a run that goes on, or is complete, all the same.
@@ -58,7 +58,7 @@ struct State<T: ControlledTask> {
     is_closed: bool,
 }
 
-impl<T: ControlledTask> State<T> {
+impl<T: ControlledTask> SlotState<T> {
     fn is_running(&self) -> bool {
         self.run.is_some() || self.at_work.is_some()
     }
@@ -77,7 +77,7 @@ impl<T: ControlledTask> State<T> {
 /// See the module's head.
 pub struct TaskSlot<T: ControlledTask> {
     pool: Arc<Pool>,
-    state: Mutex<State<T>>,
+    state: Mutex<SlotState<T>>,
     changed: Condvar,
 }
 
@@ -86,11 +86,11 @@ impl<T: ControlledTask> TaskSlot<T> {
     pub fn of(pool: &Arc<Pool>) -> Self {
         Self {
             pool: Arc::clone(pool),
-            state: Mutex::new(State {
+            state: Mutex::new(SlotState {
                 run: None,
                 at_work: None,
                 last: T::last_recorded(pool),
-                outcome: Outcome::default(),
+                outcome: RunOutcome::default(),
                 totals: TaskTotals::default(),
                 unrecorded: None,
                 is_closed: false,
@@ -99,13 +99,9 @@ impl<T: ControlledTask> TaskSlot<T> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock()
-    }
-
     /// Locks the state between two steps of the thread.
-    fn between_steps(&self) -> MutexGuard<'_, State<T>> {
-        let mut state = self.state();
+    fn between_steps(&self) -> MutexGuard<'_, SlotState<T>> {
+        let mut state = self.state.lock();
         while state.at_work.is_some() {
             self.changed.wait(&mut state);
         }
@@ -114,12 +110,12 @@ impl<T: ControlledTask> TaskSlot<T> {
 
     /// Returns an error if a run is in progress.
     pub fn is_free(&self) -> Result<(), TaskError> {
-        self.state().check_free()
+        self.state.lock().check_free()
     }
 
     /// Begins or resumes a run. Returns its begin time, which identifies it.
     pub fn begin(&self, mut run: T) -> Result<UnixNanos, TaskError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.is_closed {
             return Err(TaskError::Ending);
         }
@@ -127,7 +123,7 @@ impl<T: ControlledTask> TaskSlot<T> {
         run.record()?;
         let began = run.report(TaskPhase::UnderWay).began();
         state.run = Some(run);
-        state.outcome = Outcome::Stopped;
+        state.outcome = RunOutcome::Stopped;
         drop(state);
         self.changed.notify_all();
         Ok(began)
@@ -167,7 +163,7 @@ impl<T: ControlledTask> TaskSlot<T> {
 
     /// Returns true if a process died during a run.
     pub fn is_left_under_way(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         let last = state.last.as_ref().map(TaskReport::phase);
         !state.is_running() && last == Some(TaskPhase::UnderWay)
     }
@@ -178,11 +174,11 @@ impl<T: ControlledTask> TaskSlot<T> {
         if self.stop_running(phase)? {
             return Ok(true);
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(stopped) = T::stop_recorded(&self.pool, phase)? else {
             return Ok(false);
         };
-        self.put(&mut state, stopped, Outcome::Stopped);
+        self.put(&mut state, stopped, RunOutcome::Stopped);
         Ok(true)
     }
 
@@ -193,12 +189,12 @@ impl<T: ControlledTask> TaskSlot<T> {
             return Ok(false);
         };
         let stopped = run.stop(phase);
-        self.put(&mut state, run.report(phase), Outcome::Stopped);
+        self.put(&mut state, run.report(phase), RunOutcome::Stopped);
         stopped?;
         Ok(true)
     }
 
-    fn put(&self, state: &mut State<T>, run: T::Report, outcome: Outcome) {
+    fn put(&self, state: &mut SlotState<T>, run: T::Report, outcome: RunOutcome) {
         state.last = Some(run);
         state.outcome = outcome;
         self.changed.notify_all();
@@ -206,7 +202,7 @@ impl<T: ControlledTask> TaskSlot<T> {
 
     /// Records the progress, or asks the run for a state that can be recorded.
     pub fn record(&self) -> Result<(), StoreError> {
-        match &mut self.state().run {
+        match &mut self.state.lock().run {
             Some(run) => {
                 run.settle_soon();
                 run.record()
@@ -217,26 +213,26 @@ impl<T: ControlledTask> TaskSlot<T> {
 
     /// Takes the last failure to record a run.
     pub fn take_unrecorded(&self) -> Option<StoreError> {
-        self.state().unrecorded.take()
+        self.state.lock().unrecorded.take()
     }
 
     /// Ends the work for this server. The next server resumes the run.
     pub fn leave(&self) -> Result<(), StoreError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_closed = true;
         let Some(mut run) = state.run.take() else {
             return Ok(());
         };
         let left = run.stop(TaskPhase::UnderWay);
         let report = run.report(TaskPhase::UnderWay);
-        self.put(&mut state, report, Outcome::LeftBehind);
+        self.put(&mut state, report, RunOutcome::LeftBehind);
         left
     }
 
     /// Waits for a change, at most `at_most`. Returns at once if a run is in progress or `unless()`
     /// is true.
     pub fn wait(&self, at_most: Duration, unless: impl FnOnce() -> bool) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.is_running() || unless() {
             return;
         }
@@ -245,18 +241,18 @@ impl<T: ControlledTask> TaskSlot<T> {
 
     /// Ends a wait.
     pub fn wake(&self) {
-        let _state = self.state();
+        let _state = self.state.lock();
         self.changed.notify_all();
     }
 
     /// Returns the totals of this server.
     pub fn totals(&self) -> TaskTotals {
-        self.state().totals
+        self.state.lock().totals
     }
 
     /// Returns the state. `None` if no run is known.
     pub fn status(&self) -> Option<TaskStatus<T::Report>> {
-        let state = self.state();
+        let state = self.state.lock();
         let run = match &state.run {
             Some(run) => Some(run.report(TaskPhase::UnderWay)),
             None => state.at_work.as_ref().or(state.last.as_ref()).cloned(),
@@ -283,7 +279,7 @@ impl<T: ControlledTask> MaintenanceTask for &TaskSlot<T> {
         budget_bytes: u64,
         access: Access,
     ) -> Result<TaskStep<T::News>, StoreError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(mut run) = state.run.take() else {
             return Ok(TaskStep::Idle);
         };
@@ -302,7 +298,7 @@ impl<T: ControlledTask> MaintenanceTask for &TaskSlot<T> {
             Err(e) if !is_finished && run.is_over_after(&e) => (Err(e), None),
             written => (stepped, written.err()),
         };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.at_work = None;
         state.unrecorded = unrecorded.or(state.unrecorded.take());
         let totals = &mut state.totals;
@@ -311,14 +307,14 @@ impl<T: ControlledTask> MaintenanceTask for &TaskSlot<T> {
         match &stepped {
             Ok(TaskStep::Finished) => {
                 let report = run.report(TaskPhase::AtRest);
-                self.put(&mut state, report, Outcome::Stopped);
+                self.put(&mut state, report, RunOutcome::Stopped);
             }
             Err(e) if run.is_over_after(e) => {
                 // Only the recorded progress can be resumed.
                 let recorded = T::stop_recorded(&self.pool, TaskPhase::Paused);
                 let last = recorded.ok().flatten();
                 let last = last.unwrap_or_else(|| run.report(TaskPhase::Paused));
-                self.put(&mut state, last, Outcome::Failed(e.to_string()));
+                self.put(&mut state, last, RunOutcome::Failed(e.to_string()));
             }
             _ => {
                 state.run = Some(run);

@@ -4,7 +4,7 @@
 //! Invariant: the run itself is in the [`TaskSlot`](super::TaskSlot) of defragmentation. Totals are
 //! since the server began and never decrease.
 
-use super::{ServerState, TaskError};
+use super::{TaskError, Tasks};
 use format::phase::TaskPhase;
 use maintenance::{DefragReport, HotState, HotWait};
 use parking_lot::Mutex;
@@ -36,7 +36,7 @@ impl HotChunksState {
     }
 }
 
-impl ServerState {
+impl Tasks {
     /// Returns the run in progress, if the server began it by itself.
     pub fn own_defrag(&self) -> Option<DefragReport> {
         let report = self.defrag.status()?.run.report;
@@ -97,26 +97,26 @@ mod tests {
             hot.run
         };
         let wait = || {
-            let last = server.defrag.status().map(|status| status.run.report);
-            server.hot_state(last.as_ref()).wait()
+            let last = server.tasks.defrag.status().map(|status| status.run.report);
+            server.tasks.hot_state(last.as_ref()).wait()
         };
-        assert!(!server.end_own_defrag().unwrap(), "there is none");
+        assert!(!server.tasks.end_own_defrag().unwrap(), "there is none");
         assert_eq!(wait(), None);
-        server.defrag.begin(run(3)).unwrap();
-        assert!(server.own_defrag().is_some());
+        server.tasks.defrag.begin(run(3)).unwrap();
+        assert!(server.tasks.own_defrag().is_some());
         assert_eq!(wait(), Some(HotWait::Unfinished));
-        assert!(server.defrag.begin(run(3)).is_err(), "one at a time");
-        assert!(server.end_own_defrag().unwrap());
-        assert!(server.own_defrag().is_none());
+        assert!(server.tasks.defrag.begin(run(3)).is_err(), "one at a time");
+        assert!(server.tasks.end_own_defrag().unwrap());
+        assert!(server.tasks.own_defrag().is_none());
         // It gained nothing: the next is in a day.
-        let ended = server.defrag.status().unwrap().run.report.ended;
+        let ended = server.tasks.defrag.status().unwrap().run.report.ended;
         let day = UnixNanos(ended.0 + 86_400 * 1_000_000_000);
         assert_eq!(wait(), Some(HotWait::Until(day)));
-        server.defrag.begin(run(0)).unwrap();
-        assert!(!server.end_own_defrag().unwrap());
-        assert!(server.defrag.stop(TaskPhase::AtRest).unwrap());
-        let shares = server.shares().with(&["hot-chunks=off"]).unwrap();
-        server.set_shares(shares).unwrap();
+        server.tasks.defrag.begin(run(0)).unwrap();
+        assert!(!server.tasks.end_own_defrag().unwrap());
+        assert!(server.tasks.defrag.stop(TaskPhase::AtRest).unwrap());
+        let shares = server.tasks.shares().with(&["hot-chunks=off"]).unwrap();
+        server.tasks.set_shares(shares).unwrap();
         assert_eq!(wait(), Some(HotWait::Off));
     }
 
@@ -124,14 +124,20 @@ mod tests {
     fn other_tasks_go_first() {
         let top = tempfile::tempdir().unwrap();
         let server = crate::metrics::tests::server_state(top.path());
-        server.scrub.start(None).unwrap();
-        assert_eq!(server.hot_state(None).wait(), Some(HotWait::OtherTask));
-        server.scrub.pause().unwrap();
-        assert_eq!(server.hot_state(None).wait(), None);
+        server.tasks.scrub.start(None).unwrap();
+        assert_eq!(
+            server.tasks.hot_state(None).wait(),
+            Some(HotWait::OtherTask)
+        );
+        server.tasks.scrub.pause().unwrap();
+        assert_eq!(server.tasks.hot_state(None).wait(), None);
         let interrupt = terminal::interrupt::Interrupt::of_command().unwrap();
-        let gc = server.collecting.begin(&interrupt).unwrap();
-        assert_eq!(server.hot_state(None).wait(), Some(HotWait::OtherTask));
+        let gc = server.tasks.collecting.begin(&interrupt).unwrap();
+        assert_eq!(
+            server.tasks.hot_state(None).wait(),
+            Some(HotWait::OtherTask)
+        );
         drop(gc);
-        assert_eq!(server.hot_state(None).wait(), None);
+        assert_eq!(server.tasks.hot_state(None).wait(), None);
     }
 }

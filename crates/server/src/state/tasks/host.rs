@@ -3,7 +3,7 @@
 //!
 //! Invariant: in a server, each step of a task needs an I/O grant. In a command, none does.
 
-use super::ServerState;
+use super::Tasks;
 use maintenance::{Host, IoGrant};
 use qos::Flow;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Host of maintenance tasks. See the module's head.
 pub struct TaskHost<'a> {
-    server: Option<&'a ServerState>,
+    tasks: Option<&'a Tasks>,
     interrupt: &'a Interrupt,
     started: Instant,
 }
 
 impl<'a> TaskHost<'a> {
-    /// `server` is the server state, or `None` in a command that has the pool alone.
-    pub fn new(server: Option<&'a ServerState>, interrupt: &'a Interrupt) -> Self {
+    /// `tasks` are those of the server, or `None` in a command that has the pool alone.
+    pub fn new(tasks: Option<&'a Tasks>, interrupt: &'a Interrupt) -> Self {
         Self {
-            server,
+            tasks,
             interrupt,
             started: Instant::now(),
         }
@@ -40,8 +40,8 @@ impl Host for TaskHost<'_> {
     }
 
     fn ask(&self, flow: Flow, bytes: u64) -> Option<Box<dyn IoGrant + '_>> {
-        let server = self.server?;
-        Some(Box::new(server.ask(flow, bytes)))
+        let tasks = self.tasks?;
+        Some(Box::new(tasks.ask(flow, bytes)))
     }
 
     /// Waits at most `WAIT_MAX`.

@@ -8,7 +8,7 @@
 
 use super::background::Background;
 use crate::program::Program;
-use crate::state::{Collection, ServerState, TaskHost, checkpoint_all, seconds};
+use crate::state::{Collection, TaskHost, Tasks, checkpoint_all, seconds};
 use maintenance::{
     CollectDecision, Collecting, Collector, GcPolicy, GcStage, Host, IoGrant, PoolSpace, RunEnd,
     StepSizes, Urgency, run_task,
@@ -36,13 +36,13 @@ const DAY_S: u64 = 86_400;
 
 /// Starts the thread. When it ends, it releases delayed writers.
 pub fn start(
-    server: &Arc<ServerState>,
+    tasks: &Arc<Tasks>,
     program: &Arc<dyn Program>,
     lane: LaneOptions,
 ) -> io::Result<Background> {
     let interrupt = Interrupt::of_command()?;
     let work = Work {
-        server: Arc::clone(server),
+        tasks: Arc::clone(tasks),
         program: Arc::clone(program),
         interrupt: interrupt.clone(),
         lane,
@@ -62,7 +62,7 @@ struct Trash {
 }
 
 struct Work {
-    server: Arc<ServerState>,
+    tasks: Arc<Tasks>,
     program: Arc<dyn Program>,
     interrupt: Interrupt,
     lane: LaneOptions,
@@ -79,39 +79,36 @@ impl Work {
             self.look();
             self.interrupt.wait(LOOK_EVERY);
         }
-        self.server.volumes.keep_free(0);
+        self.tasks.volumes.keep_free(0);
     }
 
     /// Updates the back-pressure and runs gc if it is due.
     fn look(&mut self) {
-        self.server.pool.keep_reserve();
-        let schedule = self.server.shares().schedule;
+        self.tasks.pool.keep_reserve();
+        let schedule = self.tasks.shares().schedule;
         if !schedule.collects {
-            self.server.volumes.keep_free(0);
-            self.server.collecting.expect(None);
+            self.tasks.volumes.keep_free(0);
+            self.tasks.collecting.expect(None);
             return;
         }
         self.look_at_trash();
         let space = self.space();
-        let (keep_free, decision) = self
-            .server
-            .collecting
-            .schedule(schedule.limits, |schedule| {
-                (schedule.keep_free_bytes(&space), schedule.decide(&space))
-            });
-        self.server.volumes.keep_free(keep_free);
+        let (keep_free, decision) = self.tasks.collecting.schedule(schedule.limits, |schedule| {
+            (schedule.keep_free_bytes(&space), schedule.decide(&space))
+        });
+        self.tasks.volumes.keep_free(keep_free);
         match decision {
-            CollectDecision::Wait(next) => self.server.collecting.expect(Some(next)),
+            CollectDecision::Wait(next) => self.tasks.collecting.expect(Some(next)),
             CollectDecision::Begin(urgency) => self.collect(urgency),
         }
     }
 
     fn space(&self) -> PoolSpace {
-        let pool = &self.server.pool;
+        let pool = &self.tasks.pool;
         PoolSpace {
             now_s: seconds(pool.now()),
             room: pool.room(),
-            journal_bytes: self.server.volumes.journal_usage().bytes_max,
+            journal_bytes: self.tasks.volumes.journal_usage().bytes_max,
             stored_bytes: pool.record().stored_bytes,
             trashed_s: self.trash.since_s,
             trash_over_bytes: self.trash.over_bytes,
@@ -126,10 +123,10 @@ impl Work {
             return;
         }
         self.looked = Some(Instant::now());
-        let Ok((forgotten, containers)) = self.server.pool.trash() else {
+        let Ok((forgotten, containers)) = self.tasks.pool.trash() else {
             return;
         };
-        let (now, ahead) = (self.server.pool.now(), self.server.collecting.ahead());
+        let (now, ahead) = (self.tasks.pool.now(), self.tasks.collecting.ahead());
         // Entries with a time in the future that no run has seen count as due, so that a run sees
         // them soon.
         let since_s = |since: &Discarded| since.reckoned(now, ahead).map_or(0, seconds);
@@ -147,12 +144,12 @@ impl Work {
     }
 
     fn collect(&mut self, urgency: Urgency) {
-        let server = Arc::clone(&self.server);
-        let Some(collection) = server.collecting.begin_by_itself(urgency) else {
+        let tasks = Arc::clone(&self.tasks);
+        let Some(collection) = tasks.collecting.begin_by_itself(urgency) else {
             return;
         };
         let ran = self.run_once(&collection, urgency);
-        server.device.finish_within(Flow::Collect, 0, Duration::MAX);
+        tasks.device.finish_within(Flow::Collect, 0, Duration::MAX);
         let is_complete = matches!(ran, Ok(true));
         collection.end(is_complete);
         self.looked = None;
@@ -166,10 +163,10 @@ impl Work {
     /// Makes one run. Returns false if it was stopped.
     fn run_once(&self, collection: &Collection<'_>, urgency: Urgency) -> Result<bool, StoreError> {
         if urgency == Urgency::Full {
-            checkpoint_all(&self.server.volumes, &self.interrupt);
+            checkpoint_all(&self.tasks.volumes, &self.interrupt);
         }
-        let pool = &self.server.pool;
-        let ahead = self.server.collecting.ahead();
+        let pool = &self.tasks.pool;
+        let ahead = self.tasks.collecting.ahead();
         let policy = GcPolicy::of_server(urgency, self.copy_room(urgency), ahead);
         let mut collector = Collector::new(pool, policy, self.lane)?;
         match self.steps(collection, urgency, &mut collector) {
@@ -201,8 +198,8 @@ impl Work {
         self.press(urgency, collector);
         let mut task = Collecting {
             collector,
-            pool: &self.server.pool,
-            volumes: Some(&self.server.volumes),
+            pool: &self.tasks.pool,
+            volumes: Some(&self.tasks.volumes),
         };
         let ended = run_task(&mut task, &host, sizes, |task, _| {
             let collector = &mut *task.collector;
@@ -218,11 +215,9 @@ impl Work {
     fn press(&self, urgency: Urgency, collector: &mut Collector) {
         if urgency > Urgency::WhenIdle {
             // Asks for the largest share that maintenance may have.
-            let stored = self.server.pool.record().stored_bytes.max(1 << 30);
+            let stored = self.tasks.pool.record().stored_bytes.max(1 << 30);
             let soon = Duration::from_millis(1);
-            self.server
-                .device
-                .finish_within(Flow::Collect, stored, soon);
+            self.tasks.device.finish_within(Flow::Collect, stored, soon);
         }
         // Writers may have used the space since the run was planned.
         if collector.stage() == GcStage::Copying && self.copy_room(urgency) == Some(0) {
@@ -233,20 +228,20 @@ impl Work {
     /// Returns true if the run must end. A run that is not urgent also ends when an urgent one is
     /// needed.
     fn is_to_stop(&self, collection: &Collection<'_>, urgency: Urgency) -> bool {
-        let schedule = self.server.shares().schedule;
+        let schedule = self.tasks.shares().schedule;
         if self.interrupt.requested() || !schedule.collects || collection.is_to_end() {
             return true;
         }
         let space = self.space();
         let pressure = |s: &maintenance::CollectSchedule| s.pressure(&space);
-        let pressed = self.server.collecting.schedule(schedule.limits, pressure);
+        let pressed = self.tasks.collecting.schedule(schedule.limits, pressure);
         urgency == Urgency::WhenIdle && pressed.is_some()
     }
 
     /// Returns how many bytes copies may use now. `None` if it is unknown.
     fn copy_room(&self, urgency: Urgency) -> Option<u64> {
-        let limits = self.server.shares().schedule.limits;
-        limits.copy_room(&self.server.pool, &self.server.volumes, urgency)
+        let limits = self.tasks.shares().schedule.limits;
+        limits.copy_room(&self.tasks.pool, &self.tasks.volumes, urgency)
     }
 
     fn say(&mut self, failure: String) {
@@ -280,6 +275,6 @@ impl Host for Beside<'_> {
     }
 
     fn ask(&self, flow: Flow, bytes: u64) -> Option<Box<dyn IoGrant + '_>> {
-        Some(Box::new(self.work.server.device.ask(flow, bytes)))
+        Some(Box::new(self.work.tasks.device.ask(flow, bytes)))
     }
 }

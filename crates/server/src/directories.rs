@@ -16,13 +16,13 @@ const DIRECTORY_BYTES_MAX: u64 = 1 << 30;
 /// Memory of a cached directory besides its own, bytes.
 const OVERHEAD_BYTES: usize = 256;
 
-struct Kept {
+struct CachedDirectory {
     root: ObjectRoot,
     directory: Arc<Directory>,
     used: AtomicBool,
 }
 
-impl Kept {
+impl CachedDirectory {
     fn bytes(&self) -> usize {
         self.directory.memory_bytes() + OVERHEAD_BYTES
     }
@@ -30,8 +30,8 @@ impl Kept {
 
 #[derive(Default)]
 struct Ring {
-    by_root: HashMap<ObjectRoot, Arc<Kept>>,
-    order: VecDeque<Arc<Kept>>,
+    by_root: HashMap<ObjectRoot, Arc<CachedDirectory>>,
+    order: VecDeque<Arc<CachedDirectory>>,
     bytes: usize,
 }
 
@@ -75,7 +75,7 @@ impl Directories {
     }
 
     fn keep(&self, root: ObjectRoot, directory: &Arc<Directory>) {
-        let kept = Arc::new(Kept {
+        let kept = Arc::new(CachedDirectory {
             root,
             directory: Arc::clone(directory),
             used: AtomicBool::new(false),

@@ -1,11 +1,11 @@
-//! Makes and removes listening sockets, and decides where plain NBD may be served. The server calls
-//! this.
+//! Makes and removes listening sockets, and accepts from them. Front ends make them, servers own
+//! one each.
 //!
 //! Invariant: a unix socket never accepts before its mode is 0600. Only a socket that this process
-//! made is removed.
+//! made is removed. Accepting never waits: another process may share the socket and be faster.
 
-use crate::error::{SOCKET_PATH_MAX, ServerError};
-use connections::{Listening, Stream, prepare_tcp};
+use crate::acceptor::{Listening, prepare_tcp};
+use crate::stream::ByteStream;
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::fs;
@@ -18,29 +18,67 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Maximum bytes of a Unix socket's path (`sun_path` without its end).
+const SOCKET_PATH_MAX: usize = 107;
 const BACKLOG: i32 = 128;
 /// Requested size of the send buffer, bytes; the system may give less.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
+
+/// Reason why a server does not listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another running server uses this socket.
+    #[error("another server listens on {}", .0.display())]
+    SocketInUse(PathBuf),
+    /// The path exists and is not a socket.
+    #[error("{} exists and is not a socket", .0.display())]
+    NotASocket(PathBuf),
+    /// No Unix socket can have such a long path.
+    #[error(
+        "cannot listen on {}: the path has {} bytes, and that of a socket at most {SOCKET_PATH_MAX}; \
+         choose a shorter one, such as below /run",
+        .0.display(),
+        .0.as_os_str().len()
+    )]
+    PathTooLong(PathBuf),
+    /// The system refused an operation.
+    #[error("cannot {doing}: {}", units::reason(source))]
+    Io {
+        /// The operation.
+        doing: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl ListenError {
+    /// Returns what makes an error of the system's error.
+    pub fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, source }
+    }
+}
 
 enum Socket {
     Unix(UnixListener),
     Tcp(TcpListener),
 }
 
-/// A socket to wait for and accept from.
-pub(super) struct Listener {
+/// A listening socket.
+pub struct Listener {
     socket: Socket,
     /// Path to remove on drop.
     path: Option<PathBuf>,
 }
 
 impl Listener {
-    pub(super) fn bind_unix(path: &Path) -> Result<Self, ServerError> {
+    /// Listens on a unix socket that only this user can connect to. Replaces a socket that a dead
+    /// server left.
+    pub fn bind_unix(path: &Path) -> Result<Self, ListenError> {
         if path.as_os_str().len() > SOCKET_PATH_MAX {
-            return Err(ServerError::PathTooLong(path.to_owned()));
+            return Err(ListenError::PathTooLong(path.to_owned()));
         }
         remove_stale(path)?;
-        let io = |doing| move |error: rustix::io::Errno| ServerError::io(doing)(error.into());
+        let io = |doing| move |error: rustix::io::Errno| ListenError::io(doing)(error.into());
         let flags = SocketFlags::CLOEXEC;
         let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
         let socket = rustix::net::socket_with(family, kind, flags, None);
@@ -60,36 +98,31 @@ impl Listener {
         listener.prepare()
     }
 
-    pub(super) fn bind_tcp(address: SocketAddr) -> Result<Self, ServerError> {
-        if !address.ip().is_loopback() {
-            return Err(ServerError::NotLoopback(address));
-        }
+    /// Listens on an address.
+    pub fn bind_tcp(address: SocketAddr) -> Result<Self, ListenError> {
         let listener = TcpListener::bind(address);
-        Self::from_tcp(listener.map_err(ServerError::io("listen on the address"))?)
+        Self::from_tcp(listener.map_err(ListenError::io("listen on the address"))?)
     }
 
-    pub(super) fn from_unix(listener: UnixListener) -> Result<Self, ServerError> {
+    /// Takes a unix socket that another process listens on (socket activation). It is not removed.
+    pub fn from_unix(listener: UnixListener) -> Result<Self, ListenError> {
         let socket = Socket::Unix(listener);
         Self { socket, path: None }.prepare()
     }
 
-    pub(super) fn from_tcp(listener: TcpListener) -> Result<Self, ServerError> {
-        let address = listener.local_addr();
-        let address = address.map_err(ServerError::io("get the address of the socket"))?;
-        if !address.ip().is_loopback() {
-            return Err(ServerError::NotLoopback(address));
-        }
+    /// Takes a TCP socket that another process listens on (socket activation).
+    pub fn from_tcp(listener: TcpListener) -> Result<Self, ListenError> {
         let socket = Socket::Tcp(listener);
         Self { socket, path: None }.prepare()
     }
 
     /// Makes accepting never wait: another process may share the socket and be faster.
-    fn prepare(self) -> Result<Self, ServerError> {
+    fn prepare(self) -> Result<Self, ListenError> {
         match &self.socket {
             Socket::Unix(listener) => listener.set_nonblocking(true),
             Socket::Tcp(listener) => listener.set_nonblocking(true),
         }
-        .map_err(ServerError::io("set up the socket"))?;
+        .map_err(ListenError::io("set up the socket"))?;
         Ok(self)
     }
 
@@ -100,7 +133,8 @@ impl Listener {
         }
     }
 
-    pub(super) fn tcp_address(&self) -> Option<SocketAddr> {
+    /// Returns the address of a TCP socket, with the actual port if 0 was requested.
+    pub fn address(&self) -> Option<SocketAddr> {
         match &self.socket {
             Socket::Unix(_) => None,
             Socket::Tcp(listener) => listener.local_addr().ok(),
@@ -108,8 +142,8 @@ impl Listener {
     }
 
     /// Sets the time after which a silent client counts as vanished.
-    pub(super) fn until(self, vanished_limit: Duration) -> Accepting {
-        Accepting {
+    pub(crate) fn until(self, vanished_limit: Duration) -> AcceptingListener {
+        AcceptingListener {
             listener: self,
             vanished_limit,
         }
@@ -117,30 +151,47 @@ impl Listener {
 }
 
 /// A listener that accepts.
-pub(super) struct Accepting {
+pub(crate) struct AcceptingListener {
     listener: Listener,
     vanished_limit: Duration,
 }
 
-impl Listening for Accepting {
-    type Accepted = Arc<dyn Stream>;
+/// A new connection.
+pub(crate) struct Accepted {
+    pub(crate) stream: Arc<dyn ByteStream>,
+    /// Our address, as a TCP client sees it.
+    pub(crate) local: Option<SocketAddr>,
+    /// The TCP client's address.
+    pub(crate) peer: Option<SocketAddr>,
+}
+
+impl Listening for AcceptingListener {
+    type Accepted = Accepted;
 
     fn socket(&self) -> BorrowedFd<'_> {
         self.listener.fd()
     }
 
-    fn accept(&self) -> io::Result<Arc<dyn Stream>> {
+    fn accept(&self) -> io::Result<Accepted> {
         match &self.listener.socket {
             Socket::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
                 stream.set_nonblocking(false)?;
                 let _ = sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
-                Ok(Arc::new(stream))
+                Ok(Accepted {
+                    stream: Arc::new(stream),
+                    local: None,
+                    peer: None,
+                })
             }
             Socket::Tcp(listener) => {
-                let (stream, _) = listener.accept()?;
+                let (stream, peer) = listener.accept()?;
                 prepare_tcp(&stream, self.vanished_limit)?;
-                Ok(Arc::new(stream))
+                Ok(Accepted {
+                    local: Some(stream.local_addr()?),
+                    peer: Some(peer),
+                    stream: Arc::new(stream),
+                })
             }
         }
     }
@@ -155,12 +206,12 @@ impl Drop for Listener {
 }
 
 /// Removes a socket that no process listens on any more.
-fn remove_stale(path: &Path) -> Result<(), ServerError> {
+fn remove_stale(path: &Path) -> Result<(), ListenError> {
     let Ok(found) = fs::symlink_metadata(path) else {
         return Ok(());
     };
     if !found.file_type().is_socket() {
-        return Err(ServerError::NotASocket(path.to_owned()));
+        return Err(ListenError::NotASocket(path.to_owned()));
     }
     // A listener that never accepts is also in use, and we do not wait for it.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -169,8 +220,8 @@ fn remove_stale(path: &Path) -> Result<(), ServerError> {
         .and_then(|socket| rustix::net::connect(&socket, &SocketAddrUnix::new(path)?));
     match connected {
         Err(rustix::io::Errno::CONNREFUSED) => {
-            fs::remove_file(path).map_err(ServerError::io("remove a dead server's socket"))
+            fs::remove_file(path).map_err(ListenError::io("remove a dead server's socket"))
         }
-        _ => Err(ServerError::SocketInUse(path.to_owned())),
+        _ => Err(ListenError::SocketInUse(path.to_owned())),
     }
 }

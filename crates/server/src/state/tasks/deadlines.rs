@@ -4,7 +4,7 @@
 //! Invariant: what a task found in memory counts as done, so the device is asked only for the rest
 //! (DINGO, OSDI'26). A task looks at its own state only, so that none waits for a step of another.
 
-use super::ServerState;
+use super::Tasks;
 use maintenance::{TaskReport, WorkLeft};
 use parking_lot::Mutex;
 use qos::Flow;
@@ -29,17 +29,20 @@ pub struct TaskDue {
 
 /// When the device last learned what each task has left.
 #[derive(Default)]
-pub(super) struct LastTold(Mutex<BTreeMap<Flow, Instant>>);
+pub(super) struct LastReported(Mutex<BTreeMap<Flow, Instant>>);
 
-impl ServerState {
+impl Tasks {
     /// Tells the device what a task has left and when that is due, at most once a second.
     pub(super) fn tell_deadline(&self, flow: Flow) {
-        let mut told = self.told.0.lock();
-        if told.get(&flow).is_some_and(|at| at.elapsed() < TELL_EVERY) {
+        let mut reported = self.reported.0.lock();
+        if reported
+            .get(&flow)
+            .is_some_and(|at| at.elapsed() < TELL_EVERY)
+        {
             return;
         }
-        told.insert(flow, Instant::now());
-        drop(told);
+        reported.insert(flow, Instant::now());
+        drop(reported);
         let (left_bytes, within) = match self.due_at(flow) {
             Some((work, at)) => (work.bytes, until(self.pool.now(), at)),
             None => (0, Duration::MAX),
@@ -93,29 +96,29 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let server = crate::metrics::tests::server_state(top.path());
         let keys = ["scrub", "copy", "gc", "defrag"].map(|task| format!("{task}-within=1h"));
-        let shares = server.shares().with(&keys).unwrap();
-        server.set_shares(shares).unwrap();
+        let shares = server.tasks.shares().with(&keys).unwrap();
+        server.tasks.set_shares(shares).unwrap();
         let flows = [
             Flow::Replication,
             Flow::Collect,
             Flow::Scrub,
             Flow::Defragment,
         ];
-        assert!(flows.iter().all(|flow| server.due(*flow).is_none()));
+        assert!(flows.iter().all(|flow| server.tasks.due(*flow).is_none()));
         let now = server.pool.now();
-        let _copy = server.copies.begin(CopyState {
+        let _copy = server.tasks.copies.begin(CopyState {
             began: now,
             total_bytes: 3000 << 30,
             done_bytes: 1 << 30,
             ..CopyState::default()
         });
         let interrupt = Interrupt::of_command().unwrap();
-        let gc = server.collecting.begin(&interrupt).unwrap();
+        let gc = server.tasks.collecting.begin(&interrupt).unwrap();
         gc.tell(GcStage::Copying, GcCounts::default(), 5 << 30);
-        server.scrub.start(None).unwrap();
+        server.tasks.scrub.start(None).unwrap();
         let due = |flow: Flow| {
-            server.tell_deadline(flow);
-            server.due(flow).unwrap()
+            server.tasks.tell_deadline(flow);
+            server.tasks.due(flow).unwrap()
         };
         let copy = due(Flow::Replication);
         assert_eq!(copy.left_bytes, 2999 << 30);
@@ -125,30 +128,35 @@ mod tests {
         assert_eq!(gc_due.left_bytes, 10 << 30, "read and written");
         assert!(gc_due.needed > 0.0 && gc_due.needed < copy.needed);
         assert_eq!(
-            due(Flow::Scrub).at.0 - server.scrub.status().pass.began.0,
+            due(Flow::Scrub).at.0 - server.tasks.scrub.status().pass.began.0,
             3_600_000_000_000
         );
         drop(gc);
-        server.scrub.pause().unwrap();
-        server.copies.pause(true);
-        assert!(flows.iter().all(|flow| server.due(*flow).is_none()));
+        server.tasks.scrub.pause().unwrap();
+        server.tasks.copies.pause(true);
+        assert!(flows.iter().all(|flow| server.tasks.due(*flow).is_none()));
     }
 
     #[test]
     fn an_urgent_run_of_gc_keeps_the_largest_share() {
         let top = tempfile::tempdir().unwrap();
         let server = crate::metrics::tests::server_state(top.path());
-        let shares = server.shares().with(&["gc-within=1h"]).unwrap();
-        server.set_shares(shares).unwrap();
-        let gc = server.collecting.begin_by_itself(Urgency::Full).unwrap();
+        let shares = server.tasks.shares().with(&["gc-within=1h"]).unwrap();
+        server.tasks.set_shares(shares).unwrap();
+        let gc = server
+            .tasks
+            .collecting
+            .begin_by_itself(Urgency::Full)
+            .unwrap();
         gc.tell(GcStage::Copying, GcCounts::default(), 1 << 30);
-        assert_eq!(server.due(Flow::Collect), None);
+        assert_eq!(server.tasks.due(Flow::Collect), None);
         drop(gc);
         let gc = server
+            .tasks
             .collecting
             .begin_by_itself(Urgency::WhenIdle)
             .unwrap();
         gc.tell(GcStage::Copying, GcCounts::default(), 1 << 30);
-        assert!(server.due(Flow::Collect).is_some());
+        assert!(server.tasks.due(Flow::Collect).is_some());
     }
 }
