@@ -6,7 +6,7 @@
 
 use crate::counts::{ClassCounts, Counts};
 use crate::served::Served;
-use io_class::layout::{Budget, Counters};
+use disk_layout::{Budget, Counters};
 use io_class::{CLASSES, Contents, Facts, Policy};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;

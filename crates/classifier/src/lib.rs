@@ -22,4 +22,4 @@ mod served;
 pub use classified::Classified;
 pub use classifiers::{Classifiers, FileRead, LayoutStatus, Stepped};
 pub use counts::ClassCounts;
-pub use io_class::layout::Counters;
+pub use disk_layout::Counters;

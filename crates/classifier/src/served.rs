@@ -9,7 +9,7 @@
 
 use crate::notes::{Next, Notes};
 use access_pattern::{Detector, Threshold};
-use io_class::layout::{
+use disk_layout::{
     Budget, Counters, Interest, Layout, Options, Progress, Source, Unreadable, journal_blocks,
 };
 use io_class::{Contents, Pattern};

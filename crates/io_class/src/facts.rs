@@ -1,32 +1,10 @@
 //! Holds what is known of a request before any policy: from its wire, from the file system inside
-//! the volume, from its own shape. `policy` reads this; front ends and `layout` fill it in.
+//! the volume, from its own shape. `policy` reads this; front ends and `disk_layout` fill it in.
 //!
 //! Invariant: `Unknown` and `None` are always correct answers, only less useful ones.
 
+pub use disk_layout::Contents;
 use units::Origin;
-
-/// Contents of the addressed blocks, as the file system uses them (SOSP'11, classes of ext3).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Contents {
-    /// Nobody knows.
-    #[default]
-    Unknown,
-    /// Metadata of a file system: superblocks, bitmaps, inode tables, trees of extents.
-    Metadata,
-    /// The journal or log of a file system.
-    Journal,
-    /// Entries of a directory.
-    Directory,
-    /// Bytes of a regular file.
-    File {
-        /// Size of the file, bytes.
-        size_bytes: u64,
-        /// Offset of the first addressed byte in the file, bytes.
-        offset_bytes: u64,
-    },
-    /// Blocks that the file system does not use.
-    Free,
-}
 
 /// Shape of the requests around this one, as `access_pattern` sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,8 +1,8 @@
 //! Classes of I/O (Differentiated Storage Services, SOSP'11): what is known of a request, and how a
 //! cache treats each class. Pure: no I/O, no clock.
 //!
-//! Front ends and `layout` say what a request is for ([`Facts`]); a [`Policy`] maps that to a class
-//! ([`units::IoClass`]) and gives each class its [`ClassSettings`]; caches read only these.
+//! Front ends and `disk_layout` say what a request is for ([`Facts`]); a [`Policy`] maps that to a
+//! class ([`units::IoClass`]) and gives each class its [`ClassSettings`]; caches read only these.
 //! [`Eviction`] admits and evicts by them, [`destage`] orders the writing of dirty data.
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,6 @@ mod error;
 mod eviction;
 mod explain;
 mod facts;
-pub mod layout;
 mod policy;
 mod rule;
 mod settings;

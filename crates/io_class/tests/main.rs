@@ -1,11 +1,4 @@
 //! The integration tests of this crate in one binary, which is linked once.
 
-mod btrfs_images;
 mod eviction_model;
-mod ext_images;
-mod hostile;
-mod ntfs_images;
-mod partitions;
 mod policies;
-mod truth;
-mod xfs_images;
