@@ -1,4 +1,4 @@
-//! The classifier for btrfs: block groups of metadata, by the tree of chunks. `file_system`
+//! The map of btrfs: block groups of metadata, by the tree of chunks. `file_system`
 //! attaches it.
 //!
 //! Invariant: unknown rather than wrong. Block groups of data, mixed ones, and striped ones are

@@ -1,4 +1,4 @@
-//! The classifier for ext2, ext3 and ext4. `volume` attaches it and hands it writes.
+//! The map of ext2, ext3 and ext4. `volume` attaches it and hands it writes.
 //!
 //! Cheap parts first: superblock, descriptors and fixed metadata, the journal and its log; then
 //! bitmaps and inode tables group by group. Metadata is learned from the journal as soon as it is

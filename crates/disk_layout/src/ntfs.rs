@@ -1,4 +1,4 @@
-//! The classifier for NTFS: records of the master file table, and the runs of their attributes.
+//! The map of NTFS: records of the master file table, and the runs of their attributes.
 //! `file_system` attaches it.
 //!
 //! Invariant: unknown rather than wrong. Free clusters and attributes in lists of attributes are

@@ -1,4 +1,4 @@
-//! The classifier for XFS: headers of allocation groups, the log, inodes, and the extents that
+//! The map of XFS: headers of allocation groups, the log, inodes, and the extents that
 //! stand in the inodes themselves. `file_system` attaches it.
 //!
 //! Invariant: unknown rather than wrong. Maps of inodes in B+tree form, and free space, are

@@ -3,7 +3,7 @@
 //!
 //! The program `evaluation` calls this; so does a small test.
 //! Invariant: requests are classified by the policies that ship and evicted by the engine that
-//! ships (`crates/io_class`). Only the file system, the devices and the loads are models.
+//! ships (`crates/classes`). Only the file system, the devices and the loads are models.
 
 pub mod files;
 pub mod loads;

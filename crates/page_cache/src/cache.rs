@@ -15,7 +15,7 @@ use crate::memory::{Frame, Memory};
 use crate::policy::{ClassSet, EvictionPolicy};
 use crate::unwritten::UnwrittenPages;
 use crate::{Options, PAGE_BYTES, Place, Purpose};
-use io_class::{CLASSES, ClassSettings};
+use classes::{CLASSES, ClassSettings};
 use std::sync::Arc;
 use units::{Fingerprint, IoClass};
 

@@ -5,7 +5,7 @@
 //! at each class once. While no class differs from the others, nothing here is asked.
 
 use crate::policy::ClassSet;
-use io_class::{CLASSES, ClassSettings, Priority, Share};
+use classes::{CLASSES, ClassSettings, Priority, Share};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use units::IoClass;
 

@@ -14,9 +14,9 @@ use crate::policy::Heat;
 use crate::table::{HashTable, push_exactly, touched_bytes};
 use crate::{Purpose, Use};
 use aliases::Alias;
+use classes::CLASSES;
 pub(crate) use identity::Identity;
 use identity::{HOME_BITS, Key, heat_of, home_of};
-use io_class::CLASSES;
 use std::sync::Arc;
 use units::IoClass;
 

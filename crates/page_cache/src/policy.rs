@@ -9,7 +9,7 @@ mod queues;
 mod s3_fifo;
 
 use crate::Use;
-use io_class::CLASSES;
+use classes::CLASSES;
 pub use s3_fifo::S3Fifo;
 use units::IoClass;
 

@@ -5,7 +5,7 @@
 //! container directories are one class each.
 
 use crate::Kind;
-use io_class::{ClassSettings, Priority, Share};
+use classes::{ClassSettings, Priority, Share};
 use std::cmp::Ordering;
 use units::IoClass;
 

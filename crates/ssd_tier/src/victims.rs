@@ -7,7 +7,7 @@
 use crate::Kind;
 use crate::class::{CacheClass, Settings};
 use crate::slots::Slots;
-use io_class::Priority;
+use classes::Priority;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use units::UnixNanos;

@@ -2,8 +2,8 @@
 
 use crate::world;
 
+use classes::{ClassSettings, Priority, Share};
 use format::tier::TierKind;
-use io_class::{ClassSettings, Priority, Share};
 use ssd_tier::{CacheClass, Kind, KindShares, Offer, Settings, State};
 use units::{Fingerprint, IoClass, UnixNanos};
 use world::{BLOCK_BYTES, World, chunk, options};

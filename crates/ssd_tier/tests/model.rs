@@ -5,7 +5,7 @@
 
 use crate::world;
 
-use io_class::{ClassSettings, Priority, Share};
+use classes::{ClassSettings, Priority, Share};
 use sim::{Fault, Seed, SimDisk};
 use ssd_tier::{CacheClass, Kind, KindShares, Offer, Settings, State};
 use std::collections::{BTreeSet, HashSet};

@@ -192,7 +192,7 @@ fn nothing_is_fetched_that_the_tier_does_not_want() {
     let (bytes, _) = planned(usual, unwritten, alone, None);
     assert!(bytes <= 8 * AROUND_BYTES, "{bytes}");
     let no_data = KindShares {
-        data: io_class::Share::NONE,
+        data: classes::Share::NONE,
         ..alone
     };
     assert_eq!(planned(usual, ample(), no_data, None), (0, 0));

@@ -1,4 +1,4 @@
-//! State of the classifier for ext2, ext3 and ext4: the map, the owners, the journal's copies, and
+//! State of the map of ext2, ext3 and ext4: the map, the owners, the journal's copies, and
 //! the work that waits. `steps`, `tables` and `writes` change it; lookups only read it.
 //!
 //! Invariant: memory stays near `memory_max`: [`Ext::shed`] forgets runs, and forgotten blocks are

@@ -5,7 +5,7 @@
 //! Invariant: every request says what its blocks contain, as `disk_layout` would.
 
 use super::machine::{BLOCK, Machine};
-use io_class::Contents;
+use classes::Contents;
 use std::collections::BTreeSet;
 
 /// Blocks of a group.

@@ -5,8 +5,8 @@
 
 use crate::disk::{Disk, DiskModel, Ns, Request};
 use crate::flash::{Flash, Loss};
-use io_class::destage::{Watermarks, next};
-use io_class::{Admission, CLASSES, Contents, Eviction, Facts, Mode, Policy, SetUp};
+use classes::destage::{Watermarks, next};
+use classes::{Admission, CLASSES, Contents, Eviction, Facts, Mode, Policy, SetUp};
 use std::collections::{BTreeMap, BTreeSet};
 use units::IoClass;
 

@@ -6,7 +6,7 @@
 
 use super::page::{Links, Page, SLOT_BITS, Slot};
 use crate::policy::ClassSet;
-use io_class::CLASSES;
+use classes::CLASSES;
 use units::IoClass;
 
 const NONE: u32 = (1 << SLOT_BITS) - 1;

@@ -7,7 +7,7 @@ use super::page::{Page, SLOT_BITS};
 use crate::extent::Run;
 use crate::policy::ClassSet;
 use crate::table::{HashTable, push_exactly, touched_bytes};
-use io_class::CLASSES;
+use classes::CLASSES;
 use std::sync::Arc;
 use units::IoClass;
 

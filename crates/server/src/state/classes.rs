@@ -5,8 +5,8 @@
 //! classes are equal in every cache.
 
 use super::ServerState;
-use classifier::{ClassCounts, Classified, LayoutStatus};
-use io_class::{CLASSES, ClassSettings, Policy};
+use classes::{CLASSES, ClassSettings, Policy};
+use classes::{ClassCounts, Classified, LayoutStatus};
 use page_cache::ClassCounters;
 use ssd_tier::{KindShares, Settings};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The cost of a request: classifying with 32 rules, and a step of the eviction engine.
 //!
-//! `cargo run --release -p io_class --example call_costs`. Prints nanoseconds, the best of five.
+//! `cargo run --release -p classes --example call_costs`. Prints nanoseconds, the best of five.
 
-use io_class::{CLASSES, Contents, Eviction, Facts, Mode, Pattern, Policy, SetUp, shipped};
+use classes::{CLASSES, Contents, Eviction, Facts, Mode, Pattern, Policy, SetUp, shipped};
 use sim::Seed;
 use std::hint::black_box;
 use std::time::Instant;

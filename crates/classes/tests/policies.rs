@@ -1,7 +1,7 @@
 //! Policies from random text: reading them never panics, what is read is written and read as the
 //! same, and classifying agrees with the explanation, which asks every rule.
 
-use io_class::{Contents, Facts, Outcome, Pattern, Policy, shipped};
+use classes::{Contents, Facts, Outcome, Pattern, Policy, shipped};
 use sim::Seed;
 use units::Origin;
 

@@ -2,11 +2,11 @@
 //! image in memory. Prints nanoseconds a request, medians of rounds that take turns.
 //!
 //! ```text
-//! cargo run --release -p classifier --example request_costs -- IMAGE
+//! cargo run --release -p classes --example request_costs -- IMAGE
 //! ```
 
-use classifier::{Classified, Classifiers};
-use io_class::{Policy, shipped};
+use classes::{Classified, Classifiers};
+use classes::{Policy, shipped};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;

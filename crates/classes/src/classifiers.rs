@@ -4,10 +4,12 @@
 //! shares. A volume without clients takes none. A layout begins anew when a policy begins, because
 //! it knows nothing of writes before.
 
+use crate::CLASSES;
 use crate::counts::{ClassCounts, Counts};
+use crate::facts::{Contents, Facts};
+use crate::policy::Policy;
 use crate::served::Served;
 use disk_layout::{Budget, Counters};
-use io_class::{CLASSES, Contents, Facts, Policy};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,9 +1,9 @@
 //! Requests get the classes of the policy, and nothing else changes. Run against a volume that
 //! notes the class of each request.
 
-use classifier::{Classified, Classifiers};
+use classes::Policy;
+use classes::{Classified, Classifiers};
 use conformance::volume::{abilities_suite, volume_suite};
-use io_class::Policy;
 use noting::Noting;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -349,7 +349,7 @@ mod noting {
 
 mod waiting {
     use super::{MIB, context, partition_table, policy};
-    use classifier::{Classified, Classifiers};
+    use classes::{Classified, Classifiers};
     use parking_lot::Mutex;
     use std::sync::Arc;
     use std::sync::mpsc::channel;

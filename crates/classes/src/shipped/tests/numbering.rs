@@ -1,19 +1,13 @@
-//! The vocabulary of classes: two published numberings, and how many classes there can be.
+//! The two published numberings, with which the shipped policies are compared.
 //!
-//! Policies, `explain` and front ends that advertise classes on the wire read this.
-//! Invariant: numbers are those of the sources and never change; a policy may define others.
+//! Invariant: numbers are those of the sources and never change.
 
 use units::IoClass;
-
-/// Number of classes, 0 included: GROUP NUMBER of SCSI has six bits.
-pub const CLASSES: usize = 64;
 
 /// Numbering of the successor of Differentiated Storage Services, as in Open CAS.
 pub mod successor {
     use super::IoClass;
 
-    /// No rule matched.
-    pub const UNCLASSIFIED: IoClass = IoClass(0);
     /// Metadata of a file system.
     pub const METADATA: IoClass = IoClass(1);
     /// Journal of a file system.
@@ -46,30 +40,6 @@ pub mod successor {
     /// Returns the size of the largest file of a class from 11 to 20, bytes.
     pub const fn size_bytes_max(class: u8) -> u64 {
         4096 << (2 * (class - FILE_SMALLEST.0) as u64)
-    }
-
-    /// Returns the name of a class, `None` for numbers that the numbering leaves free.
-    pub const fn name(class: IoClass) -> Option<&'static str> {
-        Some(match class.0 {
-            0 => "unclassified",
-            1 => "metadata",
-            2 => "journal",
-            7 => "directory",
-            11 => "file of 4K or less",
-            12 => "file of 16K or less",
-            13 => "file of 64K or less",
-            14 => "file of 256K or less",
-            15 => "file of 1M or less",
-            16 => "file of 4M or less",
-            17 => "file of 16M or less",
-            18 => "file of 64M or less",
-            19 => "file of 256M or less",
-            20 => "file of 1G or less",
-            21 => "bulk",
-            22 => "direct",
-            23 => "misc",
-            _ => return None,
-        })
     }
 }
 
@@ -106,33 +76,25 @@ pub mod ext3 {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{ext3, successor};
-    use units::IoClass;
+#[test]
+fn sizes_grow_four_times_from_4k_to_1g() {
+    assert_eq!(successor::size_bytes_max(11), 4096);
+    assert_eq!(successor::size_bytes_max(20), 1 << 30);
+    let of = successor::of_file_size;
+    assert_eq!(
+        (of(0), of(4096), of(4097)),
+        (IoClass(11), IoClass(11), IoClass(12))
+    );
+    assert_eq!(
+        (of(1 << 30), of((1 << 30) + 1)),
+        (IoClass(20), successor::BULK)
+    );
+    assert_eq!(of(u64::MAX), successor::BULK);
+}
 
-    #[test]
-    fn sizes_grow_four_times_from_4k_to_1g() {
-        assert_eq!(successor::size_bytes_max(11), 4096);
-        assert_eq!(successor::size_bytes_max(20), 1 << 30);
-        let of = successor::of_file_size;
-        assert_eq!(
-            (of(0), of(4096), of(4097)),
-            (IoClass(11), IoClass(11), IoClass(12))
-        );
-        assert_eq!(
-            (of(1 << 30), of((1 << 30) + 1)),
-            (IoClass(20), successor::BULK)
-        );
-        assert_eq!(of(u64::MAX), successor::BULK);
-        assert_eq!(successor::name(of(5 << 20)), Some("file of 16M or less"));
-        assert_eq!(successor::name(IoClass(8)), None);
-    }
-
-    #[test]
-    fn offsets_belong_to_one_class() {
-        let of = ext3::of_file_offset;
-        assert_eq!((of(4095), of(4096)), (ext3::FIRST_4K, ext3::FIRST_16K));
-        assert_eq!((of(262_143), of(262_144)), (ext3::FIRST_256K, ext3::BULK));
-    }
+#[test]
+fn offsets_belong_to_one_class() {
+    let of = ext3::of_file_offset;
+    assert_eq!((of(4095), of(4096)), (ext3::FIRST_4K, ext3::FIRST_16K));
+    assert_eq!((of(262_143), of(262_144)), (ext3::FIRST_256K, ext3::BULK));
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: no lock; counts never decrease.
 
-use io_class::CLASSES;
+use crate::CLASSES;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use units::IoClass;
 

@@ -7,12 +7,12 @@
 //! that the last one left. A write is noted after it was done, so the step that looks again reads
 //! it.
 
+use crate::facts::{Contents, Pattern};
 use crate::notes::{Next, Notes};
 use access_pattern::{Detector, Threshold};
 use disk_layout::{
     Budget, Counters, Interest, Layout, Options, Progress, Source, Unreadable, journal_blocks,
 };
-use io_class::{Contents, Pattern};
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};

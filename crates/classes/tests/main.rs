@@ -2,3 +2,4 @@
 
 mod eviction_model;
 mod policies;
+mod served_volumes;

@@ -1,8 +1,10 @@
+mod numbering;
+
 use super::*;
-use crate::classes::{ext3, successor};
 use crate::facts::{Contents, Facts, Pattern};
 use crate::policy::Policy;
 use crate::settings::{Priority, Share};
+use numbering::{ext3, successor};
 use units::{IoClass, Origin};
 
 fn policy(name: &str) -> Policy {

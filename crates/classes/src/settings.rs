@@ -2,6 +2,9 @@
 //!
 //! Called by `policy`, which makes them, and by caches, which admit and evict by them.
 
+/// Number of classes, 0 included: GROUP NUMBER of SCSI has six bits.
+pub const CLASSES: usize = 64;
+
 /// When blocks of a class are evicted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Priority {

@@ -1,9 +1,7 @@
 //! The engine against a model that a page of text describes: random requests, changed settings,
 //! removed blocks. Every answer and every count must be the same.
 
-use io_class::{
-    Admission, CLASSES, ClassSettings, Eviction, Mode, Priority, Refusal, SetUp, Share,
-};
+use classes::{Admission, CLASSES, ClassSettings, Eviction, Mode, Priority, Refusal, SetUp, Share};
 use sim::Seed;
 use units::IoClass;
 
