@@ -1,8 +1,8 @@
-//! The cost of a request: classifying with 32 rules, and a step of the eviction engine.
+//! The cost of a request: classifying with 32 rules, and the choice of the classes that evict.
 //!
 //! `cargo run --release -p classes --example call_costs`. Prints nanoseconds, the best of five.
 
-use classes::{CLASSES, Contents, Eviction, Facts, Mode, Pattern, Policy, SetUp, shipped};
+use classes::{CLASSES, ClassOccupancy, ClassSet, Contents, Facts, Need, Pattern, Policy, shipped};
 use sim::Seed;
 use std::hint::black_box;
 use std::time::Instant;
@@ -71,28 +71,21 @@ fn classify(name: &str, policy: &Policy) {
     println!("classify, {name}: {cost:.0} ns a request");
 }
 
-fn evict(mode: Mode, policy: &Policy) {
-    let set_up = SetUp {
-        capacity_blocks: 1 << 20,
-        mode,
-        seed: 1,
-    };
-    let mut engine: Eviction<u64> = Eviction::new(set_up, policy.all_settings());
-    let mut seed = Seed::new(2);
+/// A request to a full cache: the class that gives up space.
+fn evict(policy: &Policy) {
+    let occupancy = ClassOccupancy::new(1);
+    occupancy.set(1 << 20, policy.all_settings());
     let classes: Vec<IoClass> = policy.classes().map(|(class, _)| class).collect();
-    let mut keys = vec![(0, IoClass(0)); 1 << 21];
-    for (key, class) in &mut keys {
-        *key = seed.below(3 << 20);
-        *class = classes[(*key % classes.len() as u64) as usize];
+    for class in &classes {
+        occupancy.add_clean(*class, 1000);
     }
-    let cost = best(keys.len(), || {
-        for (key, class) in &keys {
-            if !engine.hit(key, *class) {
-                black_box(engine.admit(*key, *class, false));
-            }
+    let cost = best(1 << 20, || {
+        for class in classes.iter().cycle().take(1 << 20) {
+            let need = Need::For(black_box(*class));
+            black_box(occupancy.next_to_evict(need, ClassSet::NONE));
         }
     });
-    println!("a request to a full cache of 2^20 blocks, {mode:?}: {cost:.0} ns");
+    println!("the choice of classes that evict: {cost:.0} ns");
 }
 
 fn main() {
@@ -104,7 +97,5 @@ fn main() {
         classify(shipped.name, &policy);
     }
     let successor = Policy::parse(shipped::ALL[0].csv).expect("a policy");
-    for mode in [Mode::Strict, Mode::Proportional, Mode::LruAll] {
-        evict(mode, &successor);
-    }
+    evict(&successor);
 }

@@ -10,36 +10,37 @@
 //!
 //! A [`Policy`] maps what is known of a request ([`Facts`]) to a class ([`units::IoClass`]) and
 //! gives each class its [`ClassSettings`]. The server wraps what it serves in [`Classified`]; its
-//! thread calls [`Classifiers::step`]. [`Eviction`] admits and evicts by the settings, [`destage`]
-//! orders the writing of dirty data.
+//! thread calls [`Classifiers::step`]. [`ClassOccupancy`] decides for caches which class gives up
+//! space.
 //! Invariant: a class is a hint. No request waits for a classification, fails by one, or changes
 //! what is read and stored. Without a policy, a request costs one load more.
 #![forbid(unsafe_code)]
 
+mod class_set;
 mod classified;
 mod classifiers;
 mod condition;
 mod counts;
 mod csv;
-pub mod destage;
 mod error;
-mod eviction;
 mod explain;
 mod facts;
 mod notes;
+mod occupancy;
 mod policy;
 mod rule;
 mod served;
 mod settings;
 pub mod shipped;
 
+pub use class_set::ClassSet;
 pub use classified::Classified;
 pub use classifiers::{Classifiers, FileRead, LayoutStatus, Stepped};
 pub use counts::ClassCounts;
 pub use disk_layout::Counters;
 pub use error::{Column, PolicyError, Problem};
-pub use eviction::{Admission, Eviction, Mode, Refusal, SetUp, Tally};
 pub use explain::{Answer, ConditionVerdict, Explanation, Outcome, RuleVerdict};
 pub use facts::{Contents, Facts, Pattern};
+pub use occupancy::{ClassOccupancy, Need, known};
 pub use policy::Policy;
 pub use settings::{CLASSES, ClassSettings, Priority, Share};

@@ -1,11 +1,20 @@
-//! Settings of the classes that are in force, and the memory that each class takes (Differentiated
-//! Storage Services, SOSP'11). `cache` chooses by it which classes evict; both sides count here.
+//! Which class may have more of a cache, and which gives up space: selective allocation and
+//! selective eviction (Differentiated Storage Services, SOSP'11). The page cache and the fast tier
+//! decide by this and keep their own order within a class; the evaluation drives the same.
+//!
+//! 1. A class without a share keeps nothing ([`ClassOccupancy::keeps`]).
+//! 2. A class that fills its share evicts its own, also while there is free space
+//!    ([`ClassOccupancy::fills_share`]).
+//! 3. When the cache is full, classes above their shares evict first, pinned ones too; then the
+//!    least important class that is not more important than what comes. Equally important classes
+//!    evict together. Pinned classes evict for themselves ([`ClassOccupancy::next_to_evict`]).
+//! 4. There is no such class: what comes does not enter.
 //!
 //! Invariant: settings may change at any moment, and no lock is needed to read them. A choice looks
-//! at each class once. While no class differs from the others, nothing here is asked.
+//! at each class once. While no class differs from the others, caches need not ask.
 
-use crate::policy::ClassSet;
-use classes::{CLASSES, ClassSettings, Priority, Share};
+use crate::class_set::ClassSet;
+use crate::settings::{CLASSES, ClassSettings, Priority, Share};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use units::IoClass;
 
@@ -18,35 +27,40 @@ const OVER: u16 = 1000;
 
 /// Cause of an eviction. It decides which classes may evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Need {
-    /// Bytes of this class come.
+pub enum Need {
+    /// Something of this class comes.
     For(IoClass),
+    /// Something that has no class here comes, and has a right to the space: pinned classes stay
+    /// within their shares.
+    Other,
     /// Nothing may leave.
     Nothing,
     /// Only what is less important than this class may leave.
     Above(IoClass),
-    /// The budget is exceeded: anything may have to leave.
+    /// The budget is exceeded: anything may have to leave, pinned classes last.
     Budget,
 }
 
 /// Settings of a class.
 struct Setting {
     rank: AtomicU16,
-    limit_bytes: AtomicU64,
+    limit: AtomicU64,
 }
 
-/// Bytes of a class in memory.
+/// Part of the cache that a class has.
 #[derive(Default)]
 struct Size {
-    clean_bytes: AtomicU64,
-    dirty_bytes: AtomicU64,
+    clean: AtomicU64,
+    dirty: AtomicU64,
 }
 
-/// Settings and sizes of all classes.
-pub(crate) struct Classes {
+/// Settings of the classes of a cache that are in force, and what each class has of it. Sizes have
+/// one unit, which the cache chooses: bytes, or blocks.
+pub struct ClassOccupancy {
     /// False while all classes are equal and may fill the cache.
     are_distinct: AtomicBool,
-    bytes_max: u64,
+    /// A share above 0 is as much at least: 1 % of a tiny cache is not "do not keep".
+    share_min: u64,
     settings: [Setting; CLASSES],
     sizes: Sizes,
 }
@@ -56,8 +70,8 @@ pub(crate) struct Classes {
 #[repr(align(128))]
 struct Sizes([Size; CLASSES]);
 
-/// Returns a class that exists: other numbers are class 0.
-pub(crate) fn known(class: IoClass) -> IoClass {
+/// Returns a class that a policy can have: other numbers are class 0.
+pub fn known(class: IoClass) -> IoClass {
     match usize::from(class.0) < CLASSES {
         true => class,
         false => IoClass(0),
@@ -72,56 +86,56 @@ fn rank_of(settings: &ClassSettings) -> u16 {
     }
 }
 
-impl Classes {
-    /// Makes equal classes for a cache of that size.
-    pub fn new(bytes_max: u64) -> Self {
+impl ClassOccupancy {
+    /// Makes equal classes. A share above 0 is `share_min` at least.
+    pub fn new(share_min: u64) -> Self {
         Self {
             are_distinct: AtomicBool::new(false),
-            bytes_max,
+            share_min,
             settings: std::array::from_fn(|_| Setting {
                 rank: AtomicU16::new(1),
-                limit_bytes: AtomicU64::new(u64::MAX),
+                limit: AtomicU64::new(u64::MAX),
             }),
             sizes: Sizes(std::array::from_fn(|_| Size::default())),
         }
     }
 
+    #[inline]
     fn rank(&self, class: IoClass) -> u16 {
         // `known` has made it smaller than their number.
         let setting = &self.settings[usize::from(class.0) % CLASSES];
         setting.rank.load(Relaxed)
     }
 
-    fn limit_bytes(&self, class: IoClass) -> u64 {
+    fn limit(&self, class: IoClass) -> u64 {
         let setting = &self.settings[usize::from(class.0) % CLASSES];
-        setting.limit_bytes.load(Relaxed)
+        setting.limit.load(Relaxed)
     }
 
+    #[inline]
     fn size(&self, class: IoClass) -> &Size {
         &self.sizes.0[usize::from(class.0) % CLASSES]
     }
 
-    fn bytes(&self, class: IoClass) -> u64 {
-        self.clean_bytes(class)
-            .saturating_add(self.dirty_bytes(class))
+    /// Returns what a class has.
+    pub fn held(&self, class: IoClass) -> u64 {
+        self.clean(class).saturating_add(self.dirty(class))
     }
 
     fn is_over(&self, class: IoClass) -> bool {
-        self.bytes(class) > self.limit_bytes(class)
+        self.held(class) > self.limit(class)
     }
 
-    /// Changes the settings. Returns true if classes differ now.
-    pub fn set(&self, settings: &[ClassSettings; CLASSES]) -> bool {
+    /// Changes the settings, of a cache of that capacity. Returns true if classes differ now.
+    pub fn set(&self, capacity: u64, settings: &[ClassSettings; CLASSES]) -> bool {
         for (of, settings) in self.settings.iter().zip(settings) {
-            // A share above 0 is a chunk at least: 1 % of a tiny cache is not "do not keep".
-            let share_bytes = settings.share.of(self.bytes_max);
-            let limit_bytes = match settings.share {
+            let limit = match settings.share {
                 Share::NONE => 0,
                 Share::ALL => u64::MAX,
-                _ => share_bytes.max(crate::CHUNK_BYTES_MAX as u64),
+                share => share.of(capacity).max(self.share_min),
             };
             of.rank.store(rank_of(settings), Relaxed);
-            of.limit_bytes.store(limit_bytes, Relaxed);
+            of.limit.store(limit, Relaxed);
         }
         let first = settings.first();
         let are_equal = settings.iter().all(|of| Some(of) == first);
@@ -132,61 +146,69 @@ impl Classes {
         are_distinct
     }
 
+    /// Returns false while all classes are equal and may fill the cache.
+    #[inline]
     pub fn are_distinct(&self) -> bool {
         self.are_distinct.load(Relaxed)
     }
 
-    /// Returns true if chunks of the class are kept.
+    /// Returns true if the cache keeps something of the class.
     pub fn keeps(&self, class: IoClass) -> bool {
         self.rank(class) != BYPASSING
     }
 
     /// Returns true if the class is more important than the other.
+    #[inline]
     pub fn is_above(&self, class: IoClass, other: IoClass) -> bool {
         self.rank(class) < self.rank(other)
     }
 
-    /// Returns true if `bytes` more of the class would exceed its share.
-    pub fn fills_share(&self, class: IoClass, bytes: u64) -> bool {
-        self.bytes(class).saturating_add(bytes) > self.limit_bytes(class)
+    /// Returns true if `more` of the class would exceed its share.
+    pub fn fills_share(&self, class: IoClass, more: u64) -> bool {
+        self.held(class).saturating_add(more) > self.limit(class)
     }
 
-    pub fn clean_bytes(&self, class: IoClass) -> u64 {
-        self.size(class).clean_bytes.load(Relaxed)
+    /// Returns what a class has that is stored elsewhere too.
+    pub fn clean(&self, class: IoClass) -> u64 {
+        self.size(class).clean.load(Relaxed)
     }
 
-    pub fn dirty_bytes(&self, class: IoClass) -> u64 {
-        self.size(class).dirty_bytes.load(Relaxed)
+    /// Returns what a class has that is not stored elsewhere yet.
+    pub fn dirty(&self, class: IoClass) -> u64 {
+        self.size(class).dirty.load(Relaxed)
     }
 
-    pub fn add_clean(&self, class: IoClass, bytes: usize) {
-        let size = self.size(class);
-        size.clean_bytes.fetch_add(bytes as u64, Relaxed);
+    /// Counts what came.
+    #[inline]
+    pub fn add_clean(&self, class: IoClass, size: u64) {
+        self.size(class).clean.fetch_add(size, Relaxed);
     }
 
-    pub fn take_clean(&self, class: IoClass, bytes: usize) {
-        let size = self.size(class);
-        size.clean_bytes.fetch_sub(bytes as u64, Relaxed);
+    /// Counts what left.
+    #[inline]
+    pub fn take_clean(&self, class: IoClass, size: u64) {
+        self.size(class).clean.fetch_sub(size, Relaxed);
     }
 
-    pub fn add_dirty_page(&self, class: IoClass) {
-        let size = self.size(class);
-        size.dirty_bytes
-            .fetch_add(crate::PAGE_BYTES as u64, Relaxed);
+    /// Counts dirty data that came.
+    #[inline]
+    pub fn add_dirty(&self, class: IoClass, size: u64) {
+        self.size(class).dirty.fetch_add(size, Relaxed);
     }
 
-    pub fn take_dirty_page(&self, class: IoClass) {
-        let size = self.size(class);
-        size.dirty_bytes
-            .fetch_sub(crate::PAGE_BYTES as u64, Relaxed);
+    /// Counts dirty data that left or became clean.
+    #[inline]
+    pub fn take_dirty(&self, class: IoClass, size: u64) {
+        self.size(class).dirty.fetch_sub(size, Relaxed);
     }
 
-    /// Returns true if bytes of this class may leave for this need.
+    /// Returns true if the class may evict for this need.
     pub fn may_evict(&self, class: IoClass, need: Need) -> bool {
         let rank = self.rank(class);
         match need {
             Need::Nothing => false,
             Need::Budget => true,
+            Need::Other => rank != PINNED || self.is_over(class),
             Need::Above(other) => rank > self.rank(other),
             Need::For(other) => {
                 let is_below = rank != PINNED && rank >= self.rank(other);
@@ -196,14 +218,14 @@ impl Classes {
     }
 
     /// Returns the classes that evict next for this need: those that are least important and have
-    /// bytes in memory. `tried` had nothing after all. `None`: everything else is more important.
+    /// something. `tried` had nothing after all. `None`: everything else is more important.
     ///
     /// Classes above their shares are first, pinned ones too. A pinned class within its share
     /// evicts for itself, and for the budget.
     pub fn next_to_evict(&self, need: Need, tried: ClassSet) -> Option<ClassSet> {
         let (mut highest, mut found) = (0, ClassSet::NONE);
         for class in (0..CLASSES as u8).map(IoClass) {
-            if self.bytes(class) == 0 || tried.contains(class) || !self.may_evict(class, need) {
+            if self.held(class) == 0 || tried.contains(class) || !self.may_evict(class, need) {
                 continue;
             }
             let rank = self.rank(class) + if self.is_over(class) { OVER } else { 0 };
@@ -216,3 +238,6 @@ impl Classes {
         (found != ClassSet::NONE).then_some(found)
     }
 }
+
+#[cfg(test)]
+mod tests;
