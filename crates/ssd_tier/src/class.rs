@@ -84,14 +84,7 @@ const fn share(hundredths: u8) -> Share {
 }
 
 impl KindShares {
-    /// Shares beside the fingerprint index, which has the other half (DDFS, section 4).
-    pub const BESIDE_INDEX: Self = Self {
-        data: share(35),
-        recipes: share(10),
-        directories: share(5),
-    };
-
-    /// The same proportions, without the index.
+    /// The proportions of DDFS (section 4), whose fingerprint index has the other half.
     pub const ALONE: Self = Self {
         data: share(70),
         recipes: share(20),
@@ -187,7 +180,7 @@ mod tests {
 
     #[test]
     fn kinds_divide_the_slots_and_only_data_has_classes() {
-        let mut settings = Settings::new(KindShares::BESIDE_INDEX);
+        let mut settings = Settings::new(KindShares::ALONE);
         let slots = |settings: &Settings, kind| settings.slots_of_kind(kind, 100);
         let all = Kind::ALL.map(|kind| slots(&settings, kind));
         assert_eq!(all, [70, 20, 10]);

@@ -16,7 +16,11 @@ fn random_settings(seed: &mut Seed) -> Settings {
     let share = |n| Share::from_hundredths(n).expect("a share");
     let kinds = match seed.below(3) {
         0 => KindShares::ALONE,
-        1 => KindShares::BESIDE_INDEX,
+        1 => KindShares {
+            data: share(35),
+            recipes: share(10),
+            directories: share(5),
+        },
         _ => KindShares {
             data: share(50),
             recipes: share(0),
