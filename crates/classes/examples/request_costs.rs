@@ -14,10 +14,7 @@ use volume::{Durability, MemoryVolume, RequestContext, Volume};
 
 const ROUNDS: usize = 31;
 const REQUESTS: u64 = 20_000;
-const CONTEXT: RequestContext = RequestContext {
-    origin: units::Origin::Foreground,
-    class: units::IoClass(0),
-};
+const CONTEXT: RequestContext = RequestContext::CLIENT;
 
 fn policy(name: &str) -> Arc<Policy> {
     let shipped = shipped::find(name).expect("a policy that ships");

@@ -39,15 +39,10 @@ impl<V: Volume> Classified<V> {
         &self.below
     }
 
-    /// Returns the context with the class of a request: offset and length, and whether it writes.
-    fn with_class(
-        &self,
-        context: RequestContext,
-        asked: (u64, u64),
-        is_write: bool,
-    ) -> RequestContext {
-        let class = self.all.class_of(&self.served, context, asked, is_write);
-        RequestContext { class, ..context }
+    /// Returns the context with what is judged of a request: offset and length, and whether it
+    /// writes.
+    fn judged(&self, context: RequestContext, asked: (u64, u64), is_write: bool) -> RequestContext {
+        self.all.judged(&self.served, context, asked, is_write)
     }
 
     /// Tells of a write that was done, or may have been done in part.
@@ -90,7 +85,7 @@ impl<V: Volume> Layer for Classified<V> {
         into: &mut [u8],
     ) -> Result<(), VolumeError> {
         let len_bytes = into.len() as u64;
-        let context = self.with_class(context, (offset_bytes, len_bytes), false);
+        let context = self.judged(context, (offset_bytes, len_bytes), false);
         self.all.count(context.class, false, len_bytes);
         self.volume().read(context, offset_bytes, into)
     }
@@ -103,7 +98,7 @@ impl<V: Volume> Layer for Classified<V> {
         durability: Durability,
     ) -> Result<(), VolumeError> {
         let len_bytes = data.len() as u64;
-        let context = self.with_class(context, (offset_bytes, len_bytes), true);
+        let context = self.judged(context, (offset_bytes, len_bytes), true);
         self.all.count(context.class, true, len_bytes);
         let result = self.volume().write(context, offset_bytes, data, durability);
         self.wrote_data(&result, offset_bytes, data);
@@ -132,7 +127,7 @@ impl<V: Volume> FastPath for Classified<V> {
         data: &[u8],
     ) -> Result<bool, VolumeError> {
         let asked = (offset_bytes, data.len() as u64);
-        let context = self.with_class(context, asked, true);
+        let context = self.judged(context, asked, true);
         let below = self.volume().capabilities();
         let result = below.write_now(context, offset_bytes, data);
         // A write that was not done comes again as an ordinary one, and counts there.
@@ -150,7 +145,7 @@ impl<V: Volume> FastPath for Classified<V> {
 
 impl<V: Volume> Prefetch for Classified<V> {
     fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
-        let context = self.with_class(context, (offset_bytes, len_bytes), false);
+        let context = self.judged(context, (offset_bytes, len_bytes), false);
         let below = self.volume().capabilities();
         below.prefetch(context, offset_bytes, len_bytes);
     }

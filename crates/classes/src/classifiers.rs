@@ -176,36 +176,43 @@ impl Classifiers {
         }
     }
 
-    /// Returns the class of a request: offset and length, and whether it writes. 0: no policy.
+    /// Returns the context with the class of a request: offset and length, and whether it writes;
+    /// and with its access pattern, if the policy asks for it. Without a policy the class is 0.
     #[inline]
-    pub(crate) fn class_of(
+    pub(crate) fn judged(
         &self,
         served: &Served,
         context: RequestContext,
         asked: (u64, u64),
         is_write: bool,
-    ) -> IoClass {
+    ) -> RequestContext {
         match self.is_active() {
-            false => IoClass(0),
-            true => self.class_by_policy(served, context, asked, is_write),
+            false => RequestContext {
+                class: IoClass(0),
+                ..context
+            },
+            true => self.judged_by_policy(served, context, asked, is_write),
         }
     }
 
-    fn class_by_policy(
+    fn judged_by_policy(
         &self,
         served: &Served,
         context: RequestContext,
         (offset_bytes, len_bytes): (u64, u64),
         is_write: bool,
-    ) -> IoClass {
+    ) -> RequestContext {
         let policy = self.policy.read();
         let Some(policy) = &*policy else {
-            return IoClass(0);
+            return RequestContext {
+                class: IoClass(0),
+                ..context
+            };
         };
         let pattern = policy
             .asks_pattern()
-            .then(|| served.pattern(offset_bytes, len_bytes));
-        policy.classify(&Facts {
+            .then(|| served.pattern(offset_bytes, len_bytes, is_write));
+        let class = policy.classify(&Facts {
             contents: served.contents(offset_bytes),
             wire_class: context.class.0,
             origin: context.origin,
@@ -215,7 +222,12 @@ impl Classifiers {
             is_write,
             pattern,
             ..Facts::default()
-        })
+        });
+        RequestContext {
+            class,
+            pattern,
+            ..context
+        }
     }
 
     #[inline]

@@ -5,17 +5,7 @@
 
 pub use disk_layout::Contents;
 use units::Origin;
-
-/// Shape of the requests around this one, as `access_pattern` sees it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Pattern {
-    /// The request continues earlier ones.
-    Sequential,
-    /// Requests go upwards, with gaps.
-    Monotonic,
-    /// Neither of the two.
-    Random,
-}
+pub use units::Pattern;
 
 /// One request, and everything known of it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -34,7 +24,7 @@ pub struct Facts<'a> {
     pub len_bytes: u64,
     /// The request writes.
     pub is_write: bool,
-    /// Access pattern, if a detector watches the volume.
+    /// Access pattern, if it was judged.
     pub pattern: Option<Pattern>,
     /// Path of the file from the root of its file system (`/a/b.txt`), if the front end knows it:
     /// FUSE does, block devices do not.

@@ -28,13 +28,29 @@ const READS_AT_ONCE: u64 = 2;
 /// Part of the memory that is for the layout; the rest is for notes.
 const LAYOUT_PART: (u64, u64) = (7, 8);
 
-struct Judge {
+/// Judges the access patterns of a volume. Reads and writes have histories of their own: read-ahead
+/// follows the reads.
+struct AccessPatterns {
     size_bytes: u64,
-    detector: Detector,
-    /// The last request, and its pattern.
+    reads: Detector,
+    writes: Detector,
+    /// The last write, and its pattern.
     last: ((u64, u64), Pattern),
-    /// The last request was not done: the same comes again.
+    /// The last write was not done: the same comes again.
     comes_again: bool,
+}
+
+impl AccessPatterns {
+    fn new(size_bytes: u64) -> Self {
+        let detector = Detector::new(size_bytes, Threshold::for_object(size_bytes));
+        Self {
+            size_bytes,
+            reads: detector.clone(),
+            writes: detector,
+            last: ((0, 0), Pattern::Sequential),
+            comes_again: false,
+        }
+    }
 }
 
 /// One volume. See the module's head.
@@ -58,7 +74,7 @@ pub(crate) struct Served {
     notes: Mutex<Notes>,
     /// As the last step left them.
     counters: Mutex<Option<Counters>>,
-    judge: Mutex<Option<Judge>>,
+    patterns: Mutex<Option<AccessPatterns>>,
 }
 
 impl Served {
@@ -78,7 +94,7 @@ impl Served {
             must_begin: AtomicBool::new(false),
             notes: Mutex::new(Notes::new(0)),
             counters: Mutex::default(),
-            judge: Mutex::default(),
+            patterns: Mutex::default(),
         }
     }
 
@@ -138,38 +154,30 @@ impl Served {
         })
     }
 
-    /// Returns the access pattern of the request among those before it.
-    pub fn pattern(&self, offset_bytes: u64, len_bytes: u64) -> Pattern {
+    /// Returns the access pattern of a request among those of its direction before it.
+    pub fn pattern(&self, offset_bytes: u64, len_bytes: u64, is_write: bool) -> Pattern {
         let size_bytes = self.size_bytes.load(SeqCst);
-        let mut judge = self.judge.lock();
-        if judge.as_ref().is_none_or(|of| of.size_bytes != size_bytes) {
-            *judge = Some(Judge {
-                size_bytes,
-                detector: Detector::new(size_bytes, Threshold::for_object(size_bytes)),
-                last: ((0, 0), Pattern::Sequential),
-                comes_again: false,
-            });
-        }
-        let Some(judge) = judge.as_mut() else {
-            return Pattern::Sequential;
+        let mut patterns = self.patterns.lock();
+        let patterns = match &mut *patterns {
+            Some(known) if known.size_bytes == size_bytes => known,
+            other => other.insert(AccessPatterns::new(size_bytes)),
         };
+        if !is_write {
+            return patterns.reads.observe(offset_bytes, len_bytes);
+        }
         let request = (offset_bytes, len_bytes);
-        if std::mem::take(&mut judge.comes_again) && judge.last.0 == request {
-            return judge.last.1;
+        if std::mem::take(&mut patterns.comes_again) && patterns.last.0 == request {
+            return patterns.last.1;
         }
-        let pattern = match judge.detector.observe(offset_bytes, len_bytes) {
-            access_pattern::Pattern::Sequential => Pattern::Sequential,
-            access_pattern::Pattern::Monotonic => Pattern::Monotonic,
-            access_pattern::Pattern::Random => Pattern::Random,
-        };
-        judge.last = (request, pattern);
+        let pattern = patterns.writes.observe(offset_bytes, len_bytes);
+        patterns.last = (request, pattern);
         pattern
     }
 
-    /// A request was judged and not done: it comes again, and is not its own neighbour.
+    /// A write was judged and not done: it comes again, and is not its own neighbour.
     pub fn comes_again(&self, offset_bytes: u64, len_bytes: u64) {
-        if let Some(judge) = self.judge.lock().as_mut() {
-            judge.comes_again = judge.last.0 == (offset_bytes, len_bytes);
+        if let Some(patterns) = self.patterns.lock().as_mut() {
+            patterns.comes_again = patterns.last.0 == (offset_bytes, len_bytes);
         }
     }
 

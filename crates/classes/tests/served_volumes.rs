@@ -8,7 +8,7 @@ use noting::Noting;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use units::IoClass;
+use units::{IoClass, Pattern};
 use volume::{Durability, MemoryVolume, RequestContext, Volume};
 
 const MIB: u64 = 1 << 20;
@@ -16,6 +16,7 @@ const MIB: u64 = 1 << 20;
 #[derive(Default)]
 struct Seen {
     classes: Mutex<Vec<u8>>,
+    patterns: Mutex<Vec<Option<Pattern>>>,
     /// Number of writes at once that are refused, and of writes that fail.
     refuses: AtomicU64,
     fails: AtomicU64,
@@ -28,6 +29,7 @@ impl Seen {
 
     fn note(&self, context: RequestContext) {
         self.classes.lock().push(context.class.0);
+        self.patterns.lock().push(context.pattern);
     }
 }
 
@@ -106,16 +108,36 @@ fn without_a_policy_the_class_of_the_client_means_nothing() {
     assert_eq!(seen.take(), [1]);
 }
 
+/// The volume does not judge again, and random writes do not hide a stream of reads from it.
+#[test]
+fn the_volume_gets_the_pattern_that_the_policy_asks_for() {
+    let (all, seen, volume) = served(64 << 30, "1,pattern:rand,1,1.00\n");
+    let far = |n: u64| (n * 7_919_317_003) % (63 << 30);
+    for n in 0..2000 {
+        volume
+            .write(context(0), far(n), &[1], Durability::Volatile)
+            .expect("write");
+        volume.read(context(0), n, &mut [0; 1]).expect("read");
+    }
+    let patterns = std::mem::take(&mut *seen.patterns.lock());
+    let (writes, reads): (Vec<_>, Vec<_>) = patterns.chunks(2).map(|two| (two[0], two[1])).unzip();
+    assert!(reads.iter().all(|of| *of == Some(Pattern::Sequential)));
+    let random = writes.iter().filter(|of| **of == Some(Pattern::Random));
+    assert!(random.count() > 1500);
+    all.set(Some(policy("1,wire:9,1,1.00\n")));
+    volume.read(context(0), 0, &mut [0; 1]).expect("read");
+    assert_eq!(*seen.patterns.lock(), [None], "nobody asks for it");
+}
+
 #[test]
 fn a_request_that_comes_again_is_not_its_own_neighbour() {
     let (_, seen, volume) = served(64 << 30, "1,pattern:rand,1,1.00\n2,pattern:seq,1,1.00\n");
     let far = |n: u64| (n * 7_919_317_003) % (63 << 30);
-    for n in 0..16 {
-        volume.read(context(0), far(n), &mut [0; 1]).expect("read");
-    }
     // A region of the detector has 4 GiB: fill the history of all.
-    for n in 16..2000 {
-        volume.read(context(0), far(n), &mut [0; 1]).expect("read");
+    for n in 0..2000 {
+        volume
+            .write(context(0), far(n), &[1], Durability::Volatile)
+            .expect("write");
     }
     seen.take();
     let able = volume.capabilities();

@@ -25,10 +25,7 @@ use volumes::{
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-const CONTEXT: RequestContext = RequestContext {
-    origin: units::Origin::Foreground,
-    class: units::IoClass(0),
-};
+const CONTEXT: RequestContext = RequestContext::CLIENT;
 const SECRET: SecretKey = SecretKey::Recovery([1; 32]);
 /// Memory of the pool (index, directories, recipe nodes) and of the volumes (pages).
 const POOL_BYTES: usize = 96 << 20;
