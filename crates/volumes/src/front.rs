@@ -3,8 +3,8 @@
 //!
 //! Reads call this.
 //! Invariant: a hint that never changes what is read. A hit in the page cache costs a few loads and
-//! no lock. A request that no layer above has judged is judged only if it misses, or if it reaches a
-//! place where a stream is due (decision 23). A front takes at most 3 KiB.
+//! no lock. A request that no layer above has judged is judged only if it misses, or if it reaches
+//! a place where a stream is due (decision 23). A front takes at most 3 KiB.
 
 use super::decisions::Meters;
 use access_pattern::{Detector, Fetch, FetchLimits, Pattern, Prefetch, STREAMS, Threshold};
