@@ -21,7 +21,6 @@ use super::front::{Front, LongRequest};
 use super::tally::{CacheMeter, CacheTally};
 use super::tracing::Recorder;
 use access_pattern::{Fetch, FetchInto};
-use chunk_store::container::Copies;
 use chunk_store::recipe::{FixedLeaves, Leaf};
 use long::Rest;
 use media::{IoOrigin, IoOriginScope};
@@ -181,11 +180,6 @@ impl<'a> Reading<'a> {
         Approach {
             route,
             shares: switches.shared_reads,
-            // A sequential reader profits from the system's read-ahead.
-            copies: match switches.past_system_cache && route == Route::Region {
-                true => Copies::Nowhere,
-                false => Copies::InSystem,
-            },
             // Sequential readers do not fill the fast tier (DDFS).
             admit: (route == Route::Region).then_some(Admit::data(self.why.class)),
             ahead_bytes: 0,
