@@ -75,12 +75,12 @@ pub const TARGETS: &[(&str, Target)] = &[
 
 /// A volume with a file system, and writes to it.
 pub fn layout(data: &[u8]) {
-    io_class::layout::fuzzing::fuzz_volume(data);
+    disk_layout::fuzzing::fuzz_volume(data);
 }
 
 /// A well-formed disk with hostile numbers, and writes to it.
 pub fn layout_hostile(data: &[u8]) {
-    io_class::layout::fuzzing::fuzz_hostile(data);
+    disk_layout::fuzzing::fuzz_hostile(data);
 }
 
 /// Messages between a server and a process that reads beside it.

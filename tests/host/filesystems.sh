@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 namespace_of_its_own "$@"
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 # QUINTET, PAGE_CHECKS, MIGRATIONS_PROGRAM, POWER_CUTS, LAYOUT, FUSE_SERVER: the program, and the examples page_checks,
-# migrations, power_cuts (linux_host), layout (io_class) and fuse_memory (fuse). Default: the release builds.
+# migrations, power_cuts (linux_host), layout (disk_layout) and fuse_memory (fuse). Default: the release builds.
 built=$(realpath -m "${CARGO_TARGET_DIR:-$here/../../target}/release")
 export QUINTET=${QUINTET:-$built/quintet} PAGE_CHECKS=${PAGE_CHECKS:-$built/examples/page_checks}
 export MIGRATIONS_PROGRAM=${MIGRATIONS_PROGRAM:-$built/examples/migrations} POWER_CUTS=${POWER_CUTS:-$built/examples/power_cuts}

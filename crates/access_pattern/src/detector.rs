@@ -31,7 +31,6 @@ struct Region {
     len: u8,
     /// Slot of the next request: the oldest, once the history is full.
     next: u8,
-    pattern: Pattern,
 }
 
 /// Distinguishes patterns; see the crate's head.
@@ -80,12 +79,6 @@ impl Detector {
         }
     }
 
-    /// Returns the pattern of the last request in the region around that byte.
-    pub fn pattern_at(&self, offset_bytes: u64) -> Pattern {
-        let region = self.regions.get(self.region_of(offset_bytes) as usize);
-        region.map_or(Pattern::default(), |region| region.pattern)
-    }
-
     fn region_of(&self, offset_bytes: u64) -> u64 {
         (offset_bytes / self.region_bytes).min(self.regions_used - 1)
     }
@@ -100,12 +93,11 @@ impl Region {
         };
         let sequential = !full || self.history.iter().any(is_near);
         self.remember(request);
-        self.pattern = match sequential {
+        match sequential {
             true => Pattern::Sequential,
             false if self.is_upwards() => Pattern::Monotonic,
             false => Pattern::Random,
-        };
-        self.pattern
+        }
     }
 
     fn remember(&mut self, request: Request) {

@@ -39,18 +39,7 @@ mod prefetch;
 
 pub use detector::Detector;
 pub use prefetch::{Fetch, FetchInto, FetchLimits, Look, Prefetch, STREAMS};
-
-/// Relation of a request to earlier ones.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Pattern {
-    /// The request continues, or is near, earlier ones; or the history is too short to say.
-    #[default]
-    Sequential,
-    /// The request lies at or after earlier ones, with a gap: changed blocks, strides.
-    Monotonic,
-    /// Neither of the two.
-    Random,
-}
+pub use units::Pattern;
 
 /// Distance up to which a request is near another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

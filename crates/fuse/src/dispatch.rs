@@ -114,7 +114,6 @@ fn is_quick(files: &dyn FileSystem, header: &Header, operation: &Operation<'_>) 
         | Operation::Forget { .. }
         | Operation::BatchForget(_)
         | Operation::Statistics
-        | Operation::Retrieved { .. }
         | Operation::Other => true,
     }
 }
@@ -138,7 +137,7 @@ pub(crate) fn dispatch(
     body.clear();
     let silent = matches!(
         operation,
-        Operation::Forget { .. } | Operation::BatchForget(_) | Operation::Retrieved { .. }
+        Operation::Forget { .. } | Operation::BatchForget(_)
     );
     let attempt = AssertUnwindSafe(|| answer(files, header, operation, body));
     // A panic in the file system fails one request; the process must not wait for ever.
@@ -267,7 +266,6 @@ fn answer(
                 files.forget(node, lookups);
             }
         }
-        Operation::Retrieved { .. } => {}
     }
     Ok(())
 }

@@ -14,7 +14,6 @@ mod dispatch;
 mod errno;
 mod file_system;
 pub mod fuzzing;
-mod kernel;
 mod leader;
 mod listing;
 mod mount;
@@ -29,7 +28,6 @@ pub use errno::errno;
 pub use file_system::{
     Attributes, FileSystem, Node, Opened, SeekTarget, Statistics, Time, Zeroing, file_type,
 };
-pub use kernel::Kernel;
 pub use listing::{Full, Listing};
 pub use mount::{
     MountError, MountOptions, Mounted, Unmounter, is_abandoned, mount, unmount_abandoned,

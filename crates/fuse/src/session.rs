@@ -7,7 +7,6 @@
 use crate::device::{Device, Received};
 use crate::dispatch::{Body, Outcome, dispatch, dispatch_now};
 use crate::file_system::FileSystem;
-use crate::kernel::Kernel;
 use crate::leader::Leader;
 use crate::negotiation::{Answer, REQUEST_BYTES_MAX, answer};
 use crate::wire::constants::READ_BUFFER_BYTES_MIN;
@@ -59,7 +58,6 @@ pub enum SessionError {
 /// A served file system.
 pub struct Session {
     threads: Vec<JoinHandle<Result<(), Errno>>>,
-    kernel: Arc<Kernel>,
 }
 
 impl Session {
@@ -69,38 +67,26 @@ impl Session {
         files: Arc<dyn FileSystem>,
         options: &SessionOptions,
     ) -> Result<Self, SessionError> {
-        let device = Arc::new(device);
-        let kernel = Arc::new(Kernel::new(Arc::clone(&device)));
         let served = Arc::new(Served {
             device,
-            kernel: Arc::clone(&kernel),
             files,
             leader: Leader::default(),
         });
-        if !agree(&served.device, options)? {
-            kernel.ended();
-            return Ok(Self {
-                threads: Vec::new(),
-                kernel,
-            });
-        }
         let mut threads = Vec::new();
+        if !agree(&served.device, options)? {
+            return Ok(Self { threads });
+        }
         for _ in 0..options.threads.max(1) {
             let served = Arc::clone(&served);
             let buffer_bytes = buffer_bytes(options);
             let thread = thread::Builder::new().name("fuse".to_owned());
-            match thread.spawn(move || served.run(buffer_bytes)) {
+            match thread.spawn(move || served.serve(buffer_bytes)) {
                 Ok(handle) => threads.push(handle),
                 Err(error) if threads.is_empty() => return Err(SessionError::Threads(error)),
                 Err(_) => break,
             }
         }
-        Ok(Self { threads, kernel })
-    }
-
-    /// Returns the interface for notices and queries while the session lasts.
-    pub fn kernel(&self) -> &Arc<Kernel> {
-        &self.kernel
+        Ok(Self { threads })
     }
 
     /// Returns when the file system is not mounted any more.
@@ -154,21 +140,13 @@ fn agree(device: &Device, options: &SessionOptions) -> Result<bool, SessionError
 
 /// State that the threads share.
 struct Served {
-    device: Arc<Device>,
-    kernel: Arc<Kernel>,
+    device: Device,
     files: Arc<dyn FileSystem>,
     leader: Leader,
 }
 
 impl Served {
-    /// Runs one thread until the end.
-    fn run(&self, buffer_bytes: usize) -> Result<(), Errno> {
-        let ended = self.serve(buffer_bytes);
-        self.kernel.ended();
-        ended
-    }
-
-    /// Serves requests one by one.
+    /// Serves requests one by one until the end, on one thread.
     fn serve(&self, buffer_bytes: usize) -> Result<(), Errno> {
         let mut buffer = vec![0; buffer_bytes];
         let mut body = Body::default();
@@ -185,10 +163,6 @@ impl Served {
                     }
                     continue;
                 };
-                if let Operation::Retrieved { data, .. } = operation {
-                    self.kernel.retrieved(asked.unique, data);
-                    continue;
-                }
                 let now = dispatch_now(&*self.files, &asked, &operation, &mut body);
                 let outcome = now.unwrap_or_else(|| {
                     leader = None;

@@ -19,7 +19,6 @@ pub struct Handle(pub u64);
 
 pub mod constants;
 mod cursor;
-pub mod notices;
 pub mod replies;
 pub mod requests;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! It needs `/dev/fuse` and the right to mount, and reports if they are missing.
 
-use fuse::{FixedVolumes, MountError, MountOptions, NodeId, Session, SessionOptions, VolumeFiles};
+use fuse::{FixedVolumes, MountError, MountOptions, Session, SessionOptions, VolumeFiles};
 use media::SystemClock;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
@@ -11,12 +11,11 @@ use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tempfile::TempDir;
 use testkit::conformance::volume::volume_suite;
 use volume::{
-    Capabilities, Counted, Counts, Durability, Extent, MemoryVolume, ReadOnly, RequestContext,
-    Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+    Capabilities, Durability, Extent, MemoryVolume, RequestContext, Volume, VolumeError,
+    VolumeErrorKind, VolumeInfo,
 };
 
 /// A mount that is unmounted on drop.
@@ -214,47 +213,4 @@ fn a_mounted_file_past_the_page_cache_is_a_volume() {
     if can_mount() {
         volume_suite(&|size| Box::new(MountedFile::new(size, true)));
     }
-}
-
-#[test]
-fn the_page_cache_is_told_and_asked() {
-    if !can_mount() {
-        return;
-    }
-    const PAGE: usize = 4096;
-    let counts = Arc::new(Counts::default());
-    let reads = || counts.reads.load(Ordering::Relaxed);
-    let volume = Counted::new(MemoryVolume::new(1 << 20), Arc::clone(&counts));
-    // The page cache keeps nothing of writable files.
-    let volume = ReadOnly::new(volume);
-    let mount = Mount::new(volume).unwrap();
-    let kernel = mount.session.as_ref().unwrap().kernel();
-    let path = mount.place.path().join("disk");
-    // This is the only file of the mount.
-    let node = NodeId(2);
-    assert_eq!(kernel.store(node, 0, &[1; PAGE]), Err(Errno::NOENT));
-    let file = File::open(path).unwrap();
-    assert_eq!(kernel.retrieve(node, 0, 1 << 20), Ok(Vec::new()));
-    let told = [7; 2 * PAGE];
-    kernel.store(node, 8 * PAGE as u64, &told).unwrap();
-    assert_eq!(
-        kernel.retrieve(node, 8 * PAGE as u64, 1 << 20).unwrap(),
-        told
-    );
-    let mut into = [0; 2 * PAGE];
-    file.read_exact_at(&mut into, 8 * PAGE as u64).unwrap();
-    assert_eq!((into, reads()), (told, 0));
-    kernel.invalidate(node, 0, 0).unwrap();
-    assert_eq!(
-        kernel.retrieve(node, 8 * PAGE as u64, 1 << 20),
-        Ok(Vec::new())
-    );
-    file.read_exact_at(&mut into, 8 * PAGE as u64).unwrap();
-    assert_eq!(into, [0; 2 * PAGE]);
-    assert!(reads() > 0);
-    kernel.invalidate_name(NodeId::ROOT, b"disk").unwrap();
-    let kernel = Arc::clone(kernel);
-    drop(file);
-    drop(mount);
-    assert_eq!(kernel.retrieve(node, 0, 1), Err(Errno::NOTCONN));
 }

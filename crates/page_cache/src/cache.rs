@@ -6,26 +6,26 @@
 
 mod space;
 
-use crate::classes::{Classes, Need, known};
 use crate::clean::CleanPages;
 use crate::counters::{ClassCounters, Counters};
 use crate::events::PageEvents;
 use crate::extent::Run;
 use crate::memory::{Frame, Memory};
-use crate::policy::{ClassSet, EvictionPolicy};
+use crate::policy::EvictionPolicy;
 use crate::unwritten::UnwrittenPages;
-use crate::{Options, PAGE_BYTES, Place, Purpose};
-use io_class::{CLASSES, ClassSettings};
+use crate::{CHUNK_BYTES_MAX, Options, PAGE_BYTES, Place, Purpose};
+use classes::{CLASSES, ClassOccupancy, ClassSet, ClassSettings, Need, known};
 use std::sync::Arc;
 use units::{Fingerprint, IoClass};
 
 /// Pages in memory, by place and by content. Any thread may call all methods. None does I/O or
 /// waits for anything but short locks.
 pub struct PageCache {
+    bytes_max: u64,
     unwritten_bytes_max: u64,
     pub(crate) clean: CleanPages,
     pub(crate) unwritten: UnwrittenPages,
-    classes: Arc<Classes>,
+    classes: Arc<ClassOccupancy>,
     memory: Arc<Memory>,
 }
 
@@ -40,8 +40,8 @@ impl PageCache {
         events: Arc<dyn PageEvents>,
     ) -> Self {
         let memory = Memory::new(options.bytes_max);
-        let classes = Arc::new(Classes::new(options.bytes_max));
-        memory.adjust(0, size_of::<Classes>());
+        let classes = Arc::new(ClassOccupancy::new(CHUNK_BYTES_MAX as u64));
+        memory.adjust(0, size_of::<ClassOccupancy>());
         let domain = (options.seed, options.bytes_max);
         let (shared, of_all) = (Arc::clone(&memory), Arc::clone(&classes));
         let clean = CleanPages::new(domain, policy, of_all, shared, Arc::clone(&events));
@@ -50,6 +50,7 @@ impl PageCache {
         let (shared, of_all) = (Arc::clone(&memory), Arc::clone(&classes));
         let unwritten = UnwrittenPages::new(domain, of_all, shared, events);
         Self {
+            bytes_max: options.bytes_max,
             unwritten_bytes_max,
             clean,
             unwritten,
@@ -67,7 +68,7 @@ impl PageCache {
     /// need the memory. A dirty page of a class without a share takes memory that nothing else
     /// wants: a checkpoint needs it once more.
     pub fn set_classes(&self, settings: &[ClassSettings; CLASSES]) {
-        let are_distinct = self.classes.set(settings);
+        let are_distinct = self.classes.set(self.bytes_max, settings);
         if are_distinct {
             self.clean.tell_classes_apart();
         }

@@ -8,7 +8,6 @@ mod counting;
 mod leaving;
 mod visiting;
 
-use crate::classes::Classes;
 use crate::content::{ContentShard, Identity, SHARDS_MAX, SHARDS_MIN, SLOT_BITS};
 use crate::events::PageEvents;
 use crate::extent::Run;
@@ -16,6 +15,7 @@ use crate::memory::Memory;
 use crate::policy::{EvictionPolicy, FrameId, Heat};
 use crate::table::HashTable;
 use crate::{Place, Purpose, Shard, Use, hash_pair};
+use classes::ClassOccupancy;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ pub(crate) struct CleanPages {
     aliases: AtomicU64,
     inserted_bytes: AtomicU64,
     tick_bytes: u64,
-    classes: Arc<Classes>,
+    classes: Arc<ClassOccupancy>,
     memory: Arc<Memory>,
     events: Arc<dyn PageEvents>,
 }
@@ -61,7 +61,7 @@ impl CleanPages {
     pub fn new(
         (seed, bytes_max): (u64, u64),
         policy: Box<dyn EvictionPolicy>,
-        classes: Arc<Classes>,
+        classes: Arc<ClassOccupancy>,
         memory: Arc<Memory>,
         events: Arc<dyn PageEvents>,
     ) -> Self {
@@ -207,7 +207,8 @@ impl CleanPages {
                 let frame = content.insert(identity, Arc::clone(&run), purpose, tick);
                 let now = content.memory_bytes();
                 if let Some(frame) = frame {
-                    self.classes.add_clean(purpose.class, run.taken_bytes());
+                    let taken_bytes = run.taken_bytes() as u64;
+                    self.classes.add_clean(purpose.class, taken_bytes);
                     let owner = global(identity.shard, frame);
                     self.memory.set_owner(&run, owner);
                 }

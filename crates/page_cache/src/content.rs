@@ -8,15 +8,14 @@
 mod aliases;
 mod identity;
 
-use crate::classes::Classes;
 use crate::extent::Run;
 use crate::policy::Heat;
 use crate::table::{HashTable, push_exactly, touched_bytes};
 use crate::{Purpose, Use};
 use aliases::Alias;
+use classes::{CLASSES, ClassOccupancy};
 pub(crate) use identity::Identity;
 use identity::{HOME_BITS, Key, heat_of, home_of};
-use io_class::CLASSES;
 use std::sync::Arc;
 use units::IoClass;
 
@@ -138,7 +137,7 @@ impl ContentShard {
         &mut self,
         frame: u32,
         purpose: Purpose,
-        classes: &Classes,
+        classes: &ClassOccupancy,
         tick: u8,
     ) -> Option<Arc<Run>> {
         let Purpose { for_use, class } = purpose;
@@ -215,15 +214,16 @@ impl ContentShard {
     }
 
     /// Counts a frame as one of its class, after the policy has moved it there.
-    pub fn moved(&mut self, frame: u32, classes: &Classes) {
+    pub fn moved(&mut self, frame: u32, classes: &ClassOccupancy) {
         let Some(entry) = self.frames.get_mut(frame as usize) else {
             return;
         };
         let Some(run) = &entry.run else {
             return;
         };
-        classes.take_clean(entry.counted_as, run.taken_bytes());
-        classes.add_clean(entry.class, run.taken_bytes());
+        let taken_bytes = run.taken_bytes() as u64;
+        classes.take_clean(entry.counted_as, taken_bytes);
+        classes.add_clean(entry.class, taken_bytes);
         entry.counted_as = entry.class;
     }
 
@@ -258,12 +258,12 @@ impl ContentShard {
 
     /// Takes the bytes of a frame without aliases. Its slot is free when the policy has forgotten
     /// the frame; otherwise it waits for that.
-    pub fn end_eviction(&mut self, frame: u32, classes: &Classes) -> Option<Arc<Run>> {
+    pub fn end_eviction(&mut self, frame: u32, classes: &ClassOccupancy) -> Option<Arc<Run>> {
         let entry = self.frames.get_mut(frame as usize)?;
         debug_assert!(entry.flags & LEAVING != 0 && entry.aliases == 0);
         let run = entry.run.take();
         let class = entry.counted_as;
-        classes.take_clean(class, run.as_ref().map_or(0, |r| r.taken_bytes()));
+        classes.take_clean(class, run.as_ref().map_or(0, |r| r.taken_bytes() as u64));
         if entry.flags & UNKNOWN != 0 {
             self.free_slot(frame);
         } else {

@@ -74,3 +74,14 @@ impl PageEvents for Duet {
         self.record(&unwritten_page(object, page), GONE);
     }
 }
+
+/// Receiver of places that exist.
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(&Page, Events);
+
+/// Position at which a visit continues.
+pub(crate) enum Next {
+    /// In the same shard.
+    From(u64),
+    /// In the next one.
+    Shard,
+}

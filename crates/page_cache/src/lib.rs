@@ -10,7 +10,6 @@
 
 mod arena;
 mod cache;
-mod classes;
 mod clean;
 mod content;
 mod counters;
@@ -29,7 +28,7 @@ pub use cache::PageCache;
 pub use counters::{ClassCounters, Counters};
 pub use events::{NoEvents, PageEvents};
 pub use memory::Frame;
-pub use policy::{ClassSet, EvictionPolicy, FrameHeat, FrameId, Heat, S3Fifo};
+pub use policy::{EvictionPolicy, FrameHeat, FrameId, Heat, S3Fifo};
 
 /// Size of a dirty page, bytes.
 pub const PAGE_BYTES: usize = 4096;

@@ -9,7 +9,7 @@ mod queues;
 mod s3_fifo;
 
 use crate::Use;
-use io_class::CLASSES;
+use classes::ClassSet;
 pub use s3_fifo::S3Fifo;
 use units::IoClass;
 
@@ -30,57 +30,6 @@ pub struct Heat {
     pub identity: u64,
     /// Class of its most important use. It may change while the frame is in memory.
     pub class: IoClass,
-}
-
-/// A set of classes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ClassSet(u64);
-
-const _: () = assert!(CLASSES <= u64::BITS as usize);
-
-impl ClassSet {
-    /// All classes.
-    pub const ALL: Self = Self(u64::MAX);
-    pub(crate) const NONE: Self = Self(0);
-
-    pub(crate) const fn one(class: IoClass) -> Self {
-        Self(1 << (class.0 & 63))
-    }
-
-    /// Returns true if the class is one of them.
-    pub const fn contains(self, class: IoClass) -> bool {
-        self.0 & Self::one(class).0 != 0
-    }
-
-    pub(crate) const fn and(self, class: IoClass) -> Self {
-        Self(self.0 | Self::one(class).0)
-    }
-
-    pub(crate) const fn with(self, others: Self) -> Self {
-        Self(self.0 | others.0)
-    }
-
-    const fn without(self, class: IoClass) -> Self {
-        Self(self.0 & !Self::one(class).0)
-    }
-
-    const fn both(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    const fn is_one(self) -> bool {
-        self.0.is_power_of_two()
-    }
-
-    /// Yields the classes, the smallest first.
-    pub fn iter(self) -> impl Iterator<Item = IoClass> {
-        let mut left = self.0;
-        std::iter::from_fn(move || {
-            let class = (left != 0).then(|| IoClass(left.trailing_zeros() as u8));
-            left &= left.wrapping_sub(1);
-            class
-        })
-    }
 }
 
 /// Source of a frame's heat.

@@ -5,9 +5,8 @@
 //! locks a shard for at most `max` places.
 
 use crate::cache::PageCache;
-use duet::{Events, Page, Position, Present, Space};
-
-pub(crate) type Visit<'a> = &'a mut dyn FnMut(&Page, Events);
+use crate::events::{Next, Visit};
+use duet::{Position, Present, Space};
 
 impl Present for PageCache {
     fn replay(
@@ -42,12 +41,4 @@ impl Present for PageCache {
             Space::Pages => self.unwritten.visit_object(object, visit),
         }
     }
-}
-
-/// Position at which a visit continues.
-pub(crate) enum Next {
-    /// In the same shard.
-    From(u64),
-    /// In the next one.
-    Shard,
 }

@@ -13,12 +13,11 @@ mod shard;
 mod visiting;
 
 use crate::arena::Owner;
-use crate::classes::{Classes, Need};
 use crate::events::PageEvents;
 use crate::extent::Run;
 use crate::memory::Memory;
-use crate::policy::ClassSet;
 use crate::{PAGE_BYTES, Shard, hash_pair};
+use classes::{ClassOccupancy, ClassSet, Need};
 use page::{Links, Page, SLOT_BITS};
 use parking_lot::MutexGuard;
 use shard::Pages;
@@ -39,7 +38,7 @@ pub(crate) struct UnwrittenPages {
     /// Shard at which the next eviction starts.
     turn: AtomicUsize,
     count: AtomicU64,
-    classes: Arc<Classes>,
+    classes: Arc<ClassOccupancy>,
     memory: Arc<Memory>,
     events: Arc<dyn PageEvents>,
 }
@@ -51,7 +50,7 @@ fn owner(shard: usize, id: u32) -> Owner {
 impl UnwrittenPages {
     pub fn new(
         (seed, bytes_max): (u64, u64),
-        classes: Arc<Classes>,
+        classes: Arc<ClassOccupancy>,
         memory: Arc<Memory>,
         events: Arc<dyn PageEvents>,
     ) -> Self {
@@ -111,8 +110,8 @@ impl UnwrittenPages {
     fn reclass(&self, shard: &mut Pages, id: u32, class: IoClass) {
         let before = shard.pages.get(id as usize).map(|p| p.class);
         if let Some(before) = before.filter(|before| *before != class) {
-            self.classes.take_dirty_page(before);
-            self.classes.add_dirty_page(class);
+            self.classes.take_dirty(before, PAGE_BYTES as u64);
+            self.classes.add_dirty(class, PAGE_BYTES as u64);
             shard.set_class(id, class);
         }
     }
@@ -120,7 +119,7 @@ impl UnwrittenPages {
     /// Counts a page that leaves.
     fn count_removed(&self, class: IoClass) {
         self.count.fetch_sub(1, Ordering::Relaxed);
-        self.classes.take_dirty_page(class);
+        self.classes.take_dirty(class, PAGE_BYTES as u64);
     }
 
     /// Keeps a page. `None` means that there was no space for it; then the cached page is older and
@@ -166,7 +165,7 @@ impl UnwrittenPages {
                 if let Some(id) = added {
                     self.memory.set_owner(&run, owner(number, id));
                     self.count.fetch_add(1, Ordering::Relaxed);
-                    self.classes.add_dirty_page(class);
+                    self.classes.add_dirty(class, PAGE_BYTES as u64);
                     self.events.dirtied(object, page);
                 }
             }

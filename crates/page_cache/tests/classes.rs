@@ -3,7 +3,7 @@
 
 use crate::recording;
 
-use io_class::{CLASSES, ClassSettings, Priority, Share};
+use classes::{CLASSES, ClassSettings, Priority, Share};
 use page_cache::{Options, PageCache, PageEvents, Place, S3Fifo, Use};
 use parking_lot::Mutex;
 use recording::{Numbers, content, fingerprint, page, silent};

@@ -6,8 +6,9 @@
 
 use crate::recording;
 
+use classes::ClassSet;
 use page_cache::{
-    ClassSet, EvictionPolicy, FrameHeat, FrameId, Heat, NoEvents, Options, PageCache, S3Fifo, Use,
+    EvictionPolicy, FrameHeat, FrameId, Heat, NoEvents, Options, PageCache, S3Fifo, Use,
 };
 use recording::{Numbers, fingerprint};
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -5,8 +5,8 @@
 //! be.
 
 use crate::state::{ClassReading, ClassesReading};
-use classifier::{Counters, LayoutStatus};
-use io_class::Priority;
+use classes::Priority;
+use classes::{Counters, LayoutStatus};
 use terminal::console::printable;
 use terminal::sizes;
 use terminal::table::Table;
@@ -170,8 +170,8 @@ fn layout_state(cost: &Counters, is_settled: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use classifier::ClassCounts;
-    use io_class::{ClassSettings, Share};
+    use classes::ClassCounts;
+    use classes::{ClassSettings, Share};
     use page_cache::ClassCounters;
     use units::IoClass;
 

@@ -5,7 +5,7 @@
 //! container directories are one class each.
 
 use crate::Kind;
-use io_class::{ClassSettings, Priority, Share};
+use classes::{CLASSES, ClassSettings, Priority, Share, known};
 use std::cmp::Ordering;
 use units::IoClass;
 
@@ -20,12 +20,16 @@ pub struct CacheClass {
 
 impl CacheClass {
     /// Number of classes.
-    pub(crate) const COUNT: usize = 258;
+    pub(crate) const COUNT: usize = CLASSES + 2;
 
-    /// Makes the class of a chunk of that kind. Recipe nodes and directories have no I/O class.
+    /// Makes the class of a chunk of that kind. Recipe nodes and directories have no I/O class, and
+    /// a number that no policy can have is class 0.
     pub fn new(kind: Kind, io: IoClass) -> Self {
         match kind {
-            Kind::Data => Self { kind, io },
+            Kind::Data => Self {
+                kind,
+                io: known(io),
+            },
             Kind::Recipe | Kind::Directory => Self {
                 kind,
                 io: IoClass(0),
@@ -37,13 +41,13 @@ impl CacheClass {
     pub(crate) fn number(self) -> usize {
         match self.kind {
             Kind::Data => usize::from(self.io.0),
-            Kind::Recipe => 256,
-            Kind::Directory => 257,
+            Kind::Recipe => CLASSES,
+            Kind::Directory => CLASSES + 1,
         }
     }
 
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let data = (0..=u8::MAX).map(|io| Self::new(Kind::Data, IoClass(io)));
+        let data = (0..CLASSES as u8).map(|io| Self::new(Kind::Data, IoClass(io)));
         let others = [Kind::Recipe, Kind::Directory];
         data.chain(others.map(|kind| Self::new(kind, IoClass(0))))
     }
@@ -80,14 +84,7 @@ const fn share(hundredths: u8) -> Share {
 }
 
 impl KindShares {
-    /// Shares beside the fingerprint index, which has the other half (DDFS, section 4).
-    pub const BESIDE_INDEX: Self = Self {
-        data: share(35),
-        recipes: share(10),
-        directories: share(5),
-    };
-
-    /// The same proportions, without the index.
+    /// The proportions of DDFS (section 4), whose fingerprint index has the other half.
     pub const ALONE: Self = Self {
         data: share(70),
         recipes: share(20),
@@ -114,7 +111,7 @@ impl KindShares {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     kinds: KindShares,
-    data: Vec<ClassSettings>,
+    data: [ClassSettings; CLASSES],
 }
 
 impl Settings {
@@ -122,7 +119,7 @@ impl Settings {
     pub fn new(kinds: KindShares) -> Self {
         Self {
             kinds,
-            data: vec![Self::DEFAULT; 256],
+            data: [Self::DEFAULT; CLASSES],
         }
     }
 
@@ -138,16 +135,24 @@ impl Settings {
         }
     }
 
-    /// Returns the settings of a class. Other kinds than data do not compete within their part.
-    pub fn of(&self, class: CacheClass) -> ClassSettings {
-        let data = self.data.get(usize::from(class.io.0));
-        match (class.kind, data) {
-            (Kind::Data, Some(settings)) => *settings,
-            _ => ClassSettings {
-                priority: Priority::Evictable(0),
-                ..Self::DEFAULT
-            },
+    /// Returns the settings of the classes of a kind. Other kinds than data do not compete within
+    /// their part.
+    pub(crate) fn of_kind(&self, kind: Kind) -> &[ClassSettings; CLASSES] {
+        const ALONE: [ClassSettings; CLASSES] = [ClassSettings {
+            priority: Priority::Evictable(0),
+            ..Settings::DEFAULT
+        }; CLASSES];
+        match kind {
+            Kind::Data => &self.data,
+            Kind::Recipe | Kind::Directory => &ALONE,
         }
+    }
+
+    /// Returns the settings of a class.
+    pub fn of(&self, class: CacheClass) -> ClassSettings {
+        let of_kind = self.of_kind(class.kind);
+        let settings = of_kind.get(usize::from(class.io.0));
+        settings.copied().unwrap_or(Self::DEFAULT)
     }
 
     /// Returns true if chunks of the class are never cached.
@@ -156,20 +161,12 @@ impl Settings {
         self.kinds.of(class.kind) == nothing || self.of(class).share == nothing
     }
 
-    /// Returns the maximum number of slots of a kind, of `slots` that all kinds have together.
+    /// Returns the maximum number of slots of a kind, of `slots` that all kinds have together. A
+    /// small tier has a slot for everything that has a share.
     pub(crate) fn slots_of_kind(&self, kind: Kind, slots: u64) -> u64 {
         let hundredths = u64::from(self.kinds.of(kind).hundredths());
-        part(
-            slots.saturating_mul(hundredths) / self.kinds.sum().max(1),
-            hundredths,
-        )
-    }
-
-    /// Returns the maximum number of slots of a class.
-    pub(crate) fn slots_of(&self, class: CacheClass, slots: u64) -> u64 {
-        let of_kind = self.slots_of_kind(class.kind, slots);
-        let share = self.of(class).share;
-        part(share.of(of_kind), u64::from(share.hundredths()))
+        let part = slots.saturating_mul(hundredths) / self.kinds.sum().max(1);
+        part.max(u64::from(hundredths > 0))
     }
 
     pub(crate) fn kinds(&self) -> &KindShares {
@@ -177,18 +174,13 @@ impl Settings {
     }
 }
 
-/// A small tier has a slot for everything that has a share.
-fn part(slots: u64, hundredths: u64) -> u64 {
-    slots.max(u64::from(hundredths > 0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn kinds_divide_the_slots_and_classes_the_slots_of_data() {
-        let mut settings = Settings::new(KindShares::BESIDE_INDEX);
+    fn kinds_divide_the_slots_and_only_data_has_classes() {
+        let mut settings = Settings::new(KindShares::ALONE);
         let slots = |settings: &Settings, kind| settings.slots_of_kind(kind, 100);
         let all = Kind::ALL.map(|kind| slots(&settings, kind));
         assert_eq!(all, [70, 20, 10]);
@@ -198,8 +190,6 @@ mod tests {
         };
         settings.set(IoClass(9), half);
         let class = CacheClass::new(Kind::Data, IoClass(9));
-        assert_eq!(settings.slots_of(class, 100), 35);
-        assert_eq!(settings.slots_of(class, 1), 1);
         assert_eq!(settings.of(class), half);
         let recipe = CacheClass::new(Kind::Recipe, IoClass(9));
         assert_eq!(settings.of(recipe).priority, Priority::Evictable(0));
@@ -211,7 +201,6 @@ mod tests {
             },
         );
         assert!(settings.bypasses(class) && !settings.bypasses(recipe));
-        assert_eq!(settings.slots_of(class, 100), 0);
     }
 
     #[test]

@@ -19,8 +19,7 @@ pub(crate) const SLOT_MEMORY_BYTES: u64 = 96;
 /// Sizes of a tier.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Bytes of the device that the tier may use. The kinds have their shares of it; the rest is
-    /// left alone (for the fingerprint index).
+    /// Bytes of the device that the tier may use. The kinds have their shares of it.
     pub capacity_bytes: u64,
     /// Memory of the tier: index, slots and staged chunks.
     pub memory_bytes: u64,
@@ -75,6 +74,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use classes::Share;
 
     #[test]
     fn blocks_suit_the_capacity() {
@@ -88,7 +88,11 @@ mod tests {
         assert_eq!(u64::from(huge.slots(&KindShares::ALONE)), SLOTS_MAX);
         let options = Options::new(100 << 30, 256 << 20);
         assert_eq!(options.slots(&KindShares::ALONE), 25 * 1024);
-        assert_eq!(options.slots(&KindShares::BESIDE_INDEX), 25 * 512);
+        let half = KindShares {
+            data: Share::from_hundredths(20).expect("a share"),
+            ..KindShares::ALONE
+        };
+        assert_eq!(options.slots(&half), 25 * 512);
         assert!(options.index_bytes(25 * 1024) > 128 << 20);
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::block::{Staged, packed_bytes, room_of};
 use crate::class::{CacheClass, Settings};
-use io_class::Priority;
+use classes::Priority;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use units::Fingerprint;
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::Kind;
     use crate::class::KindShares;
-    use io_class::{ClassSettings, Share};
+    use classes::{ClassSettings, Share};
     use std::sync::Arc;
     use units::IoClass;
 

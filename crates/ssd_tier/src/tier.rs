@@ -89,8 +89,6 @@ pub struct Tier {
     pub(crate) given_up: Mutex<Vec<(u32, CacheClass)>>,
     /// Number of slots that were scanned.
     pub(crate) scanned: AtomicU32,
-    /// By the number of the kind.
-    in_use: [AtomicBool; 3],
     /// The last step could have written another block.
     pub(crate) may_write: AtomicBool,
     pub(crate) writer: Mutex<Option<Writer>>,
@@ -131,7 +129,6 @@ impl Tier {
             now: AtomicI64::new(i64::MIN),
             given_up: Mutex::default(),
             scanned: AtomicU32::new(0),
-            in_use: [const { AtomicBool::new(true) }; 3],
             may_write: AtomicBool::new(false),
             writer: Mutex::new(Some(Writer::new(budget))),
         }
@@ -143,7 +140,7 @@ impl Tier {
     /// and only seal or checksum vouch for the bytes: they are what was offered under that name at
     /// some time. The caller treats them as a hint.
     pub fn lookup(&self, fingerprint: &Fingerprint, kind: Kind) -> Option<Chunk> {
-        if !self.health.is_up() || !self.is_in_use(kind) {
+        if !self.health.is_up() {
             return None;
         }
         let now = UnixNanos(self.now.load(Ordering::Relaxed));
@@ -245,8 +242,7 @@ impl Tier {
         }
         let settings = self.settings();
         let is_possible = (1..=CHUNK_BYTES_MAX).contains(&bytes.len())
-            && packed_bytes(bytes.len()) <= room_of(self.options.block_bytes)
-            && self.is_in_use(kind);
+            && packed_bytes(bytes.len()) <= room_of(self.options.block_bytes);
         if !is_possible || fingerprint.is_hole() || settings.bypasses(class) {
             return Offer::Bypassed;
         }
@@ -277,26 +273,11 @@ impl Tier {
         }
     }
 
-    /// Switches the use of a kind on or off, for measurements. Chunks of a kind that is not in use
-    /// are neither found nor taken. Those on the device stay there.
-    pub fn set_in_use(&self, kind: Kind, is_in_use: bool) {
-        if let Some(of_kind) = self.in_use.get(kind as usize) {
-            of_kind.store(is_in_use, Ordering::Relaxed);
-        }
-    }
-
-    /// Returns true if chunks of the kind are found and taken, while the tier is up.
-    pub fn is_in_use(&self, kind: Kind) -> bool {
-        let of_kind = self.in_use.get(kind as usize);
-        of_kind.is_some_and(|of_kind| of_kind.load(Ordering::Relaxed))
-    }
-
     /// Returns true if data chunks of the class that nobody asked for are welcome: the tier takes
     /// them and may write them soon, and they take no room from chunks that were asked for. Who
     /// reads ahead into the tier asks this first.
     pub fn wants_more(&self, class: IoClass) -> bool {
         self.health.is_up()
-            && self.is_in_use(Kind::Data)
             && self.may_write.load(Ordering::Relaxed)
             && !self.settings().bypasses(CacheClass::new(Kind::Data, class))
             && self.staging.memory_bytes() * 2 < self.options.staging_bytes()

@@ -1,32 +1,97 @@
 //! Decides which slot the next block gets: a free one, or that of a victim. `step` calls this.
 //!
-//! Invariant: a class at its share evicts only from itself. Otherwise the victim is the longest
-//! unused block of the least important class of the same kind, and never of a more important or a
-//! pinned one. A kind above its share (the settings changed) gives way first.
+//! Invariant: kinds keep to their shares; one above its share (the settings changed) gives way
+//! first. Within a kind, [`ClassOccupancy`] chooses the classes that evict, and the victim is their
+//! longest unused block.
 
 use crate::Kind;
 use crate::class::{CacheClass, Settings};
 use crate::slots::Slots;
-use io_class::Priority;
+use classes::{CLASSES, ClassOccupancy, ClassSet, Need};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
-use units::UnixNanos;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use units::{IoClass, UnixNanos};
 
-#[derive(Default)]
+/// Blocks of one kind.
 struct Blocks {
-    count: u64,
-    /// Slots by a time that is at most that of their last use. Some are stale.
-    order: BinaryHeap<Reverse<(UnixNanos, u32)>>,
+    /// Counts them by class.
+    counts: ClassOccupancy,
+    /// Slots of each class by a time that is at most that of their last use. Some are stale.
+    orders: [BinaryHeap<Reverse<(UnixNanos, u32)>>; CLASSES],
+}
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Self {
+            // A class with a share has a slot, however small the tier.
+            counts: ClassOccupancy::new(1),
+            orders: [const { BinaryHeap::new() }; CLASSES],
+        }
+    }
+}
+
+impl Blocks {
+    fn count(&self) -> u64 {
+        let classes = (0..CLASSES as u8).map(IoClass);
+        classes.map(|class| self.counts.held(class)).sum()
+    }
+
+    /// Counts a block less. A reader may give up a block of an earlier use of the tier.
+    fn uncount(&mut self, class: IoClass) {
+        if self.counts.held(class) > 0 {
+            self.counts.take_clean(class, 1);
+        }
+    }
+
+    /// Evicts the longest unused block of the classes that evict next for this need.
+    fn evict(&mut self, kind: Kind, need: Need, slots: &Slots) -> Option<u32> {
+        let classes = self.counts.next_to_evict(need, ClassSet::NONE)?;
+        self.evict_from(kind, classes, slots)
+    }
+
+    /// Evicts the longest unused block of these classes.
+    fn evict_from(&mut self, kind: Kind, classes: ClassSet, slots: &Slots) -> Option<u32> {
+        let oldest = |class| Some((self.oldest(CacheClass::new(kind, class), slots)?, class));
+        let candidates = classes.iter().filter_map(oldest);
+        let (_, class) =
+            candidates.min_by_key(|(used, class): &(UnixNanos, IoClass)| (*used, class.0))?;
+        let Reverse((_, slot)) = self.orders.get_mut(usize::from(class.0))?.pop()?;
+        // A failed read may have emptied it just now. Then it is counted and freed elsewhere.
+        let vacated = slots.vacate(slot)?;
+        self.uncount(vacated.io);
+        Some(slot)
+    }
+
+    /// Brings the longest unused block of a class to the top of its order. Returns when it was
+    /// used.
+    fn oldest(&mut self, class: CacheClass, slots: &Slots) -> Option<UnixNanos> {
+        let order = self.orders.get_mut(usize::from(class.io.0))?;
+        while let Some(mut top) = order.peek_mut() {
+            let Reverse((noted, slot)) = *top;
+            match slots.use_of(slot) {
+                Some((found, used)) if found == class && used <= noted => return Some(noted),
+                Some((found, used)) if found == class => *top = Reverse((used, slot)),
+                _ => drop(PeekMut::pop(top)),
+            }
+        }
+        None
+    }
 }
 
 /// Which slots are free, and which class has the others.
 #[derive(Default)]
 pub(crate) struct Occupancy {
     free: BinaryHeap<Reverse<u32>>,
-    by_class: BTreeMap<CacheClass, Blocks>,
+    /// By the number of the kind.
+    kinds: [Blocks; 3],
 }
 
 impl Occupancy {
+    fn of(&mut self, kind: Kind) -> &mut Blocks {
+        &mut self.kinds[kind as usize % 3]
+    }
+
     /// A slot is free.
     pub fn add_free(&mut self, slot: u32) {
         self.free.push(Reverse(slot));
@@ -34,31 +99,23 @@ impl Occupancy {
 
     /// A slot has a block of this class.
     pub fn add_block(&mut self, slot: u32, class: CacheClass, used: UnixNanos) {
-        let blocks = self.by_class.entry(class).or_default();
-        blocks.count += 1;
-        blocks.order.push(Reverse((used, slot)));
+        let blocks = self.of(class.kind);
+        blocks.counts.add_clean(class.io, 1);
+        if let Some(order) = blocks.orders.get_mut(usize::from(class.io.0)) {
+            order.push(Reverse((used, slot)));
+        }
     }
 
     /// The slot has no longer a block of this class: it is free.
     pub fn release(&mut self, slot: u32, class: CacheClass) {
-        self.uncount(class);
+        self.of(class.kind).uncount(class.io);
         self.add_free(slot);
-    }
-
-    fn uncount(&mut self, class: CacheClass) {
-        if let Some(blocks) = self.by_class.get_mut(&class) {
-            blocks.count = blocks.count.saturating_sub(1);
-        }
     }
 
     /// Returns the number of blocks of a class.
     pub fn count(&self, class: CacheClass) -> u64 {
-        self.by_class.get(&class).map_or(0, |blocks| blocks.count)
-    }
-
-    fn count_of_kind(&self, kind: Kind) -> u64 {
-        let classes = self.by_class.iter().filter(|(class, _)| class.kind == kind);
-        classes.map(|(_, blocks)| blocks.count).sum()
+        let blocks = self.kinds.get(class.kind as usize);
+        blocks.map_or(0, |blocks| blocks.counts.held(class.io))
     }
 
     /// Takes a slot for a block of this class: empty, and nobody finds anything in it any more.
@@ -71,11 +128,14 @@ impl Occupancy {
         slots: &Slots,
         limit: u32,
     ) -> (Option<u32>, u64) {
-        let total = u64::from(slots.count());
-        let evicted = if self.count(class) >= settings.slots_of(class, total) {
-            self.evict_from(&[class], slots)
-        } else if self.count_of_kind(class.kind) >= settings.slots_of_kind(class.kind, total) {
-            self.evict_within(class, settings, slots)
+        let (kind, total) = (class.kind, u64::from(slots.count()));
+        let share = settings.slots_of_kind(kind, total);
+        let blocks = self.of(kind);
+        blocks.counts.set(share, settings.of_kind(kind));
+        let evicted = if blocks.counts.fills_share(class.io, 1) {
+            blocks.evict_from(kind, ClassSet::one(class.io), slots)
+        } else if blocks.count() >= share {
+            blocks.evict(kind, Need::For(class.io), slots)
         } else if let Some(Reverse(slot)) = self.free.peek().copied()
             && slot < limit
         {
@@ -83,7 +143,7 @@ impl Occupancy {
             return (Some(slot), 0);
         } else {
             let over = self.evict_over_share(settings, slots);
-            over.or_else(|| self.evict_within(class, settings, slots))
+            over.or_else(|| self.of(kind).evict(kind, Need::For(class.io), slots))
         };
         (evicted, u64::from(evicted.is_some()))
     }
@@ -92,78 +152,17 @@ impl Occupancy {
     fn evict_over_share(&mut self, settings: &Settings, slots: &Slots) -> Option<u32> {
         let total = u64::from(slots.count());
         let excess = |kind: &Kind| {
-            let share = settings.slots_of_kind(*kind, total);
-            self.count_of_kind(*kind).saturating_sub(share)
+            let count = self.kinds.get(*kind as usize).map_or(0, Blocks::count);
+            count.saturating_sub(settings.slots_of_kind(*kind, total))
         };
         let kind = Kind::ALL.into_iter().max_by_key(excess)?;
         if excess(&kind) == 0 {
             return None;
         }
-        self.evict_least_important(kind, Priority::Evictable(0), None, settings, slots)
-    }
-
-    fn evict_within(
-        &mut self,
-        class: CacheClass,
-        settings: &Settings,
-        slots: &Slots,
-    ) -> Option<u32> {
-        let own = settings.of(class).priority;
-        self.evict_least_important(class.kind, own, Some(class), settings, slots)
-    }
-
-    /// Evicts the longest unused block of the least important class that is no more important than
-    /// `own`; `always` may be evicted from in any case.
-    fn evict_least_important(
-        &mut self,
-        kind: Kind,
-        own: Priority,
-        always: Option<CacheClass>,
-        settings: &Settings,
-        slots: &Slots,
-    ) -> Option<u32> {
-        let is_candidate = |class: &CacheClass, priority: Priority| {
-            let may = priority != Priority::Pinned && priority >= own;
-            class.kind == kind && (may || Some(*class) == always)
-        };
-        let classes = self.by_class.iter().filter(|(_, blocks)| blocks.count > 0);
-        let classes = classes.map(|(class, _)| (settings.of(*class).priority, *class));
-        let classes = classes.filter(|(priority, class)| is_candidate(class, *priority));
-        let classes: Vec<(Priority, CacheClass)> = classes.collect();
-        let least = classes.iter().map(|(priority, _)| *priority).max()?;
-        let equals = classes.iter().filter(|(priority, _)| *priority == least);
-        let equals: Vec<CacheClass> = equals.map(|(_, class)| *class).collect();
-        self.evict_from(&equals, slots)
-    }
-
-    /// Evicts the longest unused block of these classes.
-    fn evict_from(&mut self, classes: &[CacheClass], slots: &Slots) -> Option<u32> {
-        let mut oldest = |class: &CacheClass| {
-            let used = self.oldest(*class, slots)?;
-            Some((used, *class))
-        };
-        let (_, class) = classes.iter().filter_map(&mut oldest).min()?;
-        let blocks = self.by_class.get_mut(&class)?;
-        let Reverse((_, slot)) = blocks.order.pop()?;
-        // A failed read may have emptied it just now. Then it is counted and freed elsewhere.
-        let vacated = slots.vacate(slot)?;
-        self.uncount(vacated);
-        Some(slot)
-    }
-
-    /// Brings the longest unused block of a class to the top of its order. Returns when it was
-    /// used.
-    fn oldest(&mut self, class: CacheClass, slots: &Slots) -> Option<UnixNanos> {
-        let blocks = self.by_class.get_mut(&class)?;
-        while let Some(mut top) = blocks.order.peek_mut() {
-            let Reverse((noted, slot)) = *top;
-            match slots.use_of(slot) {
-                Some((found, used)) if found == class && used <= noted => return Some(noted),
-                Some((found, used)) if found == class => *top = Reverse((used, slot)),
-                _ => drop(std::collections::binary_heap::PeekMut::pop(top)),
-            }
-        }
-        None
+        let share = settings.slots_of_kind(kind, total);
+        let blocks = self.of(kind);
+        blocks.counts.set(share, settings.of_kind(kind));
+        blocks.evict(kind, Need::Other, slots)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::world;
 
+use classes::{ClassSettings, Priority, Share};
 use format::tier::TierKind;
-use io_class::{ClassSettings, Priority, Share};
 use ssd_tier::{CacheClass, Kind, KindShares, Offer, Settings, State};
 use units::{Fingerprint, IoClass, UnixNanos};
 use world::{BLOCK_BYTES, World, chunk, options};
@@ -278,19 +278,6 @@ fn kinds_are_those_of_the_format() {
 }
 
 #[test]
-fn a_kind_that_is_not_in_use_is_neither_taken_nor_found() {
-    let mut world = World::new(20, true);
-    world.fill(1..=10);
-    world.tier.set_in_use(Kind::Data, false);
-    assert_eq!(world.count(1..=10), 0);
-    assert_eq!(world.tier.status().misses, [0; 3], "it was not asked");
-    assert_eq!(world.offer(11), Offer::Bypassed);
-    assert_eq!(world.offer_as(12, Kind::Recipe, 0), Offer::Taken);
-    world.tier.set_in_use(Kind::Data, true);
-    assert_eq!(world.count(1..=12), 11);
-}
-
-#[test]
 fn more_is_wanted_while_there_is_room_and_it_can_be_written_soon() {
     let class = IoClass(0);
     let mut world = World::new(20, true);
@@ -306,9 +293,6 @@ fn more_is_wanted_while_there_is_room_and_it_can_be_written_soon() {
     assert_eq!(world.offer(n), Offer::Taken, "who was asked for has room");
     world.flush();
     assert!(world.tier.wants_more(class));
-    world.tier.set_in_use(Kind::Data, false);
-    assert!(!world.tier.wants_more(class));
-    world.tier.set_in_use(Kind::Data, true);
     let mut settings = world.settings.clone();
     let (priority, share) = (Priority::Evictable(0), Share::NONE);
     settings.set(class, ClassSettings { priority, share });

@@ -5,7 +5,7 @@
 
 use crate::world;
 
-use io_class::{ClassSettings, Priority, Share};
+use classes::{ClassSettings, Priority, Share};
 use sim::{Fault, Seed, SimDisk};
 use ssd_tier::{CacheClass, Kind, KindShares, Offer, Settings, State};
 use std::collections::{BTreeSet, HashSet};
@@ -16,7 +16,11 @@ fn random_settings(seed: &mut Seed) -> Settings {
     let share = |n| Share::from_hundredths(n).expect("a share");
     let kinds = match seed.below(3) {
         0 => KindShares::ALONE,
-        1 => KindShares::BESIDE_INDEX,
+        1 => KindShares {
+            data: share(35),
+            recipes: share(10),
+            directories: share(5),
+        },
         _ => KindShares {
             data: share(50),
             recipes: share(0),

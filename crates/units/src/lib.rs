@@ -249,6 +249,18 @@ impl Origin {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct IoClass(pub u8);
 
+/// Access pattern of a request: its relation to earlier ones. Crate `access_pattern` finds it out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Pattern {
+    /// The request continues, or is near, earlier ones; or the history is too short to say.
+    #[default]
+    Sequential,
+    /// The request lies at or after earlier ones, with a gap: changed blocks, strides.
+    Monotonic,
+    /// Neither of the two.
+    Random,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,16 +22,27 @@ pub use layer::{Layer, Operation, Request};
 pub use memory::MemoryVolume;
 
 use std::ops::ControlFlow;
-use units::{IoClass, Origin};
+use units::{IoClass, Origin, Pattern};
 
-/// Origin and class of a request. Small and `Copy`: it travels with every request down to the
-/// scheduler.
+/// Origin, class and access pattern of a request. Small and `Copy`: it travels with every request
+/// down to the scheduler.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestContext {
     /// Origin of the request.
     pub origin: Origin,
     /// Class of the request.
     pub class: IoClass,
+    /// Access pattern, if a layer above has judged it: layers below do not judge again.
+    pub pattern: Option<Pattern>,
+}
+
+impl RequestContext {
+    /// A request of a client, of which nothing else is known.
+    pub const CLIENT: Self = Self {
+        origin: Origin::Foreground,
+        class: IoClass(0),
+        pattern: None,
+    };
 }
 
 /// Properties that do not change while a volume is open, apart from its size.

@@ -25,10 +25,7 @@ use volumes::{
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-const CONTEXT: RequestContext = RequestContext {
-    origin: units::Origin::Foreground,
-    class: units::IoClass(0),
-};
+const CONTEXT: RequestContext = RequestContext::CLIENT;
 const SECRET: SecretKey = SecretKey::Recovery([1; 32]);
 /// Memory of the pool (index, directories, recipe nodes) and of the volumes (pages).
 const POOL_BYTES: usize = 96 << 20;
@@ -258,15 +255,9 @@ fn main() -> Result<()> {
     let no_direct = without(&|s| s.direct_regions = false);
     let no_prefetch = without(&|s| s.prefetch = false);
     let no_sharing = without(&|s| s.shared_reads = false);
-    let past_cache = without(&|s| s.past_system_cache = true);
     let no_skipping = without(&|s| s.unprobed_writes = false);
     let sequential = |request_bytes| Load::Sequential { request_bytes };
-    let cases: [(&str, Load, AccessOptions); 9] = [
-        (
-            "random reads 4 KiB, depth 16: copies in the system's cache",
-            random(16, 30_000),
-            past_cache,
-        ),
+    let cases: [(&str, Load, AccessOptions); 8] = [
         (
             "random reads 4 KiB, depth 1: directories skipped",
             random(1, 8_000),

@@ -8,7 +8,6 @@
 use super::backing::Backing;
 use super::decisions::Meters;
 use super::reading::Below;
-use chunk_store::container::Copies;
 use media::IoOrigin;
 use page_cache::Use;
 use std::ops::Range;
@@ -77,7 +76,6 @@ pub(super) fn fetch<B: Below>(
                 false => Route::Directory,
             },
             shares: switches.shared_reads,
-            copies: Copies::InSystem,
             admit: Some(admit),
             ahead_bytes: 0,
         },

@@ -52,7 +52,7 @@ impl Backing {
             lane: options.lane,
             access,
             meters: Meters::default(),
-            tracer: Tracer::new(access.switches.trace, memory.trace),
+            tracer: Tracer::new(memory.trace),
             objects: AtomicU64::new(1),
         }
     }
@@ -73,8 +73,7 @@ impl Backing {
     /// Returns true if the device may begin with reads before they are executed: random reads go
     /// through the system's page cache, by the index alone.
     pub fn announces(&self) -> bool {
-        let switches = &self.access.switches;
-        switches.direct_regions && !switches.past_system_cache
+        self.access.switches.direct_regions
     }
 
     /// Returns an object number for the page cache that was never used before.

@@ -18,11 +18,6 @@ pub struct Switches {
     pub shared_reads: bool,
     /// Destaging does not look small random writes up in the fingerprint index.
     pub unprobed_writes: bool,
-    /// Random reads bypass the system's page cache. Default off: memory of the system is a free
-    /// second tier (docs/evaluation/access-patterns.md).
-    pub past_system_cache: bool,
-    /// Reads are recorded for defragmentation.
-    pub trace: bool,
     /// The surroundings of random reads are fetched into the fast tier, if there is one.
     pub fast_tier_prefetch: bool,
     /// Chunks that a checkpoint read to change a part of them go to the fast tier.
@@ -36,8 +31,6 @@ impl Default for Switches {
             direct_regions: true,
             shared_reads: true,
             unprobed_writes: true,
-            past_system_cache: false,
-            trace: true,
             fast_tier_prefetch: true,
             fast_tier_modified: true,
         }

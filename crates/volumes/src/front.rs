@@ -3,8 +3,8 @@
 //!
 //! Reads call this.
 //! Invariant: a hint that never changes what is read. A hit in the page cache costs a few loads and
-//! no lock. A request is judged only if it misses, or if it reaches a place where a stream is due
-//! (decision 23). A front takes at most 3 KiB.
+//! no lock. A request that no layer above has judged is judged only if it misses, or if it reaches
+//! a place where a stream is due (decision 23). A front takes at most 3 KiB.
 
 use super::decisions::Meters;
 use access_pattern::{Detector, Fetch, FetchLimits, Pattern, Prefetch, STREAMS, Threshold};
@@ -88,18 +88,20 @@ impl Front {
         self.awaited.iter().any(due)
     }
 
-    /// Judges a request of an object whose size is now `object_bytes`.
+    /// Plans for a request of an object whose size is now `object_bytes`. Judges it unless its
+    /// pattern is known.
     pub fn observe(
         &self,
         meters: &Meters,
         object_bytes: u64,
         (offset, len): (u64, u64),
+        known: Option<Pattern>,
     ) -> Judgement {
         let mut judge = self.judge.lock();
         if judge.object_bytes != object_bytes {
             *judge = Judge::new(object_bytes);
         }
-        let pattern = judge.detector.observe(offset, len);
+        let pattern = known.unwrap_or_else(|| judge.detector.observe(offset, len));
         let fetch = judge.prefetch.plan(pattern, offset, len);
         if let Some(look) = judge.prefetch.next_look()
             && let Some(awaited) = self.awaited.get(look.stream)

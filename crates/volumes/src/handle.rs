@@ -88,7 +88,7 @@ impl Volume for VolumeHandle {
         into: &mut [u8],
     ) -> std::result::Result<(), VolumeError> {
         self.volume
-            .read(&self.engine.fetcher, context.class, offset_bytes, into)
+            .read(&self.engine.fetcher, context, offset_bytes, into)
             .map_err(|e| self.error(e))
     }
 

@@ -72,11 +72,11 @@ pub use tracing::{stored_amplified, stored_heat};
 pub use view::View;
 
 use backing::Backing;
+use classes::{CLASSES, ClassSettings};
 use duet::Duet;
 use engine::Engine;
 use fetcher::FetchThreads;
 use format::volume::VolumeRecord;
-use io_class::{CLASSES, ClassSettings};
 use live::LiveVolume;
 use overlay::Overlay;
 use page_cache::PageCache;

@@ -21,7 +21,6 @@ use super::front::{Front, LongRequest};
 use super::tally::{CacheMeter, CacheTally};
 use super::tracing::Recorder;
 use access_pattern::{Fetch, FetchInto};
-use chunk_store::container::Copies;
 use chunk_store::recipe::{FixedLeaves, Leaf};
 use long::Rest;
 use media::{IoOrigin, IoOriginScope};
@@ -31,6 +30,7 @@ use store::{Admit, Approach, ChunkRef, Keep, Loaded, Route};
 use store::{Result, StoreError};
 use straight::LONG_BYTES;
 use units::{Fingerprint, IoClass, Part};
+use volume::RequestContext;
 
 /// How often a chunk may be evicted from the page cache between its insertion by another thread and
 /// the lookup here.
@@ -72,8 +72,7 @@ pub(super) struct Judging<'a> {
     pub object_bytes: u64,
     /// Offset and length of the request, bytes.
     pub request: (u64, u64),
-    /// Class of the request.
-    pub class: IoClass,
+    pub context: RequestContext,
     pub submit: &'a dyn Fn(Fetch),
     pub meter: &'a CacheMeter,
     /// Recorder whose buffer is emptied at a miss.
@@ -116,7 +115,7 @@ impl<'a> Reading<'a> {
     pub fn judged(backing: &'a Backing, judging: Judging<'a>) -> Self {
         let (offset, len) = judging.request;
         let due = judging.front.awaits(offset, offset.saturating_add(len));
-        let mut reading = Self::new(backing, Use::Demand.of(judging.class));
+        let mut reading = Self::new(backing, Use::Demand.of(judging.context.class));
         reading.long = (len >= LONG_BYTES).then(|| judging.front.begin_long(len));
         reading.judging = Some(judging);
         if due {
@@ -181,11 +180,6 @@ impl<'a> Reading<'a> {
         Approach {
             route,
             shares: switches.shared_reads,
-            // A sequential reader profits from the system's read-ahead.
-            copies: match switches.past_system_cache && route == Route::Region {
-                true => Copies::Nowhere,
-                false => Copies::InSystem,
-            },
             // Sequential readers do not fill the fast tier (DDFS).
             admit: (route == Route::Region).then_some(Admit::data(self.why.class)),
             ahead_bytes: 0,
@@ -220,7 +214,8 @@ impl<'a> Reading<'a> {
                 backing.tracer.relieve(recorder);
             }
             let (front, bytes) = (judging.front, judging.object_bytes);
-            let judged = front.observe(&backing.meters, bytes, judging.request);
+            let known = judging.context.pattern;
+            let judged = front.observe(&backing.meters, bytes, judging.request, known);
             follows = judged.follows;
             // Regions that lie side by side are found by the directory, wherever the request is.
             if !judged.follows && self.long.is_none() {

@@ -117,7 +117,7 @@ pub(crate) struct Tracer {
 
 impl Tracer {
     /// Creates a tracer that uses at most `memory_bytes`.
-    pub fn new(is_on: bool, memory_bytes: u64) -> Self {
+    pub fn new(memory_bytes: u64) -> Self {
         let ranges = (memory_bytes / RANGE_BYTES).clamp(64, ENTRIES_MAX as u64);
         let fetched = ranges as usize / FETCHED_PART;
         let options = |ranges_max| TraceOptions {
@@ -125,7 +125,7 @@ impl Tracer {
             ..TraceOptions::default()
         };
         Self {
-            is_on: Arc::new(AtomicBool::new(is_on)),
+            is_on: Arc::new(AtomicBool::new(true)),
             state: Mutex::new(State {
                 trace: Trace::new(options(ranges as usize - fetched)),
                 fetched: Trace::new(options(fetched)),
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn rings_keep_the_newest_and_lose_none_that_is_carried_over() {
-        let tracer = Tracer::new(true, 1 << 20);
+        let tracer = Tracer::new(1 << 20);
         let recorder = tracer.recorder(7);
         for n in 0..10 * RING as u64 {
             recorder.record(n * 8192, 4096);
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn short_requests_in_fetched_regions_are_amplified_and_scans_are_not() {
-        let tracer = Tracer::new(true, 1 << 20);
+        let tracer = Tracer::new(1 << 20);
         let recorder = tracer.recorder(7);
         const REGION: u64 = 128 << 10;
         tracer.fetched(&recorder, REGION..2 * REGION);

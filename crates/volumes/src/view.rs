@@ -185,7 +185,7 @@ impl Volume for View {
             front: &self.viewed.front,
             object_bytes: self.viewed.len(),
             request: (offset_bytes, into.len() as u64),
-            class: context.class,
+            context,
             submit: &|fetch| self.submit(&fetch, context.class),
             meter: &self.viewed.meter,
             recorder: self.viewed.recorder.as_deref(),

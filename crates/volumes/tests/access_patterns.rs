@@ -9,7 +9,8 @@ use sim::SimDisk;
 use small_volumes::CONTEXT;
 use std::sync::Arc;
 use testkit::specimen::noise;
-use volume::{Durability, Volume};
+use units::Pattern;
+use volume::{Durability, RequestContext, Volume};
 use volumes::{Switches, Volumes};
 
 /// Returns reads of the disk, regions, regions without directories, and directories for random
@@ -99,6 +100,27 @@ fn random_readers_have_nothing_fetched() {
     let most = (counters.judged_monotonic + 8) * (128 << 10);
     assert!(counters.fetch_planned_bytes <= most, "{counters:?}");
     assert!(counters.judged_monotonic < 25, "{counters:?}");
+}
+
+#[test]
+fn a_request_that_was_judged_above_is_not_judged_again() {
+    let disk = disk_with_a_volume();
+    let volumes = open(&disk, Switches::default());
+    let volume = volumes.volume("v").expect("volume");
+    let context = RequestContext {
+        pattern: Some(Pattern::Random),
+        ..CONTEXT
+    };
+    for n in 0..1000 {
+        let mut bytes = vec![0; 64 << 10];
+        let at = n * (64 << 10) % SIZE;
+        volume.read(context, at, &mut bytes).expect("read");
+        while volumes.fetch_step() {}
+    }
+    let counters = volumes.decision_counters();
+    assert!(counters.judged_random > 100, "{counters:?}");
+    assert_eq!(counters.judged_sequential + counters.judged_monotonic, 0);
+    assert_eq!(counters.fetch_planned_bytes, 0, "{counters:?}");
 }
 
 #[test]

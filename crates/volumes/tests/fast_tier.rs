@@ -178,32 +178,28 @@ fn surroundings_that_nobody_fetches_are_dropped() {
 fn nothing_is_fetched_that_the_tier_does_not_want() {
     let disk = disk_with_a_volume();
     let pages = scattered();
-    let planned = |switches, options, shares, kind_off: Option<Kind>| {
+    let planned = |switches, options, shares| {
         let mut world = World::with(&disk, &empty(), switches, options, shares);
-        if let Some(kind) = kind_off {
-            world.tier.set_in_use(kind, false);
-        }
         world.read_pages(&pages);
         let counters = world.volumes.decision_counters();
         (counters.around_planned_bytes, counters.around_regions)
     };
     let (usual, alone) = (Switches::default(), KindShares::ALONE);
-    assert!(planned(usual, ample(), alone, None).0 > 0);
+    assert!(planned(usual, ample(), alone).0 > 0);
     let unwritten = Options {
         daily_writes_hundredths: 0,
         ..ample()
     };
     // An empty tier may write one block.
-    let (bytes, _) = planned(usual, unwritten, alone, None);
+    let (bytes, _) = planned(usual, unwritten, alone);
     assert!(bytes <= 8 * AROUND_BYTES, "{bytes}");
     let no_data = KindShares {
-        data: io_class::Share::NONE,
+        data: classes::Share::NONE,
         ..alone
     };
-    assert_eq!(planned(usual, ample(), no_data, None), (0, 0));
-    assert_eq!(planned(usual, ample(), alone, Some(Kind::Data)), (0, 0));
+    assert_eq!(planned(usual, ample(), no_data), (0, 0));
     let off = without(|s| s.fast_tier_prefetch = false);
-    assert_eq!(planned(off, ample(), alone, None), (0, 0));
+    assert_eq!(planned(off, ample(), alone), (0, 0));
 }
 
 #[test]
@@ -240,36 +236,28 @@ fn sequential_readers_bring_nothing_but_recipe_nodes() {
     assert!(world.kept(Kind::Recipe) > 0);
 }
 
-/// Each kind has a switch. The recipe's nodes are not cached as data.
+/// The recipe's nodes are not cached as data.
 #[test]
-fn kinds_that_are_not_in_use_are_neither_kept_nor_found() {
+fn kinds_without_a_share_are_not_kept() {
     let disk = disk_with_a_volume();
-    for off in [Kind::Data, Kind::Recipe] {
-        let fast = empty();
-        let mut world = World::new(&disk, &fast, Switches::default());
-        world.tier.set_in_use(off, false);
+    for without in [Kind::Data, Kind::Recipe] {
+        let (mut shares, none) = (KindShares::ALONE, classes::Share::NONE);
+        let other = match without {
+            Kind::Data => {
+                shares.data = none;
+                Kind::Recipe
+            }
+            _ => {
+                shares.recipes = none;
+                Kind::Data
+            }
+        };
+        let mut world = World::with(&disk, &empty(), Switches::default(), ample(), shares);
         world.read_pages(&scattered());
         world.settle();
         world.tier.finish(UnixNanos(world.now));
-        let other = match off {
-            Kind::Data => Kind::Recipe,
-            _ => Kind::Data,
-        };
-        assert_eq!(world.kept(off), 0, "{off:?}");
-        assert!(world.kept(other) > 0, "{off:?}");
-        world.tier.set_in_use(off, true);
-        world.finish();
-        // All of it is there now, and found only while it is in use.
-        let mut world = World::new(&disk, &fast, Switches::default());
-        world.read_pages(&scattered());
-        world.finish();
-        let mut world = World::new(&disk, &fast, Switches::default());
-        world.tier.set_in_use(off, false);
-        world.read_pages(&scattered());
-        assert_eq!(world.tier.status().misses[off as usize], 0);
-        let reads = world.volumes.decision_counters().region_reads;
-        assert!(reads > 0, "{off:?}");
-        assert!(world.tier.status().hits > 0, "{off:?}");
+        assert_eq!(world.kept(without), 0, "{without:?}");
+        assert!(world.kept(other) > 0, "{without:?}");
     }
 }
 

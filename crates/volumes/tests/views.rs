@@ -9,10 +9,7 @@ use testkit::specimen::{noise, options};
 use volume::{RequestContext, Volume};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
 
-const CONTEXT: RequestContext = RequestContext {
-    origin: units::Origin::Foreground,
-    class: units::IoClass(0),
-};
+const CONTEXT: RequestContext = RequestContext::CLIENT;
 
 fn volumes() -> Volumes {
     let (_, pool) = testkit::specimen::new_pool();

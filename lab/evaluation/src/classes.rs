@@ -2,9 +2,11 @@
 //! disk, without a cache, with LRU over everything, and with T1 to T5.
 //!
 //! The program `evaluation` calls this; so does a small test.
-//! Invariant: requests are classified by the policies that ship and evicted by the engine that
-//! ships (`crates/io_class`). Only the file system, the devices and the loads are models.
+//! Invariant: requests are classified by the policies that ship, and the classes that evict are
+//! chosen by the code of the caches that ship (`classes::ClassOccupancy`). The file system, the
+//! cache of blocks, the devices and the loads are models.
 
+mod block_cache;
 pub mod files;
 pub mod loads;
 pub mod machine;

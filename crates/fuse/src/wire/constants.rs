@@ -81,8 +81,6 @@ pub mod opcode {
     pub const INTERRUPT: u32 = 36;
     /// Ends the session.
     pub const DESTROY: u32 = 38;
-    /// Answers a notice that asked for pages.
-    pub const NOTIFY_REPLY: u32 = 41;
     /// Subtracts lookups of several nodes.
     pub const BATCH_FORGET: u32 = 42;
     /// Allocates, punches a hole or zeroes.
@@ -159,16 +157,4 @@ pub mod seek {
     pub const DATA: u32 = 3;
     /// The next hole, or the end.
     pub const HOLE: u32 = 4;
-}
-
-/// Codes of notices, which a session sends without a request.
-pub mod notice {
-    /// Drop attributes and pages of a node.
-    pub const INVAL_INODE: i32 = 2;
-    /// Drop a name.
-    pub const INVAL_ENTRY: i32 = 3;
-    /// Put bytes into the page cache.
-    pub const STORE: i32 = 4;
-    /// Send bytes of the page cache.
-    pub const RETRIEVE: i32 = 5;
 }

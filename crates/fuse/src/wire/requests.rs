@@ -157,13 +157,6 @@ pub enum Operation<'a> {
         /// Target, see [`super::constants::seek`].
         whence: u32,
     },
-    /// Delivers bytes of the page cache that a notice asked for; wants no reply.
-    Retrieved {
-        /// First byte.
-        offset: u64,
-        /// Cached bytes from there on.
-        data: &'a [u8],
-    },
     /// Any other request: refused.
     Other,
 }
@@ -276,14 +269,6 @@ fn decode_body(code: u32, body: &[u8]) -> Option<Operation<'_>> {
             offset: cursor.u64()?,
             whence: cursor.u32()?,
         },
-        opcode::NOTIFY_REPLY => {
-            cursor.u64()?;
-            let offset = cursor.u64()?;
-            let len = cursor.u32()? as usize;
-            cursor.take(20)?;
-            let data = cursor.take(len)?;
-            Operation::Retrieved { offset, data }
-        }
         _ => Operation::Other,
     })
 }

@@ -3,7 +3,7 @@ use super::replies::{
     Agreement, Attributes, DirectoryLine, Node, Statistics, Time, directory_line, line_bytes,
 };
 use super::requests::{Header, Offer, Operation, Range, decode, decode_header};
-use super::{Handle, NodeId, notices, replies};
+use super::{Handle, NodeId, replies};
 use crate::test_kernel::{long_at, longs, offer, range, request, word_at, words};
 use std::time::Duration;
 
@@ -149,14 +149,6 @@ fn bodies() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
                 handle,
                 offset: 6,
                 whence: 4,
-            },
-        ),
-        (
-            opcode::NOTIFY_REPLY,
-            [longs(&[0, 6]), words(&[3, 0, 0, 0, 0, 0]), b"abc".to_vec()].concat(),
-            Operation::Retrieved {
-                offset: 6,
-                data: b"abc",
             },
         ),
     ]
@@ -343,26 +335,4 @@ fn agreements() {
     );
     assert_eq!(u16::from_ne_bytes([to[16], to[17]]), 4);
     assert_eq!(u16::from_ne_bytes([to[28], to[29]]), 7);
-}
-
-#[test]
-fn notices_as_the_kernel_lays_them_out() {
-    let code = |bytes: &[u8]| {
-        (
-            word_at(bytes, 0) as usize,
-            word_at(bytes, 4),
-            long_at(bytes, 8),
-        )
-    };
-    let node = notices::invalidate_node(NodeId(1), 2, 3);
-    assert_eq!((code(&node), node.len()), ((40, 2, 0), 40));
-    let name = notices::invalidate_name(NodeId(1), b"abc");
-    assert_eq!((code(&name), name.len()), ((36, 3, 0), 36));
-    assert_eq!((word_at(&name, 24), &name[32..]), (3, &b"abc\0"[..]));
-    let store = notices::store(NodeId(1), 2, 100);
-    assert_eq!((code(&store), store.len()), ((140, 4, 0), 40));
-    assert_eq!(word_at(&store, 32), 100);
-    let retrieve = notices::retrieve(9, NodeId(1), 2, 100);
-    assert_eq!((code(&retrieve), retrieve.len()), ((48, 5, 0), 48));
-    assert_eq!((long_at(&retrieve, 16), word_at(&retrieve, 40)), (9, 100));
 }

@@ -13,7 +13,7 @@ use super::parameters::RANGES_MAX;
 use super::reservations::{Nexus, Notices, Use};
 use super::sense::Sense;
 use super::unit::Unit;
-use units::{IoClass, Origin};
+use units::IoClass;
 use volume::{RequestContext, Volume};
 
 /// Largest parameter list of UNMAP, bytes.
@@ -280,8 +280,8 @@ impl Unit {
 /// Returns the context of a request with this GROUP NUMBER.
 pub(super) fn context(group: u8) -> RequestContext {
     RequestContext {
-        origin: Origin::Foreground,
         class: IoClass(group),
+        ..RequestContext::default()
     }
 }
 

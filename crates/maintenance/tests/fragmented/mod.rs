@@ -23,10 +23,7 @@ use volumes::{
 pub const KIB: u64 = 1 << 10;
 /// Blocks of 256 KiB.
 pub const BLOCK: u64 = 256 * KIB;
-pub const CONTEXT: RequestContext = RequestContext {
-    origin: units::Origin::Foreground,
-    class: units::IoClass(0),
-};
+pub const CONTEXT: RequestContext = RequestContext::CLIENT;
 
 pub fn lane() -> LaneOptions {
     LaneOptions {

@@ -7,11 +7,10 @@
 use super::PageCache;
 use crate::CHUNK_BYTES_MAX;
 use crate::arena::Owner;
-use crate::classes::Need;
 use crate::extent::{GRANULE_BYTES, Run, granules};
 use crate::memory::Lacking;
-use crate::policy::ClassSet;
 use crate::unwritten::UnwrittenPages;
+use classes::{ClassSet, Need};
 use std::sync::Arc;
 use units::IoClass;
 

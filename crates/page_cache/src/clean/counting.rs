@@ -31,14 +31,14 @@ impl CleanPages {
             }
         }
         for (class, counters) in (1..).zip(counters.iter_mut().skip(1)) {
-            counters.bytes_clean = self.classes.clean_bytes(IoClass(class));
+            counters.bytes_clean = self.classes.clean(IoClass(class));
             all.hits -= counters.hits;
             all.misses -= counters.misses;
             all.evictions -= counters.evictions;
         }
         // Everything that no other class has is class 0's.
         if let Some(first) = counters.first_mut() {
-            all.bytes_clean = self.classes.clean_bytes(IoClass(0));
+            all.bytes_clean = self.classes.clean(IoClass(0));
             *first = all;
         }
     }

@@ -5,9 +5,9 @@
 
 use super::{CleanPages, Places, local};
 use crate::Place;
-use crate::classes::Need;
 use crate::content::ContentShard;
-use crate::policy::{ClassSet, FrameHeat, FrameId, Heat};
+use crate::policy::{FrameHeat, FrameId, Heat};
+use classes::{ClassSet, Need};
 use std::sync::atomic::Ordering;
 use units::IoClass;
 

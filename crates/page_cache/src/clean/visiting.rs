@@ -5,8 +5,7 @@
 
 use super::{CleanPages, local};
 use crate::Place;
-use crate::events::chunk_page;
-use crate::present::{Next, Visit};
+use crate::events::{Next, Visit, chunk_page};
 use duet::Events;
 
 impl CleanPages {

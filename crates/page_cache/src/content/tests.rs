@@ -2,8 +2,8 @@ use super::*;
 use crate::Place;
 use units::Fingerprint;
 
-fn classes() -> Classes {
-    Classes::new(1 << 30)
+fn classes() -> ClassOccupancy {
+    ClassOccupancy::new(1)
 }
 
 fn shard() -> ContentShard {

@@ -9,9 +9,9 @@
 
 use super::ghosts::Ghosts;
 use super::queues::{Blocks, Queue};
-use super::{ClassSet, EvictionPolicy, FrameHeat, FrameId, Heat};
+use super::{EvictionPolicy, FrameHeat, FrameId, Heat};
 use crate::Use;
-use io_class::CLASSES;
+use classes::{CLASSES, ClassSet};
 use units::IoClass;
 
 /// Inverse share of the small queue: a tenth.

@@ -31,7 +31,7 @@ impl UnwrittenPages {
             }
         }
         for (class, counters) in (0..).zip(counters.iter_mut()) {
-            counters.bytes_unwritten = self.classes.dirty_bytes(IoClass(class));
+            counters.bytes_unwritten = self.classes.dirty(IoClass(class));
         }
         // Everything that no other class has is class 0's.
         if let Some(first) = counters.first_mut() {

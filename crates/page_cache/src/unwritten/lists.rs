@@ -5,8 +5,7 @@
 //! in bytes that were free.
 
 use super::page::{Links, Page, SLOT_BITS, Slot};
-use crate::policy::ClassSet;
-use io_class::CLASSES;
+use classes::{CLASSES, ClassSet};
 use units::IoClass;
 
 const NONE: u32 = (1 << SLOT_BITS) - 1;

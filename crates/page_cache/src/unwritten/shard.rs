@@ -5,9 +5,8 @@
 use super::lists::Lists;
 use super::page::{Page, SLOT_BITS};
 use crate::extent::Run;
-use crate::policy::ClassSet;
 use crate::table::{HashTable, push_exactly, touched_bytes};
-use io_class::CLASSES;
+use classes::{CLASSES, ClassSet};
 use std::sync::Arc;
 use units::IoClass;
 

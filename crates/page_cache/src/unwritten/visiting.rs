@@ -4,8 +4,7 @@
 
 use super::UnwrittenPages;
 use super::page::Page;
-use crate::events::{UNWRITTEN, unwritten_page};
-use crate::present::{Next, Visit};
+use crate::events::{Next, UNWRITTEN, Visit, unwritten_page};
 
 impl UnwrittenPages {
     /// Visits up to `left` slots of a shard, starting at `from`. `None` when there is no such

@@ -7,8 +7,8 @@ mod in_use;
 
 use super::invocation::Invocation;
 use anyhow::{Context, bail};
+use classes::{Contents, Facts, Pattern, Policy, Priority, shipped};
 use command_line::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs};
-use io_class::{Contents, Facts, Pattern, Policy, Priority, shipped};
 use server::class_words;
 use server::state::PolicyInForce;
 use std::io::Read;

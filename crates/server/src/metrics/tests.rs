@@ -1,7 +1,7 @@
 use super::*;
 use crate::meters::Metered;
 use crate::state::PolicyInForce;
-use io_class::Policy;
+use ::classes::Policy;
 use media::{Media, Syncing};
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -54,7 +54,9 @@ fn every_metric_is_written_and_none_besides() {
     let volume = server.volumes.create("disk", 1 << 20, 12).unwrap();
     server.classes.set_policy(Some(PolicyInForce {
         name: "vm-images".to_owned(),
-        policy: Arc::new(Policy::parse(io_class::shipped::find("vm-images").unwrap().csv).unwrap()),
+        policy: Arc::new(
+            Policy::parse(::classes::shipped::find("vm-images").unwrap().csv).unwrap(),
+        ),
     }));
     let volume = server.classes.classify_volume(volume.id(), "disk", volume);
     // Costs of a layout are known from the first step on.

@@ -7,7 +7,7 @@ use super::places::{DISKS, IMAGES};
 use super::snapshot_files::{SnapshotFiles, Tell};
 use super::snapshot_list::SnapshotList;
 use crate::directories::Directories;
-use classifier::Classifiers;
+use classes::Classifiers;
 use fuse::{
     Attributes, Errno, FileSystem, Handle, Listing, Node, NodeId, Opened, SeekTarget, Statistics,
     VolumeFiles, Volumes, Zeroing,

@@ -12,7 +12,7 @@ use super::snapshot_list::SnapshotList;
 use super::views::Target;
 use crate::directories::Directories;
 use archive::filesystem::xattrs::Xattrs;
-use classifier::{Classifiers, FileRead};
+use classes::{Classifiers, FileRead};
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use fuse::{

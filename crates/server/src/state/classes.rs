@@ -4,8 +4,8 @@
 //! Invariant: one policy for classifiers, page cache and fast tier. While none is in force, all
 //! classes are equal in every cache.
 
-use classifier::{ClassCounts, Classified, Classifiers, LayoutStatus};
-use io_class::{CLASSES, ClassSettings, Policy};
+use classes::{CLASSES, ClassSettings, Policy};
+use classes::{ClassCounts, Classified, Classifiers, LayoutStatus};
 use page_cache::ClassCounters;
 use parking_lot::Mutex;
 use ssd_tier::{KindShares, Settings};

@@ -5,7 +5,7 @@
 //! volumes, it takes a bounded share of a core and of the reads of the device.
 
 use super::background::Background;
-use classifier::Classifiers;
+use classes::Classifiers;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@ use crate::class::KindShares;
 use crate::keys::{PoolKeys, Use};
 use crate::slots::Block;
 use chunking::SealKey;
-use io_class::{ClassSettings, Share};
+use classes::{ClassSettings, Priority, Share};
 use std::sync::Arc;
 use units::{Fingerprint, IoClass, PoolId};
 

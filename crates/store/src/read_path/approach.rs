@@ -45,8 +45,6 @@ pub struct Approach {
     pub route: Route,
     /// Single-flight: a thread that needs a region that is being read waits for it.
     pub shares: bool,
-    /// Selects whether the system's page cache keeps copies.
-    pub copies: Copies,
     /// Chunks that are read from containers are offered to the fast tier like this.
     pub admit: Option<Admit>,
     /// The caller needs so many chunk bytes soon, from the chunk on in the order in which they are
@@ -70,7 +68,6 @@ impl Default for Approach {
         Self {
             route: Route::Directory,
             shares: true,
-            copies: Copies::InSystem,
             admit: None,
             ahead_bytes: 0,
         }
@@ -313,7 +310,8 @@ impl Reader {
         let only = errand.keep.takes_one().then_some(fingerprint);
         let reported = self.reported.get();
         let mut by = ReadBy {
-            copies: errand.approach.copies,
+            // Memory of the system is a free second tier (docs/evaluation/access-patterns.md).
+            copies: Copies::InSystem,
             asks: reported.is_some(),
             is_from_device: false,
         };

@@ -37,7 +37,6 @@ const STRAIGHT: Approach = Approach {
     ahead_bytes: 0,
     route: Route::Region,
     shares: true,
-    copies: Copies::InSystem,
 };
 
 /// Pieces whose regions are read together.
@@ -186,7 +185,7 @@ impl Reader {
         };
         let sectors = end_of(*last, *last_bytes).saturating_sub(from.sector);
         let mut by = ReadBy {
-            copies: STRAIGHT.copies,
+            copies: Copies::InSystem,
             asks: self.reported.get().is_some(),
             is_from_device: false,
         };

@@ -9,10 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-const CONTEXT: RequestContext = RequestContext {
-    origin: units::Origin::Foreground,
-    class: units::IoClass(0),
-};
+const CONTEXT: RequestContext = RequestContext::CLIENT;
 
 fn kind(result: Result<(), VolumeError>) -> Option<VolumeErrorKind> {
     result.err().map(|e| e.kind)

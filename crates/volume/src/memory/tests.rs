@@ -2,10 +2,7 @@
 
 use super::*;
 
-const CONTEXT: RequestContext = RequestContext {
-    origin: units::Origin::Foreground,
-    class: units::IoClass(0),
-};
+const CONTEXT: RequestContext = RequestContext::CLIENT;
 
 #[test]
 fn memory_grows_with_what_was_written() {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use store::{Approach, ChunkRef};
 use store::{Result, StoreError, StoreErrorKind};
 use units::{Fingerprint, IoClass, Part};
+use volume::RequestContext;
 
 /// Maximum number of checkpoints that may overtake one read.
 const LOOKS_MAX: u32 = 100;
@@ -29,11 +30,11 @@ struct Layers {
 }
 
 impl LiveVolume {
-    /// Fills `into` from byte `offset`, for a request of that class.
+    /// Fills `into` from byte `offset`.
     pub fn read(
         self: &Arc<Self>,
         fetcher: &Fetcher,
-        class: IoClass,
+        context: RequestContext,
         offset: u64,
         into: &mut [u8],
     ) -> Result<()> {
@@ -45,8 +46,8 @@ impl LiveVolume {
                 front: &self.front,
                 object_bytes: layers.root.len,
                 request: (offset, into.len() as u64),
-                class,
-                submit: &|fetch| self.submit(fetcher, &fetch, class),
+                context,
+                submit: &|fetch| self.submit(fetcher, &fetch, context.class),
                 meter: &self.meter,
                 recorder: Some(&self.recorder),
             };

@@ -12,10 +12,7 @@ use volume::{Durability, RequestContext, Volume};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
 
 /// Context of an ordinary client.
-pub const CONTEXT: RequestContext = RequestContext {
-    origin: units::Origin::Foreground,
-    class: units::IoClass(0),
-};
+pub const CONTEXT: RequestContext = RequestContext::CLIENT;
 
 /// Limits that a test of seconds reaches.
 pub fn small() -> VolumesOptions {

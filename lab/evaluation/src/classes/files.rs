@@ -2,10 +2,10 @@
 //! journal, and files with indirect blocks.
 //!
 //! `loads` calls this. Blocks of 4 KiB, 8,192 inodes a group.
-//! Invariant: every request says what its blocks contain, as `io_class::layout` would.
+//! Invariant: every request says what its blocks contain, as `disk_layout` would.
 
 use super::machine::{BLOCK, Machine};
-use io_class::Contents;
+use classes::Contents;
 use std::collections::BTreeSet;
 
 /// Blocks of a group.

@@ -3,10 +3,10 @@
 //! `files` issues requests here. One request at a time; destaging uses the disk while it is idle.
 //! Invariant: a dirty block is in the cache; a block leaves the cache only after it was written.
 
+use super::block_cache::{Admission, BlockCache};
 use crate::disk::{Disk, DiskModel, Ns, Request};
 use crate::flash::{Flash, Loss};
-use io_class::destage::{Watermarks, next};
-use io_class::{Admission, CLASSES, Contents, Eviction, Facts, Mode, Policy, SetUp};
+use classes::{Contents, Facts, Policy};
 use std::collections::{BTreeMap, BTreeSet};
 use units::IoClass;
 
@@ -14,6 +14,9 @@ use units::IoClass;
 pub const BLOCK: u64 = 4096;
 /// Largest write of destaged neighbours, blocks.
 const NEIGHBOURS: u64 = 128;
+/// Destaging begins and ends at these shares of dirty blocks in the cache, hundredths (published).
+const DIRTY_HIGH: u64 = 75;
+const DIRTY_LOW: u64 = 25;
 
 /// Cache between the host and the disk.
 #[derive(Clone, Debug)]
@@ -42,15 +45,14 @@ pub struct Machine {
     now: Ns,
     disk: Disk,
     flash: Flash,
-    host: Eviction<u64>,
-    cache: Option<Eviction<u64>>,
+    host: BlockCache,
+    cache: Option<BlockCache>,
     policy: Policy,
     cache_blocks: u64,
     /// Writes in the host's memory, by block.
     pending: BTreeMap<u64, Contents>,
     pending_max: usize,
-    dirty: [BTreeSet<u64>; CLASSES],
-    dirty_class: BTreeMap<u64, IoClass>,
+    dirty: BTreeSet<u64>,
     is_destaging: bool,
     destaged_to: u64,
     /// Counts since the start.
@@ -79,35 +81,27 @@ fn shifted(contents: Contents, blocks: u64) -> Contents {
     }
 }
 
-fn lru(blocks: u64, policy: &Policy, mode: Mode) -> Eviction<u64> {
-    let set_up = SetUp {
-        capacity_blocks: u32::try_from(blocks).unwrap_or(u32::MAX),
-        mode,
-        seed: 1,
-    };
-    Eviction::new(set_up, policy.all_settings())
-}
-
 impl Machine {
     /// Makes an idle machine with these sizes of memory and cache.
     pub fn new(cache: Cache, host_blocks: u64, cache_blocks: u64) -> Self {
-        let (policy, mode) = match cache {
-            Cache::None => (Policy::default(), None),
-            Cache::LruAll => (Policy::default(), Some(Mode::LruAll)),
-            Cache::Classes(policy) => (*policy, Some(Mode::Strict)),
+        // Without a policy all classes are equal.
+        let equal = Policy::default();
+        let (policy, has_cache) = match cache {
+            Cache::None => (Policy::default(), false),
+            Cache::LruAll => (Policy::default(), true),
+            Cache::Classes(policy) => (*policy, true),
         };
         Self {
             now: 0,
             disk: Disk::new(DiskModel::SERVER),
             flash: Flash::published(Loss::PlacedPieces),
-            host: lru(host_blocks, &policy, Mode::LruAll),
-            cache: mode.map(|mode| lru(cache_blocks, &policy, mode)),
+            host: BlockCache::new(host_blocks, equal.all_settings()),
+            cache: has_cache.then(|| BlockCache::new(cache_blocks, policy.all_settings())),
             policy,
             cache_blocks,
             pending: BTreeMap::new(),
             pending_max: (host_blocks / 4).max(1) as usize,
-            dirty: [const { BTreeSet::new() }; CLASSES],
-            dirty_class: BTreeMap::new(),
+            dirty: BTreeSet::new(),
             is_destaging: false,
             destaged_to: 0,
             counts: Counts::default(),
@@ -135,9 +129,9 @@ impl Machine {
         for nth in 0..count {
             let block = first + nth;
             let class = self.class(shifted(contents, nth), block, false);
-            let from = if self.host.hit(&block, IoClass(0)) {
+            let from = if self.host.hit(block, IoClass(0)) {
                 From::Host
-            } else if self.cache.as_mut().is_some_and(|c| c.hit(&block, class)) {
+            } else if self.cache.as_mut().is_some_and(|c| c.hit(block, class)) {
                 From::Cache(class)
             } else {
                 From::Disk(class)
@@ -171,7 +165,7 @@ impl Machine {
         }
         self.counts.read += count;
         for block in first..first + count {
-            self.host.admit(block, IoClass(0), false);
+            self.host.admit(block, IoClass(0));
         }
         self.destage();
     }
@@ -180,7 +174,7 @@ impl Machine {
     /// memory may be dirty, then all of it is written.
     pub fn write(&mut self, first: u64, count: u64, contents: Contents) {
         for nth in 0..count {
-            self.host.admit(first + nth, IoClass(0), false);
+            self.host.admit(first + nth, IoClass(0));
             self.pending.insert(first + nth, shifted(contents, nth));
         }
         if self.pending.len() >= self.pending_max {
@@ -196,7 +190,7 @@ impl Machine {
             let class = self.class(contents, block, true);
             let is_cached = self.admit(block, class);
             if is_cached {
-                self.note_dirty(block, class);
+                self.dirty.insert(block);
             }
             match &mut run {
                 Some((of, first, blocks)) if *of == is_cached && *first + *blocks == block => {
@@ -212,7 +206,7 @@ impl Machine {
     /// Writes everything that is dirty to the disk, in the order of addresses.
     pub fn drain(&mut self) {
         self.sync();
-        while let Some((block, _)) = self.dirty_class.first_key_value() {
+        while let Some(block) = self.dirty.first() {
             let (first, count) = self.clean_around(*block);
             self.on_disk(first, count, true);
         }
@@ -231,39 +225,27 @@ impl Machine {
         let Some(cache) = &mut self.cache else {
             return false;
         };
-        match cache.admit(block, class, self.is_destaging) {
-            Admission::Present | Admission::Free => true,
+        match cache.admit(block, class) {
+            Admission::Entered => true,
             Admission::Evicted(victim) => {
-                if self.dirty_class.contains_key(&victim) {
+                if self.dirty.contains(&victim) {
                     let (first, count) = self.clean_around(victim);
                     self.on_disk(first, count, true);
                 }
                 true
             }
-            Admission::Refused(_) => false,
+            Admission::Refused => false,
         }
-    }
-
-    fn note_dirty(&mut self, block: u64, class: IoClass) {
-        if let Some(was) = self.dirty_class.insert(block, class) {
-            self.dirty[usize::from(was.0)].remove(&block);
-        }
-        self.dirty[usize::from(class.0)].insert(block);
     }
 
     /// Makes the run of dirty blocks around one clean, and returns it.
     fn clean_around(&mut self, block: u64) -> (u64, u64) {
         let mut first = block;
-        while first > 0 && block - first < NEIGHBOURS && self.dirty_class.contains_key(&(first - 1))
-        {
+        while first > 0 && block - first < NEIGHBOURS && self.dirty.contains(&(first - 1)) {
             first -= 1;
         }
         let mut count = 0;
-        while count < NEIGHBOURS {
-            let Some(class) = self.dirty_class.remove(&(first + count)) else {
-                break;
-            };
-            self.dirty[usize::from(class.0)].remove(&(first + count));
+        while count < NEIGHBOURS && self.dirty.remove(&(first + count)) {
             count += 1;
         }
         (first, count)
@@ -281,21 +263,18 @@ impl Machine {
             .serve(self.now.max(self.disk.idle_since()), request);
     }
 
-    /// Writes dirty data in the time in which the disk has been idle.
+    /// Writes dirty data upwards in the time in which the disk has been idle. Classes do not change
+    /// the order: they do not in what ships.
     fn destage(&mut self) {
         while self.disk.idle_since() < self.now {
-            let dirty_bytes = self.dirty.each_ref().map(|of| of.len() as u64 * BLOCK);
-            let settings = self.policy.all_settings();
-            let capacity = self.cache_blocks * BLOCK;
-            let marks = Watermarks::PUBLISHED;
-            let batch = next(self.is_destaging, &dirty_bytes, capacity, settings, marks);
-            self.is_destaging = batch.is_some();
-            let Some(batch) = batch else {
+            let dirty = self.dirty.len() as u64 * 100;
+            self.is_destaging &= dirty > DIRTY_LOW * self.cache_blocks;
+            self.is_destaging |= dirty >= DIRTY_HIGH * self.cache_blocks;
+            if !self.is_destaging {
                 return;
-            };
-            let of_class = &self.dirty[usize::from(batch.class.0)];
-            let upwards = of_class.range(self.destaged_to..).next();
-            let Some(block) = upwards.or(of_class.first()).copied() else {
+            }
+            let upwards = self.dirty.range(self.destaged_to..).next();
+            let Some(block) = upwards.or(self.dirty.first()).copied() else {
                 return;
             };
             let (first, count) = self.clean_around(block);

@@ -7,7 +7,7 @@
 use super::loads::{Load, Outcome, run};
 use super::machine::Cache;
 use crate::figures::{Table, verdict};
-use io_class::{Policy, PolicyError, shipped};
+use classes::{Policy, PolicyError, shipped};
 
 /// The published sizes are divided by this in the full run, and in the short one.
 pub const FULL_DIVIDES: u64 = 4;

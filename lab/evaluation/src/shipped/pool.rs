@@ -13,7 +13,7 @@ use media::{DirBlobs, FixedClock, Media, Random, SeededRandom, Syncing};
 use sim::{Image, SimDisk};
 use std::sync::Arc;
 use store::{InitOptions, OpenMode, Pool, Result};
-use units::{IoClass, Origin, UnixNanos};
+use units::UnixNanos;
 use volume::{Durability, RequestContext, Volume, VolumeError};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
 
@@ -24,10 +24,7 @@ pub const LOG: &str = "log";
 /// Size of the log's ring, bytes.
 pub const LOG_RING_BYTES: u64 = 16 << 20;
 /// Context of the web server's requests.
-pub const CONTEXT: RequestContext = RequestContext {
-    origin: Origin::Foreground,
-    class: IoClass(0),
-};
+pub const CONTEXT: RequestContext = RequestContext::CLIENT;
 /// A file in fragments: every other piece of this size lies elsewhere, and the first one is half as
 /// long. So each window of the defragmentation has a break.
 const FRAGMENT_BYTES: u64 = 128 << 10;

@@ -11,10 +11,7 @@ use volume::{RequestContext, Volume};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
 
 /// Request context of histories.
-pub const CONTEXT: RequestContext = RequestContext {
-    origin: units::Origin::Foreground,
-    class: units::IoClass(0),
-};
+pub const CONTEXT: RequestContext = RequestContext::CLIENT;
 
 /// Odd seeds have encrypted pools.
 fn secret(seed: u64) -> Option<SecretKey> {

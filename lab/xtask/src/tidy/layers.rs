@@ -6,15 +6,24 @@
 use super::manifest::Layer;
 use super::{Finding, Tree};
 
-/// Restricted dependencies: name, lowest layer, crates below it that may use it, reason.
-const RESTRICTED: [(&str, u32, &[&str], &str); 4] = [
-    ("anyhow", 7, &[], "errors have kinds below the program"),
-    ("tokio", 7, &[], "the core is synchronous"),
-    ("clap", 7, &[], "only the program knows the command line"),
+/// The crates of the program: those that speak to its user.
+const PROGRAM: &[&str] = &[
+    "unlocking",
+    "setup",
+    "host_tools",
+    "command_line",
+    "image_sources",
+    "quintet",
+];
+
+/// Restricted dependencies: name, crates that may use it, reason.
+const RESTRICTED: [(&str, &[&str], &str); 4] = [
+    ("anyhow", PROGRAM, "errors have kinds below the program"),
+    ("tokio", &[], "the core is synchronous"),
+    ("clap", PROGRAM, "only the program knows the command line"),
     // The terminal's JSON lines are for programs. It stores no byte.
     (
         "serde",
-        7,
         &["terminal"],
         "stored bytes have layouts, not derived ones",
     ),
@@ -45,15 +54,16 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                 );
                 findings.push(Finding::refuse(path, line, message));
             }
-            let restricted = RESTRICTED
-                .iter()
-                .find(|(restricted, ..)| restricted == name);
-            if let Some((_, from, exempt, why)) = restricted
-                && matches!(layer, Layer::Number(n) if n < *from)
-                && !exempt.contains(&manifest.name.as_str())
+            let restricted = RESTRICTED.iter().find(|(other, ..)| other == name);
+            if let Some((_, crates, why)) = restricted
+                && layer != Layer::Dev
+                && !crates.contains(&manifest.name.as_str())
                 && !dependency.is_dev
             {
-                let message = format!("{name} only from layer {from} up: {why}");
+                let message = match crates {
+                    [] => format!("no crate may use {name}: {why}"),
+                    crates => format!("{name} only in {}: {why}", crates.join(", ")),
+                };
                 findings.push(Finding::refuse(path, line, message));
             }
         }

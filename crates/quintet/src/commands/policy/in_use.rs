@@ -2,8 +2,8 @@
 //!
 //! Invariant: it reads counters only.
 
-use classifier::LayoutStatus;
-use io_class::Priority;
+use classes::LayoutStatus;
+use classes::Priority;
 use server::state::{ClassReading, ClassesReading};
 use terminal::json::Object;
 

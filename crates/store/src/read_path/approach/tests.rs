@@ -9,7 +9,6 @@ use units::ContainerId;
 const DIRECT: Approach = Approach {
     route: Route::Region,
     shares: true,
-    copies: Copies::InSystem,
     admit: None,
     ahead_bytes: 0,
 };
