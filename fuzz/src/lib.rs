@@ -10,7 +10,7 @@ pub mod decoders;
 
 use chunking::{Compression, Compressor, Decompressor, Packed, x86_branches};
 use media::Disk;
-use qos::lease::{Answer, Ask, Hello, LEASE_BYTES_MAX};
+use qos::lease::{Ask, Hello, LEASE_BYTES_MAX, LeaseAnswer};
 use sim::{Image, SimDisk};
 use std::sync::LazyLock;
 use store::OpenMode;
@@ -97,7 +97,7 @@ pub fn leases(data: &[u8]) {
         assert_eq!(ask.encode(), data);
     }
     if let Ok(bytes) = data.try_into()
-        && let Ok(answer) = Answer::decode(bytes)
+        && let Ok(answer) = LeaseAnswer::decode(bytes)
     {
         assert_eq!(answer.encode(), data);
     }
@@ -106,10 +106,10 @@ pub fn leases(data: &[u8]) {
 /// The progress of a maintenance task, behind a right checksum.
 pub fn task_progress(data: &[u8]) {
     let body = [b"QNTTPRGR\x01\0".as_slice(), data].concat();
-    let bytes = duet::Progress::seal(body);
-    if let Ok(progress) = duet::Progress::decode(&bytes, 0) {
+    let bytes = duet::TaskProgress::seal(body);
+    if let Ok(progress) = duet::TaskProgress::decode(&bytes, 0) {
         let again = progress.encode(0);
-        let read = duet::Progress::decode(&again, 0).expect("its own");
+        let read = duet::TaskProgress::decode(&again, 0).expect("its own");
         assert_eq!(read.encode(0), again);
     }
 }

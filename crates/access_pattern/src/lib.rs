@@ -38,7 +38,7 @@ mod detector;
 mod prefetch;
 
 pub use detector::Detector;
-pub use prefetch::{Fetch, FetchInto, FetchLimits, Look, Prefetch, STREAMS};
+pub use prefetch::{Fetch, FetchInto, FetchLimits, NextLook, Prefetch, STREAMS};
 pub use units::Pattern;
 
 /// Distance up to which a request is near another.

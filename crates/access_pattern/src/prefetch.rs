@@ -157,7 +157,7 @@ pub struct Prefetch {
 
 /// The position at which a stream must be reported again; see [`Prefetch::next_look`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Look {
+pub struct NextLook {
     /// Number of the stream, below [`STREAMS`].
     pub stream: usize,
     /// Offset in the object, bytes.
@@ -215,7 +215,7 @@ impl Prefetch {
     /// of this stream that reaches the position: then there may be more to fetch. The position is
     /// at most half the near distance away, so that a planner which sees only reported requests
     /// sees one stream. For a stride it is the next step.
-    pub fn next_look(&self) -> Option<Look> {
+    pub fn next_look(&self) -> Option<NextLook> {
         let stream = self.current?;
         let s = self.streams.get(stream)?;
         let at_bytes = match s.steady >= STEADY && s.step > 0 {
@@ -225,7 +225,7 @@ impl Prefetch {
                 due.min(s.end.saturating_add(self.near_bytes / 2))
             }
         };
-        Some(Look {
+        Some(NextLook {
             stream,
             at_bytes: at_bytes.max(s.end),
         })

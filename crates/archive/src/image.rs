@@ -12,14 +12,14 @@ mod unfinished;
 
 pub use bad_sectors::BadRanges;
 pub use export::{export_object, stream_object};
-pub use head::{HEAD_BYTES, Head, Kind, of_start};
+pub use head::{HEAD_BYTES, Head, ImageKind, of_start};
 pub use unfinished::{UnfinishedError, UnfinishedFile};
 
 use crate::error::ArchiveError;
 use crate::filesystem::PathError;
 use crate::filesystem::data_map;
 pub use crate::filesystem::data_map::Segment;
-use crate::ingest::{self, Context, Cutting, Source, StreamRun};
+use crate::ingest::{self, ByteSource, Context, Cutting, StreamRun};
 use crate::observer::Observer;
 use format::recipe::ObjectRoot;
 use parking_lot::Mutex;
@@ -113,7 +113,7 @@ pub fn head_of(path: &Path) -> Result<Option<Head>, PathError> {
     head::of_file(&file, len, path)
 }
 
-impl Source for RawImage {
+impl ByteSource for RawImage {
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
         let bytes = &mut self.bytes;
         let mut read = |into: &mut [u8], at| bytes.read_at(into, at);
@@ -156,14 +156,14 @@ pub fn signature(files: &[PathBuf], how: &str) -> Result<Vec<u8>, PathError> {
 }
 
 /// A stream that cannot seek: standard input, or a command's output.
-pub struct Stream<R> {
+pub struct PipeStream<R> {
     /// The source.
     pub reader: R,
     /// Its name in messages.
     pub name: String,
 }
 
-impl<R: Read> Source for Stream<R> {
+impl<R: Read> ByteSource for PipeStream<R> {
     fn read(&mut self, _offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
         read_full(into, |rest, _| self.reader.read(rest))
             .map_err(|e| PathError::new("read", &self.name, e))
@@ -219,7 +219,7 @@ pub fn import_image(
 /// Stores a stream to its end, in content-defined chunks.
 pub fn ingest_stream<R: Read>(
     session: &mut WriteSession,
-    mut stream: Stream<R>,
+    mut stream: PipeStream<R>,
     lane: LaneOptions,
     workers: usize,
     observer: &dyn Observer,
@@ -232,7 +232,7 @@ pub fn ingest_stream<R: Read>(
 /// Stores a stream to its end as an image, in chunks of 2^`log2` bytes.
 pub fn import_stream<R: Read>(
     session: &mut WriteSession,
-    mut stream: Stream<R>,
+    mut stream: PipeStream<R>,
     log2: u8,
     lane: LaneOptions,
     workers: usize,
@@ -245,7 +245,7 @@ pub fn import_stream<R: Read>(
 
 fn ingest_object(
     session: &mut WriteSession,
-    source: &mut dyn Source,
+    source: &mut dyn ByteSource,
     segments: Option<&[Segment]>,
     cutting: impl Fn(&Lane) -> Cutting,
     lane: LaneOptions,

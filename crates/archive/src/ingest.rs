@@ -11,7 +11,7 @@
 mod assembly;
 mod stream;
 
-pub use stream::{Cutting, Source, StreamRun};
+pub use stream::{ByteSource, Cutting, StreamRun};
 
 use crate::observer::Observer;
 use crossbeam_channel::{Receiver, Sender};

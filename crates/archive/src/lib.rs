@@ -24,4 +24,4 @@ pub mod selection;
 pub mod tar;
 
 pub use error::ArchiveError;
-pub use observer::{Change, Observer, Warning};
+pub use observer::{FileChange, Observer, Warning};

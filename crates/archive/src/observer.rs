@@ -45,12 +45,12 @@ pub trait Observer: Sync {
     fn has_stored(&self, _total_bytes: u64) {}
 
     /// Returns true if [`Observer::change`] wants such names. Default: none.
-    fn wants(&self, _change: Change) -> bool {
+    fn wants(&self, _change: FileChange) -> bool {
         false
     }
 
     /// Reports what a backup did with a file.
-    fn change(&self, _change: Change, _path: &Path) {}
+    fn change(&self, _change: FileChange, _path: &Path) {}
 
     /// A file could not be read or written; the run continues.
     fn path_failed(&self, error: &PathError) {
@@ -60,7 +60,7 @@ pub trait Observer: Sync {
 
 /// How a file compares with the parent snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum FileChange {
     /// The parent does not have it: it is stored.
     New,
     /// The parent has it in another state, or has lost a part of it: it is stored.
@@ -72,7 +72,7 @@ pub enum Change {
     Excluded,
 }
 
-impl Change {
+impl FileChange {
     /// The name in lists and in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ impl Change {
 /// Reports a name to an observer that wants it.
 pub(crate) fn tell<P: AsRef<Path>>(
     observer: &dyn Observer,
-    change: Change,
+    change: FileChange,
     path: impl FnOnce() -> P,
 ) {
     if observer.wants(change) {
@@ -248,11 +248,11 @@ impl Observer for WarningCounter<'_> {
         self.observer.has_read(bytes);
     }
 
-    fn wants(&self, change: Change) -> bool {
+    fn wants(&self, change: FileChange) -> bool {
         self.observer.wants(change)
     }
 
-    fn change(&self, change: Change, path: &Path) {
+    fn change(&self, change: FileChange, path: &Path) {
         self.observer.change(change, path);
     }
 

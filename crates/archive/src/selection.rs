@@ -102,7 +102,7 @@ impl BackupSelection {
     /// Returns true for a failure that is none: the entry went away meanwhile, or it is a mount of
     /// this program that no process serves.
     pub fn is_no_failure(&self, error: &PathError) -> bool {
-        error.is_gone() || self.own.has_point(&error.path)
+        error.is_not_found() || self.own.has_point(&error.path)
     }
 
     /// Returns true if a file of this length is excluded.

@@ -314,7 +314,7 @@ fn a_watcher_that_wants_it_stops_a_run() {
 }
 
 #[test]
-fn what_damage_takes_is_told_and_counted_once() {
+fn what_damage_takes_is_reported_and_counted_once() {
     let world = World::new();
     let (root, _) = world.back_up(&["source"], &Watcher::default()).unwrap();
     let image: Image = world.disk.image();
@@ -333,8 +333,8 @@ fn what_damage_takes_is_told_and_counted_once() {
             let Ok(outcome) = restore(&pool, root, &target, partial, &watcher) else {
                 continue;
             };
-            let told = watcher.warnings().len() as u64;
-            assert_eq!(told, outcome.damaged + outcome.partial, "{outcome:?}");
+            let reported = watcher.warnings().len() as u64;
+            assert_eq!(reported, outcome.damaged + outcome.partial, "{outcome:?}");
             assert_eq!((outcome.failed, outcome.warnings), (0, 0), "{outcome:?}");
             assert!(partial || outcome.partial == 0, "{outcome:?}");
             lost += outcome.damaged;

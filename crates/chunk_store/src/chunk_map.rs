@@ -24,7 +24,7 @@ pub use claims::Claims;
 use directories::Directories;
 
 pub use directory::{ChunkPlace, LoadedDirectory, Near};
-pub use keeper::{Indexed, Kept};
+pub use keeper::{Indexed, KeptCopy};
 pub use moved::{FORWARD_WRITERS, Moved};
 pub use quarantine::Quarantine;
 pub use retired::Retired;
@@ -440,7 +440,7 @@ impl ChunkMap {
         let retired = &self.quarantine.retired;
         let directories = candidates
             .iter()
-            .filter(|c| !retired.is_gone(c.container))
+            .filter(|c| !retired.is_deleted(c.container))
             .filter_map(|c| self.directory(c.container).ok());
         let mut places: Vec<_> = directories.filter_map(|d| d.find(fingerprint)).collect();
         places.sort_by_key(|place| self.last_resort(place));

@@ -22,7 +22,7 @@ pub use reader::{
     ProvenRegion, ReadBy, Shape, VisitChunks, WholeRegions,
 };
 pub use reader::{Region, RegionPlace};
-pub use single_flight::{Boarding, Leader, SingleFlight};
+pub use single_flight::{FlightRole, Leader, SingleFlight};
 
 use crate::error::Result;
 use media::Blobs;

@@ -44,19 +44,19 @@ mod tests;
 mod writer_lock;
 
 pub use meters::IndexCounters;
-pub use open::{Found, Opened};
+pub use open::{IndexFound, Opened};
 
 use crate::container::RegionPlace;
 use crate::{Result, StoreError, StoreErrorKind};
 use build::{Builder, Site};
-use cache::{Probe, Visit};
+use cache::{Probe, ReuseHint};
 use deleted::Deleted;
-use format::index::{Geometry, Key, Place, Record, Tail};
+use format::index::{Geometry, IndexPlace, IndexRecord, Key, Tail};
 use media::IoOrigin;
 use meters::Meters;
 use parking_lot::RwLock;
 use shares::Shares;
-use state::State;
+use state::IndexState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -91,7 +91,7 @@ impl Location {
 pub struct FingerprintIndex {
     site: Site,
     shares: Shares,
-    state: RwLock<State>,
+    state: RwLock<IndexState>,
     writer_lock: WriterLock,
     writes: bool,
     deleted: Deleted,
@@ -105,12 +105,12 @@ impl FingerprintIndex {
     pub fn lookup(&self, fingerprint: &Fingerprint, candidates: &mut Vec<Location>) -> Result<()> {
         Meters::count(&self.meters.probes);
         let visit = match IoOrigin::current().origin.is_maintenance() {
-            true => Visit::Passes,
-            false => Visit::Returns,
+            true => ReuseHint::Passes,
+            false => ReuseHint::Returns,
         };
         let (in_memory, missed) = self.look(fingerprint, visit, candidates);
         if let Some(table) = missed {
-            let mut places: Vec<Place> = Vec::new();
+            let mut places: Vec<IndexPlace> = Vec::new();
             let path = table.geometry().path(Key::of(fingerprint));
             table.read_places(path, visit, &mut places, &self.meters);
             if !places.is_empty() {
@@ -132,7 +132,7 @@ impl FingerprintIndex {
         fingerprint: &Fingerprint,
         candidates: &mut Vec<Location>,
     ) -> Result<()> {
-        let (in_memory, _) = self.look(fingerprint, Visit::Passes, candidates);
+        let (in_memory, _) = self.look(fingerprint, ReuseHint::Passes, candidates);
         candidates.part_mut(in_memory..)?.reverse();
         Ok(())
     }
@@ -142,7 +142,7 @@ impl FingerprintIndex {
     fn look(
         &self,
         fingerprint: &Fingerprint,
-        visit: Visit,
+        visit: ReuseHint,
         candidates: &mut Vec<Location>,
     ) -> (usize, Option<Arc<table::Table>>) {
         candidates.clear();
@@ -245,7 +245,7 @@ impl FingerprintIndex {
             let geometry = shares::first_size(entries);
             Builder::new(&self.site, geometry)?.finish(0, Tail::default())
         });
-        let mut state = State::empty(&self.shares);
+        let mut state = IndexState::empty(&self.shares);
         locked_writer.standing = None;
         self.meters.rests.store(false, Relaxed);
         match made {
@@ -323,7 +323,7 @@ impl FingerprintIndex {
         }
     }
 
-    fn overflow(&self, state: &mut State, record: Record) {
+    fn overflow(&self, state: &mut IndexState, record: IndexRecord) {
         state.tail_changed = true;
         if !state.overflow.insert(record) {
             Meters::count(&self.meters.dropped);

@@ -9,9 +9,9 @@ mod roots;
 mod secrets;
 
 pub use keys::{NewSecret, SlotInfo};
-pub use keys::{add_slot, forget_slots, heal_slots, list_slots, remove_slot, unlock};
+pub use keys::{add_slot, forget_slots, list_slots, remove_slot, repair_slots, unlock};
 use roots::owner_of_roots;
-pub use roots::{Newest, commit_root, forget_roots_below, heal_root, newest_root};
+pub use roots::{Newest, commit_root, forget_roots_below, newest_root, repair_root};
 pub use secrets::{MasterKey, SecretKey};
 
 use crate::error::{Result, StoreError, StoreErrorKind};
@@ -199,7 +199,7 @@ pub fn is_empty(blobs: &dyn Blobs) -> Result<bool> {
 /// Returns the config with the features of both copies: an upgrade may have been interrupted
 /// between the two, or have happened after `config` was read and before the lock was taken. Fails
 /// with `Unsupported` if a copy has features, or a version, that this program does not know.
-pub fn heal_config(blobs: &dyn Blobs, mut config: Config) -> Result<Config> {
+pub fn repair_config(blobs: &dyn Blobs, mut config: Config) -> Result<Config> {
     let names = [CONFIG.to_owned(), mirror_name(CONFIG)];
     let copies = names
         .each_ref()

@@ -7,8 +7,8 @@ use crate::classifiers::Classifiers;
 use crate::served::Served;
 use std::sync::Arc;
 use volume::{
-    Capabilities, Durability, FastPath, Layer, Operation, Prefetch, Request, RequestContext,
-    Volume, VolumeError,
+    Capabilities, Durability, FastPath, Layer, Operation, Prefetch, RequestContext, Volume,
+    VolumeError, VolumeRequest,
 };
 
 /// See the module's head.
@@ -59,7 +59,7 @@ impl<V: Volume> Classified<V> {
 }
 
 impl<V: Volume> Layer for Classified<V> {
-    type Below = V;
+    type Inner = V;
 
     fn below(&self) -> &V {
         &self.below
@@ -68,7 +68,7 @@ impl<V: Volume> Layer for Classified<V> {
     /// Zeroes take no place in a cache, so they need no class; but blocks have other contents.
     fn around(
         &self,
-        request: Request,
+        request: VolumeRequest,
         go: impl FnOnce(&V) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         let result = go(self.volume());

@@ -34,14 +34,14 @@ pub struct RuleVerdict<'a> {
     /// The rule.
     pub rule: &'a str,
     /// Its part in the decision.
-    pub outcome: Outcome,
+    pub outcome: RuleOutcome,
     /// Its conditions in order; none if the rule was not asked.
     pub conditions: Vec<ConditionVerdict<'a>>,
 }
 
 /// Part of a rule in the decision.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Outcome {
+pub enum RuleOutcome {
     /// It gave the class.
     Decides,
     /// It matched, but a later rule matched too.
@@ -76,7 +76,11 @@ impl Policy {
         let mut verdicts: Vec<RuleVerdict<'_>> = Vec::with_capacity(self.rules.len());
         for (nth, rule) in self.rules.iter().enumerate() {
             if let Some(ended_by) = ended_by {
-                verdicts.push(verdict(rule, Outcome::NotReached { ended_by }, Vec::new()));
+                verdicts.push(verdict(
+                    rule,
+                    RuleOutcome::NotReached { ended_by },
+                    Vec::new(),
+                ));
                 continue;
             }
             let conditions = ask(rule, facts, class);
@@ -91,14 +95,14 @@ impl Policy {
                 ended_by = rule.ends.then_some(rule.class);
             }
             let outcome = match matches {
-                true => Outcome::Decides,
-                false => Outcome::NoMatch,
+                true => RuleOutcome::Decides,
+                false => RuleOutcome::NoMatch,
             };
             verdicts.push(verdict(rule, outcome, conditions));
         }
         for (nth, verdict) in verdicts.iter_mut().enumerate() {
-            if verdict.outcome == Outcome::Decides && Some(nth) != deciding {
-                verdict.outcome = Outcome::Overridden { by: class };
+            if verdict.outcome == RuleOutcome::Decides && Some(nth) != deciding {
+                verdict.outcome = RuleOutcome::Overridden { by: class };
             }
         }
         let rule = deciding.and_then(|nth| self.rules.get(nth));
@@ -113,7 +117,7 @@ impl Policy {
 
 fn verdict<'a>(
     rule: &'a Rule,
-    outcome: Outcome,
+    outcome: RuleOutcome,
     conditions: Vec<ConditionVerdict<'a>>,
 ) -> RuleVerdict<'a> {
     RuleVerdict {
@@ -158,7 +162,7 @@ impl fmt::Display for ClassSettings {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for RuleOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Decides => f.write_str("matches and decides"),

@@ -39,7 +39,7 @@ pub use classifiers::{Classifiers, FileRead, LayoutStatus, Stepped};
 pub use counts::ClassCounts;
 pub use disk_layout::Counters;
 pub use error::{Column, PolicyError, Problem};
-pub use explain::{Answer, ConditionVerdict, Explanation, Outcome, RuleVerdict};
+pub use explain::{Answer, ConditionVerdict, Explanation, RuleOutcome, RuleVerdict};
 pub use facts::{Contents, Facts, Pattern};
 pub use occupancy::{ClassOccupancy, Need, known};
 pub use policy::Policy;

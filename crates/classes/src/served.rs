@@ -11,7 +11,7 @@ use crate::facts::{Contents, Pattern};
 use crate::notes::{Next, Notes};
 use access_pattern::{Detector, Threshold};
 use disk_layout::{
-    Budget, Counters, Interest, Layout, Options, Progress, Source, Unreadable, journal_blocks,
+    Budget, Counters, Interest, Layout, Options, Progress, Unreadable, VolumeSource, journal_blocks,
 };
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -237,7 +237,7 @@ impl Served {
 
     fn step_alone(&self, source: &dyn Volume, budget: &mut Budget) -> bool {
         let reader = Reader(source);
-        let (mut is_told, mut is_behind) = (false, false);
+        let (mut is_reported, mut is_behind) = (false, false);
         loop {
             // Requests have a look between two parts of a step.
             let mut part = Budget {
@@ -248,8 +248,8 @@ impl Served {
             self.is_stepping.store(true, SeqCst);
             let mut layout = self.layout.write();
             self.obey(&mut layout);
-            if !is_told {
-                is_told = true;
+            if !is_reported {
+                is_reported = true;
                 is_behind = !self.tell(&mut layout, &mut part);
             }
             let progress = layout.1.step_within(&reader, &mut part);
@@ -310,7 +310,7 @@ fn new_layout(size_bytes: u64, memory_bytes_max: u64) -> Layout {
 /// Reads for a layout.
 struct Reader<'a>(&'a dyn Volume);
 
-impl Source for Reader<'_> {
+impl VolumeSource for Reader<'_> {
     fn read(&self, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), Unreadable> {
         let end = offset_bytes
             .checked_add(bytes.len() as u64)

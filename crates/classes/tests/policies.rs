@@ -1,7 +1,7 @@
 //! Policies from random text: reading them never panics, what is read is written and read as the
 //! same, and classifying agrees with the explanation, which asks every rule.
 
-use classes::{Contents, Facts, Outcome, Pattern, Policy, shipped};
+use classes::{Contents, Facts, Pattern, Policy, RuleOutcome, shipped};
 use sim::Seed;
 use units::Origin;
 
@@ -99,7 +99,7 @@ fn classifying_agrees_with_asking_every_rule() {
             let decides = explanation
                 .verdicts
                 .iter()
-                .filter(|v| v.outcome == Outcome::Decides);
+                .filter(|v| v.outcome == RuleOutcome::Decides);
             let deciding: Vec<_> = decides.map(|verdict| verdict.class).collect();
             assert_eq!(deciding.is_empty(), class.0 == 0);
             assert!(deciding.iter().all(|of| *of == class));

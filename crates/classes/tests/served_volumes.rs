@@ -295,7 +295,7 @@ mod noting {
     pub struct Noting(pub MemoryVolume, pub Arc<Seen>);
 
     impl Layer for Noting {
-        type Below = MemoryVolume;
+        type Inner = MemoryVolume;
 
         fn below(&self) -> &MemoryVolume {
             &self.0

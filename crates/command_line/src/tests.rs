@@ -174,8 +174,8 @@ fn help_tells_every_exit_code() {
     let help = help::shaped("1", help::Length::Long)
         .render_help()
         .to_string();
-    let told = help.split("Exit codes:").nth(1).unwrap();
-    let codes: Vec<&str> = told.split_whitespace().collect();
+    let exit_codes = help.split("Exit codes:").nth(1).unwrap();
+    let codes: Vec<&str> = exit_codes.split_whitespace().collect();
     for (exit, _) in terminal::exit::Exit::TABLE {
         // Exit code 141 is a convention of shells.
         if exit != terminal::exit::Exit::OutputClosed {

@@ -23,7 +23,7 @@ pub use job::{Job, Task};
 pub use mistakes::Mistake;
 pub use notify::{Event, Format, Notify};
 pub use retention::Retention;
-pub use source::{Source, SourceKind, Stream, Tree};
+pub use source::{Source, SourceKind, StreamSource, TreeSource};
 pub use when::{When, span};
 
 use mistakes::Lines;
@@ -53,7 +53,7 @@ pub struct Located<T> {
 #[derive(Clone, Debug)]
 pub struct Configuration {
     /// The pool.
-    pub pool: Pool,
+    pub pool: PoolSection,
     /// The sources, in the order of the file.
     pub sources: Vec<Source>,
     /// The rules of `forget`.
@@ -70,7 +70,7 @@ pub struct Configuration {
 
 /// `[pool]`.
 #[derive(Clone, Debug)]
-pub struct Pool {
+pub struct PoolSection {
     /// Its directory.
     pub path: Located<PathBuf>,
     /// Source of its password.
@@ -150,7 +150,7 @@ impl Configuration {
     /// Returns `None` only if there are mistakes.
     fn read(mut top: Section<'_>, notes: &mut Notes) -> Option<Self> {
         let pool = match top.section(notes, "pool") {
-            Some(section) => Pool::read(section, notes),
+            Some(section) => PoolSection::read(section, notes),
             None => {
                 let why = "the section is missing; write [pool] with path = \"/srv/pool\"";
                 notes.add(1, "pool", why);
@@ -209,7 +209,7 @@ impl Configuration {
     }
 }
 
-impl Pool {
+impl PoolSection {
     fn read(mut section: Section<'_>, notes: &mut Notes) -> Option<Self> {
         let path = section.path(notes, "path");
         if path.is_none() {

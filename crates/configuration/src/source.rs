@@ -34,14 +34,14 @@ pub struct Source {
 #[derive(Clone, Debug)]
 pub enum SourceKind {
     /// Files and directories.
-    Tree(Tree),
+    Tree(TreeSource),
     /// The output of a command.
-    Stream(Stream),
+    Stream(StreamSource),
 }
 
 /// A tree.
 #[derive(Clone, Debug)]
-pub struct Tree {
+pub struct TreeSource {
     /// Absolute paths, at least one.
     pub paths: Located<Vec<PathBuf>>,
     /// Patterns of excluded files.
@@ -60,7 +60,7 @@ pub struct Tree {
 
 /// A stream.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct StreamSource {
     /// The program and its arguments.
     pub command: Located<Vec<String>>,
     /// Name of the stream in the pool.
@@ -104,7 +104,7 @@ pub(crate) fn read(sources: Section<'_>, notes: &mut Notes) -> Vec<Source> {
 fn stores_the_same(a: &Source, b: &Source) -> bool {
     match (&a.kind, &b.kind) {
         (SourceKind::Tree(a), SourceKind::Tree(b)) => {
-            let sorted = |tree: &Tree| {
+            let sorted = |tree: &TreeSource| {
                 let mut paths = tree.paths.value.clone();
                 paths.sort();
                 paths
@@ -147,7 +147,7 @@ fn kind(name: &str, section: &mut Section<'_>, notes: &mut Notes) -> Option<Sour
         (false, true) => {
             let command = section.command(notes, "command");
             let given = section.text(notes, "stdin-filename");
-            Some(SourceKind::Stream(Stream {
+            Some(SourceKind::Stream(StreamSource {
                 command: command?,
                 name: given.map_or_else(|| name.to_owned(), |given| given.value),
             }))
@@ -164,7 +164,7 @@ fn kind(name: &str, section: &mut Section<'_>, notes: &mut Notes) -> Option<Sour
     }
 }
 
-fn tree(section: &mut Section<'_>, notes: &mut Notes) -> Option<Tree> {
+fn tree(section: &mut Section<'_>, notes: &mut Notes) -> Option<TreeSource> {
     let paths = section.texts(notes, "paths");
     let exclude = section.texts(notes, "exclude");
     let exclude_caches = section.flag(notes, "exclude-caches");
@@ -184,7 +184,7 @@ fn tree(section: &mut Section<'_>, notes: &mut Notes) -> Option<Tree> {
         let why = "the list is empty; name files or directories";
         notes.add(paths.line, section.key("paths"), why);
     }
-    Some(Tree {
+    Some(TreeSource {
         paths: Located {
             value: checked,
             line: paths.line,

@@ -46,7 +46,7 @@ struct Window {
 }
 
 #[derive(Default)]
-struct State {
+struct WindowTracker {
     windows: VecDeque<Window>,
     /// Reads saved, less what the windows cost; see [`CREDIT_MAX`].
     credit: i32,
@@ -55,7 +55,7 @@ struct State {
 
 /// See the module's head.
 pub(super) struct Around {
-    state: Mutex<State>,
+    state: Mutex<WindowTracker>,
     files: AtomicU64,
 }
 
@@ -63,9 +63,9 @@ impl Default for Around {
     fn default() -> Self {
         let credit = CREDIT_MAX;
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(WindowTracker {
                 credit,
-                ..State::default()
+                ..WindowTracker::default()
             }),
             files: AtomicU64::new(0),
         }
@@ -83,7 +83,7 @@ impl Around {
         let number = offset / WINDOW_BYTES;
         let part = 1u64 << (offset % WINDOW_BYTES * 64 / WINDOW_BYTES);
         let mut state = self.state.lock();
-        let State {
+        let WindowTracker {
             windows,
             credit,
             windows_read,

@@ -5,11 +5,11 @@
 //! Each request in the scheduler, and each step outside of it, has a waiter here, except requests
 //! that passed because the scheduler was full.
 
-use super::state::{State, Waiter};
+use super::state::{DeviceState, Waiter};
 use super::{FlowCounts, PieceKind, RequestGrant, RequestQueue, flow_of};
 use media::{IoOrigin, Ticks};
 use parking_lot::{Mutex, MutexGuard};
-use qos::{Deadline, DeviceKind, Direction, Flow, InvalidShares, Plan, Request};
+use qos::{Deadline, DeviceKind, DeviceRequest, Direction, Flow, InvalidShares, Plan};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// See the module's head.
 pub struct DeviceQueue {
-    state: Mutex<State>,
+    state: Mutex<DeviceState>,
     pub(super) ticks: Arc<dyn Ticks>,
 }
 
 /// An I/O grant for a user's request. It ends when this is dropped.
 pub struct AtDevice<'a> {
     queue: &'a DeviceQueue,
-    request: Request,
+    request: DeviceRequest,
     /// When the request entered the scheduler. The delay before that says nothing about the device.
     entered_ns: u64,
     began_ns: u64,
@@ -40,7 +40,7 @@ impl DeviceQueue {
     /// Fails on a plan that leaves a flow without a share.
     pub fn new(plan: Plan, ticks: Arc<dyn Ticks>) -> Result<Self, InvalidShares> {
         Ok(Self {
-            state: Mutex::new(State::new(plan)?),
+            state: Mutex::new(DeviceState::new(plan)?),
             ticks,
         })
     }
@@ -111,7 +111,7 @@ impl DeviceQueue {
     }
 
     /// Grants every request that may go now. Returns true if `mine` is among them.
-    pub(super) fn hand_out(&self, state: &mut State, mine: Option<u64>) -> bool {
+    pub(super) fn hand_out(&self, state: &mut DeviceState, mine: Option<u64>) -> bool {
         let now_ns = self.ticks.now_ns();
         let mut is_mine = false;
         state.admit(now_ns);
@@ -127,7 +127,11 @@ impl DeviceQueue {
     }
 
     /// Waits until the request has its grant.
-    fn wait<'s>(&'s self, mut state: MutexGuard<'s, State>, id: u64) -> MutexGuard<'s, State> {
+    fn wait<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, DeviceState>,
+        id: u64,
+    ) -> MutexGuard<'s, DeviceState> {
         let waiter = Arc::new(Waiter::here(Flow::ForegroundNonSequential));
         state.waiting.insert(id, Arc::clone(&waiter));
         while waiter.granted().is_none() {
@@ -139,7 +143,7 @@ impl DeviceQueue {
         state
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, DeviceState> {
         self.state.lock()
     }
 }
@@ -174,7 +178,7 @@ impl RequestQueue for DeviceQueue {
         }
         let entered_ns = self.ticks.now_ns();
         state.own_user_at_ns = Some(entered_ns);
-        let request = Request {
+        let request = DeviceRequest {
             id: state.new_id(),
             flow,
             direction,
@@ -248,7 +252,7 @@ impl RequestGrant for AtDevice<'_> {}
 
 impl Drop for AtDevice<'_> {
     fn drop(&mut self) {
-        let Request {
+        let DeviceRequest {
             flow,
             direction,
             is_sequential,

@@ -339,9 +339,9 @@ mod tests {
 
     /// Records how far ahead of each read the system was allowed to read.
     #[derive(Default)]
-    struct Told(Mutex<Vec<Option<u64>>>);
+    struct ReadAheads(Mutex<Vec<Option<u64>>>);
 
-    impl DiskFile for Told {
+    impl DiskFile for ReadAheads {
         fn read_around(&self, offset: u64, len: u64) {
             assert_eq!(len, WINDOW_BYTES);
             self.0.lock().push(Some(offset));
@@ -378,9 +378,9 @@ mod tests {
     /// 256 KiB, in front of clients.
     #[test]
     fn the_system_reads_no_more_ahead_of_maintenance_than_its_turn_is_for() {
-        let told = Arc::new(Told::default());
+        let read_aheads = Arc::new(ReadAheads::default());
         let file = PacedFile {
-            below: Arc::clone(&told) as _,
+            below: Arc::clone(&read_aheads) as _,
             queue: Arc::new(Open { has_arms: false }),
             writes: Writes::WaitForGrants,
             number: 0,
@@ -390,7 +390,7 @@ mod tests {
         };
         let read = |offset: u64| {
             file.read_at(offset, &mut vec![0; PART]).expect("read");
-            told.0.lock().pop().expect("one")
+            read_aheads.0.lock().pop().expect("one")
         };
         {
             let _task = IoOrigin::of(Origin::Collect).begin();
@@ -420,9 +420,9 @@ mod tests {
             (true, scrub, vec![Some(0), Some(0)]),
             (false, random, vec![None, None]),
         ] {
-            let told = Arc::new(Told::default());
+            let read_aheads = Arc::new(ReadAheads::default());
             let file = PacedFile {
-                below: Arc::clone(&told) as _,
+                below: Arc::clone(&read_aheads) as _,
                 queue: Arc::new(Open { has_arms }),
                 writes: Writes::WaitForGrants,
                 number: 0,
@@ -434,7 +434,7 @@ mod tests {
             for at in [3 << 20, (2 << 20) + (50 << 10)] {
                 file.read_at(at, &mut vec![0; PART]).expect("read");
             }
-            assert_eq!(*told.0.lock(), expected, "{has_arms} {io_origin:?}");
+            assert_eq!(*read_aheads.0.lock(), expected, "{has_arms} {io_origin:?}");
         }
     }
 

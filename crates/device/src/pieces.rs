@@ -11,7 +11,7 @@
 //! most [`WAIT_MAX`].
 
 use super::DeviceQueue;
-use super::state::{PIECE_BYTES, Piece, PieceKind, State, read_bytes};
+use super::state::{DeviceState, PIECE_BYTES, Piece, PieceKind, read_bytes};
 use parking_lot::MutexGuard;
 use qos::Flow;
 use std::time::Duration;
@@ -81,10 +81,10 @@ impl DeviceQueue {
     /// Ends the grant of this thread's step and waits for another one, for `bytes` bytes.
     fn grant_for_piece<'s>(
         &'s self,
-        mut state: MutexGuard<'s, State>,
+        mut state: MutexGuard<'s, DeviceState>,
         piece: &mut Piece,
         bytes: u64,
-    ) -> MutexGuard<'s, State> {
+    ) -> MutexGuard<'s, DeviceState> {
         state.leave(piece, self.ticks.now_ns());
         self.hand_out(&mut state, None);
         drop(state);
@@ -103,7 +103,7 @@ impl DeviceQueue {
     }
 }
 
-impl State {
+impl DeviceState {
     fn piece_of_this_thread(&self, flow: Flow) -> Option<usize> {
         let thread = std::thread::current().id();
         let is_ours = |piece: &Piece| piece.thread == thread && piece.flow == flow;

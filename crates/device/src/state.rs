@@ -5,8 +5,8 @@
 
 use super::FlowCounts;
 use qos::{
-    DeviceKind, Direction, EdgeThrottle, Flow, Grant, InvalidShares, KindJudge, Plan, Request,
-    Scheduler,
+    DeviceKind, DeviceRequest, Direction, EdgeThrottle, Flow, Grant, InvalidShares, KindDetector,
+    Plan, Scheduler,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -45,7 +45,7 @@ impl Waiter {
 #[derive(Default)]
 pub(super) struct Line {
     /// Each with the time until which it is delayed.
-    pub outside: VecDeque<(u64, Request)>,
+    pub outside: VecDeque<(u64, DeviceRequest)>,
     pub inside: usize,
     /// Of `inside`, those at the device.
     pub at_device: usize,
@@ -139,12 +139,12 @@ pub enum PieceKind {
     Write,
 }
 
-pub(super) struct State {
+pub(super) struct DeviceState {
     pub plan: Plan,
     pub kind: DeviceKind,
     pub scheduler: Scheduler,
     pub edge: EdgeThrottle,
-    pub judge: KindJudge,
+    pub judge: KindDetector,
     id_next: u64,
     pub waiting: BTreeMap<u64, Arc<Waiter>>,
     /// Steps of processes beside this one, from arrival until they leave the scheduler.
@@ -160,7 +160,7 @@ pub(super) struct State {
     pub counts: [FlowCounts; Flow::ALL.len()],
 }
 
-impl State {
+impl DeviceState {
     pub fn new(plan: Plan) -> Result<Self, InvalidShares> {
         plan.check()?;
         let kind = plan.device.unwrap_or_default();
@@ -169,7 +169,7 @@ impl State {
             kind,
             scheduler: Scheduler::new(plan.settings(kind))?,
             edge: EdgeThrottle::new(plan.targets),
-            judge: KindJudge::default(),
+            judge: KindDetector::default(),
             id_next: 0,
             waiting: BTreeMap::new(),
             line: Line::default(),

@@ -6,8 +6,8 @@
 //! process that leases a grant computes between its reads, and may not return for a while.
 
 use super::grants::{DeviceQueue, LOOK_EVERY};
-use super::state::{Piece, State, Waiter};
-use qos::{DeviceKind, Direction, Flow, Grant, Request};
+use super::state::{DeviceState, Piece, Waiter};
+use qos::{DeviceKind, DeviceRequest, Direction, Flow, Grant};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const STEP_BYTES: u64 = 1 << 20;
 /// Size of a step of a user that is alone, bytes.
 const LONE_STEP_BYTES: u64 = 4 << 20;
 /// A user that has sent nothing for this time counts as absent, nanoseconds.
-const GONE_NS: u64 = 100_000_000;
+const ABSENT_NS: u64 = 100_000_000;
 
 /// A grant for a step, or the request for one. It ends when this is dropped.
 pub struct StepGrant<'a> {
@@ -36,7 +36,7 @@ pub struct StepGrant<'a> {
     is_given: bool,
 }
 
-impl State {
+impl DeviceState {
     /// Moves users' steps into the scheduler, as far as their quarter allows.
     pub fn admit(&mut self, now_ns: u64) {
         let inside_max = self.plan.settings(self.kind).in_flight_max / STEPS_IN;
@@ -72,7 +72,7 @@ impl DeviceQueue {
         let mut state = self.lock();
         let id = state.new_id();
         let waiter = Arc::new(Waiter::here(flow));
-        let request = Request {
+        let request = DeviceRequest {
             id,
             flow,
             direction: Direction::Read,
@@ -106,7 +106,7 @@ impl DeviceQueue {
     /// bytes: more while no other user is there.
     pub fn step_bytes(&self, flow: Flow, wanted: u64) -> u64 {
         let state = self.lock();
-        let idle_at = state.own_user_at_ns.map(|at| at.saturating_add(GONE_NS));
+        let idle_at = state.own_user_at_ns.map(|at| at.saturating_add(ABSENT_NS));
         let is_alone = state.line.outside.is_empty()
             && state.users_at_device == 0
             && idle_at.is_none_or(|idle_at| idle_at <= self.ticks.now_ns());
@@ -186,7 +186,7 @@ impl StepGrant<'_> {
     }
 
     /// Hands the grant over to another step.
-    pub(super) fn give_up(&mut self, state: &mut State) -> Option<Piece> {
+    pub(super) fn give_up(&mut self, state: &mut DeviceState) -> Option<Piece> {
         self.is_given = true;
         state.take_piece(self.id)
     }

@@ -129,7 +129,7 @@ fn a_deadline_makes_the_floor_rise() {
 }
 
 #[test]
-fn who_gives_up_leaves_nothing_behind() {
+fn a_caller_that_gives_up_leaves_nothing_behind() {
     let (queue, ticks) = queue(Some(DeviceKind::Ssd));
     read(&queue, &ticks, MS);
     let mut first = queue.ask(Flow::Scrub, 1 << 20);
@@ -212,7 +212,7 @@ fn a_slow_device_is_treated_as_a_disk() {
 }
 
 #[test]
-fn a_file_counts_what_it_does_for_whom() {
+fn a_file_counts_what_it_does_for_each_origin() {
     let (queue, _) = queue(None);
     let below: Arc<dyn Disk> = SimDisk::new();
     let paced = |writes| PacedDisk::new(Arc::clone(&below), Arc::clone(&queue) as _, writes);
@@ -314,7 +314,7 @@ fn steps_of_users_are_held_back_where_clients_wait() {
 }
 
 #[test]
-fn steps_are_long_where_nobody_else_is() {
+fn steps_are_long_on_a_device_without_other_users() {
     let (queue, ticks) = queue(Some(DeviceKind::Disk));
     assert_eq!(queue.step_bytes(Flow::Restore, 1), 4 << 20);
     assert_eq!(queue.step_bytes(Flow::Scrub, 1), 256 << 10);
@@ -350,7 +350,7 @@ fn what_was_leased_is_counted_and_charged() {
 /// Regression: the waiter slept until its next look, 100 ms later, so it began three times a
 /// second.
 #[test]
-fn who_waits_for_idle_time_hears_that_the_last_user_has_left() {
+fn a_task_that_waits_for_idle_time_hears_that_the_last_user_has_left() {
     let (queue, ticks) = queue(Some(DeviceKind::Disk));
     let one = || {
         let user = queue.enter(RANDOM, Direction::Read, false, 4096);

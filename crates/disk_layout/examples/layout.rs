@@ -20,7 +20,7 @@ mod truth;
 
 use disk_layout::Contents;
 use disk_layout::hostile::{Builder, Dice, KINDS};
-use disk_layout::{Layout, Options, Progress, Source};
+use disk_layout::{Layout, Options, Progress, VolumeSource};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -232,7 +232,7 @@ fn replay([image, log, after]: [&str; 3], checks: u64, lag: u64, least: u64) -> 
     Ok(is_right && score.accuracy() >= 99.9 && score.wrong() == 0)
 }
 
-fn catch_up(layout: &mut Layout, source: &dyn Source) {
+fn catch_up(layout: &mut Layout, source: &dyn VolumeSource) {
     while layout.step(source, 1000) == Progress::More {}
 }
 

@@ -6,7 +6,7 @@
 
 use super::budget::Budget;
 use super::hostile::{Dice, KINDS, Sparse, log_descriptor};
-use super::source::{Source, Unreadable};
+use super::source::{Unreadable, VolumeSource};
 use super::volume::{Counters, Layout, Options, Progress};
 use std::cell::RefCell;
 
@@ -32,7 +32,7 @@ impl Volume {
     }
 }
 
-impl Source for Volume {
+impl VolumeSource for Volume {
     fn read(&self, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), Unreadable> {
         self.0.borrow().as_slice().read(offset_bytes, bytes)
     }

@@ -52,5 +52,5 @@ pub fn journal_blocks(
 pub use budget::Budget;
 pub use contents::Contents;
 pub use file_system::Interest;
-pub use source::{Source, Unreadable};
+pub use source::{Unreadable, VolumeSource};
 pub use volume::{Counters, Layout, Options, Piece, Progress};

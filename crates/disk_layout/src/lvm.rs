@@ -6,7 +6,7 @@
 //! mirrors are left out: those ranges are unknown.
 
 use super::bytes::{fingerprint, le32, le64};
-use super::partitions::{PARTS_MAX, Table};
+use super::partitions::{PARTS_MAX, PartitionTable};
 use super::source::{Meter, Segment};
 
 const SECTOR: u64 = 512;
@@ -17,7 +17,7 @@ const SEGMENTS_MAX: usize = 4096;
 const NESTING_MAX: usize = 8;
 
 /// Reads the label and the metadata of a physical volume, if this is one.
-pub fn read(meter: &mut Meter<'_>, volume_bytes: u64) -> Option<Table> {
+pub fn read(meter: &mut Meter<'_>, volume_bytes: u64) -> Option<PartitionTable> {
     let sectors = meter.read(0, 4 * SECTOR as usize)?;
     let label_at = (0..4).find(|n| sectors.get(n * 512..n * 512 + 8) == Some(b"LABELONE"))? * 512;
     let label = sectors.get(label_at..label_at + 512)?;
@@ -130,7 +130,7 @@ impl Reader {
         }
     }
 
-    fn table(&self, identity: &str, volume_bytes: u64) -> Option<Table> {
+    fn table(&self, identity: &str, volume_bytes: u64) -> Option<PartitionTable> {
         let here = self.physical.iter().find(|known| known.1 == identity)?;
         let extent = self.extent_sectors.checked_mul(SECTOR).filter(|e| *e > 0)?;
         let data = here.2.checked_mul(SECTOR)?;
@@ -146,9 +146,9 @@ impl Reader {
                 len_bytes: len,
             })
         };
-        let mut table = Table {
+        let mut table = PartitionTable {
             left_out: self.left_out,
-            ..Table::default()
+            ..PartitionTable::default()
         };
         let mut name = "";
         for piece in &self.pieces {
@@ -197,7 +197,7 @@ fn is_sound(part: &[Segment]) -> bool {
     part.is_sorted_by(is_apart) && places.windows(2).all(follow)
 }
 
-fn parse(text: &str, identity: &str, volume_bytes: u64) -> Option<Table> {
+fn parse(text: &str, identity: &str, volume_bytes: u64) -> Option<PartitionTable> {
     let (mut reader, mut path) = (Reader::default(), Vec::new());
     let mut pending = String::new();
     for line in text.lines() {

@@ -9,7 +9,7 @@ use super::budget::{Shed, tree_bytes};
 use super::bytes::{byte, fingerprint, le16, le32, le64};
 use super::dirty::Ranges;
 use super::file_system::{FileSystem, Interest, Probed, Step};
-use super::runs::{Claim, Entering, FIXED, NOBODY, Runs};
+use super::runs::{Claim, Entering, FIXED, NO_INODE, Runs};
 use super::slices::Slices;
 use super::source::Meter;
 use crate::contents::Contents;
@@ -227,7 +227,7 @@ impl Ntfs {
             logical: FIXED,
         };
         self.runs
-            .claim(NOBODY, claim, false, &mut Vec::new(), |_| true);
+            .claim(NO_INODE, claim, false, &mut Vec::new(), |_| true);
     }
 
     fn read_first(&mut self, meter: &mut Meter<'_>) -> Step {
@@ -442,7 +442,7 @@ impl FileSystem for Ntfs {
         let (cluster, inside) = (offset_bytes / size, offset_bytes % size);
         let found = self.runs.find(cluster);
         let contents = match found.owner {
-            Some((NOBODY, _)) => Contents::Metadata,
+            Some((NO_INODE, _)) => Contents::Metadata,
             Some((owner, logical)) => {
                 let is_data = owner % 2 == 0;
                 let known = self.records.get(&((owner - 1) / 2)).map(|of| of.used_for);

@@ -7,9 +7,9 @@
 use super::budget::{Cost, GaveUp};
 use super::file_system::{FileSystem, Interest, Step};
 use super::lvm;
-use super::partitions::{self, Table};
+use super::partitions::{self, PartitionTable};
 use super::probe::probe;
-use super::source::{Meter, Segment, Source, UNREADABLE_MAX};
+use super::source::{Meter, Segment, UNREADABLE_MAX, VolumeSource};
 use std::ops::Range;
 
 /// Tables within tables: a disk, a partition, a logical volume, and one more.
@@ -28,7 +28,7 @@ pub enum Inside {
     /// There is a file system: its share of the memory is known when all parts were looked at.
     Candidate,
     /// Other parts.
-    Table(Table),
+    Table(PartitionTable),
     /// Neither parts nor a file system that we know.
     Unknown,
     /// A file system.
@@ -44,7 +44,7 @@ pub enum Stepped {
     /// Nothing to do until the next write.
     Idle,
     /// A table of parts was found.
-    Parts(Table),
+    Parts(PartitionTable),
     /// A table of parts changed, so that all parts begin anew.
     Changed,
     /// There is a file system here now, or no more: memory is shared anew.
@@ -138,7 +138,7 @@ impl Part {
         }
     }
 
-    fn table(&self, meter: &mut Meter<'_>) -> Option<Table> {
+    fn table(&self, meter: &mut Meter<'_>) -> Option<PartitionTable> {
         if self.depth >= DEPTH_MAX {
             return None;
         }
@@ -147,7 +147,12 @@ impl Part {
     }
 
     /// Does a little. `may_build` when all parts were looked at.
-    pub fn step(&mut self, source: &dyn Source, may_build: bool, all: &mut Cost) -> (Stepped, u64) {
+    pub fn step(
+        &mut self,
+        source: &dyn VolumeSource,
+        may_build: bool,
+        all: &mut Cost,
+    ) -> (Stepped, u64) {
         let segments = std::mem::take(&mut self.segments);
         let mut meter = Meter::new(source, &segments);
         let mut stepped = self.step_inside(&mut meter, may_build);

@@ -19,7 +19,7 @@ const ENTRIES_BYTES_MAX: u32 = 128 << 10;
 
 /// The parts of a volume, each with its segments, in bytes of that volume.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Table {
+pub struct PartitionTable {
     /// Segments of each part.
     pub parts: Vec<Vec<Segment>>,
     /// Where the table itself is.
@@ -30,7 +30,7 @@ pub struct Table {
     pub left_out: u64,
 }
 
-impl Table {
+impl PartitionTable {
     /// Returns true for the same table, whose parts may be with the volume by now.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.own, self.fingerprint) == (&other.own, other.fingerprint)
@@ -63,7 +63,7 @@ impl Table {
 }
 
 /// Reads the partition table of a volume, if it has one.
-pub fn read(meter: &mut Meter<'_>, volume_bytes: u64) -> Option<Table> {
+pub fn read(meter: &mut Meter<'_>, volume_bytes: u64) -> Option<PartitionTable> {
     let sector = meter.read(0, SECTOR as usize)?;
     if le16(&sector, 510)? != 0xaa55 {
         return None;
@@ -102,7 +102,7 @@ impl Entry {
     }
 }
 
-fn mbr(meter: &mut Meter<'_>, sector: &[u8], volume_bytes: u64) -> Option<Table> {
+fn mbr(meter: &mut Meter<'_>, sector: &[u8], volume_bytes: u64) -> Option<PartitionTable> {
     let entries: Vec<Entry> = (0..4).filter_map(|n| Entry::decode(sector, n)).collect();
     // Boot sectors of file systems have the signature too, and code where entries would be.
     let fits = |entry: &Entry| entry.start >= SECTOR && entry.start < volume_bytes;
@@ -112,10 +112,10 @@ fn mbr(meter: &mut Meter<'_>, sector: &[u8], volume_bytes: u64) -> Option<Table>
     if !is_table {
         return None;
     }
-    let mut table = Table {
+    let mut table = PartitionTable {
         own: std::iter::once(0..SECTOR).collect(),
         fingerprint: fingerprint(&[sector.get(MBR_ENTRIES..)?]),
-        ..Table::default()
+        ..PartitionTable::default()
     };
     for entry in entries.iter().filter(|entry| entry.is_used()) {
         if EXTENDED.contains(&entry.kind) {
@@ -128,7 +128,7 @@ fn mbr(meter: &mut Meter<'_>, sector: &[u8], volume_bytes: u64) -> Option<Table>
 }
 
 /// Follows the chain of an extended partition.
-fn logical(meter: &mut Meter<'_>, first: u64, table: &mut Table, volume_bytes: u64) {
+fn logical(meter: &mut Meter<'_>, first: u64, table: &mut PartitionTable, volume_bytes: u64) {
     let mut at = first;
     for _ in 0..PARTS_MAX {
         let Some(sector) = meter.read(at, SECTOR as usize) else {
@@ -157,7 +157,7 @@ fn logical(meter: &mut Meter<'_>, first: u64, table: &mut Table, volume_bytes: u
     }
 }
 
-fn gpt(meter: &mut Meter<'_>, at: u64, sector: u64, volume_bytes: u64) -> Option<Table> {
+fn gpt(meter: &mut Meter<'_>, at: u64, sector: u64, volume_bytes: u64) -> Option<PartitionTable> {
     let header = meter.read(at, GPT_HEADER_BYTES)?;
     if header.get(..8)? != b"EFI PART" {
         return None;
@@ -169,14 +169,14 @@ fn gpt(meter: &mut Meter<'_>, at: u64, sector: u64, volume_bytes: u64) -> Option
         return None;
     }
     let entries = meter.read(entries_at, len as usize)?;
-    let mut table = Table {
+    let mut table = PartitionTable {
         own: vec![
             0..SECTOR,
             at..at + sector,
             entries_at..entries_at.checked_add(entries.len() as u64)?,
         ],
         fingerprint: fingerprint(&[&entries]),
-        ..Table::default()
+        ..PartitionTable::default()
     };
     for entry in entries.chunks_exact(size as usize) {
         let is_used = entry.get(..16)?.iter().any(|byte| *byte != 0);

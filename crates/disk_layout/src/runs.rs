@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 /// Owner of runs that belong to no inode: their `logical` is a kind.
-pub const NOBODY: u32 = 0;
+pub const NO_INODE: u32 = 0;
 /// Kind: metadata at a fixed place.
 pub const FIXED: u32 = 1;
 /// Kind: metadata that the file system may free.
@@ -26,7 +26,7 @@ pub struct Run {
     pub start: u32,
     /// Number of blocks.
     pub len: u32,
-    /// Inode, or [`NOBODY`].
+    /// Inode, or [`NO_INODE`].
     pub owner: u32,
     /// First block in the file, [`TREE`], or the kind.
     pub logical: u32,
@@ -38,7 +38,7 @@ impl Run {
     }
 
     fn is_counted(&self) -> bool {
-        self.owner != NOBODY && self.logical != TREE
+        self.owner != NO_INODE && self.logical != TREE
     }
 
     /// The part of the run in `range`.
@@ -70,7 +70,7 @@ impl Run {
     }
 
     fn is_rival(&self, of: u32) -> bool {
-        self.owner != NOBODY && self.owner != of
+        self.owner != NO_INODE && self.owner != of
     }
 
     fn rival(&self, of: u32, rivals: &mut Vec<u32>) {
@@ -81,12 +81,12 @@ impl Run {
 
     /// Metadata at a fixed place.
     pub fn is_fixed(&self) -> bool {
-        (self.owner, self.logical) == (NOBODY, FIXED)
+        (self.owner, self.logical) == (NO_INODE, FIXED)
     }
 
     /// Blocks that nobody uses.
     pub fn is_free(&self) -> bool {
-        (self.owner, self.logical) == (NOBODY, FREE)
+        (self.owner, self.logical) == (NO_INODE, FREE)
     }
 }
 
@@ -122,7 +122,7 @@ pub struct Runs {
 
 /// Claims of one owner on their way into the map.
 pub struct Entering {
-    /// Inode, or [`NOBODY`].
+    /// Inode, or [`NO_INODE`].
     pub owner: u32,
     /// All of them.
     pub claims: Vec<Claim>,
@@ -145,7 +145,7 @@ impl Entering {
     /// The rest of the next claim.
     fn rest(&self) -> Option<Claim> {
         let claim = self.claims.get(self.next)?;
-        let is_counted = self.owner != NOBODY && claim.logical != TREE;
+        let is_counted = self.owner != NO_INODE && claim.logical != TREE;
         Some(Claim {
             block: claim.block.saturating_add(u64::from(self.done)),
             len: claim.len.saturating_sub(self.done),
@@ -342,7 +342,7 @@ impl Runs {
         rivals: &mut Vec<u32>,
         mut takes: impl FnMut(u32) -> bool,
     ) {
-        let is_counted = owner != NOBODY && claim.logical != TREE;
+        let is_counted = owner != NO_INODE && claim.logical != TREE;
         let mut logical = claim.logical;
         for (slice, range) in self.parts(claim.block, u64::from(claim.len)) {
             let whole = Run {
@@ -478,17 +478,17 @@ impl Runs {
                     let kept = run.and_then(|run| run.clip(&(at..end)));
                     let stays = |run: &Run| {
                         run.is_fixed()
-                            || (yields && run.owner != NOBODY)
+                            || (yields && run.owner != NO_INODE)
                             || (!is_free && !run.is_free())
                     };
                     if let Some(run) = kept.filter(|run| is_free && !stays(run)) {
-                        run.rival(NOBODY, rivals);
+                        run.rival(NO_INODE, rivals);
                     }
                     let kept = kept.filter(stays);
                     let freed = Run {
                         start: at,
                         len: end - at,
-                        owner: NOBODY,
+                        owner: NO_INODE,
                         logical: FREE,
                     };
                     new.extend(kept.or(is_free.then_some(freed)));

@@ -6,7 +6,7 @@ use super::budget::Cost;
 use std::ops::Range;
 
 /// Bytes of a volume as they are now, with at least every write that was reported before.
-pub trait Source {
+pub trait VolumeSource {
     /// Fills `bytes` from `offset_bytes`, or reports that it cannot.
     fn read(&self, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), Unreadable>;
 }
@@ -15,7 +15,7 @@ pub trait Source {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unreadable;
 
-impl Source for [u8] {
+impl VolumeSource for [u8] {
     fn read(&self, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), Unreadable> {
         let start = usize::try_from(offset_bytes).map_err(|_| Unreadable)?;
         let end = start.checked_add(bytes.len()).ok_or(Unreadable)?;
@@ -49,7 +49,7 @@ impl Segment {
 
 /// A part of the volume, counted.
 pub struct Meter<'a> {
-    source: &'a dyn Source,
+    source: &'a dyn VolumeSource,
     segments: &'a [Segment],
     /// Reads and work so far.
     pub cost: Cost,
@@ -66,7 +66,7 @@ const BYTES_A_UNIT: u64 = 1024;
 
 impl<'a> Meter<'a> {
     /// Reads of the part that consists of `segments`, sorted by their offset in it.
-    pub fn new(source: &'a dyn Source, segments: &'a [Segment]) -> Self {
+    pub fn new(source: &'a dyn VolumeSource, segments: &'a [Segment]) -> Self {
         Self {
             source,
             segments,

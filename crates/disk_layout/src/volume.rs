@@ -6,8 +6,8 @@
 use super::budget::{Budget, Cost, GaveUp};
 use super::file_system::{FileSystem, Interest};
 use super::part::{Inside, Part, Stepped};
-use super::partitions::Table;
-use super::source::{Segment, Source};
+use super::partitions::PartitionTable;
+use super::source::{Segment, VolumeSource};
 use crate::contents::Contents;
 
 /// Most parts of a volume, and segments of all parts, however much memory there is.
@@ -186,12 +186,12 @@ impl Layout {
     }
 
     /// Reads until nothing is left to read, or until `reads_max` reads, and a few more.
-    pub fn step(&mut self, source: &dyn Source, reads_max: u64) -> Progress {
+    pub fn step(&mut self, source: &dyn VolumeSource, reads_max: u64) -> Progress {
         self.step_within(source, &mut Budget::of_reads(reads_max))
     }
 
     /// Reads until nothing is left to read, or until the budget is spent, and a little more.
-    pub fn step_within(&mut self, source: &dyn Source, budget: &mut Budget) -> Progress {
+    pub fn step_within(&mut self, source: &dyn VolumeSource, budget: &mut Budget) -> Progress {
         let mut idle = 0;
         while idle < self.parts.len() {
             if budget.is_spent() {
@@ -213,7 +213,7 @@ impl Layout {
         Progress::Idle
     }
 
-    fn step_part(&mut self, source: &dyn Source, budget: &mut Budget) -> Progress {
+    fn step_part(&mut self, source: &dyn VolumeSource, budget: &mut Budget) -> Progress {
         let is_open = |part: &Part| matches!(part.inside, Inside::Unseen | Inside::Plain);
         let may_build = !self.parts.iter().any(is_open);
         let (number, mut cost) = (self.cursor, Cost::default());
@@ -235,7 +235,7 @@ impl Layout {
     }
 
     /// Adds the parts that a table names.
-    fn nest(&mut self, number: usize, mut table: Table) {
+    fn nest(&mut self, number: usize, mut table: PartitionTable) {
         let Some(part) = self.parts.get(number) else {
             return;
         };

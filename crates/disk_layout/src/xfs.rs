@@ -9,7 +9,7 @@ use super::budget::{Shed, tree_bytes};
 use super::bytes::{array, be16, be32, be64, byte, fingerprint};
 use super::dirty::Ranges;
 use super::file_system::{FileSystem, Interest, Probed, Step};
-use super::runs::{Claim, Entering, FIXED, LOOSE, NOBODY, Runs};
+use super::runs::{Claim, Entering, FIXED, LOOSE, NO_INODE, Runs};
 use super::slices::Slices;
 use super::source::Meter;
 use crate::contents::Contents;
@@ -243,7 +243,7 @@ impl Xfs {
         let geometry = self.geometry;
         let start = u64::from(group) * u64::from(geometry.group_blocks);
         let heads = (4 * geometry.sector_bytes).div_ceil(geometry.block_bytes);
-        self.fix(start, heads, NOBODY, FIXED);
+        self.fix(start, heads, NO_INODE, FIXED);
         if group == 0
             && geometry.log_start != 0
             && let Some(log) = geometry.linear(geometry.log_start)
@@ -278,7 +278,7 @@ impl Xfs {
         if be16(&node, 4)? != level {
             return None;
         }
-        self.fix(block, 1, NOBODY, LOOSE);
+        self.fix(block, 1, NO_INODE, LOOSE);
         let geometry = self.geometry;
         let per = u64::from(geometry.group_blocks);
         let start = block / per * per;
@@ -310,7 +310,7 @@ impl Xfs {
                     self.shed.note(64);
                     continue;
                 }
-                self.fix(start + inside, 1, NOBODY, LOOSE);
+                self.fix(start + inside, 1, NO_INODE, LOOSE);
                 if self.known_tables.insert(start + inside) {
                     self.dirty.insert(start + inside..start + inside + 1);
                 }
@@ -453,7 +453,7 @@ impl FileSystem for Xfs {
         let (block, inside) = (offset_bytes / block_bytes, offset_bytes % block_bytes);
         let found = self.runs.find(block);
         let contents = match found.owner {
-            Some((NOBODY, FIXED | LOOSE)) => Contents::Metadata,
+            Some((NO_INODE, FIXED | LOOSE)) => Contents::Metadata,
             Some((LOG, _)) => Contents::Journal,
             Some((owner, logical)) => match self.inodes.get(&owner).map(|inode| inode.used_for) {
                 Some(Use::Directory) => Contents::Directory,

@@ -5,7 +5,7 @@
 use crate::truth;
 
 use disk_layout::Contents;
-use disk_layout::{Layout, Options, Progress, Source};
+use disk_layout::{Layout, Options, Progress, VolumeSource};
 use std::fs::{self, File};
 use truth::{Image, output};
 
@@ -68,7 +68,7 @@ fn block_groups_of_metadata_are_known() {
 
 struct Bytes(Vec<u8>);
 
-impl Source for Bytes {
+impl VolumeSource for Bytes {
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), disk_layout::Unreadable> {
         self.0.as_slice().read(offset, bytes)
     }

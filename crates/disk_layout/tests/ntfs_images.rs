@@ -6,7 +6,7 @@
 use crate::truth;
 
 use disk_layout::Contents;
-use disk_layout::{Layout, Options, Progress, Source, Unreadable};
+use disk_layout::{Layout, Options, Progress, Unreadable, VolumeSource};
 use std::fs::{self, File};
 use truth::{Image, output};
 
@@ -15,13 +15,13 @@ const SIZE: usize = 16 << 20;
 
 struct Bytes(Vec<u8>);
 
-impl Source for Bytes {
+impl VolumeSource for Bytes {
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Unreadable> {
         self.0.as_slice().read(offset, bytes)
     }
 }
 
-fn attach(source: &dyn Source) -> Layout {
+fn attach(source: &dyn VolumeSource) -> Layout {
     let memory_bytes_max = 1 << 20;
     let mut layout = Layout::new(SIZE as u64, Options { memory_bytes_max });
     for _ in 0..20_000 {

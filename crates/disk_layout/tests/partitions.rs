@@ -6,7 +6,7 @@
 use crate::truth;
 
 use disk_layout::Contents;
-use disk_layout::{Layout, Options, Progress, Source};
+use disk_layout::{Layout, Options, Progress, VolumeSource};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -33,7 +33,7 @@ const TABLES: [(&str, &str, &[u64]); 3] = [
     ),
 ];
 
-fn catch_up(layout: &mut Layout, source: &dyn Source) {
+fn catch_up(layout: &mut Layout, source: &dyn VolumeSource) {
     for _ in 0..100_000 {
         if layout.step(source, 50) == Progress::Idle {
             return;

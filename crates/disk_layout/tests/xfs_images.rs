@@ -6,7 +6,7 @@
 use crate::truth;
 
 use disk_layout::Contents;
-use disk_layout::{Layout, Options, Progress, Source, Unreadable};
+use disk_layout::{Layout, Options, Progress, Unreadable, VolumeSource};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use truth::{Image, output};
@@ -17,7 +17,7 @@ const FILES: usize = 300;
 /// The image with some bytes replaced.
 struct Damaged<'a>(&'a Image, Vec<(u64, u8)>);
 
-impl Source for Damaged<'_> {
+impl VolumeSource for Damaged<'_> {
     fn read(&self, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), Unreadable> {
         self.0.read(offset_bytes, bytes)?;
         for (at, byte) in &self.1 {

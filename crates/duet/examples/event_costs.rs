@@ -8,7 +8,7 @@
 //! second, and sessions fetch every 10 ms, as in the measurements of Duet's overhead (SOSP'15).
 //! Wake-ups count; subtract the row without sessions.
 
-use duet::{Duet, Events, Mask, NothingPresent, Options, Page, Scope, Session, Space};
+use duet::{Duet, DuetOptions, Events, Mask, NothingPresent, Page, Scope, Session, Space};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ fn register(duet: &std::sync::Arc<Duet>, scope: Scope, mask: Mask) -> Option<Ses
 /// Returns this thread's use of a processor, percent, while pages come and leave and sessions
 /// fetch.
 fn share(sessions: usize) -> f64 {
-    let duet = Duet::new(Options {
+    let duet = Duet::new(DuetOptions {
         items_max: CACHED as usize,
         seed: 9,
     });
@@ -114,7 +114,7 @@ fn main() {
     for (name, sessions, concerned) in kinds {
         let mut best = [f64::INFINITY; 4];
         for _ in 0..BATCHES {
-            let duet = Duet::new(Options {
+            let duet = Duet::new(DuetOptions {
                 items_max: pages as usize * 2,
                 seed: 9,
             });

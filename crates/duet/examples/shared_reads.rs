@@ -12,7 +12,7 @@ mod reading;
 #[path = "../tests/world/mod.rs"]
 mod world;
 
-use duet::{Access, Driver, DriverOptions, Mask, Progress, Scope, Space, Step};
+use duet::{Access, Driver, DriverOptions, DriverStep, Mask, Scope, Space, TaskProgress};
 use reading::{OBJECTS, PAGE_BYTES, PAGES, Reader, Store};
 use world::{Numbers, page};
 
@@ -41,7 +41,7 @@ fn from_device(
         let Ok(session) = duet.register(Space::Pages, Scope::Everything, mask, 0) else {
             continue;
         };
-        let driver = Driver::new(session, DriverOptions::default(), Progress::new(0));
+        let driver = Driver::new(session, DriverOptions::default(), TaskProgress::new(0));
         let mut task = Reader::new(&store);
         task.descends = nth == 1;
         runs.push((driver, task));
@@ -51,7 +51,7 @@ fn from_device(
         let mut finished = 0;
         for (driver, task) in &mut runs {
             match driver.step(task, &store.world, 0, (PAGES * PAGE_BYTES, Access::Device)) {
-                Ok(Step::Finished) | Err(_) => finished += 1,
+                Ok(DriverStep::Finished) | Err(_) => finished += 1,
                 Ok(_) => owed_percent += busy_percent,
             }
         }

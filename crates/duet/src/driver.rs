@@ -11,13 +11,13 @@ mod queue;
 mod status;
 
 use crate::page::{Events, Item, Mask};
-use crate::progress::{Counts, Progress};
+use crate::progress::{TaskCounts, TaskProgress};
 use crate::session::{Present, Session};
 use crate::task::{Access, News, Task};
 use crate::work::{Work, WorkSet};
 pub use pace::Pace;
 use queue::Queue;
-pub use status::{Status, Step};
+pub use status::{DriverStep, Status};
 use std::collections::VecDeque;
 
 /// Fetches of events for one choice from memory. A table that overflows again and again would have
@@ -102,7 +102,7 @@ pub struct Driver {
     is_stale: bool,
     failed: WorkSet,
     again: WorkSet,
-    counts: Counts,
+    counts: TaskCounts,
     pace: Pace,
     items: Vec<Item>,
 }
@@ -110,7 +110,7 @@ pub struct Driver {
 impl Driver {
     /// Continues at `progress` and tries failed units again. The session must have no done work,
     /// and nothing else may fetch from it.
-    pub fn new(session: Session, options: DriverOptions, progress: Progress) -> Self {
+    pub fn new(session: Session, options: DriverOptions, progress: TaskProgress) -> Self {
         let mut again = progress.again;
         for range in progress.failed.ranges() {
             again.insert_range(range);
@@ -140,22 +140,22 @@ impl Driver {
 
     /// Fetches events, then does about `budget_bytes` of I/O. `now_ns`: nanoseconds since any fixed
     /// moment. An error of the own order changes nothing: step again. With [`Access::Memory`] it
-    /// does the units that are completely in memory, then returns [`Step::NeedsDevice`].
+    /// does the units that are completely in memory, then returns [`DriverStep::NeedsDevice`].
     pub fn step<T: Task>(
         &mut self,
         task: &mut T,
         present: &dyn Present,
         now_ns: u64,
         (budget_bytes, access): (u64, Access),
-    ) -> Result<Step<T::Error>, T::Error> {
+    ) -> Result<DriverStep<T::Error>, T::Error> {
         match self.phase {
             Phase::Running => {}
-            Phase::Paused => return Ok(Step::Paused),
-            Phase::Cancelled => return Ok(Step::Cancelled),
+            Phase::Paused => return Ok(DriverStep::Paused),
+            Phase::Cancelled => return Ok(DriverStep::Cancelled),
         }
         let heard = self.hear(task, present);
         if let Some(until_ns) = self.pace.waits_until(now_ns) {
-            return Ok(Step::Waiting { until_ns });
+            return Ok(DriverStep::Waiting { until_ns });
         }
         if access == Access::Memory
             && self.options.interleaves
@@ -177,17 +177,17 @@ impl Driver {
         let may = access == Access::Device || self.is_resident;
         let Some(work) = self.current.filter(|_| may) else {
             return Ok(match access {
-                _ if self.is_over() && self.current.is_none() => Step::Finished,
+                _ if self.is_over() && self.current.is_none() => DriverStep::Finished,
                 // More events may be pending.
                 Access::Memory if heard == 0 || self.looks >= LOOKS_MAX => {
                     self.looks = 0;
-                    Step::NeedsDevice
+                    DriverStep::NeedsDevice
                 }
                 Access::Memory => {
                     self.looks += 1;
-                    Step::Looked
+                    DriverStep::Looked
                 }
-                Access::Device => Step::Looked,
+                Access::Device => DriverStep::Looked,
             });
         };
         self.looks = 0;
@@ -196,7 +196,7 @@ impl Driver {
             Err(error) => {
                 self.current = None;
                 self.failed.insert(work);
-                return Ok(Step::Failed { work, error });
+                return Ok(DriverStep::Failed { work, error });
             }
         };
         self.counts.bytes_read += processed.bytes_read;
@@ -207,7 +207,7 @@ impl Driver {
             self.is_resident = false;
             let is_idle = processed.bytes_read + processed.bytes_cached == 0;
             if is_idle && !processed.is_done {
-                return Ok(Step::NeedsDevice);
+                return Ok(DriverStep::NeedsDevice);
             }
         }
         if processed.is_done {
@@ -217,7 +217,7 @@ impl Driver {
                 self.is_undone(task, work);
             }
         }
-        Ok(Step::Worked { work, processed })
+        Ok(DriverStep::Worked { work, processed })
     }
 
     /// Fetches events. Returns the number of items. Lost ones are replayed only if they are states.

@@ -70,8 +70,8 @@
 //! A step says what it may use ([`Access`]). It fetches events and does units whose pages are all
 //! in memory before anything asks for an I/O grant. Only the other units need a grant.
 //!
-//! A driver can be paused, limited and cancelled. The caller stores its [`Progress`]; a driver made
-//! from that continues. Failed work is skipped, counted, and tried again by such a driver.
+//! A driver can be paused, limited and cancelled. The caller stores its [`TaskProgress`]; a driver
+//! made from that continues. Failed work is skipped, counted, and tried again by such a driver.
 #![forbid(unsafe_code)]
 
 mod driver;
@@ -88,11 +88,11 @@ mod table;
 mod task;
 mod work;
 
-pub use driver::{Driver, DriverOptions, Pace, Status, Step};
+pub use driver::{Driver, DriverOptions, DriverStep, Pace, Status};
 pub use page::{Events, Item, Mask, MixedMask, Page, Space};
-pub use progress::{Counts, Progress, ProgressError};
+pub use progress::{ProgressError, TaskCounts, TaskProgress};
 pub use session::{NothingPresent, Position, Present, Session};
 pub use subscriber::{Members, Scope};
-pub use table::{Duet, ITEM_BYTES_MAX, Options, TooManySessions};
+pub use table::{Duet, DuetOptions, ITEM_BYTES_MAX, TooManySessions};
 pub use task::{Access, News, Processed, Task};
 pub use work::{PART_BITS_MAX, Work, WorkSet};

@@ -58,7 +58,7 @@ impl Pending {
 mod tests {
     use super::*;
 
-    fn told(mask: Mask, events: &[Events]) -> Events {
+    fn reported(mask: Mask, events: &[Events]) -> Events {
         let none = Pending::default();
         let after = |pending: Pending, event: &Events| pending.after(*event, mask, false);
         events.iter().fold(none, after).events()
@@ -72,23 +72,27 @@ mod tests {
     #[test]
     fn events_add_up_and_states_cancel() {
         let all = Mask::ADDED.and(Mask::REMOVED).expect("no state");
-        assert_eq!(told(all, &[A, R]), A.and(R));
-        assert_eq!(told(Mask::ADDED, &[A, R, D, F]), A);
-        assert_eq!(told(Mask::EXISTS, &[A, R]), Events::NONE);
-        assert_eq!(told(Mask::EXISTS, &[R, A]), Events::NONE);
-        assert_eq!(told(Mask::EXISTS, &[A, R, A, D]), A);
-        assert_eq!(told(Mask::MODIFIED, &[A.and(D), F.and(R), D]), D);
+        assert_eq!(reported(all, &[A, R]), A.and(R));
+        assert_eq!(reported(Mask::ADDED, &[A, R, D, F]), A);
+        assert_eq!(reported(Mask::EXISTS, &[A, R]), Events::NONE);
+        assert_eq!(reported(Mask::EXISTS, &[R, A]), Events::NONE);
+        assert_eq!(reported(Mask::EXISTS, &[A, R, A, D]), A);
+        assert_eq!(reported(Mask::MODIFIED, &[A.and(D), F.and(R), D]), D);
         let collect = Mask::EXISTS.and(Mask::FLUSHED).expect("two pairs");
-        assert_eq!(told(collect, &[A, D, F, R]), F);
+        assert_eq!(reported(collect, &[A, D, F, R]), F);
     }
 
     #[test]
-    fn what_is_unsure_is_told() {
+    fn what_is_unsure_is_reported() {
         let mask = Mask::EXISTS;
         let replayed = Pending::default().after(A, mask, true);
-        let gone = replayed.after(R, mask, false);
-        assert_eq!(gone.events(), R, "it may have been told that it is there");
-        assert_eq!(gone.after(A, mask, false).events(), A);
+        let removed = replayed.after(R, mask, false);
+        assert_eq!(
+            removed.events(),
+            R,
+            "it may have been told that it is there"
+        );
+        assert_eq!(removed.after(A, mask, false).events(), A);
         let none = Pending::default().after(A, mask, false);
         assert!(none.after(R, mask, false).is_none());
     }

@@ -1,7 +1,7 @@
 //! Progress of a task, and its stored form. The owner of a driver stores it.
 //!
-//! Invariant: bytes that [`Progress::encode`] did not write for this task give an error, never a
-//! panic, and cause no allocation out of proportion to their size. Losing the stored form costs
+//! Invariant: bytes that [`TaskProgress::encode`] did not write for this task give an error, never
+//! a panic, and cause no allocation out of proportion to their size. Losing the stored form costs
 //! repeated work, nothing else.
 //!
 //! | bytes | content |
@@ -63,7 +63,7 @@ type Result<T> = std::result::Result<T, ProgressError>;
 
 /// Totals of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct TaskCounts {
     /// Pages of done units.
     pub pages_done: u64,
     /// Bytes read from devices.
@@ -76,7 +76,7 @@ pub struct Counts {
 
 /// See the module's head.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct TaskProgress {
     /// Last unit of the task's own order up to which nothing is left to do.
     pub position: Option<Work>,
     /// Done units.
@@ -87,10 +87,10 @@ pub struct Progress {
     /// progress.
     pub again: WorkSet,
     /// Totals.
-    pub counts: Counts,
+    pub counts: TaskCounts,
 }
 
-impl Progress {
+impl TaskProgress {
     /// Progress of a task that has not begun.
     pub fn new(part_bits: u32) -> Self {
         let none = WorkSet::new(part_bits);
@@ -99,7 +99,7 @@ impl Progress {
             done: none.clone(),
             failed: none.clone(),
             again: none,
-            counts: Counts::default(),
+            counts: TaskCounts::default(),
         }
     }
 
@@ -110,7 +110,7 @@ impl Progress {
         bytes.push(self.done.part_bits() as u8);
         bytes.push(u8::from(self.position.is_some()));
         let Work { object, part } = self.position.unwrap_or_default();
-        let Counts {
+        let TaskCounts {
             pages_done,
             bytes_read,
             bytes_cached,
@@ -176,7 +176,7 @@ impl Progress {
                 found,
             });
         }
-        let counts = Counts {
+        let counts = TaskCounts {
             pages_done: number()?,
             bytes_read: number()?,
             bytes_cached: number()?,

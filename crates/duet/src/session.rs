@@ -136,13 +136,17 @@ impl Session {
             shard.fetch(self.number, &mut at, (wanted, &mut visits), &mut fetched);
             drop(shard);
             walk.cursors[number] = (at > 0).then_some(at);
-            let told = fetched.len() - before;
-            walk.turn -= told;
+            let reported = fetched.len() - before;
+            walk.turn -= reported;
             if walk.turn == 0 || at == 0 {
                 walk.shard = (walk.shard + 1) % SHARDS;
                 walk.turn = TURN;
             }
-            shards_without_news = if told > 0 { 0 } else { shards_without_news + 1 };
+            shards_without_news = if reported > 0 {
+                0
+            } else {
+                shards_without_news + 1
+            };
         }
         items.extend(fetched.into_iter().filter_map(|item| self.relevant(item)));
     }
@@ -212,8 +216,8 @@ impl Session {
             return;
         }
         let mut visit = |page: &Page, events: Events| {
-            let told = if is_inside { events } else { events.opposite() };
-            self.duet.inject(self.number, page, told);
+            let reported = if is_inside { events } else { events.opposite() };
+            self.duet.inject(self.number, page, reported);
         };
         present.replay_object(self.subscriber.space, object, &mut visit);
     }

@@ -179,13 +179,13 @@ impl Shard {
         items: &mut Vec<Item>,
     ) {
         *cursor = (*cursor).min(self.records.len());
-        let mut told = 0;
-        while *cursor > 0 && *visits > 0 && told < max && self.waiting(session) > 0 {
+        let mut reported = 0;
+        while *cursor > 0 && *visits > 0 && reported < max && self.waiting(session) > 0 {
             *cursor -= 1;
             *visits -= 1;
             if let Some(item) = self.tell(session, *cursor) {
                 items.push(item);
-                told += 1;
+                reported += 1;
             }
         }
         if self.waiting(session) == 0 {

@@ -123,8 +123,8 @@ impl SparseSet {
         for block in held {
             let whole = block * BLOCK..(block + 1) * BLOCK;
             if range.start <= whole.start && whole.end <= range.end {
-                let gone = self.blocks.remove(&block);
-                self.len -= gone.map_or(0, |b| b.len() as u128);
+                let removed = self.blocks.remove(&block);
+                self.len -= removed.map_or(0, |b| b.len() as u128);
             } else {
                 let within = whole.start.max(range.start)..whole.end.min(range.end);
                 for number in within {

@@ -21,7 +21,7 @@ pub const ITEM_BYTES_MAX: u64 = 64;
 
 /// Size and secret of a table.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct DuetOptions {
     /// Approximate maximum number of pages with undelivered events; each of the 64 shards has a
     /// 64th. A page takes [`ITEM_BYTES_MAX`].
     pub items_max: usize,
@@ -50,7 +50,7 @@ impl Duet {
     pub const SESSIONS_MAX: usize = SESSIONS_MAX;
 
     /// Creates a table without sessions.
-    pub fn new(options: Options) -> Arc<Self> {
+    pub fn new(options: DuetOptions) -> Arc<Self> {
         let records_max = options
             .items_max
             .div_ceil(SHARDS)
@@ -66,7 +66,7 @@ impl Duet {
 
     /// Creates a table to which nobody reports: for tasks without a page cache.
     pub fn silent() -> Arc<Self> {
-        Self::new(Options {
+        Self::new(DuetOptions {
             items_max: SHARDS,
             seed: 0,
         })

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_without_a_bit_is_nobody_elses() {
+    fn a_part_without_a_bit_has_no_other_owner() {
         let mut done = WorkSet::new(4);
         let beyond = Work {
             object: 1,

@@ -3,7 +3,7 @@
 
 use crate::world;
 
-use duet::{Access, Driver, DriverOptions, Mask, Page, Processed, Progress, Scope, Step};
+use duet::{Access, Driver, DriverOptions, DriverStep, Mask, Page, Processed, Scope, TaskProgress};
 use duet::{Task, Work};
 use std::convert::Infallible;
 use world::{World, page};
@@ -91,7 +91,7 @@ impl Run {
             ..DriverOptions::default()
         };
         let session = session.expect("few sessions");
-        let driver = Driver::new(session, options, Progress::new(0));
+        let driver = Driver::new(session, options, TaskProgress::new(0));
         Self {
             world,
             driver,
@@ -99,7 +99,7 @@ impl Run {
         }
     }
 
-    fn step(&mut self, access: Access) -> Step<Infallible> {
+    fn step(&mut self, access: Access) -> DriverStep<Infallible> {
         self.task.access = Some(access);
         let Ok(step) = self
             .driver
@@ -109,14 +109,14 @@ impl Run {
 
     /// Steps in memory until the device is needed.
     fn in_memory(&mut self) {
-        while self.step(Access::Memory) != Step::NeedsDevice {}
+        while self.step(Access::Memory) != DriverStep::NeedsDevice {}
     }
 
     /// Fills the look-ahead of six.
     fn filled() -> Self {
         let mut run = Self::new(6);
         for looked in 1..6 {
-            assert_eq!(run.step(Access::Device), Step::Looked);
+            assert_eq!(run.step(Access::Device), DriverStep::Looked);
             assert_eq!(run.task.filled, looked, "one unit a step");
         }
         run.in_memory();
@@ -138,7 +138,7 @@ fn an_event_of_a_shared_page_asks_for_each_unit() {
     // A unit that enters the look-ahead is asked for.
     run.task.resident[6] = PAGES;
     run.task.resident[11] = PAGES;
-    while run.step(Access::Device) != Step::Finished {}
+    while run.step(Access::Device) != DriverStep::Finished {}
     assert_eq!(run.task.order, [2, 3, 0, 6, 1, 4, 5, 11, 7, 8, 9, 10]);
 }
 
@@ -156,11 +156,14 @@ fn pages_that_left_memory_unreported_are_noticed() {
     run.in_memory();
     assert_eq!(run.task.order, [2]);
     // The unit that was chosen goes on with the device; then there are those in memory.
-    assert!(matches!(run.step(Access::Device), Step::Worked { .. }));
+    assert!(matches!(
+        run.step(Access::Device),
+        DriverStep::Worked { .. }
+    ));
     assert_eq!(run.task.order, [2, 3]);
     run.in_memory();
     assert_eq!(run.task.order, [2, 3, 4]);
-    while run.step(Access::Device) != Step::Finished {}
+    while run.step(Access::Device) != DriverStep::Finished {}
     let mut order = run.task.order;
     order.sort();
     assert_eq!(order, (0..UNITS).collect::<Vec<_>>());
@@ -170,16 +173,22 @@ fn pages_that_left_memory_unreported_are_noticed() {
 fn a_unit_that_needs_the_device_delays_none_in_memory() {
     let mut run = Run::filled();
     run.task.is_long = Some((0, false));
-    assert!(matches!(run.step(Access::Device), Step::Worked { .. }));
+    assert!(matches!(
+        run.step(Access::Device),
+        DriverStep::Worked { .. }
+    ));
     assert_eq!(run.task.order, []);
     run.task.resident[2] = PAGES;
     run.world.add(page(1, 0));
     run.in_memory();
     assert_eq!(run.task.order, [2]);
     assert!(run.driver.progress().again.contains(unit(0)), "it is begun");
-    assert!(matches!(run.step(Access::Device), Step::Worked { .. }));
+    assert!(matches!(
+        run.step(Access::Device),
+        DriverStep::Worked { .. }
+    ));
     assert_eq!(run.task.order, [2, 0]);
-    while run.step(Access::Device) != Step::Finished {}
+    while run.step(Access::Device) != DriverStep::Finished {}
     let mut order = run.task.order;
     order.sort();
     assert_eq!(order, (0..UNITS).collect::<Vec<_>>());

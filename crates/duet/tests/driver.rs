@@ -4,12 +4,12 @@
 use crate::reading;
 use crate::world;
 
-use duet::{Access, Driver, DriverOptions, Mask, Progress, Scope, Step, Work};
+use duet::{Access, Driver, DriverOptions, DriverStep, Mask, Scope, TaskProgress, Work};
 use reading::{OBJECTS, PAGE_BYTES, PAGES, Reader, Store};
 use std::rc::Rc;
 use world::{Numbers, page};
 
-fn driver(store: &Store, mask: Mask, options: DriverOptions, progress: Progress) -> Driver {
+fn driver(store: &Store, mask: Mask, options: DriverOptions, progress: TaskProgress) -> Driver {
     let space = duet::Space::Pages;
     let session = store.world.duet.register(space, Scope::Everything, mask, 0);
     Driver::new(session.expect("few sessions"), options, progress)
@@ -17,14 +17,19 @@ fn driver(store: &Store, mask: Mask, options: DriverOptions, progress: Progress)
 
 fn fresh(store: &Store) -> Driver {
     let options = DriverOptions::default();
-    driver(store, Mask::EXISTS, options, Progress::new(0))
+    driver(store, Mask::EXISTS, options, TaskProgress::new(0))
 }
 
-fn step(driver: &mut Driver, task: &mut Reader, now_ns: u64) -> Step<u64> {
+fn step(driver: &mut Driver, task: &mut Reader, now_ns: u64) -> DriverStep<u64> {
     step_with(driver, task, now_ns, Access::Device)
 }
 
-fn step_with(driver: &mut Driver, task: &mut Reader, now_ns: u64, access: Access) -> Step<u64> {
+fn step_with(
+    driver: &mut Driver,
+    task: &mut Reader,
+    now_ns: u64,
+    access: Access,
+) -> DriverStep<u64> {
     let store = Rc::clone(&task.store);
     let step = driver.step(task, &store.world, now_ns, (4 * PAGE_BYTES, access));
     step.expect("an order without errors")
@@ -32,7 +37,7 @@ fn step_with(driver: &mut Driver, task: &mut Reader, now_ns: u64, access: Access
 
 fn finish(driver: &mut Driver, task: &mut Reader) {
     let mut steps = 0;
-    while step(driver, task, 0) != Step::Finished {
+    while step(driver, task, 0) != DriverStep::Finished {
         steps += 1;
         assert!(steps < 100_000, "it ends");
     }
@@ -44,13 +49,13 @@ fn sorted(mut order: Vec<u64>) -> Vec<u64> {
 }
 
 #[test]
-fn all_is_done_once_whatever_is_told() {
+fn all_is_done_once_whatever_is_reported() {
     // Tables of any size: with one item per shard, most items are lost.
     for (seed, items_max) in [(1, 1 << 20), (2, 64), (3, 1000)] {
         let store = Store::new(items_max, 300);
         let (mut driver, mut task) = (fresh(&store), Reader::new(&store));
         let mut numbers = Numbers(seed);
-        while step(&mut driver, &mut task, 0) != Step::Finished {
+        while step(&mut driver, &mut task, 0) != DriverStep::Finished {
             for _ in 0..numbers.below(30) {
                 store.read(page(numbers.below(OBJECTS + 5), numbers.below(PAGES)));
             }
@@ -86,25 +91,25 @@ fn what_is_in_memory_needs_no_device() {
         });
     }
     let (mut driver, mut task) = (fresh(&store), Reader::new(&store));
-    while step_with(&mut driver, &mut task, 0, Access::Memory) != Step::NeedsDevice {}
+    while step_with(&mut driver, &mut task, 0, Access::Memory) != DriverStep::NeedsDevice {}
     assert_eq!(task.order, [20, 70], "as a whole in memory");
     assert_eq!(driver.status(0).counts.bytes_read, 0);
     // With the device it begins the next unit, which it cannot finish without the device.
     assert!(
-        matches!(step(&mut driver, &mut task, 0), Step::Worked { work, .. } if work.object == 150)
+        matches!(step(&mut driver, &mut task, 0), DriverStep::Worked { work, .. } if work.object == 150)
     );
     (0..PAGES).for_each(|n| {
         store.read(page(9, n));
     });
     // A unit in progress goes first.
-    while step_with(&mut driver, &mut task, 0, Access::Memory) != Step::NeedsDevice {}
+    while step_with(&mut driver, &mut task, 0, Access::Memory) != DriverStep::NeedsDevice {}
     assert_eq!(task.order.len(), 2);
     finish(&mut driver, &mut task);
     assert_eq!(task.order[..4], [20, 70, 150, 9]);
     assert_eq!(sorted(task.order.clone()), (0..OBJECTS).collect::<Vec<_>>());
     assert_eq!(
         step_with(&mut driver, &mut task, 0, Access::Memory),
-        Step::Finished
+        DriverStep::Finished
     );
 }
 
@@ -121,7 +126,7 @@ fn three_tasks_share_their_reads() {
                     Mask::FLUSHED
                 };
                 let options = DriverOptions::default();
-                let driver = driver(&store, mask, options, Progress::new(0));
+                let driver = driver(&store, mask, options, TaskProgress::new(0));
                 let mut task = Reader::new(&store);
                 task.descends = nth == 1;
                 (driver, task)
@@ -135,7 +140,7 @@ fn three_tasks_share_their_reads() {
         let mut finished = 0;
         while finished < runs.len() {
             let steps = runs.iter_mut().map(|(driver, task)| step(driver, task, 0));
-            finished = steps.filter(|s| *s == Step::Finished).count();
+            finished = steps.filter(|s| *s == DriverStep::Finished).count();
         }
         store.device_reads.get()
     };
@@ -156,7 +161,7 @@ fn it_goes_on_after_a_restart() {
         let mut numbers = Numbers(seed);
         let store = Store::new(1 << 20, 100);
         let mut task = Reader::new(&store);
-        let mut progress = Progress::new(0);
+        let mut progress = TaskProgress::new(0);
         let mut begun = 0;
         let options = match seed % 2 {
             0 => DriverOptions::default(),
@@ -164,7 +169,7 @@ fn it_goes_on_after_a_restart() {
         };
         loop {
             let mut driver = driver(&store, Mask::EXISTS, options, progress);
-            let mut last = Step::Looked;
+            let mut last = DriverStep::Looked;
             for _ in 0..numbers.below(200) {
                 store.read(page(numbers.below(OBJECTS), numbers.below(PAGES)));
                 last = step(&mut driver, &mut task, 0);
@@ -172,8 +177,8 @@ fn it_goes_on_after_a_restart() {
             begun += u64::from(!task.at.is_empty());
             task.at.clear();
             let stored = driver.progress().encode(seed);
-            progress = Progress::decode(&stored, seed).expect("its own");
-            if last == Step::Finished {
+            progress = TaskProgress::decode(&stored, seed).expect("its own");
+            if last == DriverStep::Finished {
                 break;
             }
         }
@@ -184,7 +189,7 @@ fn it_goes_on_after_a_restart() {
 }
 
 #[test]
-fn what_fails_is_left_aside_and_tried_again() {
+fn what_fails_is_skipped_and_tried_again() {
     let store = Store::new(1 << 20, 100);
     let (mut driver_, mut task) = (fresh(&store), Reader::new(&store));
     task.fails = [3, 77].into();
@@ -193,7 +198,7 @@ fn what_fails_is_left_aside_and_tried_again() {
     });
     assert_eq!(
         step(&mut driver_, &mut task, 0),
-        Step::Failed {
+        DriverStep::Failed {
             work: Work {
                 object: 77,
                 part: 0
@@ -216,7 +221,7 @@ fn what_fails_is_left_aside_and_tried_again() {
 fn what_is_written_is_done_again() {
     let store = Store::new(1 << 20, 4000);
     let mask = Mask::ADDED.and(Mask::DIRTIED).expect("events");
-    let mut driver = driver(&store, mask, DriverOptions::default(), Progress::new(0));
+    let mut driver = driver(&store, mask, DriverOptions::default(), TaskProgress::new(0));
     let mut task = Reader::new(&store);
     task.is_scrub = true;
     while task.order.len() < 50 {
@@ -248,7 +253,7 @@ fn nearly_in_order_means_within_a_window() {
         lookahead: Some(10),
         ..DriverOptions::default()
     };
-    let mut driver = driver(&store, Mask::EXISTS, options, Progress::new(0));
+    let mut driver = driver(&store, Mask::EXISTS, options, TaskProgress::new(0));
     let mut task = Reader::new(&store);
     finish(&mut driver, &mut task);
     assert_eq!(sorted(task.order.clone()), (0..OBJECTS).collect::<Vec<_>>());
@@ -275,11 +280,11 @@ fn what_is_left_for_the_end_comes_last_and_survives_a_restart() {
         let bytes = driver.progress().encode(1);
         task.at.clear();
         task.last.clear();
-        let progress = Progress::decode(&bytes, 1).expect("a progress");
+        let progress = TaskProgress::decode(&bytes, 1).expect("a progress");
         drop(driver);
         let options = DriverOptions::default();
         let mut driver = self::driver(&store, Mask::ADDED, options, progress);
-        while step(&mut driver, &mut task, 0) != Step::Finished {}
+        while step(&mut driver, &mut task, 0) != DriverStep::Finished {}
         assert_eq!(sorted(task.order.clone()), (0..OBJECTS).collect::<Vec<_>>());
         let (rest, end) = task.order.split_at(OBJECTS as usize - left);
         assert_eq!(end, &last[..left], "restart after {restarts_at}");
@@ -288,17 +293,17 @@ fn what_is_left_for_the_end_comes_last_and_survives_a_restart() {
 }
 
 #[test]
-fn it_pauses_keeps_its_rate_and_ends_when_told() {
+fn it_pauses_keeps_its_rate_and_ends_on_request() {
     let store = Store::new(1 << 20, 10);
     let options = DriverOptions {
         bytes_per_s: Some(100 * PAGE_BYTES),
         ..DriverOptions::default()
     };
-    let mut driver = driver(&store, Mask::EXISTS, options, Progress::new(0));
+    let mut driver = driver(&store, Mask::EXISTS, options, TaskProgress::new(0));
     let mut task = Reader::new(&store);
     let mut now_ns = 0;
     while now_ns < 4_000_000_000 {
-        if let Step::Waiting { until_ns } = step(&mut driver, &mut task, now_ns) {
+        if let DriverStep::Waiting { until_ns } = step(&mut driver, &mut task, now_ns) {
             assert!(until_ns > now_ns);
             now_ns = until_ns;
         }
@@ -309,14 +314,14 @@ fn it_pauses_keeps_its_rate_and_ends_when_told() {
     let eta_s = status.eta_s.expect("it has a pace");
     assert!((15.0..17.5).contains(&eta_s), "{eta_s} s for 1600 pages");
     driver.pause();
-    assert_eq!(step(&mut driver, &mut task, now_ns), Step::Paused);
+    assert_eq!(step(&mut driver, &mut task, now_ns), DriverStep::Paused);
     assert!(driver.status(0).is_paused);
     driver.resume();
     driver.limit(None);
     let next = step(&mut driver, &mut task, now_ns);
-    assert!(matches!(next, Step::Worked { .. }));
+    assert!(matches!(next, DriverStep::Worked { .. }));
     driver.cancel();
-    assert_eq!(step(&mut driver, &mut task, now_ns), Step::Cancelled);
+    assert_eq!(step(&mut driver, &mut task, now_ns), DriverStep::Cancelled);
     driver.resume();
-    assert_eq!(step(&mut driver, &mut task, now_ns), Step::Cancelled);
+    assert_eq!(step(&mut driver, &mut task, now_ns), DriverStep::Cancelled);
 }

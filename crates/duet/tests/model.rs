@@ -8,7 +8,7 @@ use duet::{Events, Item, Mask, Members, Page, Scope, Session, Space};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use world::{Numbers, Told, World, drain, page};
+use world::{Numbers, Reported, World, drain, page};
 
 const OBJECTS: u64 = 6;
 const PAGES: u64 = 40;
@@ -40,7 +40,7 @@ struct Listener {
     mask: Mask,
     objects: BTreeSet<u64>,
     files: Option<Arc<Files>>,
-    told: Told,
+    reported: Reported,
     /// Single events that are still pending.
     events: BTreeMap<Page, Events>,
     /// True from the first time that the replay was complete and nothing was pending: exact from
@@ -82,7 +82,7 @@ impl Listener {
             mask,
             objects,
             files: is_snapshot.then_some(files),
-            told: Told::default(),
+            reported: Reported::default(),
             events: BTreeMap::new(),
             exact: false,
         }
@@ -119,7 +119,7 @@ impl Listener {
                 }
                 assert!(events != pair, "both at once: {item:?}");
                 let item = Item { events, ..*item };
-                let is_news = self.told.hear(&item);
+                let is_news = self.reported.hear(&item);
                 assert!(is_news || !self.exact, "no news: {item:?}");
             }
             let expected = self.events.remove(&item.page).unwrap_or_default();
@@ -136,10 +136,10 @@ impl Listener {
         let (cached, dirty) = world.now();
         let mut missing: BTreeSet<Page> = self.events.keys().copied().collect();
         if self.mask.has_state(Mask::EXISTS) {
-            missing.extend(cached.symmetric_difference(&self.told.cached));
+            missing.extend(cached.symmetric_difference(&self.reported.cached));
         }
         if self.mask.has_state(Mask::MODIFIED) {
-            missing.extend(dirty.symmetric_difference(&self.told.dirty));
+            missing.extend(dirty.symmetric_difference(&self.reported.dirty));
         }
         missing.retain(|p| self.objects.contains(&p.object));
         missing
@@ -198,7 +198,7 @@ fn happen(world: &World, listeners: &mut [Listener], numbers: &mut Numbers) {
 }
 
 #[test]
-fn what_is_told_leads_to_what_is() {
+fn what_is_reported_leads_to_what_is() {
     for seed in 0..12 {
         let (world, mut numbers) = (World::new(1 << 20), Numbers(seed));
         let mut listeners: Vec<Listener> = Vec::new();
@@ -232,7 +232,7 @@ fn what_is_told_leads_to_what_is() {
 }
 
 #[test]
-fn a_path_is_told_for_files_of_a_tree() {
+fn a_path_is_reported_for_files_of_a_tree() {
     let (world, files) = (World::new(1000), Arc::new(Files::default()));
     let scope = Scope::Snapshot(Box::new(Asked(files)));
     let session = world.duet.register(Space::Pages, scope, Mask::EXISTS, 0);

@@ -4,10 +4,10 @@
 
 use crate::world;
 
-use duet::{Duet, Events, Mask, Options, Page, Scope, Session, Space};
+use duet::{Duet, DuetOptions, Events, Mask, Page, Scope, Session, Space};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use world::{Numbers, Told, World, drain, page};
+use world::{Numbers, Reported, World, drain, page};
 
 fn register(world: &World, mask: Mask) -> Session {
     let session = world
@@ -113,22 +113,22 @@ fn scans_and_eviction_do_not_disturb_each_other() {
         };
         let changing: Vec<_> = (0..3).map(change).collect();
         let mask = Mask::EXISTS.and(Mask::MODIFIED).expect("two pairs");
-        let hear = |session: &Session, told: &mut Told, rounds: u64| {
+        let hear = |session: &Session, reported: &mut Reported, rounds: u64| {
             let mut items = Vec::new();
             for _ in 0..rounds {
                 session.fetch(world, 16, &mut items);
                 items.drain(..).for_each(|item| {
-                    told.hear(&item);
+                    reported.hear(&item);
                 });
             }
         };
-        let lasting = (register(world, mask), &mut Told::default());
+        let lasting = (register(world, mask), &mut Reported::default());
         let mut last = None;
         for round in 0..60 {
-            let (session, mut told) = (register(world, mask), Told::default());
-            hear(&session, &mut told, 20 + round);
+            let (session, mut reported) = (register(world, mask), Reported::default());
+            hear(&session, &mut reported, 20 + round);
             hear(&lasting.0, lasting.1, 5);
-            last = Some((session, told));
+            last = Some((session, reported));
         }
         while done.load(Ordering::Relaxed) < 20_000 {
             hear(&lasting.0, lasting.1, 5);
@@ -137,12 +137,15 @@ fn scans_and_eviction_do_not_disturb_each_other() {
         for thread in changing {
             thread.join().expect("no panic");
         }
-        let (session, mut told) = last.expect("rounds");
-        for (session, told) in [(&session, &mut told), (&lasting.0, lasting.1)] {
+        let (session, mut reported) = last.expect("rounds");
+        for (session, reported) in [(&session, &mut reported), (&lasting.0, lasting.1)] {
             for item in drain(session, world) {
-                told.hear(&item);
+                reported.hear(&item);
             }
-            assert_eq!((told.cached.clone(), told.dirty.clone()), world.now());
+            assert_eq!(
+                (reported.cached.clone(), reported.dirty.clone()),
+                world.now()
+            );
         }
     });
 }
@@ -171,19 +174,19 @@ fn no_item_starves() {
 }
 
 #[test]
-fn memory_has_a_limit_and_losses_are_told() {
+fn memory_has_a_limit_and_losses_are_reported() {
     let world = World::new(6400);
     let (slow, quick) = (settled(&world, Mask::EXISTS), settled(&world, Mask::EXISTS));
-    let mut told = Told::default();
-    let hear = |told: &mut Told, items: Vec<duet::Item>| {
+    let mut reported = Reported::default();
+    let hear = |reported: &mut Reported, items: Vec<duet::Item>| {
         items.iter().for_each(|item| {
-            told.hear(item);
+            reported.hear(item);
         });
     };
     for n in 0..60_000 {
         world.add(page(1, n));
         if n % 50 == 0 {
-            hear(&mut told, drain(&quick, &world));
+            hear(&mut reported, drain(&quick, &world));
         }
     }
     assert!(world.duet.pending() <= 6400);
@@ -194,22 +197,22 @@ fn memory_has_a_limit_and_losses_are_told() {
     for n in 0..59_000 {
         world.remove(page(1, n));
         if n % 50 == 0 {
-            hear(&mut told, drain(&quick, &world));
+            hear(&mut reported, drain(&quick, &world));
         }
     }
-    hear(&mut told, drain(&quick, &world));
-    assert_eq!(told.cached, world.now().0);
+    hear(&mut reported, drain(&quick, &world));
+    assert_eq!(reported.cached, world.now().0);
     slow.resync();
-    let mut told = Told::default();
-    hear(&mut told, drain(&slow, &world));
+    let mut reported = Reported::default();
+    hear(&mut reported, drain(&slow, &world));
     assert_eq!(slow.lost(), 0);
-    assert_eq!(told.cached, world.now().0);
+    assert_eq!(reported.cached, world.now().0);
 }
 
 /// Sessions of other spaces neither get an event nor cost memory.
 #[test]
 fn spaces_are_apart() {
-    let duet = Duet::new(Options {
+    let duet = Duet::new(DuetOptions {
         items_max: 1000,
         seed: 1,
     });

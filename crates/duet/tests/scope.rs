@@ -6,7 +6,7 @@ use duet::{Events, Mask, Members, Page, Position, Present, Scope, Space};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use world::{Told, World, drain, page};
+use world::{Reported, World, drain, page};
 
 struct Tree(Mutex<BTreeSet<u64>>);
 
@@ -25,13 +25,13 @@ fn files_move_into_a_scope_and_out_of_it() {
     let mask = Mask::EXISTS.and(Mask::MODIFIED).expect("two pairs");
     let scope = Scope::Snapshot(Box::new(InTree(Arc::clone(&tree))));
     let session = world.duet.register(Space::Pages, scope, mask, 0);
-    let (session, mut told) = (session.expect("the first"), Told::default());
+    let (session, mut reported) = (session.expect("the first"), Reported::default());
     let mut hear = || -> BTreeSet<u64> {
         for item in drain(&session, &world) {
-            told.hear(&item);
+            reported.hear(&item);
         }
-        assert!(told.dirty.is_subset(&told.cached));
-        told.cached.iter().map(|p| p.object).collect()
+        assert!(reported.dirty.is_subset(&reported.cached));
+        reported.cached.iter().map(|p| p.object).collect()
     };
     for object in 0..4 {
         (0..10).for_each(|n| world.add(page(object, n)));
@@ -65,7 +65,7 @@ fn files_move_into_a_scope_and_out_of_it() {
 
 /// Another thread evicts a page while its file leaves the scope.
 #[test]
-fn what_goes_while_its_file_leaves_is_told() {
+fn what_goes_while_its_file_leaves_is_reported() {
     struct Meanwhile<'a>(&'a World);
     impl Present for Meanwhile<'_> {
         fn replay(
@@ -86,15 +86,15 @@ fn what_goes_while_its_file_leaves_is_told() {
     let tree = Arc::new(Tree(Mutex::new([1].into())));
     let scope = Scope::Snapshot(Box::new(InTree(tree)));
     let session = world.duet.register(Space::Pages, scope, Mask::EXISTS, 0);
-    let (session, mut told) = (session.expect("the first"), Told::default());
+    let (session, mut reported) = (session.expect("the first"), Reported::default());
     (0..3).for_each(|n| world.add(page(1, n)));
     drain(&session, &world).iter().for_each(|item| {
-        told.hear(item);
+        reported.hear(item);
     });
-    assert_eq!(told.cached.len(), 3);
+    assert_eq!(reported.cached.len(), 3);
     session.moved(1, false, &Meanwhile(&world));
     drain(&session, &world).iter().for_each(|item| {
-        told.hear(item);
+        reported.hear(item);
     });
-    assert_eq!(told.cached, BTreeSet::new());
+    assert_eq!(reported.cached, BTreeSet::new());
 }

@@ -24,7 +24,7 @@
 //! Invariant: slots are written alternately, so a torn one leaves its predecessor.
 
 use crate::bytes::Result;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::record::Frame;
 use crate::stored::{Stored, stored, take_zeroes};
 use units::{Generation, PoolId, UnixNanos};
@@ -49,7 +49,7 @@ stored! {
 
 const FRAME: Frame = Frame {
     what: "record of collections",
-    kind: Kind::Collect,
+    kind: BlobKind::Collect,
     version: VERSION,
 };
 

@@ -7,7 +7,7 @@
 use crate::bytes::{Fault, Reader, Result, Writer};
 use crate::mirrored;
 use crate::parity_shape::PARITY_PERCENT_MAX;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::stored::stored;
 use units::{PoolId, UnixNanos};
 
@@ -123,12 +123,12 @@ impl Config {
             .u8(0)
             .u32(self.chunk_bytes_average)
             .bytes(&self.clear_master_key);
-        mirrored::encode(Kind::Config, CONFIG_VERSION, self.pool, 0, &w.0)
+        mirrored::encode(BlobKind::Config, CONFIG_VERSION, self.pool, 0, &w.0)
     }
 
     /// Decodes the settings, and reports whether one copy inside the blob is damaged.
     pub fn decode(bytes: &[u8]) -> Result<(Self, bool)> {
-        let copy = mirrored::decode(WHAT, Kind::Config, CONFIG_VERSION, bytes)?;
+        let copy = mirrored::decode(WHAT, BlobKind::Config, CONFIG_VERSION, bytes)?;
         let mut r = Reader::new(WHAT, &copy.payload);
         let (features_compat, features_ro_compat, features_incompat) =
             (r.u64()?, r.u64()?, r.u64()?);

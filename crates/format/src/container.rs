@@ -24,7 +24,7 @@ pub use places::{
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
 use crate::config::{Codec, Seal};
 use crate::parity_shape::ParityShape;
-use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::preamble::{BlobKind, PREAMBLE_BYTES, Preamble};
 use crate::stored::{Stored, stored};
 use units::{ContainerId, Fingerprint, Generation, PoolId};
 
@@ -76,7 +76,7 @@ impl ContainerHeader {
     /// Encodes the 512 bytes. `footer` selects the end.
     pub fn encode(&self, footer: bool) -> Vec<u8> {
         let mut w = Writer::new();
-        Preamble::encode(Kind::Container, CONTAINER_VERSION, self.pool, &mut w);
+        Preamble::encode(BlobKind::Container, CONTAINER_VERSION, self.pool, &mut w);
         w.u64(self.id.0)
             .u8(self.class as u8)
             .u8(self.seal as u8)
@@ -91,17 +91,18 @@ impl ContainerHeader {
             parity.put(&mut w);
         }
         w.0.resize(HEADER_BYTES - 8, 0);
-        let sum = checksum(Kind::Container.seed(), &w.0);
+        let sum = checksum(BlobKind::Container.seed(), &w.0);
         w.u64(sum);
         w.0
     }
 
     /// Decodes the 512 bytes at either end.
     pub fn decode(bytes: &[u8], footer: bool) -> Result<Self> {
-        let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Container, CONTAINER_VERSION)?;
+        let preamble =
+            Preamble::decode(bytes)?.expect(WHAT, BlobKind::Container, CONTAINER_VERSION)?;
         let mut whole = Reader::new(WHAT, bytes);
         let covered = whole.take(HEADER_BYTES - 8)?;
-        verify(WHAT, Kind::Container.seed(), covered, whole.u64()?)?;
+        verify(WHAT, BlobKind::Container.seed(), covered, whole.u64()?)?;
         let mut r = Reader::new(WHAT, covered);
         r.take(PREAMBLE_BYTES)?;
         let id = ContainerId(r.u64()?);
@@ -178,7 +179,7 @@ impl RegionHeader {
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer(self.associated_data());
         w.u64(self.payload_checksum);
-        let sum = checksum(Kind::Container.seed() ^ 1, &w.0);
+        let sum = checksum(BlobKind::Container.seed() ^ 1, &w.0);
         w.u64(sum);
         w.0
     }
@@ -192,7 +193,7 @@ impl RegionHeader {
         if r.u32()? != REGION_MAGIC {
             return Err(r.error(Fault::BadMagic));
         }
-        verify(REGION, Kind::Container.seed() ^ 1, covered, sum)?;
+        verify(REGION, BlobKind::Container.seed() ^ 1, covered, sum)?;
         let index = r.u16()?;
         let codec = Codec::decode(&mut r)?;
         r.u8()?;
@@ -226,7 +227,7 @@ impl RegionHeader {
     /// Computes the checksum of a payload at this place.
     pub fn checksum_payload(container: ContainerId, index: u16, payload: &[u8]) -> u64 {
         checksum(
-            container.0.rotate_left(16) ^ u64::from(index) ^ Kind::Container.seed(),
+            container.0.rotate_left(16) ^ u64::from(index) ^ BlobKind::Container.seed(),
             payload,
         )
     }

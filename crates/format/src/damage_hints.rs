@@ -16,7 +16,7 @@
 //! result.
 
 use crate::bytes::Result;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::record::Frame;
 use units::{ContainerId, PoolId};
 
@@ -32,7 +32,7 @@ pub const RESTORABLE_SECTOR: u32 = u32::MAX;
 
 const FRAME: Frame = Frame {
     what: "hints of damage",
-    kind: Kind::DamageHints,
+    kind: BlobKind::DamageHints,
     version: VERSION,
 };
 

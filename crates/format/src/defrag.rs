@@ -37,7 +37,7 @@ pub use fields::{
 
 use crate::bytes::{Reader, Result, Writer};
 use crate::phase::TaskPhase;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::record::Frame;
 use crate::stored::{Stored, stored};
 use units::{PoolId, UnixNanos};
@@ -52,7 +52,7 @@ pub const DEFRAG_BYTES_MAX: u64 = 480 + (24 + 40 + 40 + 16) * ENTRIES_MAX as u64
 
 const FRAME: Frame = Frame {
     what: "defragmentation record",
-    kind: Kind::Defrag,
+    kind: BlobKind::Defrag,
     version: VERSION,
 };
 

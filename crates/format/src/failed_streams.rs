@@ -11,7 +11,7 @@
 //! Invariant: names are UTF-8 without control characters, each once, ascending.
 
 use crate::bytes::Result;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::record::Frame;
 use units::{PoolId, UnixNanos};
 
@@ -26,7 +26,7 @@ pub const FAILED_STREAMS_BYTES_MAX: u64 = (41 + STREAMS_MAX * (10 + NAME_BYTES_M
 
 const FRAME: Frame = Frame {
     what: "record of failed streams",
-    kind: Kind::FailedStreams,
+    kind: BlobKind::FailedStreams,
     version: VERSION,
 };
 

@@ -22,7 +22,7 @@
 //! are ascending and disjoint.
 
 use crate::bytes::{Reader, Result, Writer};
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::record::Frame;
 use crate::stored::{Stored, stored};
 use std::ops::Range;
@@ -35,7 +35,7 @@ pub const HOST_SCRUB_BYTES_MAX: u64 = 64 << 20;
 
 const FRAME: Frame = Frame {
     what: "progress of a host scrub",
-    kind: Kind::HostScrub,
+    kind: BlobKind::HostScrub,
     version: VERSION,
 };
 

@@ -20,7 +20,7 @@
 //! nothing of the names of others. Ranges are ascending and disjoint.
 
 use crate::bytes::{Reader, Result, Writer};
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::record::Frame;
 use units::{PoolId, UnixNanos};
 
@@ -35,7 +35,7 @@ const BLOCKS_MAX: u64 = 1 << 51;
 
 const FRAME: Frame = Frame {
     what: "trace of a host",
-    kind: Kind::HostTrace,
+    kind: BlobKind::HostTrace,
     version: VERSION,
 };
 /// No pool.

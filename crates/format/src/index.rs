@@ -17,7 +17,7 @@
 //! [`Geometry::is_precise`] says when false positives may exceed 0.01 %.
 //!
 //! Invariant: no I/O. Every number is little-endian. Unverified bytes cannot become a [`Bucket`],
-//! [`Header`] or [`Tail`]. No input makes a decoder panic.
+//! [`IndexHeader`] or [`Tail`]. No input makes a decoder panic.
 //!
 //! Versions: 1, the first. The file is a cache: any other version is rebuilt, never converted.
 
@@ -28,11 +28,11 @@ mod tail;
 mod tests;
 
 pub use bucket::{BUCKET_BYTES, BUCKET_ENTRIES, BUCKET_HEADER_BYTES, Bucket};
-pub use header::{HEADER_BYTES, HEADER_SLOT_BYTES, Header, VERSION};
-pub use tail::{Run, Tail};
+pub use header::{HEADER_BYTES, HEADER_SLOT_BYTES, IndexHeader, VERSION};
+pub use tail::{ContainerRun, Tail};
 
 use crate::bytes::checksum;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use units::{Fingerprint, PoolId};
 
 /// Bytes of one entry in a bucket.
@@ -76,14 +76,14 @@ impl Key {
 
 /// Place of a chunk's region, as in the two words of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Place {
-    /// Dense local number of the container; [`Run`]s map it to the container's id.
+pub struct IndexPlace {
+    /// Dense local number of the container; [`ContainerRun`]s map it to the container's id.
     pub container: u32,
     /// Sector in the low 16 bits, sectors in the next 12, the top four zero.
     pub region: u32,
 }
 
-impl Place {
+impl IndexPlace {
     /// Makes a place. `None` when the region does not fit the fields or is empty.
     pub fn new(container: u32, sector: u32, sectors: u32) -> Option<Self> {
         let fits = sector < SECTOR_LIMIT && (1..=SECTORS_MAX).contains(&sectors);
@@ -106,11 +106,11 @@ impl Place {
 
 /// A key and its place: an overflow record in the tail, or an entry that is pending in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Record {
+pub struct IndexRecord {
     /// Key of the chunk.
     pub key: Key,
     /// Place of the chunk.
-    pub place: Place,
+    pub place: IndexPlace,
 }
 
 /// Number of buckets, and the number before any growth.
@@ -215,7 +215,7 @@ impl Seed {
     /// Makes the seed of a pool's index with this geometry.
     pub fn new(pool: &PoolId, geometry: Geometry) -> Self {
         let shape = (u64::from(geometry.base) << 8) | u64::from(geometry.log2);
-        Self(checksum(Kind::Index.seed() ^ (shape << 16), &pool.0))
+        Self(checksum(BlobKind::Index.seed() ^ (shape << 16), &pool.0))
     }
 
     fn bucket(self, number: u64) -> u64 {

@@ -24,7 +24,7 @@ pub use record::{BatchHeader, RecordHeader, RecordKind};
 pub use slot::{SlotHeader, SlotPage};
 
 use crate::bytes::checksum;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use units::{JournalPosition, PoolId};
 
 /// Version of this layout. 1: 2026-11, first.
@@ -73,7 +73,7 @@ impl Seed {
         let mut named = [0; 48];
         named[..16].copy_from_slice(&pool.0);
         named[16..].copy_from_slice(salt);
-        Self(checksum(Kind::Journal.seed(), &named))
+        Self(checksum(BlobKind::Journal.seed(), &named))
     }
 
     /// Returns the seed of a record's header at this position.

@@ -9,7 +9,7 @@
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer};
 use crate::config::BoundConfig;
 use crate::mirrored;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::stored::Stored;
 use units::{PoolId, UnixNanos};
 
@@ -103,12 +103,12 @@ impl KeySlot {
         w.bytes(&self.wrapped);
         let slot = u64::from_le_bytes(self.id);
         let version = self.version();
-        mirrored::encode(Kind::KeySlot, version, self.pool, slot, &w.0)
+        mirrored::encode(BlobKind::KeySlot, version, self.pool, slot, &w.0)
     }
 
     /// Decodes the slot, and reports whether one copy inside the blob is damaged.
     pub fn decode(bytes: &[u8]) -> Result<(Self, bool)> {
-        let decode = |version| mirrored::decode(WHAT, Kind::KeySlot, version, bytes);
+        let decode = |version| mirrored::decode(WHAT, BlobKind::KeySlot, version, bytes);
         let (copy, is_bound) = match decode(KEY_SLOT_VERSION) {
             Ok(copy) => (copy, true),
             Err(FormatError {

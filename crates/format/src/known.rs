@@ -18,7 +18,7 @@
 
 use crate::bytes::Result;
 use crate::config::Seal;
-use crate::preamble::{Kind, Preamble};
+use crate::preamble::{BlobKind, Preamble};
 use crate::record::Frame;
 use crate::stored::take_zeroes;
 use units::{Generation, PoolId, UnixNanos};
@@ -30,7 +30,7 @@ pub const KNOWN_BYTES_MAX: u64 = 8 << 10;
 
 const FRAME: Frame = Frame {
     what: "memory of a pool",
-    kind: Kind::Known,
+    kind: BlobKind::Known,
     version: VERSION,
 };
 

@@ -16,7 +16,7 @@
 //! | | | zeroes up to a multiple of 512 |
 
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
-use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::preamble::{BlobKind, PREAMBLE_BYTES, Preamble};
 use units::PoolId;
 
 /// Alignment of copies.
@@ -39,7 +39,7 @@ pub struct Mirrored {
 }
 
 /// Encodes the blob: two copies.
-pub fn encode(kind: Kind, version: u16, pool: PoolId, slot: u64, payload: &[u8]) -> Vec<u8> {
+pub fn encode(kind: BlobKind, version: u16, pool: PoolId, slot: u64, payload: &[u8]) -> Vec<u8> {
     let mut w = Writer::new();
     Preamble::encode(kind, version, pool, &mut w);
     w.u64(slot).u32(payload.len() as u32).u32(0).bytes(payload);
@@ -50,7 +50,7 @@ pub fn encode(kind: Kind, version: u16, pool: PoolId, slot: u64, payload: &[u8])
 }
 
 /// Decodes the first good copy, or returns the fault of the first one.
-pub fn decode(what: &'static str, kind: Kind, version: u16, bytes: &[u8]) -> Result<Mirrored> {
+pub fn decode(what: &'static str, kind: BlobKind, version: u16, bytes: &[u8]) -> Result<Mirrored> {
     let first = decode_copy(what, kind, version, bytes);
     if let Ok((copy, len)) = first {
         // Equal bytes need no second verification: the second copy is as good as the first.
@@ -79,7 +79,7 @@ pub fn decode(what: &'static str, kind: Kind, version: u16, bytes: &[u8]) -> Res
 
 fn decode_copy(
     what: &'static str,
-    kind: Kind,
+    kind: BlobKind,
     version: u16,
     bytes: &[u8],
 ) -> Result<(Mirrored, usize)> {
@@ -117,30 +117,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn either_copy_is_enough_and_damage_is_told() {
-        let good = encode(Kind::Root, 1, PoolId([7; 16]), 9, b"payload");
+    fn either_copy_is_enough_and_damage_is_reported() {
+        let good = encode(BlobKind::Root, 1, PoolId([7; 16]), 9, b"payload");
         assert_eq!(good.len(), 1024);
-        assert!(!decode("root", Kind::Root, 1, &good).unwrap().damaged);
+        assert!(!decode("root", BlobKind::Root, 1, &good).unwrap().damaged);
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x40;
-            let copy = decode("root", Kind::Root, 1, &bad).unwrap();
+            let copy = decode("root", BlobKind::Root, 1, &bad).unwrap();
             assert!(copy.damaged, "flip at {at} went unseen");
             assert_eq!((copy.slot, copy.payload.as_slice()), (9, &b"payload"[..]));
         }
         for len in 0..good.len() {
-            match decode("root", Kind::Root, 1, &good[..len]) {
+            match decode("root", BlobKind::Root, 1, &good[..len]) {
                 Ok(copy) => assert!(copy.damaged),
                 Err(_) => assert!(len < 512),
             }
         }
-        assert!(decode("config", Kind::Config, 1, &good).is_err());
+        assert!(decode("config", BlobKind::Config, 1, &good).is_err());
         let mut flipped = good.clone();
         (flipped[8 + 2], flipped[512 + 10]) = (3, 3);
-        let fault = decode("root", Kind::Root, 1, &flipped).unwrap_err().fault;
+        let fault = decode("root", BlobKind::Root, 1, &flipped)
+            .unwrap_err()
+            .fault;
         assert!(matches!(fault, Fault::BadChecksum { .. }), "{fault:?}");
         assert_eq!(
-            decode("root", Kind::Root, 2, &good).unwrap_err().fault,
+            decode("root", BlobKind::Root, 2, &good).unwrap_err().fault,
             Fault::Version(1)
         );
     }

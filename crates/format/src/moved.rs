@@ -13,7 +13,7 @@
 //! Invariant: an entered chunk is always found. Another one may be found too.
 
 use crate::bytes::Result;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::record::Frame;
 use crate::stored::stored;
 use units::PoolId;
@@ -29,7 +29,7 @@ pub const MOVED_BYTES_MAX: u64 = (64 + BLOCKS_MAX * BLOCK_WORDS * 8) as u64;
 
 const FRAME: Frame = Frame {
     what: "moved chunks",
-    kind: Kind::Moved,
+    kind: BlobKind::Moved,
     version: VERSION,
 };
 

@@ -21,7 +21,7 @@ pub use restoring::{NotRestored, Restored, damaged_in_section, restore};
 
 use crate::bytes::{Writer, checksum};
 use crate::container::HEADER_BYTES;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use units::{ContainerId, PoolId};
 
 /// Version of this layout. 1: 2026-11, first.
@@ -51,7 +51,7 @@ pub fn append(pool: PoolId, id: ContainerId, shape: ParityShape, blob: &mut Vec<
 /// Computes the checksum of a sector. It matches at no other place.
 fn sum_of(id: ContainerId, number: u32, sector: &[u8]) -> u64 {
     let place = id.0.rotate_left(16) ^ u64::from(number);
-    checksum(place ^ Kind::Parity.seed(), sector)
+    checksum(place ^ BlobKind::Parity.seed(), sector)
 }
 
 /// Returns the footer for the header at the beginning of `blob`.
@@ -64,7 +64,7 @@ fn footer_of(blob: &[u8]) -> Vec<u8> {
     if let Some(which) = w.0.get_mut(WHICH_END) {
         *which = 1;
     }
-    let sum = checksum(Kind::Container.seed(), &w.0);
+    let sum = checksum(BlobKind::Container.seed(), &w.0);
     w.u64(sum);
     w.0
 }

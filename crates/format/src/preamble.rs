@@ -20,7 +20,7 @@ pub const MAGIC: [u8; 8] = *b"\x89QUINTET".first_chunk().expect("eight bytes");
 /// Kind of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Kind {
+pub enum BlobKind {
     /// Settings of a pool.
     Config = 1,
     /// One wrapped copy of the master key.
@@ -63,7 +63,7 @@ pub enum Kind {
     HostScrub = 66,
 }
 
-impl Kind {
+impl BlobKind {
     /// Returns the seed of checksums for this kind.
     pub fn seed(self) -> u64 {
         0x5155_494e_0000_0000 | self as u64
@@ -86,7 +86,7 @@ pub struct Preamble {
 
 impl Preamble {
     /// Appends the 32 bytes.
-    pub fn encode(kind: Kind, version: u16, pool: PoolId, to: &mut Writer) {
+    pub fn encode(kind: BlobKind, version: u16, pool: PoolId, to: &mut Writer) {
         to.bytes(&MAGIC)
             .u16(kind as u16)
             .u16(version)
@@ -109,7 +109,7 @@ impl Preamble {
     }
 
     /// Fails unless kind and version are the expected ones.
-    pub fn expect(self, what: &'static str, kind: Kind, version: u16) -> Result<Self> {
+    pub fn expect(self, what: &'static str, kind: BlobKind, version: u16) -> Result<Self> {
         if self.kind != kind as u16 {
             return Err(FormatError::new(what, Fault::BadMagic));
         }

@@ -27,7 +27,7 @@
 
 use crate::bytes::Result;
 use crate::config::Seal;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::record::Frame;
 use units::{JournalPosition, PoolId, VolumeId};
 
@@ -49,7 +49,7 @@ const _: () = assert!(
 
 const FRAME: Frame = Frame {
     what: "record of the journal's reach",
-    kind: Kind::JournalReach,
+    kind: BlobKind::JournalReach,
     version: REACH_VERSION,
 };
 

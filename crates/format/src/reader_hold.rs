@@ -15,7 +15,7 @@
 //! cannot read them must assume that every commit is held.
 
 use crate::bytes::{Result, Writer};
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::record::Frame;
 use units::{Generation, PoolId, UnixNanos};
 
@@ -28,7 +28,7 @@ pub const LABEL_BYTES_MAX: usize = 96;
 
 const FRAME: Frame = Frame {
     what: "hold of a reader",
-    kind: Kind::ReaderHold,
+    kind: BlobKind::ReaderHold,
     version: VERSION,
 };
 

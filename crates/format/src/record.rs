@@ -4,7 +4,7 @@
 //! Invariant: an opened record was sealed for this pool, with this kind and version, and is whole.
 
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
-use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::preamble::{BlobKind, PREAMBLE_BYTES, Preamble};
 use crate::stored::Stored;
 use units::PoolId;
 
@@ -15,7 +15,7 @@ const CHECKSUM_BYTES: usize = 8;
 pub(crate) struct Frame {
     /// Name in errors.
     pub what: &'static str,
-    pub kind: Kind,
+    pub kind: BlobKind,
     /// Version that this program reads and writes.
     pub version: u16,
 }

@@ -7,7 +7,7 @@
 use crate::bytes::{Reader, Result, Writer};
 use crate::config::Seal;
 use crate::mirrored;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use std::collections::BTreeMap;
 use units::{Fingerprint, Generation, PoolId, UnixNanos, WriterId};
 
@@ -110,12 +110,18 @@ impl StoredRoot {
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u8(self.seal as u8).bytes(&self.nonce).bytes(&self.body);
-        mirrored::encode(Kind::Root, ROOT_VERSION, self.pool, self.generation.0, &w.0)
+        mirrored::encode(
+            BlobKind::Root,
+            ROOT_VERSION,
+            self.pool,
+            self.generation.0,
+            &w.0,
+        )
     }
 
     /// Decodes the root, and reports whether one copy inside the blob is damaged.
     pub fn decode(bytes: &[u8]) -> Result<(Self, bool)> {
-        let copy = mirrored::decode(WHAT, Kind::Root, ROOT_VERSION, bytes)?;
+        let copy = mirrored::decode(WHAT, BlobKind::Root, ROOT_VERSION, bytes)?;
         let mut r = Reader::new(WHAT, &copy.payload);
         let root = Self {
             pool: copy.pool,

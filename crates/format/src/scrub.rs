@@ -20,7 +20,7 @@
 
 use crate::bytes::Result;
 use crate::phase::TaskPhase;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::record::Frame;
 use crate::stored::stored;
 use units::{PoolId, UnixNanos};
@@ -32,7 +32,7 @@ pub const SCRUB_BYTES_MAX: u64 = 64 << 20;
 
 const FRAME: Frame = Frame {
     what: "scrub record",
-    kind: Kind::Scrub,
+    kind: BlobKind::Scrub,
     version: VERSION,
 };
 

@@ -16,7 +16,7 @@
 
 use crate::bytes::{Fault, Reader, Result, Writer, checksum, verify};
 use crate::config::Seal;
-use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::preamble::{BlobKind, PREAMBLE_BYTES, Preamble};
 use crate::stored::stored;
 use units::{Fingerprint, PoolId, UnixNanos};
 
@@ -76,7 +76,7 @@ impl TierSeed {
         let (first, second) = named.split_at_mut(16);
         first.copy_from_slice(&pool.0);
         second.copy_from_slice(salt);
-        Self(checksum(Kind::TierBlock.seed(), &named))
+        Self(checksum(BlobKind::TierBlock.seed(), &named))
     }
 
     /// Returns the trailer of `payload`, which `bound` describes, in a pool that is not sealed.
@@ -124,7 +124,7 @@ impl BlockHeader {
     pub fn encode(&self) -> [u8; BLOCK_HEADER_BYTES] {
         let mut w = self.before_trailer();
         w.bytes(&self.trailer);
-        let sum = checksum(Kind::TierBlock.seed(), &w.0);
+        let sum = checksum(BlobKind::TierBlock.seed(), &w.0);
         w.u64(sum);
         let mut bytes = [0; BLOCK_HEADER_BYTES];
         debug_assert_eq!(w.0.len(), bytes.len());
@@ -139,7 +139,7 @@ impl BlockHeader {
 
     fn before_trailer(&self) -> Writer {
         let mut w = Writer::new();
-        Preamble::encode(Kind::TierBlock, TIER_VERSION, self.pool, &mut w);
+        Preamble::encode(BlobKind::TierBlock, TIER_VERSION, self.pool, &mut w);
         w.u64(self.sequence)
             .i64(self.written.0)
             .bytes(&self.salt)
@@ -156,10 +156,10 @@ impl BlockHeader {
 
     /// Decodes a header and checks that it belongs to this pool and slot.
     pub fn decode(bytes: &[u8], pool: PoolId, slot: u32, block_bytes: u32) -> Result<Self> {
-        let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::TierBlock, TIER_VERSION)?;
+        let preamble = Preamble::decode(bytes)?.expect(WHAT, BlobKind::TierBlock, TIER_VERSION)?;
         let mut r = Reader::new(WHAT, bytes);
         let covered = r.take(COVERED_BYTES)?;
-        verify(WHAT, Kind::TierBlock.seed(), covered, r.u64()?)?;
+        verify(WHAT, BlobKind::TierBlock.seed(), covered, r.u64()?)?;
         let mut r = Reader::new(WHAT, covered);
         r.take(PREAMBLE_BYTES)?;
         let (sequence, written, salt) = (r.u64()?, UnixNanos(r.i64()?), r.array()?);

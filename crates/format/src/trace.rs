@@ -16,7 +16,7 @@
 //! defragmentation knows no heat.
 
 use crate::bytes::Result;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::record::Frame;
 use crate::stored::stored;
 use units::PoolId;
@@ -30,7 +30,7 @@ pub const TRACE_BYTES_MAX: u64 = (64 + ENTRIES_MAX * 32) as u64;
 
 const FRAME: Frame = Frame {
     what: "trace",
-    kind: Kind::Trace,
+    kind: BlobKind::Trace,
     version: VERSION,
 };
 

@@ -3,7 +3,7 @@
 //! Time is this thread's processor time for a request, as Linux counts it, best of several batches.
 //! Memory is what the allocator hands out.
 
-use fragpicker::{Access, Trace, TraceOptions};
+use fragpicker::{Trace, TraceOptions, TracedRequest};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,8 +47,8 @@ fn processor_ns() -> f64 {
     first.unwrap_or(f64::NAN)
 }
 
-fn access(offset: u64, is_direct: bool) -> Access {
-    Access {
+fn access(offset: u64, is_direct: bool) -> TracedRequest {
+    TracedRequest {
         object: 1,
         offset,
         len: 8192,
@@ -60,7 +60,7 @@ fn access(offset: u64, is_direct: bool) -> Access {
 fn main() {
     const REQUESTS: u64 = 500_000;
     println!("| requests | ns a request | bytes a range |\n|---|---|---|");
-    type Request = fn(u64) -> Access;
+    type Request = fn(u64) -> TracedRequest;
     let kinds: [(&str, Request); 4] = [
         ("buffered, sequential", |n| access(n * 8192, false)),
         ("direct, 10,000 places", |n| {

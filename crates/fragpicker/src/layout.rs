@@ -20,7 +20,7 @@ pub struct Piece {
 }
 
 /// Answers questions about the layout of objects.
-pub trait Layout {
+pub trait ObjectLayout {
     /// Reason why the layout is unknown.
     type Error;
 
@@ -32,8 +32,8 @@ pub trait Layout {
     /// The first and the last piece may extend beyond the range.
     fn pieces(&self, object: u64, range: Range<u64>) -> Result<Vec<Piece>, Self::Error>;
 
-    /// Counts the separate places of these pieces, which come from [`Layout::pieces`] and are cut
-    /// to a range.
+    /// Counts the separate places of these pieces, which come from [`ObjectLayout::pieces`] and are
+    /// cut to a range.
     ///
     /// A hole between two pieces does not separate them. Their order does not either, on layouts
     /// where order costs nothing.

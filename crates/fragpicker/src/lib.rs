@@ -18,7 +18,7 @@
 //!    up. Ranges that only touch stay apart, because each is one request.
 //! 3. [`hottest`]: selects the percentage of ranges with the most requests.
 //! 4. [`plan`]: selects the ranges that lie in more pieces than necessary, according to a
-//!    [`Layout`].
+//!    [`ObjectLayout`].
 //!    Shared pieces are left alone unless requested.
 //! 5. [`bypass`]: without a trace, selects each window of 128 KiB that contains a break.
 //! 6. [`sparse`]: without a trace, for objects that are read from begin to end: selects the runs
@@ -44,10 +44,10 @@ mod trace;
 
 pub use amplification::{Fetch, SMALL_PERCENT, SMALL_REGION_BYTES, hottest_chunks, is_short};
 pub use analysis::{HotRange, hottest};
-pub use layout::{Layout, Piece};
-pub use plan::{Plan, PlanOptions, bypass, plan, windows};
+pub use layout::{ObjectLayout, Piece};
+pub use plan::{MovePlan, PlanOptions, bypass, plan, windows};
 pub use sparse::{SEGMENT_BYTES, SPARSE_BYTES, Sparse, Spot, sparse};
-pub use trace::{Access, REQUEST_WEIGHT, Trace, TraceOptions};
+pub use trace::{REQUEST_WEIGHT, Trace, TraceOptions, TracedRequest};
 
 /// Ranges begin and end at multiples of this, bytes.
 pub const BLOCK_BYTES: u64 = 4096;

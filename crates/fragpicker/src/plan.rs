@@ -6,7 +6,7 @@
 
 use crate::WINDOW_BYTES;
 use crate::analysis::HotRange;
-use crate::layout::{Layout, Piece};
+use crate::layout::{ObjectLayout, Piece};
 use crate::trace::REQUEST_WEIGHT;
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub struct PlanOptions {
 
 /// Ranges of an object to move, and the number of those left alone.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Plan {
+pub struct MovePlan {
     /// Ranges to move, each into one piece if possible.
     pub ranges: Vec<Range<u64>>,
     /// Bytes to write for that: the bytes of the ranges without holes.
@@ -31,19 +31,23 @@ pub struct Plan {
 }
 
 /// Plans the move of these ranges, which are ascending and disjoint.
-pub fn plan<L: Layout>(
+pub fn plan<L: ObjectLayout>(
     layout: &L,
     object: u64,
     ranges: &[HotRange],
     options: PlanOptions,
-) -> Result<Plan, L::Error> {
+) -> Result<MovePlan, L::Error> {
     let size = layout.size(object)?;
     let ranges = ranges.iter().map(|range| range.start..range.end.min(size));
     decide(layout, object, ranges, options)
 }
 
 /// Plans without a trace: takes each window of 128 KiB that lies in more pieces than necessary.
-pub fn bypass<L: Layout>(layout: &L, object: u64, options: PlanOptions) -> Result<Plan, L::Error> {
+pub fn bypass<L: ObjectLayout>(
+    layout: &L,
+    object: u64,
+    options: PlanOptions,
+) -> Result<MovePlan, L::Error> {
     let ranges = windows(layout.size(object)?).map(|window| window.start..window.end);
     decide(layout, object, ranges, options)
 }
@@ -61,13 +65,13 @@ pub fn windows(size: u64) -> impl Iterator<Item = HotRange> {
     })
 }
 
-fn decide<L: Layout>(
+fn decide<L: ObjectLayout>(
     layout: &L,
     object: u64,
     ranges: impl Iterator<Item = Range<u64>>,
     options: PlanOptions,
-) -> Result<Plan, L::Error> {
-    let mut plan = Plan::default();
+) -> Result<MovePlan, L::Error> {
+    let mut plan = MovePlan::default();
     for range in ranges.filter(|range| !range.is_empty()) {
         let pieces = layout.pieces(object, range.clone())?;
         let pieces: Vec<Piece> = pieces.iter().filter_map(|p| within(p, &range)).collect();

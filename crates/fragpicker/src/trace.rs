@@ -12,7 +12,7 @@ pub const REQUEST_WEIGHT: u64 = 1 << 8;
 
 /// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Access {
+pub struct TracedRequest {
     /// Object that is accessed.
     pub object: u64,
     /// First byte.
@@ -95,7 +95,7 @@ impl Trace {
     }
 
     /// Records a request.
-    pub fn record(&mut self, access: &Access) {
+    pub fn record(&mut self, access: &TracedRequest) {
         if access.len == 0 {
             return;
         }

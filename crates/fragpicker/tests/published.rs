@@ -4,7 +4,8 @@
 //! Speed depends on a device; counts do not.
 
 use fragpicker::{
-    Access, Layout, Piece, Plan, PlanOptions, Trace, TraceOptions, bypass, hottest, plan,
+    MovePlan, ObjectLayout, Piece, PlanOptions, Trace, TraceOptions, TracedRequest, bypass,
+    hottest, plan,
 };
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -27,7 +28,7 @@ impl File {
     }
 
     /// Carries a plan out: each range becomes one piece.
-    fn migrate(&mut self, plan: &Plan) {
+    fn migrate(&mut self, plan: &MovePlan) {
         for (nth, range) in (0..).zip(&plan.ranges) {
             let blocks = range.start / (4 * KIB)..range.end.div_ceil(4 * KIB);
             for block in blocks.clone() {
@@ -38,8 +39,8 @@ impl File {
     }
 
     /// Counts the requests to the device for these reads.
-    fn device_requests(&self, reads: &[Access]) -> u64 {
-        let split = |read: &Access| {
+    fn device_requests(&self, reads: &[TracedRequest]) -> u64 {
+        let split = |read: &TracedRequest| {
             let blocks = read.offset / (4 * KIB)..(read.offset + read.len) / (4 * KIB);
             let places: Vec<u64> = blocks.map(|b| self.0[&b]).collect();
             let breaks = places.windows(2).filter(|p| p[0] + 4 * KIB != p[1]);
@@ -49,7 +50,7 @@ impl File {
     }
 }
 
-impl Layout for File {
+impl ObjectLayout for File {
     type Error = Infallible;
 
     fn size(&self, _: u64) -> Result<u64, Infallible> {
@@ -68,8 +69,8 @@ impl Layout for File {
     }
 }
 
-fn direct(offset: u64, len: u64) -> Access {
-    Access {
+fn direct(offset: u64, len: u64) -> TracedRequest {
+    TracedRequest {
         object: 1,
         offset,
         len,
@@ -78,7 +79,7 @@ fn direct(offset: u64, len: u64) -> Access {
     }
 }
 
-fn picked(file: &File, reads: &[Access], percent: u8) -> Plan {
+fn picked(file: &File, reads: &[TracedRequest], percent: u8) -> MovePlan {
     let mut trace = Trace::new(TraceOptions::default());
     reads.iter().for_each(|read| trace.record(read));
     let ranges = hottest(trace.ranges(1, SIZE), percent);
@@ -88,7 +89,7 @@ fn picked(file: &File, reads: &[Access], percent: u8) -> Plan {
 #[test]
 fn sequential_reads_need_half_of_the_writes() {
     let mut file = File::new();
-    let reads: Vec<Access> = (0..SIZE / (128 * KIB))
+    let reads: Vec<TracedRequest> = (0..SIZE / (128 * KIB))
         .map(|n| direct(n * 128 * KIB, 128 * KIB))
         .collect();
     let plan = picked(&file, &reads, 100);
@@ -105,7 +106,7 @@ fn sequential_reads_need_half_of_the_writes() {
 fn strides_need_three_tenths_of_the_writes() {
     let mut file = File::new();
     let starts = (0..).map(|n| n * (128 + 288) * KIB);
-    let reads: Vec<Access> = starts
+    let reads: Vec<TracedRequest> = starts
         .take_while(|start| start + 128 * KIB <= SIZE)
         .map(|start| direct(start, 128 * KIB))
         .collect();

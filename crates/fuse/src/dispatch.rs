@@ -9,7 +9,7 @@ use crate::listing::Listing;
 use crate::negotiation::REQUEST_BYTES_MAX;
 use crate::wire::constants::{NAME_BYTES_MAX, allocate, opcode, open, seek, set_attribute};
 use crate::wire::replies;
-use crate::wire::requests::{Header, Operation, Range};
+use crate::wire::requests::{Operation, Range, RequestHeader};
 use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use volume::RequestContext;
@@ -56,7 +56,7 @@ const QUICK_BYTES_MAX: u32 = 128 << 10;
 /// was done.
 pub(crate) fn dispatch_now(
     files: &dyn FileSystem,
-    header: &Header,
+    header: &RequestHeader,
     operation: &Operation<'_>,
     body: &mut Body,
 ) -> Option<Outcome> {
@@ -87,7 +87,7 @@ pub(crate) fn dispatch_now(
 }
 
 /// Returns true if the request is likely served soon and without waiting for a device.
-fn is_quick(files: &dyn FileSystem, header: &Header, operation: &Operation<'_>) -> bool {
+fn is_quick(files: &dyn FileSystem, header: &RequestHeader, operation: &Operation<'_>) -> bool {
     let node = header.node;
     match *operation {
         Operation::Read(Range {
@@ -130,7 +130,7 @@ pub(crate) enum Outcome {
 /// Executes one request and puts the reply's body into `body`.
 pub(crate) fn dispatch(
     files: &dyn FileSystem,
-    header: &Header,
+    header: &RequestHeader,
     operation: &Operation<'_>,
     body: &mut Body,
 ) -> Outcome {
@@ -151,7 +151,7 @@ pub(crate) fn dispatch(
 #[expect(clippy::too_many_lines, reason = "one arm for each request")]
 fn answer(
     files: &dyn FileSystem,
-    header: &Header,
+    header: &RequestHeader,
     operation: &Operation<'_>,
     body: &mut Body,
 ) -> Result<(), Errno> {

@@ -20,7 +20,9 @@ mod outcome;
 
 pub use outcome::{HostDefragOutcome, HostFile, HostLeftAlone};
 
-use duet::{Driver, DriverOptions, Duet, Mask, Options, Progress, Scope, Space, Step};
+use duet::{
+    Driver, DriverOptions, DriverStep, Duet, DuetOptions, Mask, Scope, Space, TaskProgress,
+};
 use files::{Files, PART_BITS};
 use format::phase::TaskPhase;
 use linux_host::{Histogram, HotRanges, Pacer, Walked, Watch};
@@ -138,7 +140,7 @@ pub struct HostDefrag {
 impl HostDefrag {
     /// Begins a run over the files at and below `top`, on its mount.
     pub fn new(top: &Path, options: HostDefragOptions) -> io::Result<Self> {
-        let duet = Duet::new(Options {
+        let duet = Duet::new(DuetOptions {
             items_max: 1 << 16,
             seed: 0,
         });
@@ -156,7 +158,7 @@ impl HostDefrag {
             bytes_per_s: options.bytes_per_s,
             ..DriverOptions::default()
         };
-        let driver = Driver::new(session, driver_options, Progress::new(PART_BITS));
+        let driver = Driver::new(session, driver_options, TaskProgress::new(PART_BITS));
         Ok(Self {
             top: top.to_owned(),
             began: options.began,
@@ -268,14 +270,14 @@ impl MaintenanceTask for HostDefrag {
         Ok(match step {
             // It has looked at files that need nothing.
             Err(files::StillLooking) => TaskStep::Worked { bytes: 0 },
-            Ok(Step::Worked { processed, .. }) => TaskStep::Worked {
+            Ok(DriverStep::Worked { processed, .. }) => TaskStep::Worked {
                 bytes: processed.bytes_read + processed.bytes_written,
             },
-            Ok(Step::Looked | Step::Failed { .. }) => TaskStep::Worked { bytes: 0 },
-            Ok(Step::NeedsDevice) => TaskStep::NeedsDevice,
-            Ok(Step::Waiting { until_ns }) => TaskStep::Waiting { until_ns },
-            Ok(Step::Paused | Step::Cancelled) => TaskStep::Idle,
-            Ok(Step::Finished) => match self.files.news.pop_front() {
+            Ok(DriverStep::Looked | DriverStep::Failed { .. }) => TaskStep::Worked { bytes: 0 },
+            Ok(DriverStep::NeedsDevice) => TaskStep::NeedsDevice,
+            Ok(DriverStep::Waiting { until_ns }) => TaskStep::Waiting { until_ns },
+            Ok(DriverStep::Paused | DriverStep::Cancelled) => TaskStep::Idle,
+            Ok(DriverStep::Finished) => match self.files.news.pop_front() {
                 Some(file) => TaskStep::News(file),
                 None => TaskStep::Finished,
             },

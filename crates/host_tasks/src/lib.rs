@@ -11,4 +11,4 @@ mod scrub;
 pub use defrag::{
     HostDefrag, HostDefragOptions, HostDefragOutcome, HostDefragReport, HostFile, HostLeftAlone,
 };
-pub use scrub::{HostScrubNews, HostScrubOptions, HostScrubber, Top, Totals, Tree};
+pub use scrub::{FileTree, HostScrubNews, HostScrubOptions, HostScrubber, Top, Totals};

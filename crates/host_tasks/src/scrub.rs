@@ -23,7 +23,7 @@ mod task;
 mod tree;
 
 pub use scrubber::{HostScrubOptions, HostScrubber};
-pub use tree::{Top, Totals, Tree};
+pub use tree::{FileTree, Top, Totals};
 
 use archive::filesystem::PathError;
 use format::host_scrub::HostScrubFinding;

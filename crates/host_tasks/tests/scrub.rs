@@ -5,7 +5,7 @@ use archive::filesystem::capture::Directory;
 use archive::selection::Patterns;
 use format::host_scrub::{HostScrubCounts, HostScrubFinding, HostScrubRecord};
 use format::tree::{Entry, EntryKind};
-use host_tasks::{HostScrubNews, HostScrubOptions, HostScrubber, Top, Tree};
+use host_tasks::{FileTree, HostScrubNews, HostScrubOptions, HostScrubber, Top};
 use maintenance::{Alone, MaintenanceTask, RunEnd, StepSizes, TaskStep, run_task};
 use sim::SimDisk;
 use sim::pool_histories::{
@@ -86,7 +86,7 @@ impl World {
     }
 
     fn scrubber(&self, top: &Top, record: HostScrubRecord) -> HostScrubber<'static> {
-        let tree = Tree::read(self.pool.reader(), top, &Patterns::default()).unwrap();
+        let tree = FileTree::read(self.pool.reader(), top, &Patterns::default()).unwrap();
         let pool = Arc::clone(&self.pool);
         HostScrubber::new(pool, tree, record, HostScrubOptions::default()).unwrap()
     }
@@ -302,10 +302,10 @@ fn names_of_one_file_are_read_once() {
     let (counts, _) = world.run(&top);
     assert_eq!(counts.files_same, 1);
     assert_eq!(counts.bytes_read + counts.bytes_unproven, 100_000);
-    let tree = Tree::read(world.pool.reader(), &top, &Patterns::default()).unwrap();
+    let tree = FileTree::read(world.pool.reader(), &top, &Patterns::default()).unwrap();
     assert_eq!((tree.totals().files, tree.totals().hard_links), (1, 1));
     let mut excludes = Patterns::default();
     excludes.add(b"a", false).unwrap();
-    let tree = Tree::read(world.pool.reader(), &top, &excludes).unwrap();
+    let tree = FileTree::read(world.pool.reader(), &top, &excludes).unwrap();
     assert_eq!((tree.totals().files, tree.totals().hard_links), (1, 0));
 }

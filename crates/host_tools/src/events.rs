@@ -6,7 +6,7 @@
 use crate::arguments::HostEventsArgs;
 use crate::refusals::warn;
 use anyhow::Context;
-use duet::{Duet, Options};
+use duet::{Duet, DuetOptions};
 use linux_host::{Drained, FileId, Moved, Watch};
 use machine::PAGE_BYTES;
 use std::os::unix::ffi::OsStrExt;
@@ -24,7 +24,7 @@ const SHOWN_MAX: usize = 15;
 
 pub(super) fn run(shell: &Shell, args: &HostEventsArgs) -> anyhow::Result<Exit> {
     let path = &args.path;
-    let duet = Duet::new(Options {
+    let duet = Duet::new(DuetOptions {
         items_max: 1 << 16,
         seed: 0,
     });

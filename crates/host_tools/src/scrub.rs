@@ -15,7 +15,7 @@ use alone::Alone;
 use archive::backup::Pacer;
 use choice::Choice;
 use format::host_scrub::{HostScrubCounts, HostScrubRecord};
-use host_tasks::{HostScrubNews, HostScrubOptions, HostScrubber, Tree};
+use host_tasks::{FileTree, HostScrubNews, HostScrubOptions, HostScrubber};
 use maintenance::{RunEnd, StepSizes, run_task};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const RECORD_EVERY: Duration = Duration::from_secs(5);
 pub(crate) fn run(shell: &Shell, pools: &dyn Pools, args: &HostScrubArgs) -> anyhow::Result<Exit> {
     let pool = Arc::new(pools.open_to_read()?);
     let choice = Choice::of(shell, pools, args, &pool)?;
-    let tree = Tree::read(pool.reader(), &choice.top, &choice.excludes)?;
+    let tree = FileTree::read(pool.reader(), &choice.top, &choice.excludes)?;
     let background = args.background.then(|| Background::new(shell));
     let _priority = background
         .as_ref()

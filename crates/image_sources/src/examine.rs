@@ -10,7 +10,7 @@ use crate::nbd_export::{self, Address};
 use crate::qemu;
 use anyhow::{anyhow, bail};
 use archive::filesystem::PathError;
-use archive::image::{Head, Kind, head_of};
+use archive::image::{Head, ImageKind, head_of};
 use command_line::{ImageFormat, ImportArgs};
 use serde_json::Value;
 use std::fs::Metadata;
@@ -155,22 +155,22 @@ fn expect_disk(path: &Path) -> anyhow::Result<Metadata> {
 /// Returns the format to read.
 fn format_of(
     path: &Path,
-    found: Option<Kind>,
+    found: Option<ImageKind>,
     asked: Option<ImageFormat>,
     is_device: bool,
 ) -> anyhow::Result<ImageFormat> {
     let shown = path.display();
-    let name = found.map_or("", Kind::name);
+    let name = found.map_or("", ImageKind::name);
     let found = match found {
         None => return Ok(asked.unwrap_or(ImageFormat::Raw)),
         // The bytes of an encrypted device are a raw image.
-        Some(Kind::Luks) => Some(ImageFormat::Raw),
-        Some(Kind::Qcow2) => Some(ImageFormat::Qcow2),
-        Some(Kind::Vmdk) => Some(ImageFormat::Vmdk),
-        Some(Kind::Vdi) => Some(ImageFormat::Vdi),
-        Some(Kind::Vhdx) => Some(ImageFormat::Vhdx),
-        Some(Kind::Vhd) => Some(ImageFormat::Vhd),
-        Some(Kind::Foreign(_)) => None,
+        Some(ImageKind::Luks) => Some(ImageFormat::Raw),
+        Some(ImageKind::Qcow2) => Some(ImageFormat::Qcow2),
+        Some(ImageKind::Vmdk) => Some(ImageFormat::Vmdk),
+        Some(ImageKind::Vdi) => Some(ImageFormat::Vdi),
+        Some(ImageKind::Vhdx) => Some(ImageFormat::Vhdx),
+        Some(ImageKind::Vhd) => Some(ImageFormat::Vhd),
+        Some(ImageKind::Foreign(_)) => None,
     };
     match (found, asked) {
         (_, Some(ImageFormat::Raw)) => Ok(ImageFormat::Raw),
@@ -191,11 +191,11 @@ fn format_of(
 }
 
 /// Says what the bytes that are stored as they are look like.
-fn say_raw(shell: &Shell, path: &Path, found: Option<Kind>) {
+fn say_raw(shell: &Shell, path: &Path, found: Option<ImageKind>) {
     let shown = path.display();
     match found {
         None => {}
-        Some(Kind::Luks) => shell.console.note(format_args!(
+        Some(ImageKind::Luks) => shell.console.note(format_args!(
             "{shown} is encrypted with LUKS; it is stored as it is, so it neither compresses nor deduplicates"
         )),
         Some(found) => {
@@ -314,16 +314,16 @@ mod tests {
         };
         assert_eq!(of(None, None, false), Ok(Raw));
         assert_eq!(of(None, Some(Qcow2), false), Ok(Qcow2));
-        assert_eq!(of(Some(Kind::Qcow2), None, false), Ok(Qcow2));
-        assert_eq!(of(Some(Kind::Vhd), None, false), Ok(Vhd));
-        assert_eq!(of(Some(Kind::Luks), None, true), Ok(Raw));
-        assert_eq!(of(Some(Kind::Qcow2), Some(Raw), true), Ok(Raw));
-        let foreign = Some(Kind::Foreign("qed"));
+        assert_eq!(of(Some(ImageKind::Qcow2), None, false), Ok(Qcow2));
+        assert_eq!(of(Some(ImageKind::Vhd), None, false), Ok(Vhd));
+        assert_eq!(of(Some(ImageKind::Luks), None, true), Ok(Raw));
+        assert_eq!(of(Some(ImageKind::Qcow2), Some(Raw), true), Ok(Raw));
+        let foreign = Some(ImageKind::Foreign("qed"));
         assert_eq!(of(foreign, Some(Raw), false), Ok(Raw));
         for (found, asked, is_device) in [
-            (Some(Kind::Qcow2), Some(Vmdk), false),
-            (Some(Kind::Luks), Some(Vmdk), false),
-            (Some(Kind::Qcow2), None, true),
+            (Some(ImageKind::Qcow2), Some(Vmdk), false),
+            (Some(ImageKind::Luks), Some(Vmdk), false),
+            (Some(ImageKind::Qcow2), None, true),
             (foreign, None, false),
             (foreign, Some(Qcow2), false),
         ] {

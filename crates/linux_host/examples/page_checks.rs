@@ -11,7 +11,7 @@
 //! A page that differs is asked about a second time after another drain, since the kernel may have
 //! written it between the two views; those are counted as `again`.
 
-use duet::{Duet, Options};
+use duet::{Duet, DuetOptions};
 use linux_host::{Ebpf, FileId, Watch};
 use machine::{PAGE_BYTES, cached};
 use std::fs::{self, File};
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         .truncate(false)
         .open(&path)
         .expect("the file");
-    let duet = Duet::new(Options {
+    let duet = Duet::new(DuetOptions {
         items_max: 1 << 20,
         seed,
     });

@@ -9,7 +9,7 @@ mod histogram;
 pub use histogram::{Class, Histogram};
 
 use crate::sys::extents::{RawExtent, fiemap};
-use fragpicker::{Layout, Piece};
+use fragpicker::{ObjectLayout, Piece};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
@@ -17,18 +17,18 @@ use std::ops::Range;
 
 /// An extent of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct FileExtent {
     /// First byte in the file.
     pub offset: u64,
     /// Length, bytes.
     pub len: u64,
-    /// Position on the device, bytes; means nothing unless [`Extent::has_place`].
+    /// Position on the device, bytes; means nothing unless [`FileExtent::has_place`].
     pub place: u64,
     /// Flags as FIEMAP has them.
     pub flags: u32,
 }
 
-impl Extent {
+impl FileExtent {
     const UNKNOWN: u32 = 0x2;
     const DELALLOC: u32 = 0x4;
     const ENCODED: u32 = 0x8;
@@ -86,7 +86,7 @@ impl Extent {
     }
 }
 
-impl From<RawExtent> for Extent {
+impl From<RawExtent> for FileExtent {
     fn from(raw: RawExtent) -> Self {
         Self {
             offset: raw.logical,
@@ -98,7 +98,11 @@ impl From<RawExtent> for Extent {
 }
 
 /// Visits the extents of a range in ascending order; the first and the last may extend beyond it.
-pub fn extents(file: &File, range: Range<u64>, visit: &mut dyn FnMut(Extent)) -> io::Result<()> {
+pub fn extents(
+    file: &File,
+    range: Range<u64>,
+    visit: &mut dyn FnMut(FileExtent),
+) -> io::Result<()> {
     extents_while(file, range, &mut |extent| {
         visit(extent);
         true
@@ -119,7 +123,7 @@ pub(crate) fn first_data(file: &File, range: Range<u64>) -> io::Result<Option<u6
 fn extents_while(
     file: &File,
     range: Range<u64>,
-    visit: &mut dyn FnMut(Extent) -> bool,
+    visit: &mut dyn FnMut(FileExtent) -> bool,
 ) -> io::Result<()> {
     const LAST: u32 = 1;
     let mut rest = range;
@@ -182,7 +186,7 @@ impl<'a> FileLayout<'a> {
     }
 }
 
-impl Layout for FileLayout<'_> {
+impl ObjectLayout for FileLayout<'_> {
     type Error = io::Error;
 
     fn size(&self, _object: u64) -> io::Result<u64> {

@@ -37,13 +37,13 @@ mod watch;
 
 pub use defragment::{FileDefrag, Limits, Report, STEP_BYTES, Skipped, defragment_file};
 pub use ebpf::{Ebpf, EbpfError, HOOKS, Hook};
-pub use extents::{Class, Extent, FileLayout, Histogram, extents, fragments};
+pub use extents::{Class, FileExtent, FileLayout, Histogram, extents, fragments};
 pub use hot::{HotError, HotRanges};
 pub use identity::{FileId, Identities};
 pub use medium::{FileState, Medium, MediumRead, Way};
 pub use migrate::{Migrated, MigrationError, PIECE_BYTES, Pacer, Target};
 pub use mirror::{Mirror, Moved};
 pub use planning::{JOINED_BYTES_MAX, SpanOptions, SpanPlan, Wanted, plan_span};
-pub use scan::{Found, Walked, WalkedFile, Walker, walk, walk_once};
+pub use scan::{FoundFile, Walked, WalkedFile, Walker, walk, walk_once};
 pub use tracing::{TraceError, Traced, Tracer};
 pub use watch::{Drained, Watch};

@@ -14,7 +14,7 @@
 
 use crate::extents::extents;
 use format::tree::Timestamp;
-use machine::{PAGE_BYTES, Run, cached, is_memory, release, runs};
+use machine::{PAGE_BYTES, PageRun, cached, is_memory, release, runs};
 use rustix::fs::{Advice, AtFlags, OFlags, SeekFrom, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
@@ -220,14 +220,15 @@ impl Medium {
         let is_asked = before.is_ok() && release(&self.file, start, Some(end)).is_ok();
         let stayed = match seen(&self.file) {
             Ok(stayed) if is_asked => stayed,
-            _ => vec![Run {
+            _ => vec![PageRun {
                 start,
                 end,
                 cached: true,
             }],
         };
         // Pages that were in memory beside the range come back too.
-        let is_beside = |run: &Run| run.cached && (run.start < range.start || run.end > range.end);
+        let is_beside =
+            |run: &PageRun| run.cached && (run.start < range.start || run.end > range.end);
         let whole = match before.iter().flatten().any(is_beside) {
             true => start..end,
             false => range.clone(),
@@ -235,7 +236,8 @@ impl Medium {
         let count = self.fill(&whole)?;
         let read_end = whole.start.saturating_add(count as u64);
         // Another reader may have brought pages in since: those came from the medium too.
-        let overlap = |run: &Run| run.start.max(range.start)..run.end.min(range.end).min(read_end);
+        let overlap =
+            |run: &PageRun| run.start.max(range.start)..run.end.min(range.end).min(read_end);
         let stayed = stayed.iter().filter(|run| run.cached).map(overlap);
         let unproven = stayed.filter(|range| !range.is_empty()).collect();
         for run in before.iter().flatten().filter(|run| !run.cached) {

@@ -7,7 +7,7 @@ use crate::defragment::Skipped;
 use crate::extents::{FileLayout, extents, first_data};
 use crate::migrate::MigrationError;
 use fragpicker::{
-    HotRange, Layout, Plan, PlanOptions, REQUEST_WEIGHT, WINDOW_BYTES, plan, windows,
+    HotRange, MovePlan, ObjectLayout, PlanOptions, REQUEST_WEIGHT, WINDOW_BYTES, plan, windows,
 };
 use std::fs::File;
 use std::io;
@@ -45,7 +45,7 @@ pub struct SpanPlan {
     /// Where the span ends; the next one begins there.
     pub end: u64,
     /// Ranges to move.
-    pub plan: Plan,
+    pub plan: MovePlan,
     /// Ranges left alone.
     pub skipped: Vec<Skipped>,
     /// Requests to the device that the recorded requests for the ranges looked at cost, if each is
@@ -115,7 +115,7 @@ pub fn plan_span(
 }
 
 /// Adds the wanted ranges between two planned ones to a plan, where no gap is between them.
-fn join(wanted: &[HotRange], plan: &mut Plan) {
+fn join(wanted: &[HotRange], plan: &mut MovePlan) {
     let mut joined: Vec<Range<u64>> = Vec::new();
     // Whole ranges behind the last planned one, adjacent to it and to each other.
     let mut between: Vec<Range<u64>> = Vec::new();
@@ -183,7 +183,7 @@ fn ranges_from(ranges: &[HotRange], from: u64, size: u64) -> Vec<HotRange> {
 fn refuse_transformed(
     file: &File,
     span: Range<u64>,
-    plan: &mut Plan,
+    plan: &mut MovePlan,
     skipped: &mut Vec<Skipped>,
 ) -> io::Result<()> {
     extents(file, span, &mut |extent| {
@@ -198,7 +198,12 @@ fn refuse_transformed(
 }
 
 /// Takes the ranges out of a plan that an extent meets.
-fn refuse(extent: Range<u64>, why: MigrationError, plan: &mut Plan, skipped: &mut Vec<Skipped>) {
+fn refuse(
+    extent: Range<u64>,
+    why: MigrationError,
+    plan: &mut MovePlan,
+    skipped: &mut Vec<Skipped>,
+) {
     let ranges = &mut plan.ranges;
     // Both are ascending and disjoint, so the ranges that an extent meets are adjacent.
     let first = ranges.partition_point(|range| range.end <= extent.start);

@@ -25,7 +25,7 @@ const ASKING: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY);
 
 /// A regular file of the tree, open.
-pub struct Found<'a> {
+pub struct FoundFile<'a> {
     /// Its path, below the top as given.
     pub path: &'a Path,
     /// The open file.
@@ -45,7 +45,10 @@ pub struct Walked {
 
 /// Visits the regular files at and below `top`, in the order of their names. A file that is deleted
 /// meanwhile is passed over.
-pub fn walk(top: &Path, visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>) -> io::Result<Walked> {
+pub fn walk(
+    top: &Path,
+    visit: &mut dyn FnMut(&FoundFile<'_>) -> io::Result<()>,
+) -> io::Result<Walked> {
     let mut walker = Walker::new(top)?;
     walker.visit_all(visit);
     Ok(walker.walked)
@@ -54,7 +57,7 @@ pub fn walk(top: &Path, visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>) -> 
 /// The same, but a file with several names is visited once, under the first.
 pub fn walk_once(
     top: &Path,
-    visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>,
+    visit: &mut dyn FnMut(&FoundFile<'_>) -> io::Result<()>,
 ) -> io::Result<Walked> {
     let mut walker = Walker::once(top)?;
     walker.visit_all(visit);
@@ -72,7 +75,7 @@ impl Directories {
     /// Visits the files as [`walk`] does, and returns the directories.
     pub fn of_walk(
         top: &Path,
-        visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>,
+        visit: &mut dyn FnMut(&FoundFile<'_>) -> io::Result<()>,
     ) -> io::Result<(Walked, Self)> {
         let mut walker = Walker::new(top)?;
         walker.seen = Some(Self::default());
@@ -178,9 +181,9 @@ impl Walker {
         Ok(walker)
     }
 
-    fn visit_all(&mut self, visit: &mut dyn FnMut(&Found<'_>) -> io::Result<()>) {
+    fn visit_all(&mut self, visit: &mut dyn FnMut(&FoundFile<'_>) -> io::Result<()>) {
         while let Some(walked) = self.next_file() {
-            let found = Found {
+            let found = FoundFile {
                 path: &walked.path,
                 file: &walked.file,
                 bytes: walked.bytes,
@@ -305,7 +308,7 @@ mod tests {
         let top = tempfile::tempdir_in(".").unwrap();
         fs::write(top.path().join("a"), "x").unwrap();
         fs::hard_link(top.path().join("a"), top.path().join("b")).unwrap();
-        let mut visit = |_: &Found<'_>| Ok(());
+        let mut visit = |_: &FoundFile<'_>| Ok(());
         assert_eq!(walk(top.path(), &mut visit).unwrap().files, 2);
         assert_eq!(walk_once(top.path(), &mut visit).unwrap().files, 1);
         let link = top.path().join("link");

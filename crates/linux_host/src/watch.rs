@@ -8,7 +8,7 @@
 use crate::ebpf::{Ebpf, EbpfError};
 use crate::identity::{FileId, Identities};
 use crate::mirror::{Mirror, Moved};
-use crate::scan::{Directories, Found, Walked};
+use crate::scan::{Directories, FoundFile, Walked};
 use duet::Duet;
 use machine as pages;
 use machine::Mount;
@@ -163,7 +163,7 @@ impl Watch {
         identities.clear();
         self.elsewhere.clear();
         let mut seen = HashSet::new();
-        let mut visit = |found: &Found<'_>| {
+        let mut visit = |found: &FoundFile<'_>| {
             let id = FileId::of(found.file, mount)?;
             identities.insert(id, found.path);
             seen.insert(id);
@@ -254,7 +254,7 @@ mod tests {
         fs::create_dir_all(name("tree/sub")).unwrap();
         fs::write(name("tree/known"), "x").unwrap();
         fs::write(name("new"), "x").unwrap();
-        let duet = Duet::new(duet::Options {
+        let duet = Duet::new(duet::DuetOptions {
             items_max: 16,
             seed: 0,
         });

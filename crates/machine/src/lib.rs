@@ -15,7 +15,7 @@ mod sys;
 pub use idle::{Activity, IdleDisk, IdlePriority, Requests, has_arms};
 pub use mounts::{Mount, mount_id, unescaped};
 pub use pages::{
-    ChunkState, PAGE_BYTES, Pages, Run, cached, chunks, fetch, is_memory, release, runs, tells,
+    ChunkState, PAGE_BYTES, PageRun, Pages, cached, chunks, fetch, is_memory, release, runs, tells,
     unwritten,
 };
 pub use snapshot::{SubvolumeSnapshot, is_backup_snapshot};

@@ -34,7 +34,7 @@ pub fn cached(file: &File, offset: u64, bytes: u64) -> io::Result<Pages> {
 
 /// Neighbouring pages that are all in memory, or all not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct PageRun {
     /// First byte, a multiple of [`PAGE_BYTES`].
     pub start: u64,
     /// The byte behind the last, a multiple of [`PAGE_BYTES`].
@@ -43,7 +43,7 @@ pub struct Run {
     pub cached: bool,
 }
 
-impl Run {
+impl PageRun {
     /// Pages of a range, none of which is in memory.
     pub fn missing(range: &Range<u64>) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Run {
 
 /// Divides a range of bytes, whose start is a multiple of [`PAGE_BYTES`], into runs. It halves
 /// parts that are neither all in memory nor all not: one call for a range with a single run.
-pub fn runs(file: &File, range: &Range<u64>) -> io::Result<Vec<Run>> {
+pub fn runs(file: &File, range: &Range<u64>) -> io::Result<Vec<PageRun>> {
     let mut runs = Vec::new();
     let first = range.start / PAGE_BYTES;
     let pages = range.end.div_ceil(PAGE_BYTES).saturating_sub(first);
@@ -66,7 +66,7 @@ pub fn runs(file: &File, range: &Range<u64>) -> io::Result<Vec<Run>> {
     Ok(runs)
 }
 
-fn divide(file: &File, first: u64, pages: u64, runs: &mut Vec<Run>) -> io::Result<()> {
+fn divide(file: &File, first: u64, pages: u64, runs: &mut Vec<PageRun>) -> io::Result<()> {
     let start = first * PAGE_BYTES;
     let count = cached(file, start, pages * PAGE_BYTES)?.cached;
     if count > 0 && count < pages {
@@ -77,7 +77,7 @@ fn divide(file: &File, first: u64, pages: u64, runs: &mut Vec<Run>) -> io::Resul
     let (end, cached) = (start + pages * PAGE_BYTES, count > 0);
     match runs.last_mut() {
         Some(last) if last.cached == cached => last.end = end,
-        _ => runs.push(Run { start, end, cached }),
+        _ => runs.push(PageRun { start, end, cached }),
     }
     Ok(())
 }
@@ -215,7 +215,7 @@ mod tests {
     fn runs_are_found_and_released_to_the_page() {
         let Some(file) = cold(100) else { return };
         let page = |n: u64| n * PAGE_BYTES;
-        let run = |start, end, cached| Run {
+        let run = |start, end, cached| PageRun {
             start: page(start),
             end: page(end),
             cached,

@@ -21,16 +21,16 @@
 
 mod allowance;
 mod defragmenter;
-mod effort;
 mod examining;
 mod hot_chunks;
-mod judging;
 mod load;
 mod moving;
 mod outlook;
 mod record;
 mod report;
 mod small;
+mod step_budget;
+mod toll_estimator;
 
 pub use defragmenter::Defragmenter;
 pub use format::defrag::{DefragReport, DefragStage};

@@ -133,7 +133,7 @@ pub struct NextCollect {
 /// Minimum pause between two idle runs.
 const PAUSE_S: u64 = 600;
 /// Minimum pause after an urgent run that freed little; doubles after each.
-const IN_VAIN_S: u64 = 60;
+const NO_EFFECT_PAUSE_S: u64 = 60;
 /// Maximum number of doublings.
 const DOUBLINGS_MAX: u32 = 6;
 /// Less garbage than this is not worth a search, bytes.
@@ -242,7 +242,7 @@ impl CollectSchedule {
             return CollectDecision::Begin(urgency);
         };
         let doublings = (without_effect - 1).min(DOUBLINGS_MAX);
-        let at_s = last.ended_s.saturating_add(IN_VAIN_S << doublings);
+        let at_s = last.ended_s.saturating_add(NO_EFFECT_PAUSE_S << doublings);
         // Writes since then may have overwritten something.
         let low = self.low(space);
         let grown = last.stored_bytes.saturating_add((low / 8) << doublings);

@@ -19,7 +19,9 @@ mod scrubber;
 
 pub use scrubber::{ScrubNews, ScrubStatus, Scrubber, Unread};
 
-use duet::{Events, Item, News, Page, Present, Processed, Progress, Space, Task, Work, WorkSet};
+use duet::{
+    Events, Item, News, Page, Present, Processed, Space, Task, TaskProgress, Work, WorkSet,
+};
 use read_by_others::ReadByOthers;
 use std::sync::Arc;
 use store::{Damaged, Pool, RegionPlace, Result, Verification};
@@ -55,7 +57,7 @@ struct Scrub {
 }
 
 impl Scrub {
-    fn new(pool: Arc<Pool>, progress: &Progress) -> Self {
+    fn new(pool: Arc<Pool>, progress: &TaskProgress) -> Self {
         Self {
             pool,
             current: None,
@@ -153,9 +155,9 @@ impl Task for Scrub {
         };
         let others = &self.read_by_others;
         let mut is_verified = |place| others.has(place);
-        let gone_on = self
-            .pool
-            .go_on_verifying(&mut verification, &mut is_verified, budget_bytes);
+        let continued =
+            self.pool
+                .go_on_verifying(&mut verification, &mut is_verified, budget_bytes);
         self.findings.damaged.append(&mut verification.damaged);
         self.findings
             .taken_back
@@ -166,11 +168,11 @@ impl Task for Scrub {
             is_done: verification.is_done(),
             ..Processed::default()
         };
-        if gone_on.is_err() || processed.is_done {
+        if continued.is_err() || processed.is_done {
             self.read_by_others.forget(id);
         } else {
             self.current = Some(verification);
         }
-        gone_on.map(|()| processed)
+        continued.map(|()| processed)
     }
 }

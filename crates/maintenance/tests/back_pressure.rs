@@ -121,7 +121,7 @@ fn large_writes_take_the_journal_then() {
 
 /// The caller of `keep_free` decides whether waiting is worthwhile.
 #[test]
-fn nobody_waits_who_need_not() {
+fn no_caller_waits_without_need() {
     for (free, keep) in [(Some(KEPT - 1), 0), (Some(KEPT), KEPT), (None, KEPT)] {
         let (disk, volumes) = nearly_full();
         disk.set_room(free.and_then(room));

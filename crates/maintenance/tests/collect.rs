@@ -87,11 +87,11 @@ fn what_is_forgotten_becomes_space() {
     let disk = specimen.disk();
     let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
     let before = pool.record().stored_bytes;
-    let gone: Vec<_> = specimen.truths[..3]
+    let forgotten_ids: Vec<_> = specimen.truths[..3]
         .iter()
         .map(|t| t.snapshot.clone())
         .collect();
-    pool.forget(&gone).expect("forget");
+    pool.forget(&forgotten_ids).expect("forget");
     let first = collect(&pool, for_any_gain());
     assert_eq!(first.snapshots_purged, 3);
     assert!(
@@ -129,8 +129,9 @@ fn one_step_deletes_no_more_than_it_may() {
     let specimen = Specimen::new(7, true);
     let disk = specimen.disk();
     let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
-    let gone = specimen.truths[..3].iter().map(|t| t.snapshot.clone());
-    pool.forget(&gone.collect::<Vec<_>>()).expect("forget");
+    let forgotten_ids = specimen.truths[..3].iter().map(|t| t.snapshot.clone());
+    pool.forget(&forgotten_ids.collect::<Vec<_>>())
+        .expect("forget");
     let discarded = collect(&pool, for_any_gain()).discarded_containers;
     assert!(discarded > 3);
     for is_last in [false, true] {
@@ -139,9 +140,9 @@ fn one_step_deletes_no_more_than_it_may() {
         while run.stage() != GcStage::Choosing && (is_last || deleted < 2) {
             let before = container_names(&disk);
             run.step(&pool, None, &NothingCached, 1).expect("step");
-            let gone = before.difference(&container_names(&disk)).count() as u64;
-            assert!(gone <= 1, "{gone} in one step");
-            deleted += gone;
+            let forgotten_ids = before.difference(&container_names(&disk)).count() as u64;
+            assert!(forgotten_ids <= 1, "{forgotten_ids} in one step");
+            deleted += forgotten_ids;
         }
         assert_eq!(deleted, if is_last { discarded - 2 } else { 2 });
         if is_last {
@@ -252,17 +253,25 @@ fn a_session_that_began_before_loses_nothing() {
     let (disk, pool) = new_pool();
     let bytes = noise(1, 200_000);
     let kept = store_image(&pool, "kept", &noise(2, 100_000), Compression::None);
-    let gone = store_image(&pool, "gone", &bytes, Compression::None);
+    let forgotten_ids = store_image(&pool, "gone", &bytes, Compression::None);
     let mut session = pool.begin(options(Compression::None)).expect("begin");
     let root = put_image(&mut session, &bytes);
     assert_eq!(session.counts().chunks_new, 0);
-    pool_forget(&disk, &pool, &gone.snapshot, session, root, &kept, bytes);
+    pool_forget(
+        &disk,
+        &pool,
+        &forgotten_ids.snapshot,
+        session,
+        root,
+        &kept,
+        bytes,
+    );
 }
 
 /// A copy that gc made and later deleted protects nothing, though the process remembers its place:
 /// the only copy of a chunk that is needed again is in the trash.
 #[test]
-fn a_copy_that_is_gone_is_not_the_one_that_stays() {
+fn a_copy_that_is_deleted_is_not_the_one_that_stays() {
     let (disk, pool) = new_pool();
     let bytes = noise(1, 200_000);
     let other = noise(3, 200_000);
@@ -279,10 +288,15 @@ fn a_copy_that_is_gone_is_not_the_one_that_stays() {
     }
     // Stored again by a writer whose containers have smaller numbers, then needed again while in
     // the trash.
-    let gone = store_image(&pool, "gone", &bytes, Compression::None);
-    let again = snapshot(&pool, SnapshotKind::Image, "again", gone.snapshot.root);
+    let forgotten_ids = store_image(&pool, "gone", &bytes, Compression::None);
+    let again = snapshot(
+        &pool,
+        SnapshotKind::Image,
+        "again",
+        forgotten_ids.snapshot.root,
+    );
     let hold = pool.hold();
-    pool.change_snapshots(&[], &[gone.snapshot])
+    pool.change_snapshots(&[], &[forgotten_ids.snapshot])
         .expect("remove");
     for _ in 0..2 {
         collect(&pool, for_any_gain());
@@ -300,10 +314,10 @@ fn a_copy_that_is_gone_is_not_the_one_that_stays() {
 #[test]
 fn a_run_knows_when_another_one_would_give_back_more() {
     let (disk, pool) = new_pool();
-    let gone = store_image(&pool, "gone", &noise(21, 1 << 20), Compression::None);
+    let forgotten_ids = store_image(&pool, "gone", &noise(21, 1 << 20), Compression::None);
     let kept = store_image(&pool, "kept", &noise(22, 1 << 20), Compression::None);
     let hold = pool.hold();
-    pool.forget(&[gone.snapshot]).expect("forget");
+    pool.forget(&[forgotten_ids.snapshot]).expect("forget");
     let run = |hold: Option<store::Hold>| {
         let mut run = collector(&pool, for_any_gain());
         let counts = finish(&pool, &mut run);
@@ -330,7 +344,7 @@ fn a_run_knows_when_another_one_would_give_back_more() {
 fn pool_forget(
     disk: &Arc<SimDisk>,
     pool: &Pool,
-    gone: &Snapshot,
+    forgotten_ids: &Snapshot,
     session: store::WriteSession,
     root: format::recipe::ObjectRoot,
     kept: &Truth,
@@ -339,7 +353,7 @@ fn pool_forget(
     // The one writer of short commits is busy. Removing the snapshot for good replaces a server's
     // other session.
     let again = snapshot(pool, SnapshotKind::Image, "again", root);
-    pool.commit(session, &[], std::slice::from_ref(gone))
+    pool.commit(session, &[], std::slice::from_ref(forgotten_ids))
         .expect("forget");
     // The commit ended the session's hold; a new hold protects what it saw.
     let hold = pool.hold();
@@ -420,8 +434,8 @@ fn what_is_stored_again_while_it_is_collected_stays() {
             &noise(2, 90_000),
             Compression::None,
         )];
-        let gone = store_image(&pool, "gone", &bytes, Compression::None);
-        pool.forget(&[gone.snapshot]).expect("forget");
+        let forgotten_ids = store_image(&pool, "gone", &bytes, Compression::None);
+        pool.forget(&[forgotten_ids.snapshot]).expect("forget");
         let mut run = collector(&pool, for_any_gain());
         while run.stage() != stage {
             run.step(&pool, None, &NothingCached, 5000).expect("step");
@@ -468,8 +482,8 @@ fn forgotten_snapshots_come_back_until_they_are_purged() {
     pool.forget(std::slice::from_ref(&truth.snapshot))
         .expect("forget");
     assert_eq!(collect(&pool, for_any_gain()).snapshots_purged, 1);
-    let gone = pool.undelete(&[truth.snapshot.id]);
-    assert_eq!(gone.unwrap_err().kind, StoreErrorKind::NotFound);
+    let forgotten_ids = pool.undelete(&[truth.snapshot.id]);
+    assert_eq!(forgotten_ids.unwrap_err().kind, StoreErrorKind::NotFound);
 }
 
 /// A dry run does not count containers as trashed that it would delete from the trash.
@@ -477,19 +491,22 @@ fn forgotten_snapshots_come_back_until_they_are_purged() {
 fn a_dry_run_counts_the_trash_once() {
     let (_, pool) = new_pool();
     store_image(&pool, "kept", &noise(1, 90_000), Compression::None);
-    let gone = store_image(&pool, "gone", &noise(2, 90_000), Compression::None);
-    pool.forget(&[gone.snapshot]).expect("forget");
+    let forgotten_ids = store_image(&pool, "gone", &noise(2, 90_000), Compression::None);
+    pool.forget(&[forgotten_ids.snapshot]).expect("forget");
     let trashed = collect(&pool, for_any_gain()).discarded_containers;
     let dry = GcPolicy {
         dry_run: true,
         ..for_any_gain()
     };
-    let told = collect(&pool, dry);
+    let reported = collect(&pool, dry);
     assert!(trashed > 2);
-    assert_eq!(told.deleted_containers, trashed);
+    assert_eq!(reported.deleted_containers, trashed);
     // Commits leave old catalog nodes.
-    assert!(told.discarded_containers < 2, "{told:?}");
-    assert_eq!(told.trash_containers, told.discarded_containers, "{told:?}");
+    assert!(reported.discarded_containers < 2, "{reported:?}");
+    assert_eq!(
+        reported.trash_containers, reported.discarded_containers,
+        "{reported:?}"
+    );
     assert_eq!(collect(&pool, for_any_gain()).deleted_containers, trashed);
 }
 
@@ -520,8 +537,8 @@ fn a_dry_run_changes_nothing_and_needs_no_lock() {
 fn damage_stops_it_before_anything_goes() {
     let (disk, pool) = new_pool();
     let kept = store_image(&pool, "kept", &noise(2, 90_000), Compression::None);
-    let gone = store_image(&pool, "gone", &noise(1, 90_000), Compression::None);
-    pool.forget(&[gone.snapshot]).expect("forget");
+    let forgotten_ids = store_image(&pool, "gone", &noise(1, 90_000), Compression::None);
+    pool.forget(&[forgotten_ids.snapshot]).expect("forget");
     drop(pool);
     let containers = disk.image().files_below("containers");
     let (name, _) = containers.first().expect("one");

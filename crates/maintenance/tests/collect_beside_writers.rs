@@ -44,7 +44,7 @@ fn contents(seed: &mut Seed) -> Vec<u8> {
     blocks.into_iter().flat_map(block).collect()
 }
 
-struct Shared {
+struct Workload {
     /// Listed snapshots and their bytes.
     known: Mutex<Vec<(format::snapshot::Snapshot, Vec<u8>)>>,
     /// Lock of commands that write, as a server has one.
@@ -54,7 +54,7 @@ struct Shared {
     reads: AtomicU64,
 }
 
-impl Shared {
+impl Workload {
     fn goes_on(&self) -> bool {
         !self.over.load(Ordering::Relaxed)
     }
@@ -67,10 +67,10 @@ impl Shared {
     }
 }
 
-fn back_up(pool: &Pool, shared: &Shared, mut seed: Seed) {
+fn back_up(pool: &Pool, shared: &Workload, mut seed: Seed) {
     while shared.goes_on() {
         let bytes = contents(&mut seed);
-        let _turn = shared.grant.lock();
+        let _grant = shared.grant.lock();
         let mut session = pool.begin(options(Compression::Lz4)).expect("begin");
         let root = put_image(&mut session, &bytes);
         if seed.below(4) == 0 {
@@ -92,10 +92,10 @@ fn back_up(pool: &Pool, shared: &Shared, mut seed: Seed) {
 
 /// Forgets, and restores some; or refers to an old snapshot by name only, as an unchanged file
 /// does.
-fn forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
+fn forget(pool: &Pool, shared: &Workload, mut seed: Seed) {
     while shared.goes_on() {
         std::thread::sleep(Duration::from_millis(seed.below(12)));
-        let _turn = shared.grant.lock();
+        let _grant = shared.grant.lock();
         let _hold = pool.hold();
         let victim = {
             let mut known = shared.known.lock();
@@ -124,7 +124,7 @@ fn forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
     }
 }
 
-fn collect(pool: &Pool, volumes: &Volumes, shared: &Shared) {
+fn collect(pool: &Pool, volumes: &Volumes, shared: &Workload) {
     while shared.goes_on() {
         let counts = run(pool, volumes);
         let mut all = shared.counts.lock();
@@ -146,7 +146,7 @@ fn run(pool: &Pool, volumes: &Volumes) -> GcCounts {
     collector.counts()
 }
 
-fn read_back(pool: &Pool, shared: &Shared, mut seed: Seed) {
+fn read_back(pool: &Pool, shared: &Workload, mut seed: Seed) {
     while shared.goes_on() {
         let chosen = {
             let known = shared.known.lock();
@@ -171,7 +171,7 @@ fn read_back(pool: &Pool, shared: &Shared, mut seed: Seed) {
     }
 }
 
-fn use_volume(volumes: &Volumes, shared: &Shared, mut seed: Seed) -> Vec<u8> {
+fn use_volume(volumes: &Volumes, shared: &Workload, mut seed: Seed) -> Vec<u8> {
     let volume = volumes.volume("v").expect("volume");
     let mut now = vec![0; VOLUME_BLOCKS as usize * BLOCK];
     while shared.goes_on() {
@@ -200,7 +200,7 @@ fn nothing_that_is_needed_goes() {
     volumes
         .create("v", VOLUME_BLOCKS * BLOCK as u64, 12)
         .expect("create");
-    let shared = Shared {
+    let shared = Workload {
         known: Mutex::default(),
         grant: Mutex::default(),
         over: AtomicBool::new(false),

@@ -213,7 +213,7 @@ fn owners_that_cannot_be_read_end_no_run() {
         assert_eq!(run.stage(), GcStage::Ordering);
         aged.disk.inject(Fault::Read { after });
         run_until(&pool, &mut run, GcStage::Copying);
-        aged.disk.heal();
+        aged.disk.clear_faults();
         let counts = finish(&pool, &mut run);
         assert!(counts.copied_bytes > 0 && counts.kept_back_containers == 0);
         is_sound(&pool, &aged.truths);
@@ -299,7 +299,7 @@ fn a_run_that_fills_the_disk_removes_its_copies() {
                 }
             }
         };
-        disk.heal();
+        disk.clear_faults();
         drop(run);
         is_sound(&pool, &aged.truths);
         assert_eq!(pool.space().expect("space").duplicate_bytes, 0);

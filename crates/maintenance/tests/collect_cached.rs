@@ -16,7 +16,7 @@ const CHUNK: usize = 4096;
 const CHUNKS: u64 = 256;
 
 /// A volume of which three quarters were overwritten; the rest of the first writing has been read.
-fn mostly_gone() -> (Arc<SimDisk>, Volumes) {
+fn mostly_overwritten() -> (Arc<SimDisk>, Volumes) {
     let disk = made();
     let volumes = open(&disk, 2);
     let size = CHUNKS * CHUNK as u64;
@@ -56,13 +56,13 @@ fn collect(disk: &SimDisk, volumes: &Volumes, cached: &dyn CachedChunks) -> (GcC
 
 #[test]
 fn what_is_in_memory_is_not_read_to_be_copied() {
-    let (disk, volumes) = mostly_gone();
+    let (disk, volumes) = mostly_overwritten();
     let (counts, read) = collect(&disk, &volumes, &volumes);
     let live = CHUNKS / 4 * CHUNK as u64;
     assert!(counts.copied_bytes >= live, "{counts:?}");
     assert!(counts.cached_bytes >= live * 9 / 10, "{counts:?}");
 
-    let (disk, volumes) = mostly_gone();
+    let (disk, volumes) = mostly_overwritten();
     let (counts, read_without) = collect(&disk, &volumes, &NothingCached);
     assert!(counts.copied_bytes >= live, "{counts:?}");
     assert_eq!(counts.cached_bytes, 0);
@@ -88,7 +88,7 @@ fn step(collector: &mut Collector, volumes: &Volumes) {
 
 /// The same pool in a new process: nothing is in memory.
 fn reopened() -> (Arc<SimDisk>, Volumes) {
-    let (disk, volumes) = mostly_gone();
+    let (disk, volumes) = mostly_overwritten();
     drop(volumes);
     let volumes = open(&disk, 3);
     (disk, volumes)

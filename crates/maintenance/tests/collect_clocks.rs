@@ -134,7 +134,7 @@ fn what_was_seen_of_older_entries_says_nothing_of_newer_ones() {
 }
 
 #[test]
-fn who_waits_for_nothing_gets_it_at_once() {
+fn a_caller_that_waits_for_nothing_gets_it_at_once() {
     let disk = forgotten_on(TODAY + YEARS);
     let at_once = GcPolicy::with_trash_period(0);
     let counts = collect(&disk, TODAY, at_once, &mut None);

@@ -15,7 +15,7 @@ use store::{OpenMode, Pool, StoreError};
 use testkit::specimen::restore::Truth;
 use testkit::specimen::{noise, options, store_image};
 use volume::{Durability, Volume, VolumeErrorKind};
-use volumes::{Step, Volumes};
+use volumes::{CheckpointStep, Volumes};
 
 const CHUNK: usize = 4096;
 const CHUNKS: usize = 192;
@@ -81,7 +81,7 @@ fn a_collection_that_fills_the_disk_takes_its_copies_back() {
         let mut pool = open(&disk, 10 + step);
         disk.inject(Fault::NoSpaceAfter(step * 4000));
         let failed = collect(&pool, None).err();
-        disk.heal();
+        disk.clear_faults();
         if let Some(e) = &failed {
             assert!(e.is_full(), "{e}");
             failures += 1;
@@ -252,7 +252,7 @@ fn a_volume_that_fills_the_disk_can_be_trimmed_and_written_again() {
 /// The journal has more than the free space. It is checkpointed in parts, and each gc run frees the
 /// space for the next part.
 #[test]
-fn a_journal_that_there_is_no_room_for_is_folded_in_parts() {
+fn a_journal_that_there_is_no_room_for_is_applied_in_parts() {
     const BYTES: usize = 3 << 20;
     let context = small_volumes::CONTEXT;
     let disk = small_volumes::made();
@@ -286,9 +286,9 @@ fn a_journal_that_there_is_no_room_for_is_folded_in_parts() {
     let mut rounds = 0;
     loop {
         match volumes.step(1 << 20) {
-            Ok(Step::Idle) => break,
-            Ok(Step::Working) => continue,
-            Ok(Step::Committed) => {}
+            Ok(CheckpointStep::Idle) => break,
+            Ok(CheckpointStep::Working) => continue,
+            Ok(CheckpointStep::Committed) => {}
             Err(e) => assert!(e.is_full(), "{e}"),
         }
         rounds += 1;
@@ -331,7 +331,7 @@ fn large_writes_that_find_no_room_leave_no_name_behind() {
             let _ = volume.write(context, n * (256 << 10), part, Durability::Volatile);
         }
         refused += usize::from(volume.flush(context).is_err());
-        disk.heal();
+        disk.clear_faults();
         // Commits whatever can be committed.
         let _ = volumes.checkpoint();
         let _ = volumes.create("w", 1 << 20, 12);

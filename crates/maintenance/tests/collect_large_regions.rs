@@ -83,7 +83,7 @@ fn large_regions_are_copied_whatever_a_step_may_do() {
 
 /// Regions that were read but not packed are abandoned with the rest.
 #[test]
-fn who_is_told_to_copy_no_more_packs_nothing_that_it_has_read() {
+fn a_run_that_must_copy_no_more_packs_nothing_that_it_has_read() {
     let (_disk, pool, kept) = thinned();
     let mut run = collector(&pool);
     while run.counts().copied_bytes == 0 {

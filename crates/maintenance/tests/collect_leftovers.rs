@@ -44,7 +44,7 @@ fn of_a_session_of_this_process() {
 }
 
 #[test]
-fn of_a_process_that_is_gone() {
+fn of_a_process_that_has_ended() {
     let specimen = Specimen::new(8, true);
     let disk = specimen.disk();
     let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");

@@ -187,7 +187,7 @@ fn of_a_load_by_zipf_only_what_is_hot_is_moved() {
 /// A clone keeps data that was overwritten in the volume since: moving the volume's windows would
 /// fragment its own.
 #[test]
-fn who_is_hurt_keeps_the_place_unless_nobody_reads_there() {
+fn an_owner_that_is_hurt_keeps_the_place_unless_it_is_not_read() {
     let (disk, _) = made(4);
     let volumes = open(&disk, 5);
     // A volume whose windows are unfragmented, a clone of it, and then new pieces of the volume.

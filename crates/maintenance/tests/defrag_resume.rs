@@ -177,7 +177,7 @@ fn what_was_done_since_the_last_record_is_all_that_is_done_again() {
 
 /// A clone of a volume shares leaves of its recipe. An owner that two processes judge counts once.
 #[test]
-fn owners_are_asked_once_whoever_asks_them() {
+fn owners_are_asked_once_by_all_callers() {
     let (disk, _) = made(1);
     let volumes = open(&disk, 5);
     let old = volumes.create("old", 16 * BLOCK, 12).expect("create");
@@ -229,7 +229,7 @@ fn owners_are_asked_once_whoever_asks_them() {
 }
 
 #[test]
-fn a_pause_is_a_pause_and_an_end_is_an_end_whoever_comes_next() {
+fn a_pause_is_a_pause_and_an_end_is_an_end_for_every_next_caller() {
     let (disk, _) = made(BLOCKS);
     let volumes = open(&disk, 5);
     let mut run = begin(&volumes, &["disk"], None);
@@ -284,7 +284,7 @@ fn a_record_of_objects_that_have_changed_costs_work_only() {
     for stage in [
         DefragStage::Sizing,
         DefragStage::Examining,
-        DefragStage::Judging,
+        DefragStage::Estimating,
         DefragStage::Moving,
         DefragStage::Measuring,
     ] {

@@ -121,7 +121,7 @@ fn what_clients_have_open_stays_until_the_last_of_them_lets_go() {
 }
 
 #[test]
-fn holders_are_counted_by_who_they_are() {
+fn holders_are_counted_by_identity() {
     let specimen = Specimen::new(8, false);
     let disk = specimen.disk();
     let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
@@ -135,7 +135,7 @@ fn holders_are_counted_by_who_they_are() {
         .holders()
         .open_snapshot(&root, HolderKind::Mount, "/mnt");
     let held = pool.holders().open_snapshots();
-    let told: Vec<_> = held
+    let reported: Vec<_> = held
         .iter()
         .map(|h| (h.kind, &h.name[..], h.opens))
         .collect();
@@ -143,7 +143,7 @@ fn holders_are_counted_by_who_they_are() {
         (HolderKind::Nbd, "disk@1", 2),
         (HolderKind::Mount, "/mnt", 1),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     drop((one, mount));
     let held = pool.holders().open_snapshots();
     assert_eq!((held.len(), held[0].opens), (1, 1));
@@ -233,7 +233,7 @@ fn a_client_that_comes_during_a_run_is_safe_at_every_step() {
 }
 
 /// Snapshots that clients open while other threads change them.
-struct Shared {
+struct Workload {
     listed: Mutex<Vec<Truth>>,
     over: AtomicBool,
     reads: AtomicU64,
@@ -241,14 +241,14 @@ struct Shared {
     deleted: AtomicU64,
 }
 
-impl Shared {
+impl Workload {
     fn goes_on(&self) -> bool {
         !self.over.load(Ordering::Relaxed)
     }
 }
 
 /// Opens any snapshot, which another thread forgets before, while or after; reads all of it, twice.
-fn be_client(pool: &Pool, shared: &Shared, mut seed: Seed) {
+fn be_client(pool: &Pool, shared: &Workload, mut seed: Seed) {
     while shared.goes_on() {
         let chosen = {
             let listed = shared.listed.lock();
@@ -274,7 +274,7 @@ fn be_client(pool: &Pool, shared: &Shared, mut seed: Seed) {
     }
 }
 
-fn make_and_forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
+fn make_and_forget(pool: &Pool, shared: &Workload, mut seed: Seed) {
     while shared.goes_on() {
         // From few blocks, so that garbage is needed again.
         let first = seed.below(60);
@@ -303,7 +303,7 @@ fn clients_writers_and_collections_side_by_side() {
     drop(pool);
     // So little memory that clients read from the disk.
     let pool = Pool::open(media(&disk, 3), None, OpenMode::Write, 64 << 10).expect("open");
-    let shared = Shared {
+    let shared = Workload {
         listed: Mutex::default(),
         over: AtomicBool::new(false),
         reads: AtomicU64::new(0),
@@ -428,9 +428,9 @@ fn what_is_forgotten_under_a_hold_that_the_purge_has_not_seen_stays() {
         };
         let pool = Pool::open(media, None, OpenMode::Write, MEMORY_BYTES).expect("open");
         let pool = Arc::new(pool);
-        let gone = store_image(&pool, "gone", &noise(1, 30_000), Compression::None);
+        let forgotten_image = store_image(&pool, "gone", &noise(1, 30_000), Compression::None);
         let other = store_image(&pool, "other", &noise(2, 30_000), Compression::None);
-        pool.forget(&[gone.snapshot]).expect("forget");
+        pool.forget(&[forgotten_image.snapshot]).expect("forget");
         let held: Arc<Mutex<Option<Hold>>> = Arc::default();
         let (of_clock, wanted) = (Arc::clone(&pool), other.snapshot.clone());
         let holds = Arc::clone(&held);

@@ -75,7 +75,7 @@ fn a_reader_outlives_trash_and_collection() {
 /// The same with a reader without a hold: it loses what it reads. This proves that the test above
 /// can fail.
 #[test]
-fn who_holds_nothing_loses_what_it_reads() {
+fn a_reader_without_a_hold_loses_what_it_reads() {
     let specimen = Specimen::new(7, false);
     let disk = specimen.disk();
     let reader = specimen.open(&disk, 2, OpenMode::Read).expect("open");

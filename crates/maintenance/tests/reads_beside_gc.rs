@@ -34,13 +34,13 @@ const STALL: Duration = Duration::from_millis(50);
 /// Replaces the catalog at a read of the disk, once.
 #[derive(Default)]
 struct Hook {
-    state: Mutex<State>,
+    state: Mutex<HookState>,
     /// Number of operations of all threads.
     operations: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
+struct HookState {
     /// The thread whose reads count.
     reader: Option<ThreadId>,
     /// Its reads until then.
@@ -222,7 +222,7 @@ fn at_every_read<T>(
         // Pushes the catalog's nodes out of memory.
         let other = pool.reader().read_whole(&source.kept[0].root, 1 << 20);
         other.expect("read");
-        *hook.state.lock() = State {
+        *hook.state.lock() = HookState {
             reader: Some(std::thread::current().id()),
             left: read,
             pool: Arc::downgrade(&pool),

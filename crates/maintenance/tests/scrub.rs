@@ -34,7 +34,7 @@ impl World {
 }
 
 fn duet() -> Arc<Duet> {
-    Duet::new(duet::Options {
+    Duet::new(duet::DuetOptions {
         items_max: 1 << 16,
         seed: 1,
     })
@@ -145,7 +145,7 @@ fn what_a_reader_has_verified_is_not_read_again() {
 fn an_overflow_of_events_takes_no_more_than_it_must() {
     let world = World::new(2);
     let pool = world.open();
-    let duet = Duet::new(duet::Options {
+    let duet = Duet::new(duet::DuetOptions {
         items_max: 1,
         seed: 1,
     });
@@ -234,7 +234,7 @@ fn new_containers(disk: &SimDisk, before: &[(String, u64)]) -> Vec<(String, u64)
 }
 
 #[test]
-fn damage_without_a_duplicate_is_set_aside_named_and_never_deduplicated_against() {
+fn damage_without_a_duplicate_is_quarantined_named_and_never_deduplicated_against() {
     let world = World::new(5);
     let pool = world.open();
     let before = world.disk.image().files();
@@ -291,7 +291,7 @@ fn damage_without_a_duplicate_is_set_aside_named_and_never_deduplicated_against(
 }
 
 #[test]
-fn a_damaged_duplicate_hurts_nobody() {
+fn a_damaged_duplicate_hurts_no_reader() {
     let world = World::new(6);
     let bytes = noise(78, 60_000);
     let pool = world.open();
@@ -326,7 +326,7 @@ fn a_damaged_duplicate_hurts_nobody() {
 }
 
 #[test]
-fn a_container_without_its_directory_is_stored_anew_and_a_missing_one_is_told() {
+fn a_container_without_its_directory_is_stored_anew_and_a_missing_one_is_reported() {
     let world = World::new(7);
     let pool = world.open();
     let before = world.disk.image().files();

@@ -65,7 +65,7 @@ impl Scenario for Scrubs {
         back_up(&pool, self.seed)?;
         history.explore_from_here();
         for life in 0..3 {
-            let duet = Duet::new(duet::Options {
+            let duet = Duet::new(duet::DuetOptions {
                 items_max: 64,
                 seed: life,
             });

@@ -123,7 +123,7 @@ impl DiskFile for WarmFile {
 }
 
 fn duet() -> Arc<Duet> {
-    Duet::new(duet::Options {
+    Duet::new(duet::DuetOptions {
         items_max: 1 << 16,
         seed: 1,
     })

@@ -126,7 +126,7 @@ fn sound_containers_are_read_once_in_order_whatever_the_steps() {
 fn few_regions_that_readers_have_verified_are_read_again_in_order() {
     let (_disk, pool, _) = pool_of_one(2);
     let (_, all_bytes) = scrub(&pool, 1 << 20);
-    let duet = Duet::new(duet::Options {
+    let duet = Duet::new(duet::DuetOptions {
         items_max: 1 << 16,
         seed: 1,
     });

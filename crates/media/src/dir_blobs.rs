@@ -55,7 +55,7 @@ struct Unnamed {
     is_claimed: bool,
 }
 
-struct Shared {
+struct BlobDirectory {
     disk: Arc<dyn Disk>,
     queue: Queue,
     open: OpenFiles,
@@ -68,7 +68,7 @@ struct Shared {
 
 /// Blobs as files.
 pub struct DirBlobs {
-    shared: Arc<Shared>,
+    shared: Arc<BlobDirectory>,
     inline: bool,
     /// Locked from checking the space beside the reserve until that space is taken.
     sparing: Mutex<()>,
@@ -82,7 +82,7 @@ impl DirBlobs {
             Syncing::Inline => (0, 0, true),
             Syncing::Threads { threads, queue } => (threads.max(1), queue.max(1), false),
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(BlobDirectory {
             reserve: Reserve::new(Arc::clone(&disk)),
             queued_bytes: AtomicU64::new(0),
             disk,
@@ -154,7 +154,7 @@ impl Drop for DirBlobs {
     }
 }
 
-impl Shared {
+impl BlobDirectory {
     fn work(&self) {
         while let Some(job) = self.queue.take() {
             let running = self.queue.running(job.number);

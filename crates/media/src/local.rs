@@ -2,7 +2,7 @@
 //!
 //! Invariant: directories are made 0700 and files 0600. Nothing outside the top directory is
 //! touched, even if other users can change its contents: every name is resolved from an open handle
-//! of the top ([`below`]).
+//! of the top ([`path_resolver`]).
 
 use crate::{
     Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, ReadFrom, Room,
@@ -20,34 +20,34 @@ use std::time::Duration;
 mod ahead;
 mod aio;
 mod announced;
-mod below;
 mod owner_lock;
 mod past_cache;
+mod path_resolver;
 mod reported;
 mod resident;
 
 use ahead::Ahead;
 use announced::Announced;
-use below::{Access, Below};
 use past_cache::PastCache;
+use path_resolver::{Access, PathResolver};
 
 /// A directory tree under `top`.
 pub struct LocalDisk {
-    below: Below,
+    path_resolver: PathResolver,
 }
 
 impl LocalDisk {
     /// Uses an existing directory, or one that [`LocalDisk::create_top`] will make.
     pub fn new(top: impl Into<PathBuf>) -> Self {
         Self {
-            below: Below::new(top.into()),
+            path_resolver: PathResolver::new(top.into()),
         }
     }
 
     /// Makes the top directory, 0700, and its parents. They are durable on return: nothing below
     /// could be durable otherwise.
     pub fn create_top(&self) -> Result<(), MediaError> {
-        let top = self.below.path();
+        let top = self.path_resolver.path();
         let name = top.display().to_string();
         let missing: Vec<&Path> = top
             .ancestors()
@@ -74,7 +74,7 @@ impl LocalDisk {
 
     /// Returns the path of the top directory.
     pub fn top(&self) -> &Path {
-        self.below.path()
+        self.path_resolver.path()
     }
 
     /// Names the whole path in an error.
@@ -84,7 +84,7 @@ impl LocalDisk {
         path: &str,
         r: std::io::Result<T>,
     ) -> Result<T, MediaError> {
-        self.below.io(operation, path, r)
+        self.path_resolver.io(operation, path, r)
     }
 
     fn sys<T>(
@@ -97,7 +97,7 @@ impl LocalDisk {
     }
 
     fn shared(&self, file: File, path: &str) -> Arc<dyn DiskFile> {
-        LocalFile::shared(file, self.below.shown(path))
+        LocalFile::shared(file, self.path_resolver.shown(path))
     }
 }
 
@@ -111,7 +111,7 @@ impl Disk for LocalDisk {
             true => OFlags::CREATE,
             false => OFlags::empty(),
         };
-        let file = self.below.file("open", path, Access::Write, more)?;
+        let file = self.path_resolver.file("open", path, Access::Write, more)?;
         // Do not truncate in the open call itself: it does not know yet what it has opened.
         if create {
             self.io("truncate", path, file.set_len(0))?;
@@ -121,20 +121,20 @@ impl Disk for LocalDisk {
 
     fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
         let more = OFlags::CREATE | OFlags::EXCL;
-        let file = self.below.file("open", path, Access::Write, more)?;
+        let file = self.path_resolver.file("open", path, Access::Write, more)?;
         Ok(self.shared(file, path))
     }
 
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
         let file = self
-            .below
+            .path_resolver
             .file("open", path, Access::Read, OFlags::empty())?;
         Ok(self.shared(file, path))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        let source = self.below.named("rename", from)?;
-        let target = self.below.named("rename", to)?;
+        let source = self.path_resolver.named("rename", from)?;
+        let target = self.path_resolver.named("rename", to)?;
         let (old, new) = (source.directory(), target.directory());
         self.sys(
             "rename",
@@ -144,8 +144,8 @@ impl Disk for LocalDisk {
     }
 
     fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        let source = self.below.named("rename", from)?;
-        let target = self.below.named("rename", to)?;
+        let source = self.path_resolver.named("rename", from)?;
+        let target = self.path_resolver.named("rename", to)?;
         let (old, new) = (source.directory(), target.directory());
         let only_new = RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(old, source.name, new, target.name, only_new) {
@@ -178,13 +178,13 @@ impl Disk for LocalDisk {
     }
 
     fn remove(&self, path: &str) -> Result<(), MediaError> {
-        let named = self.below.named("remove", path)?;
+        let named = self.path_resolver.named("remove", path)?;
         let removed = rustix::fs::unlinkat(named.directory(), named.name, AtFlags::empty());
         self.sys("remove", path, removed)
     }
 
     fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
-        let handle = self.below.directory("list", dir, OFlags::RDONLY)?;
+        let handle = self.path_resolver.directory("list", dir, OFlags::RDONLY)?;
         let mut entries = Vec::new();
         for entry in self.sys("list", dir, rustix::fs::Dir::read_from(&handle))? {
             let entry = self.sys("list", dir, entry)?;
@@ -214,7 +214,7 @@ impl Disk for LocalDisk {
     }
 
     fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
-        let named = self.below.named("create", dir)?;
+        let named = self.path_resolver.named("create", dir)?;
         match rustix::fs::mkdirat(named.directory(), named.name, Mode::RWXU) {
             Ok(()) => {
                 self.io("create", dir, named.give_directory())?;
@@ -226,12 +226,12 @@ impl Disk for LocalDisk {
     }
 
     fn sync_dir(&self, dir: &str, _point: Barrier) -> Result<(), MediaError> {
-        let handle = self.below.directory("sync", dir, OFlags::RDONLY)?;
+        let handle = self.path_resolver.directory("sync", dir, OFlags::RDONLY)?;
         self.io("sync", dir, sync_directory(&File::from(handle)))
     }
 
     fn room(&self) -> Option<Room> {
-        let found = rustix::fs::fstatvfs(self.below.top().ok()?).ok()?;
+        let found = rustix::fs::fstatvfs(self.path_resolver.top().ok()?).ok()?;
         // All zero on some shares: unknown, not full.
         if found.f_blocks == 0 || found.f_frsize == 0 {
             return None;
@@ -250,17 +250,17 @@ impl Disk for LocalDisk {
 
     fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
         let file = self
-            .below
+            .path_resolver
             .file("lock", path, Access::Write, OFlags::CREATE)?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(file)),
             Err(fs::TryLockError::WouldBlock) => {
-                let shown = self.below.shown(path);
+                let shown = self.path_resolver.shown(path);
                 Err(MediaError::plain(MediaErrorKind::Locked, "lock", &shown))
             }
             Err(fs::TryLockError::Error(e)) if owner_lock::is_without_locks(&e) => {
-                let named = self.below.named("lock", path)?;
-                let shown = self.below.shown(path);
+                let named = self.path_resolver.named("lock", path)?;
+                let shown = self.path_resolver.shown(path);
                 Ok(Box::new(owner_lock::take(&file, &named, &shown)?))
             }
             Err(fs::TryLockError::Error(e)) => self.io("lock", path, Err(e)),

@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use volume::{MemoryVolume, Operation, Request, Slow, Volume};
+use volume::{MemoryVolume, Operation, Slow, Volume, VolumeRequest};
 
 /// Limit for requests that must begin. Nothing waits for it unless the test fails.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ impl Gated {
 
     fn slow(self: &Arc<Self>, cached: fn(u64) -> bool) -> Slow<MemoryVolume> {
         let gated = Arc::clone(self);
-        let is_cached = move |request: Request| {
+        let is_cached = move |request: VolumeRequest| {
             request.operation == Operation::Read && cached(request.offset_bytes)
         };
         let slow = Slow::new(self.memory.clone(), move |request| {
@@ -72,7 +72,7 @@ impl Gated {
         slow.except(is_cached)
     }
 
-    fn pass(&self, request: Request) {
+    fn pass(&self, request: VolumeRequest) {
         match request.operation {
             Operation::Read => {
                 let large = request.len_bytes == u64::from(crate::REQUEST_BYTES_MAX);

@@ -5,7 +5,9 @@
 //! counts it, so that other jobs disturb less. With two threads it is the time of a call of each
 //! thread: the same as with one thread when the cache scales.
 
-use page_cache::{NoEvents, Options, PAGE_BYTES, PageCache, PageEvents, Place, S3Fifo, Use};
+use page_cache::{
+    NoEvents, PAGE_BYTES, PageCache, PageCacheOptions, PageEvents, Place, S3Fifo, Use,
+};
 use std::hint::black_box;
 use std::sync::Arc;
 use units::{Fingerprint, IoClass};
@@ -88,7 +90,7 @@ fn row(name: &str, call: impl Fn(u64) + Sync) {
 
 fn cache(bytes_max: u64, events: Arc<dyn PageEvents>) -> PageCache {
     let policy = Box::new(S3Fifo::new(bytes_max));
-    PageCache::new(Options::new(bytes_max, 7), policy, events)
+    PageCache::new(PageCacheOptions::new(bytes_max, 7), policy, events)
 }
 
 #[expect(clippy::too_many_lines, reason = "one script")]
@@ -180,7 +182,7 @@ fn main() {
             Use::Demand,
         );
     });
-    let duet = duet::Duet::new(duet::Options {
+    let duet = duet::Duet::new(duet::DuetOptions {
         items_max: 1 << 20,
         seed: 7,
     });
@@ -205,16 +207,16 @@ fn main() {
     let page = [9u8; PAGE_BYTES];
     let written = cache(bytes_max, Arc::new(NoEvents));
     row("put of an unwritten page, new", |n| {
-        written.put_unwritten(1, n >> 20, 1, &page, IoClass(0));
+        written.put_dirty(1, n >> 20, 1, &page, IoClass(0));
         written.destaged(1, n >> 20, 1);
     });
-    (0..hot).for_each(|n| written.put_unwritten(2, n, 1, &page, IoClass(0)));
+    (0..hot).for_each(|n| written.put_dirty(2, n, 1, &page, IoClass(0)));
     row("read of an unwritten page", |n| {
-        black_box(written.unwritten(2, n % hot, 1));
+        black_box(written.dirty(2, n % hot, 1));
     });
     let version = std::sync::atomic::AtomicU64::new(2);
     row("put of an unwritten page, over another", |n| {
         let next = version.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        written.put_unwritten(2, n % hot, next, &page, IoClass(0));
+        written.put_dirty(2, n % hot, next, &page, IoClass(0));
     });
 }

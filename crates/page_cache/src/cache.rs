@@ -8,12 +8,12 @@ mod space;
 
 use crate::clean::CleanPages;
 use crate::counters::{ClassCounters, Counters};
+use crate::dirty::DirtyPages;
 use crate::events::PageEvents;
 use crate::extent::Run;
 use crate::memory::{Frame, Memory};
 use crate::policy::EvictionPolicy;
-use crate::unwritten::UnwrittenPages;
-use crate::{CHUNK_BYTES_MAX, Options, PAGE_BYTES, Place, Purpose};
+use crate::{CHUNK_BYTES_MAX, PAGE_BYTES, PageCacheOptions, Place, Purpose};
 use classes::{CLASSES, ClassOccupancy, ClassSet, ClassSettings, Need, known};
 use std::sync::Arc;
 use units::{Fingerprint, IoClass};
@@ -22,9 +22,9 @@ use units::{Fingerprint, IoClass};
 /// waits for anything but short locks.
 pub struct PageCache {
     bytes_max: u64,
-    unwritten_bytes_max: u64,
+    dirty_bytes_max: u64,
     pub(crate) clean: CleanPages,
-    pub(crate) unwritten: UnwrittenPages,
+    pub(crate) dirty: DirtyPages,
     classes: Arc<ClassOccupancy>,
     memory: Arc<Memory>,
 }
@@ -35,7 +35,7 @@ impl PageCache {
     /// All of its content must be of one deduplication domain: timing reveals whether somebody else
     /// has the same bytes.
     pub fn new(
-        options: Options,
+        options: PageCacheOptions,
         policy: Box<dyn EvictionPolicy>,
         events: Arc<dyn PageEvents>,
     ) -> Self {
@@ -45,15 +45,15 @@ impl PageCache {
         let domain = (options.seed, options.bytes_max);
         let (shared, of_all) = (Arc::clone(&memory), Arc::clone(&classes));
         let clean = CleanPages::new(domain, policy, of_all, shared, Arc::clone(&events));
-        let unwritten_bytes_max = options.unwritten_bytes_max.min(options.bytes_max);
-        let domain = (options.seed, unwritten_bytes_max);
+        let dirty_bytes_max = options.dirty_bytes_max.min(options.bytes_max);
+        let domain = (options.seed, dirty_bytes_max);
         let (shared, of_all) = (Arc::clone(&memory), Arc::clone(&classes));
-        let unwritten = UnwrittenPages::new(domain, of_all, shared, events);
+        let dirty = DirtyPages::new(domain, of_all, shared, events);
         Self {
             bytes_max: options.bytes_max,
-            unwritten_bytes_max,
+            dirty_bytes_max,
             clean,
-            unwritten,
+            dirty,
             classes,
             memory,
         }
@@ -72,7 +72,7 @@ impl PageCache {
         if are_distinct {
             self.clean.tell_classes_apart();
         }
-        self.unwritten.tell_classes_apart(are_distinct);
+        self.dirty.tell_classes_apart(are_distinct);
         for class in (0..CLASSES as u8).map(IoClass) {
             let own = ClassSet::one(class);
             while !self.classes.keeps(class) && self.clean.evict(own) {}
@@ -140,13 +140,13 @@ impl PageCache {
     /// memory, at a few nanoseconds each.
     pub fn forget_object(&self, object: u64) {
         self.clean.forget_object(object);
-        self.unwritten.forget_object(object);
+        self.dirty.forget_object(object);
     }
 
     /// Keeps a dirty page: bytes that are only in the journal. Versions of one page ascend. A put
     /// of the cached version, or of an older one, changes nothing. The page takes the class of its
     /// newest write.
-    pub fn put_unwritten(
+    pub fn put_dirty(
         &self,
         object: u64,
         page: u64,
@@ -156,27 +156,27 @@ impl PageCache {
     ) {
         let (place, class) = ((object, page), known(class));
         let of_write = (version, class);
-        if self.unwritten.overwrite(place, of_write, bytes) {
+        if self.dirty.overwrite(place, of_write, bytes) {
             return;
         }
         let may_enter = !self.classes.are_distinct()
             || !self.classes.keeps(class)
             || self.make_share(class, PAGE_BYTES);
         let run = may_enter.then(|| self.obtain(bytes, Need::For(class)));
-        self.unwritten.put(place, of_write, run.flatten());
-        while self.unwritten.bytes() > self.unwritten_bytes_max && self.spill_one() {}
+        self.dirty.put(place, of_write, run.flatten());
+        while self.dirty.bytes() > self.dirty_bytes_max && self.spill_one() {}
         self.settle();
     }
 
     /// Returns a dirty page in exactly this version. `None`: the journal has it.
-    pub fn unwritten(&self, object: u64, page: u64, version: u64) -> Option<Frame> {
-        self.unwritten.get((object, page), version).map(Frame)
+    pub fn dirty(&self, object: u64, page: u64, version: u64) -> Option<Frame> {
+        self.dirty.get((object, page), version).map(Frame)
     }
 
     /// Notes that the page's bytes of this version are in containers now. The page is dropped
     /// unless it is newer.
     pub fn destaged(&self, object: u64, page: u64, version: u64) {
-        self.unwritten.destaged((object, page), version);
+        self.dirty.destaged((object, page), version);
     }
 
     /// Returns true if [`by_place`](Self::by_place) would find it. Does not count as a use.
@@ -189,15 +189,15 @@ impl PageCache {
         self.clean.contains(fingerprint)
     }
 
-    /// Returns true if [`unwritten`](Self::unwritten) would find it. Does not count as a use.
-    pub fn is_unwritten_resident(&self, object: u64, page: u64, version: u64) -> bool {
-        self.unwritten_class(object, page, version).is_some()
+    /// Returns true if [`dirty`](Self::unwritten) would find it. Does not count as a use.
+    pub fn is_dirty_resident(&self, object: u64, page: u64, version: u64) -> bool {
+        self.dirty_class(object, page, version).is_some()
     }
 
     /// Returns the class of a dirty page that is in memory in exactly this version. Does not count
     /// as a use.
-    pub fn unwritten_class(&self, object: u64, page: u64, version: u64) -> Option<IoClass> {
-        self.unwritten.class_of((object, page), version)
+    pub fn dirty_class(&self, object: u64, page: u64, version: u64) -> Option<IoClass> {
+        self.dirty.class_of((object, page), version)
     }
 
     /// Returns true while an insert evicts nothing: an eighth of the memory was never needed.
@@ -222,7 +222,7 @@ impl PageCache {
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::default();
         self.clean.count(&mut counters);
-        self.unwritten.count(&mut counters);
+        self.dirty.count(&mut counters);
         counters.bytes_resident = self.memory.used();
         counters
     }
@@ -231,7 +231,7 @@ impl PageCache {
     pub fn class_counters(&self) -> [ClassCounters; CLASSES] {
         let mut counters = [ClassCounters::default(); CLASSES];
         self.clean.count_classes(&mut counters);
-        self.unwritten.count_classes(&mut counters);
+        self.dirty.count_classes(&mut counters);
         counters
     }
 }

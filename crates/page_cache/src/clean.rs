@@ -270,8 +270,8 @@ impl CleanPages {
         };
         let now = content.memory_bytes();
         let many = self.aliases.fetch_add(1, Ordering::Relaxed) >= self.aliases_max;
-        let crowded = content.is_crowded(frame) || (many && content.aliases(frame) > 1);
-        let oldest = content.oldest_place(frame).filter(|_| crowded);
+        let too_many = content.has_too_many_aliases(frame) || (many && content.aliases(frame) > 1);
+        let oldest = content.oldest_place(frame).filter(|_| too_many);
         drop(content);
         self.memory.adjust(before, now);
         let before = places.memory_bytes();

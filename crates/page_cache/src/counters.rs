@@ -12,9 +12,9 @@ pub struct Counters {
     /// Reads by content that found nothing.
     pub misses: u64,
     /// Reads of dirty pages that were in memory.
-    pub hits_unwritten: u64,
+    pub hits_dirty: u64,
     /// Reads of dirty pages that were not: the journal has them.
-    pub misses_unwritten: u64,
+    pub misses_dirty: u64,
     /// Clean chunks that were evicted.
     pub evictions: u64,
     /// Dirty pages that left memory before they were destaged.
@@ -26,7 +26,7 @@ pub struct Counters {
     /// Additional bytes that clean chunks would take if each place had its own copy.
     pub bytes_shared: u64,
     /// Bytes of dirty pages in memory.
-    pub bytes_unwritten: u64,
+    pub bytes_dirty: u64,
     /// All memory in use: bytes, tables, allocations, and memory that is kept for reuse.
     pub bytes_resident: u64,
 }
@@ -38,7 +38,7 @@ pub struct ClassCounters {
     /// Bytes of clean chunks in memory, in steps of 2 KiB for each.
     pub bytes_clean: u64,
     /// Bytes of dirty pages in memory.
-    pub bytes_unwritten: u64,
+    pub bytes_dirty: u64,
     /// Reads of this class that found a clean chunk, and reads of its dirty pages.
     pub hits: u64,
     /// Reads by content that found nothing.

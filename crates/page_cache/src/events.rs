@@ -37,7 +37,7 @@ pub(crate) fn chunk_page(place: Place) -> Page {
     }
 }
 
-pub(crate) fn unwritten_page(object: u64, page: u64) -> Page {
+pub(crate) fn dirty_page(object: u64, page: u64) -> Page {
     Page {
         space: Space::Pages,
         object,
@@ -47,9 +47,9 @@ pub(crate) fn unwritten_page(object: u64, page: u64) -> Page {
 }
 
 /// A dirty page came into memory.
-pub(crate) const UNWRITTEN: Events = Events::ADDED.and(Events::DIRTIED);
+pub(crate) const CAME_DIRTY: Events = Events::ADDED.and(Events::DIRTIED);
 /// The page is neither in memory nor modified any more.
-const GONE: Events = Events::REMOVED.and(Events::FLUSHED);
+const REMOVED_CLEAN: Events = Events::REMOVED.and(Events::FLUSHED);
 
 /// Translates events: chunks of places are pages of [`Space::Chunks`], dirty pages are pages of
 /// [`Space::Pages`]. A task sees a spilled page as flushed: no dirty bytes of it are in memory.
@@ -63,20 +63,20 @@ impl PageEvents for Duet {
     }
 
     fn dirtied(&self, object: u64, page: u64) {
-        self.record(&unwritten_page(object, page), UNWRITTEN);
+        self.record(&dirty_page(object, page), CAME_DIRTY);
     }
 
     fn flushed(&self, object: u64, page: u64) {
-        self.record(&unwritten_page(object, page), GONE);
+        self.record(&dirty_page(object, page), REMOVED_CLEAN);
     }
 
     fn spilled(&self, object: u64, page: u64) {
-        self.record(&unwritten_page(object, page), GONE);
+        self.record(&dirty_page(object, page), REMOVED_CLEAN);
     }
 }
 
 /// Receiver of places that exist.
-pub(crate) type Visit<'a> = &'a mut dyn FnMut(&Page, Events);
+pub(crate) type PageVisitor<'a> = &'a mut dyn FnMut(&Page, Events);
 
 /// Position at which a visit continues.
 pub(crate) enum Next {

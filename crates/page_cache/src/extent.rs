@@ -25,9 +25,9 @@ pub(crate) trait Home: Send + Sync {
 }
 
 /// Owner of extents that belong to no arena.
-pub(crate) enum Nobody {}
+pub(crate) enum NoArena {}
 
-impl Home for Nobody {
+impl Home for NoArena {
     fn freed(&self, _: (u32, u32), _: u32, _: &dyn Fn()) {
         match *self {}
     }
@@ -162,7 +162,12 @@ pub(crate) struct Run {
 impl Run {
     /// Copies `bytes` to memory outside of all slabs, of any length.
     pub fn alone(bytes: &[u8]) -> Self {
-        let extent = Extent::allocate(bytes.len(), Box::default(), u32::MAX, Weak::<Nobody>::new());
+        let extent = Extent::allocate(
+            bytes.len(),
+            Box::default(),
+            u32::MAX,
+            Weak::<NoArena>::new(),
+        );
         let mut run = Self {
             extent: Arc::new(extent),
             at: 0,
@@ -244,11 +249,11 @@ mod tests {
     use super::*;
 
     fn extent(slabs: usize) -> Arc<Extent> {
-        Extent::new(slabs, Weak::<Nobody>::new()).numbered(0)
+        Extent::new(slabs, Weak::<NoArena>::new()).numbered(0)
     }
 
     #[test]
-    fn nobody_gets_what_is_taken() {
+    fn no_caller_gets_what_is_taken() {
         let extent = extent(2);
         let one = extent.claim(1, 3, &[1; 5000]).expect("all is free");
         assert_eq!(extent.free(1), !0b111000);
@@ -267,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_outlives_who_made_it() {
+    fn a_run_outlives_its_maker() {
         let mut run = {
             let extent = extent(1);
             extent.claim(0, 0, &[7; SLAB_BYTES]).expect("all is free")

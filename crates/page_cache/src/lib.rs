@@ -13,13 +13,13 @@ mod cache;
 mod clean;
 mod content;
 mod counters;
+mod dirty;
 mod events;
 mod extent;
 mod memory;
 mod policy;
 mod present;
 mod table;
-mod unwritten;
 
 use parking_lot::{Mutex, MutexGuard};
 use units::IoClass;
@@ -95,21 +95,21 @@ impl From<Use> for Purpose {
 
 /// Sizes and secret of a cache.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct PageCacheOptions {
     /// All memory of the cache: bytes, tables and allocations. Below 4 MiB tables take most of it.
     pub bytes_max: u64,
     /// Part of it that dirty pages may take.
-    pub unwritten_bytes_max: u64,
+    pub dirty_bytes_max: u64,
     /// A number that clients cannot guess. They must not be able to choose places that collide.
     pub seed: u64,
 }
 
-impl Options {
+impl PageCacheOptions {
     /// Makes options with `bytes_max`, at most half of it for dirty pages.
     pub fn new(bytes_max: u64, seed: u64) -> Self {
         Self {
             bytes_max,
-            unwritten_bytes_max: bytes_max / 2,
+            dirty_bytes_max: bytes_max / 2,
             seed,
         }
     }

@@ -5,7 +5,7 @@
 //! locks a shard for at most `max` places.
 
 use crate::cache::PageCache;
-use crate::events::{Next, Visit};
+use crate::events::{Next, PageVisitor};
 use duet::{Position, Present, Space};
 
 impl Present for PageCache {
@@ -14,7 +14,7 @@ impl Present for PageCache {
         space: Space,
         position: Option<Position>,
         max: usize,
-        visit: Visit,
+        visit: PageVisitor,
     ) -> Option<Position> {
         let [mut shard, mut from] = position.unwrap_or_default().0;
         let mut left = max.max(1);
@@ -22,7 +22,7 @@ impl Present for PageCache {
             let next = match space {
                 Space::Containers => None,
                 Space::Chunks => self.clean.visit(shard as usize, from, &mut left, visit),
-                Space::Pages => self.unwritten.visit(shard as usize, from, &mut left, visit),
+                Space::Pages => self.dirty.visit(shard as usize, from, &mut left, visit),
             };
             match next? {
                 Next::From(next) => from = next,
@@ -34,11 +34,11 @@ impl Present for PageCache {
         }
     }
 
-    fn replay_object(&self, space: Space, object: u64, visit: Visit) {
+    fn replay_object(&self, space: Space, object: u64, visit: PageVisitor) {
         match space {
             Space::Containers => {}
             Space::Chunks => self.clean.visit_object(object, visit),
-            Space::Pages => self.unwritten.visit_object(object, visit),
+            Space::Pages => self.dirty.visit_object(object, visit),
         }
     }
 }

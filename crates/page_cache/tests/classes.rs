@@ -4,7 +4,7 @@
 use crate::recording;
 
 use classes::{CLASSES, ClassSettings, Priority, Share};
-use page_cache::{Options, PageCache, PageEvents, Place, S3Fifo, Use};
+use page_cache::{PageCache, PageCacheOptions, PageEvents, Place, S3Fifo, Use};
 use parking_lot::Mutex;
 use recording::{Numbers, content, fingerprint, page, silent};
 use std::collections::HashMap;
@@ -64,7 +64,7 @@ fn insert(cache: &PageCache, class: IoClass, n: u64, len: usize, for_use: Use) {
 
 fn put(cache: &PageCache, class: IoClass, n: u64, version: u64) {
     let object = u64::from(class.0);
-    cache.put_unwritten(object, n, version, &page(object, n, version), class);
+    cache.put_dirty(object, n, version, &page(object, n, version), class);
 }
 
 fn is_resident(cache: &PageCache, class: IoClass, n: u64) -> bool {
@@ -179,7 +179,7 @@ fn a_class_over_its_share_evicts_only_itself() {
             _ => insert(&cache, class, n, 4096 << (n % 5), Use::Demand),
         }
         let counters = cache.class_counters()[usize::from(class.0)];
-        let bytes = counters.bytes_clean + counters.bytes_unwritten;
+        let bytes = counters.bytes_clean + counters.bytes_dirty;
         assert!(
             bytes <= BUDGET * u64::from(share) / 100,
             "{bytes} of {class:?}"
@@ -188,7 +188,7 @@ fn a_class_over_its_share_evicts_only_itself() {
     // The three have 60 % together: each is full, and nothing else was evicted.
     for (class, share) in shares {
         let counters = cache.class_counters()[usize::from(class.0)];
-        let bytes = counters.bytes_clean + counters.bytes_unwritten;
+        let bytes = counters.bytes_clean + counters.bytes_dirty;
         assert!(
             bytes + (128 << 10) > BUDGET * u64::from(share) / 100,
             "{bytes} of {class:?}"
@@ -214,7 +214,7 @@ fn settings_hold_soon_after_they_change() {
     ]));
     flood(&cache, BULK, 1 << 20);
     assert!((0..metadata).all(|n| !is_resident(&cache, METADATA, n)));
-    assert!(!cache.is_unwritten_resident(u64::from(METADATA.0), 1, 1));
+    assert!(!cache.is_dirty_resident(u64::from(METADATA.0), 1, 1));
     assert!((0..files).all(|n| is_resident(&cache, FILES, n)));
     // A share of nothing: the class leaves at once, although it is pinned. Its dirty pages stay
     // while nothing else wants the memory.
@@ -226,9 +226,9 @@ fn settings_hold_soon_after_they_change() {
         0,
         "a class without a share is not kept"
     );
-    assert!(cache.is_unwritten_resident(u64::from(FILES.0), 1, 1));
+    assert!(cache.is_dirty_resident(u64::from(FILES.0), 1, 1));
     flood(&cache, METADATA, 1 << 20);
-    assert!(!cache.is_unwritten_resident(u64::from(FILES.0), 1, 1));
+    assert!(!cache.is_dirty_resident(u64::from(FILES.0), 1, 1));
     // All equal again: the order of slots and one queue are back.
     cache.set_classes(&settings(&[]));
     flood(&cache, FILES, 1 << 20);
@@ -287,28 +287,28 @@ fn what_is_not_kept_is_still_returned_and_its_place_forgotten() {
     );
     // A dirty page of such a class takes free memory, and is the first to leave.
     put(&cache, BACKUP, 1, 1);
-    assert_eq!(cache.unwritten_class(50, 1, 1), Some(BACKUP));
+    assert_eq!(cache.dirty_class(50, 1, 1), Some(BACKUP));
     flood(&cache, BULK, 0);
-    assert_eq!(cache.unwritten_class(50, 1, 1), None);
+    assert_eq!(cache.dirty_class(50, 1, 1), None);
 }
 
 #[test]
 fn a_dirty_page_has_the_class_of_its_newest_write() {
     let cache = silent(BUDGET);
     cache.set_classes(&policy());
-    cache.put_unwritten(1, 1, 1, &[1; 4096], METADATA);
-    let held = cache.unwritten(1, 1, 1).expect("just put");
-    cache.put_unwritten(1, 1, 2, &[2; 4096], BULK);
-    assert_eq!(cache.unwritten_class(1, 1, 2), Some(BULK));
-    cache.put_unwritten(1, 1, 3, &[3; 4096], FILES);
+    cache.put_dirty(1, 1, 1, &[1; 4096], METADATA);
+    let held = cache.dirty(1, 1, 1).expect("just put");
+    cache.put_dirty(1, 1, 2, &[2; 4096], BULK);
+    assert_eq!(cache.dirty_class(1, 1, 2), Some(BULK));
+    cache.put_dirty(1, 1, 3, &[3; 4096], FILES);
     drop(held);
-    cache.put_unwritten(1, 1, 2, &[2; 4096], BULK);
+    cache.put_dirty(1, 1, 2, &[2; 4096], BULK);
     assert_eq!(
-        cache.unwritten_class(1, 1, 3),
+        cache.dirty_class(1, 1, 3),
         Some(FILES),
         "older writes change nothing"
     );
-    let bytes = cache.class_counters().map(|of| of.bytes_unwritten);
+    let bytes = cache.class_counters().map(|of| of.bytes_dirty);
     assert_eq!(bytes.iter().sum::<u64>(), 4096);
     assert_eq!(bytes[usize::from(FILES.0)], 4096);
 }
@@ -362,7 +362,7 @@ fn sixty_four_pinned_classes_end_no_insert_and_exceed_no_budget() {
         counters
             .iter()
             .step_by(2)
-            .all(|of| of.bytes_clean + of.bytes_unwritten == 0)
+            .all(|of| of.bytes_clean + of.bytes_dirty == 0)
     );
 }
 
@@ -422,7 +422,7 @@ fn each_eviction_is_of_the_class_that_the_policy_names() {
         let leaving = Arc::new(Leaving::default());
         let events: Arc<Leaving> = Arc::clone(&leaving);
         let policy = Box::new(S3Fifo::new(BUDGET));
-        let cache = PageCache::new(Options::new(BUDGET, 42), policy, events);
+        let cache = PageCache::new(PageCacheOptions::new(BUDGET, 42), policy, events);
         let mut settings = settings(&[]);
         let mut sizes = Sizes::new();
         for step in 0..30_000u64 {
@@ -440,7 +440,7 @@ fn each_eviction_is_of_the_class_that_the_policy_names() {
                 let counters = cache.class_counters();
                 sizes = (0u8..)
                     .zip(counters)
-                    .map(|(class, of)| (class, (of.bytes_clean + of.bytes_unwritten) as i64))
+                    .map(|(class, of)| (class, (of.bytes_clean + of.bytes_dirty) as i64))
                     .collect();
             }
             let class = IoClass(numbers.below(8) as u8);
@@ -456,10 +456,10 @@ fn each_eviction_is_of_the_class_that_the_policy_names() {
                     Use::Demand.of(class),
                 );
             }
-            let gone = std::mem::take(&mut *leaving.0.lock());
+            let evicted = std::mem::take(&mut *leaving.0.lock());
             let is_dirty_limit =
-                before.iter().map(|of| of.bytes_unwritten).sum::<u64>() + 4096 > BUDGET / 2;
-            for victim in gone {
+                before.iter().map(|of| of.bytes_dirty).sum::<u64>() + 4096 > BUDGET / 2;
+            for victim in evicted {
                 // Growing tables and too many dirty pages evict for the budget.
                 if !is_dirty_limit {
                     assert!(
@@ -473,7 +473,7 @@ fn each_eviction_is_of_the_class_that_the_policy_names() {
             }
             let counters = cache.class_counters();
             for (class, of) in (0u8..).zip(counters) {
-                sizes.insert(class, (of.bytes_clean + of.bytes_unwritten) as i64);
+                sizes.insert(class, (of.bytes_clean + of.bytes_dirty) as i64);
             }
             assert!(cache.counters().bytes_resident <= BUDGET);
         }

@@ -4,7 +4,7 @@
 use crate::recording;
 
 use duet::{Duet, Item, Mask, Page, Scope, Session, Space};
-use page_cache::{Options, PageCache, PageEvents, Place, S3Fifo, Use};
+use page_cache::{PageCache, PageCacheOptions, PageEvents, Place, S3Fifo, Use};
 use recording::{Numbers, Recorder, content, fingerprint, page};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -38,14 +38,14 @@ impl PageEvents for Both {
 }
 
 fn cache(bytes_max: u64) -> (PageCache, Arc<Both>) {
-    let duet = Duet::new(duet::Options {
+    let duet = Duet::new(duet::DuetOptions {
         items_max: 1 << 20,
         seed: 3,
     });
     let both = Arc::new(Both(Recorder::default(), duet));
     let events: Arc<Both> = Arc::clone(&both);
     let policy = Box::new(S3Fifo::new(bytes_max));
-    let cache = PageCache::new(Options::new(bytes_max, 42), policy, events);
+    let cache = PageCache::new(PageCacheOptions::new(bytes_max, 42), policy, events);
     (cache, both)
 }
 
@@ -58,7 +58,7 @@ fn act(cache: &PageCache, numbers: &mut Numbers) {
             cache.insert(&fingerprint(n), &content(n, 4096), Some(place), Use::Demand);
         }
         9..11 => cache.forget_place(place),
-        11..16 => cache.put_unwritten(object, chunk, 1, &page(object, chunk, 1), IoClass(0)),
+        11..16 => cache.put_dirty(object, chunk, 1, &page(object, chunk, 1), IoClass(0)),
         16..19 => cache.destaged(object, chunk, 1),
         _ if numbers.below(400) == 0 => cache.forget_object(object),
         _ => {}
@@ -166,9 +166,9 @@ fn an_object_is_visited_alone_and_whole() {
     (0..3000).for_each(|_| act(&cache, &mut numbers));
     let visited = |space| {
         let mut visited = HashSet::new();
-        cache.replay_object(space, 1, &mut |page: &Page, told: Events| {
+        cache.replay_object(space, 1, &mut |page: &Page, page_events: Events| {
             assert_eq!((page.space, page.object), (space, 1));
-            assert_eq!(told.has(Events::DIRTIED), space == Space::Pages);
+            assert_eq!(page_events.has(Events::DIRTIED), space == Space::Pages);
             assert!(visited.insert(page.index));
         });
         visited

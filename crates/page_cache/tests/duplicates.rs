@@ -110,7 +110,7 @@ fn written_pages_are_never_served_stale() {
         match numbers.below(10) {
             0..3 => {
                 *version = step;
-                cache.put_unwritten(1, chunk, step, &page(1, chunk, step), IoClass(0));
+                cache.put_dirty(1, chunk, step, &page(1, chunk, step), IoClass(0));
             }
             3..5 if *version > 0 => {
                 // The destager has stored it: its content duplicates another page's.
@@ -119,7 +119,7 @@ fn written_pages_are_never_served_stale() {
                 (*version, *n) = (0, numbers.below(50));
             }
             _ if *version > 0 => {
-                if let Some(frame) = cache.unwritten(1, chunk, *version) {
+                if let Some(frame) = cache.dirty(1, chunk, *version) {
                     assert!(*frame == page(1, chunk, *version), "a dirty window shows");
                 }
             }
@@ -130,7 +130,7 @@ fn written_pages_are_never_served_stale() {
     }
     let counters = cache.counters();
     assert!(
-        counters.hits_by_content > 100 && counters.hits_unwritten > 1000,
+        counters.hits_by_content > 100 && counters.hits_dirty > 1000,
         "{counters:?}"
     );
 }

@@ -8,7 +8,7 @@ use crate::recording;
 
 use classes::ClassSet;
 use page_cache::{
-    EvictionPolicy, FrameHeat, FrameId, Heat, NoEvents, Options, PageCache, S3Fifo, Use,
+    EvictionPolicy, FrameHeat, FrameId, Heat, NoEvents, PageCache, PageCacheOptions, S3Fifo, Use,
 };
 use recording::{Numbers, fingerprint};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -84,7 +84,11 @@ impl EvictionPolicy for Clock {
 
 /// Returns a cache full of unwanted chunks.
 fn full(policy: Box<dyn EvictionPolicy>) -> PageCache {
-    let cache = PageCache::new(Options::new(BUDGET, 42), policy, Arc::new(NoEvents));
+    let cache = PageCache::new(
+        PageCacheOptions::new(BUDGET, 42),
+        policy,
+        Arc::new(NoEvents),
+    );
     for n in 0..20_000 {
         cache.insert(&fingerprint(1 << 50 | n), &[1], None, Use::Scan);
     }

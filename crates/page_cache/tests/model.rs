@@ -22,7 +22,7 @@ enum Operation {
     ForgetPlace(Place),
     ForgetObject(u64),
     Put { object: u64, page: u64, newer: bool },
-    Unwritten { object: u64, page: u64, back: u64 },
+    Dirty { object: u64, page: u64, back: u64 },
     Destaged { object: u64, page: u64, back: u64 },
     HoldOrLetGo,
 }
@@ -32,7 +32,7 @@ struct Model {
     /// Content of each place, as the caller set it.
     places: HashMap<Place, u64>,
     /// Version of each dirty page that is not destaged.
-    unwritten: HashMap<(u64, u64), u64>,
+    dirty: HashMap<(u64, u64), u64>,
     /// Frames that a reader holds, and their contents.
     held: Vec<(Frame, Vec<u8>)>,
     hits: u64,
@@ -72,7 +72,7 @@ fn operation(numbers: &mut Numbers) -> Operation {
             page,
             newer: back == 0,
         },
-        820..900 => Operation::Unwritten { object, page, back },
+        820..900 => Operation::Dirty { object, page, back },
         900..960 => Operation::Destaged { object, page, back },
         _ => Operation::HoldOrLetGo,
     }
@@ -111,33 +111,33 @@ impl Model {
             Operation::ForgetObject(object) => {
                 cache.forget_object(object);
                 self.places.retain(|place, _| place.object != object);
-                self.unwritten.retain(|(of, _), _| *of != object);
+                self.dirty.retain(|(of, _), _| *of != object);
             }
-            _ => self.apply_unwritten(cache, operation, numbers),
+            _ => self.apply_dirty(cache, operation, numbers),
         }
     }
 
-    fn apply_unwritten(&mut self, cache: &PageCache, operation: Operation, numbers: &mut Numbers) {
+    fn apply_dirty(&mut self, cache: &PageCache, operation: Operation, numbers: &mut Numbers) {
         match operation {
             Operation::Put {
                 object,
                 page: at,
                 newer,
             } => {
-                let held = self.unwritten.entry((object, at)).or_insert(100);
+                let held = self.dirty.entry((object, at)).or_insert(100);
                 let version = if newer { *held + 1 } else { *held };
                 // One version has one content.
-                cache.put_unwritten(object, at, version, &page(object, at, version), IoClass(0));
+                cache.put_dirty(object, at, version, &page(object, at, version), IoClass(0));
                 *held = version;
             }
-            Operation::Unwritten {
+            Operation::Dirty {
                 object,
                 page: at,
                 back,
             } => {
-                let held = self.unwritten.get(&(object, at)).copied();
+                let held = self.dirty.get(&(object, at)).copied();
                 let version = held.unwrap_or(100) - back;
-                if let Some(frame) = cache.unwritten(object, at, version) {
+                if let Some(frame) = cache.dirty(object, at, version) {
                     assert_eq!(
                         held,
                         Some(version),
@@ -153,13 +153,13 @@ impl Model {
                 page: at,
                 back,
             } => {
-                let held = self.unwritten.get(&(object, at)).copied();
+                let held = self.dirty.get(&(object, at)).copied();
                 let version = held.unwrap_or(100) - back;
                 cache.destaged(object, at, version);
                 if held == Some(version) {
-                    self.unwritten.remove(&(object, at));
+                    self.dirty.remove(&(object, at));
                 }
-                assert!(!cache.is_unwritten_resident(object, at, version));
+                assert!(!cache.is_dirty_resident(object, at, version));
             }
             _ => self.held.truncate(numbers.below(40) as usize),
         }
@@ -187,8 +187,8 @@ impl Model {
             }
         }
         let pages = recorder.pages.lock();
-        for ((object, at), version) in &self.unwritten {
-            let is_resident = cache.is_unwritten_resident(*object, *at, *version);
+        for ((object, at), version) in &self.dirty {
+            let is_resident = cache.is_dirty_resident(*object, *at, *version);
             // If the newest version of a page found no space, no version of it may be cached.
             assert_eq!(
                 is_resident,
@@ -198,7 +198,7 @@ impl Model {
         }
         let counters = cache.counters();
         assert_eq!(counters.places, places.len() as u64);
-        assert_eq!(counters.bytes_unwritten, pages.len() as u64 * 4096);
+        assert_eq!(counters.bytes_dirty, pages.len() as u64 * 4096);
     }
 }
 

@@ -45,7 +45,7 @@ fn resident_memory_stays_within_the_budget_under_any_mix() {
         ("all sizes", |n| 4096 << (n % 5), 3, 2),
         ("tiny", |_| 600, 0, 1),
     ];
-    for (name, len_of, unwritten, places) in phases {
+    for (name, len_of, dirty, places) in phases {
         let mut inserted = 0;
         let mut most = 0;
         while inserted < 2 * BUDGET {
@@ -66,8 +66,8 @@ fn resident_memory_stays_within_the_budget_under_any_mix() {
             };
             cache.by_place(again, Use::Demand);
             cache.by_place(again, Use::Demand);
-            for page in 0..unwritten {
-                cache.put_unwritten(9, n * 4 + page, n, &[1; 4096], IoClass(0));
+            for page in 0..dirty {
+                cache.put_dirty(9, n * 4 + page, n, &[1; 4096], IoClass(0));
             }
             inserted += (len as u64).max(4096);
             if n % 1000 == 0 {

@@ -21,7 +21,7 @@ fn bytes_of(n: u64) -> Vec<u8> {
 fn live(cache: &PageCache, thread: u64, templates: &[Vec<u8>]) -> u64 {
     let mut numbers = Numbers(thread);
     let mut places = HashMap::new();
-    let mut unwritten = HashMap::new();
+    let mut dirty = HashMap::new();
     let mut held = Vec::new();
     let mut hits = 0;
     for step in 0..STEPS {
@@ -55,19 +55,19 @@ fn live(cache: &PageCache, thread: u64, templates: &[Vec<u8>]) -> u64 {
                 places.remove(&place);
             }
             80..90 => {
-                cache.put_unwritten(thread, at, step, &page(thread, at, step), IoClass(0));
-                unwritten.insert(at, step);
+                cache.put_dirty(thread, at, step, &page(thread, at, step), IoClass(0));
+                dirty.insert(at, step);
             }
             90..95 => {
-                if let Some(version) = unwritten.get(&at)
-                    && let Some(frame) = cache.unwritten(thread, at, *version)
+                if let Some(version) = dirty.get(&at)
+                    && let Some(frame) = cache.dirty(thread, at, *version)
                 {
                     assert!(*frame == page(thread, at, *version), "another page");
                     hits += 1;
                 }
             }
             _ => {
-                if let Some(version) = unwritten.remove(&at) {
+                if let Some(version) = dirty.remove(&at) {
                     cache.destaged(thread, at, version);
                 }
             }

@@ -4,7 +4,9 @@
 //! out and completed: the best of several batches.
 //! Invariant: elapsed time is not measured, so other processes do not change the result much.
 
-use qos::{Direction, EdgeThrottle, Flow, LatencyTargets, Request, Scheduler, Settings};
+use qos::{
+    DeviceRequest, Direction, EdgeThrottle, Flow, LatencyTargets, Scheduler, SchedulerSettings,
+};
 use std::hint::black_box;
 
 const REQUESTS: u64 = 300_000;
@@ -27,8 +29,8 @@ fn best(mut act: impl FnMut(u64)) -> f64 {
     batches.fold(f64::INFINITY, f64::min)
 }
 
-fn request(n: u64, flows: u64) -> Request {
-    Request {
+fn request(n: u64, flows: u64) -> DeviceRequest {
+    DeviceRequest {
         id: n,
         flow: Flow::ALL[(n % flows) as usize],
         direction: Direction::Read,
@@ -40,7 +42,7 @@ fn request(n: u64, flows: u64) -> Request {
 fn main() {
     println!("| flows | one request, ns | handed out |\n|---|---|---|");
     for flows in [1, 5, 8] {
-        let Ok(mut scheduler) = Scheduler::new(Settings::SSD) else {
+        let Ok(mut scheduler) = Scheduler::new(SchedulerSettings::SSD) else {
             return;
         };
         let mut now = 0;

@@ -114,7 +114,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn those_who_matter_less_wait_when_it_takes_too_long() {
+    fn less_important_flows_wait_when_it_takes_too_long() {
         let mut edge = EdgeThrottle::new(LatencyTargets::default());
         let delays = |edge: &EdgeThrottle, now| Flow::ALL.map(|flow| edge.delay_ns(flow, now) / MS);
         edge.completed(Flow::ForegroundNonSequential, 10 * MS, 0);

@@ -411,12 +411,15 @@ fn p99_of(latencies: &mut [u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Settings;
+    use crate::settings::SchedulerSettings;
 
     const MS: u64 = 1_000_000;
 
     fn disk() -> Grace {
-        Grace::new(Settings::DISK.grace, Settings::DISK.costs.seek_ns)
+        Grace::new(
+            SchedulerSettings::DISK.grace,
+            SchedulerSettings::DISK.costs.seek_ns,
+        )
     }
 
     /// Serves users who arrive at `came`: 8 ms each, one after another, plus `delay`.
@@ -460,7 +463,7 @@ mod tests {
         let begin = 1000 * MS;
         serve(&mut grace, (0..1000).map(|n| begin + n * 500 * MS), |_| 0);
         // Each of them meets a contiguous piece, none a start.
-        assert_eq!(grace.ns(), Settings::DISK.grace.least_ns);
+        assert_eq!(grace.ns(), SchedulerSettings::DISK.grace.least_ns);
         // A client that asks again 10 ms after its answer meets each start with a shorter wait.
         let begin = grace.last_end_ns;
         serve(&mut grace, (1..1001).map(|n| begin + n * 18 * MS), |_| 0);
@@ -468,7 +471,7 @@ mod tests {
         // The load changes again.
         let begin = grace.last_end_ns;
         serve(&mut grace, (1..6001).map(|n| begin + n * 500 * MS), |_| 0);
-        assert_eq!(grace.ns(), Settings::DISK.grace.least_ns);
+        assert_eq!(grace.ns(), SchedulerSettings::DISK.grace.least_ns);
     }
 
     #[test]
@@ -476,19 +479,27 @@ mod tests {
         let mut grace = disk();
         let far = |n: u64| 1000 * MS + n * 500 * MS;
         serve(&mut grace, (0..1000).map(far), |_| 0);
-        assert_eq!(grace.ns(), Settings::DISK.grace.least_ns);
+        assert_eq!(grace.ns(), SchedulerSettings::DISK.grace.least_ns);
         let delay = |n| if n % 20 == 0 { 8 * MS } else { 0 };
         serve(&mut grace, (1000..5000).map(far), delay);
         assert!(grace.harm() > 1.9, "{}", grace.harm());
         let cautious = (grace.ns(), grace.space_ns());
         assert!(
-            cautious > (Settings::DISK.grace.least_ns, Settings::DISK.costs.seek_ns),
+            cautious
+                > (
+                    SchedulerSettings::DISK.grace.least_ns,
+                    SchedulerSettings::DISK.costs.seek_ns
+                ),
             "{cautious:?}"
         );
         serve(&mut grace, (5000..40_000).map(far), delay);
         assert!(grace.ns() > cautious.0);
         serve(&mut grace, (40_000..100_000).map(far), |_| 0);
-        assert_eq!(grace.ns(), Settings::DISK.grace.least_ns, "it was long ago");
+        assert_eq!(
+            grace.ns(),
+            SchedulerSettings::DISK.grace.least_ns,
+            "it was long ago"
+        );
         assert!(grace.harm() < 1.01);
     }
 
@@ -518,7 +529,7 @@ mod tests {
         assert!(grace.harm() > 1.9, "{}", grace.harm());
         assert_eq!(
             (grace.ns(), grace.space),
-            (Settings::DISK.grace.least_ns, 0)
+            (SchedulerSettings::DISK.grace.least_ns, 0)
         );
     }
 
@@ -530,22 +541,25 @@ mod tests {
         let near = (1..20_001).map(|n| 1000 * MS + n * 18 * MS);
         serve(&mut grace, near, delay);
         assert!(grace.harm() > HARM_ALARM, "{}", grace.harm());
-        assert_eq!(grace.ns(), Settings::DISK.grace.most_ns);
+        assert_eq!(grace.ns(), SchedulerSettings::DISK.grace.most_ns);
         let begin = grace.last_end_ns;
         serve(&mut grace, (1..6001).map(|n| begin + n * 500 * MS), |_| 0);
-        assert!(grace.ns() < Settings::DISK.grace.most_ns / 2);
+        assert!(grace.ns() < SchedulerSettings::DISK.grace.most_ns / 2);
     }
 
     #[test]
     fn nothing_is_known_at_first() {
         let grace = disk();
-        assert_eq!(grace.ns(), Settings::DISK.grace.most_ns);
-        assert_eq!(grace.space_ns(), 64 * Settings::DISK.costs.seek_ns);
+        assert_eq!(grace.ns(), SchedulerSettings::DISK.grace.most_ns);
+        assert_eq!(grace.space_ns(), 64 * SchedulerSettings::DISK.costs.seek_ns);
     }
 
     #[test]
     fn a_fast_device_does_not_replay_all_the_time() {
-        let mut grace = Grace::new(Settings::SSD.grace, Settings::SSD.costs.seek_ns);
+        let mut grace = Grace::new(
+            SchedulerSettings::SSD.grace,
+            SchedulerSettings::SSD.costs.seek_ns,
+        );
         let begin_ns = 10_000 * MS;
         // A hundred thousand requests in a second.
         let replays = (0..100_000u64).filter(|n| {

@@ -23,13 +23,13 @@ const SSD_NS: f64 = 0.5e6;
 
 /// Guesses the kind of a device. See the module's head.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct KindJudge {
+pub struct KindDetector {
     /// Mean device time per request.
     mean_ns: f64,
     kind: DeviceKind,
 }
 
-impl KindJudge {
+impl KindDetector {
     /// Counts a read that took `latency_ns` while `at_device` requests, itself included, were at
     /// the device.
     pub fn saw(&mut self, latency_ns: u64, at_device: usize) {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_disk_is_known_by_its_seeks_however_many_wait() {
-        let mut judge = KindJudge::default();
+        let mut judge = KindDetector::default();
         (0..100).for_each(|_| judge.saw(MS / 10, 1));
         judge.saw(50 * MS, 1);
         assert_eq!(judge.kind(), DeviceKind::Ssd, "one that was late");

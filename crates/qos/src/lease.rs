@@ -50,7 +50,7 @@ pub struct Ask {
 
 /// Message of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum LeaseAnswer {
     /// The process waits for its I/O grant.
     Waits,
     /// The process may read this many bytes now, at least 1.
@@ -134,7 +134,7 @@ impl Ask {
     }
 }
 
-impl Answer {
+impl LeaseAnswer {
     /// Encoded size.
     pub const BYTES: usize = 8;
     const KIND: u32 = u32::from_le_bytes(*b"LSE:");
@@ -195,8 +195,12 @@ mod tests {
             let ask = Ask { wanted, used };
             assert_eq!(Ask::decode(&ask.encode()), Ok(ask));
         }
-        for answer in [Answer::Waits, Answer::Granted(1), Answer::Granted(u32::MAX)] {
-            assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
+        for answer in [
+            LeaseAnswer::Waits,
+            LeaseAnswer::Granted(1),
+            LeaseAnswer::Granted(u32::MAX),
+        ] {
+            assert_eq!(LeaseAnswer::decode(&answer.encode()), Ok(answer));
         }
     }
 
@@ -235,9 +239,9 @@ mod tests {
             }
         }
         assert!(good > 1000 && bad > 500, "{good} and {bad}");
-        let answer = Answer::Granted(77).encode();
+        let answer = LeaseAnswer::Granted(77).encode();
         for bytes in mutations(answer).filter(|bytes| bytes[..4] != answer[..4]) {
-            assert!(Answer::decode(&bytes).is_err());
+            assert!(LeaseAnswer::decode(&bytes).is_err());
         }
     }
 }

@@ -32,13 +32,13 @@
 //! # Maintenance
 //!
 //! Replication, garbage collection, scrub and defragmentation get the device when it is idle: when
-//! no user request was there for a learned time ([`Settings::grace`]). After a task has moved the
-//! head, it continues until a user arrives and stops at once: users suffer from the seek that they
-//! meet, not from the bytes. Each task also has an I/O floor, a small share of time, so that it
-//! finishes on a device that is never idle. A task spends its floor one request at a time, between
-//! user requests where there is a gap. A deadline raises the floor to remaining work divided by
-//! remaining time. If the deadlines of several tasks need more than maintenance may have, the
-//! highest rate goes first (declarative IO: DINGO, OSDI'26).
+//! no user request was there for a learned time ([`SchedulerSettings::grace`]). After a task has
+//! moved the head, it continues until a user arrives and stops at once: users suffer from the seek
+//! that they meet, not from the bytes. Each task also has an I/O floor, a small share of time, so
+//! that it finishes on a device that is never idle. A task spends its floor one request at a time,
+//! between user requests where there is a gap. A deadline raises the floor to remaining work
+//! divided by remaining time. If the deadlines of several tasks need more than maintenance may
+//! have, the highest rate goes first (declarative IO: DINGO, OSDI'26).
 //!
 //! # Leases
 //!
@@ -66,7 +66,7 @@ pub use edge::{EdgeThrottle, LatencyTargets};
 pub use floor::Deadline;
 pub use flow::Flow;
 pub use grace::GraceLimits;
-pub use kind::{DeviceKind, KindJudge};
+pub use kind::{DeviceKind, KindDetector};
 pub use plan::Plan;
-pub use scheduler::{Direction, Grant, QueueFull, Request, Scheduler};
-pub use settings::{DeviceCosts, InvalidShares, Settings};
+pub use scheduler::{DeviceRequest, Direction, Grant, QueueFull, Scheduler};
+pub use settings::{DeviceCosts, InvalidShares, SchedulerSettings};

@@ -7,13 +7,17 @@
 use crate::edge::LatencyTargets;
 use crate::flow::ByFlow;
 use crate::kind::DeviceKind;
-use crate::settings::{InvalidShares, Settings};
+use crate::settings::{InvalidShares, SchedulerSettings};
 
 // A maintenance step at the device may wait for a region that a user is reading (single-flight).
 // The user's read must find room at the device even then, or both would wait for ever.
 const _: () = {
-    assert!(Settings::DISK.maintenance_in_flight_max < Settings::DISK.in_flight_max);
-    assert!(Settings::SSD.maintenance_in_flight_max < Settings::SSD.in_flight_max);
+    assert!(
+        SchedulerSettings::DISK.maintenance_in_flight_max < SchedulerSettings::DISK.in_flight_max
+    );
+    assert!(
+        SchedulerSettings::SSD.maintenance_in_flight_max < SchedulerSettings::SSD.in_flight_max
+    );
 };
 
 /// User-defined settings. See the module's head.
@@ -21,13 +25,13 @@ const _: () = {
 pub struct Plan {
     /// Kind of the device; `None`: guess it from latencies.
     pub device: Option<DeviceKind>,
-    /// As in [`Settings`].
+    /// As in [`SchedulerSettings`].
     pub non_sequential_percent: u8,
-    /// As in [`Settings`].
+    /// As in [`SchedulerSettings`].
     pub weights: ByFlow<u16>,
-    /// As in [`Settings`].
+    /// As in [`SchedulerSettings`].
     pub floors_permille: ByFlow<u16>,
-    /// As in [`Settings`].
+    /// As in [`SchedulerSettings`].
     pub floors_percent_max: u8,
     /// Target latencies.
     pub targets: LatencyTargets,
@@ -37,10 +41,10 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             device: None,
-            non_sequential_percent: Settings::DISK.non_sequential_percent,
-            weights: Settings::DISK.weights,
-            floors_permille: Settings::DISK.floors_permille,
-            floors_percent_max: Settings::DISK.floors_percent_max,
+            non_sequential_percent: SchedulerSettings::DISK.non_sequential_percent,
+            weights: SchedulerSettings::DISK.weights,
+            floors_permille: SchedulerSettings::DISK.floors_permille,
+            floors_percent_max: SchedulerSettings::DISK.floors_percent_max,
             targets: LatencyTargets::default(),
         }
     }
@@ -48,15 +52,15 @@ impl Default for Plan {
 
 impl Plan {
     /// Returns the settings for a kind of device.
-    pub fn settings(&self, kind: DeviceKind) -> Settings {
-        Settings {
+    pub fn settings(&self, kind: DeviceKind) -> SchedulerSettings {
+        SchedulerSettings {
             non_sequential_percent: self.non_sequential_percent,
             weights: self.weights,
             floors_permille: self.floors_permille,
             floors_percent_max: self.floors_percent_max,
             ..match kind {
-                DeviceKind::Disk => Settings::DISK,
-                DeviceKind::Ssd => Settings::SSD,
+                DeviceKind::Disk => SchedulerSettings::DISK,
+                DeviceKind::Ssd => SchedulerSettings::SSD,
             }
         }
     }

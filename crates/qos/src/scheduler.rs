@@ -11,7 +11,7 @@ mod queue;
 use crate::floor::{Deadline, Floor, Moment};
 use crate::flow::{ByFlow, Flow};
 use crate::grace::Grace;
-use crate::settings::{InvalidShares, Settings};
+use crate::settings::{InvalidShares, SchedulerSettings};
 use queue::Queue;
 
 /// Direction of the bytes.
@@ -25,7 +25,7 @@ pub enum Direction {
 
 /// A request for the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request {
+pub struct DeviceRequest {
     /// Number that the caller assigns.
     pub id: u64,
     /// Flow that it belongs to.
@@ -89,7 +89,7 @@ impl Lane {
 
 /// Chooses the next request. See the module's head.
 pub struct Scheduler {
-    settings: Settings,
+    settings: SchedulerSettings,
     lanes: ByFlow<Lane>,
     /// Time that the last flow to be served had: users, maintenance. A flow that becomes active
     /// starts there.
@@ -108,7 +108,7 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Creates a scheduler without requests.
-    pub fn new(settings: Settings) -> Result<Self, InvalidShares> {
+    pub fn new(settings: SchedulerSettings) -> Result<Self, InvalidShares> {
         settings.check()?;
         Ok(Self {
             settings,
@@ -124,7 +124,7 @@ impl Scheduler {
     }
 
     /// Changes the settings. Waiting requests stay.
-    pub fn set(&mut self, settings: Settings) -> Result<(), InvalidShares> {
+    pub fn set(&mut self, settings: SchedulerSettings) -> Result<(), InvalidShares> {
         settings.check()?;
         if settings.grace != self.settings.grace {
             self.grace = Grace::new(settings.grace, settings.costs.seek_ns);
@@ -145,8 +145,8 @@ impl Scheduler {
     }
 
     /// Queues a request. Fails if too many of its flow wait.
-    pub fn offer(&mut self, request: Request) -> Result<(), QueueFull> {
-        let Request { flow, .. } = request;
+    pub fn offer(&mut self, request: DeviceRequest) -> Result<(), QueueFull> {
+        let DeviceRequest { flow, .. } = request;
         let begins_at = self.had[usize::from(flow.is_maintenance())];
         let waiting_max = self.settings.waiting_max;
         let lane = self.lane_mut(flow);
@@ -162,7 +162,7 @@ impl Scheduler {
 
     /// Hands out the request that goes to the device now. `None`: no request may go. The caller
     /// asks again when a request was offered or completed, and at [`wakes_at`](Self::wakes_at).
-    pub fn next(&mut self, now_ns: u64) -> Option<(Request, Grant)> {
+    pub fn next(&mut self, now_ns: u64) -> Option<(DeviceRequest, Grant)> {
         if self.in_flight(|_| true) >= self.settings.in_flight_max {
             return None;
         }
@@ -344,8 +344,8 @@ impl Scheduler {
         self.least(may, |flow| of(flow) && needed(flow) == highest)
     }
 
-    fn charge(&mut self, request: &Request, grant: Grant) {
-        let Request { flow, .. } = *request;
+    fn charge(&mut self, request: &DeviceRequest, grant: Grant) {
+        let DeviceRequest { flow, .. } = *request;
         // A floor request runs beside users, so it moves the head.
         let stays = match grant {
             Grant::User => request.is_sequential,

@@ -38,7 +38,7 @@ impl DeviceCosts {
 
 /// Settings of a scheduler. See the module's head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct SchedulerSettings {
     /// Share of a busy device for non-sequential client requests, percent: 1 to 99.
     pub non_sequential_percent: u8,
     /// Weights by which the other users divide the rest and maintenance divides idle time: 1 or
@@ -63,7 +63,7 @@ pub struct Settings {
     pub costs: DeviceCosts,
 }
 
-impl Settings {
+impl SchedulerSettings {
     /// Settings for disks.
     pub const DISK: Self = Self {
         non_sequential_percent: 20,
@@ -143,10 +143,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_that_starve_somebody_are_refused() {
-        assert_eq!(Settings::DISK.check(), Ok(()));
-        assert_eq!(Settings::SSD.check(), Ok(()));
-        let changes: [fn(&mut Settings); 6] = [
+    fn settings_that_starve_a_flow_are_refused() {
+        assert_eq!(SchedulerSettings::DISK.check(), Ok(()));
+        assert_eq!(SchedulerSettings::SSD.check(), Ok(()));
+        let changes: [fn(&mut SchedulerSettings); 6] = [
             |s| s.non_sequential_percent = 100,
             |s| s.non_sequential_percent = 0,
             |s| s.weights[3] = 0,
@@ -155,7 +155,7 @@ mod tests {
             |s| s.in_flight_max = 0,
         ];
         for change in changes {
-            let mut settings = Settings::DISK;
+            let mut settings = SchedulerSettings::DISK;
             change(&mut settings);
             assert!(settings.check().is_err(), "{settings:?}");
         }

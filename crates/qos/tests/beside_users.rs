@@ -1,7 +1,7 @@
 //! Maintenance beside clients that read at random from a disk, in virtual time: checks clients'
 //! latencies and how much of the disk's idle time maintenance uses.
 
-use qos::{Direction, Flow, Grant, Request, Scheduler, Settings};
+use qos::{DeviceRequest, Direction, Flow, Grant, Scheduler, SchedulerSettings};
 use std::collections::{BTreeMap, VecDeque};
 
 const MS: u64 = 1_000_000;
@@ -114,7 +114,7 @@ impl std::fmt::Display for Outcome {
 
 /// A step, or a client's request, in the order in which the disk serves them.
 struct Served {
-    request: Request,
+    request: DeviceRequest,
     grant: Grant,
     granted_at: u64,
     left_bytes: u64,
@@ -143,7 +143,7 @@ struct World {
 impl World {
     fn offer(&mut self, flow: Flow, bytes: u64) {
         self.id += 1;
-        let request = Request {
+        let request = DeviceRequest {
             id: self.id,
             flow,
             direction: Direction::Read,
@@ -201,7 +201,7 @@ impl World {
         self.done_at = None;
         let first = self.at_device.front_mut().expect("it was served");
         first.left_bytes = first.left_bytes.saturating_sub(PIECE_BYTES);
-        let Request { flow, id, .. } = first.request;
+        let DeviceRequest { flow, id, .. } = first.request;
         if let Grant::Idle { is_seek } = first.grant {
             let took = self.now - self.began_at;
             let now = self.now;
@@ -262,7 +262,7 @@ impl World {
 /// A disk that serves one request at a time: 4 to 12 ms if the head moves, plus the bytes.
 fn run(used_percent: u64, arrivals: Arrivals, tasks: &[(Flow, Reads)]) -> Outcome {
     let mut world = World {
-        scheduler: Scheduler::new(Settings::DISK).expect("the default"),
+        scheduler: Scheduler::new(SchedulerSettings::DISK).expect("the default"),
         reads: tasks.iter().copied().collect(),
         seeks: Numbers(7),
         now: 0,
@@ -329,7 +329,7 @@ fn idle_time_is_used_and_clients_hardly_notice() {
 }
 
 #[test]
-fn maintenance_has_what_nobody_uses() {
+fn maintenance_has_what_no_user_needs() {
     let calm = run(2, Arrivals::Poisson, &SCRUB);
     assert!(calm.streamed > 70.0, "{calm}");
 }

@@ -1,7 +1,10 @@
 //! Random loads, devices and settings: every request is handed out once, reads and writes keep
 //! their order, limits hold, and a waiting request has either a full device or a time to ask again.
 
-use qos::{Deadline, DeviceCosts, Direction, Flow, GraceLimits, Request, Scheduler, Settings};
+use qos::{
+    Deadline, DeviceCosts, DeviceRequest, Direction, Flow, GraceLimits, Scheduler,
+    SchedulerSettings,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 const MS: u64 = 1_000_000;
@@ -21,9 +24,9 @@ impl Numbers {
     }
 }
 
-fn settings(numbers: &mut Numbers) -> Settings {
+fn settings(numbers: &mut Numbers) -> SchedulerSettings {
     let in_flight_max = 1 + numbers.below(9) as usize;
-    Settings {
+    SchedulerSettings {
         non_sequential_percent: 1 + numbers.below(99) as u8,
         weights: Flow::ALL.map(|_| 1 + numbers.below(9) as u16),
         floors_permille: Flow::ALL.map(|_| numbers.below(60) as u16),
@@ -43,7 +46,7 @@ fn settings(numbers: &mut Numbers) -> Settings {
 #[derive(Default)]
 struct Model {
     waiting: BTreeMap<(Flow, bool), VecDeque<u64>>,
-    at_device: Vec<Request>,
+    at_device: Vec<DeviceRequest>,
     offered: u64,
     handed_out: u64,
 }
@@ -59,11 +62,16 @@ impl Model {
         flows.filter(|flow| flow.is_maintenance()).count()
     }
 
-    fn offer(&mut self, scheduler: &mut Scheduler, numbers: &mut Numbers, limits: &Settings) {
+    fn offer(
+        &mut self,
+        scheduler: &mut Scheduler,
+        numbers: &mut Numbers,
+        limits: &SchedulerSettings,
+    ) {
         self.offered += 1;
         let flow = Flow::ALL[numbers.below(8) as usize];
         let is_read = numbers.below(3) > 0;
-        let request = Request {
+        let request = DeviceRequest {
             id: self.offered,
             flow,
             direction: if is_read {
@@ -84,7 +92,7 @@ impl Model {
         }
     }
 
-    fn hand_out(&mut self, scheduler: &mut Scheduler, limits: &Settings, now: u64) {
+    fn hand_out(&mut self, scheduler: &mut Scheduler, limits: &SchedulerSettings, now: u64) {
         let was_idle = scheduler.is_idle(now);
         while let Some((request, _)) = scheduler.next(now) {
             let key = (request.flow, request.direction == Direction::Read);
@@ -112,7 +120,7 @@ impl Model {
 }
 
 #[test]
-fn every_request_goes_once_and_nobody_waits_for_ever() {
+fn every_request_goes_once_and_none_waits_for_ever() {
     for seed in 0..60 {
         let mut numbers = Numbers(seed);
         let limits = settings(&mut numbers);

@@ -64,11 +64,11 @@ mod status;
 mod tag;
 mod top;
 mod tree;
-mod turn;
 mod undelete;
 mod unfinished;
 mod upgrade;
 mod volume;
+mod writer_wait;
 
 use crate::settings::Settings;
 use clap::error::ErrorKind;

@@ -6,7 +6,7 @@
 
 use crate::rate_limit::RateLimit;
 use archive::restore::DamagedRanges;
-use archive::{Change, Observer, Warning};
+use archive::{FileChange, Observer, Warning};
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -17,13 +17,13 @@ use terminal::json::Object;
 use terminal::progress::Progress as Shown;
 
 /// Counters of a run and their display, for `archive` too.
-pub struct Progress {
+pub struct ArchiveProgress {
     shown: Shown,
     /// Rate limit of the run.
     limit: Option<Arc<RateLimit>>,
 }
 
-impl Progress {
+impl ArchiveProgress {
     /// See [`Shown::start`].
     pub fn start(
         console: &Arc<Console>,
@@ -47,13 +47,13 @@ impl Progress {
     }
 }
 
-impl From<Shown> for Progress {
+impl From<Shown> for ArchiveProgress {
     fn from(shown: Shown) -> Self {
         Self { shown, limit: None }
     }
 }
 
-impl Deref for Progress {
+impl Deref for ArchiveProgress {
     type Target = Shown;
 
     fn deref(&self) -> &Shown {
@@ -61,7 +61,7 @@ impl Deref for Progress {
     }
 }
 
-impl Observer for Progress {
+impl Observer for ArchiveProgress {
     fn stop_requested(&self) -> bool {
         self.interrupt().requested()
     }
@@ -91,15 +91,15 @@ impl Observer for Progress {
     }
 
     /// `-v` lists what is stored, `-vv` everything.
-    fn wants(&self, change: Change) -> bool {
+    fn wants(&self, change: FileChange) -> bool {
         let least = match change {
-            Change::New | Change::Changed => 1,
-            Change::Unchanged | Change::Excluded => 2,
+            FileChange::New | FileChange::Changed => 1,
+            FileChange::Unchanged | FileChange::Excluded => 2,
         };
         self.console().loudness().verbose >= least
     }
 
-    fn change(&self, change: Change, path: &Path) {
+    fn change(&self, change: FileChange, path: &Path) {
         list(self.console(), change.name(), path);
     }
 
@@ -167,9 +167,9 @@ mod tests {
     use store::StoreError;
     use terminal::console::Loudness;
 
-    fn tell_all(loudness: Loudness) -> (Progress, String, String) {
+    fn tell_all(loudness: Loudness) -> (ArchiveProgress, String, String) {
         let (console, out, err) = Console::captured(loudness);
-        let progress = Progress::start(&console, &Interrupt::detached(), "testing", None);
+        let progress = ArchiveProgress::start(&console, &Interrupt::detached(), "testing", None);
         let observer: &dyn Observer = &progress;
         let path = Path::new("/a");
         let mut lost = DamagedRanges::default();

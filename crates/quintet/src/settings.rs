@@ -109,13 +109,13 @@ impl Settings {
 }
 
 /// Returns the pool of the configuration file, or why there is none.
-fn configured_pool(context: &CommandContext) -> Result<configuration::Pool, String> {
+fn configured_pool(context: &CommandContext) -> Result<configuration::PoolSection, String> {
     let read = configured::configuration(context, None);
     read.map(|read| read.pool)
         .map_err(|why| format!("{HOW_TO_NAME_A_POOL} ({why})"))
 }
 
-fn configured_memory(pool: Option<&configuration::Pool>) -> u64 {
+fn configured_memory(pool: Option<&configuration::PoolSection>) -> u64 {
     let memory = pool.and_then(|pool| pool.memory.as_deref());
     // It was parsed with the file.
     let memory = memory.and_then(|text| sizes::parse(text).ok());
@@ -126,7 +126,7 @@ fn configured_memory(pool: Option<&configuration::Pool>) -> u64 {
 fn password(
     args: &GlobalArgs,
     environment: &Environment,
-    configured: Option<&configuration::Pool>,
+    configured: Option<&configuration::PoolSection>,
 ) -> Result<PasswordSource, SettingError> {
     let open = PasswordSources::OPEN;
     let chosen = PasswordSource::choose(open, (&args.password).into(), environment)?;
@@ -278,13 +278,13 @@ fn local_path(location: &OsStr) -> Result<PathBuf, String> {
     // As rsync and scp tell them apart: a colon before the first slash.
     let colon = bytes.iter().position(|b| *b == b':' || *b == b'/');
     match colon.filter(|at| bytes.get(*at) == Some(&b':')) {
-        Some(at) => Err(told_of_remote(bytes.get(..at).unwrap_or_default())),
+        Some(at) => Err(remote_refusal(bytes.get(..at).unwrap_or_default())),
         None => local_path_given(bytes),
     }
 }
 
 /// Returns why a location is refused. `before`: what is before its colon.
-fn told_of_remote(before: &[u8]) -> String {
+fn remote_refusal(before: &[u8]) -> String {
     let before = String::from_utf8_lossy(before);
     let remedy = match &*before {
         "smb" | "cifs" | "nfs" => "mount the share, and give the directory where it is mounted",

@@ -204,7 +204,7 @@ fn what_the_replica_never_had_stays_lost() {
 #[test]
 fn a_damaged_replica_gives_what_it_has() {
     let world = World::new(4);
-    let (mut all, mut some, mut told) = (0, 0, 0);
+    let (mut all, mut some, mut reported) = (0, 0, 0);
     let lost = containers(&world.of.image);
     for (n, (file, _)) in lost.iter().enumerate() {
         let disk = world.of.disk();
@@ -233,9 +233,12 @@ fn a_damaged_replica_gives_what_it_has() {
         }
         all += usize::from(before > 0 && after == 0);
         some += usize::from(after > 0 && counts.chunks > 0);
-        told += usize::from(counts.trouble.is_some());
+        reported += usize::from(counts.trouble.is_some());
     }
-    assert!(all > 0 && some > 0 && told > 0, "{all} {some} {told}");
+    assert!(
+        all > 0 && some > 0 && reported > 0,
+        "{all} {some} {reported}"
+    );
 }
 
 /// A snapshot of the same name with other bytes.
@@ -286,11 +289,11 @@ fn what_came_back_before_an_interruption_is_found() {
         .unwrap();
     disk.damage(&file, &Damage::Delete).unwrap();
     let mut interruptions = 0;
-    for told in 1u64.. {
+    for reported in 1u64.. {
         let pool = world.open(&disk);
         put_in_quarantine(&pool);
         let repairing = ReplicaRepair::new(Arc::clone(&pool), world.replica()).unwrap();
-        let mut left = told * 5;
+        let mut left = reported * 5;
         let go_on = &mut |_: &ReplicaCounts| {
             left = left.saturating_sub(1);
             match left {

@@ -358,7 +358,7 @@ fn newer_states_do_not_lean_on_what_is_damaged_there() {
 }
 
 #[test]
-fn damage_here_is_told_and_spares_the_others() {
+fn damage_here_is_reported_and_spares_the_others() {
     let world = source(7);
     flip(&world.1);
     let (from, disk) = (open_source(&world), receiver(120));
@@ -371,7 +371,7 @@ fn damage_here_is_told_and_spares_the_others() {
 }
 
 #[test]
-fn what_is_in_memory_goes_first_and_what_is_unwritten_never() {
+fn what_is_in_memory_goes_first_and_what_is_dirty_never() {
     const BYTES: usize = 6 << 20;
     let disk = small_volumes::made();
     let held = Arc::new(small_volumes::open(&disk, 3));

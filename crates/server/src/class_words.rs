@@ -47,7 +47,7 @@ pub fn lines(reading: Option<&ClassesReading>, width: usize) -> Vec<String> {
 
 fn is_used(of: &ClassReading) -> bool {
     let asked = of.requests.reads + of.requests.writes;
-    asked + of.cache.bytes_clean + of.cache.bytes_unwritten + of.tier_hits > 0
+    asked + of.cache.bytes_clean + of.cache.bytes_dirty + of.tier_hits > 0
 }
 
 /// Requests of the classes, and what the policy gives them.
@@ -91,8 +91,8 @@ fn places(used: &[&ClassReading]) -> Table {
         let cache = &of.cache;
         table.row([
             of.class.0.to_string(),
-            sizes::display(cache.bytes_clean + cache.bytes_unwritten),
-            sizes::display(cache.bytes_unwritten),
+            sizes::display(cache.bytes_clean + cache.bytes_dirty),
+            sizes::display(cache.bytes_dirty),
             cache.hits.to_string(),
             cache.misses.to_string(),
             of.tier_hits.to_string(),
@@ -207,7 +207,7 @@ mod tests {
             },
             cache: ClassCounters {
                 bytes_clean: 1 << 20,
-                bytes_unwritten: 2 << 20,
+                bytes_dirty: 2 << 20,
                 hits: 87_654_321,
                 misses: 12_345_678,
                 ..ClassCounters::default()

@@ -30,7 +30,7 @@ mod wire;
 pub use address::sockets_are_in;
 pub use client::{AskError, Asked, ask};
 pub use commands::Commands;
-pub use leases::{IN_A_TURN_LIMIT, Leases};
+pub use leases::{IN_A_GRANT_LIMIT, Leases};
 pub use server::{Control, ControlSocket};
 pub use view::View;
 pub use wire::CommandRequest;

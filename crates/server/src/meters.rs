@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use volume::{
-    Capabilities, FastPath, Layer, Operation, Request, RequestContext, Volume, VolumeError,
-    VolumeErrorKind,
+    Capabilities, FastPath, Layer, Operation, RequestContext, Volume, VolumeError, VolumeErrorKind,
+    VolumeRequest,
 };
 use volumes::CacheMeter;
 
@@ -70,7 +70,7 @@ pub struct Meter {
     /// Cache counters of snapshots. Volumes have their own.
     pub cache: Arc<CacheMeter>,
     /// Records requests that the store failed or had no space for, until a flush succeeds.
-    trouble: Arc<LastFailure>,
+    last_failure: Arc<LastFailure>,
 }
 
 /// Reading of one kind of request.
@@ -109,10 +109,10 @@ pub struct Reading {
 }
 
 impl Meter {
-    /// Makes a meter that records failures of the store in `trouble`.
-    pub fn telling(trouble: &Arc<LastFailure>) -> Self {
+    /// Makes a meter that records failures of the store in `last_failure`.
+    pub fn telling(last_failure: &Arc<LastFailure>) -> Self {
         Self {
-            trouble: Arc::clone(trouble),
+            last_failure: Arc::clone(last_failure),
             ..Self::default()
         }
     }
@@ -159,12 +159,12 @@ impl Meter {
             bucket.fetch_add(1, Relaxed);
         }
         match done {
-            Ok(_) if asked == Asked::Flush => self.trouble.clear(),
+            Ok(_) if asked == Asked::Flush => self.last_failure.clear(),
             Ok(_) => {}
             Err(e) => {
                 self.errors.fetch_add(1, Relaxed);
                 if matches!(e.kind, VolumeErrorKind::Failed | VolumeErrorKind::NoSpace) {
-                    self.trouble.note(e.to_string());
+                    self.last_failure.note(e.to_string());
                 }
             }
         }
@@ -278,7 +278,7 @@ impl<V: Volume> Metered<V> {
 }
 
 impl<V: Volume> Layer for Metered<V> {
-    type Below = V;
+    type Inner = V;
 
     fn below(&self) -> &V {
         &self.inner
@@ -286,7 +286,7 @@ impl<V: Volume> Layer for Metered<V> {
 
     fn around(
         &self,
-        request: Request,
+        request: VolumeRequest,
         go: impl FnOnce(&V) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         let (asked, bytes) = match request.operation {

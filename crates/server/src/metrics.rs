@@ -99,7 +99,7 @@ table! {
     CACHE_EVICTIONS: Counter = "quintet_cache_evictions_total", "Chunks and pages that the cache evicted.";
     CACHE_BYTES: Gauge = "quintet_cache_resident_bytes", "Memory of the page cache.";
     CACHE_SHARED: Gauge = "quintet_cache_shared_bytes", "Memory that sharing of cached chunks saves.";
-    CACHE_UNWRITTEN: Gauge = "quintet_cache_unwritten_bytes", "Dirty pages in memory.";
+    CACHE_DIRTY: Gauge = "quintet_cache_unwritten_bytes", "Dirty pages in memory.";
     TIER_STATE: Gauge = "quintet_tier_state", "Fast tier: 0 in use, 1 being opened, 2 read and not written, 3 off. Absent without --fast.";
     TIER_HITS: Counter = "quintet_tier_hits_total", "Chunks that were read from the fast tier.";
     TIER_MISSES: Counter = "quintet_tier_misses_total", "Chunks that the fast tier did not have, by kind.";
@@ -132,7 +132,7 @@ table! {
     DEVICE_BYTES: Counter = "quintet_device_bytes_total", "Bytes read from and written to the pool's device, by I/O origin; reads from the system's page cache count too.";
     DEVICE_LEASED: Counter = "quintet_device_leased_bytes_total", "Bytes that other processes read with I/O grants of this server.";
     DEVICE_REQUESTS: Counter = "quintet_device_requests_total", "Reads and writes of the pool's device.";
-    DEVICE_TURNS: Counter = "quintet_device_turns_total", "I/O grants for client requests and maintenance steps.";
+    DEVICE_GRANTS: Counter = "quintet_device_turns_total", "I/O grants for client requests and maintenance steps.";
     DEVICE_WAIT: Counter = "quintet_device_wait_seconds_total", "Time that requests and steps waited for I/O grants.";
     DEVICE_HELD: Counter = "quintet_device_held_back_seconds_total", "Part of the waiting time: delays because equally important requests took too long.";
     DEVICE_BUSY: Counter = "quintet_device_busy_seconds_total", "Time that I/O grants were in use.";
@@ -242,7 +242,7 @@ fn exports(text: &mut Text, live: &Live) {
         let volume = [("volume", name.as_str())];
         if let Some(bytes) = export.volume_bytes {
             text.sample(SIZE, &volume, bytes);
-            text.sample(NOT_APPLIED, &volume, export.pieces_unfolded);
+            text.sample(NOT_APPLIED, &volume, export.pieces_unapplied);
         }
     }
     for (name, export) in &live.exports {
@@ -253,7 +253,7 @@ fn exports(text: &mut Text, live: &Live) {
         let hits = [
             ("place", export.cache.hits_by_place),
             ("content", export.cache.hits_by_content),
-            ("unwritten", export.cache.hits_unwritten),
+            ("unwritten", export.cache.hits_dirty),
         ];
         for (class, count) in hits {
             let labels = [("export", name.as_str()), ("class", class)];
@@ -340,19 +340,16 @@ fn cache(text: &mut Text, cache: &page_cache::Counters) {
         &[
             ("place", cache.hits_by_place),
             ("content", cache.hits_by_content),
-            ("unwritten", cache.hits_unwritten),
+            ("unwritten", cache.hits_dirty),
         ],
     );
-    let misses = [
-        ("clean", cache.misses),
-        ("unwritten", cache.misses_unwritten),
-    ];
+    let misses = [("clean", cache.misses), ("unwritten", cache.misses_dirty)];
     by_class(CACHE_MISSES, &misses);
     let evictions = [("clean", cache.evictions), ("unwritten", cache.spills)];
     by_class(CACHE_EVICTIONS, &evictions);
     text.sample(CACHE_BYTES, &[], cache.bytes_resident);
     text.sample(CACHE_SHARED, &[], cache.bytes_shared);
-    text.sample(CACHE_UNWRITTEN, &[], cache.bytes_unwritten);
+    text.sample(CACHE_DIRTY, &[], cache.bytes_dirty);
 }
 
 fn journal(text: &mut Text, live: &Live) {

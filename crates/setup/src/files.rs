@@ -6,7 +6,7 @@
 //! rewritten; at most the user is let in.
 
 use crate::steps::{Owner, Steps};
-use crate::{CACHE, Plan, USER};
+use crate::{CACHE, SetupPlan, USER};
 use anyhow::{Context, bail};
 use configuration::{Configuration, Located};
 use media::{Random, SystemRandom};
@@ -69,7 +69,7 @@ pub(crate) fn directories(steps: &mut Steps<'_>) -> anyhow::Result<()> {
 }
 
 /// Writes the configuration file, or lets the user read it.
-pub(crate) fn configuration(steps: &mut Steps<'_>, plan: &Plan) -> anyhow::Result<()> {
+pub(crate) fn configuration(steps: &mut Steps<'_>, plan: &SetupPlan) -> anyhow::Result<()> {
     let path = &plan.path;
     let Some(text) = &plan.text else {
         return let_read(steps, path, Owner::RootForGroup, 0o640);

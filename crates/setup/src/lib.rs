@@ -35,7 +35,7 @@ pub const USER: &str = "quintet";
 const CACHE: &str = "/var/cache/quintet/quintet";
 
 /// Settings of a run.
-pub struct Plan {
+pub struct SetupPlan {
     /// Path of the configuration file.
     pub path: PathBuf,
     /// Its contents.
@@ -46,7 +46,7 @@ pub struct Plan {
     pub program: PathBuf,
 }
 
-impl Plan {
+impl SetupPlan {
     /// Returns the plan with a new configuration file.
     pub fn first(
         path: PathBuf,
@@ -71,7 +71,7 @@ impl Plan {
 /// Makes what is missing. `recovery`: file for the recovery key of a new pool.
 pub fn apply(
     steps: &mut Steps<'_>,
-    plan: &Plan,
+    plan: &SetupPlan,
     recovery: Option<&Path>,
     no_start: bool,
 ) -> anyhow::Result<()> {

@@ -4,7 +4,7 @@
 //! user named. On its way it is in a file of `/run`, which is memory.
 
 use crate::steps::{Owner, Steps};
-use crate::{CACHE, Plan, USER};
+use crate::{CACHE, SetupPlan, USER};
 use anyhow::{Context, bail};
 use configuration::Configuration;
 use std::fs::OpenOptions;
@@ -60,7 +60,7 @@ pub fn check_first<'a>(
 /// Makes the pool if there is none.
 pub(crate) fn make(
     steps: &mut Steps<'_>,
-    plan: &Plan,
+    plan: &SetupPlan,
     recovery: Option<&Path>,
 ) -> anyhow::Result<()> {
     let pool = plan.configuration.pool.path.value.as_path();
@@ -86,7 +86,12 @@ pub(crate) fn make(
     })
 }
 
-fn init(steps: &Steps<'_>, plan: &Plan, key: &Path, recovery: Option<&Path>) -> anyhow::Result<()> {
+fn init(
+    steps: &Steps<'_>,
+    plan: &SetupPlan,
+    key: &Path,
+    recovery: Option<&Path>,
+) -> anyhow::Result<()> {
     let account = steps.made_account()?;
     let quintet = || {
         let mut quintet = steps.program_as(&plan.program, account);

@@ -8,7 +8,7 @@
 use chunking::{FingerprintKey, SealKey};
 use media::{Disk, SeededRandom};
 use sim::SimDisk;
-use ssd_tier::{Kind, KindShares, Options, PoolKeys, Settings, Tier};
+use ssd_tier::{Kind, KindShares, PoolKeys, Tier, TierOptions, TierSettings};
 use std::hint::black_box;
 use std::sync::Arc;
 use units::{Fingerprint, IoClass, PoolId, UnixNanos};
@@ -92,9 +92,9 @@ fn row(name: &str, calls: u64, call: impl Fn(u64) + Sync) {
 fn tier(memory: u64, is_sealed: bool) -> (Tier, Arc<Keys>) {
     let disk: Arc<dyn Disk> = SimDisk::unrecorded(sim::Image::new());
     let keys = Arc::new(Keys(FingerprintKey::new([7; 32]), is_sealed));
-    let mut options = Options::new(512 << 20, memory);
+    let mut options = TierOptions::new(512 << 20, memory);
     options.daily_writes_hundredths = u32::MAX;
-    let settings = Settings::new(KindShares::ALONE);
+    let settings = TierSettings::new(KindShares::ALONE);
     let random = Arc::new(SeededRandom::new(1));
     let pool = Arc::<Keys>::clone(&keys);
     let tier = Tier::new(disk, "tier", pool, random, options, settings);

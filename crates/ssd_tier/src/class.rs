@@ -109,12 +109,12 @@ impl KindShares {
 
 /// Settings of all classes. They can be replaced at any time.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct TierSettings {
     kinds: KindShares,
     data: [ClassSettings; CLASSES],
 }
 
-impl Settings {
+impl TierSettings {
     /// Makes settings under which all data chunks are one class.
     pub fn new(kinds: KindShares) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl Settings {
     pub(crate) fn of_kind(&self, kind: Kind) -> &[ClassSettings; CLASSES] {
         const ALONE: [ClassSettings; CLASSES] = [ClassSettings {
             priority: Priority::Evictable(0),
-            ..Settings::DEFAULT
+            ..TierSettings::DEFAULT
         }; CLASSES];
         match kind {
             Kind::Data => &self.data,
@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn kinds_divide_the_slots_and_only_data_has_classes() {
-        let mut settings = Settings::new(KindShares::ALONE);
-        let slots = |settings: &Settings, kind| settings.slots_of_kind(kind, 100);
+        let mut settings = TierSettings::new(KindShares::ALONE);
+        let slots = |settings: &TierSettings, kind| settings.slots_of_kind(kind, 100);
         let all = Kind::ALL.map(|kind| slots(&settings, kind));
         assert_eq!(all, [70, 20, 10]);
         let half = ClassSettings {

@@ -52,7 +52,7 @@ impl Backoff {
 }
 
 #[derive(Default)]
-struct Trouble {
+struct FailureState {
     device: Backoff,
     writes: Backoff,
     notice: Option<String>,
@@ -66,7 +66,7 @@ struct Trouble {
 pub(crate) struct Health {
     is_up: AtomicBool,
     failures: AtomicU32,
-    trouble: Mutex<Trouble>,
+    failures_state: Mutex<FailureState>,
 }
 
 impl Health {
@@ -91,81 +91,83 @@ impl Health {
 
     /// Nothing can be read.
     pub fn shut_down(&self, why: &str) {
-        let mut trouble = self.trouble.lock();
+        let mut failures_state = self.failures_state.lock();
         self.is_up.store(false, Ordering::Relaxed);
         self.failures.store(0, Ordering::Relaxed);
-        trouble.up_since = None;
-        if trouble.device.reason.is_none() {
-            trouble.device.begin(why);
-            trouble.notice = Some(format!("the fast tier is off: {why}"));
+        failures_state.up_since = None;
+        if failures_state.device.reason.is_none() {
+            failures_state.device.begin(why);
+            failures_state.notice = Some(format!("the fast tier is off: {why}"));
         }
     }
 
     /// Nothing can be written for a while.
     pub fn write_failed(&self, why: &str) {
-        let mut trouble = self.trouble.lock();
-        trouble.writes.begin(why);
-        trouble.notice = Some(format!("the fast tier is not written for now: {why}"));
+        let mut failures_state = self.failures_state.lock();
+        failures_state.writes.begin(why);
+        failures_state.notice = Some(format!("the fast tier is not written for now: {why}"));
     }
 
     /// Returns true if opening the device may be tried now.
     pub fn may_open(&self, now: UnixNanos) -> bool {
-        let mut trouble = self.trouble.lock();
-        let is_over = trouble.device.is_over(now);
+        let mut failures_state = self.failures_state.lock();
+        let is_over = failures_state.device.is_over(now);
         if is_over {
             // The next failure is another one.
-            trouble.device.end();
+            failures_state.device.end();
         }
         is_over
     }
 
     /// The device is open.
     pub fn opened(&self, now: UnixNanos) {
-        let mut trouble = self.trouble.lock();
+        let mut failures_state = self.failures_state.lock();
         self.is_up.store(true, Ordering::Relaxed);
-        trouble.up_since = Some(now);
-        if trouble.device.delay_ns > 0 {
-            trouble.notice = Some("the fast tier is in use again".to_owned());
+        failures_state.up_since = Some(now);
+        if failures_state.device.delay_ns > 0 {
+            failures_state.notice = Some("the fast tier is in use again".to_owned());
         }
     }
 
     /// Returns true if writing may be tried now. A long time without trouble is rewarded.
     pub fn may_write(&self, now: UnixNanos) -> bool {
-        let mut trouble = self.trouble.lock();
-        let is_over = trouble.writes.is_over(now);
+        let mut failures_state = self.failures_state.lock();
+        let is_over = failures_state.writes.is_over(now);
         if is_over {
-            trouble.writes.end();
+            failures_state.writes.end();
         }
-        let up = trouble
+        let up = failures_state
             .up_since
             .and_then(|since| now.0.checked_sub(since.0));
         if is_over && up.is_some_and(|up| up > DELAY_NS_MAX) {
-            trouble.device.forgive();
+            failures_state.device.forgive();
         }
         is_over
     }
 
     /// A write succeeded.
     pub fn wrote(&self) {
-        self.trouble.lock().writes.forgive();
+        self.failures_state.lock().writes.forgive();
     }
 
     /// Returns why the tier is off, or not written.
     pub fn reason(&self) -> Option<String> {
-        let trouble = self.trouble.lock();
-        let device = trouble.device.reason.clone();
-        device.or_else(|| trouble.writes.reason.clone())
+        let failures_state = self.failures_state.lock();
+        let device = failures_state.device.reason.clone();
+        device.or_else(|| failures_state.writes.reason.clone())
     }
 
     /// Takes what an operator should read now, if there is anything.
     pub fn take_notice(&self, now: UnixNanos) -> Option<String> {
-        let mut trouble = self.trouble.lock();
-        let since = trouble.noticed.and_then(|last| now.0.checked_sub(last.0));
+        let mut failures_state = self.failures_state.lock();
+        let since = failures_state
+            .noticed
+            .and_then(|last| now.0.checked_sub(last.0));
         if since.is_some_and(|since| (0..NOTICE_NS).contains(&since)) {
             return None;
         }
-        let notice = trouble.notice.take()?;
-        trouble.noticed = Some(now);
+        let notice = failures_state.notice.take()?;
+        failures_state.noticed = Some(now);
         Some(notice)
     }
 }

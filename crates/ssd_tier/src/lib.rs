@@ -30,10 +30,10 @@ mod tier;
 mod victims;
 mod writer;
 
-pub use class::{CacheClass, KindShares, Settings};
+pub use class::{CacheClass, KindShares, TierSettings};
 pub use format::tier::TierKind as Kind;
 pub use keys::PoolKeys;
-pub use options::Options;
-pub use status::{ClassStatus, State, Status};
-pub use step::Stepped;
+pub use options::TierOptions;
+pub use status::{ClassStatus, Status, TierState};
+pub use step::TierStep;
 pub use tier::{Chunk, Offer, Tier};

@@ -18,7 +18,7 @@ pub(crate) const SLOT_MEMORY_BYTES: u64 = 96;
 
 /// Sizes of a tier.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct TierOptions {
     /// Bytes of the device that the tier may use. The kinds have their shares of it.
     pub capacity_bytes: u64,
     /// Memory of the tier: index, slots and staged chunks.
@@ -29,7 +29,7 @@ pub struct Options {
     pub daily_writes_hundredths: u32,
 }
 
-impl Options {
+impl TierOptions {
     /// Makes the usual options: three capacities a day.
     pub fn new(capacity_bytes: u64, memory_bytes: u64) -> Self {
         let wanted = (capacity_bytes / BLOCKS_MIN).min(u64::from(BLOCK_BYTES));
@@ -78,15 +78,15 @@ mod tests {
 
     #[test]
     fn blocks_suit_the_capacity() {
-        let block = |capacity| Options::new(capacity, 0).block_bytes;
+        let block = |capacity| TierOptions::new(capacity, 0).block_bytes;
         assert_eq!(block(0), BLOCK_BYTES_MIN);
         assert_eq!(block(64 << 20), 512 << 10);
         assert_eq!(block(100 << 30), 4 << 20);
         assert_eq!(block(16 << 40), 8 << 20);
         assert_eq!(block(u64::MAX), BLOCK_BYTES_MAX);
-        let huge = Options::new(u64::MAX, 0);
+        let huge = TierOptions::new(u64::MAX, 0);
         assert_eq!(u64::from(huge.slots(&KindShares::ALONE)), SLOTS_MAX);
-        let options = Options::new(100 << 30, 256 << 20);
+        let options = TierOptions::new(100 << 30, 256 << 20);
         assert_eq!(options.slots(&KindShares::ALONE), 25 * 1024);
         let half = KindShares {
             data: Share::from_hundredths(20).expect("a share"),

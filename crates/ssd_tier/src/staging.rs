@@ -5,7 +5,7 @@
 //! the bytes too and says which chunks still count.
 
 use crate::block::{Staged, packed_bytes, room_of};
-use crate::class::{CacheClass, Settings};
+use crate::class::{CacheClass, TierSettings};
 use classes::Priority;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -60,7 +60,7 @@ impl Queues {
     }
 
     /// Returns the least important class, if it is less important than `than`.
-    fn least_important(&self, settings: &Settings, than: Priority) -> Option<CacheClass> {
+    fn least_important(&self, settings: &TierSettings, than: Priority) -> Option<CacheClass> {
         let classes = self.by_class.keys();
         let classes = classes.map(|class| (settings.of(*class).priority, *class));
         let least = classes.max_by_key(|(priority, _)| *priority);
@@ -83,7 +83,7 @@ impl Staging {
     }
 
     /// Adds a chunk, which fits into a block.
-    pub fn add(&self, class: CacheClass, chunk: Staged, settings: &Settings) -> Added {
+    pub fn add(&self, class: CacheClass, chunk: Staged, settings: &TierSettings) -> Added {
         let priority = settings.of(class).priority;
         let mut queues = self.queues.lock();
         let mut displaced = Vec::new();
@@ -111,7 +111,7 @@ impl Staging {
 
     /// Returns the most important class with a full block. If there is none and memory runs short,
     /// or `is_last`, the class with most chunks.
-    pub fn next(&self, settings: &Settings, is_last: bool) -> Option<CacheClass> {
+    pub fn next(&self, settings: &TierSettings, is_last: bool) -> Option<CacheClass> {
         let queues = self.queues.lock();
         let room = room_of(self.block_bytes);
         let full = queues.by_class.iter().filter(|(_, q)| q.packed > room);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_more_important_displaces_and_others_are_refused() {
-        let mut settings = Settings::new(KindShares::ALONE);
+        let mut settings = TierSettings::new(KindShares::ALONE);
         for n in 1..=3 {
             let priority = Priority::Evictable(n);
             let share = Share::ALL;
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_block_takes_what_fits() {
-        let settings = Settings::new(KindShares::ALONE);
+        let settings = TierSettings::new(KindShares::ALONE);
         let staging = Staging::new(1 << 20, 64 << 10);
         for n in 0..7 {
             assert_eq!(staging.next(&settings, false), None, "{n}");

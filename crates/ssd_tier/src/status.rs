@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Whether the tier is in use.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum TierState {
     /// Not opened yet.
     Closed,
     /// Blocks of earlier uses are being read; those that were read are served.
@@ -46,7 +46,7 @@ pub struct ClassStatus {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Status {
     /// Whether it is in use.
-    pub state: State,
+    pub state: TierState,
     /// Chunks found, those that waited to be written included.
     pub hits: u64,
     /// Chunks found that waited to be written.

@@ -25,7 +25,7 @@ const FULL_NS: i64 = 30 * 60 * 1_000_000_000;
 
 /// Result of a step.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Stepped {
+pub struct TierStep {
     /// Bytes read and written.
     pub bytes: u64,
     /// Another step would find work at once.
@@ -37,19 +37,19 @@ pub struct Stepped {
 impl Tier {
     /// Does some work: about `budget_bytes` of I/O, but a whole block if one can be written. While
     /// another thread steps, it does nothing.
-    pub fn step(&self, now: UnixNanos, budget_bytes: u64) -> Stepped {
+    pub fn step(&self, now: UnixNanos, budget_bytes: u64) -> TierStep {
         self.run(now, budget_bytes, false)
     }
 
     /// Writes what is staged, in blocks that are not full, as far as the write budget allows. For
     /// the end of a server: what is staged would be lost otherwise.
-    pub fn finish(&self, now: UnixNanos) -> Stepped {
+    pub fn finish(&self, now: UnixNanos) -> TierStep {
         self.run(now, self.options.staging_bytes(), true)
     }
 
-    fn run(&self, now: UnixNanos, budget_bytes: u64, is_last: bool) -> Stepped {
+    fn run(&self, now: UnixNanos, budget_bytes: u64, is_last: bool) -> TierStep {
         let Some(mut writer) = self.writer.lock().take() else {
-            return Stepped::default();
+            return TierStep::default();
         };
         self.now.store(now.0, Ordering::Relaxed);
         let mut stepped = self.advance(&mut writer, now, budget_bytes, is_last);
@@ -68,18 +68,18 @@ impl Tier {
         now: UnixNanos,
         budget_bytes: u64,
         is_last: bool,
-    ) -> Stepped {
+    ) -> TierStep {
         writer.budget.refill(now);
         if !self.health.is_up() {
             if writer.phase != Phase::Closed {
                 self.close(writer);
             }
             if is_last || !self.health.may_open(now) {
-                return Stepped::default();
+                return TierStep::default();
             }
             self.open(writer, now);
             if !self.health.is_up() {
-                return Stepped::default();
+                return TierStep::default();
             }
         }
         let given_up = std::mem::take(&mut *self.given_up.lock());
@@ -103,7 +103,7 @@ impl Tier {
                 None => break,
             }
         }
-        Stepped {
+        TierStep {
             bytes,
             has_more,
             notice: None,

@@ -5,14 +5,14 @@
 use crate::Kind;
 use crate::block::{open_frame, packed_bytes, room_of};
 use crate::budget::WriteBudget;
-use crate::class::{CacheClass, Settings};
+use crate::class::{CacheClass, TierSettings};
 use crate::health::Health;
 use crate::index::{Found, Index, Place};
 use crate::keys::{At, PoolKeys};
-use crate::options::{Options, SLOT_MEMORY_BYTES};
+use crate::options::{SLOT_MEMORY_BYTES, TierOptions};
 use crate::slots::{Block, Slots};
 use crate::staging::{Added, Staging};
-use crate::status::{Counters, State, Status, add, value};
+use crate::status::{Counters, Status, TierState, add, value};
 use crate::writer::Writer;
 use format::tier::CHUNK_BYTES_MAX;
 use media::{Disk, DiskFile, MediaError, Random};
@@ -75,8 +75,8 @@ pub struct Tier {
     pub(crate) random: Arc<dyn Random>,
     /// Path of the tier's file on `disk`.
     pub(crate) name: String,
-    pub(crate) options: Options,
-    settings: RwLock<Arc<Settings>>,
+    pub(crate) options: TierOptions,
+    settings: RwLock<Arc<TierSettings>>,
     pub(crate) index: Index,
     pub(crate) slots: Slots,
     pub(crate) staging: Staging,
@@ -105,8 +105,8 @@ impl Tier {
         name: &str,
         keys: Arc<dyn PoolKeys>,
         random: Arc<dyn Random>,
-        options: Options,
-        settings: Settings,
+        options: TierOptions,
+        settings: TierSettings,
     ) -> Self {
         let slots = options.slots(settings.kinds());
         let daily = u128::from(options.capacity_bytes);
@@ -290,12 +290,12 @@ impl Tier {
     }
 
     /// Returns the settings of the classes.
-    pub fn settings(&self) -> Arc<Settings> {
+    pub fn settings(&self) -> Arc<TierSettings> {
         Arc::clone(&self.settings.read())
     }
 
     /// Replaces the settings. Blocks that are here stay until others need their slots.
-    pub fn set_settings(&self, settings: Settings) {
+    pub fn set_settings(&self, settings: TierSettings) {
         *self.settings.write() = Arc::new(settings);
     }
 
@@ -333,14 +333,14 @@ impl Tier {
         }
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> TierState {
         let (done, total) = (self.scanned.load(Ordering::Relaxed), self.slots.count());
         match (self.health.is_up(), self.health.reason()) {
-            (false, Some(reason)) => State::Off { reason },
-            (false, None) => State::Closed,
-            (true, _) if done < total => State::Opening { done, total },
-            (true, Some(reason)) => State::NotWritten { reason },
-            (true, None) => State::Ready,
+            (false, Some(reason)) => TierState::Off { reason },
+            (false, None) => TierState::Closed,
+            (true, _) if done < total => TierState::Opening { done, total },
+            (true, Some(reason)) => TierState::NotWritten { reason },
+            (true, None) => TierState::Ready,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! longest unused block.
 
 use crate::Kind;
-use crate::class::{CacheClass, Settings};
+use crate::class::{CacheClass, TierSettings};
 use crate::slots::Slots;
 use classes::{CLASSES, ClassOccupancy, ClassSet, Need};
 use std::cmp::Reverse;
@@ -124,7 +124,7 @@ impl Occupancy {
     pub fn take(
         &mut self,
         class: CacheClass,
-        settings: &Settings,
+        settings: &TierSettings,
         slots: &Slots,
         limit: u32,
     ) -> (Option<u32>, u64) {
@@ -149,7 +149,7 @@ impl Occupancy {
     }
 
     /// Evicts a block of a kind that has more than its share.
-    fn evict_over_share(&mut self, settings: &Settings, slots: &Slots) -> Option<u32> {
+    fn evict_over_share(&mut self, settings: &TierSettings, slots: &Slots) -> Option<u32> {
         let total = u64::from(slots.count());
         let excess = |kind: &Kind| {
             let count = self.kinds.get(*kind as usize).map_or(0, Blocks::count);

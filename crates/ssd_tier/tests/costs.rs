@@ -2,11 +2,11 @@
 
 use crate::world;
 
-use sim::Counts;
+use sim::OperationCounts;
 use ssd_tier::{Kind, Offer};
 use world::{BLOCK_BYTES, World, chunk};
 
-fn difference(world: &World, before: Counts) -> (u64, u64, u64) {
+fn difference(world: &World, before: OperationCounts) -> (u64, u64, u64) {
     let now = world.disk.counts();
     let syncs = now.file_syncs + now.dir_syncs;
     (now.reads - before.reads, now.writes - before.writes, syncs)

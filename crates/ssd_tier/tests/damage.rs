@@ -4,7 +4,7 @@
 use crate::world;
 
 use sim::{BadSectors, Damage, Fault, SimDisk};
-use ssd_tier::{Kind, KindShares, Offer, Settings, State, Tier};
+use ssd_tier::{Kind, KindShares, Offer, Tier, TierSettings, TierState};
 use std::sync::Arc;
 use units::{IoClass, UnixNanos};
 use world::{BLOCK_BYTES, Keys, NAME, World, options};
@@ -22,7 +22,7 @@ fn filled(is_sealed: bool) -> World {
 /// After anything, new chunks are cached again.
 #[track_caller]
 fn works_again(world: &mut World) {
-    world.disk.heal();
+    world.disk.clear_faults();
     world.wait(24 * 3600);
     world.fill(5000..5040);
     assert_eq!(world.count(5000..5040), 40, "{:?}", world.tier.status());
@@ -238,7 +238,7 @@ fn a_deleted_file_is_made_again() {
 
 #[test]
 fn a_device_that_cannot_read_turns_the_tier_off_with_one_line() {
-    for fault in [Fault::Read { after: 5 }, Fault::Gone] {
+    for fault in [Fault::Read { after: 5 }, Fault::Missing] {
         let mut world = filled(true);
         world.disk.inject(fault);
         let found = world.count(CHUNKS);
@@ -256,11 +256,11 @@ fn a_device_that_cannot_read_turns_the_tier_off_with_one_line() {
         let opens = world.disk.counts().opens;
         (0..3600).for_each(|_| drop(world.step()));
         assert!(world.disk.counts().opens - opens <= 3, "it backs off");
-        let State::Off { reason } = world.tier.status().state else {
+        let TierState::Off { reason } = world.tier.status().state else {
             panic!("{:?}", world.tier.status());
         };
         assert!(reason.contains("simulated failure"), "{reason}");
-        world.disk.heal();
+        world.disk.clear_faults();
         world.wait(3600);
         world.settle();
         assert!(world.is_ready());
@@ -276,7 +276,7 @@ fn a_bad_sector_costs_its_block_and_is_written_again() {
     disk.plant(NAME, b"");
     let at = u64::from(BLOCK_BYTES) + 30_000;
     let bad = BadSectors::new(Arc::<SimDisk>::clone(&disk), NAME, at..at + 512);
-    let settings = Settings::new(KindShares::ALONE);
+    let settings = TierSettings::new(KindShares::ALONE);
     let random = Arc::new(media::SeededRandom::new(1));
     let (bad, pool) = (Arc::new(bad), Arc::new(keys.clone()));
     let tier = Tier::new(bad, NAME, pool, random, options(20), settings);
@@ -287,7 +287,7 @@ fn a_bad_sector_costs_its_block_and_is_written_again() {
     let found = world.count(CHUNKS);
     assert!((60..80).contains(&found), "{found}");
     let status = world.tier.status();
-    assert_eq!((status.failed_reads, status.state), (1, State::Ready));
+    assert_eq!((status.failed_reads, status.state), (1, TierState::Ready));
     assert!((60..=found).contains(&world.count(CHUNKS)));
     world.fill(100..=110);
     assert_eq!(world.tier.status().slots_full, status.slots_full + 1);
@@ -303,7 +303,7 @@ fn a_full_disk_stops_growth_and_not_the_tier() {
     let status = world.tier.status();
     assert!((1..=3).contains(&status.failed_writes), "{status:?}");
     assert!(
-        matches!(status.state, State::NotWritten { reason } if reason.contains("full")
+        matches!(status.state, TierState::NotWritten { reason } if reason.contains("full")
         || reason.contains("space"))
     );
     assert!(world.count(1..=200) > 20);
@@ -343,7 +343,7 @@ fn failures_while_opening_end_in_time() {
     world.disk.inject(Fault::Read { after: 4 });
     world.reopen();
     assert!(!world.is_ready());
-    world.disk.heal();
+    world.disk.clear_faults();
     world.disk.inject(Fault::Names { after: 0 });
     world.wait(3600);
     works_again(&mut world);
@@ -358,7 +358,7 @@ fn a_name_that_cannot_be_opened_is_no_error() {
     let disk = SimDisk::new();
     disk.make_dir(NAME).expect("a directory");
     let world = World::on(disk, Keys::new(1, true), options(20));
-    assert!(matches!(world.tier.status().state, State::Off { .. }));
+    assert!(matches!(world.tier.status().state, TierState::Off { .. }));
     assert_eq!(world.count(1..9), 0);
     world.tier.step(UnixNanos(i64::MAX), 1);
     world.tier.step(UnixNanos(i64::MIN), 1);

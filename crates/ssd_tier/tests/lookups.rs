@@ -4,7 +4,7 @@ use crate::world;
 
 use classes::{ClassSettings, Priority, Share};
 use format::tier::TierKind;
-use ssd_tier::{CacheClass, Kind, KindShares, Offer, Settings, State};
+use ssd_tier::{CacheClass, Kind, KindShares, Offer, TierSettings, TierState};
 use units::{Fingerprint, IoClass, UnixNanos};
 use world::{BLOCK_BYTES, World, chunk, options};
 
@@ -47,13 +47,13 @@ fn what_is_stored_shows_no_byte_of_a_sealed_pool() {
 fn a_tier_before_its_first_step_is_closed_and_misses() {
     let disk = sim::SimDisk::new();
     let keys = world::Keys::new(1, true);
-    let settings = Settings::new(KindShares::ALONE);
+    let settings = TierSettings::new(KindShares::ALONE);
     let tier = world::tier_on(&disk, &keys, options(8), &settings, 1);
-    assert_eq!(tier.status().state, State::Closed);
+    assert_eq!(tier.status().state, TierState::Closed);
     let name = Fingerprint([3; 32]);
     assert!(tier.lookup(&name, Kind::Data).is_none());
     assert_eq!(tier.offer(&name, Kind::Data, IoClass(0), b"x"), Offer::Off);
-    assert_eq!(disk.counts(), sim::Counts::default(), "no I/O");
+    assert_eq!(disk.counts(), sim::OperationCounts::default(), "no I/O");
 }
 
 #[test]
@@ -129,14 +129,14 @@ fn impossible_chunks_bypass_the_tier() {
 #[test]
 fn a_class_without_a_share_bypasses_and_settings_can_change() {
     let mut world = World::new(20, true);
-    let mut settings = Settings::new(KindShares::ALONE);
+    let mut settings = TierSettings::new(KindShares::ALONE);
     let priority = Priority::Evictable(1);
     let share = Share::NONE;
     settings.set(IoClass(7), ClassSettings { priority, share });
     world.tier.set_settings(settings);
     assert_eq!(world.offer_as(1, Kind::Data, 7), Offer::Bypassed);
     assert_eq!(world.offer_as(1, Kind::Data, 8), Offer::Taken);
-    let settings = Settings::new(KindShares {
+    let settings = TierSettings::new(KindShares {
         recipes: Share::NONE,
         ..KindShares::ALONE
     });
@@ -155,7 +155,7 @@ fn a_class_without_a_share_bypasses_and_settings_can_change() {
 #[test]
 fn the_least_important_class_makes_room() {
     let mut world = World::new(20, true);
-    let mut settings = Settings::new(KindShares::ALONE);
+    let mut settings = TierSettings::new(KindShares::ALONE);
     for (class, priority) in [(1, 10), (2, 200)] {
         let priority = Priority::Evictable(priority);
         let share = Share::ALL;

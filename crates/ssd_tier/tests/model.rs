@@ -7,12 +7,12 @@ use crate::world;
 
 use classes::{ClassSettings, Priority, Share};
 use sim::{Fault, Seed, SimDisk};
-use ssd_tier::{CacheClass, Kind, KindShares, Offer, Settings, State};
+use ssd_tier::{CacheClass, Kind, KindShares, Offer, TierSettings, TierState};
 use std::collections::{BTreeSet, HashSet};
 use units::IoClass;
 use world::{Keys, World, options};
 
-fn random_settings(seed: &mut Seed) -> Settings {
+fn random_settings(seed: &mut Seed) -> TierSettings {
     let share = |n| Share::from_hundredths(n).expect("a share");
     let kinds = match seed.below(3) {
         0 => KindShares::ALONE,
@@ -27,7 +27,7 @@ fn random_settings(seed: &mut Seed) -> Settings {
             directories: share(20),
         },
     };
-    let mut settings = Settings::new(kinds);
+    let mut settings = TierSettings::new(kinds);
     for class in 0..4 {
         let priority = match seed.below(4) {
             0 => Priority::Pinned,
@@ -40,7 +40,7 @@ fn random_settings(seed: &mut Seed) -> Settings {
 }
 
 /// The shares of classes hold at every moment at which they did not just change.
-fn check_shares(world: &World, settings: &Settings, pinned_before: u64) {
+fn check_shares(world: &World, settings: &TierSettings, pinned_before: u64) {
     let status = world.tier.status();
     assert!(status.slots_full <= status.slots);
     assert!(status.staged_bytes <= world.options.memory_bytes / 4 + 10_000);
@@ -94,7 +94,7 @@ fn random_histories_are_right_or_miss() {
                 }
                 97 => {
                     let faults = [
-                        Fault::Gone,
+                        Fault::Missing,
                         Fault::Read { after: 3 },
                         Fault::Write { after: 1 },
                         Fault::ReadOnly,
@@ -102,14 +102,14 @@ fn random_histories_are_right_or_miss() {
                     ];
                     world.disk.inject(faults[seed.below(5) as usize]);
                 }
-                98 => world.disk.heal(),
+                98 => world.disk.clear_faults(),
                 _ => world.wait(60),
             }
             check_shares(&world, &world.settings, 0);
         }
-        world.disk.heal();
+        world.disk.clear_faults();
         world.wait(48 * 3600);
-        assert_eq!(world.tier.status().state, State::Ready);
+        assert_eq!(world.tier.status().state, TierState::Ready);
     }
 }
 
@@ -159,7 +159,7 @@ fn without_pressure_everything_stays() {
 #[test]
 fn pinned_blocks_survive_other_classes() {
     let mut world = World::on(SimDisk::new(), Keys::new(1, true), options(20));
-    let mut settings = Settings::new(KindShares::ALONE);
+    let mut settings = TierSettings::new(KindShares::ALONE);
     let share = Share::from_hundredths(50).expect("a share");
     let priority = Priority::Pinned;
     settings.set(IoClass(1), ClassSettings { priority, share });

@@ -46,7 +46,7 @@ pub use pool::{
     trace_key,
 };
 pub use read_path::{
-    Admit, Approach, ChunkRef, History, ImageVolume, Keep, Loaded, ReadCounts, Reader,
+    Admit, Approach, ChunkRef, ImageVolume, Keep, Loaded, ObjectHistory, ReadCounts, Reader,
     RecentRegions, Route, changed_ranges, is_comparable, tell_changes,
 };
 pub use space::MarkCounts;

@@ -20,7 +20,7 @@ use chunk_store::chunk_map::{ChunkMap, LookupCounts};
 use chunk_store::container::ContainerReader;
 use chunk_store::superblock::{
     MasterKey, NewSecret, Newest, Notes, SecretKey, SlotInfo, add_slot, commit_root, forget_slots,
-    heal_config, heal_root, heal_slots, is_empty, put_config, read_config,
+    is_empty, put_config, read_config, repair_config, repair_root, repair_slots,
 };
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use chunking::SPLITTER_NUMBER;
@@ -123,7 +123,7 @@ pub struct SpaceCounts {
     pub live_bytes: u64,
     /// Stored bytes that no snapshot needs, estimated for each region by chunk lengths, and all of
     /// the quarantine.
-    pub reclaimable_bytes: u64,
+    pub garbage_bytes: u64,
     /// Stored bytes that only forgotten snapshots need, estimated the same way.
     pub forgotten_bytes: u64,
     /// Stored bytes of containers in the trash.
@@ -276,7 +276,7 @@ impl Pool {
             writable,
         };
         let Some(opened) = basis.open_newest(&mut notes)? else {
-            return Err(roots_gone());
+            return Err(roots_missing());
         };
         let Opened {
             newest,
@@ -562,14 +562,14 @@ fn repair_copies(
     generation: Generation,
 ) -> Result<Config> {
     media.blobs.sweep()?;
-    let config = heal_config(&*media.blobs, config)?;
-    heal_slots(media, config.pool, opened_with)?;
-    heal_root(media, config.pool, (master, config.seal), generation)?;
+    let config = repair_config(&*media.blobs, config)?;
+    repair_slots(media, config.pool, opened_with)?;
+    repair_root(media, config.pool, (master, config.seal), generation)?;
     Ok(config)
 }
 
 /// There are containers, so something was stored, and `init` would destroy it.
-fn roots_gone() -> StoreError {
+fn roots_missing() -> StoreError {
     let found = "containers exist, and no commit. Restore roots/ from a copy of the pool, or copy the \
                  snapshots from a replica into a new pool. Do not init here";
     StoreError::corruption("pool", "roots/", found)

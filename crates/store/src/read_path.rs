@@ -21,7 +21,7 @@ mod run;
 
 pub use approach::{Approach, Keep, Loaded, Route};
 pub use cache::ChunkRef;
-pub use changes::{History, changed_ranges, is_comparable, tell_changes};
+pub use changes::{ObjectHistory, changed_ranges, is_comparable, tell_changes};
 pub use fast::Admit;
 pub use image::ImageVolume;
 pub use recent::RecentRegions;
@@ -145,7 +145,7 @@ impl Reader {
 
     /// Borrows half of the memory for decoded regions; `None` while it is lent already.
     pub(crate) fn borrow_memory(self: &Arc<Self>) -> Option<BorrowedMemory> {
-        let bytes = self.cache.lend_half();
+        let bytes = self.cache.release_half();
         let reader = Arc::clone(self);
         (bytes > 0).then_some(BorrowedMemory { reader, bytes })
     }

@@ -17,8 +17,8 @@ use units::ContainerId;
 fn purged() -> (Arc<SimDisk>, Pool, GcPermit) {
     let (disk, pool) = new_pool();
     store_image(&pool, "kept", &noise(1, 90_000), Compression::None);
-    let gone = store_image(&pool, "gone", &noise(2, 90_000), Compression::None);
-    pool.forget(&[gone.snapshot]).expect("forget");
+    let forgotten = store_image(&pool, "gone", &noise(2, 90_000), Compression::None);
+    pool.forget(&[forgotten.snapshot]).expect("forget");
     let permit = pool.gc_permit().expect("alone");
     let purged = pool.purge(&permit, &at_once(&pool)).expect("purge");
     assert_eq!(purged.snapshots, 1);

@@ -153,7 +153,7 @@ fn images_come_back_after_reopening_and_duplicates_are_stored_once() {
         sound(&pool);
         let space = pool.space().unwrap();
         assert!(
-            space.live_bytes > 2_000_000 && space.reclaimable_bytes < 100_000,
+            space.live_bytes > 2_000_000 && space.garbage_bytes < 100_000,
             "{space:?}"
         );
     }

@@ -95,7 +95,7 @@ fn a_session_after_a_full_disk_finishes_the_work() {
             snapshot(&pool, kind, "full", root)
         });
         let done = done.and_then(|snapshot| pool.commit(session, &[snapshot], &[]));
-        disk.heal();
+        disk.clear_faults();
         let mut images: Vec<&[u8]> = Vec::new();
         match done {
             Ok(_) => images.push(&bytes),

@@ -32,11 +32,11 @@ pub struct Streams {
     /// Standard error.
     pub error: File,
     /// Descriptors that a client sent besides. `None` in the process that the user started.
-    pub lent: Option<Lent>,
+    pub from_client: Option<ClientDescriptors>,
 }
 
 /// Descriptors that a process can open itself and that a server must be given.
-pub struct Lent {
+pub struct ClientDescriptors {
     /// The controlling terminal of the client, for password prompts.
     pub terminal: Option<File>,
     /// The file that `QUINTET_PASSPHRASE_FD` names.
@@ -66,7 +66,7 @@ impl CommandContext {
             input: dup(&io::stdin())?,
             output: dup(&io::stdout())?,
             error: dup(&io::stderr())?,
-            lent: None,
+            from_client: None,
         };
         let environment = Environment::of_process();
         Ok(Self::new(
@@ -97,7 +97,7 @@ impl CommandContext {
             input: null.try_clone()?,
             output: null.try_clone()?,
             error: null,
-            lent: None,
+            from_client: None,
         };
         let interrupt = Interrupt::detached();
         Ok(Self::new(Environment::default(), interrupt, streams))
@@ -126,7 +126,7 @@ impl CommandContext {
             return self.input();
         }
         let is_of_process = OF_THE_PROCESS.iter().any(|top| path.starts_with(top));
-        if is_of_process && self.streams.lent.is_some() {
+        if is_of_process && self.streams.from_client.is_some() {
             let why = "the pool's server reads it, and only your own process has it open; \
                        write it to a file, or give it as standard input";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
@@ -152,7 +152,7 @@ impl CommandContext {
     /// write itself must end on a stop request.
     fn writer(&self, to: &File) -> io::Result<Box<dyn Write + Send>> {
         let to = to.try_clone()?;
-        if self.streams.lent.is_none() || to.metadata()?.is_file() {
+        if self.streams.from_client.is_none() || to.metadata()?.is_file() {
             return Ok(Box::new(to));
         }
         let interrupt = self.interrupt.clone();
@@ -161,8 +161,8 @@ impl CommandContext {
 
     /// Returns the terminal for password prompts, if there is one.
     pub fn terminal(&self) -> Option<File> {
-        match &self.streams.lent {
-            Some(lent) => lent.terminal.as_ref()?.try_clone().ok(),
+        match &self.streams.from_client {
+            Some(from_client) => from_client.terminal.as_ref()?.try_clone().ok(),
             None => OpenOptions::new()
                 .read(true)
                 .write(true)
@@ -173,8 +173,8 @@ impl CommandContext {
 
     /// Returns the open file that the user named by descriptor `number` for the password.
     pub fn passphrase(&self, number: u32) -> io::Result<File> {
-        match &self.streams.lent {
-            Some(lent) => match &lent.passphrase {
+        match &self.streams.from_client {
+            Some(from_client) => match &from_client.passphrase {
                 Some(file) => file.try_clone(),
                 None => Err(io::ErrorKind::NotFound.into()),
             },
@@ -187,7 +187,7 @@ impl CommandContext {
     pub fn zone(&self) -> TimeZone {
         let name = self.environment.value("TZ");
         let is_own = || name == Environment::of_process().value("TZ");
-        match &self.streams.lent {
+        match &self.streams.from_client {
             Some(_) if !is_own() => calendar::zone_called(name),
             _ => TimeZone::system(),
         }
@@ -322,7 +322,7 @@ mod tests {
             input: file(input.into()),
             output: file(output.into()),
             error: tempfile::tempfile().unwrap(),
-            lent: Some(Lent {
+            from_client: Some(ClientDescriptors {
                 terminal: None,
                 passphrase: None,
             }),

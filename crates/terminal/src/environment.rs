@@ -11,12 +11,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 /// Variables that a command reads, wherever it runs, ...
-const LENT: [&str; 13] = [
+const SENT_VARIABLES: [&str; 13] = [
     "COLUMNS", "HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "PATH", "SHELL", "TERM",
     "TMPDIR", "TZ", "TZDIR", "USER",
 ];
 /// ... and prefixes of further ones.
-const LENT_PREFIXES: [&str; 4] = ["AWS_", "LC_", "QUINTET_", "XDG_"];
+const SENT_PREFIXES: [&str; 4] = ["AWS_", "LC_", "QUINTET_", "XDG_"];
 
 /// A copy of the environment.
 #[derive(Clone, Debug, Default)]
@@ -43,11 +43,11 @@ impl Environment {
 
     /// Returns the variables for a server that runs a command for this process: those that this
     /// program and its libraries read. If the command runs the user's own programs, all variables.
-    pub fn lent(&self, runs_programs: bool) -> Vec<(OsString, OsString)> {
+    pub fn for_server(&self, runs_programs: bool) -> Vec<(OsString, OsString)> {
         let is_ours = |name: &OsStr| {
             let name = name.as_bytes();
-            LENT.iter().any(|known| known.as_bytes() == name)
-                || LENT_PREFIXES.iter().any(|p| name.starts_with(p.as_bytes()))
+            SENT_VARIABLES.iter().any(|known| known.as_bytes() == name)
+                || SENT_PREFIXES.iter().any(|p| name.starts_with(p.as_bytes()))
         };
         let pairs = self.0.iter();
         let pairs = pairs.filter(|(name, _)| runs_programs || is_ours(name));
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_told_what_is_ours() {
+    fn a_server_gets_the_variables_that_are_ours() {
         let environment = Environment::of(&[
             ("QUINTET_PASSWORD", "p"),
             ("AWS_REGION", "r"),
@@ -132,8 +132,9 @@ mod tests {
             ("TERMINAL", "x"),
         ]);
         let names = |runs_programs| {
-            let lent = environment.lent(runs_programs).into_iter();
-            lent.map(|(name, _)| name.into_string().unwrap())
+            let for_server = environment.for_server(runs_programs).into_iter();
+            for_server
+                .map(|(name, _)| name.into_string().unwrap())
                 .collect::<Vec<_>>()
         };
         assert_eq!(

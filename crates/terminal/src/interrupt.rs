@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn time_passes_until_somebody_stops() {
+    fn time_passes_until_a_stop_request() {
         let interrupt = Interrupt::of_command().unwrap();
         assert!(!interrupt.wait(Duration::from_millis(10)));
         let waiting = interrupt.clone();

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_standard_error_open_holds_nobody_up() {
+    fn a_program_that_keeps_standard_error_open_holds_no_command_up() {
         let said = run("sleep 1000 & echo $! >&2").output;
         let pid = rustix::process::Pid::from_raw(said.trim().parse().unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();

@@ -40,7 +40,7 @@ struct Counters {
     current: Mutex<Vec<u8>>,
 }
 
-struct Shared {
+struct ProgressState {
     console: Arc<Console>,
     interrupt: Interrupt,
     action: &'static str,
@@ -53,7 +53,7 @@ struct Shared {
 
 /// Progress of a run. See the module's head.
 pub struct Progress {
-    shared: Arc<Shared>,
+    shared: Arc<ProgressState>,
     shown: bool,
     painter: Option<JoinHandle<()>>,
 }
@@ -67,7 +67,7 @@ impl Progress {
         action: &'static str,
         fps: Option<f64>,
     ) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProgressState {
             console: Arc::clone(console),
             interrupt: interrupt.clone(),
             action,
@@ -215,7 +215,7 @@ impl Drop for Progress {
     }
 }
 
-impl Shared {
+impl ProgressState {
     fn show(&self, interval: Option<Duration>) {
         let wait = interval.map_or(SIGNAL_POLL, |interval| interval.min(SIGNAL_POLL));
         let mut last = Instant::now();
@@ -293,10 +293,10 @@ mod tests {
         progress.add_files(1);
         progress.add_bytes(50);
         progress.set_current(b"/a");
-        let is_told = fps.is_some() && !loudness.quiet;
+        let is_visible = fps.is_some() && !loudness.quiet;
         let lines = || out.text().lines().count() + err.text().lines().count();
         let began = Instant::now();
-        while is_told && lines() < 2 {
+        while is_visible && lines() < 2 {
             assert!(began.elapsed() < Duration::from_secs(60), "nothing is said");
             std::thread::yield_now();
         }

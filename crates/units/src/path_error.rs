@@ -40,7 +40,7 @@ impl PathError {
     }
 
     /// Returns true if the file was deleted between listing and access.
-    pub fn is_gone(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
     }
 }

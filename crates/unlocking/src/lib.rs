@@ -40,7 +40,7 @@ use units::{Generation, PoolId, UnixNanos};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A pool that is not unlocked yet.
-pub struct Door<'a> {
+pub struct LockedPool<'a> {
     /// Its directory.
     pub path: &'a Path,
     /// Source of its secret.
@@ -60,14 +60,14 @@ pub struct Opening {
     /// The secret; `None` if the pool is not encrypted.
     pub secret: Option<SecretKey>,
     /// The memory of this visit.
-    pub visit: Visit,
+    pub known_writer: KnownPoolWriter,
 }
 
 /// Receives warnings, one line each.
 pub type Warn<'a> = dyn Fn(&dyn fmt::Display) + 'a;
 
 /// A pool that this run uses, to be remembered at the end.
-pub struct Visit {
+pub struct KnownPoolWriter {
     place: KnownPlace,
     before: Option<KnownPool>,
     accepts_changed: bool,
@@ -76,7 +76,7 @@ pub struct Visit {
     generation: Option<Arc<AtomicU64>>,
 }
 
-impl Door<'_> {
+impl LockedPool<'_> {
     /// Finds the key. Asks for a secret only if the pool is encrypted.
     pub fn unlock(
         &self,
@@ -110,7 +110,7 @@ impl Door<'_> {
             Err(e) => return Err(e.into()),
         };
         let config = unlocked.config();
-        let visit = Visit {
+        let known_writer = KnownPoolWriter {
             place,
             before,
             accepts_changed: self.accepts_changed,
@@ -121,7 +121,7 @@ impl Door<'_> {
         Ok(Opening {
             unlocked,
             secret,
-            visit,
+            known_writer,
         })
     }
 
@@ -167,7 +167,7 @@ fn stretched(media: &Media, secret: &SecretKey, interrupt: &Interrupt) -> anyhow
     }
 }
 
-impl Visit {
+impl KnownPoolWriter {
     /// Warns about changes since the pool was remembered. Follows the pool's commits from now on.
     pub fn entered(&mut self, pool: &Pool, path: &Path, warn: &Warn<'_>) {
         self.generation = Some(pool.generation_cell());
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_does_not_wait_for_a_forged_slot() {
+    fn a_stop_does_not_wait_for_a_forged_slot() {
         let dir = tempfile::tempdir().unwrap();
         let media = media_at(dir.path());
         let secret = SecretKey::Password(b"correct horse".to_vec());
@@ -361,8 +361,8 @@ mod tests {
         }
     }
 
-    fn door<'a>(password: &'a PasswordSource, is_unencrypted: bool) -> Door<'a> {
-        Door {
+    fn door<'a>(password: &'a PasswordSource, is_unencrypted: bool) -> LockedPool<'a> {
+        LockedPool {
             path: Path::new("/srv/pool"),
             password,
             sources: PasswordSources::OPEN,
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_is_not_encrypted_is_for_who_means_it() {
+    fn a_pool_that_is_not_encrypted_needs_the_users_consent() {
         let known = |seal| KnownPool {
             pool: PoolId([1; 16]),
             generation: Generation(4),

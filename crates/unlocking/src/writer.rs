@@ -26,14 +26,14 @@ const WORDS_MAX: usize = 120;
 
 /// A process that writes to a pool, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Writer {
+pub struct PoolWriter {
     /// Its number.
     pub process: Option<u32>,
     /// Its command line.
     pub words: Option<String>,
 }
 
-impl fmt::Display for Writer {
+impl fmt::Display for PoolWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.process, &self.words) {
             (Some(process), Some(words)) => write!(f, "`{words}` (process {process})"),
@@ -44,7 +44,7 @@ impl fmt::Display for Writer {
     }
 }
 
-impl Writer {
+impl PoolWriter {
     /// Returns the process that has the lock of the pool in this directory.
     fn of(pool: &Path) -> Self {
         let process = holder(pool);
@@ -143,10 +143,13 @@ pub fn say_waiting(shell: &Shell, writer: &dyn fmt::Display, limit: Duration) {
 
 /// Returns why a command that waited for `limit` has failed. `writer`: unless it is not known.
 pub fn still_writing(writer: Option<&dyn fmt::Display>, limit: Duration) -> String {
-    let who = writer.map_or(String::new(), |writer| format!("it is {writer}; "));
+    let holder_text = writer.map_or(String::new(), |writer| format!("it is {writer}; "));
     match limit.is_zero() {
-        true => format!("{who}--wait TIME waits for its end"),
-        false => format!("{who}waited {}, --wait TIME waits longer", in_words(limit)),
+        true => format!("{holder_text}--wait TIME waits for its end"),
+        false => format!(
+            "{holder_text}waited {}, --wait TIME waits longer",
+            in_words(limit)
+        ),
     }
 }
 
@@ -168,11 +171,11 @@ pub struct Wait<'a> {
     /// Time that is left, in whole steps.
     left: Duration,
     /// The process that was named last.
-    said: Option<Writer>,
+    said: Option<PoolWriter>,
 }
 
 impl<'a> Wait<'a> {
-    /// Prepares for waiting at most `limit`, counted from the first [`Wait::turn`].
+    /// Prepares for waiting at most `limit`, counted from the first [`Wait::wait_for_lock`].
     pub fn new(shell: &'a Shell, pool: &'a Path, limit: Duration) -> Self {
         Self {
             shell,
@@ -195,7 +198,7 @@ impl<'a> Wait<'a> {
     /// Waits for the lock, which may be taken again when the caller takes it. Then unlocks the pool
     /// again: the other process may have changed its config or keys. Fails with `refused` if the
     /// time is over.
-    pub fn turn(
+    pub fn wait_for_lock(
         &mut self,
         media: &Media,
         secret: Option<&SecretKey>,
@@ -220,7 +223,7 @@ impl<'a> Wait<'a> {
                 Err(e) => return Err(e.into()),
             }
         }
-        let writer = Writer::of(self.pool);
+        let writer = PoolWriter::of(self.pool);
         let known: Option<&dyn fmt::Display> = match writer.process {
             Some(_) => Some(&writer),
             None => None,
@@ -233,7 +236,7 @@ impl<'a> Wait<'a> {
 
     /// Says for whom this waits, if it did not yet.
     fn say(&mut self) {
-        let writer = Writer::of(self.pool);
+        let writer = PoolWriter::of(self.pool);
         if self.said.as_ref() != Some(&writer) {
             let seconds = self.left.as_millis().div_ceil(1000);
             let left = Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX));
@@ -266,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_names_the_one_who_has_the_lock() {
+    fn the_kernel_names_the_holder_of_the_lock() {
         let locks = "1: POSIX  ADVISORY  WRITE 7 fe:01:42 0 EOF\n\
                      2: FLOCK  ADVISORY  WRITE 0 fe:01:44 0 EOF\n\
                      3: FLOCK  ADVISORY  WRITE 1234 fe:01:42 0 EOF\n\
@@ -315,7 +318,7 @@ mod tests {
     fn writers_are_named_as_far_as_they_are_known() {
         let writer = |process, words: Option<&str>| {
             let words = words.map(str::to_owned);
-            Writer { process, words }.to_string()
+            PoolWriter { process, words }.to_string()
         };
         assert_eq!(
             writer(Some(7), Some("quintet gc")),

@@ -6,8 +6,8 @@
 //! and without gaps.
 
 use crate::{
-    Capabilities, Change, Changes, Extent, FastPath, Layer, Operation, Prefetch, Request,
-    RequestContext, Volume, VolumeError, VolumeErrorKind,
+    Capabilities, Change, Changes, Extent, FastPath, Layer, Operation, Prefetch, RequestContext,
+    Volume, VolumeError, VolumeErrorKind, VolumeRequest,
 };
 use cover::Cover;
 use std::ops::ControlFlow;
@@ -68,7 +68,7 @@ impl<V: Volume> Checked<V> {
 }
 
 impl<V: Volume> Layer for Checked<V> {
-    type Below = V;
+    type Inner = V;
 
     fn below(&self) -> &V {
         &self.inner
@@ -76,7 +76,7 @@ impl<V: Volume> Layer for Checked<V> {
 
     fn around(
         &self,
-        request: Request,
+        request: VolumeRequest,
         go: impl FnOnce(&V) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         match request.operation {
@@ -98,7 +98,7 @@ impl<V: Volume> Layer for Checked<V> {
         len_bytes: u64,
         visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
     ) -> Result<(), VolumeError> {
-        let request = Request::new(Operation::Extents, offset_bytes, len_bytes);
+        let request = VolumeRequest::new(Operation::Extents, offset_bytes, len_bytes);
         self.around(request, |below| {
             let mut cover = Cover::new(offset_bytes, len_bytes, below.size_bytes());
             below.extents(context, offset_bytes, len_bytes, &mut |piece| {

@@ -8,7 +8,7 @@ mod faulty;
 mod read_only;
 mod slow;
 
-pub use counted::{Counted, Counts};
+pub use counted::{CallCounts, Counted};
 pub use faulty::{Failure, Faulty};
 pub use read_only::ReadOnly;
 pub use slow::Slow;

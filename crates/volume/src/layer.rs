@@ -29,7 +29,7 @@ pub enum Operation {
 
 /// A call of the core, without its buffers. [`Layer::around`] decides by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct VolumeRequest {
     /// The method.
     pub operation: Operation,
     /// First byte; 0 for a flush.
@@ -40,7 +40,7 @@ pub struct Request {
     pub durability: Durability,
 }
 
-impl Request {
+impl VolumeRequest {
     /// Makes a request that need not be durable.
     pub fn new(operation: Operation, offset_bytes: u64, len_bytes: u64) -> Self {
         Self {
@@ -60,17 +60,17 @@ impl Request {
 /// changes.
 pub trait Layer: Send + Sync {
     /// Type of the volume behind.
-    type Below: Volume + ?Sized;
+    type Inner: Volume + ?Sized;
 
     /// Returns the volume behind.
-    fn below(&self) -> &Self::Below;
+    fn below(&self) -> &Self::Inner;
 
     /// Wraps every request of the core. `go` passes the request on. A layer acts before and after
     /// that, or does not call `go`.
     fn around(
         &self,
-        _request: Request,
-        go: impl FnOnce(&Self::Below) -> Result<(), VolumeError>,
+        _request: VolumeRequest,
+        go: impl FnOnce(&Self::Inner) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         go(self.below())
     }
@@ -100,7 +100,7 @@ pub trait Layer: Send + Sync {
         offset_bytes: u64,
         into: &mut [u8],
     ) -> Result<(), VolumeError> {
-        let request = Request::new(Operation::Read, offset_bytes, into.len() as u64);
+        let request = VolumeRequest::new(Operation::Read, offset_bytes, into.len() as u64);
         self.around(request, |below| below.read(context, offset_bytes, into))
     }
 
@@ -112,7 +112,7 @@ pub trait Layer: Send + Sync {
         data: &[u8],
         durability: Durability,
     ) -> Result<(), VolumeError> {
-        let request = Request::new(Operation::Write, offset_bytes, data.len() as u64);
+        let request = VolumeRequest::new(Operation::Write, offset_bytes, data.len() as u64);
         self.around(request.with(durability), |below| {
             below.write(context, offset_bytes, data, durability)
         })
@@ -120,7 +120,7 @@ pub trait Layer: Send + Sync {
 
     /// As [`Volume::flush`].
     fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
-        let request = Request::new(Operation::Flush, 0, 0);
+        let request = VolumeRequest::new(Operation::Flush, 0, 0);
         self.around(request, |below| below.flush(context))
     }
 
@@ -131,7 +131,7 @@ pub trait Layer: Send + Sync {
         offset_bytes: u64,
         len_bytes: u64,
     ) -> Result<(), VolumeError> {
-        let request = Request::new(Operation::Discard, offset_bytes, len_bytes);
+        let request = VolumeRequest::new(Operation::Discard, offset_bytes, len_bytes);
         self.around(request, |below| {
             below.discard(context, offset_bytes, len_bytes)
         })
@@ -146,7 +146,7 @@ pub trait Layer: Send + Sync {
         may_free: bool,
         durability: Durability,
     ) -> Result<(), VolumeError> {
-        let request = Request::new(Operation::WriteZeroes, offset_bytes, len_bytes);
+        let request = VolumeRequest::new(Operation::WriteZeroes, offset_bytes, len_bytes);
         self.around(request.with(durability), |below| {
             below.write_zeroes(context, offset_bytes, len_bytes, may_free, durability)
         })
@@ -160,7 +160,7 @@ pub trait Layer: Send + Sync {
         len_bytes: u64,
         visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
     ) -> Result<(), VolumeError> {
-        let request = Request::new(Operation::Extents, offset_bytes, len_bytes);
+        let request = VolumeRequest::new(Operation::Extents, offset_bytes, len_bytes);
         self.around(request, |below| {
             below.extents(context, offset_bytes, len_bytes, visit)
         })
@@ -235,21 +235,21 @@ impl<L: Layer> Volume for L {
 }
 
 impl<V: Volume + ?Sized> Layer for &V {
-    type Below = V;
+    type Inner = V;
     fn below(&self) -> &V {
         self
     }
 }
 
 impl<V: Volume + ?Sized> Layer for Arc<V> {
-    type Below = V;
+    type Inner = V;
     fn below(&self) -> &V {
         self
     }
 }
 
 impl<V: Volume + ?Sized> Layer for Box<V> {
-    type Below = V;
+    type Inner = V;
     fn below(&self) -> &V {
         self
     }

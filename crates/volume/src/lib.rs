@@ -16,9 +16,9 @@ mod memory;
 pub use capabilities::{Capabilities, FastPath, Prefetch, TrackChanges};
 pub use changes::{Change, Changes};
 pub use checked::{Checked, ContractBroken};
-pub use decorators::{Counted, Counts, Failure, Faulty, ReadOnly, Slow};
+pub use decorators::{CallCounts, Counted, Failure, Faulty, ReadOnly, Slow};
 pub use error::{VolumeError, VolumeErrorKind};
-pub use layer::{Layer, Operation, Request};
+pub use layer::{Layer, Operation, VolumeRequest};
 pub use memory::MemoryVolume;
 
 use std::ops::ControlFlow;

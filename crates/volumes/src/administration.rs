@@ -28,7 +28,7 @@ pub struct VolumeStatus {
     /// Its catalog record, with the current size as length of the root.
     pub record: VolumeRecord,
     /// Pieces that are not yet applied.
-    pub pieces_unfolded: u64,
+    pub pieces_unapplied: u64,
     /// Where requests found their data since the volumes were opened.
     pub cache: CacheTally,
 }
@@ -57,7 +57,7 @@ impl Volumes {
                 record.root.len = state.size;
                 VolumeStatus {
                     record,
-                    pieces_unfolded: (state.active.len() + frozen) as u64,
+                    pieces_unapplied: (state.active.len() + frozen) as u64,
                     cache: r.volume.meter.read(),
                 }
             })

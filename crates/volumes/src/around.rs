@@ -7,7 +7,7 @@
 
 use super::backing::Backing;
 use super::decisions::Meters;
-use super::reading::Below;
+use super::reading::RecipeReader;
 use media::IoOrigin;
 use page_cache::Use;
 use std::ops::Range;
@@ -48,7 +48,7 @@ struct Window<'a> {
 }
 
 /// Offers the chunks of `within` to the fast tier, in the class of the request.
-pub(super) fn fetch<B: Below>(
+pub(super) fn fetch<B: RecipeReader>(
     backing: &Backing,
     below: &B,
     within: Range<u64>,

@@ -12,7 +12,7 @@ mod waits;
 pub use waits::WriterWaitCounts;
 
 use super::backing::Backing;
-use super::checkpointer::{Checkpointer, Driver, Step};
+use super::checkpointer::{CheckpointStep, Checkpointer, Driver};
 use super::direct::DirectLanes;
 use super::levels::Levels;
 use super::room::Room;
@@ -131,8 +131,8 @@ impl BackPressure {
             return Ok(());
         }
         match self.checkpointer.step_with(&mut driver, ROOM_STEP_BYTES)? {
-            Step::Idle => when_idle(&mut driver),
-            Step::Working | Step::Committed => Ok(()),
+            CheckpointStep::Idle => when_idle(&mut driver),
+            CheckpointStep::Working | CheckpointStep::Committed => Ok(()),
         }
     }
 }

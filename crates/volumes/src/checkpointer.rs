@@ -49,7 +49,7 @@ pub struct CheckpointCounts {
 
 /// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CheckpointStep {
     /// There was nothing to do.
     Idle,
     /// There is more to do.
@@ -177,17 +177,22 @@ impl Checkpointer {
     }
 
     /// Does a bounded part of a checkpoint. Begins one if there are new writes.
-    pub fn step(&self, budget: u64) -> Result<Step> {
+    pub fn step(&self, budget: u64) -> Result<CheckpointStep> {
         self.step_with(&mut self.driver.lock(), budget)
     }
 
-    pub fn step_with(&self, driver: &mut Driver, budget: u64) -> Result<Step> {
+    pub fn step_with(&self, driver: &mut Driver, budget: u64) -> Result<CheckpointStep> {
         self.step_within(driver, budget, None)
     }
 
     /// Like `step`, but a checkpoint that begins stores at most `room` bytes; `None`: as many as
     /// the disk has space for.
-    pub fn step_within(&self, driver: &mut Driver, budget: u64, room: Option<u64>) -> Result<Step> {
+    pub fn step_within(
+        &self,
+        driver: &mut Driver,
+        budget: u64,
+        room: Option<u64>,
+    ) -> Result<CheckpointStep> {
         if driver.round.is_none() {
             let full = self.levels.wants_checkpoint(false);
             // A checkpoint that could not free journal space is not repeated until the journal
@@ -198,7 +203,7 @@ impl Checkpointer {
             };
             let dirty = self.dirty(purpose);
             if dirty.is_empty() {
-                return Ok(Step::Idle);
+                return Ok(CheckpointStep::Idle);
             }
             let room = match room {
                 Some(room) => room,
@@ -281,7 +286,11 @@ impl Checkpointer {
 
     /// Handles a step's failure. The session's state is unknown, so the checkpoint starts over; on
     /// a full disk it is aborted, because the next one may have less space.
-    fn settle(&self, driver: &mut Driver, result: Result<Step>) -> Result<Step> {
+    fn settle(
+        &self,
+        driver: &mut Driver,
+        result: Result<CheckpointStep>,
+    ) -> Result<CheckpointStep> {
         if result.as_ref().is_err_and(StoreError::is_full) {
             self.give_up_round(driver);
         }
@@ -303,10 +312,10 @@ impl Checkpointer {
         driver: &mut Driver,
         budget: u64,
         at_commit: &mut AtCommit<'_>,
-    ) -> Result<Step> {
+    ) -> Result<CheckpointStep> {
         let session = self.session(&mut driver.session)?;
         let Some(round) = &mut driver.round else {
-            return Ok(Step::Idle);
+            return Ok(CheckpointStep::Idle);
         };
         while let Some(member) = round.members.get_mut(round.at) {
             let before = session.counts().logical_bytes;
@@ -314,11 +323,11 @@ impl Checkpointer {
             let bytes = session.counts().logical_bytes - before;
             self.destaged_bytes.fetch_add(bytes, Ordering::Relaxed);
             if !done {
-                return Ok(Step::Working);
+                return Ok(CheckpointStep::Working);
             }
             round.at += 1;
             if budget < u64::MAX {
-                return Ok(Step::Working);
+                return Ok(CheckpointStep::Working);
             }
         }
         let needed = self.finish(session, round, at_commit)?;
@@ -328,11 +337,11 @@ impl Checkpointer {
         driver.round = None;
         self.count_kept();
         let Some(needed) = needed else {
-            return Ok(Step::Idle);
+            return Ok(CheckpointStep::Idle);
         };
         self.backing.journal.trim(needed);
         self.rounds.fetch_add(1, Ordering::Release);
-        Ok(Step::Committed)
+        Ok(CheckpointStep::Committed)
     }
 
     /// Applies the writes, commits, and switches the volumes to their new roots. Returns the

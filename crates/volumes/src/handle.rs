@@ -13,7 +13,7 @@ use format::snapshot::SnapshotKind;
 use media::MediaErrorKind;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{History, is_comparable};
+use store::{ObjectHistory, is_comparable};
 use store::{Result, StoreError, StoreErrorKind};
 use units::VolumeId;
 use volume::{

@@ -42,7 +42,7 @@ use format::config::Seal;
 use format::journal::SLOT_BYTES_MIN;
 use media::{Blobs, Disk, Media, Random};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use state::State;
+use state::JournalState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use store::Result;
@@ -119,7 +119,7 @@ struct Site {
 /// An open journal. See the module's head.
 pub struct Journal {
     site: Site,
-    state: Mutex<State>,
+    state: Mutex<JournalState>,
     /// Signalled after each attempt to write.
     changed: Condvar,
     /// Used by the leader.
@@ -133,7 +133,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    fn new(site: Site, state: State, writer: Writer) -> Self {
+    fn new(site: Site, state: JournalState, writer: Writer) -> Self {
         let journal = Self {
             site,
             state: Mutex::new(state),
@@ -148,9 +148,9 @@ impl Journal {
     }
 
     /// Updates the copies of the state. Called before the lock is released.
-    fn note(&self, state: &State) {
-        let crowded = state.waiting_bytes > self.site.buffer_bytes;
-        let due = !state.waiting.is_empty() && (!state.leading || crowded);
+    fn note(&self, state: &JournalState) {
+        let is_full = state.waiting_bytes > self.site.buffer_bytes;
+        let due = !state.waiting.is_empty() && (!state.leading || is_full);
         self.write_out_due.store(due, Relaxed);
         let filled = state.used_bytes().saturating_sub(state.kept_bytes);
         let percent = filled * 100 / state.ring.bytes_max().max(1);
@@ -376,7 +376,7 @@ impl Journal {
 
     /// Becomes the leader: writes everything that waits. With `sync`, also writes the open batch
     /// and makes everything durable. There must be no other leader.
-    fn lead(&self, mut state: MutexGuard<'_, State>, sync: bool) -> Result<()> {
+    fn lead(&self, mut state: MutexGuard<'_, JournalState>, sync: bool) -> Result<()> {
         state.leading = true;
         if sync {
             state.close();

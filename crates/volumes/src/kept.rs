@@ -12,7 +12,7 @@ use store::{StoreError, StoreErrorKind};
 
 /// Kept writes of one volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct KeptRanges {
     /// Ranges of the volume in ascending order, bytes.
     pub ranges: Vec<Range<u64>>,
     /// Why the first range cannot be checkpointed.
@@ -23,7 +23,7 @@ pub(crate) struct Kept {
     pub pieces: u64,
 }
 
-impl Kept {
+impl KeptRanges {
     /// Creates it from ascending `ranges`.
     pub fn new(ranges: &[Range<u64>], why: &str) -> Self {
         let mut joined: Vec<Range<u64>> = Vec::new();

@@ -5,7 +5,7 @@
 //! the memory for pieces: the other half is for writes during the checkpoint.
 
 use super::backing::Backing;
-use super::kept::Kept;
+use super::kept::KeptRanges;
 use super::overlay::{PIECE_BYTES, Tally};
 use crate::budget::VolumesMemory;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ impl Levels {
     }
 
     /// Returns true if a volume with these kept writes must refuse more.
-    pub fn is_too_much(&self, kept: &Kept) -> bool {
+    pub fn is_too_much(&self, kept: &KeptRanges) -> bool {
         kept.bytes > self.backing.journal.bytes_max() / SHARE
             || kept.pieces > self.pieces.max / SHARE
     }

@@ -30,7 +30,6 @@ mod direct;
 mod engine;
 mod fetcher;
 mod fragmentables;
-mod front;
 mod handle;
 mod journal;
 mod kept;
@@ -48,6 +47,7 @@ mod room;
 mod states;
 mod tally;
 mod tracing;
+mod tracker;
 mod unapplied;
 mod view;
 mod writing;
@@ -55,7 +55,7 @@ mod writing;
 pub use administration::VolumeStatus;
 pub use back_pressure::WriterWaitCounts;
 pub use budget::VolumesMemory;
-pub use checkpointer::{CheckpointCounts, Step};
+pub use checkpointer::{CheckpointCounts, CheckpointStep};
 pub use decisions::{AccessOptions, DecisionCounters, Switches};
 pub use direct::DirectLimits;
 pub use handle::VolumeHandle;
@@ -134,13 +134,13 @@ impl Volumes {
         let mut seed = [0; 8];
         pool.media().random.fill(&mut seed);
         let seed = u64::from_le_bytes(seed);
-        let duet = Duet::new(duet::Options {
+        let duet = Duet::new(duet::DuetOptions {
             items_max: (memory.events / duet::ITEM_BYTES_MAX) as usize,
             seed: seed.rotate_left(32),
         });
         pool.tell_of_reads(&duet);
         let cache = PageCache::new(
-            page_cache::Options::new(memory.pages, seed),
+            page_cache::PageCacheOptions::new(memory.pages, seed),
             Box::new(page_cache::S3Fifo::new(options.memory_bytes)),
             Arc::<Duet>::clone(&duet),
         );
@@ -176,13 +176,13 @@ impl Volumes {
 
     /// Does a bounded part of background work, about `budget_bytes`. The server's destager thread,
     /// or a simulator, calls this again and again.
-    pub fn step(&self, budget_bytes: u64) -> Result<Step> {
+    pub fn step(&self, budget_bytes: u64) -> Result<CheckpointStep> {
         self.engine.checkpointer.step(budget_bytes)
     }
 
     /// Like [`Volumes::step`], but a checkpoint that begins stores at most about `room_bytes`;
     /// other writes stay in the journal. [`Volumes::step`] limits it to the pool's free space.
-    pub fn step_within(&self, budget_bytes: u64, room_bytes: u64) -> Result<Step> {
+    pub fn step_within(&self, budget_bytes: u64, room_bytes: u64) -> Result<CheckpointStep> {
         let mut driver = self.engine.checkpointer.driver.lock();
         self.engine
             .checkpointer
@@ -227,7 +227,7 @@ impl Volumes {
 
     /// Checkpoints everything, so that nothing is left to replay.
     pub fn checkpoint(&self) -> Result<()> {
-        while self.step(u64::MAX)? != Step::Idle {}
+        while self.step(u64::MAX)? != CheckpointStep::Idle {}
         Ok(())
     }
 

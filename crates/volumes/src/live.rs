@@ -9,11 +9,11 @@ mod read;
 
 use super::backing::Backing;
 use super::direct::DirectLanes;
-use super::front::Front;
-use super::kept::Kept;
+use super::kept::KeptRanges;
 use super::overlay::{Overlay, Piece, Source};
 use super::tally::CacheMeter;
 use super::tracing::Recorder;
+use super::tracker::AccessTracker;
 use chunk_store::recipe::fixed_chunk;
 use format::recipe::{Layout, ObjectRoot};
 use format::volume::VolumeRecord;
@@ -31,7 +31,7 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 const RECORD_BYTES: u64 = 256;
 
 /// Layers of a volume, newest first: active, frozen, root.
-pub(super) struct State {
+pub(super) struct VolumeLayers {
     /// Size that clients may address, bytes.
     pub size: u64,
     pub active: Overlay,
@@ -41,7 +41,7 @@ pub(super) struct State {
     /// The active overlay has writes that no checkpoint has tried to take.
     pub fresh: bool,
     /// Writes that the last checkpoint could not take.
-    pub kept: Option<Arc<Kept>>,
+    pub kept: Option<Arc<KeptRanges>>,
     /// Whether the page cache may learn places of `root`: not while `root` is replaced.
     pub aliasing: bool,
     /// The volume was deleted: every request fails.
@@ -56,13 +56,13 @@ pub(crate) struct LiveVolume {
     /// Object number in the page cache. Numbers are never reused.
     pub object: u64,
     pub log2: u8,
-    state: RwLock<State>,
+    state: RwLock<VolumeLayers>,
     /// Writers hold it for reading while they append and enter a write; a freeze holds it for
     /// writing.
     gate: RwLock<()>,
     /// Serializes administrative changes of the volume.
     administration: Mutex<()>,
-    front: Front,
+    tracker: AccessTracker,
     /// Records what is read of the volume.
     recorder: Arc<Recorder>,
     /// Counts where requests found their data.
@@ -85,7 +85,7 @@ impl LiveVolume {
             id: record.id,
             object,
             log2: layout_log2(record),
-            state: RwLock::new(State {
+            state: RwLock::new(VolumeLayers {
                 size: root.len,
                 fresh: !active.is_empty(),
                 kept: None,
@@ -97,16 +97,16 @@ impl LiveVolume {
             }),
             gate: RwLock::new(()),
             administration: Mutex::new(()),
-            front: Front::new(root.len),
+            tracker: AccessTracker::new(root.len),
             meter: CacheMeter::default(),
         }
     }
 
-    pub fn state(&self) -> RwLockReadGuard<'_, State> {
+    pub fn state(&self) -> RwLockReadGuard<'_, VolumeLayers> {
         self.state.read()
     }
 
-    pub fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+    pub fn state_mut(&self) -> RwLockWriteGuard<'_, VolumeLayers> {
         self.state.write()
     }
 
@@ -131,7 +131,7 @@ impl LiveVolume {
     }
 
     /// Records which writes the last checkpoint could not take.
-    pub fn note_kept(&self, kept: Option<Kept>) {
+    pub fn note_kept(&self, kept: Option<KeptRanges>) {
         let mut state = self.state_mut();
         state.kept = kept.map(|mut kept| {
             for range in &kept.ranges {
@@ -174,7 +174,7 @@ impl LiveVolume {
                 pages.into_iter().all(|page| {
                     self.backing
                         .cache
-                        .is_unwritten_resident(self.object, page, piece.position.0)
+                        .is_dirty_resident(self.object, page, piece.position.0)
                 })
             }
         };
@@ -234,7 +234,7 @@ impl LiveVolume {
 /// Longer requests are handed to a thread without a check, which would cost as much as the read.
 const CACHED_CHUNKS_MAX: usize = 16;
 
-impl State {
+impl VolumeLayers {
     pub fn expect_open(&self) -> Result<()> {
         match self.closed {
             false => Ok(()),

@@ -17,9 +17,9 @@ mod straight;
 
 use super::backing::Backing;
 use super::decisions::Meters;
-use super::front::{Front, LongRequest};
 use super::tally::{CacheMeter, CacheTally};
 use super::tracing::Recorder;
+use super::tracker::{AccessTracker, LongRequest};
 use access_pattern::{Fetch, FetchInto};
 use chunk_store::recipe::{FixedLeaves, Leaf};
 use long::Rest;
@@ -37,7 +37,7 @@ use volume::RequestContext;
 const LOOKS_MAX: u32 = 4;
 
 /// Recipe that is read: of a volume at one moment, or of a snapshot.
-pub(super) trait Below {
+pub(super) trait RecipeReader {
     /// Returns its object number in the page cache.
     fn object(&self) -> u64;
 
@@ -62,12 +62,12 @@ pub(super) trait Below {
 }
 
 /// Calls back with the place under which the page cache may know a chunk; see
-/// [`Below::with_place`].
+/// [`RecipeReader::with_place`].
 pub(super) type Alias<'a> = dyn Fn(&mut dyn FnMut(Option<Place>)) + 'a;
 
 /// Judges a request and submits its read-ahead.
-pub(super) struct Judging<'a> {
-    pub front: &'a Front,
+pub(super) struct TrackedRequest<'a> {
+    pub tracker: &'a AccessTracker,
     /// Size of the object, bytes.
     pub object_bytes: u64,
     /// Offset and length of the request, bytes.
@@ -82,7 +82,7 @@ pub(super) struct Judging<'a> {
 /// State of one request. See the module's head.
 pub(super) struct Reading<'a> {
     backing: &'a Backing,
-    judging: Option<Judging<'a>>,
+    tracked: Option<TrackedRequest<'a>>,
     /// Set for a long request of a client.
     long: Option<LongRequest<'a>>,
     /// Chosen at the first miss.
@@ -112,12 +112,12 @@ pub(super) struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     /// For a request of a waiting client.
-    pub fn judged(backing: &'a Backing, judging: Judging<'a>) -> Self {
-        let (offset, len) = judging.request;
-        let due = judging.front.awaits(offset, offset.saturating_add(len));
-        let mut reading = Self::new(backing, Use::Demand.of(judging.context.class));
-        reading.long = (len >= LONG_BYTES).then(|| judging.front.begin_long(len));
-        reading.judging = Some(judging);
+    pub fn judged(backing: &'a Backing, tracked: TrackedRequest<'a>) -> Self {
+        let (offset, len) = tracked.request;
+        let due = tracked.tracker.awaits(offset, offset.saturating_add(len));
+        let mut reading = Self::new(backing, Use::Demand.of(tracked.context.class));
+        reading.long = (len >= LONG_BYTES).then(|| tracked.tracker.begin_long(len));
+        reading.tracked = Some(tracked);
         if due {
             reading.approach();
         }
@@ -148,7 +148,7 @@ impl<'a> Reading<'a> {
     fn new(backing: &'a Backing, why: Purpose) -> Self {
         Self {
             backing,
-            judging: None,
+            tracked: None,
             long: None,
             approach: None,
             asking: None,
@@ -209,13 +209,13 @@ impl<'a> Reading<'a> {
         let backing = self.backing;
         let mut route = Route::Directory;
         let mut follows = true;
-        if let Some(judging) = &self.judging {
-            if let Some(recorder) = judging.recorder {
+        if let Some(tracked) = &self.tracked {
+            if let Some(recorder) = tracked.recorder {
                 backing.tracer.relieve(recorder);
             }
-            let (front, bytes) = (judging.front, judging.object_bytes);
-            let known = judging.context.pattern;
-            let judged = front.observe(&backing.meters, bytes, judging.request, known);
+            let (tracker, bytes) = (tracked.tracker, tracked.object_bytes);
+            let known = tracked.context.pattern;
+            let judged = tracker.observe(&backing.meters, bytes, tracked.request, known);
             follows = judged.follows;
             // Regions that lie side by side are found by the directory, wherever the request is.
             if !judged.follows && self.long.is_none() {
@@ -227,7 +227,7 @@ impl<'a> Reading<'a> {
             match judged.fetch.filter(|_| !client_reads_ahead) {
                 Some(fetch) if fetch.into == FetchInto::FastTier => self.around = Some(fetch),
                 Some(fetch) if backing.fetches(fetch.into, self.why.class) => {
-                    (judging.submit)(fetch)
+                    (tracked.submit)(fetch)
                 }
                 _ => {}
             }
@@ -241,23 +241,23 @@ impl<'a> Reading<'a> {
 
     /// Queues the surroundings of a random request that the fast tier did not have.
     fn fetch_around(&mut self) {
-        if let (Some(fetch), Some(judging)) = (self.around.take(), &self.judging)
+        if let (Some(fetch), Some(tracked)) = (self.around.take(), &self.tracked)
             && self.backing.fetches(fetch.into, self.why.class)
         {
-            (judging.submit)(fetch);
+            (tracked.submit)(fetch);
         }
     }
 
     /// Counts what a random read had to fetch. Defragmentation may give it smaller regions.
     fn count_fetched(&self, chunk: &ChunkRef) {
-        let Some(judging) = self.judging.as_ref().filter(|_| self.is_random) else {
+        let Some(tracked) = self.tracked.as_ref().filter(|_| self.is_random) else {
             return;
         };
         let ((offset, asked_bytes), fetch) = (self.needs, chunk.fetch());
         let meters = &self.backing.meters;
         Meters::add(&meters.random_asked_bytes, asked_bytes);
         Meters::add(&meters.random_fetched_bytes, fetch.stored_bytes);
-        if let Some(recorder) = judging.recorder.filter(|_| fetch.is_amplified()) {
+        if let Some(recorder) = tracked.recorder.filter(|_| fetch.is_amplified()) {
             // Where nothing was changed since, a region has a part of the object in its order, or a
             // few near each other: several threads import an image. So its length before and after
             // counts too. Which region a chunk is in is looked up before it is moved.
@@ -269,7 +269,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Fills `into` from byte `offset` of `below`.
-    pub fn fill<B: Below>(&mut self, below: &B, offset: u64, into: &mut [u8]) -> Result<()> {
+    pub fn fill<B: RecipeReader>(&mut self, below: &B, offset: u64, into: &mut [u8]) -> Result<()> {
         if self.long.is_some() && into.len() as u64 >= LONG_BYTES {
             return self.fill_long(below, offset, into);
         }
@@ -288,7 +288,7 @@ impl<'a> Reading<'a> {
 
     /// Fills the start of `into`, which is not empty, from the chunk that contains `at`. Returns
     /// the number of bytes.
-    fn fill_some<B: Below>(&mut self, below: &B, at: u64, into: &mut [u8]) -> Result<usize> {
+    fn fill_some<B: RecipeReader>(&mut self, below: &B, at: u64, into: &mut [u8]) -> Result<usize> {
         let place = place_of(below, at);
         if let (Some(place), Some(log2)) = (place, below.log2())
             && let Some(frame) = self.backing.cache.by_place(place, self.why)
@@ -369,7 +369,7 @@ impl<'a> Reading<'a> {
                 ahead_bytes: self.ahead_bytes,
                 ..self.approach()
             };
-            let kept = Kept {
+            let kept = ChunkInserter {
                 backing,
                 alias,
                 rest,
@@ -410,7 +410,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads the chunks of `[from, to)` that are not in memory into the page cache.
-    pub fn warm<B: Below>(&mut self, below: &B, from: u64, to: u64) -> Result<()> {
+    pub fn warm<B: RecipeReader>(&mut self, below: &B, from: u64, to: u64) -> Result<()> {
         let mut at = from;
         let to = to.min(below.len());
         while at < to {
@@ -436,8 +436,8 @@ impl<'a> Reading<'a> {
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        if let Some(judging) = &self.judging {
-            judging.meter.add(&self.tally);
+        if let Some(tracked) = &self.tracked {
+            tracked.meter.add(&self.tally);
         }
         if let Some(last) = self.last.take() {
             self.backing.pool.reader().reuse(last);
@@ -446,7 +446,7 @@ impl Drop for Reading<'_> {
 }
 
 /// Returns the place under which the page cache may know the chunk at `at`.
-fn place_of<B: Below>(below: &B, at: u64) -> Option<Place> {
+fn place_of<B: RecipeReader>(below: &B, at: u64) -> Option<Place> {
     below.log2().map(|log2| Place {
         object: below.object(),
         chunk: at >> log2,
@@ -468,7 +468,7 @@ fn copy(bytes: &[u8], within: u64, end: u64, into: &mut [u8]) -> Result<usize> {
 }
 
 /// Returns the length of a leaf's chunk, bytes: in fixed layout the last one is padded.
-fn chunk_bytes<B: Below>(below: &B, leaf: &Leaf) -> u64 {
+fn chunk_bytes<B: RecipeReader>(below: &B, leaf: &Leaf) -> u64 {
     below.log2().map_or(leaf.len, |log2| 1 << log2)
 }
 
@@ -490,7 +490,7 @@ fn known(
 }
 
 /// Inserts a loaded chunk into the page cache before other threads may read its region.
-struct Kept<'a> {
+struct ChunkInserter<'a> {
     backing: &'a Backing,
     alias: &'a Alias<'a>,
     rest: Option<&'a dyn Rest>,
@@ -501,7 +501,7 @@ struct Kept<'a> {
     regions_ahead: Cell<u64>,
 }
 
-impl Kept<'_> {
+impl ChunkInserter<'_> {
     fn insert(&self, fingerprint: &Fingerprint, bytes: &[u8]) {
         let cache = &self.backing.cache;
         (self.alias)(&mut |place| drop(cache.insert(fingerprint, bytes, place, self.why)));
@@ -518,7 +518,7 @@ impl Kept<'_> {
     }
 }
 
-impl Keep for Kept<'_> {
+impl Keep for ChunkInserter<'_> {
     fn has(&self, fingerprint: &Fingerprint) -> bool {
         self.backing.cache.is_content_resident(fingerprint)
     }

@@ -8,7 +8,7 @@
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::sync::Arc;
-use store::History;
+use store::ObjectHistory;
 use store::Pool;
 
 /// Number of a snapshot's digits that name a state of an image.
@@ -67,7 +67,7 @@ fn whole(snapshot: &Snapshot) -> Option<(&str, std::borrow::Cow<'_, str>)> {
     }
 }
 
-impl History for States {
+impl ObjectHistory for States {
     fn names(&self, count_max: usize) -> Vec<String> {
         let snapshots = self.snapshots();
         let own = snapshots.iter().filter_map(|s| self.own(s));

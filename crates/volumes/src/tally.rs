@@ -15,7 +15,7 @@ pub struct CacheTally {
     /// Chunks that it found by fingerprint: another place, snapshot or volume had loaded them.
     pub hits_by_content: u64,
     /// Dirty pages that were found in memory.
-    pub hits_unwritten: u64,
+    pub hits_dirty: u64,
     /// Lookups that found nothing in memory: the device was read.
     pub misses: u64,
 }
@@ -23,7 +23,7 @@ pub struct CacheTally {
 impl CacheTally {
     /// Returns the number of lookups.
     pub fn looks(&self) -> u64 {
-        self.hits_by_place + self.hits_by_content + self.hits_unwritten + self.misses
+        self.hits_by_place + self.hits_by_content + self.hits_dirty + self.misses
     }
 
     /// Returns the counts since `earlier`.
@@ -31,7 +31,7 @@ impl CacheTally {
         Self {
             hits_by_place: self.hits_by_place.saturating_sub(earlier.hits_by_place),
             hits_by_content: self.hits_by_content.saturating_sub(earlier.hits_by_content),
-            hits_unwritten: self.hits_unwritten.saturating_sub(earlier.hits_unwritten),
+            hits_dirty: self.hits_dirty.saturating_sub(earlier.hits_dirty),
             misses: self.misses.saturating_sub(earlier.misses),
         }
     }
@@ -44,12 +44,11 @@ pub struct CacheMeter([AtomicU64; 4]);
 impl CacheMeter {
     /// Returns the current counts.
     pub fn read(&self) -> CacheTally {
-        let [place, content, unwritten, misses] =
-            self.0.each_ref().map(|count| count.load(Relaxed));
+        let [place, content, dirty, misses] = self.0.each_ref().map(|count| count.load(Relaxed));
         CacheTally {
             hits_by_place: place,
             hits_by_content: content,
-            hits_unwritten: unwritten,
+            hits_dirty: dirty,
             misses,
         }
     }
@@ -58,7 +57,7 @@ impl CacheMeter {
         let counts = [
             tally.hits_by_place,
             tally.hits_by_content,
-            tally.hits_unwritten,
+            tally.hits_dirty,
             tally.misses,
         ];
         for (meter, count) in self.0.iter().zip(counts) {

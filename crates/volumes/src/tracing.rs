@@ -21,7 +21,9 @@
 //! Invariant: a hint; nothing that is read or stored depends on it. Memory is bounded.
 
 use format::trace::{ENTRIES_MAX, TRACE_BYTES_MAX, TraceEntry, TraceRecord};
-use fragpicker::{Access, BLOCK_BYTES, HotRange, REQUEST_WEIGHT, Trace, TraceOptions, is_short};
+use fragpicker::{
+    BLOCK_BYTES, HotRange, REQUEST_WEIGHT, Trace, TraceOptions, TracedRequest, is_short,
+};
 use media::MediaError;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -85,7 +87,7 @@ impl Recorder {
             let word = slot.map_or(0, |slot| slot.swap(0, Ordering::Relaxed));
             let blocks = word & ((1 << COUNT_BITS) - 1);
             if blocks > 0 {
-                trace.record(&Access {
+                trace.record(&TracedRequest {
                     object: self.key,
                     offset: (word >> COUNT_BITS) * BLOCK_BYTES,
                     len: blocks * BLOCK_BYTES,
@@ -97,7 +99,7 @@ impl Recorder {
     }
 }
 
-struct State {
+struct TraceState {
     trace: Trace,
     /// Regions that random reads fetched, and needed little of: their bytes of the object.
     fetched: Trace,
@@ -112,7 +114,7 @@ struct State {
 /// The trace and its recorders. See the module's head.
 pub(crate) struct Tracer {
     is_on: Arc<AtomicBool>,
-    state: Mutex<State>,
+    state: Mutex<TraceState>,
 }
 
 impl Tracer {
@@ -126,7 +128,7 @@ impl Tracer {
         };
         Self {
             is_on: Arc::new(AtomicBool::new(true)),
-            state: Mutex::new(State {
+            state: Mutex::new(TraceState {
                 trace: Trace::new(options(ranges as usize - fetched)),
                 fetched: Trace::new(options(fetched)),
                 recorders: Vec::new(),
@@ -175,7 +177,7 @@ impl Tracer {
         let Some(mut state) = self.state.try_lock() else {
             return;
         };
-        let State { trace, fetched, .. } = &mut *state;
+        let TraceState { trace, fetched, .. } = &mut *state;
         // Both fade at the same pace.
         fetched.remember_requests(trace.requests().saturating_sub(fetched.requests()));
         let range = HotRange {
@@ -186,7 +188,7 @@ impl Tracer {
         fetched.remember(recorder.key, range);
     }
 
-    fn carry_all(&self, pool: &Pool) -> MutexGuard<'_, State> {
+    fn carry_all(&self, pool: &Pool) -> MutexGuard<'_, TraceState> {
         let mut state = self.state.lock();
         if !state.is_loaded {
             state.is_loaded = true;
@@ -200,7 +202,7 @@ impl Tracer {
                 fill(&mut state.fetched, &record);
             }
         }
-        let State {
+        let TraceState {
             trace, recorders, ..
         } = &mut *state;
         for recorder in recorders.iter().filter_map(Weak::upgrade) {

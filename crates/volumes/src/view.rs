@@ -9,11 +9,11 @@ use super::around;
 use super::backing::Backing;
 use super::engine::Engine;
 use super::fetcher::Fetchable;
-use super::front::Front;
-use super::reading::{Below, Judging, Reading};
+use super::reading::{Reading, RecipeReader, TrackedRequest};
 use super::states::States;
 use super::tally::CacheMeter;
 use super::tracing::Recorder;
+use super::tracker::AccessTracker;
 use access_pattern::Fetch;
 use chunk_store::recipe::{FixedLeaves, Leaf};
 use format::recipe::{Layout, ObjectRoot};
@@ -42,7 +42,7 @@ struct Viewed {
     backing: Arc<Backing>,
     object: u64,
     image: ImageVolume,
-    front: Front,
+    tracker: AccessTracker,
     meter: Arc<CacheMeter>,
     /// Records what is read, if the object is a snapshot.
     recorder: Option<Arc<Recorder>>,
@@ -89,7 +89,7 @@ impl Volumes {
         let viewed = Viewed {
             backing: Arc::clone(&engine.backing),
             object: engine.backing.new_object(),
-            front: Front::new(image.root().len),
+            tracker: AccessTracker::new(image.root().len),
             image,
             meter,
             recorder,
@@ -108,7 +108,7 @@ impl Drop for View {
     }
 }
 
-impl Below for Viewed {
+impl RecipeReader for Viewed {
     fn object(&self) -> u64 {
         self.object
     }
@@ -181,8 +181,8 @@ impl Volume for View {
         if let Some(recorder) = &self.viewed.recorder {
             recorder.record(offset_bytes, into.len() as u64);
         }
-        let judging = Judging {
-            front: &self.viewed.front,
+        let tracked = TrackedRequest {
+            tracker: &self.viewed.tracker,
             object_bytes: self.viewed.len(),
             request: (offset_bytes, into.len() as u64),
             context,
@@ -190,7 +190,7 @@ impl Volume for View {
             meter: &self.viewed.meter,
             recorder: self.viewed.recorder.as_deref(),
         };
-        Reading::judged(&self.engine.backing, judging)
+        Reading::judged(&self.engine.backing, tracked)
             .fill(&*self.viewed, offset_bytes, into)
             .map_err(|e| VolumeError::new(VolumeErrorKind::Io, e))
     }

@@ -263,7 +263,7 @@ impl LiveVolume {
                 engine
                     .backing
                     .cache
-                    .put_unwritten(self.object, page, position.0, bytes, class);
+                    .put_dirty(self.object, page, position.0, bytes, class);
             }
         }
     }

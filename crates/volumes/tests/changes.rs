@@ -19,7 +19,7 @@ fn changed(volume: &dyn Volume, since: &str) -> Option<Vec<Range<u64>>> {
     let changes = volume.capabilities().changes_since(since)?;
     let (mut ranges, mut at) = (Vec::new(), 0);
     let size = volume.size_bytes();
-    let told = checked.changes(&*changes, CONTEXT, 0, size, &mut |change| {
+    let reported = checked.changes(&*changes, CONTEXT, 0, size, &mut |change| {
         assert_eq!(change.offset_bytes, at);
         at += change.len_bytes;
         if change.changed {
@@ -27,12 +27,12 @@ fn changed(volume: &dyn Volume, since: &str) -> Option<Vec<Range<u64>>> {
         }
         ControlFlow::Continue(())
     });
-    told.expect("changes");
+    reported.expect("changes");
     assert_eq!(at, size);
     Some(ranges)
 }
 
-fn told(ranges: &[&Range<u64>]) -> Option<Vec<Range<u64>>> {
+fn reported(ranges: &[&Range<u64>]) -> Option<Vec<Range<u64>>> {
     Some(ranges.iter().copied().cloned().collect())
 }
 
@@ -74,16 +74,16 @@ fn states_of_volumes_images_and_clones() {
     let whole = |range: Range<u64>| range.start / grain * grain..range.end.next_multiple_of(grain);
     // Since the image from which it was created.
     let origin = format!("disk@{digits}");
-    assert_eq!(changed(&volume, &origin), told(&[]));
+    assert_eq!(changed(&volume, &origin), reported(&[]));
     assert_eq!(volume.capabilities().baselines(9), Vec::<String>::new());
     write(&volume, 5 * CHUNK + 3, b"new");
     let bytes = 5 * CHUNK + 3..5 * CHUNK + 6;
-    assert_eq!(changed(&volume, &origin), told(&[&bytes]));
+    assert_eq!(changed(&volume, &origin), reported(&[&bytes]));
     let first = volumes.snapshot("vm", "first").expect("snapshot");
     let one = whole(bytes);
-    assert_eq!(changed(&volume, &origin), told(&[&one]));
-    assert_eq!(changed(&volume, "first"), told(&[]));
-    assert_eq!(changed(&volume, "vm@first"), told(&[]));
+    assert_eq!(changed(&volume, &origin), reported(&[&one]));
+    assert_eq!(changed(&volume, "first"), reported(&[]));
+    assert_eq!(changed(&volume, "vm@first"), reported(&[]));
     // Longer, shorter, and back.
     let before = volume.size_bytes();
     volumes.resize("vm", before + 50).expect("resize");
@@ -91,7 +91,7 @@ fn states_of_volumes_images_and_clones() {
     assert!(longer.last().is_some_and(|last| last.end == before + 50));
     assert!(longer.iter().map(|r| r.end - r.start).sum::<u64>() <= 50 + grain);
     volumes.rollback("vm", &first).expect("rollback");
-    assert_eq!(changed(&volume, "first"), told(&[]));
+    assert_eq!(changed(&volume, "first"), reported(&[]));
     volumes.resize("vm", 7 * CHUNK).expect("resize");
     let shorter = changed(&volume, "first").expect("state");
     assert!(shorter.iter().map(|r| r.end - r.start).sum::<u64>() <= grain);
@@ -107,8 +107,8 @@ fn states_of_volumes_images_and_clones() {
     let view = volumes.view_state(&second, String::new(), Arc::default());
     let two = whole(80 * CHUNK..82 * CHUNK);
     for served in [&served as &dyn Volume, &view] {
-        assert_eq!(changed(served, "first"), told(&[&two]));
-        assert_eq!(changed(served, &origin), told(&[&one, &two]));
+        assert_eq!(changed(served, "first"), reported(&[&two]));
+        assert_eq!(changed(served, &origin), reported(&[&one, &two]));
         assert_eq!(served.capabilities().baselines(9), ["second", "first"]);
     }
     // Names belong to the pool: a forgotten snapshot disappears, except for those that still hold

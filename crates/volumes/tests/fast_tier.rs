@@ -7,7 +7,7 @@ use crate::small_volumes;
 use noise_volume::*;
 use sim::{Image, SimDisk};
 use small_volumes::CONTEXT;
-use ssd_tier::{Kind, KindShares, Options, Settings, State, Tier};
+use ssd_tier::{Kind, KindShares, Tier, TierOptions, TierSettings, TierState};
 use std::sync::Arc;
 use store::{OpenMode, Pool};
 use testkit::specimen::noise;
@@ -25,8 +25,8 @@ struct World {
     now: i64,
 }
 
-fn ample() -> Options {
-    Options {
+fn ample() -> TierOptions {
+    TierOptions {
         capacity_bytes: 256 << 20,
         memory_bytes: 32 << 20,
         block_bytes: BLOCK_BYTES,
@@ -43,7 +43,7 @@ impl World {
         disk: &Arc<SimDisk>,
         fast: &Arc<SimDisk>,
         switches: Switches,
-        tier: Options,
+        tier: TierOptions,
         shares: KindShares,
     ) -> Self {
         let pool = Pool::open(
@@ -53,7 +53,7 @@ impl World {
             64 << 20,
         );
         let pool = Arc::new(pool.expect("pool"));
-        let settings = Settings::new(shares);
+        let settings = TierSettings::new(shares);
         let tier = pool.use_fast_tier(Arc::<SimDisk>::clone(fast), tier, settings);
         let volumes = Volumes::open(pool, &options(switches, 256 << 20)).expect("volumes");
         let mut world = Self {
@@ -163,7 +163,7 @@ fn a_client_pays_nothing_for_the_surroundings() {
 
 /// The queue is bounded: the first windows are fetched, later ones are dropped.
 #[test]
-fn surroundings_that_nobody_fetches_are_dropped() {
+fn surroundings_that_are_not_fetched_are_dropped() {
     let disk = disk_with_a_volume();
     let world = World::new(&disk, &empty(), Switches::default());
     let volume = world.volumes.volume("v").expect("volume");
@@ -186,12 +186,12 @@ fn nothing_is_fetched_that_the_tier_does_not_want() {
     };
     let (usual, alone) = (Switches::default(), KindShares::ALONE);
     assert!(planned(usual, ample(), alone).0 > 0);
-    let unwritten = Options {
+    let dirty = TierOptions {
         daily_writes_hundredths: 0,
         ..ample()
     };
     // An empty tier may write one block.
-    let (bytes, _) = planned(usual, unwritten, alone);
+    let (bytes, _) = planned(usual, dirty, alone);
     assert!(bytes <= 8 * AROUND_BYTES, "{bytes}");
     let no_data = KindShares {
         data: classes::Share::NONE,
@@ -298,7 +298,7 @@ fn checkpoints_bring_the_chunks_that_they_change_in_part() {
         );
         assert!(matches!(
             world.tier.status().state,
-            State::Ready | State::NotWritten { .. }
+            TierState::Ready | TierState::NotWritten { .. }
         ));
         drop(volume);
         // It is the new contents that are there.

@@ -12,7 +12,7 @@ use format::container::CONTAINER_VERSION;
 use format::journal::JOURNAL_VERSION;
 use format::key_slot::KEY_SLOT_VERSION;
 use format::map_node::MAP_VERSION;
-use format::preamble::{Kind, Preamble};
+use format::preamble::{BlobKind, Preamble};
 use format::reach::REACH_VERSION;
 use format::recipe::RECIPE_VERSION;
 use format::root::ROOT_VERSION;
@@ -71,14 +71,14 @@ fn seen_by_reader(pool: &Pool) -> String {
         );
     }
     let (forgotten, containers) = pool.trash().expect("trash");
-    for gone in forgotten {
-        let _ = writeln!(text, "forgotten {} {:?}", gone.snapshot.id, gone.since);
+    for old in forgotten {
+        let _ = writeln!(text, "forgotten {} {:?}", old.snapshot.id, old.since);
     }
-    for gone in containers {
+    for old in containers {
         let _ = writeln!(
             text,
             "container in the trash {:?} {:?}",
-            gone.entry, gone.since
+            old.entry, old.since
         );
     }
     let minimum = pool.trash_minimum().expect("minimum");
@@ -161,12 +161,12 @@ fn every_number_has_a_golden_pool() {
         }
     }
     let kinds = [
-        (Kind::Config, CONFIG_VERSION),
-        (Kind::KeySlot, KEY_SLOT_VERSION),
-        (Kind::Root, ROOT_VERSION),
-        (Kind::Container, CONTAINER_VERSION),
-        (Kind::Journal, JOURNAL_VERSION),
-        (Kind::JournalReach, REACH_VERSION),
+        (BlobKind::Config, CONFIG_VERSION),
+        (BlobKind::KeySlot, KEY_SLOT_VERSION),
+        (BlobKind::Root, ROOT_VERSION),
+        (BlobKind::Container, CONTAINER_VERSION),
+        (BlobKind::Journal, JOURNAL_VERSION),
+        (BlobKind::JournalReach, REACH_VERSION),
     ];
     for (kind, current) in kinds {
         for version in 1..=current {
@@ -250,11 +250,11 @@ fn make(dir: &Path) {
     let copy = volumes.clone_snapshot("copy", &first).expect("clone");
     write(&copy, 100, b"only in the copy");
     volumes.snapshot("copy", "gone").expect("snapshot");
-    let gone = volumes
+    let old = volumes
         .find_snapshot("copy@gone")
         .expect("catalog")
         .expect("copy@gone");
-    pool.forget(&[gone]).expect("forget");
+    pool.forget(&[old]).expect("forget");
     // From here on only the journal has it.
     write(&web, 700_000, &noise(3, 10_000));
     web.discard(CONTEXT, 8192, 8192).expect("discard");

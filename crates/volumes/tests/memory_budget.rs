@@ -17,7 +17,8 @@ use std::time::Duration;
 use store::{CheckDepth, LaneOptions, OpenMode, Pool};
 use volume::{Durability, Volume};
 use volumes::{
-    AccessOptions, DirectLimits, JournalOptions, Step, Thresholds, Volumes, VolumesOptions,
+    AccessOptions, CheckpointStep, DirectLimits, JournalOptions, Thresholds, Volumes,
+    VolumesOptions,
 };
 
 const POOL_BYTES: usize = 6 << 20;
@@ -155,7 +156,7 @@ fn a_hammered_volume_stays_within_the_budget() {
                 if !volumes.wait_for_work(Duration::from_millis(10)) {
                     continue;
                 }
-                while volumes.step(8 << 20).expect("step") == Step::Working
+                while volumes.step(8 << 20).expect("step") == CheckpointStep::Working
                     || volumes.wants_checkpoint(true)
                 {}
             }

@@ -2,7 +2,7 @@
 
 use crate::small_volumes;
 
-use sim::Counts;
+use sim::OperationCounts;
 use small_volumes::{CONTEXT, is_sound, made, open, write};
 use std::sync::Arc;
 use testkit::specimen::noise;
@@ -11,7 +11,7 @@ use volumes::CacheMeter;
 
 /// Returns writes, bytes written and syncs of each: clone of a volume, clone of a snapshot,
 /// snapshot, rollback.
-fn costs(size: u64) -> Vec<(&'static str, Counts, u64)> {
+fn costs(size: u64) -> Vec<(&'static str, OperationCounts, u64)> {
     let disk = made();
     let volumes = open(&disk, 2);
     let volume = volumes.create("big", size, 12).expect("create");
@@ -24,11 +24,11 @@ fn costs(size: u64) -> Vec<(&'static str, Counts, u64)> {
         let (before, stored) = (disk.counts(), volumes.pool().record().stored_bytes);
         change();
         let after = disk.counts();
-        let counts = Counts {
+        let counts = OperationCounts {
             writes: after.writes - before.writes,
             written_bytes: after.written_bytes - before.written_bytes,
             file_syncs: after.file_syncs - before.file_syncs,
-            ..Counts::default()
+            ..OperationCounts::default()
         };
         let stored = volumes.pool().record().stored_bytes - stored;
         costs.push((what, counts, stored));
@@ -71,12 +71,7 @@ fn requests_say_where_they_found_what_they_read() {
         let list = volumes.list();
         let found = list.iter().find(|v| v.record.name == name);
         let t = found.expect("volume").cache;
-        [
-            t.hits_by_place,
-            t.hits_by_content,
-            t.hits_unwritten,
-            t.misses,
-        ]
+        [t.hits_by_place, t.hits_by_content, t.hits_dirty, t.misses]
     };
     let read = |name: &str, offset: u64| {
         let volume = volumes.volume(name).expect("volume");
@@ -93,8 +88,8 @@ fn requests_say_where_they_found_what_they_read() {
     read("one", 131_072);
     assert_eq!(tally("one"), [0, 0, 2, 0]);
     read("one", 0);
-    let [place, content, unwritten, misses] = tally("one");
-    assert_eq!((place + content + misses, unwritten), (2, 2));
+    let [place, content, dirty, misses] = tally("one");
+    assert_eq!((place + content + misses, dirty), (2, 2));
     read("two", 0);
     assert_eq!(tally("two"), [0, 2, 0, 0]);
     read("two", 0);
@@ -103,9 +98,9 @@ fn requests_say_where_they_found_what_they_read() {
     let view = volumes.view_state(&snapshot, String::new(), Arc::clone(&meter));
     view.read(CONTEXT, 0, &mut [0; 8192]).expect("read");
     view.read(CONTEXT, 0, &mut [0; 8192]).expect("read");
-    let told = meter.read();
-    assert_eq!((told.hits_by_place, told.hits_by_content), (2, 2));
-    assert_eq!(told.looks(), 4);
+    let reported = meter.read();
+    assert_eq!((reported.hits_by_place, reported.hits_by_content), (2, 2));
+    assert_eq!(reported.looks(), 4);
 }
 
 #[test]

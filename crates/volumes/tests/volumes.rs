@@ -12,7 +12,7 @@ use store::{OpenMode, StoreErrorKind};
 use testkit::specimen::{noise, options, put_image, snapshot};
 use units::Fingerprint;
 use volume::{Durability, Volume, VolumeErrorKind};
-use volumes::{Step, Volumes};
+use volumes::{CheckpointStep, Volumes};
 
 #[test]
 fn a_volume_keeps_the_contract_of_the_waist() {
@@ -226,7 +226,7 @@ fn names_are_unique_and_sizes_are_any() {
     assert_eq!(bad.kind, StoreErrorKind::Invalid);
     let none = volumes.create("none", 0, 12).expect("empty");
     assert_eq!(read(&none), b"");
-    assert_eq!(volumes.step(1).expect("step"), Step::Idle);
+    assert_eq!(volumes.step(1).expect("step"), CheckpointStep::Idle);
     volumes.resize("none", 7).expect("resize");
     assert_eq!(read(&none), [0; 7]);
 }
@@ -263,27 +263,27 @@ fn one_session_commits_as_often_as_it_must() {
 }
 
 #[test]
-fn what_nobody_needs_does_not_fill_the_journal() {
+fn what_is_not_needed_does_not_fill_the_journal() {
     let disk = made();
     let volumes = open(&disk, 2);
     let rest = volumes.create("rest", 1 << 20, 12).expect("create");
-    let gone = volumes.create("gone", 1 << 20, 12).expect("create");
+    let forgotten = volumes.create("gone", 1 << 20, 12).expect("create");
     // Writers checkpoint long before the journal is full of records that are needed. Records of a
     // deleted volume are not needed.
     for n in 0..150 {
-        write(&gone, n % 200 * 4096, &noise(n, 4096));
+        write(&forgotten, n % 200 * 4096, &noise(n, 4096));
     }
     volumes.delete("gone").expect("delete");
     for n in 0..100 {
         write(&rest, n * 4096, &noise(n, 4096));
     }
-    drop((rest, gone, volumes));
+    drop((rest, forgotten, volumes));
     // Each process begins a slot and dies without new writes.
     for n in 0..20 {
         let volumes = open(&disk, 100 + n);
-        let gone = volumes.create("gone", 1 << 16, 12).expect("create");
-        write(&gone, 0, &noise(n, 8192));
-        gone.flush(CONTEXT).expect("flush");
+        let forgotten = volumes.create("gone", 1 << 16, 12).expect("create");
+        write(&forgotten, 0, &noise(n, 8192));
+        forgotten.flush(CONTEXT).expect("flush");
         volumes.delete("gone").expect("delete");
     }
 }
@@ -356,13 +356,13 @@ fn held_contents_are_those_of_the_moment() {
 fn requests_to_a_deleted_volume_say_that_it_was_deleted() {
     let disk = made();
     let volumes = open(&disk, 2);
-    let gone = volumes.create("gone", 1 << 20, 12).expect("create");
-    write(&gone, 0, &noise(1, 4096));
+    let forgotten = volumes.create("gone", 1 << 20, 12).expect("create");
+    write(&forgotten, 0, &noise(1, 4096));
     volumes.checkpoint().expect("checkpoint");
     volumes.delete("gone").expect("delete");
-    let failed = gone.read(CONTEXT, 0, &mut [0; 512]).expect_err("read");
+    let failed = forgotten.read(CONTEXT, 0, &mut [0; 512]).expect_err("read");
     assert_eq!(failed.kind, VolumeErrorKind::Deleted);
-    let failed = gone.write(CONTEXT, 0, &[1; 512], Durability::Volatile);
+    let failed = forgotten.write(CONTEXT, 0, &[1; 512], Durability::Volatile);
     assert_eq!(failed.expect_err("write").kind, VolumeErrorKind::Deleted);
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use store::StoreErrorKind;
 use testkit::specimen::noise;
 use volume::{Durability, Volume};
-use volumes::{Step, Volumes};
+use volumes::{CheckpointStep, Volumes};
 
 const CHUNK: usize = 4096;
 /// Size of a volume with two levels of recipe nodes.
@@ -71,7 +71,7 @@ fn with_damage(class: ContainerClass) -> (Arc<SimDisk>, Volumes) {
 fn settle(volumes: &Volumes) -> usize {
     volumes.flush().expect("flush");
     for step in 0..1000 {
-        if volumes.step(64 << 20).expect("step") == Step::Idle {
+        if volumes.step(64 << 20).expect("step") == CheckpointStep::Idle {
             return step;
         }
     }

@@ -112,7 +112,7 @@ fn scaled(value: u64, times: u64, by: u64) -> u64 {
 
 /// A request to a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request {
+pub struct DiskRequest {
     /// First byte.
     pub address: u64,
     /// Size, bytes.
@@ -153,7 +153,7 @@ impl Disk {
     /// Returns when a request ends that begins at `now`. `now` must not precede the end of the last
     /// request. A read that begins in the block in which the last one ended does not read that
     /// again: the machine keeps it.
-    pub fn serve(&mut self, now: Ns, mut request: Request) -> Ns {
+    pub fn serve(&mut self, now: Ns, mut request: DiskRequest) -> Ns {
         let again = self.head.saturating_sub(request.address);
         if self.was_read && !request.is_write && again < BLOCK_BYTES {
             request.address += again;
@@ -172,7 +172,7 @@ impl Disk {
 
     /// Returns when a read ends that continues near the last one: from the drive's memory, or as
     /// the head passes.
-    fn read_ahead(&self, begun: Ns, request: &Request) -> Option<Ns> {
+    fn read_ahead(&self, begun: Ns, request: &DiskRequest) -> Option<Ns> {
         let model = &self.model;
         if !self.was_read || request.is_write || request.address < self.head {
             return None;
@@ -196,7 +196,7 @@ impl Disk {
         }
     }
 
-    fn position(&self, begun: Ns, request: &Request) -> Ns {
+    fn position(&self, begun: Ns, request: &DiskRequest) -> Ns {
         let model = &self.model;
         let is_next = request.address == self.head && begun == self.idle_since + model.command;
         let media = model.media(request.address, request.bytes);
@@ -220,8 +220,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn read(address: u64, bytes: u64) -> Request {
-        Request {
+    fn read(address: u64, bytes: u64) -> DiskRequest {
+        DiskRequest {
             address,
             bytes,
             is_write: false,

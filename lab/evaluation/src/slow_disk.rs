@@ -5,7 +5,7 @@
 //! reached first, but none waits for long. A request takes at least the time of the model. If its
 //! thread wakes late, the delay is not added to the next request.
 
-use crate::disk::{Disk, MILLISECOND, Ns, Request};
+use crate::disk::{Disk, DiskRequest, MILLISECOND, Ns};
 use parking_lot::{Condvar, Mutex};
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const PASSED_OVER_MAX: Ns = 100 * MILLISECOND;
 struct Waiting {
     ticket: u64,
     since: Ns,
-    request: Request,
+    request: DiskRequest,
 }
 
 struct Queue {
@@ -88,10 +88,10 @@ impl SlowDisk {
         Self { log, ..self }
     }
 
-    fn tell(&self, since: Ns, begin: Ns, end: Ns, request: Request) {
+    fn tell(&self, since: Ns, begin: Ns, end: Ns, request: DiskRequest) {
         let Some(log) = &self.log else { return };
         let [since, begin, end] = [since, begin, end].map(|at| at / 1000);
-        let Request {
+        let DiskRequest {
             address,
             bytes,
             is_write,
@@ -111,7 +111,7 @@ impl SlowDisk {
 
     /// Returns when a disk would have served the request.
     fn serve(&self, address: u64, bytes: u64, is_write: bool) {
-        let request = Request {
+        let request = DiskRequest {
             address,
             bytes,
             is_write,
@@ -145,7 +145,7 @@ impl SlowDisk {
 }
 
 impl Layer for SlowDisk {
-    type Below = MemoryVolume;
+    type Inner = MemoryVolume;
 
     fn below(&self) -> &MemoryVolume {
         &self.bytes
@@ -161,7 +161,7 @@ impl Layer for SlowDisk {
     /// Flushes take no time: nothing is buffered, and each write has already taken its time.
     fn around(
         &self,
-        request: volume::Request,
+        request: volume::VolumeRequest,
         go: impl FnOnce(&MemoryVolume) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         match request.operation {
@@ -196,7 +196,7 @@ impl FastPath for SlowDisk {
 #[cfg(test)]
 mod tests {
     use super::{PASSED_OVER_MAX, Queue, SlowDisk, Waiting};
-    use crate::disk::{Disk, DiskModel, Request};
+    use crate::disk::{Disk, DiskModel, DiskRequest};
     use std::time::Instant;
     use volume::{RequestContext, Volume};
 
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_served_by_who_is_reached_first_and_nobody_is_passed_over_for_long() {
+    fn waiting_requests_are_served_by_distance_and_none_is_passed_over_for_long() {
         let mut queue = Queue {
             disk: Disk::new(model()),
             served: None,
@@ -245,7 +245,7 @@ mod tests {
             queue.waiting.push(Waiting {
                 ticket,
                 since,
-                request: Request {
+                request: DiskRequest {
                     address,
                     bytes: 4096,
                     is_write: false,

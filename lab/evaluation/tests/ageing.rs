@@ -2,12 +2,12 @@
 //! seed gives the same history.
 
 use evaluation::ageing::page::{kept_speed, least_speed};
-use evaluation::ageing::pool::{Settings, Upkeep, run};
+use evaluation::ageing::pool::{MaintenanceMode, Settings, run};
 
 #[test]
 fn maintenance_slows_ageing_down() {
-    let of = |upkeep| run(&Settings::SHORT, upkeep).expect("a history");
-    let (none, defragmented) = (of(Upkeep::None), of(Upkeep::Defragmented));
+    let of = |mode| run(&Settings::SHORT, mode).expect("a history");
+    let (none, defragmented) = (of(MaintenanceMode::None), of(MaintenanceMode::Defragmented));
     assert!(kept_speed(&none) < 0.8, "{}", kept_speed(&none));
     let last = |all: &[evaluation::ageing::pool::Generation]| all.last().map_or(0.0, |g| g.speed());
     assert!(
@@ -26,22 +26,22 @@ fn maintenance_slows_ageing_down() {
     assert!(bytes(&defragmented) < 50, "{} %", bytes(&defragmented));
     let jumps: Vec<u64> = none.iter().map(|g| g.restore.jumps).collect();
     assert!(jumps.first() < jumps.last(), "{jumps:?}");
-    let rewritten = of(Upkeep::Rewritten);
+    let rewritten = of(MaintenanceMode::Rewritten);
     assert!(kept_speed(&rewritten) >= 0.8, "{}", kept_speed(&rewritten));
-    let collected = of(Upkeep::Collected);
-    assert_eq!(of(Upkeep::Collected), collected);
+    let collected = of(MaintenanceMode::Collected);
+    assert_eq!(of(MaintenanceMode::Collected), collected);
 }
 
 /// The same chunks are copied and stored; only their order differs (GCCDF).
 #[test]
 fn collections_by_owner_make_restores_jump_less() {
-    let of = |upkeep| {
-        let all = run(&Settings::SHORT, upkeep).expect("a history");
+    let of = |mode| {
+        let all = run(&Settings::SHORT, mode).expect("a history");
         let collected: u64 = all.iter().map(|g| g.copied.collected).sum();
         (*all.last().expect("generations"), collected)
     };
-    let (planned, copied_planned) = of(Upkeep::Collected);
-    let (owned, copied) = of(Upkeep::ByOwner);
+    let (planned, copied_planned) = of(MaintenanceMode::Collected);
+    let (owned, copied) = of(MaintenanceMode::ByOwner);
     let reads = (owned.restore.reads, planned.restore.reads);
     assert!(reads.0 * 10 < reads.1 * 8, "{reads:?}");
     assert!(owned.restore.jumps < planned.restore.jumps);

@@ -52,7 +52,7 @@ fn small() -> Grid {
 }
 
 #[test]
-fn who_hears_of_pages_ends_earlier_and_reads_less() {
+fn a_task_that_hears_of_pages_ends_earlier_and_reads_less() {
     let grid = small();
     let at = |tasks, has_events, overlap| highest(&grid, (tasks, has_events), overlap);
     for tasks in [Tasks::Backup, Tasks::Three] {

@@ -2,8 +2,8 @@
 //! time: checks their latencies when containers are written at once, and when they are written in
 //! pieces.
 
-use evaluation::disk::{Disk, DiskModel, MILLISECOND, Ns, Request, SECOND};
-use qos::{Direction, Flow, Scheduler, Settings};
+use evaluation::disk::{Disk, DiskModel, DiskRequest, MILLISECOND, Ns, SECOND};
+use qos::{Direction, Flow, Scheduler, SchedulerSettings};
 use std::collections::{BTreeMap, VecDeque};
 
 const STEP_BYTES: u64 = 256 << 10;
@@ -23,7 +23,7 @@ enum Containers {
 }
 
 /// A request at the disk, and the scheduler's id and flow if it has one.
-type Sent = (Option<(u64, Flow)>, Request);
+type Sent = (Option<(u64, Flow)>, DiskRequest);
 
 struct World {
     scheduler: Scheduler,
@@ -35,7 +35,7 @@ struct World {
     at_device: VecDeque<Sent>,
     /// By id: arrival of a client's request, or place of a step.
     came: BTreeMap<u64, Ns>,
-    steps: BTreeMap<u64, Request>,
+    steps: BTreeMap<u64, DiskRequest>,
     /// Place of each task, and bytes that garbage collection has not written yet.
     places: [u64; TASKS.len()],
     filled: u64,
@@ -46,7 +46,7 @@ struct World {
 impl World {
     fn offer(&mut self, flow: Flow, bytes: u64) -> u64 {
         self.id += 1;
-        let request = qos::Request {
+        let request = qos::DeviceRequest {
             id: self.id,
             flow,
             direction: Direction::Read,
@@ -75,7 +75,7 @@ impl World {
             true => self.written += STEP_BYTES,
             false => self.places[at] += STEP_BYTES,
         }
-        let request = Request {
+        let request = DiskRequest {
             address: place,
             bytes: STEP_BYTES,
             is_write,
@@ -96,7 +96,7 @@ impl World {
             Containers::InPieces => self.to_write = CONTAINER_BYTES,
             Containers::AtOnce => {
                 for _ in 0..CONTAINER_BYTES / WRITE_BYTES {
-                    let request = Request {
+                    let request = DiskRequest {
                         address: 3 * (DiskModel::SERVER.capacity / 4) + self.written,
                         bytes: WRITE_BYTES,
                         is_write: true,
@@ -112,7 +112,7 @@ impl World {
     /// Sends every request to the device that the scheduler allows.
     fn send(&mut self) {
         while let Some((next, _)) = self.scheduler.next(self.now) {
-            let request = self.steps.remove(&next.id).unwrap_or_else(|| Request {
+            let request = self.steps.remove(&next.id).unwrap_or_else(|| DiskRequest {
                 address: self.seed.below(DiskModel::SERVER.capacity / 4096) * 4096,
                 bytes: next.bytes,
                 is_write: false,
@@ -127,7 +127,7 @@ impl World {
 /// percent, and the number of containers.
 fn run(per_second: u64, tasks: &[Flow], how: Containers) -> (f64, u64, u64) {
     let mut world = World {
-        scheduler: Scheduler::new(Settings::DISK).expect("the default"),
+        scheduler: Scheduler::new(SchedulerSettings::DISK).expect("the default"),
         disk: Disk::new(DiskModel::SERVER),
         seed: sim::Seed::new(per_second),
         how,
@@ -152,10 +152,10 @@ fn run(per_second: u64, tasks: &[Flow], how: Containers) -> (f64, u64, u64) {
     while world.now < RUN {
         world.send();
         if done_at == Ns::MAX
-            && let Some((whose, request)) = world.at_device.front()
+            && let Some((owner, request)) = world.at_device.front()
         {
             done_at = world.disk.serve(world.now, *request);
-            let is_clients = whose.is_some_and(|(_, flow)| !flow.is_maintenance());
+            let is_clients = owner.is_some_and(|(_, flow)| !flow.is_maintenance());
             used += if is_clients { done_at - world.now } else { 0 };
         }
         // A time in the past means waiting for the requests at the device.

@@ -9,17 +9,17 @@
 //! its further operations (of a destructor that flushes, for example) fail and change nothing. It
 //! returns the same disk for the next process.
 
-use crate::fault::{Counts, Fault};
+use crate::fault::{Fault, OperationCounts};
 use crate::image::Image;
 use crate::record::{Op, Recording};
-use crate::state::State;
+use crate::state::DiskState;
 use media::{Barrier, Room};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 /// A disk in memory. See the module's head.
 pub struct SimDisk {
-    pub(crate) shared: Arc<Mutex<State>>,
+    pub(crate) shared: Arc<Mutex<DiskState>>,
     pub(crate) process: u64,
 }
 
@@ -41,7 +41,7 @@ impl SimDisk {
 
     fn with(image: Image, recording: bool) -> Arc<Self> {
         Arc::new(Self {
-            shared: Arc::new(Mutex::new(State::new(image, recording))),
+            shared: Arc::new(Mutex::new(DiskState::new(image, recording))),
             process: 0,
         })
     }
@@ -75,12 +75,12 @@ impl SimDisk {
     }
 
     /// Removes the future faults. Their past effects stay.
-    pub fn heal(&self) {
+    pub fn clear_faults(&self) {
         self.state().faults.clear();
     }
 
     /// Counts of all requests so far, including refused ones.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> OperationCounts {
         self.state().counts
     }
 
@@ -127,7 +127,7 @@ impl SimDisk {
         self.state().dies_after = Some(operations.max(1));
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, DiskState> {
         self.shared.lock()
     }
 }

@@ -38,12 +38,12 @@ pub enum Fault {
     /// Nothing can be changed: `ReadOnly`.
     ReadOnly,
     /// The device is missing: everything fails with `Io`.
-    Gone,
+    Missing,
 }
 
 /// Counts of operations, for tests of cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct OperationCounts {
     /// Reads of a file.
     pub reads: u64,
     /// Requested bytes.
@@ -88,7 +88,7 @@ impl Faults {
 
     /// Called before every operation.
     pub(crate) fn any(&self, operation: &'static str, path: &str) -> Result<(), MediaError> {
-        if self.faults.contains(&Fault::Gone) {
+        if self.faults.contains(&Fault::Missing) {
             return Err(failed(operation, path));
         }
         Ok(())

@@ -6,14 +6,14 @@
 use crate::content::LEN_MAX;
 use crate::image::FileId;
 use crate::record::Op;
-use crate::state::{State, alive, error};
+use crate::state::{DiskState, alive, error};
 use media::{Barrier, DiskFile, MediaError, ReadFrom};
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::sync::Arc;
 
 pub(crate) struct SimFile {
-    pub(crate) shared: Arc<Mutex<State>>,
+    pub(crate) shared: Arc<Mutex<DiskState>>,
     pub(crate) process: u64,
     pub(crate) file: FileId,
     pub(crate) path: Arc<str>,
@@ -21,11 +21,11 @@ pub(crate) struct SimFile {
 }
 
 impl SimFile {
-    fn alive(&self, operation: &'static str) -> Result<MutexGuard<'_, State>, MediaError> {
+    fn alive(&self, operation: &'static str) -> Result<MutexGuard<'_, DiskState>, MediaError> {
         alive(&self.shared, self.process, operation, &self.path)
     }
 
-    fn change(&self, operation: &'static str) -> Result<MutexGuard<'_, State>, MediaError> {
+    fn change(&self, operation: &'static str) -> Result<MutexGuard<'_, DiskState>, MediaError> {
         if !self.writable {
             return Err(error(
                 operation,
@@ -36,7 +36,7 @@ impl SimFile {
         self.alive(operation)
     }
 
-    fn store(&self, state: &mut State, offset: u64, data: &[u8]) {
+    fn store(&self, state: &mut DiskState, offset: u64, data: &[u8]) {
         if data.is_empty() {
             return;
         }

@@ -45,7 +45,7 @@ pub use crash::CrashPoint;
 pub use damage::Damage;
 pub use disk::SimDisk;
 pub use exploration::{Explorer, Failure, Report, Step};
-pub use fault::{Counts, Fault};
+pub use fault::{Fault, OperationCounts};
 pub use history::{Expected, History, Scenario};
 pub use image::Image;
 pub use pending::Walker;

@@ -20,7 +20,7 @@ mod process;
 mod setup;
 mod source;
 
-pub use examine::{Found, data_regions, examine, examine_and_weigh};
+pub use examine::{FoundPool, data_regions, examine, examine_and_weigh};
 pub use model::{Change, Model, Truth, secret};
 pub use ops::{Ending, PoolOp, What, random_ops, scripts};
 pub use process::Process;

@@ -4,7 +4,7 @@
 //! Invariant: one lock protects all of it, so that the log has the order in which operations took
 //! effect.
 
-use crate::fault::{Counts, Faults};
+use crate::fault::{Faults, OperationCounts};
 use crate::image::{Dir, DirId, FileId, Image, Node, TOP};
 use crate::record::{Effect, Entry, Op, Slot};
 use media::{Barrier, MediaError, Room};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
-pub(crate) struct State {
+pub(crate) struct DiskState {
     pub(crate) image: Image,
     pub(crate) base: Image,
     pub(crate) log: Arc<Vec<Entry>>,
@@ -25,14 +25,14 @@ pub(crate) struct State {
     pub(crate) locks: BTreeMap<FileId, u64>,
     pub(crate) without: BTreeSet<Barrier>,
     pub(crate) faults: Faults,
-    pub(crate) counts: Counts,
+    pub(crate) counts: OperationCounts,
     /// Reported free space.
     pub(crate) room: Option<Room>,
     /// Maximum bytes of all files together.
     pub(crate) capacity: Option<u64>,
 }
 
-impl State {
+impl DiskState {
     pub(crate) fn new(image: Image, recording: bool) -> Self {
         Self {
             base: image.clone(),
@@ -46,7 +46,7 @@ impl State {
             room: None,
             capacity: None,
             faults: Faults::default(),
-            counts: Counts::default(),
+            counts: OperationCounts::default(),
         }
     }
 
@@ -108,11 +108,11 @@ impl State {
 
 /// Refuses operations of a killed process.
 pub(crate) fn alive<'a>(
-    shared: &'a Mutex<State>,
+    shared: &'a Mutex<DiskState>,
     process: u64,
     operation: &'static str,
     path: &str,
-) -> Result<MutexGuard<'a, State>, MediaError> {
+) -> Result<MutexGuard<'a, DiskState>, MediaError> {
     let state = shared.lock();
     if state.process != process {
         let source = io::Error::other("this process was killed");
@@ -121,12 +121,12 @@ pub(crate) fn alive<'a>(
     Ok(state)
 }
 
-pub(crate) fn names(state: &mut State, dir: DirId) -> &mut Dir {
+pub(crate) fn names(state: &mut DiskState, dir: DirId) -> &mut Dir {
     state.image.dirs.get_mut(dir)
 }
 
 pub(crate) fn find_dir(
-    state: &State,
+    state: &DiskState,
     operation: &'static str,
     path: &str,
 ) -> Result<DirId, MediaError> {
@@ -138,7 +138,11 @@ pub(crate) fn find_dir(
 }
 
 /// Returns directory and name of `path`; the directory exists.
-pub(crate) fn slot(state: &State, operation: &'static str, path: &str) -> Result<Slot, MediaError> {
+pub(crate) fn slot(
+    state: &DiskState,
+    operation: &'static str,
+    path: &str,
+) -> Result<Slot, MediaError> {
     let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
     if name.is_empty() {
         return Err(error(operation, path, io::ErrorKind::IsADirectory));

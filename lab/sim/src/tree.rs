@@ -8,7 +8,7 @@ use crate::disk::SimDisk;
 use crate::file::SimFile;
 use crate::image::{Dir, FileId, Node};
 use crate::record::{Op, Slot};
-use crate::state::{State, alive, check_path, error, find_dir, names, slot};
+use crate::state::{DiskState, alive, check_path, error, find_dir, names, slot};
 use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, Room};
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
@@ -20,7 +20,7 @@ impl SimDisk {
         &self,
         operation: &'static str,
         path: &str,
-    ) -> Result<MutexGuard<'_, State>, MediaError> {
+    ) -> Result<MutexGuard<'_, DiskState>, MediaError> {
         check_path(operation, path)?;
         alive(&self.shared, self.process, operation, path)
     }
@@ -36,7 +36,7 @@ impl SimDisk {
     }
 
     /// Creates a new empty file.
-    fn create(state: &mut State, path: &str, at: Slot) -> Result<FileId, MediaError> {
+    fn create(state: &mut DiskState, path: &str, at: Slot) -> Result<FileId, MediaError> {
         state.counts.names += 1;
         state.faults.names("open", path)?;
         let file = state.image.files.push(Default::default());
@@ -203,7 +203,7 @@ impl Disk for SimDisk {
         }
         state.locks.insert(file, self.process);
         state.record(path, || Op::Lock);
-        Ok(Box::new(Held {
+        Ok(Box::new(LockGuard {
             shared: Arc::clone(&self.shared),
             process: self.process,
             file,
@@ -212,13 +212,13 @@ impl Disk for SimDisk {
 }
 
 /// A lock that is held.
-struct Held {
-    shared: Arc<Mutex<State>>,
+struct LockGuard {
+    shared: Arc<Mutex<DiskState>>,
     process: u64,
     file: FileId,
 }
 
-impl Drop for Held {
+impl Drop for LockGuard {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         if state.locks.get(&self.file) == Some(&self.process) {

@@ -282,7 +282,7 @@ fn faults_strike_where_they_were_put() {
     let full = file.write_at(4, b"BBBB").unwrap_err();
     assert_eq!(full.kind, media::MediaErrorKind::NoSpace);
     assert_eq!(disk.image().contents("f"), Some(b"AAAABB".to_vec()));
-    disk.heal();
+    disk.clear_faults();
     disk.inject(Fault::Write { after: 1 });
     file.write_at(0, b"CC").unwrap();
     assert!(file.write_at(0, b"DD").is_err());
@@ -290,10 +290,10 @@ fn faults_strike_where_they_were_put() {
     assert_eq!(disk.image().contents("f"), Some(b"DCEEBB".to_vec()));
     disk.inject(Fault::Read { after: 0 });
     assert!(file.read_at(0, &mut [0]).is_err());
-    disk.heal();
+    disk.clear_faults();
     disk.inject(Fault::ReadOnly);
     let refused = disk.make_dir("d").unwrap_err();
     assert_eq!(refused.kind, media::MediaErrorKind::ReadOnly);
-    disk.inject(Fault::Gone);
+    disk.inject(Fault::Missing);
     assert!(disk.list("").is_err());
 }

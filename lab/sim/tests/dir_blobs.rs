@@ -34,7 +34,7 @@ fn barrier(blobs: &DirBlobs) -> Result<(), media::MediaError> {
 }
 
 #[test]
-fn a_full_disk_is_told_and_leaves_nothing() {
+fn a_full_disk_is_reported_and_leaves_nothing() {
     for syncing in BOTH {
         let disk = SimDisk::new();
         let blobs = blobs(&disk, syncing);
@@ -52,7 +52,7 @@ fn a_full_disk_is_told_and_leaves_nothing() {
         );
         assert!(unnamed(&disk).is_empty(), "{:?}", unnamed(&disk));
         assert_eq!(blobs.list("dir").unwrap(), ["a"]);
-        disk.heal();
+        disk.clear_faults();
         let again = blobs.put("dir/c", vec![3; 10], Put::Replace);
         match syncing {
             // The put itself was refused: nothing was promised.
@@ -61,10 +61,10 @@ fn a_full_disk_is_told_and_leaves_nothing() {
             Syncing::Threads { .. } => {
                 let again = again.unwrap_err();
                 assert_eq!(again.kind, Kind::Poisoned);
-                let told = again.to_string();
+                let reported = again.to_string();
                 assert!(
-                    told.contains("no storage space"),
-                    "the reason is lost: {told}"
+                    reported.contains("no storage space"),
+                    "the reason is lost: {reported}"
                 );
             }
         }
@@ -80,7 +80,7 @@ fn a_full_disk_does_not_poison_a_commit() {
         .put("roots/1", vec![1; 10], Put::IfAbsent)
         .unwrap_err();
     assert_eq!(error.kind, Kind::NoSpace);
-    disk.heal();
+    disk.clear_faults();
     blobs.put("roots/1", vec![1; 10], Put::IfAbsent).unwrap();
     barrier(&blobs).unwrap();
 }
@@ -109,8 +109,11 @@ fn a_failed_sync_ends_everything() {
                 for result in after {
                     let later = result.unwrap_err();
                     assert_eq!(later.kind, Kind::Poisoned, "sync {sync}");
-                    let told = later.to_string();
-                    assert!(told.contains("simulated failure"), "sync {sync}: {told}");
+                    let reported = later.to_string();
+                    assert!(
+                        reported.contains("simulated failure"),
+                        "sync {sync}: {reported}"
+                    );
                 }
             }
         }
@@ -118,7 +121,7 @@ fn a_failed_sync_ends_everything() {
 }
 
 #[test]
-fn every_other_error_is_told_and_leaves_nothing() {
+fn every_other_error_is_reported_and_leaves_nothing() {
     for syncing in BOTH {
         for after in 0..6 {
             let disk = SimDisk::new();

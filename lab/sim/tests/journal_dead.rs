@@ -38,8 +38,8 @@ struct Counts {
 
 fn explore(history: &JournalHistory, counts: &mut Counts) {
     let disk = SimDisk::new();
-    let told = History::new(Arc::clone(&disk));
-    history.run(&disk, &told).expect("a healthy disk");
+    let reported = History::new(Arc::clone(&disk));
+    history.run(&disk, &reported).expect("a healthy disk");
     let recording = disk.recording();
     let mut walker = Walker::new(&recording);
     let mut seed = Seed::new(history.seed);

@@ -52,28 +52,28 @@ fn each(name: &str, op: &PoolOp, make: impl Fn(u64) -> Fault, kinds: &[MediaErro
         let mut process = process.expect("opens");
         disk.inject(fault);
         let result = process.run(op);
-        let told = format!("{name} {op:?} {fault:?}: {result:?}");
+        let reported = format!("{name} {op:?} {fault:?}: {result:?}");
         let failed = result.is_err();
         if let Err(e) = result {
             let kind = e.downcast_ref::<StoreError>().map(|e| e.kind);
             let allowed = kinds
                 .iter()
                 .any(|k| kind == Some(StoreErrorKind::Media(*k)));
-            assert!(allowed || matches!(op, PoolOp::Reopen), "{told}");
+            assert!(allowed || matches!(op, PoolOp::Reopen), "{reported}");
         }
-        disk.heal();
+        disk.clear_faults();
         let allowed = process.allowed();
         let sync = matches!(fault, Fault::Sync { .. });
         if failed && !sync && !matches!(op, PoolOp::Reopen) {
             let again = process.run(&PoolOp::Backup(What::Stream, 0));
-            assert!(again.is_ok(), "{told}: then {again:?}");
+            assert!(again.is_ok(), "{reported}: then {again:?}");
             continue;
         }
         drop(process);
         let wrong = power_losses(&disk, &allowed).err();
-        assert_eq!(wrong, None, "{told}");
+        assert_eq!(wrong, None, "{reported}");
         let found = examine(&disk.kill(), &allowed, SEED);
-        assert_eq!(found, Ok(()), "{told}");
+        assert_eq!(found, Ok(()), "{reported}");
         if !failed {
             return number;
         }
@@ -159,7 +159,7 @@ fn reads_fail_from_some_on() {
             let mut process = process.expect("opens");
             disk.inject(Fault::Read { after });
             let result = process.run(&op);
-            disk.heal();
+            disk.clear_faults();
             // An unreadable index costs space, never data.
             let found = examine_and_weigh(&disk.kill(), &process.allowed(), SEED);
             assert!(found.is_ok(), "{op:?} {after}: {result:?}: {found:?}");
@@ -179,7 +179,7 @@ fn after_a_failed_sync_nothing_is_accepted_until_reopened() {
     });
     let backup = PoolOp::Backup(What::Tree, 0);
     assert!(process.run(&backup).is_err());
-    disk.heal();
+    disk.clear_faults();
     let poisoned = StoreErrorKind::Media(MediaErrorKind::Poisoned);
     for _ in 0..3 {
         let refused = process.run(&backup).expect_err("poisoned");
@@ -199,9 +199,9 @@ fn a_disk_that_cannot_be_written_is_read() {
     let refused = Process::on(&disk, &history, SEED, model.clone());
     let why = refused.err().map(|e| e.to_string()).unwrap_or_default();
     assert!(why.contains("read-only filesystem"), "{why}");
-    let open = |mode| sim::pool_histories::Found::open(&disk, 9, mode, &[&model]);
+    let open = |mode| sim::pool_histories::FoundPool::open(&disk, 9, mode, &[&model]);
     let found = open(store::OpenMode::Read).expect("opens to read");
     assert!(found.is(&model));
-    disk.heal();
+    disk.clear_faults();
     assert_eq!(examine(&disk, &[model], SEED), Ok(()));
 }

@@ -119,7 +119,7 @@ fn an_upgrade_survives_and_misses_its_barrier() {
 
 /// A process reads the config, then stretches a password for a second, and then waits for the lock.
 #[test]
-fn who_read_the_config_before_the_upgrade_does_not_undo_it() {
+fn a_process_that_read_the_config_before_the_upgrade_does_not_undo_it() {
     let disk = old_pool();
     let unlocked = Pool::unlock(&media(Arc::clone(&disk) as _, 2), None).expect("unlock");
     let pool = open(&disk, 3, OpenMode::Write).expect("open");

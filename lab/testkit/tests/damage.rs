@@ -7,15 +7,15 @@
 
 mod actions;
 pub mod examine;
-mod heal;
 pub mod places;
+mod repair_all;
 pub mod rotten;
 mod table;
 
 use actions::{ACTIONS, Action};
 use examine::{examine, go_on};
-use heal::heal;
 use places::{Copies, Part, Place, Target, Which};
+use repair_all::repair_all;
 use sim::{Damage, Seed};
 use std::collections::BTreeSet;
 use store::OpenMode;
@@ -86,8 +86,8 @@ fn cell(
         if mode == OpenMode::Write {
             // The writer's repairs are on the disk, even if it stored nothing.
             let seen = examine(of, &disk, seed * 10 + 1, OpenMode::Read);
-            let healed = matches!(expect, Expect::Healed | Expect::Noted);
-            let wrong = judge(expect, &seen, &newest, healed);
+            let is_repaired = matches!(expect, Expect::Repaired | Expect::Noted);
+            let wrong = judge(expect, &seen, &newest, is_repaired);
             let tell = |w| format!("after a writer: {w} {:?}", seen.reports);
             complaints.extend(wrong.into_iter().map(tell));
         }
@@ -106,7 +106,7 @@ fn cell(
     );
     let disk = of.disk();
     action.apply(place, target, of, other, &disk);
-    let wrong = heal(of, &disk, seed * 10 + seed % 7, place);
+    let wrong = repair_all(of, &disk, seed * 10 + seed % 7, place);
     complaints.extend(wrong.into_iter().map(|w| format!("healing: {w}")));
     complaints
 }
@@ -153,7 +153,7 @@ fn canary_undetected_damage_fails_the_matrix() {
         "names are lost"
     );
     assert!(
-        complains(Place::Root(Copies::Both), Action::Delete, Expect::Healed),
+        complains(Place::Root(Copies::Both), Action::Delete, Expect::Repaired),
         "a commit is lost"
     );
     assert!(!complains(

@@ -134,10 +134,10 @@ fn an_unsealed_container_is_damage() {
         let pool = of.open(&disk, 1, OpenMode::Read).expect("opens");
         let damage = damage_of(&pool);
         assert!(!damage.is_empty(), "{name}");
-        let is_told = damage
+        let is_reported = damage
             .iter()
             .any(|d| d.contains("encrypted in another way than the pool"));
-        reported += u64::from(is_told);
+        reported += u64::from(is_reported);
         drop(pool);
         let pool = of.open(&disk, 2, OpenMode::Write).expect("opens to write");
         assert!(!damage_of(&pool).is_empty(), "{name}");
@@ -173,7 +173,7 @@ fn an_unsealed_container_of_an_unfinished_run_is_not_adopted() {
 }
 
 #[test]
-fn a_config_that_says_not_encrypted_is_refused_to_who_gives_a_secret() {
+fn a_config_that_says_not_encrypted_is_refused_when_a_secret_is_given() {
     let (of, clear) = (Specimen::new(27, true), Specimen::new(28, false));
     // Our own pool with a forged config, and another pool in its place.
     let mut config = config_of(&of);
@@ -195,7 +195,7 @@ fn a_config_that_says_not_encrypted_is_refused_to_who_gives_a_secret() {
 }
 
 #[test]
-fn a_config_that_is_not_the_one_of_the_keys_is_told() {
+fn a_config_that_is_not_the_one_of_the_keys_is_reported() {
     let of = Specimen::new(29, true);
     let changes: [fn(&mut Config); 2] = [
         |config| config.chunk_bytes_average *= 2,

@@ -8,7 +8,7 @@ use contents::{PASSWORD, RECOVERY};
 use format::config::{CONFIG_VERSION, Config, FEATURES_INCOMPAT_KNOWN};
 use format::container::{ContainerHeader, RegionHeader, find_region};
 use format::mirrored;
-use format::preamble::Kind;
+use format::preamble::BlobKind;
 use manifest::{manifest_of, planted};
 use sim::pool_histories::check_all;
 use sim::{Damage, SimDisk};
@@ -226,9 +226,10 @@ fn a_newer_pool_is_refused_with_words() {
         }
     };
     let version = |bytes: &[u8]| {
-        let copy = mirrored::decode("config", Kind::Config, CONFIG_VERSION, bytes).expect("ours");
+        let copy =
+            mirrored::decode("config", BlobKind::Config, CONFIG_VERSION, bytes).expect("ours");
         mirrored::encode(
-            Kind::Config,
+            BlobKind::Config,
             CONFIG_VERSION + 1,
             copy.pool,
             copy.slot,

@@ -22,7 +22,7 @@ fn right(of: &Specimen, disk: &Arc<SimDisk>, mode: OpenMode) -> Vec<String> {
 }
 
 #[test]
-fn a_newest_root_that_is_gone_with_the_index_is_hinted_at() {
+fn a_newest_root_that_is_missing_with_the_index_is_hinted_at() {
     let of = Specimen::new(3, false);
     let disk = of.disk();
     for file in Place::Root(Copies::Both).target(&of).unwrap().files {
@@ -63,7 +63,7 @@ fn an_unfinished_run_is_no_lost_commit() {
 }
 
 #[test]
-fn containers_of_another_pool_and_files_of_nobody_do_no_harm() {
+fn containers_of_another_pool_and_foreign_files_do_no_harm() {
     let (of, other) = (Specimen::new(4, true), Specimen::new(5, true));
     let theirs = other
         .image

@@ -88,12 +88,12 @@ fn a_new_backup_makes_old_snapshots_whole() {
         assert!(rotten.is_whole(&pool));
         let pool = rotten.open(OpenMode::Write);
         assert_eq!(rotten.back_up(&pool), 0);
-        assert!(pool.space().unwrap().reclaimable_bytes > 0);
+        assert!(pool.space().unwrap().garbage_bytes > 0);
     }
 }
 
 #[test]
-fn whoever_writes_notes_the_damage_that_it_met() {
+fn every_writer_notes_the_damage_that_it_met() {
     let rotten = Rotten::new(Part::RegionPayload);
     let pool = rotten.open(OpenMode::Write);
     assert_eq!(rotten.back_up(&pool), 0, "nobody has looked");

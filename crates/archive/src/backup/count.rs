@@ -4,7 +4,7 @@
 
 use super::walk::TreeOutcome;
 use crate::filesystem::capture::{Captured, Directory, Sameness};
-use crate::observer::{Change, Observer, WarningCounter, tell};
+use crate::observer::{FileChange, Observer, WarningCounter, tell};
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
@@ -124,7 +124,9 @@ impl Count<'_> {
             let names = match marker.map(CStr::to_owned) {
                 Some(marker) => {
                     for name in names.iter().filter(|name| **name != marker) {
-                        tell(self.observer, Change::Excluded, || directory.path_of(name));
+                        tell(self.observer, FileChange::Excluded, || {
+                            directory.path_of(name)
+                        });
                     }
                     vec![marker]
                 }
@@ -147,7 +149,7 @@ impl Count<'_> {
                     || (!is_directory && self.selection.excludes_len(captured.len))
                     || self.selection.is_own_place(&captured.entry)
                 {
-                    tell(self.observer, Change::Excluded, || path);
+                    tell(self.observer, FileChange::Excluded, || path);
                     continue;
                 }
                 if !is_directory {
@@ -180,13 +182,13 @@ impl Count<'_> {
         let change = match find(old, &captured.entry.name) {
             Some(old) if captured.unchanged_since(old, self.sameness) => {
                 self.outcome.files_unchanged += 1;
-                Change::Unchanged
+                FileChange::Unchanged
             }
             Some(_) => {
                 self.outcome.files_changed += 1;
-                Change::Changed
+                FileChange::Changed
             }
-            None => Change::New,
+            None => FileChange::New,
         };
         tell(self.observer, change, || path);
         self.observer.add_files(1);

@@ -15,8 +15,8 @@ use crate::filesystem::PathError;
 use crate::filesystem::capture::{Captured, Directory};
 use crate::filesystem::in_memory::InMemory;
 use crate::filesystem::open_file::OpenFile;
-use crate::ingest::{BATCH_BYTES, Context, Source, Work};
-use crate::observer::{Change, Warning, tell};
+use crate::ingest::{BATCH_BYTES, ByteSource, Context, Work};
+use crate::observer::{FileChange, Warning, tell};
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use std::ffi::CString;
@@ -34,7 +34,7 @@ const GROUP_BYTES: u64 = BATCH_BYTES as u64;
 const FREEZING_ATTEMPTS: usize = 3;
 
 /// Pages of a file.
-type Runs = Vec<machine::Run>;
+type Runs = Vec<machine::PageRun>;
 
 /// Files that one lane reads completely, one after another.
 pub(super) struct FileGroup<'a> {
@@ -157,7 +157,7 @@ impl FileWork {
             entry.changed.nanos = entry.changed.nanos.wrapping_add(1) % 1_000_000_000;
         }
         entry.kind = EntryKind::File { content, sparse };
-        let change = Change::of_stored(self.is_known);
+        let change = FileChange::of_stored(self.is_known);
         tell(context.observer, change, || opened.path());
         context.observer.add_files(1);
         slot.fill(Some(entry), lane)

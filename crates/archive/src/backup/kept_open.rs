@@ -6,7 +6,7 @@
 
 use crate::filesystem::in_memory::InMemory;
 use crate::filesystem::open_file::OpenFile;
-use machine::Run;
+use machine::PageRun;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -26,7 +26,7 @@ pub(super) struct Limits {
 pub(super) struct KeptOpen {
     file: OpenFile,
     /// Its pages before they were read ahead; `None` if they were not.
-    runs: Option<Vec<Run>>,
+    runs: Option<Vec<PageRun>>,
     share: Share,
 }
 
@@ -66,7 +66,7 @@ impl KeptOpen {
     }
 
     /// Returns the file, and its pages before they were read ahead.
-    pub fn into_parts(self) -> (OpenFile, Option<Vec<Run>>) {
+    pub fn into_parts(self) -> (OpenFile, Option<Vec<PageRun>>) {
         (self.file, self.runs)
     }
 
@@ -86,7 +86,7 @@ impl KeptOpen {
         }
         let all = 0..len;
         let runs = match share {
-            0 => Ok(vec![machine::Run::missing(&all)]),
+            0 => Ok(vec![machine::PageRun::missing(&all)]),
             _ => machine::runs(self.file.file(), &all),
         };
         // The lane that reads the file looks again.
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(ahead.count(), 10);
         for kept in kept {
             let (file, runs) = kept.into_parts();
-            assert!(runs.is_none_or(|runs| runs == [Run::missing(&(0..file.len()))]));
+            assert!(runs.is_none_or(|runs| runs == [PageRun::missing(&(0..file.len()))]));
         }
         assert!(open().is_some_and(|kept| kept.is_read_ahead()));
     }

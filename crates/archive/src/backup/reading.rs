@@ -10,8 +10,8 @@ use crate::filesystem::capture::Captured;
 use crate::filesystem::in_memory::{InMemory, SourceMemory};
 use crate::filesystem::open_file::OpenFile;
 use crate::filesystem::paced::{Pace, Pacer};
-use crate::ingest::Source;
-use machine::Run;
+use crate::ingest::ByteSource;
+use machine::PageRun;
 
 /// State that all reads of a backup share.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ impl<'a> Reading<'a> {
         opened: &'f OpenFile,
         captured: &Captured,
         in_memory: InMemory,
-        runs: Option<Vec<Run>>,
+        runs: Option<Vec<PageRun>>,
     ) -> FileSource<'f>
     where
         'a: 'f,
@@ -110,7 +110,7 @@ impl FileSource<'_> {
     }
 }
 
-impl Source for FileSource<'_> {
+impl ByteSource for FileSource<'_> {
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
         match &mut self.careful {
             Some(careful) => careful.read(offset, into),

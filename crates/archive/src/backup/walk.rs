@@ -16,7 +16,7 @@ use crate::filesystem::capture::{Captured, Directory, Sameness};
 use crate::filesystem::in_memory::{InMemory, MemoryOutcome, SourceMemory};
 use crate::filesystem::paced::Pacer;
 use crate::ingest::{self, Context};
-use crate::observer::{Change, Observer, WarningCounter, tell};
+use crate::observer::{FileChange, Observer, WarningCounter, tell};
 use crate::owners::OwnerIds;
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
@@ -384,7 +384,7 @@ impl Walker<'_, '_> {
                 || (!is_directory && selection.excludes_len(captured.len))
                 || selection.is_own_place(&captured.entry)
             {
-                tell(self.context.observer, Change::Excluded, || path);
+                tell(self.context.observer, FileChange::Excluded, || path);
                 continue;
             }
             self.owners.add(&captured.entry);
@@ -467,7 +467,7 @@ impl Walker<'_, '_> {
                     let marker = self.plan.selection.marker_in(&directory, &names);
                     if let Some(marker) = marker.map(CStr::to_owned) {
                         for name in names.iter().filter(|name| **name != marker) {
-                            tell(self.context.observer, Change::Excluded, || {
+                            tell(self.context.observer, FileChange::Excluded, || {
                                 directory.path_of(name)
                             });
                         }
@@ -510,7 +510,7 @@ impl Walker<'_, '_> {
             && self.is_whole(old)
         {
             self.outcome.files_unchanged += 1;
-            tell(observer, Change::Unchanged, || directory.path_of(name));
+            tell(observer, FileChange::Unchanged, || directory.path_of(name));
             observer.add_bytes(len);
             observer.add_files(1);
             // Attributes change the status change time only.
@@ -527,7 +527,7 @@ impl Walker<'_, '_> {
         if !is_file {
             let mut entry = captured.entry;
             entry.xattrs = self.xattrs(directory, name);
-            let change = Change::of_stored(old.is_some());
+            let change = FileChange::of_stored(old.is_some());
             tell(observer, change, || directory.path_of(name));
             observer.add_files(1);
             return slot.fill(Some(entry), self.lane);

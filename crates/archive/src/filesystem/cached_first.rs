@@ -9,7 +9,7 @@ use super::PathError;
 use super::in_memory::SourceMemory;
 use super::open_file::OpenFile;
 use super::paced::Pace;
-use machine::{PAGE_BYTES, Run};
+use machine::{PAGE_BYTES, PageRun};
 use std::collections::VecDeque;
 use units::Part;
 
@@ -27,7 +27,7 @@ pub struct CachedFirst<'f> {
     pace: Pace<'f>,
     memory: &'f SourceMemory,
     /// Runs that were looked at and are not behind the last read, in order.
-    runs: VecDeque<Run>,
+    runs: VecDeque<PageRun>,
     looked_to: u64,
     /// False after the system refused to answer.
     looks: bool,
@@ -49,13 +49,13 @@ impl<'f> CachedFirst<'f> {
     }
 
     /// Takes over what another look at the whole file has found.
-    pub fn knowing(mut self, runs: Vec<Run>) -> Self {
+    pub fn knowing(mut self, runs: Vec<PageRun>) -> Self {
         self.looked_to = self.file.len().next_multiple_of(PAGE_BYTES);
         self.add(runs);
         self
     }
 
-    fn add(&mut self, runs: Vec<Run>) {
+    fn add(&mut self, runs: Vec<PageRun>) {
         let cached = runs.iter().filter(|run| run.cached);
         let found = cached.map(|run| run.end.min(self.file.len()) - run.start);
         self.memory.add_found(found.sum());

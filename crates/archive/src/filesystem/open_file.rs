@@ -21,7 +21,7 @@ pub struct OpenFile {
     path: PathBuf,
     len: u64,
     /// A reflink that is read in its place, and the state of the file when it was made.
-    frozen: Option<(File, State)>,
+    frozen: Option<(File, FileStamp)>,
 }
 
 impl OpenFile {
@@ -48,10 +48,10 @@ impl OpenFile {
         const ATTEMPTS: usize = 3;
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         for _ in 0..ATTEMPTS {
-            let before = State::of(&self.file)?;
+            let before = FileStamp::of(&self.file)?;
             let reflink = rustix::fs::openat(directory, c".", flags, Mode::RUSR)?;
             rustix::fs::ioctl_ficlone(&reflink, &self.file)?;
-            if State::of(&self.file)? == before {
+            if FileStamp::of(&self.file)? == before {
                 self.len = before.len;
                 self.frozen = Some((File::from(reflink), before));
                 return Ok(true);
@@ -138,7 +138,7 @@ impl OpenFile {
     /// Returns true if the file was written since `captured` was taken, or between that and its
     /// reflink: the bytes read may mix old and new, or be newer than their metadata.
     pub fn changed_since(&self, captured: &Captured) -> Result<bool, PathError> {
-        let expected = State {
+        let expected = FileStamp {
             modified: captured.entry.modified,
             inode: captured.entry.inode,
             len: captured.len,
@@ -146,20 +146,20 @@ impl OpenFile {
         if let Some((_, then)) = &self.frozen {
             return Ok(*then != expected);
         }
-        let now = State::of(&self.file).map_err(|e| PathError::new("stat", &self.path, e))?;
+        let now = FileStamp::of(&self.file).map_err(|e| PathError::new("stat", &self.path, e))?;
         Ok(now != expected)
     }
 }
 
 /// Metadata that change when a file is written.
 #[derive(Debug, PartialEq, Eq)]
-struct State {
+struct FileStamp {
     modified: Timestamp,
     inode: u64,
     len: u64,
 }
 
-impl State {
+impl FileStamp {
     fn of(file: &File) -> rustix::io::Result<Self> {
         let stat = rustix::fs::fstat(file)?;
         Ok(Self {

@@ -18,7 +18,7 @@ const FOOTER_BYTES: u64 = 512;
 
 /// Format of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ImageKind {
     /// QEMU, versions 2 and 3.
     Qcow2,
     /// VMware, or a descriptor of VMware extents.
@@ -35,7 +35,7 @@ pub enum Kind {
     Foreign(&'static str),
 }
 
-impl Kind {
+impl ImageKind {
     /// Returns its name in messages.
     pub fn name(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Its format.
-    pub kind: Kind,
+    pub kind: ImageKind,
     /// Damage that its head or footer shows.
     pub damage: Option<&'static str>,
     /// Reason why its contents cannot be read at all.
@@ -80,19 +80,19 @@ pub fn of_file(file: &File, len: u64, path: &Path) -> Result<Option<Head>, PathE
 }
 
 /// Returns the format of an image that begins with these bytes, and whose end is not known.
-pub fn of_start(head: &[u8]) -> Option<Kind> {
+pub fn of_start(head: &[u8]) -> Option<ImageKind> {
     kind_of(head)
 }
 
 fn of_bytes(head: &[u8], footer: &[u8], len: u64) -> Option<Head> {
-    let kind = kind_of(head).or_else(|| is_fixed_vhd(footer).then_some(Kind::Vhd))?;
+    let kind = kind_of(head).or_else(|| is_fixed_vhd(footer).then_some(ImageKind::Vhd))?;
     let mut found = Head {
         kind,
         damage: None,
         unreadable: None,
     };
     match kind {
-        Kind::Qcow2 => {
+        ImageKind::Qcow2 => {
             if be32(head, 32).is_some_and(|method| method != 0) {
                 found.unreadable = Some("it is encrypted");
             }
@@ -101,7 +101,7 @@ fn of_bytes(head: &[u8], footer: &[u8], len: u64) -> Option<Head> {
                 found.damage = Some("its header says that it is corrupt");
             }
         }
-        Kind::Vdi => {
+        ImageKind::Vdi => {
             let data = le32(head, 0x158).map(u64::from);
             let (size, blocks) = (le32(head, 0x178), le32(head, 0x184));
             let end = data.zip(size.zip(blocks)).map(|(data, (size, blocks))| {
@@ -111,7 +111,7 @@ fn of_bytes(head: &[u8], footer: &[u8], len: u64) -> Option<Head> {
                 found.damage = Some("its end is missing: it is shorter than its header says");
             }
         }
-        Kind::Vhd => {
+        ImageKind::Vhd => {
             let dynamic = head.starts_with(VHD_COOKIE);
             let at_end = footer
                 .windows(VHD_COOKIE.len())
@@ -134,21 +134,21 @@ const VHD_COOKIE: &[u8] = b"conectix";
 const VHD_FIXED: u32 = 2;
 const VHD_DIFFERENCING: u32 = 4;
 
-fn kind_of(head: &[u8]) -> Option<Kind> {
+fn kind_of(head: &[u8]) -> Option<ImageKind> {
     let is = |magic: &[u8]| head.starts_with(magic);
     let at_64 = le32(head, 64);
     Some(match head {
         _ if is(b"QFI\xfb") => match be32(head, 4) {
-            Some(2 | 3) => Kind::Qcow2,
-            _ => Kind::Foreign("qcow"),
+            Some(2 | 3) => ImageKind::Qcow2,
+            _ => ImageKind::Foreign("qcow"),
         },
-        _ if is(b"KDMV") || is(b"COWD") || is_vmdk_descriptor(head) => Kind::Vmdk,
-        _ if at_64 == Some(0xbeda_107f) => Kind::Vdi,
-        _ if is(b"vhdxfile") => Kind::Vhdx,
-        _ if is(VHD_COOKIE) => Kind::Vhd,
-        _ if is(b"LUKS\xba\xbe") => Kind::Luks,
-        _ if is(b"QED\0") => Kind::Foreign("qed"),
-        _ if is(b"WithoutFreeSpace") || is(b"WithouFreSpacExt") => Kind::Foreign("parallels"),
+        _ if is(b"KDMV") || is(b"COWD") || is_vmdk_descriptor(head) => ImageKind::Vmdk,
+        _ if at_64 == Some(0xbeda_107f) => ImageKind::Vdi,
+        _ if is(b"vhdxfile") => ImageKind::Vhdx,
+        _ if is(VHD_COOKIE) => ImageKind::Vhd,
+        _ if is(b"LUKS\xba\xbe") => ImageKind::Luks,
+        _ if is(b"QED\0") => ImageKind::Foreign("qed"),
+        _ if is(b"WithoutFreeSpace") || is(b"WithouFreSpacExt") => ImageKind::Foreign("parallels"),
         _ => return None,
     })
 }
@@ -205,15 +205,23 @@ mod tests {
     fn heads_tell_the_format() {
         let two = (4, &[0, 0, 0, 2][..]);
         for (magic, put, kind) in [
-            (&b"QFI\xfb"[..], &[two][..], Kind::Qcow2),
-            (b"QFI\xfb", &[(4, &[0, 0, 0, 1])], Kind::Foreign("qcow")),
-            (b"KDMV", &[], Kind::Vmdk),
-            (b"\n# Disk DescriptorFile\nversion=1\n", &[], Kind::Vmdk),
-            (b"", &[(64, &[0x7f, 0x10, 0xda, 0xbe])], Kind::Vdi),
-            (b"vhdxfile", &[], Kind::Vhdx),
-            (b"conectix", &[], Kind::Vhd),
-            (b"LUKS\xba\xbe", &[], Kind::Luks),
-            (b"QED\0", &[], Kind::Foreign("qed")),
+            (&b"QFI\xfb"[..], &[two][..], ImageKind::Qcow2),
+            (
+                b"QFI\xfb",
+                &[(4, &[0, 0, 0, 1])],
+                ImageKind::Foreign("qcow"),
+            ),
+            (b"KDMV", &[], ImageKind::Vmdk),
+            (
+                b"\n# Disk DescriptorFile\nversion=1\n",
+                &[],
+                ImageKind::Vmdk,
+            ),
+            (b"", &[(64, &[0x7f, 0x10, 0xda, 0xbe])], ImageKind::Vdi),
+            (b"vhdxfile", &[], ImageKind::Vhdx),
+            (b"conectix", &[], ImageKind::Vhd),
+            (b"LUKS\xba\xbe", &[], ImageKind::Luks),
+            (b"QED\0", &[], ImageKind::Foreign("qed")),
         ] {
             assert_eq!(of(magic, put).map(|head| head.kind), Some(kind));
         }
@@ -250,6 +258,6 @@ mod tests {
         let sum: u32 = footer.iter().map(|byte| u32::from(*byte)).sum();
         footer[64..68].copy_from_slice(&(!sum).to_be_bytes());
         let found = of_bytes(&[0; 4096], &footer, 1 << 20).unwrap();
-        assert_eq!((found.kind, found.damage), (Kind::Vhd, None));
+        assert_eq!((found.kind, found.damage), (ImageKind::Vhd, None));
     }
 }

@@ -10,23 +10,23 @@ use store::{Lane, ObjectBuilder, StoreError};
 use units::Fingerprint;
 
 /// Chunks in order: fingerprint and length.
-pub type Piece = Vec<(Fingerprint, u64)>;
+pub type ChunkList = Vec<(Fingerprint, u64)>;
 
-struct State {
+struct PieceQueue {
     next: u64,
-    waiting: BTreeMap<u64, Piece>,
+    waiting: BTreeMap<u64, ChunkList>,
     /// Number of pieces, once the reader knows.
     total: Option<u64>,
     builder: Option<ObjectBuilder>,
 }
 
 /// See the module's head.
-pub struct Assembly(Mutex<State>);
+pub struct Assembly(Mutex<PieceQueue>);
 
 impl Assembly {
     /// Creates the assembly of an object with this layout.
     pub fn new(layout: Layout) -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(PieceQueue {
             next: 0,
             waiting: BTreeMap::new(),
             total: None,
@@ -38,7 +38,7 @@ impl Assembly {
     pub fn add(
         &self,
         number: u64,
-        piece: Piece,
+        piece: ChunkList,
         lane: &mut Lane,
     ) -> Result<Option<ObjectRoot>, StoreError> {
         let mut state = self.0.lock();
@@ -53,8 +53,8 @@ impl Assembly {
         Self::drain(&mut state, lane)
     }
 
-    fn drain(state: &mut State, lane: &mut Lane) -> Result<Option<ObjectRoot>, StoreError> {
-        let State {
+    fn drain(state: &mut PieceQueue, lane: &mut Lane) -> Result<Option<ObjectRoot>, StoreError> {
+        let PieceQueue {
             next,
             waiting,
             total,

@@ -21,7 +21,7 @@ use units::Fingerprint;
 use units::Part;
 
 /// Source of the bytes. It returns fewer than requested only at the end.
-pub trait Source {
+pub trait ByteSource {
     /// Continues where the last call ended, or at `offset` if it can seek.
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, PathError>;
 }
@@ -210,7 +210,7 @@ impl<'c, 'a> StreamRun<'c, 'a> {
     /// A source that ends early gives a shorter object; the caller compares.
     pub fn read(
         mut self,
-        source: &mut dyn Source,
+        source: &mut dyn ByteSource,
         segments: Option<&[Segment]>,
     ) -> Result<u64, PathError> {
         let whole = [Segment {
@@ -247,7 +247,7 @@ impl<'c, 'a> StreamRun<'c, 'a> {
         Ok(total)
     }
 
-    fn read_data(&mut self, source: &mut dyn Source, at: Segment) -> Result<u64, PathError> {
+    fn read_data(&mut self, source: &mut dyn ByteSource, at: Segment) -> Result<u64, PathError> {
         let mut kept: Vec<u8> = Vec::new();
         let mut done = 0;
         loop {

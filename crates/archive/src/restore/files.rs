@@ -23,7 +23,7 @@ use units::Fingerprint;
 static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
 
 /// State that workers share.
-pub(super) struct Shared<'a> {
+pub(super) struct RestoreContext<'a> {
     pub reader: &'a Reader,
     pub observer: &'a dyn Observer,
     pub tally: &'a Tally,
@@ -55,7 +55,7 @@ enum Failure {
 
 impl FileJob {
     /// Restores the file and completes its entry in the directory.
-    pub fn run(self, shared: &Shared<'_>, shortfalls: &mut Shortfalls) {
+    pub fn run(self, shared: &RestoreContext<'_>, shortfalls: &mut Shortfalls) {
         if shared.tally.is_full() {
             shared.tally.not_tried(self.content.len);
             shared.observer.add_files(1);
@@ -89,7 +89,7 @@ impl FileJob {
     fn restore(
         &self,
         lost: &mut DamagedRanges,
-        shared: &Shared<'_>,
+        shared: &RestoreContext<'_>,
         shortfalls: &mut Shortfalls,
     ) -> Result<Identity, Failure> {
         let file = self
@@ -123,7 +123,7 @@ impl FileJob {
             .map_err(Failure::Target)
     }
 
-    fn write(&self, file: &TargetFile, shared: &Shared<'_>) -> Result<(), Failure> {
+    fn write(&self, file: &TargetFile, shared: &RestoreContext<'_>) -> Result<(), Failure> {
         let mut failed = None;
         let visited = shared.reader.visit_pieces(
             &self.content,
@@ -148,7 +148,7 @@ impl FileJob {
         &self,
         file: &TargetFile,
         lost: &mut DamagedRanges,
-        shared: &Shared<'_>,
+        shared: &RestoreContext<'_>,
         fail: &dyn Fn(Failure) -> Failure,
     ) -> Result<(), Failure> {
         let mut failed = None;
@@ -191,7 +191,7 @@ impl FileJob {
         offset: u64,
         len: u64,
         chunk: &Fingerprint,
-        shared: &Shared<'_>,
+        shared: &RestoreContext<'_>,
     ) -> Result<(), Failure> {
         let written = if chunk.is_hole() {
             match self.sparse || shared.all_sparse {

@@ -3,7 +3,7 @@
 //!
 //! Invariant: hard links are created after all workers have ended, so that every first name exists.
 
-use super::files::{FileJob, Shared};
+use super::files::{FileJob, RestoreContext};
 use super::pending::{HardLink, PendingDirectory};
 use super::plan::RestorePlan;
 use super::tally::{RestoreOutcome, Tally};
@@ -32,7 +32,7 @@ pub fn restore_tree(
     observer: &dyn Observer,
 ) -> Result<RestoreOutcome, ArchiveError> {
     let tally = Tally::default();
-    let shared = Shared {
+    let shared = RestoreContext {
         reader,
         observer,
         tally: &tally,
@@ -89,7 +89,7 @@ pub fn restore_tree(
     Ok(outcome)
 }
 
-fn work(queue: crossbeam_channel::Receiver<FileJob>, shared: &Shared<'_>) -> Shortfalls {
+fn work(queue: crossbeam_channel::Receiver<FileJob>, shared: &RestoreContext<'_>) -> Shortfalls {
     let mut shortfalls = Shortfalls::default();
     for job in queue {
         if !shared.tally.is_fatal() && !shared.observer.stop_requested() {
@@ -129,7 +129,7 @@ fn has_no_links(error: &PathError) -> bool {
     )
 }
 
-fn add_name(link: HardLink, shared: &Shared<'_>, shortfalls: &mut Shortfalls) {
+fn add_name(link: HardLink, shared: &RestoreContext<'_>, shortfalls: &mut Shortfalls) {
     let HardLink {
         parent,
         target,
@@ -171,7 +171,7 @@ fn copy_name(
     name: CString,
     entry: Entry,
     replaces: bool,
-    shared: &Shared<'_>,
+    shared: &RestoreContext<'_>,
     shortfalls: &mut Shortfalls,
 ) {
     if let EntryKind::File { content, sparse } = entry.kind {

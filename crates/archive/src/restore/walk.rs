@@ -4,7 +4,7 @@
 //! path and leaves out the changes. Everything is reached through handles of open directories.
 
 use super::decide::{self, Action};
-use super::files::{FileJob, Shared};
+use super::files::{FileJob, RestoreContext};
 use super::pending::{FirstName, HardLink, PendingDirectory};
 use super::plan::RestorePlan;
 use crate::filesystem::PathError;
@@ -35,7 +35,7 @@ struct Level {
 
 pub(super) struct Walk<'w, 'a> {
     plan: &'w RestorePlan<'a>,
-    shared: &'w Shared<'a>,
+    shared: &'w RestoreContext<'a>,
     jobs: crossbeam_channel::Sender<FileJob>,
     first_names: HashMap<(u64, u64), Arc<FirstName>>,
     /// In a dry run: files that would exist under a first name.
@@ -47,7 +47,7 @@ pub(super) struct Walk<'w, 'a> {
 impl<'w, 'a> Walk<'w, 'a> {
     pub fn new(
         plan: &'w RestorePlan<'a>,
-        shared: &'w Shared<'a>,
+        shared: &'w RestoreContext<'a>,
         jobs: crossbeam_channel::Sender<FileJob>,
     ) -> Self {
         Self {

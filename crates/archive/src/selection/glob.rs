@@ -6,7 +6,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     tokens: Vec<Token>,
-    fold_case: bool,
+    ignore_case: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ enum Token {
 
 impl Glob {
     /// Compiles a component; the error is the reason.
-    pub fn new(text: &[u8], fold_case: bool) -> Result<Self, &'static str> {
+    pub fn new(text: &[u8], ignore_case: bool) -> Result<Self, &'static str> {
         let mut tokens = Vec::new();
         let mut rest = text;
         while let Some((first, after)) = rest.split_first() {
@@ -49,7 +49,10 @@ impl Glob {
                 byte => Token::Byte(*byte),
             });
         }
-        Ok(Self { tokens, fold_case })
+        Ok(Self {
+            tokens,
+            ignore_case,
+        })
     }
 
     /// Returns true if the whole name matches.
@@ -84,13 +87,13 @@ impl Glob {
 
     fn one(&self, wanted: &Token, byte: u8) -> bool {
         match wanted {
-            Token::Byte(b) if self.fold_case => b.eq_ignore_ascii_case(&byte),
+            Token::Byte(b) if self.ignore_case => b.eq_ignore_ascii_case(&byte),
             Token::Byte(b) => *b == byte,
             Token::Any => true,
             Token::Star => false,
             Token::Class { negated, ranges } => {
                 let has = |b| ranges.iter().any(|(from, to)| (*from..=*to).contains(&b));
-                let other = match self.fold_case {
+                let other = match self.ignore_case {
                     true if byte.is_ascii_uppercase() => byte.to_ascii_lowercase(),
                     true => byte.to_ascii_uppercase(),
                     false => byte,
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn case_folds_on_request() {
+    fn case_is_ignored_on_request() {
         let glob = |text: &str| Glob::new(text.as_bytes(), true).unwrap();
         assert!(glob("*.JpG").matches(b"a.jPg"));
         assert!(glob("[a-c]").matches(b"B"));

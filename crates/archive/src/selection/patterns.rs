@@ -53,7 +53,7 @@ pub struct Patterns(Vec<Pattern>);
 
 impl Patterns {
     /// Adds a pattern at the end. It has one line; `?` stands for the end of a line in a name.
-    pub fn add(&mut self, text: &[u8], fold_case: bool) -> Result<(), PatternError> {
+    pub fn add(&mut self, text: &[u8], ignore_case: bool) -> Result<(), PatternError> {
         let refuse = |why| PatternError::new(text, why);
         let text = lines::only(text).map_err(|e| refuse(e.0))?;
         let (takes_back, body) = match text.strip_prefix(b"!") {
@@ -71,9 +71,9 @@ impl Patterns {
                 b"" | b"." => {}
                 b".." => return Err(refuse("\"..\" matches no path")),
                 b"**" => components.push(Component::AnyDepth),
-                name => {
-                    components.push(Component::Name(Glob::new(name, fold_case).map_err(refuse)?))
-                }
+                name => components.push(Component::Name(
+                    Glob::new(name, ignore_case).map_err(refuse)?,
+                )),
             }
         }
         let names = components.iter().any(|c| matches!(c, Component::Name(_)));
@@ -90,12 +90,12 @@ impl Patterns {
 
     /// Adds the lines of a file, one pattern each. Blank lines and those that begin with `#` are
     /// ignored; spaces at both ends are removed.
-    pub fn add_lines(&mut self, bytes: &[u8], fold_case: bool) -> Result<(), PatternError> {
+    pub fn add_lines(&mut self, bytes: &[u8], ignore_case: bool) -> Result<(), PatternError> {
         let lines = lines::of_list(bytes).map_err(|e| PatternError::new(b"", e.0))?;
         for line in lines {
             let line = line.trim_ascii();
             if !line.is_empty() && !line.starts_with(b"#") {
-                self.add(line, fold_case)?;
+                self.add(line, ignore_case)?;
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
 /// The copy of a chunk that is kept.
-pub struct Kept {
+pub struct KeptCopy {
     /// Its place.
     pub place: ChunkPlace,
     /// Number of the chunk in its container.
@@ -24,7 +24,7 @@ pub struct Kept {
 /// Answer of the index about the copy to keep.
 pub enum Indexed {
     /// This copy is kept.
-    Kept(Kept),
+    Kept(KeptCopy),
     /// No settled container has a copy, if the index is right.
     Nowhere,
     /// The known copies are damaged or deleted, and the index may have dropped a better one.
@@ -51,7 +51,7 @@ impl ChunkMap {
         fingerprint: &Fingerprint,
         expected: Option<ContainerId>,
         settled: &dyn Fn(ContainerId) -> bool,
-    ) -> Result<Option<Kept>> {
+    ) -> Result<Option<KeptCopy>> {
         if let Some(id) = expected
             && !self.quarantine.retired.holds(id)
             && let Some(kept) = self.kept_in(fingerprint, id)?
@@ -69,7 +69,7 @@ impl ChunkMap {
         &self,
         fingerprint: &Fingerprint,
         settled: &dyn Fn(ContainerId) -> bool,
-    ) -> Result<Option<Kept>> {
+    ) -> Result<Option<KeptCopy>> {
         if let Indexed::Kept(kept) = self.keeper_indexed(fingerprint, settled)? {
             return Ok(Some(kept));
         }
@@ -99,7 +99,7 @@ impl ChunkMap {
         settled: &dyn Fn(ContainerId) -> bool,
     ) -> Result<Indexed> {
         let (containers, is_all) = self.candidates(fingerprint)?;
-        let mut best: Option<Kept> = None;
+        let mut best: Option<KeptCopy> = None;
         for id in containers.into_iter().filter(|id| settled(*id)) {
             match self.kept_in(fingerprint, id)? {
                 Some(kept) if !self.quarantine.is_damaged(kept.place.region) => {
@@ -131,9 +131,9 @@ impl ChunkMap {
         &self,
         fingerprint: &Fingerprint,
         id: ContainerId,
-    ) -> Result<Option<Kept>> {
+    ) -> Result<Option<KeptCopy>> {
         // The cache may still have its directory, and the index its places.
-        if self.quarantine.retired.is_gone(id) {
+        if self.quarantine.retired.is_deleted(id) {
             return Ok(None);
         }
         let directory = match self.directory(id) {
@@ -143,7 +143,7 @@ impl ChunkMap {
         let found = directory
             .find(fingerprint)
             .zip(directory.number(fingerprint));
-        Ok(found.map(|(place, number)| Kept {
+        Ok(found.map(|(place, number)| KeptCopy {
             place,
             number,
             directory,

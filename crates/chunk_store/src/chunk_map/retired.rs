@@ -69,7 +69,7 @@ impl Retired {
 
     /// Returns true if this process has deleted the container. The index and directories in memory
     /// may still know it.
-    pub fn is_gone(&self, container: ContainerId) -> bool {
+    pub fn is_deleted(&self, container: ContainerId) -> bool {
         let containers = || self.containers.read();
         !self.is_empty() && containers().get(&container) == Some(&true)
     }

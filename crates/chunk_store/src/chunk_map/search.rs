@@ -4,7 +4,7 @@
 //! Invariant: a chunk that no readable directory lists is in no container with a readable
 //! directory. Costs one read for each directory that is not in memory.
 
-use super::keeper::Kept;
+use super::keeper::KeptCopy;
 use super::{ChunkMap, ChunkPlace, FingerprintSet};
 use crate::container::visit_containers;
 use crate::error::Result;
@@ -40,7 +40,7 @@ impl ChunkMap {
         &self,
         wanted: &FingerprintSet,
         settled: &dyn Fn(ContainerId) -> bool,
-        found: &mut dyn FnMut(Kept),
+        found: &mut dyn FnMut(KeptCopy),
     ) -> Result<()> {
         if wanted.is_empty() {
             return Ok(());

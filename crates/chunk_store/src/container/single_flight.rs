@@ -13,31 +13,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Result of a leader; `None` while it is reading.
-type Landing<T> = Option<Option<Arc<T>>>;
+type FlightResult<T> = Option<Option<Arc<T>>>;
 
 struct Flight<T> {
-    landing: Mutex<Landing<T>>,
-    landed: Condvar,
+    result: Mutex<FlightResult<T>>,
+    ended: Condvar,
 }
 
 /// Regions that are being read; `T` is a decoded one. See the module's head.
 pub struct SingleFlight<T> {
-    flights: Mutex<HashMap<RegionPlace, Arc<Flight<T>>>>,
+    running: Mutex<HashMap<RegionPlace, Arc<Flight<T>>>>,
     waits: AtomicU64,
 }
 
 impl<T> Default for SingleFlight<T> {
     fn default() -> Self {
         Self {
-            flights: Mutex::default(),
+            running: Mutex::default(),
             waits: AtomicU64::new(0),
         }
     }
 }
 
 /// Role of a thread that needs a region.
-pub enum Boarding<'a, T> {
-    /// No other thread reads it: this one must, and then call [`Leader::land`].
+pub enum FlightRole<'a, T> {
+    /// No other thread reads it: this one must, and then call [`Leader::complete`].
     Lead(Leader<'a, T>),
     /// Another thread has read it meanwhile.
     Shared(Arc<T>),
@@ -59,16 +59,16 @@ impl<T> SingleFlight<T> {
 
     /// Returns a leader, or waits for the current one. A thread whose leader failed tries to lead
     /// next.
-    pub fn board(&self, place: RegionPlace) -> Boarding<'_, T> {
+    pub fn enter(&self, place: RegionPlace) -> FlightRole<'_, T> {
         loop {
-            let mut single_flight = self.flights.lock();
+            let mut single_flight = self.running.lock();
             let Some(flight) = single_flight.get(&place) else {
                 let flight = Arc::new(Flight {
-                    landing: Mutex::new(None),
-                    landed: Condvar::new(),
+                    result: Mutex::new(None),
+                    ended: Condvar::new(),
                 });
                 single_flight.insert(place, Arc::clone(&flight));
-                return Boarding::Lead(Leader {
+                return FlightRole::Lead(Leader {
                     single_flight: self,
                     place,
                     flight,
@@ -78,12 +78,12 @@ impl<T> SingleFlight<T> {
             let flight = Arc::clone(flight);
             drop(single_flight);
             self.waits.fetch_add(1, Ordering::Relaxed);
-            let mut landing = flight.landing.lock();
+            let mut result = flight.result.lock();
             flight
-                .landed
-                .wait_while(&mut landing, |landing| landing.is_none());
-            if let Some(Some(region)) = &*landing {
-                return Boarding::Shared(Arc::clone(region));
+                .ended
+                .wait_while(&mut result, |result| result.is_none());
+            if let Some(Some(region)) = &*result {
+                return FlightRole::Shared(Arc::clone(region));
             }
         }
     }
@@ -91,16 +91,16 @@ impl<T> SingleFlight<T> {
 
 impl<T> Leader<'_, T> {
     /// Passes the region to all waiting threads.
-    pub fn land(mut self, region: &Arc<T>) {
+    pub fn complete(mut self, region: &Arc<T>) {
         self.region = Some(Arc::clone(region));
     }
 }
 
 impl<T> Drop for Leader<'_, T> {
     fn drop(&mut self) {
-        self.single_flight.flights.lock().remove(&self.place);
-        *self.flight.landing.lock() = Some(self.region.take());
-        self.flight.landed.notify_all();
+        self.single_flight.running.lock().remove(&self.place);
+        *self.flight.result.lock() = Some(self.region.take());
+        self.flight.ended.notify_all();
     }
 }
 
@@ -127,8 +127,8 @@ mod tests {
     fn until_others_wait(single_flight: &SingleFlight<u8>, place: RegionPlace, count: usize) {
         let began = Instant::now();
         let waiting = || {
-            let flights = single_flight.flights.lock();
-            flights.get(&place).map_or(0, Arc::strong_count)
+            let running = single_flight.running.lock();
+            running.get(&place).map_or(0, Arc::strong_count)
         };
         while waiting() < count + 2 {
             assert!(began.elapsed() < Duration::from_secs(60), "nobody waits");
@@ -141,39 +141,39 @@ mod tests {
         let single_flight = SingleFlight::<u8>::default();
         let (led, shared) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
-            let Boarding::Lead(leader) = single_flight.board(at(1)) else {
+            let FlightRole::Lead(leader) = single_flight.enter(at(1)) else {
                 panic!("nobody else is there");
             };
             for _ in 0..8 {
-                scope.spawn(|| match single_flight.board(at(1)) {
-                    Boarding::Lead(leader) => {
+                scope.spawn(|| match single_flight.enter(at(1)) {
+                    FlightRole::Lead(leader) => {
                         led.fetch_add(1, Ordering::Relaxed);
-                        leader.land(&region());
+                        leader.complete(&region());
                     }
-                    Boarding::Shared(_) => {
+                    FlightRole::Shared(_) => {
                         shared.fetch_add(1, Ordering::Relaxed);
                     }
                 });
             }
             until_others_wait(&single_flight, at(1), 8);
             assert_eq!(led.load(Ordering::Relaxed), 0, "two leaders at a time");
-            assert!(matches!(single_flight.board(at(2)), Boarding::Lead(_)));
-            leader.land(&region());
+            assert!(matches!(single_flight.enter(at(2)), FlightRole::Lead(_)));
+            leader.complete(&region());
         });
         assert_eq!((led.into_inner(), shared.into_inner()), (0, 8));
-        assert!(single_flight.flights.lock().is_empty());
+        assert!(single_flight.running.lock().is_empty());
     }
 
     #[test]
     fn after_a_failure_the_next_one_leads() {
         let single_flight = SingleFlight::<u8>::default();
         std::thread::scope(|scope| {
-            let leader = single_flight.board(at(1));
-            let waits = scope.spawn(|| matches!(single_flight.board(at(1)), Boarding::Lead(_)));
+            let leader = single_flight.enter(at(1));
+            let waits = scope.spawn(|| matches!(single_flight.enter(at(1)), FlightRole::Lead(_)));
             until_others_wait(&single_flight, at(1), 1);
             drop(leader);
             assert!(waits.join().expect("no panic"), "who waited leads");
         });
-        assert!(single_flight.flights.lock().is_empty());
+        assert!(single_flight.running.lock().is_empty());
     }
 }

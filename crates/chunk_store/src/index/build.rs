@@ -6,7 +6,7 @@
 
 use super::Coverage;
 use super::table::{Standing, Table};
-use format::index::{BUCKET_BYTES, Bucket, Geometry, Header, Seed, Tail};
+use format::index::{BUCKET_BYTES, Bucket, Geometry, IndexHeader, Seed, Tail};
 use media::{Barrier, Disk, DiskFile, MediaError, MediaErrorKind};
 use std::sync::Arc;
 use units::PoolId;
@@ -96,7 +96,7 @@ impl<'a> Builder<'a> {
             self.push(&empty)?;
         }
         self.flush()?;
-        let header = Header {
+        let header = IndexHeader {
             pool: self.site.pool,
             sequence: 0,
             geometry: self.geometry,

@@ -30,7 +30,7 @@ pub(super) enum Probe<R> {
 
 /// Selects whether the bucket is likely to be needed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Visit {
+pub(super) enum ReuseHint {
     /// Likely: clients and backups.
     Returns,
     /// Unlikely: maintenance, which visits all buckets.
@@ -84,12 +84,12 @@ impl BucketCache {
     pub(super) fn probe<R>(
         &self,
         number: u64,
-        visit: Visit,
+        visit: ReuseHint,
         look: impl FnOnce(&Bucket) -> R,
     ) -> Probe<R> {
         let mut set = self.set(number);
         if let Some(way) = set.ways.iter_mut().find(|way| way.number == number) {
-            way.referenced |= visit == Visit::Returns;
+            way.referenced |= visit == ReuseHint::Returns;
             return Probe::Hit(look(&way.bucket));
         }
         match set.in_flight.iter().find(|write| write.number == number) {
@@ -100,15 +100,17 @@ impl BucketCache {
 
     /// Caches a bucket that was read after a miss with this epoch. Does nothing if a write to its
     /// set began since: the bytes may be older than that write.
-    pub(super) fn admit(&self, number: u64, epoch: u64, visit: Visit, bucket: Bucket) {
+    pub(super) fn admit(&self, number: u64, epoch: u64, visit: ReuseHint, bucket: Bucket) {
         let mut set = self.set(number);
         if set.epoch != epoch || set.ways.iter().any(|way| way.number == number) {
             return;
         }
         match visit {
-            Visit::Returns => self.keep(&mut set, number, bucket, true),
-            Visit::Passes if set.ways.len() < WAYS => self.keep(&mut set, number, bucket, false),
-            Visit::Passes => {
+            ReuseHint::Returns => self.keep(&mut set, number, bucket, true),
+            ReuseHint::Passes if set.ways.len() < WAYS => {
+                self.keep(&mut set, number, bucket, false)
+            }
+            ReuseHint::Passes => {
                 if let Some(victim) = set.ways.iter_mut().find(|way| !way.referenced) {
                     *victim = Way {
                         number,

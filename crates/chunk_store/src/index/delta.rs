@@ -4,10 +4,10 @@
 //! Invariant: at most `limit` slots, of which at most three quarters are used. A record whose
 //! region word is 0 is a free slot (a region has at least one sector).
 
-use format::index::{Key, Place, Record};
+use format::index::{IndexPlace, IndexRecord, Key};
 
 /// Size of a slot, bytes.
-pub(super) const SLOT_BYTES: usize = size_of::<Record>();
+pub(super) const SLOT_BYTES: usize = size_of::<IndexRecord>();
 const _: () = assert!(SLOT_BYTES == 24);
 
 const SLOTS_FIRST: usize = 1024;
@@ -15,9 +15,9 @@ const SLOTS_FIRST: usize = 1024;
 /// stored again. A key with fewer known places has lost none.
 pub(super) const PLACES_MAX: usize = 4;
 
-const FREE: Record = Record {
+const FREE: IndexRecord = IndexRecord {
     key: Key { bits: 0, short: 0 },
-    place: Place {
+    place: IndexPlace {
         container: 0,
         region: 0,
     },
@@ -25,7 +25,7 @@ const FREE: Record = Record {
 
 /// The table of pending entries.
 pub(super) struct Delta {
-    slots: Vec<Record>,
+    slots: Vec<IndexRecord>,
     used: usize,
     limit: usize,
 }
@@ -61,7 +61,7 @@ impl Delta {
     }
 
     /// Adds a record unless it exists. The caller has checked [`Self::has_room`].
-    pub(super) fn insert(&mut self, record: Record) {
+    pub(super) fn insert(&mut self, record: IndexRecord) {
         debug_assert!(
             self.has_room() && record.place.region != 0,
             "room for a real place"
@@ -73,7 +73,7 @@ impl Delta {
     }
 
     /// Calls `each` with the places of a key.
-    pub(super) fn find(&self, key: Key, mut each: impl FnMut(Place)) {
+    pub(super) fn find(&self, key: Key, mut each: impl FnMut(IndexPlace)) {
         if self.used == 0 {
             return;
         }
@@ -90,14 +90,14 @@ impl Delta {
     }
 
     /// Returns all records, in no order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Record> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = IndexRecord> + '_ {
         self.slots
             .iter()
             .copied()
             .filter(|slot| slot.place.region != 0)
     }
 
-    fn put(&mut self, record: Record) {
+    fn put(&mut self, record: IndexRecord) {
         let (home, count) = (self.home(record.key), self.slots.len());
         let mut same = [0; PLACES_MAX];
         let mut found = 0;

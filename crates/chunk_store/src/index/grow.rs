@@ -16,16 +16,16 @@ use super::build::Builder;
 use super::merge::{Placed, place, without};
 use super::table::{Standing, Table};
 use super::{Coverage, FingerprintIndex};
-use format::index::{BUCKET_BYTES, Bucket, Geometry, Place, Record};
+use format::index::{BUCKET_BYTES, Bucket, Geometry, IndexPlace, IndexRecord};
 use media::MediaError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Entries for the new file besides those of the old one. Each list is sorted by path.
 struct Incoming<'a> {
-    waiting: &'a [Record],
-    overflow: &'a [Record],
-    refused: Vec<Record>,
+    waiting: &'a [IndexRecord],
+    overflow: &'a [IndexRecord],
+    refused: Vec<IndexRecord>,
     entries: u64,
 }
 
@@ -37,7 +37,7 @@ impl FingerprintIndex {
         &self,
         standing: &mut Standing,
         old: &Table,
-        (waiting, deleted): (&[Record], &BTreeSet<u32>),
+        (waiting, deleted): (&[IndexRecord], &BTreeSet<u32>),
         geometry: Geometry,
         coverage: &Coverage,
     ) -> Result<(), MediaError> {
@@ -121,7 +121,7 @@ fn split(
     incoming: &mut Incoming<'_>,
     builder: &mut Builder<'_>,
 ) -> Result<(), MediaError> {
-    let mut paths: Vec<(u64, Place)> = bucket
+    let mut paths: Vec<(u64, IndexPlace)> = bucket
         .iter()
         .map(|(rest, place)| (old.path_of(number, rest), place))
         .collect();

@@ -16,7 +16,7 @@ use super::size::size_for;
 use super::table::{Standing, Table};
 use super::{Coverage, FingerprintIndex};
 use crate::Result;
-use format::index::{BUCKET_BYTES, Bucket, Geometry, Place, Record};
+use format::index::{BUCKET_BYTES, Bucket, Geometry, IndexPlace, IndexRecord};
 use media::{MediaError, MediaErrorKind};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) enum Placed {
 
 /// Adds an entry to its bucket. If [`PLACES_MAX`] entries have the same key bits, it replaces the
 /// oldest: they are probably the same chunk, stored again, and the newest copy lives longest.
-pub(super) fn place(bucket: &mut Bucket, rest: u64, place: Place) -> Placed {
+pub(super) fn place(bucket: &mut Bucket, rest: u64, place: IndexPlace) -> Placed {
     let (mut same, mut known) = (0, false);
     bucket.find(rest, |other| {
         same += 1;
@@ -116,7 +116,7 @@ impl FingerprintIndex {
             )
         };
         let geometry = table.geometry();
-        let mut records: Vec<Record> = frozen.iter().collect();
+        let mut records: Vec<IndexRecord> = frozen.iter().collect();
         drop(frozen);
         // The older copy of a chunk comes first, because container numbers ascend.
         records.sort_unstable_by_key(|record| (geometry.path(record.key), record.place));
@@ -176,9 +176,9 @@ impl FingerprintIndex {
         &self,
         standing: &mut Standing,
         table: &Table,
-        records: &[Record],
+        records: &[IndexRecord],
         deleted: &BTreeSet<u32>,
-    ) -> std::result::Result<Vec<Record>, MediaError> {
+    ) -> std::result::Result<Vec<IndexRecord>, MediaError> {
         let mut refused = Vec::new();
         let mut pages = Vec::new();
         let mut rest = records;
@@ -200,7 +200,7 @@ impl FingerprintIndex {
 
     /// Estimates how many of these sorted records are not in the file yet, from a sample. Paths are
     /// uniformly distributed, so the first buckets represent all.
-    fn estimate_new(&self, table: &Table, records: &[Record]) -> u64 {
+    fn estimate_new(&self, table: &Table, records: &[IndexRecord]) -> u64 {
         let geometry = table.geometry();
         let (mut seen, mut new) = (0u64, 0u64);
         let mut pages = Vec::new();
@@ -238,17 +238,17 @@ impl FingerprintIndex {
         window: &Window<'_>,
         pages: &mut [u8],
         deleted: &BTreeSet<u32>,
-        refused: &mut Vec<Record>,
+        refused: &mut Vec<IndexRecord>,
     ) -> (Vec<(u64, Bucket)>, i64) {
         let geometry = table.geometry();
-        let bucket_of = |record: &Record| geometry.bucket(geometry.path(record.key));
+        let bucket_of = |record: &IndexRecord| geometry.bucket(geometry.path(record.key));
         let (mut changed, mut gain) = (Vec::new(), 0);
         let mut groups = window
             .records
             .chunk_by(|a, b| bucket_of(a) == bucket_of(b))
             .peekable();
         for (number, page) in (window.first..).zip(pages.chunks_exact_mut(BUCKET_BYTES)) {
-            let of_this = |group: &&[Record]| group.first().map(bucket_of) == Some(number);
+            let of_this = |group: &&[IndexRecord]| group.first().map(bucket_of) == Some(number);
             let Some(group) = groups.next_if(of_this) else {
                 continue;
             };
@@ -313,13 +313,13 @@ pub(super) fn without(bucket: &Bucket, deleted: &BTreeSet<u32>) -> Bucket {
 struct Window<'a> {
     first: u64,
     buckets: u64,
-    records: &'a [Record],
+    records: &'a [IndexRecord],
 }
 
 impl<'a> Window<'a> {
     /// Returns the window that begins with the first of these sorted records.
-    fn at_front(records: &'a [Record], geometry: Geometry, buckets_max: u64) -> Option<Self> {
-        let bucket_of = |record: &Record| geometry.bucket(geometry.path(record.key));
+    fn at_front(records: &'a [IndexRecord], geometry: Geometry, buckets_max: u64) -> Option<Self> {
+        let bucket_of = |record: &IndexRecord| geometry.bucket(geometry.path(record.key));
         let first = records.first().map(bucket_of)?;
         let mut last = first;
         let mut count = 0;

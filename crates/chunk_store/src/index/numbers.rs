@@ -8,7 +8,7 @@
 //! Invariant: the container of a number never changes during the life of a file. A new file has new
 //! numbers.
 
-use format::index::Run;
+use format::index::ContainerRun;
 use std::collections::BTreeMap;
 use units::ContainerId;
 
@@ -22,7 +22,7 @@ const RUN_BYTES: usize = 16 + 48;
 #[derive(Default)]
 pub(super) struct Numbers {
     /// Ascending and dense.
-    runs: Vec<Run>,
+    runs: Vec<ContainerRun>,
     /// Maps the first container of each run to its place in `runs`.
     by_id: BTreeMap<ContainerId, usize>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Numbers {
 impl Numbers {
     /// Loads the runs of a file. Returns `None` if they are not whole blocks or if two of them have
     /// a container in common.
-    pub(super) fn load(runs: Vec<Run>) -> Option<Self> {
+    pub(super) fn load(runs: Vec<ContainerRun>) -> Option<Self> {
         let whole = |n: u64| n.is_multiple_of(u64::from(BLOCK));
         if !runs
             .iter()
@@ -43,14 +43,14 @@ impl Numbers {
             .enumerate()
             .map(|(at, r)| (r.first, at))
             .collect();
-        let ascending: Vec<&Run> = by_id.values().filter_map(|at| runs.get(*at)).collect();
+        let ascending: Vec<&ContainerRun> = by_id.values().filter_map(|at| runs.get(*at)).collect();
         let mut neighbours = ascending.iter().zip(ascending.iter().skip(1));
         let apart = neighbours.all(|(a, b)| b.first.0 - a.first.0 >= u64::from(a.count));
         (apart && by_id.len() == runs.len()).then_some(Self { runs, by_id })
     }
 
     /// Returns the runs, for the file.
-    pub(super) fn runs(&self) -> Vec<Run> {
+    pub(super) fn runs(&self) -> Vec<ContainerRun> {
         self.runs.clone()
     }
 
@@ -94,7 +94,7 @@ impl Numbers {
 
     /// Assigns numbers to the block that starts at `first` and returns the first of them.
     fn add_block(&mut self, first: ContainerId) -> Option<u32> {
-        let end = self.runs.last().map_or(0, Run::end);
+        let end = self.runs.last().map_or(0, ContainerRun::end);
         let number = u32::try_from(end).ok()?;
         number.checked_add(BLOCK - 1)?;
         if let Some(last) = self.runs.last_mut()
@@ -106,7 +106,7 @@ impl Numbers {
             return Some(number);
         }
         self.by_id.insert(first, self.runs.len());
-        self.runs.push(Run {
+        self.runs.push(ContainerRun {
             first,
             number,
             count: BLOCK,

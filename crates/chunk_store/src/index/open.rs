@@ -8,12 +8,12 @@ use super::deleted::Deleted;
 use super::meters::Meters;
 use super::numbers::Numbers;
 use super::shares::Shares;
-use super::state::State;
+use super::state::IndexState;
 use super::table::{Standing, Table, read_header};
 use super::writer_lock::WriterLock;
 use super::{Coverage, FingerprintIndex};
 use format::bytes::Fault;
-use format::index::{Record, Seed, Tail};
+use format::index::{IndexRecord, Seed, Tail};
 use media::{Disk, DiskFile, MediaErrorKind};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use units::PoolId;
 
 /// Result of looking at the index's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum IndexFound {
     /// A complete index of this pool.
     Loaded,
     /// No file.
@@ -45,7 +45,7 @@ pub struct Opened {
     /// Coverage of the index; empty if it starts empty.
     pub coverage: Coverage,
     /// Finding on the device.
-    pub found: Found,
+    pub found: IndexFound,
 }
 
 /// A trusted file, opened.
@@ -53,7 +53,7 @@ struct Loaded {
     table: Table,
     standing: Standing,
     numbers: Numbers,
-    overflow: Vec<Record>,
+    overflow: Vec<IndexRecord>,
 }
 
 impl FingerprintIndex {
@@ -64,7 +64,7 @@ impl FingerprintIndex {
         let mut opened = Self::open_with(disk, path, pool, memory_bytes, true);
         // An interrupted growth may have left this file.
         let _ = opened.index.site.disk.remove(&opened.index.site.new_path());
-        if opened.found != Found::Loaded {
+        if opened.found != IndexFound::Loaded {
             opened.index.reset(0);
         }
         let index = &mut opened.index;
@@ -72,7 +72,7 @@ impl FingerprintIndex {
             // Proceed like a reader without a file.
             index.writes = false;
             index.shares = index.shares.without_file();
-            index.state = RwLock::new(State::empty(&index.shares));
+            index.state = RwLock::new(IndexState::empty(&index.shares));
         }
         opened
     }
@@ -101,7 +101,7 @@ impl FingerprintIndex {
         if loaded.is_err() && !writes {
             shares = shares.without_file();
         }
-        let mut state = State::empty(&shares);
+        let mut state = IndexState::empty(&shares);
         let meters = Meters::default();
         let (standing, found) = match loaded {
             Ok(loaded) => {
@@ -110,7 +110,7 @@ impl FingerprintIndex {
                 state.table = Some(Arc::new(loaded.table));
                 state.numbers = loaded.numbers;
                 state.overflow.load(loaded.overflow);
-                (Some(loaded.standing), Found::Loaded)
+                (Some(loaded.standing), IndexFound::Loaded)
             }
             Err(found) => (None, found),
         };
@@ -135,41 +135,45 @@ impl FingerprintIndex {
 }
 
 /// Opens the file, or returns why it cannot be trusted.
-fn load(site: &Site, writable: bool, tail_bytes_max: u64) -> std::result::Result<Loaded, Found> {
+fn load(
+    site: &Site,
+    writable: bool,
+    tail_bytes_max: u64,
+) -> std::result::Result<Loaded, IndexFound> {
     let opened = match writable {
         true => site.disk.open(&site.path, false),
         false => site.disk.open_read(&site.path),
     };
     let file: Arc<dyn DiskFile> = opened.map_err(|e| match e.kind {
-        MediaErrorKind::NotFound => Found::Missing,
-        _ => Found::Damaged,
+        MediaErrorKind::NotFound => IndexFound::Missing,
+        _ => IndexFound::Damaged,
     })?;
     let header = read_header(&*file).map_err(|e| match e.fault {
-        Fault::Version(_) => Found::Version,
-        _ => Found::Damaged,
+        Fault::Version(_) => IndexFound::Version,
+        _ => IndexFound::Damaged,
     })?;
     if header.pool != site.pool {
-        return Err(Found::Foreign);
+        return Err(IndexFound::Foreign);
     }
     if !header.clean {
-        return Err(Found::Unclean);
+        return Err(IndexFound::Unclean);
     }
-    if file.len().map_err(|_| Found::Damaged)? < Table::bytes_of(&header) {
-        return Err(Found::Damaged);
+    if file.len().map_err(|_| IndexFound::Damaged)? < Table::bytes_of(&header) {
+        return Err(IndexFound::Damaged);
     }
     let tail_bytes = Tail::bytes_announced(&header);
     if tail_bytes > tail_bytes_max {
-        return Err(Found::TooLarge);
+        return Err(IndexFound::TooLarge);
     }
-    let mut tail = vec![0; usize::try_from(tail_bytes).map_err(|_| Found::TooLarge)?];
+    let mut tail = vec![0; usize::try_from(tail_bytes).map_err(|_| IndexFound::TooLarge)?];
     if !tail.is_empty() {
         let offset = header.geometry.tail_offset();
         file.read_at(offset, &mut tail)
-            .map_err(|_| Found::Damaged)?;
+            .map_err(|_| IndexFound::Damaged)?;
     }
     let seed = Seed::new(&site.pool, header.geometry);
-    let tail = Tail::decode(&tail, &header, seed).map_err(|_| Found::Damaged)?;
-    let numbers = Numbers::load(tail.runs).ok_or(Found::Damaged)?;
+    let tail = Tail::decode(&tail, &header, seed).map_err(|_| IndexFound::Damaged)?;
+    let numbers = Numbers::load(tail.runs).ok_or(IndexFound::Damaged)?;
     let table = Table::new(file, &site.pool, header.geometry, site.cache_bytes);
     let (coverage, entries) = (tail.coverage, header.entries);
     let standing = Standing {

@@ -5,24 +5,24 @@
 //! are not expected, and if they occur, both places are candidates.
 
 use super::delta::PLACES_MAX;
-use format::index::{Key, Place, Record};
+use format::index::{IndexPlace, IndexRecord, Key};
 use std::collections::BTreeSet;
 
 /// Memory of a record in the tree, bytes.
 pub(super) const RECORD_BYTES: usize = 40;
 
-const FIRST: Place = Place {
+const FIRST: IndexPlace = IndexPlace {
     container: 0,
     region: 0,
 };
-const LAST: Place = Place {
+const LAST: IndexPlace = IndexPlace {
     container: u32::MAX,
     region: u32::MAX,
 };
 
 /// The overflow table.
 pub(super) struct Overflow {
-    records: BTreeSet<Record>,
+    records: BTreeSet<IndexRecord>,
     limit: usize,
 }
 
@@ -36,7 +36,7 @@ impl Overflow {
     }
 
     /// Loads the records of the file's tail, even if they exceed the limit.
-    pub(super) fn load(&mut self, records: Vec<Record>) {
+    pub(super) fn load(&mut self, records: Vec<IndexRecord>) {
         self.records = records.into_iter().collect();
     }
 
@@ -52,7 +52,7 @@ impl Overflow {
 
     /// Adds a record. Returns false if the table is full. If a key has [`PLACES_MAX`] places, the
     /// new one replaces the lowest.
-    pub(super) fn insert(&mut self, record: Record) -> bool {
+    pub(super) fn insert(&mut self, record: IndexRecord) -> bool {
         if self.records.contains(&record) {
             return true;
         }
@@ -67,24 +67,24 @@ impl Overflow {
     }
 
     /// Removes a record.
-    pub(super) fn remove(&mut self, record: &Record) {
+    pub(super) fn remove(&mut self, record: &IndexRecord) {
         self.records.remove(record);
     }
 
     /// Calls `each` with the places of a key.
-    pub(super) fn find(&self, key: Key, mut each: impl FnMut(Place)) {
+    pub(super) fn find(&self, key: Key, mut each: impl FnMut(IndexPlace)) {
         if !self.records.is_empty() {
             self.of(key).for_each(|record| each(record.place));
         }
     }
 
     /// Returns all records, ascending.
-    pub(super) fn to_vec(&self) -> Vec<Record> {
+    pub(super) fn to_vec(&self) -> Vec<IndexRecord> {
         self.records.iter().copied().collect()
     }
 
-    fn of(&self, key: Key) -> impl Iterator<Item = &Record> {
+    fn of(&self, key: Key) -> impl Iterator<Item = &IndexRecord> {
         self.records
-            .range(Record { key, place: FIRST }..=Record { key, place: LAST })
+            .range(IndexRecord { key, place: FIRST }..=IndexRecord { key, place: LAST })
     }
 }

@@ -17,9 +17,9 @@ pub(super) fn size_for(geometry: Geometry, entries: u64, overflow: u64) -> Geome
     let above = |geometry: Geometry, percent: u64| {
         entries.saturating_mul(100) > geometry.capacity().saturating_mul(percent)
     };
-    let crowded =
+    let is_full =
         overflow.saturating_mul(OVERFLOW_SHARE) > entries && above(geometry, LOAD_MAX_PERCENT / 2);
-    let mut wanted = match crowded {
+    let mut wanted = match is_full {
         true => geometry.doubled().unwrap_or(geometry),
         false => geometry,
     };

@@ -10,12 +10,12 @@ use super::shares::Shares;
 use super::table::Table;
 use super::{Coverage, Location};
 use crate::{Result, StoreError, StoreErrorKind};
-use format::index::{Key, Place, Record, Tail};
+use format::index::{IndexPlace, IndexRecord, Key, Tail};
 use std::sync::Arc;
 use units::Fingerprint;
 
 /// The state behind the index's lock.
-pub(super) struct State {
+pub(super) struct IndexState {
     /// The file. `None` if a reader found none, or if none could be created.
     pub(super) table: Option<Arc<Table>>,
     /// Container numbers of this file.
@@ -30,7 +30,7 @@ pub(super) struct State {
     pub(super) tail_changed: bool,
 }
 
-impl State {
+impl IndexState {
     /// Creates an empty state without a file.
     pub(super) fn empty(shares: &Shares) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl State {
         &mut self,
         fingerprint: &Fingerprint,
         location: Location,
-    ) -> Result<Record> {
+    ) -> Result<IndexRecord> {
         let impossible = |what: &str| {
             StoreError::new(
                 StoreErrorKind::Invalid,
@@ -87,12 +87,13 @@ impl State {
             )
         };
         // Check the region first: a refused location must not use up numbers.
-        Place::new(0, location.sector, location.sectors).ok_or_else(|| impossible("region"))?;
+        IndexPlace::new(0, location.sector, location.sectors)
+            .ok_or_else(|| impossible("region"))?;
         let number = self.numbers.assign(location.container);
         let number = number.ok_or_else(|| impossible("container number"))?;
-        let place = Place::new(number, location.sector, location.sectors);
+        let place = IndexPlace::new(number, location.sector, location.sectors);
         let place = place.ok_or_else(|| impossible("region"))?;
-        Ok(Record {
+        Ok(IndexRecord {
             key: Key::of(fingerprint),
             place,
         })
@@ -100,7 +101,7 @@ impl State {
 
     /// Adds the location of a place unless it is already a candidate. A number without a container
     /// belongs to a stale or foreign bucket and is ignored.
-    pub(super) fn add_location(&self, place: Place, candidates: &mut Vec<Location>) {
+    pub(super) fn add_location(&self, place: IndexPlace, candidates: &mut Vec<Location>) {
         let Some(container) = self.numbers.id(place.container) else {
             return;
         };

@@ -9,9 +9,11 @@
 //! after its buckets and tail were synced.
 
 use super::Coverage;
-use super::cache::{BucketCache, Probe, Visit};
+use super::cache::{BucketCache, Probe, ReuseHint};
 use super::meters::Meters;
-use format::index::{BUCKET_BYTES, Bucket, Geometry, HEADER_BYTES, Header, Place, Seed, Tail};
+use format::index::{
+    BUCKET_BYTES, Bucket, Geometry, HEADER_BYTES, IndexHeader, IndexPlace, Seed, Tail,
+};
 use media::{Barrier, DiskFile, MediaError, MediaErrorKind};
 use std::sync::Arc;
 use units::PoolId;
@@ -30,7 +32,7 @@ pub(super) struct Table {
 /// State of the file. The thread with the index writer lock owns it.
 pub(super) struct Standing {
     /// The last header that was written.
-    pub(super) header: Header,
+    pub(super) header: IndexHeader,
     /// The coverage in the last tail that was written.
     pub(super) coverage: Coverage,
     /// Current number of entries in the buckets.
@@ -78,8 +80,8 @@ impl Table {
     pub(super) fn read_places(
         &self,
         path: u64,
-        visit: Visit,
-        found: &mut Vec<Place>,
+        visit: ReuseHint,
+        found: &mut Vec<IndexPlace>,
         meters: &Meters,
     ) {
         let number = self.geometry.bucket(path);
@@ -174,7 +176,11 @@ impl Table {
         Ok(())
     }
 
-    fn write_header(&self, standing: &mut Standing, mut header: Header) -> Result<(), MediaError> {
+    fn write_header(
+        &self,
+        standing: &mut Standing,
+        mut header: IndexHeader,
+    ) -> Result<(), MediaError> {
         header.sequence = standing.header.sequence.wrapping_add(1);
         self.file.write_at(header.slot_offset(), &header.encode())?;
         // The device may have this header now, so the next one must use the other slot.
@@ -189,13 +195,13 @@ impl Table {
     }
 
     /// Returns the file size that a header implies, bytes.
-    pub(super) fn bytes_of(header: &Header) -> u64 {
+    pub(super) fn bytes_of(header: &IndexHeader) -> u64 {
         header.geometry.tail_offset() + Tail::bytes_announced(header)
     }
 }
 
 /// Reads both header slots and returns the valid one with the higher sequence number.
-pub(super) fn read_header(file: &dyn DiskFile) -> format::bytes::Result<Header> {
+pub(super) fn read_header(file: &dyn DiskFile) -> format::bytes::Result<IndexHeader> {
     let mut slots = [[0; HEADER_BYTES]; 2];
     for (slot, offset) in slots.iter_mut().zip([0, format::index::HEADER_SLOT_BYTES]) {
         if file.read_at(offset, slot).is_err() {
@@ -203,5 +209,5 @@ pub(super) fn read_header(file: &dyn DiskFile) -> format::bytes::Result<Header> 
         }
     }
     let [first, second] = &slots;
-    Header::newest([first, second])
+    IndexHeader::newest([first, second])
 }

@@ -92,7 +92,7 @@ fn what_was_inserted_is_found_before_and_after_commit_and_reopening() {
     let opened = open(&disk, MIB);
     assert_eq!(
         (opened.found, opened.coverage),
-        (Found::Missing, Coverage::new())
+        (IndexFound::Missing, Coverage::new())
     );
     let index = opened.index;
     let mut dice = Dice(1);
@@ -105,7 +105,7 @@ fn what_was_inserted_is_found_before_and_after_commit_and_reopening() {
     for reopened in [open(&disk, MIB), open_read_only(&disk, MIB)] {
         assert_eq!(
             (reopened.found, &reopened.coverage),
-            (Found::Loaded, &covers(12))
+            (IndexFound::Loaded, &covers(12))
         );
         assert_holds(&reopened.index, &fingerprints);
         assert_eq!(reopened.index.counters().entries, 3000);
@@ -133,7 +133,7 @@ fn a_place_is_kept_once_and_the_latest_of_several_comes_first() {
 }
 
 #[test]
-fn fingerprints_that_look_alike_in_an_entry_are_told_apart_by_the_overflow_table() {
+fn fingerprints_that_look_alike_in_an_entry_are_distinguished_by_the_overflow_table() {
     let disk = TestDisk::new();
     let index = open(&disk, MIB).index;
     let first = Dice(3).fingerprint();

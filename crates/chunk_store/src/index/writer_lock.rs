@@ -9,11 +9,11 @@ use parking_lot::{Condvar, Mutex};
 
 /// The index writer lock, with the state of the file while it is free.
 pub(super) struct WriterLock {
-    state: Mutex<State>,
+    state: Mutex<LockState>,
     left: Condvar,
 }
 
-struct State {
+struct LockState {
     taken: bool,
     standing: Option<Standing>,
 }
@@ -29,7 +29,7 @@ impl WriterLock {
     /// Creates a free lock.
     pub(super) fn new(standing: Option<Standing>) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(LockState {
                 taken: false,
                 standing,
             }),

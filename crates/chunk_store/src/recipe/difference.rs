@@ -141,8 +141,8 @@ impl Difference<'_, '_> {
             return Ok(ControlFlow::Continue(()));
         }
         match std::mem::replace(&mut self.open, range) {
-            told if told.is_empty() => Ok(ControlFlow::Continue(())),
-            told => (self.visit)(told),
+            reported if reported.is_empty() => Ok(ControlFlow::Continue(())),
+            reported => (self.visit)(reported),
         }
     }
 }

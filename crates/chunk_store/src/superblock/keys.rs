@@ -312,7 +312,7 @@ pub fn remove_slot(media: &Media, pool: PoolId, name: &str) -> Result<()> {
 /// Repairs slots: writes missing or damaged copies of readable slots again. They are durable after
 /// the next barrier. If two copies differ, the one that `opened` the pool is the true one. If
 /// `opened` is neither, both stay.
-pub fn heal_slots(media: &Media, pool: PoolId, opened: Option<&SlotInfo>) -> Result<()> {
+pub fn repair_slots(media: &Media, pool: PoolId, opened: Option<&SlotInfo>) -> Result<()> {
     let slots = read_slots(media, pool, &mut Notes::new())?;
     for slot in &slots {
         let mut copies = slots.iter().filter(|other| other.id == slot.id);

@@ -242,7 +242,7 @@ fn forget_old_roots(media: &Media) -> Result<()> {
 }
 
 /// Repairs the newest root: writes a missing or damaged copy again.
-pub fn heal_root(
+pub fn repair_root(
     media: &Media,
     pool: PoolId,
     sealing: (&MasterKey, Seal),

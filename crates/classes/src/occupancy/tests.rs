@@ -102,7 +102,7 @@ fn moves_take_only_from_the_less_important() {
 }
 
 #[test]
-fn equal_classes_are_not_told_apart() {
+fn equal_classes_share_one_order() {
     let equal = |priority, share| [ClassSettings { priority, share }; CLASSES];
     let occupancy = ClassOccupancy::new(1);
     assert!(!occupancy.are_distinct());

@@ -1,5 +1,5 @@
 use super::*;
-use crate::explain::Outcome;
+use crate::explain::RuleOutcome;
 use crate::facts::Contents;
 
 /// The default file of Open CAS Linux.
@@ -62,11 +62,11 @@ fn the_last_match_wins_and_done_ends_the_search() {
     assert_eq!(class(&policy, &file(50_000)), 2);
     assert_eq!(class(&policy, &file(100_000)), 3);
     let explanation = policy.explain(&file(50_000));
-    let outcomes: Vec<Outcome> = explanation.verdicts.iter().map(|v| v.outcome).collect();
+    let outcomes: Vec<RuleOutcome> = explanation.verdicts.iter().map(|v| v.outcome).collect();
     let expected = [
-        Outcome::Overridden { by: IoClass(2) },
-        Outcome::Decides,
-        Outcome::NotReached {
+        RuleOutcome::Overridden { by: IoClass(2) },
+        RuleOutcome::Decides,
+        RuleOutcome::NotReached {
             ended_by: IoClass(2),
         },
     ];

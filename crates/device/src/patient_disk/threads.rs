@@ -51,11 +51,11 @@ pub(super) struct Threads {
 
 /// Result of a request, for the caller that waits.
 struct Outcome<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<RequestState<T>>,
     changed: Condvar,
 }
 
-enum State<T> {
+enum RequestState<T> {
     Running,
     Done(T),
     GivenUp,
@@ -93,7 +93,7 @@ impl Threads {
     ) -> Result<T, Late> {
         self.is_answering(limit)?;
         let outcome = Arc::new(Outcome {
-            state: Mutex::new(State::Running),
+            state: Mutex::new(RequestState::Running),
             changed: Condvar::new(),
         });
         let (result, shared) = (Arc::clone(&outcome), Arc::clone(self));
@@ -101,20 +101,20 @@ impl Threads {
             let value = work();
             let mut state = result.state.lock();
             match *state {
-                State::GivenUp => drop(shared.late.fetch_sub(1, Relaxed)),
-                State::Running | State::Done(_) => *state = State::Done(value),
+                RequestState::GivenUp => drop(shared.late.fetch_sub(1, Relaxed)),
+                RequestState::Running | RequestState::Done(_) => *state = RequestState::Done(value),
             }
             drop(state);
             result.changed.notify_one();
         }));
         let mut state = outcome.state.lock();
-        let is_running = |state: &mut State<T>| matches!(state, State::Running);
+        let is_running = |state: &mut RequestState<T>| matches!(state, RequestState::Running);
         outcome
             .changed
             .wait_while_for(&mut state, is_running, limit);
-        match std::mem::replace(&mut *state, State::GivenUp) {
-            State::Done(value) => Ok(value),
-            State::Running | State::GivenUp => {
+        match std::mem::replace(&mut *state, RequestState::GivenUp) {
+            RequestState::Done(value) => Ok(value),
+            RequestState::Running | RequestState::GivenUp => {
                 self.late.fetch_add(1, Relaxed);
                 Err(Late(limit))
             }

@@ -5,7 +5,7 @@
 
 use super::state::{Ext, Group, Phase};
 use crate::bytes::{le16, le32, wide};
-use crate::runs::{Claim, FIXED, NOBODY};
+use crate::runs::{Claim, FIXED, NO_INODE};
 use crate::source::Meter;
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ impl Ext {
             logical: FIXED,
         };
         self.runs
-            .claim(NOBODY, claim, false, &mut Vec::new(), |_| true);
+            .claim(NO_INODE, claim, false, &mut Vec::new(), |_| true);
     }
 
     pub fn read_descriptors(&mut self, meter: &mut Meter<'_>, n: u32) -> Option<Phase> {

@@ -3,9 +3,9 @@
 //! Invariant: parts that were never initialised are not read; one read a step, and groups without a
 //! read are bounded.
 
-use super::pending::Table;
+use super::pending::PartialTable;
 use super::state::{Ext, Group, Phase};
-use crate::runs::NOBODY;
+use crate::runs::NO_INODE;
 use crate::source::Meter;
 use std::ops::Range;
 
@@ -82,7 +82,7 @@ impl Ext {
         let mut losers = Vec::new();
         self.runs
             .mark_free(start, blocks, &free, yields, &mut losers);
-        self.lost(NOBODY, losers);
+        self.lost(NO_INODE, losers);
     }
 
     pub fn read_table(
@@ -115,7 +115,7 @@ impl Ext {
                     bytes.copy_from_slice(&newer);
                 }
             }
-            self.table = Some(Table::new(group, index, bytes));
+            self.table = Some(PartialTable::new(group, index, bytes));
         }
         Phase::Tables(group, index + blocks * per, Some(end))
     }

@@ -7,7 +7,7 @@ use super::walk::Walk;
 use crate::runs::Entering;
 
 /// Bytes of a table that were read, and how far they were looked at.
-pub struct Table {
+pub struct PartialTable {
     /// Its group.
     pub group: u32,
     /// The next inode of the group.
@@ -18,7 +18,7 @@ pub struct Table {
     pub at: usize,
 }
 
-impl Table {
+impl PartialTable {
     /// Bytes of a table from inode `index` of a group on.
     pub fn new(group: u32, index: u32, bytes: Vec<u8>) -> Self {
         Self {

@@ -8,12 +8,12 @@ use super::committed::Committed;
 use super::geometry::Geometry;
 use super::inode::Use;
 use super::log::Journal;
-use super::pending::{Settling, Table};
+use super::pending::{PartialTable, Settling};
 use super::records::Records;
 use super::walk::Walk;
 use crate::budget::{Shed, tree_bytes};
 use crate::contents::Contents;
-use crate::runs::{Claim, FIXED, FREE, LOOSE, NOBODY, Run, Runs, TREE};
+use crate::runs::{Claim, FIXED, FREE, LOOSE, NO_INODE, Run, Runs, TREE};
 use crate::source::Meter;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -95,7 +95,7 @@ pub struct Ext {
     /// The walk that is being entered into the map.
     pub settling: Option<Settling>,
     /// Inodes that were read and not looked at yet.
-    pub table: Option<Table>,
+    pub table: Option<PartialTable>,
     /// Inodes that took blocks, and from whom. Without a journal, inodes are written in any order.
     pub contests: BTreeSet<(u32, u32)>,
     /// The superblock was written.
@@ -194,9 +194,9 @@ impl Ext {
         let len = found.len.saturating_mul(block_bytes).saturating_sub(inside);
         let contents = match found.owner {
             None => Contents::Unknown,
-            Some((NOBODY, FIXED | LOOSE)) => Contents::Metadata,
-            Some((NOBODY, FREE)) => Contents::Free,
-            Some((NOBODY, _)) => Contents::Unknown,
+            Some((NO_INODE, FIXED | LOOSE)) => Contents::Metadata,
+            Some((NO_INODE, FREE)) => Contents::Free,
+            Some((NO_INODE, _)) => Contents::Unknown,
             Some((_, TREE)) => Contents::Metadata,
             Some((number, logical)) => match self.records.find(number) {
                 None => Contents::Unknown,
@@ -247,7 +247,7 @@ impl Ext {
             + self.walks.capacity() * size_of::<Walk>()
             + walks
             + self.settling.as_ref().map_or(0, Settling::memory_bytes)
-            + self.table.as_ref().map_or(0, Table::memory_bytes);
+            + self.table.as_ref().map_or(0, PartialTable::memory_bytes);
         bytes as u64
     }
 
@@ -337,7 +337,7 @@ impl Ext {
         }
         let records = &self.records;
         self.runs.forget_in(slice, |run| {
-            let is_owned = run.owner != NOBODY && run.logical != TREE;
+            let is_owned = run.owner != NO_INODE && run.logical != TREE;
             is_owned
                 && records
                     .find(run.owner)

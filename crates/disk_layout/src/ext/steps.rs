@@ -5,7 +5,7 @@
 //! what was read before.
 
 use super::geometry::{Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET};
-use super::pending::Table;
+use super::pending::PartialTable;
 use super::state::{Ext, Phase};
 use super::tables::Look;
 use crate::file_system::Step;
@@ -107,7 +107,7 @@ impl Ext {
             return true;
         };
         if let Some((group, index)) = self.table_at(block) {
-            self.table = Some(Table::new(group, index, bytes));
+            self.table = Some(PartialTable::new(group, index, bytes));
         } else if let Ok(at) = self.descriptors.binary_search_by_key(&block, |(b, _)| *b)
             && let Some(&(_, n)) = self.descriptors.get(at)
         {

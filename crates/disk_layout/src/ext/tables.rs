@@ -5,11 +5,11 @@
 //! Both tables and walks are entered in pieces, whatever their length.
 
 use super::inode::{Inode, Mapping, Use};
-use super::pending::{Settling, Table};
+use super::pending::{PartialTable, Settling};
 use super::records::Record;
 use super::state::{Ext, Phase};
 use super::walk::Walk;
-use crate::runs::{Claim, Entering, LOOSE, NOBODY, TREE};
+use crate::runs::{Claim, Entering, LOOSE, NO_INODE, TREE};
 use crate::slices::Slices;
 
 /// Most pairs of inodes that claim the same blocks.
@@ -34,7 +34,7 @@ pub enum Look {
 
 impl Ext {
     /// Looks at inodes of the table that was read, for a while.
-    pub fn look_at_table(&mut self, mut table: Table) {
+    pub fn look_at_table(&mut self, mut table: PartialTable) {
         let first = table.group.saturating_mul(self.geometry.group_inodes);
         let size = self.geometry.inode_bytes as usize;
         let until = self.runs.work() + WORK_A_STEP;
@@ -126,7 +126,7 @@ impl Ext {
     pub fn lost(&mut self, winner: u32, losers: Vec<u32>) {
         for loser in losers {
             self.records.doubt(loser);
-            if winner != NOBODY && self.contests.len() < CONTESTS_MAX.min(self.dirty_max()) {
+            if winner != NO_INODE && self.contests.len() < CONTESTS_MAX.min(self.dirty_max()) {
                 self.contests.insert((winner, loser));
             }
         }
@@ -146,8 +146,9 @@ impl Ext {
                 logical: LOOSE,
             };
             let mut losers = Vec::new();
-            self.runs.claim(NOBODY, claim, false, &mut losers, |_| true);
-            self.lost(NOBODY, losers);
+            self.runs
+                .claim(NO_INODE, claim, false, &mut losers, |_| true);
+            self.lost(NO_INODE, losers);
         }
         let claims = std::mem::take(&mut walk.claims);
         self.enter_some(Settling {

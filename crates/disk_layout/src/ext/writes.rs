@@ -7,7 +7,7 @@
 use super::log::{Journal, Record};
 use super::state::Ext;
 use crate::file_system::Interest;
-use crate::runs::{FIXED, FREE, NOBODY, Run, TREE};
+use crate::runs::{FIXED, FREE, NO_INODE, Run, TREE};
 
 const SUPERBLOCK: std::ops::Range<u64> = 1024..2048;
 /// Most runs, and most blocks of one, that a client's request looks at.
@@ -47,14 +47,14 @@ impl Ext {
             let len = found.len.min(last + 1 - block);
             match found.owner {
                 // All of them at once: one by one, each moves those after it.
-                Some((NOBODY, FREE)) => self.runs.forget(block, last + 1 - block, Run::is_free),
-                Some((NOBODY, FIXED)) => {
+                Some((NO_INODE, FREE)) => self.runs.forget(block, last + 1 - block, Run::is_free),
+                Some((NO_INODE, FIXED)) => {
                     for block in block..block + len {
                         let part = part(bytes, offset_bytes, block, 1, block_bytes);
                         self.note(block, part);
                     }
                 }
-                Some((NOBODY, _)) | None => {}
+                Some((NO_INODE, _)) | None => {}
                 Some((owner, TREE)) => self.note_tree(owner),
                 Some((owner, logical)) if owner == self.geometry.journal_inode => {
                     let part = part(bytes, offset_bytes, block, len, block_bytes);
@@ -86,15 +86,15 @@ impl Ext {
             let found = self.runs.find(block);
             let len = found.len.min(until - block);
             let is_changed = match found.owner {
-                Some((NOBODY, FREE)) => true,
-                Some((NOBODY, FIXED)) => {
+                Some((NO_INODE, FREE)) => true,
+                Some((NO_INODE, FIXED)) => {
                     len > BLOCKS_LOOKED_AT
                         || (block..block + len).any(|block| {
                             let part = part(bytes, offset_bytes, block, 1, block_bytes);
                             self.fixed(block, part) != Fixed::Alike
                         })
                 }
-                Some((NOBODY, _)) | None => false,
+                Some((NO_INODE, _)) | None => false,
                 Some((_, TREE)) => true,
                 Some((owner, _)) if owner == self.geometry.journal_inode => {
                     return Interest::Journal {
@@ -191,8 +191,8 @@ impl Ext {
     pub fn commit(&mut self, sequence: u32) {
         for block in self.committed.commit(sequence) {
             match self.runs.find(block).owner {
-                Some((NOBODY, FIXED)) => self.note(block, None),
-                Some((owner, TREE)) if owner != NOBODY => self.note_tree(owner),
+                Some((NO_INODE, FIXED)) => self.note(block, None),
+                Some((owner, TREE)) if owner != NO_INODE => self.note_tree(owner),
                 _ => {}
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: whole pages only; reading past the end or in a damaged range fails.
 
-use crate::source::{Source, Unreadable};
+use crate::source::{Unreadable, VolumeSource};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -89,7 +89,7 @@ impl Sparse {
     }
 }
 
-impl Source for Sparse {
+impl VolumeSource for Sparse {
     fn read(&self, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), Unreadable> {
         let end = offset_bytes
             .checked_add(bytes.len() as u64)

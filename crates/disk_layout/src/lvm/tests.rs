@@ -79,14 +79,14 @@ fn physical_volume(text: &str, start: usize, area_len: usize) -> Vec<u8> {
     bytes
 }
 
-fn table(bytes: &[u8]) -> Option<Table> {
+fn table(bytes: &[u8]) -> Option<PartitionTable> {
     let whole = [Segment {
         part_bytes: 0,
         volume_bytes: 0,
         len_bytes: bytes.len() as u64,
     }];
     struct Bytes<'a>(&'a [u8]);
-    impl crate::Source for Bytes<'_> {
+    impl crate::VolumeSource for Bytes<'_> {
         fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), crate::Unreadable> {
             self.0.read(offset, to)
         }

@@ -20,10 +20,10 @@ const BLOCKS: u64 = 300;
 impl Model {
     fn claim(&mut self, owner: u32, claim: Claim) {
         for n in 0..u64::from(claim.len) {
-            let is_counted = owner != NOBODY && claim.logical != TREE;
+            let is_counted = owner != NO_INODE && claim.logical != TREE;
             let logical = claim.logical + if is_counted { n as u32 } else { 0 };
             if let Some(slot) = self.0.get_mut((claim.block + n) as usize)
-                && *slot != Some((NOBODY, FIXED))
+                && *slot != Some((NO_INODE, FIXED))
             {
                 *slot = Some((owner, logical));
             }
@@ -33,12 +33,12 @@ impl Model {
     fn mark_free(&mut self, block: u64, len: u64, free: &[Range<u64>]) {
         for at in block..(block + len).min(BLOCKS) {
             let slot = &mut self.0[at as usize];
-            if *slot == Some((NOBODY, FIXED)) {
+            if *slot == Some((NO_INODE, FIXED)) {
                 continue;
             }
             if free.iter().any(|part| part.contains(&at)) {
-                *slot = Some((NOBODY, FREE));
-            } else if *slot == Some((NOBODY, FREE)) {
+                *slot = Some((NO_INODE, FREE));
+            } else if *slot == Some((NO_INODE, FREE)) {
                 *slot = None;
             }
         }
@@ -72,8 +72,8 @@ fn every_operation_equals_a_map_of_blocks() {
                 0..=1 => {
                     let owner = dice.below(3) as u32;
                     let logical = match (owner, dice.below(4)) {
-                        (NOBODY, 0) => FIXED,
-                        (NOBODY, _) => LOOSE,
+                        (NO_INODE, 0) => FIXED,
+                        (NO_INODE, _) => LOOSE,
                         (_, 0) => TREE,
                         _ => dice.below(50) as u32,
                     };
@@ -138,7 +138,7 @@ fn runs_at_the_end_of_numbers_do_not_overflow() {
         false,
         &mut losers,
     );
-    assert_eq!(runs.find(99).owner, Some((NOBODY, FREE)));
+    assert_eq!(runs.find(99).owner, Some((NO_INODE, FREE)));
     assert_eq!(losers, [7], "named once");
     assert_eq!(runs.find(4).owner.map(|found| found.0), Some(7));
 }

@@ -3,7 +3,7 @@
 //! Invariant: nothing here decodes the file system; only e2fsprogs does.
 
 use disk_layout::Contents;
-use disk_layout::{Layout, Source, Unreadable};
+use disk_layout::{Layout, Unreadable, VolumeSource};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expected {
     /// In use, and no inode or group has it: the rest of a cluster.
-    Nobody,
+    Unowned,
     /// As the classifier must call it.
     Is(Contents),
 }
@@ -82,7 +82,7 @@ impl fmt::Display for Score {
 /// An image in a file.
 pub struct Image(pub File);
 
-impl Source for Image {
+impl VolumeSource for Image {
     fn read(&self, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), Unreadable> {
         self.0
             .read_exact_at(bytes, offset_bytes)
@@ -141,7 +141,7 @@ impl Truth {
         };
         let mut truth = Self {
             block_bytes: header("Block size:")?,
-            blocks: vec![Expected::Nobody; header("Block count:")? as usize],
+            blocks: vec![Expected::Unowned; header("Block count:")? as usize],
         };
         let inodes = header("Inode count:")?;
         let hidden = [
@@ -258,7 +258,7 @@ impl Truth {
             let offset = start_bytes + block as u64 * self.block_bytes;
             let found = layout.at(offset).contents;
             let (name, wanted) = match expected {
-                Expected::Nobody => ("rest of cluster", Contents::Unknown),
+                Expected::Unowned => ("rest of cluster", Contents::Unknown),
                 Expected::Is(contents) => {
                     let name = match contents {
                         Contents::Unknown => unreachable!("not expected"),

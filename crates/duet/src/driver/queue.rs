@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_first_and_what_is_gone_leaves() {
+    fn the_best_is_first_and_what_is_removed_leaves() {
         let mut queue = Queue::new(10);
         for (object, pages) in [(1, 2), (2, 3), (3, 3), (4, 1)] {
             (0..pages).for_each(|n| queue.added(&page(object, n), work(object), true, |n| n));

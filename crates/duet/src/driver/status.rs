@@ -3,13 +3,13 @@
 //! Invariant: reading them changes nothing.
 
 use super::{Driver, Phase};
-use crate::progress::{Counts, Progress};
+use crate::progress::{TaskCounts, TaskProgress};
 use crate::task::Processed;
 use crate::work::Work;
 
 /// Result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step<E> {
+pub enum DriverStep<E> {
     /// It processed a unit.
     Worked {
         /// The unit.
@@ -45,7 +45,7 @@ pub enum Step<E> {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Status {
     /// Totals since the task first began.
-    pub counts: Counts,
+    pub counts: TaskCounts,
     /// Number of failed units.
     pub failed: u128,
     /// Number of units with pages in memory.
@@ -73,13 +73,13 @@ impl Driver {
     }
 
     /// Returns the state to store for a restart.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> TaskProgress {
         let first = self.ahead.front();
         let mut again = self.again.clone();
         for work in self.current.iter().chain(&self.left) {
             again.insert(*work);
         }
-        Progress {
+        TaskProgress {
             position: first.map_or(self.reached.0, |ahead| ahead.after),
             done: self.session.all_done(),
             failed: self.failed.clone(),

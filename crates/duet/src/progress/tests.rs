@@ -5,12 +5,12 @@ fn next(seed: &mut u64) -> u64 {
     crate::hash::mix(*seed)
 }
 
-fn sample(part_bits: u32, seed: u64) -> Progress {
+fn sample(part_bits: u32, seed: u64) -> TaskProgress {
     sample_of(part_bits, seed, [9000, 7, 0])
 }
 
-fn sample_of(part_bits: u32, seed: u64, works: [usize; 3]) -> Progress {
-    let mut progress = Progress::new(part_bits);
+fn sample_of(part_bits: u32, seed: u64, works: [usize; 3]) -> TaskProgress {
+    let mut progress = TaskProgress::new(part_bits);
     let mut state = seed;
     let sets = [
         &mut progress.done,
@@ -41,10 +41,10 @@ fn comes_back_as_it_was() {
         for seed in 0..4 {
             let progress = sample(part_bits, seed);
             let bytes = progress.encode(seed);
-            let read = Progress::decode(&bytes, seed).expect("written so");
+            let read = TaskProgress::decode(&bytes, seed).expect("written so");
             assert_eq!(read.position, progress.position);
             assert_eq!(read.counts, progress.counts);
-            let sets = |p: &Progress| [p.done.ranges(), p.failed.ranges(), p.again.ranges()];
+            let sets = |p: &TaskProgress| [p.done.ranges(), p.failed.ranges(), p.again.ranges()];
             assert_eq!(sets(&read), sets(&progress));
             assert_eq!(read.done.len(), progress.done.len());
             assert_eq!(read.encode(seed), bytes, "one form");
@@ -56,21 +56,24 @@ fn comes_back_as_it_was() {
 fn other_bytes_are_errors() {
     let bytes = sample_of(2, 3, [100, 7, 1]).encode(9);
     for len in 0..bytes.len() {
-        assert!(Progress::decode(&bytes[..len], 9).is_err(), "{len} bytes");
+        assert!(
+            TaskProgress::decode(&bytes[..len], 9).is_err(),
+            "{len} bytes"
+        );
     }
     let mut state = 5;
     for _ in 0..3000 {
         let mut damaged = bytes.clone();
         let at = next(&mut state) as usize % damaged.len();
         damaged[at] ^= 1 << (next(&mut state) % 8);
-        assert!(Progress::decode(&damaged, 9).is_err(), "byte {at}");
+        assert!(TaskProgress::decode(&damaged, 9).is_err(), "byte {at}");
     }
-    let other = Progress::decode(&bytes, 8).map(|_| ());
+    let other = TaskProgress::decode(&bytes, 8).map(|_| ());
     let (expected, found) = (8, 9);
     assert_eq!(other, Err(ProgressError::OtherTask { expected, found }));
     let mut newer = bytes.clone();
     newer[8] = 2;
-    let newer = Progress::decode(&newer, 9).map(|_| ());
+    let newer = TaskProgress::decode(&newer, 9).map(|_| ());
     assert_eq!(newer, Err(ProgressError::Version(2)));
 }
 
@@ -85,8 +88,8 @@ fn damage_behind_a_right_checksum_is_an_error_or_another_progress() {
             let at = next(&mut state) as usize % damaged.len();
             damaged[at] = next(&mut state) as u8;
         }
-        if let Ok(progress) = Progress::decode(&Progress::seal(damaged), 9) {
-            let again = Progress::decode(&progress.encode(9), 9).expect("its own");
+        if let Ok(progress) = TaskProgress::decode(&TaskProgress::seal(damaged), 9) {
+            let again = TaskProgress::decode(&progress.encode(9), 9).expect("its own");
             assert_eq!(again.done.ranges(), progress.done.ranges());
             assert_eq!(again.encode(9), progress.encode(9));
             read += 1;
@@ -98,19 +101,19 @@ fn damage_behind_a_right_checksum_is_an_error_or_another_progress() {
 /// With a valid checksum: no crafted bytes cause a panic or a large allocation.
 #[test]
 fn crafted_bytes_do_no_harm() {
-    let seal = Progress::seal;
-    let empty = Progress::new(PART_BITS_MAX).encode(1);
+    let seal = TaskProgress::seal;
+    let empty = TaskProgress::new(PART_BITS_MAX).encode(1);
     let body = &empty[..empty.len() - 8 - 3];
     let mut huge = body.to_vec();
     put(&mut huge, 1);
     put(&mut huge, 0);
     put(&mut huge, (1 << 125) - 1);
     huge.extend([0, 0]);
-    let read = Progress::decode(&seal(huge.clone()), 1).expect("a long run");
+    let read = TaskProgress::decode(&seal(huge.clone()), 1).expect("a long run");
     assert_eq!(read.done.len(), 1 << 125);
     assert!(read.done.memory_bytes() < 1000);
     huge[10] = 3;
-    let read = Progress::decode(&seal(huge), 1).map(|_| ());
+    let read = TaskProgress::decode(&seal(huge), 1).map(|_| ());
     assert_eq!(read, Err(ProgressError::Invalid("run")));
     let mut state = 17;
     for _ in 0..3000 {
@@ -119,6 +122,6 @@ fn crafted_bytes_do_no_harm() {
         crafted[11] = (next(&mut state) % 3) as u8;
         let len = next(&mut state) % 60;
         crafted.extend((0..len).map(|_| next(&mut state) as u8));
-        let _ = Progress::decode(&seal(crafted), 1).is_ok();
+        let _ = TaskProgress::decode(&seal(crafted), 1).is_ok();
     }
 }

@@ -52,8 +52,8 @@ fn agrees_with_a_map() {
             match found {
                 None if adds => {
                     let at = records.push(hash, &page);
-                    let told = (step % 0xf) as u8;
-                    let pending = Pending::NONE.after(Events(told), Mask::ADDED, false);
+                    let reported = (step % 0xf) as u8;
+                    let pending = Pending::NONE.after(Events(reported), Mask::ADDED, false);
                     records.get_mut(at).expect("pushed").pending[3] = pending;
                     model.insert(page, pending);
                 }

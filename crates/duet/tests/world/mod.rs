@@ -2,7 +2,7 @@
 //! each, as a page cache does.
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use duet::{Duet, Events, Item, Options, Page, Position, Present, Session, Space};
+use duet::{Duet, DuetOptions, Events, Item, Page, Position, Present, Session, Space};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct World {
 
 impl World {
     pub fn new(items_max: usize) -> Self {
-        let options = Options {
+        let options = DuetOptions {
             items_max,
             seed: 11,
         };
@@ -146,12 +146,12 @@ impl Present for World {
 
 /// Knowledge of a session, built from its items.
 #[derive(Default)]
-pub struct Told {
+pub struct Reported {
     pub cached: BTreeSet<Page>,
     pub dirty: BTreeSet<Page>,
 }
 
-impl Told {
+impl Reported {
     /// Applies an item; returns false if it is no news.
     pub fn hear(&mut self, item: &Item) -> bool {
         let Item { page, events } = *item;

@@ -17,7 +17,7 @@ stored! {
         /// Searches for fragmented ranges.
         Examining = 1 => "examining",
         /// Checks which other owners a move would harm.
-        Judging = 2 => "judging",
+        Estimating = 2 => "judging",
         /// Copies.
         Moving = 3 => "copying",
         /// Measures the result; once, after the last round.

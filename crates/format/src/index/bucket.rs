@@ -11,7 +11,7 @@
 //!
 //! Invariant: a `Bucket` made from bytes was verified. Entries are in the order of insertion.
 
-use super::{Place, REGION_BITS, REST_BITS, Seed};
+use super::{IndexPlace, REGION_BITS, REST_BITS, Seed};
 use crate::bytes::{Fault, Reader, Result, checksum, verify};
 
 /// Bytes of a bucket.
@@ -116,7 +116,7 @@ impl Bucket {
     }
 
     /// Adds an entry with these 36 bits of its path. Returns false when the bucket is full.
-    pub fn push(&mut self, rest: u64, place: Place) -> bool {
+    pub fn push(&mut self, rest: u64, place: IndexPlace) -> bool {
         let at = self.len();
         let [short, container, region] = self.columns_mut().map(|column| column.get_mut(at));
         let (Some(short), Some(container), Some(region)) = (short, container, region) else {
@@ -130,7 +130,7 @@ impl Bucket {
     }
 
     /// Replaces the oldest entry with these 36 bits by a new one. Returns false when there is none.
-    pub fn push_for_oldest(&mut self, rest: u64, place: Place) -> bool {
+    pub fn push_for_oldest(&mut self, rest: u64, place: IndexPlace) -> bool {
         let Some(oldest) = self.iter().position(|(other, _)| other == rest) else {
             return false;
         };
@@ -143,7 +143,7 @@ impl Bucket {
     }
 
     /// Calls `each` with the places of all entries that hold these 36 bits, oldest first.
-    pub fn find(&self, rest: u64, mut each: impl FnMut(Place)) {
+    pub fn find(&self, rest: u64, mut each: impl FnMut(IndexPlace)) {
         debug_assert!(rest >> REST_BITS == 0, "a rest has {REST_BITS} bits");
         let short = rest as u32;
         let extra = (rest >> 32) as u32;
@@ -165,11 +165,11 @@ impl Bucket {
     }
 
     /// Yields all entries, oldest first: the 36 bits of the path and the place.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, Place)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, IndexPlace)> + '_ {
         self.iter_from(0)
     }
 
-    fn iter_from(&self, first: usize) -> impl Iterator<Item = (u64, Place)> + '_ {
+    fn iter_from(&self, first: usize) -> impl Iterator<Item = (u64, IndexPlace)> + '_ {
         let Columns {
             shorts,
             containers,
@@ -184,7 +184,7 @@ impl Bucket {
                 let rest = (u64::from(region >> REGION_BITS) << 32) | u64::from(*short);
                 (
                     rest,
-                    Place {
+                    IndexPlace {
                         container: *container,
                         region: region & REGION_MASK,
                     },

@@ -23,7 +23,7 @@
 
 use super::Geometry;
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
-use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::preamble::{BlobKind, PREAMBLE_BYTES, Preamble};
 use units::PoolId;
 
 /// Version that this program reads and writes.
@@ -38,7 +38,7 @@ const SUMMED_BYTES: usize = HEADER_BYTES - 8;
 
 /// A verified (or new) header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct IndexHeader {
     /// Pool of the index.
     pub pool: PoolId,
     /// Grows by one with each header written.
@@ -60,11 +60,11 @@ pub struct Header {
     pub tail_checksum: u64,
 }
 
-impl Header {
+impl IndexHeader {
     /// Encodes this header.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
-        Preamble::encode(Kind::Index, VERSION, self.pool, &mut w);
+        Preamble::encode(BlobKind::Index, VERSION, self.pool, &mut w);
         w.u64(self.sequence)
             .u8(self.geometry.base())
             .u8(self.geometry.log2())
@@ -77,17 +77,17 @@ impl Header {
             .u32(0)
             .u64(self.tail_checksum)
             .pad_to(SUMMED_BYTES);
-        let sum = checksum(Kind::Index.seed(), &w.0);
+        let sum = checksum(BlobKind::Index.seed(), &w.0);
         w.u64(sum);
         w.0
     }
 
     /// Verifies and decodes the bytes of a header slot.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Index, VERSION)?;
+        let preamble = Preamble::decode(bytes)?.expect(WHAT, BlobKind::Index, VERSION)?;
         let mut r = Reader::new(WHAT, bytes);
         let summed = r.take(SUMMED_BYTES)?;
-        verify(WHAT, Kind::Index.seed(), summed, r.u64()?)?;
+        verify(WHAT, BlobKind::Index.seed(), summed, r.u64()?)?;
         r.finish()?;
 
         let mut r = Reader::new(WHAT, summed);

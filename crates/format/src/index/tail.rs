@@ -10,7 +10,7 @@
 //! Invariant: the header holds the three counts and the checksum. A `Tail` made from bytes has
 //! exactly that length and that order.
 
-use super::{Header, Key, Place, REGION_BITS, Record, Seed};
+use super::{IndexHeader, IndexPlace, IndexRecord, Key, REGION_BITS, Seed};
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
 use std::collections::BTreeMap;
 use units::{ContainerId, WriterId};
@@ -22,7 +22,7 @@ const OVERFLOW_BYTES: u64 = 20;
 
 /// Consecutive containers of one writer that have consecutive numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run {
+pub struct ContainerRun {
     /// Id of the first of them.
     pub first: ContainerId,
     /// Number of the first of them.
@@ -37,14 +37,14 @@ pub struct Tail {
     /// For each writer: the sequence number below which all its containers are completely indexed.
     pub coverage: BTreeMap<WriterId, u64>,
     /// Container numbers, ascending and dense.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ContainerRun>,
     /// Entries that found no space in their bucket, ascending.
-    pub overflow: Vec<Record>,
+    pub overflow: Vec<IndexRecord>,
 }
 
 impl Tail {
     /// Returns the size of the tail that a header announces, bytes.
-    pub fn bytes_announced(header: &Header) -> u64 {
+    pub fn bytes_announced(header: &IndexHeader) -> u64 {
         u64::from(header.coverage) * COVERAGE_BYTES
             + u64::from(header.runs) * RUN_BYTES
             + u64::from(header.overflow) * OVERFLOW_BYTES
@@ -52,7 +52,7 @@ impl Tail {
 
     /// Encodes this tail, and puts counts and checksum into the header. `None` when a count does
     /// not fit 32 bits.
-    pub fn encode(&self, header: &mut Header, seed: Seed) -> Option<Vec<u8>> {
+    pub fn encode(&self, header: &mut IndexHeader, seed: Seed) -> Option<Vec<u8>> {
         header.coverage = u32::try_from(self.coverage.len()).ok()?;
         header.runs = u32::try_from(self.runs.len()).ok()?;
         header.overflow = u32::try_from(self.overflow.len()).ok()?;
@@ -63,7 +63,7 @@ impl Tail {
         for run in &self.runs {
             w.u64(run.first.0).u32(run.number).u32(run.count);
         }
-        for Record { key, place } in &self.overflow {
+        for IndexRecord { key, place } in &self.overflow {
             w.u64(key.bits)
                 .u32(key.short)
                 .u32(place.container)
@@ -74,7 +74,7 @@ impl Tail {
     }
 
     /// Verifies and decodes the tail that `header` announces.
-    pub fn decode(bytes: &[u8], header: &Header, seed: Seed) -> Result<Self> {
+    pub fn decode(bytes: &[u8], header: &IndexHeader, seed: Seed) -> Result<Self> {
         if bytes.len() as u64 != Self::bytes_announced(header) {
             return Err(FormatError::new(WHAT, Fault::Truncated));
         }
@@ -107,12 +107,12 @@ impl Tail {
     }
 
     fn take_run(&mut self, r: &mut Reader<'_>) -> Result<()> {
-        let run = Run {
+        let run = ContainerRun {
             first: ContainerId(r.u64()?),
             number: r.u32()?,
             count: r.u32()?,
         };
-        let expected = self.runs.last().map_or(0, Run::end);
+        let expected = self.runs.last().map_or(0, ContainerRun::end);
         let last = run.first.sequence() + u64::from(run.count);
         let fits = run.end() <= 1 << 32 && last <= ContainerId::SEQUENCE_MAX + 1;
         if run.count == 0 || u64::from(run.number) != expected || !fits {
@@ -127,11 +127,11 @@ impl Tail {
             bits: r.u64()?,
             short: r.u32()?,
         };
-        let place = Place {
+        let place = IndexPlace {
             container: r.u32()?,
             region: r.u32()?,
         };
-        let record = Record { key, place };
+        let record = IndexRecord { key, place };
         let ascends = self.overflow.last().is_none_or(|last| *last < record);
         if !ascends || place.region >> REGION_BITS != 0 {
             return r.invalid("overflow record");
@@ -141,7 +141,7 @@ impl Tail {
     }
 }
 
-impl Run {
+impl ContainerRun {
     /// Returns the number after the last one of this run.
     pub fn end(&self) -> u64 {
         u64::from(self.number) + u64::from(self.count)

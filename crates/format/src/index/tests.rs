@@ -28,8 +28,8 @@ fn seed() -> Seed {
     Seed::new(&POOL, geometry())
 }
 
-fn sample_header() -> Header {
-    Header {
+fn sample_header() -> IndexHeader {
+    IndexHeader {
         pool: POOL,
         sequence: 41,
         geometry: geometry(),
@@ -43,19 +43,19 @@ fn sample_header() -> Header {
 }
 
 fn sample_tail() -> Tail {
-    let record = |bits| Record {
+    let record = |bits| IndexRecord {
         key: Key { bits, short: 3 },
-        place: Place::new(9, 8, 7).unwrap(),
+        place: IndexPlace::new(9, 8, 7).unwrap(),
     };
     Tail {
         coverage: BTreeMap::from([(WriterId(1), 500), (WriterId(9), 0)]),
         runs: vec![
-            Run {
+            ContainerRun {
                 first: ContainerId::new(WriterId(1), 1024),
                 number: 0,
                 count: 2048,
             },
-            Run {
+            ContainerRun {
                 first: ContainerId::new(WriterId(0), 0),
                 number: 2048,
                 count: 1024,
@@ -73,7 +73,7 @@ fn a_full_bucket_round_trips_and_refuses_more() {
     for _ in 0..BUCKET_ENTRIES {
         let rest = Geometry::rest(numbers.next());
         let sectors = 1 + numbers.next() as u32 % SECTORS_MAX;
-        let place = Place::new(
+        let place = IndexPlace::new(
             numbers.next() as u32,
             numbers.next() as u32 & 0xffff,
             sectors,
@@ -81,7 +81,7 @@ fn a_full_bucket_round_trips_and_refuses_more() {
         model.push((rest, place.unwrap()));
         assert!(bucket.push(rest, place.unwrap()));
     }
-    assert!(!bucket.push(1, Place::new(1, 1, 1).unwrap()));
+    assert!(!bucket.push(1, IndexPlace::new(1, 1, 1).unwrap()));
     let page = bucket.encode(seed(), 17);
     let again = Bucket::decode(&page, seed(), 17).unwrap();
     assert_eq!(again.iter().collect::<Vec<_>>(), model);
@@ -95,7 +95,7 @@ fn a_full_bucket_round_trips_and_refuses_more() {
 #[test]
 fn find_takes_all_36_bits_into_account_and_no_zero_beyond_the_end() {
     let mut bucket = Bucket::empty();
-    let place = |n| Place::new(n, 0, 1).unwrap();
+    let place = |n| IndexPlace::new(n, 0, 1).unwrap();
     for (n, rest) in [5, 5 | (1 << 32), 5, 6].into_iter().enumerate() {
         bucket.push(rest, place(n as u32));
     }
@@ -135,7 +135,7 @@ fn every_flipped_bit_and_every_length_is_refused() {
     let head = header.encode();
     let refused = |bytes: &[u8], at: usize| match at {
         0 => Bucket::decode(bytes, seed(), 3).is_err(),
-        1 => Header::decode(bytes).is_err(),
+        1 => IndexHeader::decode(bytes).is_err(),
         _ => Tail::decode(bytes, &header, seed()).is_err(),
     };
     for (at, good) in [page, head, tail].into_iter().enumerate() {
@@ -159,7 +159,7 @@ fn header_and_tail_round_trip() {
     let tail = sample_tail();
     let bytes = tail.encode(&mut header, seed()).unwrap();
     assert_eq!(bytes.len() as u64, Tail::bytes_announced(&header));
-    assert_eq!(Header::decode(&header.encode()), Ok(header.clone()));
+    assert_eq!(IndexHeader::decode(&header.encode()), Ok(header.clone()));
     assert_eq!(header.encode().len(), HEADER_BYTES);
     assert_eq!(Tail::decode(&bytes, &header, seed()), Ok(tail));
 }
@@ -181,22 +181,22 @@ fn a_tail_out_of_order_is_refused_although_its_checksum_is_right() {
 #[test]
 fn the_newest_whole_header_counts() {
     let old = sample_header();
-    let new = Header {
+    let new = IndexHeader {
         sequence: 42,
         clean: false,
         ..sample_header()
     };
     assert_ne!(old.slot_offset(), new.slot_offset());
     let (old_bytes, new_bytes, torn) = (old.encode(), new.encode(), vec![1; HEADER_BYTES]);
-    assert_eq!(Header::newest([&new_bytes, &old_bytes]), Ok(new));
-    assert_eq!(Header::newest([&torn, &old_bytes]), Ok(old));
+    assert_eq!(IndexHeader::newest([&new_bytes, &old_bytes]), Ok(new));
+    assert_eq!(IndexHeader::newest([&torn, &old_bytes]), Ok(old));
     assert_eq!(
-        Header::newest([&torn, &torn]).unwrap_err().fault,
+        IndexHeader::newest([&torn, &torn]).unwrap_err().fault,
         Fault::BadMagic
     );
     let mut later = old_bytes.clone();
     later[10] = 2;
-    let fault = Header::newest([&torn, &later]).unwrap_err().fault;
+    let fault = IndexHeader::newest([&torn, &later]).unwrap_err().fault;
     assert_eq!(fault, Fault::Version(2));
 }
 
@@ -234,10 +234,10 @@ fn doubling_splits_a_bucket_into_two_neighbours_in_order() {
 
 #[test]
 fn regions_that_do_not_fit_are_refused() {
-    assert!(Place::new(u32::MAX, SECTOR_LIMIT - 1, SECTORS_MAX).is_some());
-    assert!(Place::new(0, SECTOR_LIMIT, 1).is_none());
-    assert!(Place::new(0, 0, SECTORS_MAX + 1).is_none());
-    assert!(Place::new(0, 0, 0).is_none());
-    let place = Place::new(1, 65535, 4095).unwrap();
+    assert!(IndexPlace::new(u32::MAX, SECTOR_LIMIT - 1, SECTORS_MAX).is_some());
+    assert!(IndexPlace::new(0, SECTOR_LIMIT, 1).is_none());
+    assert!(IndexPlace::new(0, 0, SECTORS_MAX + 1).is_none());
+    assert!(IndexPlace::new(0, 0, 0).is_none());
+    let place = IndexPlace::new(1, 65535, 4095).unwrap();
     assert_eq!((place.sector(), place.sectors()), (65535, 4095));
 }

@@ -34,7 +34,7 @@ use super::{
 };
 use crate::bytes::{Fault, Reader, Result, checksum, verify};
 use crate::config::Seal;
-use crate::preamble::Kind;
+use crate::preamble::BlobKind;
 use crate::stored::stored;
 use units::{JournalPosition, VolumeId};
 
@@ -116,12 +116,12 @@ impl RecordHeader {
 
     /// Computes the checksum of stored data.
     pub fn checksum_data(stored: &[u8]) -> u64 {
-        checksum(Kind::Journal.seed(), stored)
+        checksum(BlobKind::Journal.seed(), stored)
     }
 
     /// Fails unless `stored` has the checksum of this header.
     pub fn verify_data(&self, stored: &[u8]) -> Result<()> {
-        let seed = Kind::Journal.seed();
+        let seed = BlobKind::Journal.seed();
         verify("journal data", seed, stored, self.data_checksum)
     }
 

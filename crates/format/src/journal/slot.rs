@@ -22,7 +22,7 @@
 use super::{BLOCK_BYTES, JOURNAL_VERSION, RING_BYTES_MAX, SLOT_BYTES_MIN};
 use crate::bytes::{Fault, Reader, Result, Writer, checksum, verify};
 use crate::config::Seal;
-use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::preamble::{BlobKind, PREAMBLE_BYTES, Preamble};
 use units::{JournalPosition, PoolId};
 
 const WHAT: &str = "journal slot header";
@@ -73,7 +73,7 @@ impl SlotHeader {
     /// Returns the bytes that the tag binds.
     pub fn associated_data(&self) -> Vec<u8> {
         let mut w = Writer::new();
-        Preamble::encode(Kind::Journal, JOURNAL_VERSION, self.pool, &mut w);
+        Preamble::encode(BlobKind::Journal, JOURNAL_VERSION, self.pool, &mut w);
         w.u32(self.slot)
             .u8(self.seal as u8)
             .bytes(&[0; 3])
@@ -90,7 +90,7 @@ impl SlotHeader {
     pub fn encode_page(&self) -> Vec<u8> {
         let mut w = Writer(self.associated_data());
         w.bytes(&self.tag);
-        let sum = checksum(Kind::Journal.seed(), &w.0);
+        let sum = checksum(BlobKind::Journal.seed(), &w.0);
         w.u64(sum);
         let copy = w.0.clone();
         w.pad_to(SECOND_COPY).bytes(&copy).pad_to(BLOCK_BYTES);
@@ -120,10 +120,10 @@ impl SlotHeader {
     }
 
     fn decode_copy(bytes: &[u8], slot: u32) -> Result<Self> {
-        let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Journal, JOURNAL_VERSION)?;
+        let preamble = Preamble::decode(bytes)?.expect(WHAT, BlobKind::Journal, JOURNAL_VERSION)?;
         let mut whole = Reader::new(WHAT, bytes);
         let covered = whole.take(COVERED_BYTES)?;
-        verify(WHAT, Kind::Journal.seed(), covered, whole.u64()?)?;
+        verify(WHAT, BlobKind::Journal.seed(), covered, whole.u64()?)?;
         let mut r = Reader::new(WHAT, covered);
         r.take(PREAMBLE_BYTES)?;
         if r.u32()? != slot {

@@ -7,7 +7,7 @@
 use super::{PARITY_VERSION, ParityShape};
 use crate::bytes::{Fault, Reader, Result, Writer, checksum, verify};
 use crate::parity_shape::{PARITY_SECTOR_BYTES, SUMS_PER_SECTOR, TABLE_BYTES};
-use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::preamble::{BlobKind, PREAMBLE_BYTES, Preamble};
 use crate::stored::Stored;
 use units::{ContainerId, PoolId};
 
@@ -26,7 +26,7 @@ pub(super) struct Table {
 impl Table {
     fn encode(&self, pool: PoolId, id: ContainerId) -> Vec<u8> {
         let mut w = Writer::new();
-        Preamble::encode(Kind::Parity, PARITY_VERSION, pool, &mut w);
+        Preamble::encode(BlobKind::Parity, PARITY_VERSION, pool, &mut w);
         w.u64(id.0);
         self.shape.put(&mut w);
         w.u32(self.first)
@@ -37,7 +37,7 @@ impl Table {
             w.u64(*sum);
         }
         w.0.resize(TABLE_BYTES - 8, 0);
-        let sum = checksum(Kind::Parity.seed(), &w.0);
+        let sum = checksum(BlobKind::Parity.seed(), &w.0);
         w.u64(sum);
         w.0.resize(PARITY_SECTOR_BYTES, 0);
         w.0
@@ -45,10 +45,10 @@ impl Table {
 
     /// Decodes a sector if it belongs to this container.
     pub fn decode(pool: PoolId, id: ContainerId, sector: &[u8]) -> Result<Self> {
-        let preamble = Preamble::decode(sector)?.expect(WHAT, Kind::Parity, PARITY_VERSION)?;
+        let preamble = Preamble::decode(sector)?.expect(WHAT, BlobKind::Parity, PARITY_VERSION)?;
         let mut whole = Reader::new(WHAT, sector);
         let covered = whole.take(TABLE_BYTES - 8)?;
-        verify(WHAT, Kind::Parity.seed(), covered, whole.u64()?)?;
+        verify(WHAT, BlobKind::Parity.seed(), covered, whole.u64()?)?;
         let mut r = Reader::new(WHAT, covered);
         r.take(PREAMBLE_BYTES)?;
         if preamble.pool != pool || r.u64()? != id.0 {

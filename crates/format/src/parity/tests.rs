@@ -127,7 +127,7 @@ fn two_sectors_anywhere_may_be_lost() {
 }
 
 #[test]
-fn a_run_may_be_lost_and_longer_ones_are_told() {
+fn a_run_may_be_lost_and_longer_ones_are_reported() {
     let (shape, blob) = container(4 << 20, 2);
     let run = shape.parity();
     assert!(run as usize * PARITY_SECTOR_BYTES >= 17 * PARITY_SECTOR_BYTES);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_at_once() {
+    fn what_is_wrong_is_reported_at_once() {
         let right = Entry::encode_directory(&[entry("a".into()), entry("b".into())]);
         assert!(Directory::new(right.clone()).is_ok());
         assert!(Directory::new(Vec::new()).is_err());

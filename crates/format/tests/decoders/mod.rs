@@ -20,7 +20,7 @@ use format::defrag::DefragRecord;
 use format::failed_streams::FailedStreams;
 use format::host_scrub::HostScrubRecord;
 use format::host_trace::HostTrace;
-use format::index::{Bucket, Geometry, Header, Seed, Tail};
+use format::index::{Bucket, Geometry, IndexHeader, Seed, Tail};
 use format::journal;
 use format::journal::{BatchHeader, RecordHeader, SlotHeader, SlotPage};
 use format::key_slot::KeySlot;
@@ -29,7 +29,7 @@ use format::map_node::MapNode;
 use format::mirrored;
 use format::moved::MovedRecord;
 use format::parity::{PARITY_SECTOR_BYTES, damaged_in_section, restore};
-use format::preamble::{Kind, Preamble};
+use format::preamble::{BlobKind, Preamble};
 use format::reach::ReachRecord;
 use format::reader_hold::ReaderHold;
 use format::recipe::{ObjectRoot, RecipeNode};
@@ -106,7 +106,7 @@ fn wanted_sum<T>(result: &Result<T, FormatError>) -> Option<[u8; 8]> {
 }
 
 /// Decodes. When only the checksum at `at` is wrong, corrects it and decodes again.
-fn decode_mended<T>(
+fn decode_repaired<T>(
     bytes: &[u8],
     at: impl Fn(&[u8]) -> Option<usize>,
     decode: impl Fn(&[u8]) -> Result<T, FormatError>,
@@ -115,10 +115,10 @@ fn decode_mended<T>(
     let Some(sum) = wanted_sum(&result) else {
         return result.ok();
     };
-    let mut mended = bytes.to_vec();
-    let place = mended.get_mut(at(bytes)?..)?.first_chunk_mut::<8>()?;
+    let mut repaired = bytes.to_vec();
+    let place = repaired.get_mut(at(bytes)?..)?.first_chunk_mut::<8>()?;
     *place = sum;
-    decode(&mended).ok()
+    decode(&repaired).ok()
 }
 
 /// Returns the place of the checksum of a copy in the envelope of small blobs.
@@ -129,14 +129,14 @@ fn sum_of_copy(bytes: &[u8]) -> Option<usize> {
 
 /// Decodes blob `config`.
 pub fn config(bytes: &[u8]) {
-    if let Some((config, _)) = decode_mended(bytes, sum_of_copy, Config::decode) {
+    if let Some((config, _)) = decode_repaired(bytes, sum_of_copy, Config::decode) {
         same(&(config.clone(), false), Config::decode(&config.encode()));
     }
 }
 
 /// Decodes blobs `keys/*`.
 pub fn key_slot(bytes: &[u8]) {
-    if let Some((slot, _)) = decode_mended(bytes, sum_of_copy, KeySlot::decode) {
+    if let Some((slot, _)) = decode_repaired(bytes, sum_of_copy, KeySlot::decode) {
         same(&(slot.clone(), false), KeySlot::decode(&slot.encode()));
         assert!(!slot.associated_data().is_empty());
     }
@@ -144,7 +144,7 @@ pub fn key_slot(bytes: &[u8]) {
 
 /// Decodes blobs `roots/*`, and the record inside.
 pub fn root(bytes: &[u8]) {
-    if let Some((root, _)) = decode_mended(bytes, sum_of_copy, StoredRoot::decode) {
+    if let Some((root, _)) = decode_repaired(bytes, sum_of_copy, StoredRoot::decode) {
         same(&(root.clone(), false), StoredRoot::decode(&root.encode()));
         if let Ok(record) = RootRecord::decode(&root.body) {
             same(&record, RootRecord::decode(&record.encode()));
@@ -158,9 +158,9 @@ pub fn root(bytes: &[u8]) {
 /// Decodes the envelope of the three above, with any preamble.
 pub fn mirrored_blob(bytes: &[u8]) {
     let _ = Preamble::decode(bytes);
-    let decode = |bytes: &[u8]| mirrored::decode("root", Kind::Root, 1, bytes);
-    if let Some(copy) = decode_mended(bytes, sum_of_copy, decode) {
-        let again = mirrored::encode(Kind::Root, 1, copy.pool, copy.slot, &copy.payload);
+    let decode = |bytes: &[u8]| mirrored::decode("root", BlobKind::Root, 1, bytes);
+    if let Some(copy) = decode_repaired(bytes, sum_of_copy, decode) {
+        let again = mirrored::encode(BlobKind::Root, 1, copy.pool, copy.slot, &copy.payload);
         let sound = mirrored::Mirrored {
             damaged: false,
             ..copy
@@ -177,9 +177,9 @@ pub fn parity(bytes: &[u8]) {
     let id = samples::parity_id();
     let mut forged = bytes.to_vec();
     for sector in forged.chunks_exact_mut(PARITY_SECTOR_BYTES) {
-        let is_table = Preamble::decode(sector).is_ok_and(|p| p.kind == Kind::Parity as u16);
+        let is_table = Preamble::decode(sector).is_ok_and(|p| p.kind == BlobKind::Parity as u16);
         if is_table && let Some((covered, rest)) = sector.split_at_mut_checked(SUM_AT) {
-            let sum = checksum(Kind::Parity.seed(), covered).to_le_bytes();
+            let sum = checksum(BlobKind::Parity.seed(), covered).to_le_bytes();
             rest[..8].copy_from_slice(&sum);
         }
     }
@@ -203,11 +203,11 @@ pub fn parity(bytes: &[u8]) {
 pub fn container(bytes: &[u8]) {
     for footer in [false, true] {
         let decode = |bytes: &[u8]| ContainerHeader::decode(bytes, footer);
-        if let Some(header) = decode_mended(bytes, |_| Some(504), decode) {
+        if let Some(header) = decode_repaired(bytes, |_| Some(504), decode) {
             same(&header, decode(&header.encode(footer)));
         }
     }
-    if let Some(header) = decode_mended(bytes, |_| Some(40), RegionHeader::decode) {
+    if let Some(header) = decode_repaired(bytes, |_| Some(40), RegionHeader::decode) {
         same(&header, RegionHeader::decode(&header.encode()));
         assert!(header.region_bytes() > 0);
         assert_eq!(header.associated_data().len(), 32);
@@ -299,14 +299,14 @@ pub fn volume(bytes: &[u8]) {
 
 /// Decodes both header slots of the index.
 pub fn index_header(bytes: &[u8]) {
-    if let Some(header) = decode_mended(bytes, |_| Some(504), Header::decode) {
-        same(&header, Header::decode(&header.encode()));
+    if let Some(header) = decode_repaired(bytes, |_| Some(504), IndexHeader::decode) {
+        same(&header, IndexHeader::decode(&header.encode()));
         assert!(header.geometry.capacity() >= header.entries);
         let _ = (header.geometry.tail_offset(), header.slot_offset());
         let _ = Tail::bytes_announced(&header);
     }
     let (one, other) = bytes.split_at(bytes.len().min(512));
-    let _ = Header::newest([one, other]);
+    let _ = IndexHeader::newest([one, other]);
 }
 
 /// Decodes a bucket of the index: number in the first byte, then the page.
@@ -317,7 +317,7 @@ pub fn index_bucket(bytes: &[u8]) {
     let seed = Seed::new(&POOL, Geometry::first(6));
     let number = u64::from(*number);
     let decode = |page: &[u8]| Bucket::decode(page, seed, number);
-    if let Some(bucket) = decode_mended(page, |_| Some(0), decode) {
+    if let Some(bucket) = decode_repaired(page, |_| Some(0), decode) {
         let entries: Vec<_> = bucket.iter().collect();
         assert_eq!(entries.len(), bucket.len());
         for (rest, place) in &entries {
@@ -352,7 +352,7 @@ pub fn index_tail(bytes: &[u8]) {
 /// Decodes the header page of a journal slot.
 pub fn journal_slot(bytes: &[u8]) {
     let decode = |page: &[u8]| SlotHeader::decode_page(page, samples::JOURNAL_SLOT);
-    if let Some(SlotPage::Used(header, _)) = decode_mended(bytes, |_| Some(504), decode) {
+    if let Some(SlotPage::Used(header, _)) = decode_repaired(bytes, |_| Some(504), decode) {
         assert!(header.limit() > header.first && header.continues_from <= header.first);
         let sound = SlotPage::Used(header.clone(), false);
         same(&sound, decode(&header.encode_page()));
@@ -364,7 +364,7 @@ pub fn journal_record(bytes: &[u8]) {
     let seed = journal::Seed::new(&POOL, &[2; 32]);
     let at = samples::JOURNAL_AT;
     let decode = |bytes: &[u8]| RecordHeader::decode(bytes, seed, at);
-    if let Some(header) = decode_mended(bytes, |_| Some(56), decode) {
+    if let Some(header) = decode_repaired(bytes, |_| Some(56), decode) {
         same(&header, decode(&header.encode(seed, at)));
         for seal in [Seal::None, Seal::Aes256Gcm] {
             assert!(header.record_bytes(seal) <= 2 * journal::RECORD_DATA_BYTES_MAX);
@@ -372,7 +372,7 @@ pub fn journal_record(bytes: &[u8]) {
         let _ = header.verify_data(bytes);
     }
     let decode = |bytes: &[u8]| BatchHeader::decode(bytes, seed, at);
-    if let Some(header) = decode_mended(bytes, |_| Some(56), decode) {
+    if let Some(header) = decode_repaired(bytes, |_| Some(56), decode) {
         same(&header, decode(&header.encode(seed)));
         assert!(header.batch_bytes() <= journal::BATCH_BYTES_MAX);
     }
@@ -385,7 +385,7 @@ macro_rules! records {
         pub fn $name(bytes: &[u8]) {
             let decode = |bytes: &[u8]| <$record>::decode(bytes, POOL);
             let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-            if let Some(record) = decode_mended(bytes, sum_at, decode) {
+            if let Some(record) = decode_repaired(bytes, sum_at, decode) {
                 same(&record, decode(&record.encode(POOL)));
             }
         }
@@ -423,7 +423,7 @@ pub fn trash_minimum(bytes: &[u8]) {
 /// Decodes a user's record of a pool.
 pub fn known(bytes: &[u8]) {
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-    if let Some(known) = decode_mended(bytes, sum_at, KnownPool::decode) {
+    if let Some(known) = decode_repaired(bytes, sum_at, KnownPool::decode) {
         same(&known, KnownPool::decode(&known.encode()));
     }
 }
@@ -432,7 +432,7 @@ pub fn known(bytes: &[u8]) {
 pub fn host_scrub(bytes: &[u8]) {
     let decode = |bytes: &[u8]| HostScrubRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+    if let Some(record) = decode_repaired(bytes, sum_at, decode) {
         same(&record, decode(&record.encode()));
     }
 }
@@ -440,7 +440,7 @@ pub fn host_scrub(bytes: &[u8]) {
 /// Decodes the trace of a host.
 pub fn host_trace(bytes: &[u8]) {
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
-    if let Some(trace) = decode_mended(bytes, sum_at, HostTrace::decode) {
+    if let Some(trace) = decode_repaired(bytes, sum_at, HostTrace::decode) {
         same(&trace, HostTrace::decode(&trace.encode()));
     }
 }
@@ -448,7 +448,7 @@ pub fn host_trace(bytes: &[u8]) {
 /// Decodes a cache block of the fast tier: header, directory, and each frame.
 pub fn tier_block(bytes: &[u8]) {
     let decode = |bytes: &[u8]| BlockHeader::decode(bytes, POOL, 4, 1 << 20);
-    if let Some(header) = decode_mended(bytes, |_| Some(BLOCK_HEADER_BYTES - 8), decode) {
+    if let Some(header) = decode_repaired(bytes, |_| Some(BLOCK_HEADER_BYTES - 8), decode) {
         same(&header, decode(&header.encode()));
         assert_eq!(header.bound().len() + 24, BLOCK_HEADER_BYTES);
         let end = BLOCK_HEADER_BYTES + header.directory_bytes();

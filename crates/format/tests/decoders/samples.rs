@@ -220,7 +220,7 @@ fn defrag() -> DefragRecord {
         sequence: 5,
         report: DefragReport {
             phase: TaskPhase::UnderWay,
-            stage: DefragStage::Judging,
+            stage: DefragStage::Estimating,
             wish: DefragWish {
                 is_traced: true,
                 hot_percent: 50,

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 /// Pieces, and the size that they have at best.
 struct Pieces(Vec<Piece>, u64);
 
-impl Layout for Pieces {
+impl ObjectLayout for Pieces {
     type Error = Infallible;
 
     fn size(&self, _: u64) -> Result<u64, Infallible> {
@@ -32,7 +32,7 @@ fn piece(offset: u64, len: u64, place: u64) -> Piece {
     }
 }
 
-fn moved(pieces: &[Piece], range: Range<u64>) -> Plan {
+fn moved(pieces: &[Piece], range: Range<u64>) -> MovePlan {
     let layout = Pieces(pieces.to_vec(), u64::MAX);
     let Range { start, end } = range;
     let range = HotRange {
@@ -58,7 +58,11 @@ fn only_breaks_within_a_range_count() {
     assert_eq!(moved(&pieces, 200..300).whole, 1, "nothing but a hole");
     let plan = moved(&pieces, 50..450);
     assert_eq!((plan.ranges, plan.bytes), (vec![50..450], 300));
-    assert_eq!(moved(&pieces, 600..700), Plan::default(), "beyond the end");
+    assert_eq!(
+        moved(&pieces, 600..700),
+        MovePlan::default(),
+        "beyond the end"
+    );
     // The same place in another order is a break.
     let back = [piece(0, 100, 1100), piece(100, 100, 1000)];
     assert_eq!(moved(&back, 0..200).bytes, 200);

@@ -9,8 +9,8 @@ fn next(seed: &mut u64) -> u64 {
     x ^ (x >> 31)
 }
 
-fn read(object: u64, offset: u64, len: u64) -> Access {
-    Access {
+fn read(object: u64, offset: u64, len: u64) -> TracedRequest {
+    TracedRequest {
         object,
         offset,
         len,
@@ -19,14 +19,14 @@ fn read(object: u64, offset: u64, len: u64) -> Access {
     }
 }
 
-fn direct(object: u64, offset: u64, len: u64) -> Access {
-    Access {
+fn direct(object: u64, offset: u64, len: u64) -> TracedRequest {
+    TracedRequest {
         is_direct: true,
         ..read(object, offset, len)
     }
 }
 
-fn traced(accesses: &[Access]) -> Vec<(u64, u64, u64)> {
+fn traced(accesses: &[TracedRequest]) -> Vec<(u64, u64, u64)> {
     let mut trace = Trace::new(TraceOptions::default());
     accesses.iter().for_each(|access| trace.record(access));
     let ranges = trace.ranges(1, u64::MAX);
@@ -49,14 +49,14 @@ fn requests_are_aligned_and_stay_apart() {
 #[test]
 fn sequential_reads_become_windows() {
     // 64 reads of 16 KiB: the first is recorded as it is, then windows one after another.
-    let reads: Vec<Access> = (0..64).map(|n| read(1, n * 16 * KIB, 16 * KIB)).collect();
+    let reads: Vec<TracedRequest> = (0..64).map(|n| read(1, n * 16 * KIB, 16 * KIB)).collect();
     let windows: Vec<(u64, u64, u64)> = (0..8).map(|n| (16 + n * 128, 144 + n * 128, 1)).collect();
     assert_eq!(traced(&reads)[1..], windows);
     // Reads of less than a block are also sequential.
-    let small: Vec<Access> = (0..1024).map(|n| read(1, n * KIB, KIB)).collect();
+    let small: Vec<TracedRequest> = (0..1024).map(|n| read(1, n * KIB, KIB)).collect();
     assert_eq!(traced(&small).len(), 8);
     // Larger ones are not cut.
-    let large: Vec<Access> = (0..3).map(|n| read(1, n * 300 * KIB, 300 * KIB)).collect();
+    let large: Vec<TracedRequest> = (0..3).map(|n| read(1, n * 300 * KIB, 300 * KIB)).collect();
     assert_eq!(traced(&large), [(0, 300, 1), (300, 600, 1), (600, 900, 1)]);
 }
 
@@ -74,12 +74,12 @@ fn what_does_not_continue_closes_the_window() {
     let expected = [(0, 4, 1), (4, 140, 3), (1000, 1004, 1)];
     assert_eq!(traced(&accesses), expected);
     // Writes and direct requests stay as issued, even where they continue.
-    let write = |n: u64| Access {
+    let write = |n: u64| TracedRequest {
         is_write: true,
         ..read(1, n * 4 * KIB, 4 * KIB)
     };
     assert_eq!(traced(&[write(0), write(1), write(2)]).len(), 3);
-    let direct: Vec<Access> = (0..5).map(|n| direct(1, n * 8 * KIB, 8 * KIB)).collect();
+    let direct: Vec<TracedRequest> = (0..5).map(|n| direct(1, n * 8 * KIB, 8 * KIB)).collect();
     assert_eq!(traced(&direct).len(), 5);
 }
 
@@ -122,7 +122,7 @@ fn overlaps_are_joined_as_a_naive_model_joins_them() {
                 (start, start + next(&mut state) % 5 * 4 + 4)
             })
             .collect();
-        let accesses: Vec<Access> = requests
+        let accesses: Vec<TracedRequest> = requests
             .iter()
             .map(|(start, end)| direct(1, start * KIB, (end - start) * KIB))
             .collect();

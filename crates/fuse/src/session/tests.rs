@@ -135,7 +135,7 @@ impl Kernel {
 }
 
 #[test]
-fn what_waits_holds_up_nobody_while_threads_are_left() {
+fn what_waits_holds_up_no_request_while_threads_are_left() {
     let (kernel, session, files) = Kernel::begin(3);
     kernel.send(opcode::READ, 2, 10, &range(0, 0, 100));
     kernel.send(opcode::READ, 2, 11, &range(0, 0, 200));

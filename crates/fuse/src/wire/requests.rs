@@ -15,7 +15,7 @@ pub const WRITE_BYTES: usize = 40;
 
 /// First part of every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct RequestHeader {
     /// Code of the request, see [`opcode`].
     pub opcode: u32,
     /// Number that the reply repeats.
@@ -176,10 +176,10 @@ impl Forgets<'_> {
 }
 
 /// Decodes only the header, so that a malformed request can be refused by its number.
-pub fn decode_header(bytes: &[u8]) -> Option<Header> {
+pub fn decode_header(bytes: &[u8]) -> Option<RequestHeader> {
     let mut cursor = Cursor::new(bytes);
     cursor.u32()?;
-    let header = Header {
+    let header = RequestHeader {
         opcode: cursor.u32()?,
         unique: cursor.u64()?,
         node: NodeId(cursor.u64()?),
@@ -192,7 +192,7 @@ pub fn decode_header(bytes: &[u8]) -> Option<Header> {
 }
 
 /// Decodes a whole request; `None` if it is shorter than its layout.
-pub fn decode(bytes: &[u8]) -> Option<(Header, Operation<'_>)> {
+pub fn decode(bytes: &[u8]) -> Option<(RequestHeader, Operation<'_>)> {
     let header = decode_header(bytes)?;
     let body = bytes.get(HEADER_BYTES..)?;
     Some((header, decode_body(header.opcode, body)?))

@@ -2,7 +2,7 @@ use super::constants::opcode;
 use super::replies::{
     Agreement, Attributes, DirectoryLine, Node, Statistics, Time, directory_line, line_bytes,
 };
-use super::requests::{Header, Offer, Operation, Range, decode, decode_header};
+use super::requests::{Offer, Operation, Range, RequestHeader, decode, decode_header};
 use super::{Handle, NodeId, replies};
 use crate::test_kernel::{long_at, longs, offer, range, request, word_at, words};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 fn operation(code: u32, body: &[u8]) -> Option<Operation<'static>> {
     let bytes = request(code, NodeId(7), 9, body).leak();
     let (header, operation) = decode(bytes)?;
-    let expected = Header {
+    let expected = RequestHeader {
         opcode: code,
         unique: 9,
         node: NodeId(7),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: below the top, each name is opened in its directory and no link is followed.
 
-use super::tree::{Tree, join};
+use super::tree::{FileTree, join};
 use archive::filesystem::PathError;
 use archive::filesystem::capture::{Directory, Sameness};
 use format::tree::{Entry, EntryKind};
@@ -51,7 +51,7 @@ impl OpenedFile {
     }
 
     /// Makes an error about this file.
-    pub fn error(&self, operation: &'static str, source: io::Error, tree: &Tree) -> PathError {
+    pub fn error(&self, operation: &'static str, source: io::Error, tree: &FileTree) -> PathError {
         PathError::new(operation, tree.on_disk(&self.path), source)
     }
 }
@@ -65,7 +65,12 @@ pub(crate) struct Opened {
 
 impl Opened {
     /// Returns the entries of a directory in the snapshot.
-    pub fn entries(&mut self, reader: &Reader, tree: &Tree, index: u32) -> Result<Arc<Vec<Entry>>> {
+    pub fn entries(
+        &mut self,
+        reader: &Reader,
+        tree: &FileTree,
+        index: u32,
+    ) -> Result<Arc<Vec<Entry>>> {
         if let Some((_, entries)) = self.entries.as_ref().filter(|(known, _)| *known == index) {
             return Ok(Arc::clone(entries));
         }
@@ -79,7 +84,7 @@ impl Opened {
     }
 
     /// Opens a directory.
-    pub fn directory(&mut self, tree: &Tree, index: u32) -> Place<Arc<Directory>> {
+    pub fn directory(&mut self, tree: &FileTree, index: u32) -> Place<Arc<Directory>> {
         let way = tree.way_to(index);
         let pairs = self.way.iter().zip(&way);
         let common = pairs.take_while(|((known, _), index)| known == *index);
@@ -109,7 +114,7 @@ impl Opened {
     pub fn file(
         &mut self,
         reader: &Reader,
-        tree: &Tree,
+        tree: &FileTree,
         (number, directory, place): (u64, u32, usize),
     ) -> Result<Place<OpenedFile>> {
         let entries = self.entries(reader, tree, directory)?;

@@ -6,10 +6,10 @@
 
 use super::HostScrubNews;
 use super::task::{PART_BITS, Scrub};
-use super::tree::{Totals, Tree};
+use super::tree::{FileTree, Totals};
 use archive::backup::Pacer;
-use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, Options, Progress};
-use duet::{Scope, Space, Step, TooManySessions};
+use duet::{Driver, DriverOptions, Duet, DuetOptions, Mask, NothingPresent, TaskProgress};
+use duet::{DriverStep, Scope, Space, TooManySessions};
 use format::host_scrub::{HostScrubCounts, HostScrubFinding, HostScrubRecord};
 use linux_host::Watch;
 use maintenance::{Access, MaintenanceTask, TaskStep};
@@ -53,7 +53,7 @@ impl<'s> HostScrubber<'s> {
     /// from the disk.
     pub fn new(
         pool: Arc<Pool>,
-        mut tree: Tree,
+        mut tree: FileTree,
         mut record: HostScrubRecord,
         options: HostScrubOptions<'s>,
     ) -> Result<Self, TooManySessions> {
@@ -64,7 +64,7 @@ impl<'s> HostScrubber<'s> {
                 .into_iter()
                 .map(|(path, error)| HostScrubNews::PoolDamaged { path, error }),
         );
-        let progress = Progress::decode(&record.progress, record.options).ok();
+        let progress = TaskProgress::decode(&record.progress, record.options).ok();
         let progress = progress.filter(|stored| stored.done.part_bits() == PART_BITS);
         match &progress {
             Some(_) => {
@@ -90,7 +90,7 @@ impl<'s> HostScrubber<'s> {
             bytes_per_s: options.bytes_per_s,
             ..DriverOptions::default()
         };
-        let progress = progress.unwrap_or_else(|| Progress::new(PART_BITS));
+        let progress = progress.unwrap_or_else(|| TaskProgress::new(PART_BITS));
         Ok(Self {
             driver: Driver::new(session, driver_options, progress),
             task,
@@ -175,7 +175,7 @@ impl<'s> HostScrubber<'s> {
 /// Begins to watch a tree. Files that are in memory now are not looked at: only pages that come
 /// from now on say that others have read them from the medium.
 fn listen(top: &Path) -> (Arc<Duet>, Result<Watch, String>) {
-    let duet = Duet::new(Options {
+    let duet = Duet::new(DuetOptions {
         items_max: ITEMS_MAX,
         seed: 0,
     });
@@ -209,16 +209,16 @@ impl MaintenanceTask for HostScrubber<'_> {
             None => driver.step(task, &NothingPresent, now_ns, limits),
         };
         Ok(match step? {
-            Step::Worked { processed, .. } => TaskStep::Worked {
+            DriverStep::Worked { processed, .. } => TaskStep::Worked {
                 bytes: processed.bytes_read,
             },
-            Step::Looked => TaskStep::Worked { bytes: 0 },
-            Step::NeedsDevice => TaskStep::NeedsDevice,
+            DriverStep::Looked => TaskStep::Worked { bytes: 0 },
+            DriverStep::NeedsDevice => TaskStep::NeedsDevice,
             // The pool cannot be read: what was done is recorded.
-            Step::Failed { error, .. } => return Err(error),
-            Step::Waiting { until_ns } => TaskStep::Waiting { until_ns },
-            Step::Paused | Step::Cancelled => TaskStep::Idle,
-            Step::Finished => match self.task.news.pop_front() {
+            DriverStep::Failed { error, .. } => return Err(error),
+            DriverStep::Waiting { until_ns } => TaskStep::Waiting { until_ns },
+            DriverStep::Paused | DriverStep::Cancelled => TaskStep::Idle,
+            DriverStep::Finished => match self.task.news.pop_front() {
                 Some(news) => TaskStep::News(news),
                 None => TaskStep::Finished,
             },

@@ -11,7 +11,7 @@ use super::HostScrubNews;
 use super::compare::{Compared, Comparison, Piece, pieces};
 use super::opened::{Opened, OpenedFile, Place};
 use super::ranges::add;
-use super::tree::{Numbered, Tree, join};
+use super::tree::{FileTree, Numbered, join};
 use archive::backup::Pacer;
 use archive::filesystem::PathError;
 use duet::{Access, Item, News, Page, Processed, Task, Work};
@@ -36,7 +36,7 @@ pub(crate) const PART_BITS: u32 = 24;
 /// See the module's head.
 pub(crate) struct Scrub<'s> {
     pub pool: Arc<Pool>,
-    pub tree: Tree,
+    pub tree: FileTree,
     pub pacer: Option<&'s dyn Pacer>,
     /// `None` without page events.
     pub watch: Option<Rc<RefCell<Watch>>>,
@@ -80,7 +80,7 @@ impl Tally {
 }
 
 impl<'s> Scrub<'s> {
-    pub fn new(pool: Arc<Pool>, tree: Tree, pacer: Option<&'s dyn Pacer>) -> Self {
+    pub fn new(pool: Arc<Pool>, tree: FileTree, pacer: Option<&'s dyn Pacer>) -> Self {
         Self {
             pool,
             tree,

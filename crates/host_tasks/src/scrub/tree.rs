@@ -71,7 +71,7 @@ const DIRECTORY: u32 = u32::MAX;
 
 /// See the module's head.
 #[derive(Debug)]
-pub struct Tree {
+pub struct FileTree {
     top: PathBuf,
     directories: Vec<Directory>,
     rows: Vec<Row>,
@@ -101,7 +101,7 @@ pub(crate) enum Numbered {
     },
 }
 
-impl Tree {
+impl FileTree {
     /// Reads the directories of the snapshot. Patterns see absolute paths, as those of a backup do.
     pub fn read(reader: &Reader, top: &Top, excludes: &Patterns) -> Result<Self> {
         let mut tree = Self {

@@ -38,9 +38,9 @@ impl Classes {
 }
 
 impl Layer for Classes {
-    type Below = Arc<dyn Volume>;
+    type Inner = Arc<dyn Volume>;
 
-    fn below(&self) -> &Self::Below {
+    fn below(&self) -> &Self::Inner {
         &self.below
     }
 
@@ -94,9 +94,9 @@ pub(crate) struct Physical {
 }
 
 impl Layer for Physical {
-    type Below = Arc<dyn Volume>;
+    type Inner = Arc<dyn Volume>;
 
-    fn below(&self) -> &Self::Below {
+    fn below(&self) -> &Self::Inner {
         &self.below
     }
 

@@ -5,7 +5,7 @@
 //! wait for it: a worker does. No read of a disconnected initiator is begun: this thread
 //! checks before a large one, and once in a while before small ones.
 
-use super::state::{FullFeature, Next, READS, Turn, WRITES};
+use super::state::{CommandOrder, FullFeature, Next, READS, WRITES};
 use crate::answers::Answered;
 use crate::scsi::action::{Action, Span};
 use crate::scsi::cdb::{Cdb, Command};
@@ -108,8 +108,8 @@ impl FullFeature<'_> {
         attribute: Attribute,
         reply: Vec<u8>,
     ) -> Result<(), Disconnected> {
-        let turn = (Turn::Now(attribute), vec![]);
-        let task = self.task(unit, TaskWork::Reply(reply), answered, turn);
+        let order = (CommandOrder::Now(attribute), vec![]);
+        let task = self.task(unit, TaskWork::Reply(reply), answered, order);
         self.hand_over(task)
     }
 
@@ -161,7 +161,7 @@ impl FullFeature<'_> {
         let is_large = bytes > SMALL_REPLY_BYTES;
         let connection = &self.session.context.connection;
         self.habits.look_for_client(connection, is_large)?;
-        let turn = Turn::Now(attribute);
+        let order = CommandOrder::Now(attribute);
         let may_begin = self.may_begin(&unit, attribute);
         let lease = match is_large && may_begin {
             true => self.session.context.reads.try_take(bytes),
@@ -169,7 +169,7 @@ impl FullFeature<'_> {
         };
         if !may_begin || (is_large && lease.is_none()) {
             // A worker leases the memory when it begins: others need it meanwhile.
-            let task = self.task(unit, TaskWork::Read(span), answered, (turn, vec![]));
+            let task = self.task(unit, TaskWork::Read(span), answered, (order, vec![]));
             return self.hand_over(task);
         }
         let abilities = unit.volume().capabilities();
@@ -180,7 +180,7 @@ impl FullFeature<'_> {
         }
         if !is_cached && self.habits.is_for_workers() {
             let leases = lease.into_iter().collect();
-            let task = self.task(unit, TaskWork::Read(span), answered, (turn, leases));
+            let task = self.task(unit, TaskWork::Read(span), answered, (order, leases));
             return self.hand_over(task);
         }
         if !is_cached {

@@ -6,7 +6,7 @@
 //! data, so that no two sessions wait for each other. Data comes in order.
 
 use super::incoming::{Pending, Sequence};
-use super::state::{FullFeature, Next, Payload, Turn};
+use super::state::{CommandOrder, FullFeature, Next, Payload};
 use crate::replies::Numbering;
 use crate::scsi::sense::Sense;
 use crate::stats::failed;
@@ -157,7 +157,13 @@ impl FullFeature<'_> {
                 ..
             } = pending;
             let data = Payload::Collected(data);
-            self.start(unit, job, data, answered, (Turn::Entered(ticket), leases))?;
+            self.start(
+                unit,
+                job,
+                data,
+                answered,
+                (CommandOrder::Entered(ticket), leases),
+            )?;
             // The task has its own place.
             drop(place);
         }

@@ -8,7 +8,7 @@
 //! for the memory of data that is asked for, and none of those waits for them.
 
 use super::incoming::Pending;
-use super::state::{FullFeature, Payload, READS, Turn, WRITES};
+use super::state::{CommandOrder, FullFeature, Payload, READS, WRITES};
 use crate::answers::Answered;
 use crate::scsi::action::{Job, Refusal, Work};
 use crate::scsi::sense::Sense;
@@ -48,15 +48,15 @@ impl FullFeature<'_> {
         unit: Arc<Unit>,
         work: TaskWork,
         answered: Answered,
-        (turn, leases): (Turn, Vec<Lease>),
+        (order, leases): (CommandOrder, Vec<Lease>),
     ) -> Task {
         let entered = match &work {
             TaskWork::Job(job, _) => Some(&job.work),
             TaskWork::Reply(_) | TaskWork::Read(_) => None,
         };
-        let ticket = match turn {
-            Turn::Entered(ticket) => ticket,
-            Turn::Now(attribute) => self.enter(&unit, answered.tag, attribute, entered),
+        let ticket = match order {
+            CommandOrder::Entered(ticket) => ticket,
+            CommandOrder::Now(attribute) => self.enter(&unit, answered.tag, attribute, entered),
         };
         Task {
             unit,
@@ -135,8 +135,8 @@ impl FullFeature<'_> {
         let at_hand = data.len().min(transfer as usize);
         let data = data.get(..at_hand).unwrap_or_default();
         if at_hand as u64 == transfer {
-            let turn = Turn::Now(attribute);
-            return self.start(unit, job, Payload::Here(data), answered, (turn, vec![]));
+            let order = CommandOrder::Now(attribute);
+            return self.start(unit, job, Payload::Here(data), answered, (order, vec![]));
         }
         let lease = match at_hand as u64 + unsolicited {
             0 => None,
@@ -180,16 +180,16 @@ impl FullFeature<'_> {
         job: Job,
         data: Payload<'_>,
         answered: Answered,
-        (turn, mut leases): (Turn, Vec<Lease>),
+        (order, mut leases): (CommandOrder, Vec<Lease>),
     ) -> Result<(), Disconnected> {
-        let may_begin = match &turn {
-            Turn::Now(attribute) => self.may_begin(&unit, *attribute),
-            Turn::Entered(ticket) if ticket.is_aborted() => {
+        let may_begin = match &order {
+            CommandOrder::Now(attribute) => self.may_begin(&unit, *attribute),
+            CommandOrder::Entered(ticket) if ticket.is_aborted() => {
                 failed(&mut self.tally);
                 answered.aborted(&mut self.replies);
                 return Ok(());
             }
-            Turn::Entered(ticket) => ticket.is_ready() && ticket.begin(),
+            CommandOrder::Entered(ticket) => ticket.is_ready() && ticket.begin(),
         };
         if may_begin {
             let nexus = &self.workers.service().nexus;
@@ -215,7 +215,7 @@ impl FullFeature<'_> {
         }
         // A worker begins it when those before it have ended, or answers that it is aborted.
         let work = TaskWork::Job(job, data.into_vec());
-        let task = self.task(unit, work, answered, (turn, leases));
+        let task = self.task(unit, work, answered, (order, leases));
         self.hand_over(task)
     }
 }

@@ -65,7 +65,7 @@ pub(super) struct PendingText {
 }
 
 /// Place of a command in the order of its session.
-pub(super) enum Turn {
+pub(super) enum CommandOrder {
     /// It has just arrived.
     Now(Attribute),
     /// It has waited for its data.

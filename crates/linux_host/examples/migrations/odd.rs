@@ -19,7 +19,7 @@ const BYTES: u64 = (3 << 20) + 1234;
 pub fn run(directory: &Path) -> bool {
     let path = directory.join("odd");
     make(&path).expect("the file");
-    let before = State::of(&path).expect("its state");
+    let before = FileContents::of(&path).expect("its state");
     let file = File::open(&path).expect("the file");
     let layout = FileLayout::of(&file).expect("a layout");
     let plan = bypass(&layout, 0, PlanOptions::default()).expect("a plan");
@@ -27,7 +27,7 @@ pub fn run(directory: &Path) -> bool {
     let report = defragment_file(&target, plan.ranges, Limits::default());
     drop(target);
     file.sync_all().expect("synced");
-    let after = State::of(&path).expect("its state");
+    let after = FileContents::of(&path).expect("its state");
     println!(
         "odd file: {} pieces, then {}; {} bytes moved; {:?}",
         before.pieces, after.pieces, report.migrated.bytes, report.skipped
@@ -60,7 +60,7 @@ fn make(path: &Path) -> io::Result<()> {
 }
 
 #[derive(PartialEq)]
-struct State {
+struct FileContents {
     bytes: Vec<u8>,
     written: Vec<(u64, u64)>,
     preallocated: Vec<(u64, u64)>,
@@ -68,7 +68,7 @@ struct State {
     pieces: u64,
 }
 
-impl State {
+impl FileContents {
     fn of(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let (mut written, mut preallocated) = (Vec::new(), Vec::new());

@@ -14,8 +14,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use volume::{
-    Capabilities, Durability, Layer, MemoryVolume, Operation, Request, RequestContext, Volume,
-    VolumeError, VolumeErrorKind,
+    Capabilities, Durability, Layer, MemoryVolume, Operation, RequestContext, Volume, VolumeError,
+    VolumeErrorKind, VolumeRequest,
 };
 
 struct Recorder {
@@ -33,7 +33,7 @@ impl Recorder {
 }
 
 impl Layer for Recorder {
-    type Below = MemoryVolume;
+    type Inner = MemoryVolume;
 
     fn below(&self) -> &MemoryVolume {
         &self.bytes
@@ -41,7 +41,7 @@ impl Layer for Recorder {
 
     fn around(
         &self,
-        request: Request,
+        request: VolumeRequest,
         go: impl FnOnce(&MemoryVolume) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         match request.operation {

@@ -25,20 +25,20 @@ fn a_hole_is_no_break_and_neither_are_preallocated_blocks_in_their_place() {
 
 #[test]
 fn only_written_data_with_a_place_is_a_piece() {
-    let extent = |flags| Extent {
+    let extent = |flags| FileExtent {
         offset: 0,
         len: 4096,
         place: 8192,
         flags,
     };
     assert!(extent(0).piece().is_some());
-    assert!(extent(Extent::SHARED).piece().unwrap().is_shared);
+    assert!(extent(FileExtent::SHARED).piece().unwrap().is_shared);
     for flags in [
-        Extent::UNWRITTEN,
-        Extent::UNKNOWN,
-        Extent::DELALLOC | Extent::UNKNOWN,
-        Extent::INLINE | Extent::NOT_ALIGNED,
-        Extent::TAIL,
+        FileExtent::UNWRITTEN,
+        FileExtent::UNKNOWN,
+        FileExtent::DELALLOC | FileExtent::UNKNOWN,
+        FileExtent::INLINE | FileExtent::NOT_ALIGNED,
+        FileExtent::TAIL,
     ] {
         assert_eq!(extent(flags).piece(), None, "{flags:x}");
     }

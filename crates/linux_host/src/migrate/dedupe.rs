@@ -8,7 +8,7 @@
 use super::donor::COPY_BYTES;
 use super::error::MigrationError;
 use super::method::{ATTEMPTS, Job, Method, Migrated};
-use crate::sys::extents::{Shared, share_if_same, write_back};
+use crate::sys::extents::{ShareResult, share_if_same, write_back};
 use std::io;
 use std::ops::Range;
 
@@ -67,14 +67,14 @@ fn share_run(
     while run.start < run.end {
         let bytes = (run.end - run.start).min(step);
         match share_if_same(&job.donor.file, to, job.file, run.start, bytes) {
-            Ok(Shared::Bytes(0)) => return Err(MigrationError::Changed),
-            Ok(Shared::Bytes(done)) => {
+            Ok(ShareResult::Bytes(0)) => return Err(MigrationError::Changed),
+            Ok(ShareResult::Bytes(done)) => {
                 moved.bytes += done;
                 run.start += done;
                 to += done;
                 attempts = 0;
             }
-            Ok(Shared::Differ) => {
+            Ok(ShareResult::Differ) => {
                 attempts += 1;
                 if attempts == ATTEMPTS {
                     return Err(MigrationError::Changed);

@@ -1,5 +1,5 @@
 use super::*;
-use duet::{Mask, Options, Scope, Session};
+use duet::{DuetOptions, Mask, Scope, Session};
 
 const KEY: Key = Key {
     inode: 7,
@@ -10,7 +10,7 @@ const KEY: Key = Key {
 };
 
 fn mirror() -> (Mirror, Arc<Duet>) {
-    let duet = Duet::new(Options {
+    let duet = Duet::new(DuetOptions {
         items_max: 1 << 16,
         seed: 1,
     });
@@ -84,7 +84,7 @@ fn a_removed_page_is_not_dirty() {
 
 #[test]
 fn clean_pages_of_a_range() {
-    let mut mirror = Mirror::new(Duet::new(Options {
+    let mut mirror = Mirror::new(Duet::new(DuetOptions {
         items_max: 1024,
         seed: 0,
     }));

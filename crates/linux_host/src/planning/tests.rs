@@ -61,10 +61,10 @@ fn ranges_of_a_span_are_cut_to_the_file_and_end_within_reach_of_the_first() {
 
 #[test]
 fn ranges_that_an_extent_meets_are_refused_and_no_others() {
-    let plan_of = || Plan {
+    let plan_of = || MovePlan {
         ranges: vec![0..10, 10..20, 30..40],
         bytes: 30,
-        ..Plan::default()
+        ..MovePlan::default()
     };
     let left = |extent: Range<u64>| {
         let (mut plan, mut skipped) = (plan_of(), Vec::new());
@@ -166,10 +166,10 @@ fn whole_ranges_are_joined_only_between_planned_ones_that_are_near() {
     let joined = |wanted: &[u64], broken: &[u64]| {
         let ranges = windows(broken).iter().map(|r| r.start..r.end).collect();
         let bytes = broken.len() as u64 * window;
-        let mut plan = Plan {
+        let mut plan = MovePlan {
             ranges,
             bytes,
-            ..Plan::default()
+            ..MovePlan::default()
         };
         join(&windows(wanted), &mut plan);
         let numbers: Vec<u64> = plan.ranges.iter().map(|r| r.start / window).collect();

@@ -114,7 +114,7 @@ struct DedupeRequest {
 
 /// Answer of the kernel to a request to share extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shared {
+pub(crate) enum ShareResult {
     /// So many bytes are the same, and are shared now.
     Bytes(u64),
     /// The bytes differ; nothing changed.
@@ -129,7 +129,7 @@ pub(crate) fn share_if_same(
     file: &File,
     offset: u64,
     bytes: u64,
-) -> io::Result<Shared> {
+) -> io::Result<ShareResult> {
     const DEDUPE: libc::c_ulong = 0xC018_9436;
     const DIFFER: i32 = 1;
     let mut request = DedupeRequest {
@@ -150,8 +150,8 @@ pub(crate) fn share_if_same(
         return Err(io::Error::last_os_error());
     }
     match request.status {
-        0 => Ok(Shared::Bytes(request.deduped.min(bytes))),
-        DIFFER => Ok(Shared::Differ),
+        0 => Ok(ShareResult::Bytes(request.deduped.min(bytes))),
+        DIFFER => Ok(ShareResult::Differ),
         negative => Err(io::Error::from_raw_os_error(negative.saturating_neg())),
     }
 }

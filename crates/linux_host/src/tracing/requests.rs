@@ -6,7 +6,7 @@
 
 use crate::accesses::{AccessKind, FileAccess};
 use crate::identity::FileId;
-use fragpicker::{Access, HotRange, Trace, TraceOptions, WINDOW_BYTES};
+use fragpicker::{HotRange, Trace, TraceOptions, TracedRequest, WINDOW_BYTES};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -109,7 +109,7 @@ impl Requests {
             true => self.writes += 1,
             false => self.reads += 1,
         }
-        self.trace.record(&Access {
+        self.trace.record(&TracedRequest {
             object,
             offset: range.start,
             len: range.end - range.start,

@@ -6,8 +6,8 @@
 
 use super::choose::Candidate;
 use crate::listening;
-use duet::{Access, Driver, DriverOptions, Duet, Page, Present, Processed, Progress};
-use duet::{Scope, Session, Space, Step, Task, Work};
+use duet::{Access, Driver, DriverOptions, Duet, Page, Present, Processed, TaskProgress};
+use duet::{DriverStep, Scope, Session, Space, Task, Work};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Plan {
                 candidates: candidates.into_iter().map(Some).collect(),
                 chosen: None,
             },
-            driver: Driver::new(session, DriverOptions::default(), Progress::new(0)),
+            driver: Driver::new(session, DriverOptions::default(), TaskProgress::new(0)),
         }
     }
 
@@ -68,8 +68,8 @@ impl Plan {
             let budget = (u64::MAX, access);
             let Ok(step) = self.driver.step(&mut self.ranked, present, 0, budget);
             match step {
-                Step::Worked { .. } => return self.ranked.chosen.take(),
-                Step::Looked if access == Access::Device || looks < LOOKS_MAX => looks += 1,
+                DriverStep::Worked { .. } => return self.ranked.chosen.take(),
+                DriverStep::Looked if access == Access::Device || looks < LOOKS_MAX => looks += 1,
                 _ => return None,
             }
         }

@@ -6,16 +6,16 @@ mod resuming;
 mod stages;
 
 use super::allowance::carried;
-use super::judging::Judging;
 use super::load::{Load, Subject};
 use super::moving::Moving;
 use super::outlook::Outlook;
 use super::record::RecordedDefrag;
 use super::report::{moved, set_moved};
+use super::toll_estimator::TollEstimator;
 use super::{DefragOptions, DefragReport, DefragSource, DefragStage, Heat};
 use crate::listening::listen;
 use crate::task::{Access, MaintenanceTask, TaskStep};
-use duet::{Driver, DriverOptions, Duet, NothingPresent, Progress, Scope, Space, Step};
+use duet::{Driver, DriverOptions, DriverStep, Duet, NothingPresent, Scope, Space, TaskProgress};
 use format::defrag::{DefragCounts, DefragWish, SmallCounts};
 use qos::Flow;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ enum Stage {
     /// Looking for fragmented ranges.
     Examining { moves: Vec<Move>, bytes: u64 },
     /// Estimating how much each move would fragment other owners.
-    Judging(Box<Judging>),
+    Estimating(Box<TollEstimator>),
     /// Copying.
     Moving(Box<(Driver, Moving)>),
     /// Measuring the result; the next range.
@@ -92,7 +92,7 @@ impl MaintenanceTask for Defragmenter {
         match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Sizing { object, at } => self.size(object, at, budget_bytes)?,
             Stage::Examining { moves, bytes } => self.examine(moves, bytes, budget_bytes)?,
-            Stage::Judging(judging) => self.judge(judging, budget_bytes)?,
+            Stage::Estimating(toll_estimator) => self.judge(toll_estimator, budget_bytes)?,
             Stage::Moving(run) => return self.go_on_moving(run, now_ns, (budget_bytes, access)),
             Stage::Measuring { cursor } => self.measure(cursor, budget_bytes)?,
             Stage::Done => return Ok(TaskStep::Finished),
@@ -200,7 +200,7 @@ impl Defragmenter {
         match &self.stage {
             Stage::Sizing { .. } => DefragStage::Sizing,
             Stage::Examining { .. } => DefragStage::Examining,
-            Stage::Judging(_) => DefragStage::Judging,
+            Stage::Estimating(_) => DefragStage::Estimating,
             Stage::Moving(_) => DefragStage::Moving,
             Stage::Measuring { .. } => DefragStage::Measuring,
             Stage::Done => DefragStage::Done,
@@ -211,8 +211,8 @@ impl Defragmenter {
     pub fn report(&self) -> DefragReport {
         let (cursor, at) = match &self.stage {
             Stage::Sizing { object, at } => (*object as u64, *at),
-            Stage::Judging(judging) => {
-                let (owner, at) = judging.asked();
+            Stage::Estimating(toll_estimator) => {
+                let (owner, at) = toll_estimator.asked();
                 (self.owners.get(owner).map_or(0, |one| one.key), at)
             }
             Stage::Measuring { cursor } => (*cursor as u64, 0),
@@ -242,8 +242,10 @@ impl Defragmenter {
             Stage::Sizing { object, at } => sizes(*object, *at) as f64,
             _ => 0.0,
         };
-        let judging = match &self.stage {
-            Stage::Judging(judging) => self.owners.len().saturating_sub(judging.owner()),
+        let toll_estimator = match &self.stage {
+            Stage::Estimating(toll_estimator) => {
+                self.owners.len().saturating_sub(toll_estimator.owner())
+            }
             _ => 0,
         };
         let (ranges, examined) = (counts.ranges as f64, self.examined as f64);
@@ -260,7 +262,7 @@ impl Defragmenter {
             Stage::Done => 0.0,
             _ => ranges,
         };
-        [sizing, unexamined, judging as f64, moving, measuring]
+        [sizing, unexamined, toll_estimator as f64, moving, measuring]
     }
 
     /// Changes the rate limit.
@@ -290,8 +292,8 @@ impl Defragmenter {
     }
 
     fn begin_judging(&mut self, moves: Vec<Move>, asked: (usize, u64)) -> Stage {
-        let judging = Judging::new(self.source.pool(), moves, asked);
-        Stage::Judging(Box::new(judging))
+        let toll_estimator = TollEstimator::new(self.source.pool(), moves, asked);
+        Stage::Estimating(Box::new(toll_estimator))
     }
 
     /// Begins to copy the moves that are fair.
@@ -325,7 +327,7 @@ impl Defragmenter {
             bytes_per_s: self.options.bytes_per_s,
             ..DriverOptions::default()
         };
-        let driver = Driver::new(session, options, Progress::new(RANK_BITS));
+        let driver = Driver::new(session, options, TaskProgress::new(RANK_BITS));
         let task = Moving::new(
             self.source.clone(),
             self.options.lane,
@@ -363,20 +365,20 @@ impl Defragmenter {
         };
         set_moved(&mut self.report, task.counts(), task.is_small());
         let step = match step {
-            Step::Worked { processed, .. } => {
+            DriverStep::Worked { processed, .. } => {
                 let bytes = processed.bytes_read + processed.bytes_cached;
                 self.outlook.did(DefragStage::Moving, bytes as f64);
                 TaskStep::Worked { bytes }
             }
-            Step::Looked => TaskStep::Worked { bytes: 0 },
-            Step::NeedsDevice => TaskStep::NeedsDevice,
-            Step::Failed { error, .. } if !error.is_corruption() => return Err(error),
-            Step::Failed { error, .. } => {
+            DriverStep::Looked => TaskStep::Worked { bytes: 0 },
+            DriverStep::NeedsDevice => TaskStep::NeedsDevice,
+            DriverStep::Failed { error, .. } if !error.is_corruption() => return Err(error),
+            DriverStep::Failed { error, .. } => {
                 self.report.counts.failed += 1;
                 TaskStep::News(error)
             }
-            Step::Waiting { until_ns } => TaskStep::Waiting { until_ns },
-            Step::Finished | Step::Paused | Step::Cancelled => {
+            DriverStep::Waiting { until_ns } => TaskStep::Waiting { until_ns },
+            DriverStep::Finished | DriverStep::Paused | DriverStep::Cancelled => {
                 set_moved(&mut self.report, task.commit()?, task.is_small());
                 self.stage = self.after_round();
                 return Ok(TaskStep::Worked { bytes: 0 });

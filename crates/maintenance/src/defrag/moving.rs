@@ -6,7 +6,7 @@
 //! Invariant: a unit of work is a move; its number is the move's rank by heat. A move is done when
 //! it is copied, and counts once it is committed.
 
-use super::effort::Effort;
+use super::step_budget::StepBudget;
 use super::{DefragSource, memory_of, small};
 use duet::{Page, Processed, Space, Task, Work};
 use format::recipe::{Layout, ObjectRoot};
@@ -136,8 +136,8 @@ impl Moving {
     pub fn settle(&mut self) -> Result<MoveCounts> {
         if let Some((rank, _)) = self.copying {
             let pool = Arc::clone(self.source.pool());
-            let effort = Effort::begin(&pool, u64::MAX);
-            match self.copy(rank, &effort, u64::MAX) {
+            let budget = StepBudget::begin(&pool, u64::MAX);
+            match self.copy(rank, &budget, u64::MAX) {
                 Ok(_) => self.copied.push(rank),
                 // The range stays as it is. Its error is reported when it is tried again.
                 Err(e) if e.is_corruption() => {}
@@ -179,7 +179,7 @@ impl Moving {
     }
 
     /// Copies a part of a move.
-    fn copy(&mut self, rank: u64, effort: &Effort<'_>, budget_bytes: u64) -> Result<Processed> {
+    fn copy(&mut self, rank: u64, budget: &StepBudget<'_>, budget_bytes: u64) -> Result<Processed> {
         let mut processed = Processed {
             is_done: true,
             ..Processed::default()
@@ -207,7 +207,7 @@ impl Moving {
             Some((_, copying)) => copying,
             None => mover.begin_parts(pool, &moved.root, &one.parts)?,
         };
-        let is_enough = &mut |bytes: u64| bytes >= budget_bytes || effort.is_spent();
+        let is_enough = &mut |bytes: u64| bytes >= budget_bytes || budget.is_spent();
         let counts = mover.go_on(pool, memory_of(&self.source), &mut copying, is_enough)?;
         processed.bytes_cached = counts.cached_bytes;
         processed.bytes_read = counts.bytes - counts.cached_bytes;
@@ -267,8 +267,8 @@ impl Task for Moving {
 
     fn process(&mut self, work: Work, budget_bytes: u64) -> Result<Processed> {
         let pool = Arc::clone(self.source.pool());
-        let effort = Effort::begin(&pool, budget_bytes);
-        let processed = self.copy(work.part, &effort, budget_bytes);
+        let budget = StepBudget::begin(&pool, budget_bytes);
+        let processed = self.copy(work.part, &budget, budget_bytes);
         if processed.as_ref().is_ok_and(|processed| !processed.is_done) {
             return processed;
         }

@@ -58,7 +58,7 @@ impl Outlook {
         for (stage, left) in [
             DefragStage::Sizing,
             DefragStage::Examining,
-            DefragStage::Judging,
+            DefragStage::Estimating,
             DefragStage::Moving,
             DefragStage::Measuring,
         ]

@@ -82,17 +82,17 @@ fn a_disk_that_fills_is_urgent_and_a_roomy_one_is_not() {
         Some(Urgency::Low)
     );
     assert_eq!(begins(&known, &space(GIB, 100 * GIB)), Some(Urgency::Full));
-    let nobody_knows = PoolSpace {
+    let unknown_space = PoolSpace {
         room: None,
         ..space(0, 100 * GIB)
     };
-    assert_eq!(begins(&known, &nobody_knows), None);
-    assert_eq!(known.keep_free_bytes(&nobody_knows), 0);
+    assert_eq!(begins(&known, &unknown_space), None);
+    assert_eq!(known.keep_free_bytes(&unknown_space), 0);
 }
 
 /// A full disk without garbage: runs become rare, and no writer has to wait.
 #[test]
-fn urgent_runs_in_vain_become_rare() {
+fn urgent_runs_without_effect_become_rare() {
     let mut schedule = schedule();
     let full = space(GIB, 500 * GIB);
     assert!(schedule.keep_free_bytes(&full) > GIB);
@@ -246,7 +246,7 @@ fn a_full_disk_does_not_wait_for_what_a_low_one_waits_for() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_keeps_nobody_waiting() {
+fn a_clock_that_was_set_back_makes_no_caller_wait() {
     let mut schedule = schedule();
     let full = space(GIB, 500 * GIB);
     schedule.ended(run(Urgency::Full, 0, &full));

@@ -8,8 +8,8 @@ use super::{Scrub, ScrubFindings};
 use crate::report::{TaskBytes, TaskReport, TaskTotals, share};
 use crate::slots;
 use crate::task::{Access, ControlledTask, MaintenanceTask, TaskStep};
-use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, Progress};
-use duet::{Scope, Space, Step, TooManySessions};
+use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, TaskProgress};
+use duet::{DriverStep, Scope, Space, TooManySessions};
 use format::phase::TaskPhase;
 use format::scrub::{Pass, ScrubRecord};
 use media::MediaError;
@@ -93,25 +93,25 @@ impl MaintenanceTask for Scrubber {
         let step = driver.step(task, &NothingPresent, now_ns, (budget_bytes, access))?;
         let (step, found) = self.count(step);
         Ok(match step {
-            Step::Worked { .. } if !found.is_empty() => TaskStep::News(ScrubNews {
+            DriverStep::Worked { .. } if !found.is_empty() => TaskStep::News(ScrubNews {
                 found,
                 unread: None,
             }),
-            Step::Worked { processed, .. } => TaskStep::Worked {
+            DriverStep::Worked { processed, .. } => TaskStep::Worked {
                 bytes: processed.bytes_read,
             },
-            Step::Looked => TaskStep::Worked { bytes: 0 },
-            Step::NeedsDevice => TaskStep::NeedsDevice,
-            Step::Failed { work, error } => TaskStep::News(ScrubNews {
+            DriverStep::Looked => TaskStep::Worked { bytes: 0 },
+            DriverStep::NeedsDevice => TaskStep::NeedsDevice,
+            DriverStep::Failed { work, error } => TaskStep::News(ScrubNews {
                 found,
                 unread: Some(Unread {
                     container: ContainerId(work.object),
                     error,
                 }),
             }),
-            Step::Waiting { until_ns } => TaskStep::Waiting { until_ns },
-            Step::Paused | Step::Cancelled => TaskStep::Idle,
-            Step::Finished => {
+            DriverStep::Waiting { until_ns } => TaskStep::Waiting { until_ns },
+            DriverStep::Paused | DriverStep::Cancelled => TaskStep::Idle,
+            DriverStep::Finished => {
                 self.finish();
                 TaskStep::Finished
             }
@@ -178,26 +178,26 @@ impl Scrubber {
 
     /// Returns the progress of the pass. Progress that cannot be trusted is dropped, and the work
     /// is done again.
-    fn progress(&mut self) -> Progress {
+    fn progress(&mut self) -> TaskProgress {
         let is_begun = self.record.phase != TaskPhase::AtRest;
-        let stored = Progress::decode(&self.record.progress, TAG).ok();
+        let stored = TaskProgress::decode(&self.record.progress, TAG).ok();
         match stored.filter(|progress| is_begun && progress.done.part_bits() == 0) {
             Some(progress) => progress,
             None => {
                 self.record.phase = TaskPhase::AtRest;
-                Progress::new(0)
+                TaskProgress::new(0)
             }
         }
     }
 
     /// Counts a step, and returns its findings.
-    fn count(&mut self, step: Step<StoreError>) -> (Step<StoreError>, ScrubFindings) {
+    fn count(&mut self, step: DriverStep<StoreError>) -> (DriverStep<StoreError>, ScrubFindings) {
         let Some(Run { driver, task }) = &mut self.run else {
             return (step, ScrubFindings::default());
         };
         let counts = driver.status(0).counts;
         let found = std::mem::take(&mut task.findings);
-        let failed = u64::from(matches!(step, Step::Failed { .. }));
+        let failed = u64::from(matches!(step, DriverStep::Failed { .. }));
         let pass = &mut self.record.pass;
         pass.damaged += found.damaged.len() as u64 + failed;
         pass.containers = counts.pages_done;

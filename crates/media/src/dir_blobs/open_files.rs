@@ -16,9 +16,9 @@ const OPEN_FILES_MAX: u64 = 4096;
 const PART_OF_LIMIT: u64 = 16;
 
 #[derive(Default)]
-pub(super) struct OpenFiles(Mutex<Kept>);
+pub(super) struct OpenFiles(Mutex<OpenFileCache>);
 
-struct Kept {
+struct OpenFileCache {
     files: HashMap<String, Arc<dyn DiskFile>>,
     /// Their names, the oldest first, perhaps with forgotten ones.
     order: VecDeque<String>,
@@ -27,7 +27,7 @@ struct Kept {
     forgotten: u64,
 }
 
-impl Default for Kept {
+impl Default for OpenFileCache {
     fn default() -> Self {
         let may_have = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self {
@@ -39,7 +39,7 @@ impl Default for Kept {
     }
 }
 
-impl Kept {
+impl OpenFileCache {
     fn insert(&mut self, name: &str, file: &Arc<dyn DiskFile>) {
         if self
             .files

@@ -27,7 +27,7 @@ pub(super) struct Job {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     number_next: u64,
     waiting: VecDeque<Job>,
     /// Names of running puts, by number.
@@ -45,7 +45,7 @@ struct State {
     dirs_known: BTreeSet<String>,
 }
 
-impl State {
+impl QueueState {
     /// Reports the first failure once as it was. After that every call fails with `Poisoned` and
     /// the failure's kind and text.
     ///
@@ -81,7 +81,7 @@ impl State {
 
 /// Queue of puts, shared by callers and writer threads.
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
     waiting_max: usize,
 }
@@ -119,8 +119,8 @@ impl Queue {
     /// Queues a put when there is space. Returns the file of a refused one.
     pub(super) fn push(&self, mut job: Job) -> Result<(), (MediaError, Unnamed)> {
         let max = self.waiting_max;
-        let crowded = |state: &State| state.waiting.len() >= max || state.has(&job.name);
-        let mut state = self.wait_while(self.state.lock(), crowded);
+        let is_full = |state: &QueueState| state.waiting.len() >= max || state.has(&job.name);
+        let mut state = self.wait_while(self.state.lock(), is_full);
         if let Err(e) = state.refuse_poisoned("store", &job.name) {
             return Err((e, job.unnamed));
         }
@@ -133,7 +133,7 @@ impl Queue {
 
     /// Waits for the next put and returns it; `None` when no more will come.
     pub(super) fn take(&self) -> Option<Job> {
-        let idle = |state: &State| state.waiting.is_empty() && !state.stop;
+        let idle = |state: &QueueState| state.waiting.is_empty() && !state.stop;
         let mut state = self.wait_while(self.state.lock(), idle);
         let job = state.waiting.pop_front()?;
         state.running.insert(job.number, job.name.clone());
@@ -195,7 +195,7 @@ impl Queue {
     ) -> Result<(), MediaError> {
         let state = self.state.lock();
         let number = state.number_next;
-        let busy = |state: &State| state.syncing || state.has_before(number);
+        let busy = |state: &QueueState| state.syncing || state.has_before(number);
         let mut state = self.wait_while(state, busy);
         state.refuse_poisoned("barrier", "")?;
         let dirs = std::mem::take(&mut state.dirs_unsynced);
@@ -216,9 +216,9 @@ impl Queue {
 
     fn wait_while<'a>(
         &self,
-        mut state: MutexGuard<'a, State>,
-        condition: impl Fn(&State) -> bool,
-    ) -> MutexGuard<'a, State> {
+        mut state: MutexGuard<'a, QueueState>,
+        condition: impl Fn(&QueueState) -> bool,
+    ) -> MutexGuard<'a, QueueState> {
         self.changed
             .wait_while(&mut state, |state| condition(state));
         state

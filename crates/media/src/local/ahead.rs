@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_reads_as_far_as_it_is_told() {
+    fn the_system_reads_as_far_as_advised() {
         let dir = std::env::var("CARGO_TARGET_TMPDIR").unwrap_or_else(|_| ".".to_owned());
         let path = format!("{dir}/ahead-{}", std::process::id());
         let bytes: Vec<u8> = (0..4 << 20).map(|n: u32| (n >> 12) as u8).collect();

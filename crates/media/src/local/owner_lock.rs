@@ -9,7 +9,7 @@
 //! it was of this machine, and that has booted since or has no such process. In doubt it is held,
 //! and the message says by whom.
 
-use super::below::Named;
+use super::path_resolver::Named;
 use crate::{MediaError, MediaErrorKind};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -104,12 +104,12 @@ fn name_in_kernel(file: &File) -> io::Result<UnixDatagram> {
 }
 
 fn held(other: Option<Owner>, shown: &str) -> MediaError {
-    let whose = match other {
+    let owner_text = match other {
         Some(other) => format!("process {} on machine {}", other.process, other.host),
         None => "a process that has not said its name".to_owned(),
     };
     let why = format!(
-        "{whose} has it, and this file system has no locks that would end with a process. If it has ended, \
+        "{owner_text} has it, and this file system has no locks that would end with a process. If it has ended, \
          remove {shown}.owner"
     );
     MediaError {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
-use volume::{Counted, Counts, Durability, Operation, RequestContext, Slow, Volume};
+use volume::{CallCounts, Counted, Durability, Operation, RequestContext, Slow, Volume};
 
 const STOPS: &[Operation] = &[Operation::Read];
 const PAGE: u64 = 4096;
@@ -151,7 +151,7 @@ fn a_read_that_hangs_holds_up_no_other() {
 #[test]
 fn a_client_with_many_reads_does_not_fill_the_queue_of_the_device() {
     let volume = gated();
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(CallCounts::default());
     let counted = Counted::new(volume.announcing(last_page), counts.clone());
     let (mut client, thread, _) = serving(Arc::new(counted), &[]);
     let asked = ask_for(&mut client, 0, 200);

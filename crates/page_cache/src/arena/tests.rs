@@ -1,5 +1,5 @@
 use super::*;
-use crate::extent::Nobody;
+use crate::extent::NoArena;
 use std::sync::Weak;
 
 #[test]
@@ -24,7 +24,7 @@ impl World {
     fn new(extents: u32) -> Self {
         let mut arena = Arena::new(2, 16);
         for _ in 0..extents {
-            arena.add(Extent::new(2, Weak::<Nobody>::new()));
+            arena.add(Extent::new(2, Weak::<NoArena>::new()));
         }
         let (runs, seed) = (Vec::new(), 1);
         Self { arena, runs, seed }
@@ -168,6 +168,6 @@ fn an_extent_goes_when_its_owners_have_left_and_comes_back_under_its_number() {
     world.check();
     let first = world.arena.slab_next();
     assert_eq!(first as usize, kept.min(number) * 2);
-    world.arena.add(Extent::new(2, Weak::<Nobody>::new()));
+    world.arena.add(Extent::new(2, Weak::<NoArena>::new()));
     world.check();
 }

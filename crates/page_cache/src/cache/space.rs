@@ -7,9 +7,9 @@
 use super::PageCache;
 use crate::CHUNK_BYTES_MAX;
 use crate::arena::Owner;
+use crate::dirty::DirtyPages;
 use crate::extent::{GRANULE_BYTES, Run, granules};
 use crate::memory::Lacking;
-use crate::unwritten::UnwrittenPages;
 use classes::{ClassSet, Need};
 use std::sync::Arc;
 use units::IoClass;
@@ -20,13 +20,13 @@ const MOVES_MAX: u32 = 64;
 impl PageCache {
     pub(super) fn evict(&self, need: Need) -> bool {
         self.evict_by(need, |classes| {
-            self.clean.evict(classes) || self.unwritten.evict(classes)
+            self.clean.evict(classes) || self.dirty.evict(classes)
         })
     }
 
     /// Evicts a dirty page, because there are too many of them.
     pub(super) fn spill_one(&self) -> bool {
-        self.evict_by(Need::Budget, |classes| self.unwritten.evict(classes))
+        self.evict_by(Need::Budget, |classes| self.dirty.evict(classes))
     }
 
     /// Asks classes to evict, the least important first, until one does.
@@ -50,7 +50,7 @@ impl PageCache {
         let bytes = u64::from(granules(len)) * GRANULE_BYTES as u64;
         while self.classes.fills_share(class, bytes) {
             let own = ClassSet::one(class);
-            if !self.clean.evict(own) && !self.unwritten.evict(own) {
+            if !self.clean.evict(own) && !self.dirty.evict(own) {
                 return false;
             }
         }
@@ -85,8 +85,8 @@ impl PageCache {
     }
 
     fn vacate(&self, owner: Owner, need: Need) -> Option<IoClass> {
-        if UnwrittenPages::owns(owner) {
-            self.unwritten.vacate(owner, need)
+        if DirtyPages::owns(owner) {
+            self.dirty.vacate(owner, need)
         } else {
             self.clean.vacate(owner, need)
         }

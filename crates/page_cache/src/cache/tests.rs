@@ -4,7 +4,7 @@ use crate::{NoEvents, S3Fifo, Use};
 const MIB: u64 = 1 << 20;
 
 fn cache(bytes_max: u64) -> PageCache {
-    let options = Options::new(bytes_max, 7);
+    let options = PageCacheOptions::new(bytes_max, 7);
     PageCache::new(
         options,
         Box::new(S3Fifo::new(bytes_max)),
@@ -44,20 +44,20 @@ fn a_chunk_is_kept_once_for_all_its_places() {
 }
 
 #[test]
-fn an_unwritten_page_is_served_for_its_version_only() {
+fn a_dirty_page_is_served_for_its_version_only() {
     let cache = cache(8 * MIB);
-    cache.put_unwritten(1, 5, 100, &[1; PAGE_BYTES], IoClass(0));
-    let old = cache.unwritten(1, 5, 100).expect("just put");
-    cache.put_unwritten(1, 5, 90, &[9; PAGE_BYTES], IoClass(0));
-    cache.put_unwritten(1, 5, 110, &[2; PAGE_BYTES], IoClass(0));
-    assert!(cache.unwritten(1, 5, 100).is_none());
-    assert!(cache.unwritten(2, 5, 110).is_none());
-    assert_eq!(cache.unwritten(1, 5, 110).expect("newest")[0], 2);
+    cache.put_dirty(1, 5, 100, &[1; PAGE_BYTES], IoClass(0));
+    let old = cache.dirty(1, 5, 100).expect("just put");
+    cache.put_dirty(1, 5, 90, &[9; PAGE_BYTES], IoClass(0));
+    cache.put_dirty(1, 5, 110, &[2; PAGE_BYTES], IoClass(0));
+    assert!(cache.dirty(1, 5, 100).is_none());
+    assert!(cache.dirty(2, 5, 110).is_none());
+    assert_eq!(cache.dirty(1, 5, 110).expect("newest")[0], 2);
     assert_eq!(old[0], 1, "a reader keeps what it has");
     cache.destaged(1, 5, 100);
-    assert!(cache.is_unwritten_resident(1, 5, 110));
+    assert!(cache.is_dirty_resident(1, 5, 110));
     cache.destaged(1, 5, 110);
-    assert!(!cache.is_unwritten_resident(1, 5, 110));
+    assert!(!cache.is_dirty_resident(1, 5, 110));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn memory_stays_within_the_budget() {
             Some(at(1, n)),
             Use::Demand,
         );
-        cache.put_unwritten(2, n, n, &[n as u8; PAGE_BYTES], IoClass(0));
+        cache.put_dirty(2, n, n, &[n as u8; PAGE_BYTES], IoClass(0));
         let used = cache.counters().bytes_resident;
         assert!(used <= 8 * MIB, "{used} after {n}");
     }
@@ -147,31 +147,31 @@ fn held_frames_do_not_block_anybody() {
             .zip(0..)
             .all(|(frame, n)| frame.iter().all(|b| *b == n as u8))
     );
-    cache.put_unwritten(1, 1, 1, &[1; PAGE_BYTES], IoClass(0));
+    cache.put_dirty(1, 1, 1, &[1; PAGE_BYTES], IoClass(0));
     assert!(cache.counters().bytes_resident <= 8 * MIB);
     drop(held);
     insert(2000);
-    cache.put_unwritten(1, 1, 2, &[1; PAGE_BYTES], IoClass(0));
+    cache.put_dirty(1, 1, 2, &[1; PAGE_BYTES], IoClass(0));
     assert!(cache.is_content_resident(&fingerprint(2000)));
-    assert!(cache.is_unwritten_resident(1, 1, 2));
+    assert!(cache.is_dirty_resident(1, 1, 2));
 }
 
 /// Clean chunks are evicted first; dirty pages have their own limit.
 #[test]
-fn unwritten_pages_stay_while_clean_chunks_are_left() {
+fn dirty_pages_stay_while_clean_chunks_are_left() {
     let cache = cache(16 * MIB);
     for n in 0..1500 {
-        cache.put_unwritten(1, n, 1, &[1; PAGE_BYTES], IoClass(0));
+        cache.put_dirty(1, n, 1, &[1; PAGE_BYTES], IoClass(0));
     }
     for n in 0..20_000 {
         cache.insert(&fingerprint(n), &[1; 4096], None, Use::Demand);
     }
-    assert!((0..1500).all(|n| cache.is_unwritten_resident(1, n, 1)));
+    assert!((0..1500).all(|n| cache.is_dirty_resident(1, n, 1)));
     assert_eq!(cache.counters().spills, 0);
     for n in 1500..4000 {
-        cache.put_unwritten(1, n, 1, &[1; PAGE_BYTES], IoClass(0));
+        cache.put_dirty(1, n, 1, &[1; PAGE_BYTES], IoClass(0));
     }
     let counters = cache.counters();
-    assert_eq!(counters.bytes_unwritten, 8 * MIB);
+    assert_eq!(counters.bytes_dirty, 8 * MIB);
     assert_eq!(counters.spills, 4000 - 2048);
 }

@@ -28,11 +28,11 @@ impl CleanPages {
         let hash = self.hash(place);
         let mut places = self.places(hash);
         let unlink = |content: &mut ContentShard, alias, frame| {
-            let gone = wanted(frame);
-            if gone {
+            let leaves = wanted(frame);
+            if leaves {
                 content.remove_alias(alias);
             }
-            gone
+            leaves
         };
         if let Some((id, true)) = self.with_alias(&places, (hash, place), unlink) {
             self.removed(&mut places, (hash, place), id);

@@ -5,13 +5,19 @@
 
 use super::{CleanPages, local};
 use crate::Place;
-use crate::events::{Next, Visit, chunk_page};
+use crate::events::{Next, PageVisitor, chunk_page};
 use duet::Events;
 
 impl CleanPages {
     /// Visits up to `left` places of a shard, starting at `from`. `None` when there is no such
     /// shard.
-    pub fn visit(&self, shard: usize, from: u64, left: &mut usize, visit: Visit) -> Option<Next> {
+    pub fn visit(
+        &self,
+        shard: usize,
+        from: u64,
+        left: &mut usize,
+        visit: PageVisitor,
+    ) -> Option<Next> {
         let places = self.places.get(shard)?.lock();
         for (id, next) in places.entries_from(from) {
             let (shard, alias) = local(id);
@@ -27,7 +33,7 @@ impl CleanPages {
     }
 
     /// Visits all places of an object.
-    pub fn visit_object(&self, object: u64, visit: Visit) {
+    pub fn visit_object(&self, object: u64, visit: PageVisitor) {
         for shard in 0..self.contents.len() {
             let places = self.content(shard).places_of(object);
             for place in places {

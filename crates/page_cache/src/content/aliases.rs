@@ -41,7 +41,7 @@ impl ContentShard {
     }
 
     /// Returns true if the frame has more aliases than allowed.
-    pub fn is_crowded(&self, frame: u32) -> bool {
+    pub fn has_too_many_aliases(&self, frame: u32) -> bool {
         self.entry(frame).is_some_and(|e| e.aliases > ALIASES_MAX)
     }
 

@@ -24,7 +24,7 @@ fn at(chunk: u64) -> Place {
 
 /// Every bit of the last fourteen bytes matters, except those that choose the shard.
 #[test]
-fn contents_that_differ_in_one_bit_are_told_apart() {
+fn contents_that_differ_in_one_bit_are_distinguished() {
     let base = Fingerprint([0x5a; 32]);
     let mut shard = shard();
     shard.insert(&identity_of(&base), run(4096), Use::Demand.into(), 0);

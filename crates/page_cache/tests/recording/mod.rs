@@ -2,7 +2,7 @@
 //! that refuses impossible events.
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use page_cache::{NoEvents, Options, PageCache, PageEvents, Place, S3Fifo};
+use page_cache::{NoEvents, PageCache, PageCacheOptions, PageEvents, Place, S3Fifo};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ pub fn recorded(bytes_max: u64) -> (PageCache, Arc<Recorder>) {
     let policy = Box::new(S3Fifo::new(bytes_max));
     let events: Arc<Recorder> = Arc::clone(&recorder);
     (
-        PageCache::new(Options::new(bytes_max, 42), policy, events),
+        PageCache::new(PageCacheOptions::new(bytes_max, 42), policy, events),
         recorder,
     )
 }
@@ -100,5 +100,9 @@ pub fn recorded(bytes_max: u64) -> (PageCache, Arc<Recorder>) {
 /// Returns a cache without a listener.
 pub fn silent(bytes_max: u64) -> PageCache {
     let policy = Box::new(S3Fifo::new(bytes_max));
-    PageCache::new(Options::new(bytes_max, 42), policy, Arc::new(NoEvents))
+    PageCache::new(
+        PageCacheOptions::new(bytes_max, 42),
+        policy,
+        Arc::new(NoEvents),
+    )
 }

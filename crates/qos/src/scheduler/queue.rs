@@ -4,7 +4,7 @@
 //! Invariant: reads keep their order, and so do writes. At most eight reads overtake the first
 //! write.
 
-use super::{Direction, Request};
+use super::{DeviceRequest, Direction};
 use std::collections::VecDeque;
 
 /// Maximum number of reads that overtake a waiting write.
@@ -12,21 +12,21 @@ const READS_MAX: u8 = 8;
 
 #[derive(Default)]
 pub(super) struct Queue {
-    reads: VecDeque<Request>,
-    writes: VecDeque<Request>,
+    reads: VecDeque<DeviceRequest>,
+    writes: VecDeque<DeviceRequest>,
     /// Number of reads that were handed out while a write waited.
     overtaken: u8,
 }
 
 impl Queue {
-    pub fn push(&mut self, request: Request) {
+    pub fn push(&mut self, request: DeviceRequest) {
         match request.direction {
             Direction::Read => self.reads.push_back(request),
             Direction::Write => self.writes.push_back(request),
         }
     }
 
-    pub fn pop(&mut self) -> Option<Request> {
+    pub fn pop(&mut self) -> Option<DeviceRequest> {
         let is_writes_turn = self.is_writes_turn();
         if let Some(read) = self.reads.pop_front_if(|_| !is_writes_turn) {
             self.overtaken = match self.writes.is_empty() {
@@ -40,7 +40,7 @@ impl Queue {
     }
 
     /// Removes a request. Returns `None` if it is not queued.
-    pub fn remove(&mut self, id: u64) -> Option<Request> {
+    pub fn remove(&mut self, id: u64) -> Option<DeviceRequest> {
         let queues = [&mut self.reads, &mut self.writes].into_iter();
         queues.fold(None, |found, queue| {
             let at = queue.iter().position(|request| request.id == id);
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn reads_go_first_and_writes_do_not_starve() {
         let mut queue = Queue::default();
-        let request = |id, direction| Request {
+        let request = |id, direction| DeviceRequest {
             id,
             flow: Flow::Backup,
             direction,

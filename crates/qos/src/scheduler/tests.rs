@@ -12,18 +12,18 @@ struct Device {
     costs: DeviceCosts,
     now_ns: u64,
     /// By flow: number of requests to keep queued, and their template.
-    loads: BTreeMap<Flow, (usize, Request)>,
+    loads: BTreeMap<Flow, (usize, DeviceRequest)>,
     /// By flow: device time, completed requests, longest wait.
     had_ns: BTreeMap<Flow, u64>,
     done: BTreeMap<Flow, u64>,
     waits: BTreeMap<Flow, u64>,
     offered: BTreeMap<u64, u64>,
-    at_device: Vec<Request>,
+    at_device: Vec<DeviceRequest>,
     next_id: u64,
 }
 
-fn request(flow: Flow, is_sequential: bool, bytes: u64) -> Request {
-    Request {
+fn request(flow: Flow, is_sequential: bool, bytes: u64) -> DeviceRequest {
+    DeviceRequest {
         id: 0,
         flow,
         direction: Direction::Read,
@@ -32,16 +32,16 @@ fn request(flow: Flow, is_sequential: bool, bytes: u64) -> Request {
     }
 }
 
-fn random(flow: Flow) -> Request {
+fn random(flow: Flow) -> DeviceRequest {
     request(flow, false, 8192)
 }
 
-fn stream(flow: Flow) -> Request {
+fn stream(flow: Flow) -> DeviceRequest {
     request(flow, true, 1 << 20)
 }
 
 impl Device {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: SchedulerSettings) -> Self {
         Self {
             scheduler: Scheduler::new(settings).expect("good settings"),
             costs: settings.costs,
@@ -56,16 +56,16 @@ impl Device {
         }
     }
 
-    fn load(&mut self, depth: usize, request: Request) {
+    fn load(&mut self, depth: usize, request: DeviceRequest) {
         self.loads.insert(request.flow, (depth, request));
         (0..depth).for_each(|_| self.offer(request));
     }
 
-    fn offer(&mut self, request: Request) {
+    fn offer(&mut self, request: DeviceRequest) {
         self.next_id += 1;
         let id = self.next_id;
         self.offered.insert(id, self.now_ns);
-        let request = Request { id, ..request };
+        let request = DeviceRequest { id, ..request };
         self.scheduler.offer(request).expect("room");
     }
 
@@ -84,7 +84,7 @@ impl Device {
             let request = self.at_device.remove(0);
             let cost = self.costs.of(request.is_sequential, request.bytes);
             self.now_ns += cost;
-            let Request { flow, .. } = request;
+            let DeviceRequest { flow, .. } = request;
             *self.had_ns.entry(flow).or_default() += cost;
             *self.done.entry(flow).or_default() += 1;
             let wait = self.now_ns - self.offered.remove(&request.id).expect("handed out once");
@@ -116,13 +116,13 @@ fn assert_near(found: f64, expected: f64) {
 }
 
 /// A deep queue at the device would blur the shares of the test's short runs.
-const SHALLOW: Settings = Settings {
+const SHALLOW: SchedulerSettings = SchedulerSettings {
     in_flight_max: 2,
-    ..Settings::DISK
+    ..SchedulerSettings::DISK
 };
 
 #[test]
-fn non_sequential_requests_get_their_share_whoever_else_is_there() {
+fn non_sequential_requests_get_their_share_beside_any_others() {
     let random_flow = Flow::ForegroundNonSequential;
     let others: [&[Flow]; 3] = [
         &[Flow::ForegroundSequential],
@@ -155,7 +155,7 @@ fn shares_change_while_running_and_what_is_not_used_is_everybodys() {
     device.clear();
     device.run(15 * S);
     assert_near(device.percent(Flow::ForegroundNonSequential, 10 * S), 20.0);
-    let settings = Settings {
+    let settings = SchedulerSettings {
         non_sequential_percent: 60,
         ..SHALLOW
     };
@@ -163,7 +163,7 @@ fn shares_change_while_running_and_what_is_not_used_is_everybodys() {
     device.clear();
     device.run(25 * S);
     assert_near(device.percent(Flow::ForegroundNonSequential, 10 * S), 60.0);
-    let none = Settings {
+    let none = SchedulerSettings {
         non_sequential_percent: 0,
         ..SHALLOW
     };
@@ -198,7 +198,7 @@ fn maintenance_has_its_floor_on_a_busy_device_and_all_of_an_idle_one() {
 #[test]
 fn a_pause_that_is_too_short_for_a_seek_is_not_idle_time() {
     let mut device = Device::new(SHALLOW);
-    let settings = Settings {
+    let settings = SchedulerSettings {
         floors_permille: [0; 8],
         ..SHALLOW
     };
@@ -225,9 +225,9 @@ fn a_pause_that_is_too_short_for_a_seek_is_not_idle_time() {
 
 #[test]
 fn a_task_goes_on_until_a_user_comes_and_seeks_now_and_then_only() {
-    let settings = Settings {
+    let settings = SchedulerSettings {
         floors_permille: [0; 8],
-        ..Settings::DISK
+        ..SchedulerSettings::DISK
     };
     let mut scheduler = Scheduler::new(settings).expect("good settings");
     let at = |ms: u64| 10 * S + ms * MS;
@@ -271,9 +271,9 @@ fn a_task_goes_on_until_a_user_comes_and_seeks_now_and_then_only() {
 
 #[test]
 fn a_task_does_not_stop_for_others_that_may_not_seek_yet() {
-    let settings = Settings {
+    let settings = SchedulerSettings {
         floors_permille: [0; 8],
-        ..Settings::DISK
+        ..SchedulerSettings::DISK
     };
     let mut scheduler = Scheduler::new(settings).expect("good settings");
     let at = |ms: u64| 10 * S + ms * MS;
@@ -295,13 +295,13 @@ fn a_task_does_not_stop_for_others_that_may_not_seek_yet() {
 
 #[test]
 fn a_floor_looks_for_a_gap_between_users_and_not_for_ever() {
-    let mut scheduler = Scheduler::new(Settings::DISK).expect("the default");
+    let mut scheduler = Scheduler::new(SchedulerSettings::DISK).expect("the default");
     let now = |ms: u64| ms * S / 1000;
     scheduler
         .offer(random(Flow::ForegroundNonSequential))
         .expect("room");
     scheduler.offer(random(Flow::Scrub)).expect("room");
-    let is_scrub = |next: Option<(Request, Grant)>| next.map(|(r, _)| r.flow == Flow::Scrub);
+    let is_scrub = |next: Option<(DeviceRequest, Grant)>| next.map(|(r, _)| r.flow == Flow::Scrub);
     assert_eq!(is_scrub(scheduler.next(now(0))), Some(false));
     // The task has earned its request, but a user is still there.
     assert_eq!(scheduler.next(now(1)), None);
@@ -377,7 +377,7 @@ fn the_highest_rate_goes_first_and_both_deadlines_are_met() {
 
 #[test]
 fn queues_have_an_end() {
-    let settings = Settings {
+    let settings = SchedulerSettings {
         waiting_max: 3,
         ..SHALLOW
     };

@@ -14,7 +14,7 @@ use super::selected;
 use super::snapshot_choice::{SnapshotFilter, choose};
 use super::source_paths;
 use super::unfinished;
-use crate::progress::Progress;
+use crate::progress::ArchiveProgress;
 use anyhow::{Context, bail};
 use archive::backup::{
     FrozenOutcome, Order, Pacer, TreeOutcome, TreePlan, back_up_trees, count_trees, scan_trees,
@@ -48,8 +48,8 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     }
     let started = Instant::now();
     let paths = source_paths::collect(&invocation.context, args)?;
-    if let Some(told) = source_paths::told_of_links(&paths) {
-        invocation.console.warn(told);
+    if let Some(reported) = source_paths::links_warning(&paths) {
+        invocation.console.warn(reported);
     }
     let selection = selection(invocation, args, &paths)?;
     let region_bytes = args.region_size.unwrap_or(REGION_BYTES);
@@ -148,7 +148,7 @@ fn store_trees(
     pool: &Pool,
     session: &mut WriteSession,
     plan: &TreePlan<'_>,
-    progress: &Progress,
+    progress: &ArchiveProgress,
 ) -> Result<(ObjectRoot, TreeOutcome, OwnerIds), StoreError> {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -291,7 +291,7 @@ fn dry_run(
     paths: &[PathBuf],
     selection: &BackupSelection,
     before: (Option<ObjectRoot>, Sameness),
-    progress: &Progress,
+    progress: &ArchiveProgress,
 ) -> anyhow::Result<Exit> {
     let outcome = count_trees(pool, paths, selection, before, progress)?;
     invocation.console.line(format!(

@@ -3,7 +3,7 @@
 //! Invariant: it reports and never repairs. Damage is reported with the files that it affects.
 
 use super::invocation::Invocation;
-use crate::progress::Progress;
+use crate::progress::ArchiveProgress;
 use command_line::CheckArgs;
 use format::root::RootRecord;
 use format::snapshot::Snapshot;
@@ -84,7 +84,7 @@ pub(super) fn data_bytes(record: &RootRecord, depth: CheckDepth) -> u64 {
 }
 
 /// Returns a callback that counts containers and bytes, and stops when the user asks for it.
-pub(super) fn steps(progress: &Progress) -> impl FnMut(u64, u64) -> ControlFlow<()> + '_ {
+pub(super) fn steps(progress: &ArchiveProgress) -> impl FnMut(u64, u64) -> ControlFlow<()> + '_ {
     let (mut containers_before, mut bytes_before) = (0, 0);
     move |containers, bytes| {
         progress.add_files(containers - containers_before);

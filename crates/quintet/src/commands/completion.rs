@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::sync::mpsc;
 use std::time::Duration;
-use terminal::command_context::{CommandContext, Lent, Streams};
+use terminal::command_context::{ClientDescriptors, CommandContext, Streams};
 use terminal::environment::Environment;
 use terminal::exit::Exit;
 use terminal::interrupt::Interrupt;
@@ -130,8 +130,8 @@ impl Names {
     /// Returns the names, each with words about it.
     fn all(self, options: &[OsString]) -> Vec<(String, String)> {
         let mut all = self.listed(options);
-        let mut told = HashSet::new();
-        all.retain(|(name, _)| told.insert(name.clone()));
+        let mut reported = HashSet::new();
+        all.retain(|(name, _)| reported.insert(name.clone()));
         all
     }
 
@@ -191,9 +191,9 @@ fn ask(options: &[OsString], command: &[&str]) -> Vec<Value> {
     let mut words = vec![OsString::from(PROGRAM), "--json".into()];
     words.extend(options.iter().cloned());
     words.extend(command.iter().map(OsString::from));
-    let (tell, told) = mpsc::sync_channel(1);
+    let (tell, reported) = mpsc::sync_channel(1);
     std::thread::spawn(move || tell.send(output_of(&words).unwrap_or_default()));
-    let text = told.recv_timeout(WAIT_MAX).unwrap_or_default();
+    let text = reported.recv_timeout(WAIT_MAX).unwrap_or_default();
     let objects = text.lines().filter_map(|l| serde_json::from_str(l).ok());
     let is_summary = |object: &Value| object["message_type"] == "summary";
     objects.filter(|object| !is_summary(object)).collect()
@@ -207,7 +207,7 @@ fn output_of(words: &[OsString]) -> io::Result<String> {
         input: null.try_clone()?,
         output: output.try_clone()?,
         error: null,
-        lent: Some(Lent {
+        from_client: Some(ClientDescriptors {
             terminal: None,
             passphrase: None,
         }),

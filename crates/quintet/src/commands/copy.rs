@@ -11,7 +11,7 @@ use super::full;
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{SnapshotFilter, choose, choose_several};
-use crate::progress::Progress;
+use crate::progress::ArchiveProgress;
 use crate::settings::receiving_pool;
 use anyhow::{Context, bail};
 use command_line::CopyArgs;
@@ -204,7 +204,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    fn one(&mut self, snapshot: &Snapshot, progress: &Progress) -> anyhow::Result<()> {
+    fn one(&mut self, snapshot: &Snapshot, progress: &ArchiveProgress) -> anyhow::Result<()> {
         let console = &self.invocation.console;
         if self.replication.is_there(snapshot) {
             self.present += 1;
@@ -242,7 +242,7 @@ impl Copying<'_> {
     fn copy(
         &mut self,
         snapshot: &Snapshot,
-        progress: &Progress,
+        progress: &ArchiveProgress,
     ) -> anyhow::Result<Box<CopiedSnapshot>> {
         let interrupt = &self.invocation.interrupt;
         let limit = progress.bytes_done() + size_of(snapshot);
@@ -282,7 +282,7 @@ impl Copying<'_> {
         }
     }
 
-    fn is_paused(&self, snapshot: &Snapshot, progress: &Progress) -> bool {
+    fn is_paused(&self, snapshot: &Snapshot, progress: &ArchiveProgress) -> bool {
         is_paused(&self.entry, &self.replication, snapshot, progress)
     }
 
@@ -366,7 +366,7 @@ fn is_paused(
     entry: &Option<CopyEntry>,
     replication: &Replication,
     snapshot: &Snapshot,
-    progress: &Progress,
+    progress: &ArchiveProgress,
 ) -> bool {
     let Some(entry) = entry else {
         return false;

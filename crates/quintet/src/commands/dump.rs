@@ -8,7 +8,7 @@ use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{LATEST, SnapshotFilter, choose, split_path};
 use super::tree::{Found, Step, lookup, normal, top, walk};
-use crate::progress::Progress;
+use crate::progress::ArchiveProgress;
 use anyhow::bail;
 use archive::image::{UnfinishedFile, stream_object};
 use archive::tar::{self, Member};
@@ -101,7 +101,7 @@ impl Output {
         &mut self,
         reader: &Reader,
         root: &ObjectRoot,
-        progress: &Progress,
+        progress: &ArchiveProgress,
     ) -> anyhow::Result<()> {
         progress.add_total(1, root.len);
         stream_object(reader, root, &mut self.to, progress)?;
@@ -141,7 +141,7 @@ impl<W: Write> Write for TextOnly<W> {
 struct Archive<'a> {
     reader: &'a Reader,
     output: &'a mut Output,
-    progress: &'a Progress,
+    progress: &'a ArchiveProgress,
     owners: &'a OwnerNames,
     /// First paths of files with hard links, by device and inode.
     first_names: HashMap<(u64, u64), Vec<u8>>,
@@ -151,7 +151,7 @@ impl<'a> Archive<'a> {
     fn new(
         reader: &'a Reader,
         output: &'a mut Output,
-        progress: &'a Progress,
+        progress: &'a ArchiveProgress,
         owners: &'a OwnerNames,
     ) -> Self {
         Self {

@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn causes_decide() {
         let store = |kind| anyhow::Error::from(StoreError::new(kind, "x"));
-        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let disconnected = || io::Error::from(io::ErrorKind::BrokenPipe);
         for (error, exit) in [
             (store(StoreErrorKind::NoPool), Exit::NoPool),
             (store(StoreErrorKind::Locked), Exit::Locked),
@@ -227,14 +227,14 @@ mod tests {
             (store(StoreErrorKind::Invalid), Exit::Failed),
             (store(StoreErrorKind::Interrupted), Exit::Interrupted),
             (Interrupted.into(), Exit::Interrupted),
-            (AskError::Io(gone()).into(), Exit::OutputClosed),
-            (AskError::Send(gone()).into(), Exit::OutputClosed),
-            (ServiceError::Io(gone()).into(), Exit::OutputClosed),
-            (EndpointError::Io(gone()).into(), Exit::OutputClosed),
-            (MountingError::Io(gone()).into(), Exit::OutputClosed),
-            (SocketError::Io(gone()).into(), Exit::OutputClosed),
+            (AskError::Io(disconnected()).into(), Exit::OutputClosed),
+            (AskError::Send(disconnected()).into(), Exit::OutputClosed),
+            (ServiceError::Io(disconnected()).into(), Exit::OutputClosed),
+            (EndpointError::Io(disconnected()).into(), Exit::OutputClosed),
+            (MountingError::Io(disconnected()).into(), Exit::OutputClosed),
+            (SocketError::Io(disconnected()).into(), Exit::OutputClosed),
             (
-                SocketError::Service(ServiceError::Io(gone())).into(),
+                SocketError::Service(ServiceError::Io(disconnected())).into(),
                 Exit::OutputClosed,
             ),
             (
@@ -257,22 +257,22 @@ mod tests {
             ),
             (PasswordError::Interrupted.into(), Exit::Interrupted),
             (anyhow::anyhow!("words"), Exit::Failed),
-            (gone().into(), Exit::OutputClosed),
+            (disconnected().into(), Exit::OutputClosed),
             (
                 ArchiveError::Source(PathError::new("read", "x", io::Error::other(Interrupted)))
                     .into(),
                 Exit::Interrupted,
             ),
             (
-                ArchiveError::Source(PathError::new("read", "x", gone())).into(),
+                ArchiveError::Source(PathError::new("read", "x", disconnected())).into(),
                 Exit::Failed,
             ),
             (
-                ArchiveError::Target(PathError::new("write", "x", gone())).into(),
+                ArchiveError::Target(PathError::new("write", "x", disconnected())).into(),
                 Exit::OutputClosed,
             ),
             (
-                PathError::new("write", "x", gone()).into(),
+                PathError::new("write", "x", disconnected()).into(),
                 Exit::OutputClosed,
             ),
             (

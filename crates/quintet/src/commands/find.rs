@@ -177,7 +177,7 @@ impl<'i> Search<'i> {
         reader: &Reader,
         directory: ObjectRoot,
         path: &[u8],
-        found: &mut super::tree::Visit<'_>,
+        found: &mut super::tree::EntryVisitor<'_>,
     ) -> anyhow::Result<bool> {
         if self.barren.contains(&directory.fingerprint) {
             return Ok(false);

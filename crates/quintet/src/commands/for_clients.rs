@@ -166,10 +166,11 @@ pub(super) fn ask(
     arguments: &[OsString],
 ) -> anyhow::Result<Option<Exit>> {
     let environment = &context.environment;
-    let lent = environment.lent(runs_programs(command, arguments, environment));
+    let variables = environment.for_server(runs_programs(command, arguments, environment));
     for pool in pools_of(command, settings, environment) {
         let passphrase = settings.password.descriptor();
-        if let Asked::Ran(code) = control::ask(&pool, context, arguments, passphrase, lent.clone())?
+        if let Asked::Ran(code) =
+            control::ask(&pool, context, arguments, passphrase, variables.clone())?
         {
             return Ok(Some(Exit::of_code(code).unwrap_or(Exit::Failed)));
         }
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_needs_the_server() {
+    fn commands_that_need_the_server() {
         let need = |line: &str| {
             let words = std::iter::once("quintet").chain(line.split(' '));
             Need::of(&Cli::try_parse_from(words).unwrap().command)

@@ -9,7 +9,7 @@ use super::backup::REGION_BYTES;
 use super::invocation::Invocation;
 use super::opened::Opened;
 use super::{failure, full};
-use crate::progress::Progress;
+use crate::progress::ArchiveProgress;
 use command_line::GcArgs;
 use maintenance::{
     CollectMemory, Collecting, Collector, GcCounts, GcPolicy, GcRun, GcStage, RunEnd, StepSizes,
@@ -280,7 +280,7 @@ impl Run<'_> {
     }
 }
 
-fn tell(progress: &Progress, stage: GcStage, collector: &Collector) {
+fn tell(progress: &ArchiveProgress, stage: GcStage, collector: &Collector) {
     let words: &[u8] = match stage {
         GcStage::Purging => b"purging forgotten snapshots",
         GcStage::Marking => b"marking what is needed",

@@ -55,8 +55,8 @@ pub(in crate::commands) fn run(args: &MountGuardArgs) -> anyhow::Result<Exit> {
     if let Ok(handle) = pidfd_open(server, PidfdFlags::empty())
         && getppid() == Some(server)
     {
-        let mut gone = [PollFd::new(&handle, PollFlags::IN)];
-        while poll(&mut gone, None) == Err(Errno::INTR) {}
+        let mut disconnected = [PollFd::new(&handle, PollFlags::IN)];
+        while poll(&mut disconnected, None) == Err(Errno::INTR) {}
     }
     if fuse::is_abandoned(&args.mountpoint) {
         fuse::unmount_abandoned(&args.mountpoint)?;

@@ -13,8 +13,8 @@
 use super::failure;
 use super::opened::Opened;
 use super::readers;
-use super::turn;
-use crate::progress::Progress;
+use super::writer_wait;
+use crate::progress::ArchiveProgress;
 use crate::rate_limit::ReadLimit;
 use crate::settings::{OtherPool, Settings, parse_compression};
 use anyhow::{Context, anyhow};
@@ -24,7 +24,7 @@ use maintenance::CollectMemory;
 use media::{Clock, DirBlobs, IoOrigin, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use parking_lot::Mutex;
 use qos::Flow;
-use server::control::{IN_A_TURN_LIMIT, Leases};
+use server::control::{IN_A_GRANT_LIMIT, Leases};
 use server::losses::lost_writes;
 use server::memory_plan::MemoryPlan;
 use server::state::{JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, ServerState, open_volumes};
@@ -47,8 +47,8 @@ use terminal::exit::Exit;
 use terminal::interrupt::Interrupt;
 use terminal::shell::Shell;
 use units::Origin;
-use unlocking::writer::{Wait, Writer, unlock_again, words_shown};
-use unlocking::{Door, Opening, PasswordSources, Visit};
+use unlocking::writer::{PoolWriter, Wait, unlock_again, words_shown};
+use unlocking::{KnownPoolWriter, LockedPool, Opening, PasswordSources};
 use volumes::Volumes;
 
 /// Leftovers of interrupted runs that take seconds to verify, bytes: a note says so.
@@ -81,7 +81,7 @@ pub(super) struct Invocation {
     /// Limit of reads from the pool.
     pub read_limit: ReadLimit,
     /// Pools that this run opened, to be remembered.
-    visits: Mutex<Vec<Visit>>,
+    visits: Mutex<Vec<KnownPoolWriter>>,
 }
 
 /// A command uses its shell as its own.
@@ -94,16 +94,16 @@ impl Deref for Invocation {
 }
 
 /// Returns a queue of leases at the server of the pool in this directory, whenever there is one.
-/// `may_have_turn`: the caller may hold an I/O grant of another server, so waiting has a limit.
+/// `may_wait`: the caller may hold an I/O grant of another server, so waiting has a limit.
 pub(super) fn leases_of(
     pool: &Path,
     flow: Flow,
     interrupt: &Interrupt,
-    may_have_turn: bool,
+    may_wait: bool,
 ) -> io::Result<Arc<dyn RequestQueue>> {
     let leases = Leases::new(std::path::absolute(pool)?, flow, interrupt.clone());
-    Ok(Arc::new(match may_have_turn {
-        true => leases.within(IN_A_TURN_LIMIT),
+    Ok(Arc::new(match may_wait {
+        true => leases.within(IN_A_GRANT_LIMIT),
         false => leases,
     }))
 }
@@ -122,7 +122,7 @@ impl Invocation {
         server: Option<Arc<ServerState>>,
         (origin, arguments): (Origin, &[OsString]),
     ) -> Self {
-        let writer = Writer {
+        let writer = PoolWriter {
             process: context.client,
             words: words_shown(arguments),
         };
@@ -233,7 +233,7 @@ impl Invocation {
             }
             (Some(server), OpenMode::Write) => {
                 self.check_held(server)?;
-                turn::in_server(server, self, &self.name, self.settings.wait)
+                writer_wait::in_server(server, self, &self.name, self.settings.wait)
             }
         }
     }
@@ -262,7 +262,7 @@ impl Invocation {
     ) -> anyhow::Result<(Pool, Option<SecretKey>)> {
         let queue = self.queue_of_other(&other.path, mode)?;
         let media = Self::media_at(&other.path, queue, false)?;
-        let door = Door {
+        let door = LockedPool {
             path: &other.path,
             password: &other.password,
             sources: other.sources,
@@ -362,8 +362,8 @@ impl Invocation {
     }
 
     /// Returns how the command's own pool is unlocked.
-    fn door(&self) -> anyhow::Result<Door<'_>> {
-        Ok(Door {
+    fn door(&self) -> anyhow::Result<LockedPool<'_>> {
+        Ok(LockedPool {
             path: self.settings.pool()?,
             password: &self.settings.password,
             sources: PasswordSources::OPEN,
@@ -376,7 +376,7 @@ impl Invocation {
     /// remembers. For writing, waits for another process that writes.
     fn enter(
         &self,
-        door: &Door<'_>,
+        door: &LockedPool<'_>,
         media: Media,
         mode: OpenMode,
         memory_bytes: usize,
@@ -389,7 +389,7 @@ impl Invocation {
         let Opening {
             mut unlocked,
             secret,
-            mut visit,
+            mut known_writer,
         } = opening;
         let mut wait = Wait::new(self, door.path, self.settings.wait);
         let pool = loop {
@@ -397,15 +397,15 @@ impl Invocation {
             match readers::open(media.clone(), unlocked, mode, memory_bytes) {
                 Ok(pool) => break pool,
                 Err(e) if Wait::is_for(&e) => {
-                    let again = wait.turn(&media, secret.as_ref(), e);
+                    let again = wait.wait_for_lock(&media, secret.as_ref(), e);
                     unlocked = again.map_err(|e| of_pool(e.into()))?;
                 }
                 Err(e) => return Err(of_pool(e.into())),
             }
         };
-        visit.entered(&pool, door.path, &warn);
+        known_writer.entered(&pool, door.path, &warn);
         let mut visits = self.visits.lock();
-        visits.push(visit);
+        visits.push(known_writer);
         drop(visits);
         Ok((pool, secret))
     }
@@ -450,7 +450,9 @@ impl Invocation {
     pub fn remember_pools(&self) {
         let visits = self.visits.lock();
         let now = SystemClock.now();
-        visits.iter().for_each(|visit| visit.remember(now));
+        visits
+            .iter()
+            .for_each(|known_writer| known_writer.remember(now));
     }
 
     /// In a server too, a client that gives a password is refused a pool without encryption.
@@ -540,12 +542,12 @@ impl Invocation {
     }
 
     /// Starts counters and their display.
-    pub fn progress(&self, action: &'static str) -> Progress {
+    pub fn progress(&self, action: &'static str) -> ArchiveProgress {
         self.shell.progress(action).into()
     }
 
     /// See [`Shell::progress_shown`].
-    pub fn progress_shown(&self, action: &'static str, shown: bool) -> Progress {
+    pub fn progress_shown(&self, action: &'static str, shown: bool) -> ArchiveProgress {
         self.shell.progress_shown(action, shown).into()
     }
 

@@ -257,7 +257,7 @@ impl Run<'_> {
             input: streams.input.try_clone()?,
             output: streams.output.try_clone()?,
             error,
-            lent: None,
+            from_client: None,
         };
         let environment = own.environment.clone();
         let context = CommandContext::new(environment, own.interrupt.clone(), streams);

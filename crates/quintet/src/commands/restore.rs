@@ -10,7 +10,7 @@ use super::listing;
 use super::selected;
 use super::snapshot_choice::{SnapshotFilter, choose_named, split_path};
 use super::tree::{Found, lookup, nearest, normal, top, with_nearest};
-use crate::progress::{Progress, list};
+use crate::progress::{ArchiveProgress, list};
 use anyhow::{Context, anyhow, bail};
 use archive::filesystem::apply::TargetDirectory;
 use archive::filesystem::metadata::Privileges;
@@ -264,7 +264,7 @@ fn ask(invocation: &Invocation, reader: &Reader, plan: &RestorePlan<'_>) -> anyh
     };
     // The trial prints no errors: the restore itself will.
     let (silent, _, _) = Console::captured(invocation.console.loudness());
-    let progress = Progress::start(&silent, &invocation.interrupt, "looking", None);
+    let progress = ArchiveProgress::start(&silent, &invocation.interrupt, "looking", None);
     let outcome = restore_tree(reader, &trial, &progress)?;
     drop(progress);
     let RestoreOutcome {

@@ -14,7 +14,7 @@ use super::backup::REGION_BYTES;
 use super::check::show_affected;
 use super::invocation::Invocation;
 use super::replica::{repair_from, replica_of};
-use crate::progress::Progress;
+use crate::progress::ArchiveProgress;
 use command_line::{ScrubArgs, ScrubCommand, ScrubPassArgs};
 use format::scrub::Pass;
 use maintenance::{RunEnd, ScrubStatus, Scrubber, StepSizes, run_task};
@@ -121,7 +121,7 @@ fn pass(
     invocation: &Invocation,
     scrubber: &mut Scrubber,
     findings: &mut ScrubNotes,
-    progress: &Progress,
+    progress: &ArchiveProgress,
 ) -> anyhow::Result<()> {
     let host = TaskHost::new(None, &invocation.interrupt);
     let mut before = Pass::default();

@@ -34,15 +34,15 @@ fn patterns(
     files: [(&Vec<PathBuf>, bool); 2],
 ) -> anyhow::Result<Patterns> {
     let mut patterns = Patterns::default();
-    for (given, fold_case) in given {
+    for (given, ignore_case) in given {
         for pattern in given {
-            patterns.add(pattern.as_bytes(), fold_case)?;
+            patterns.add(pattern.as_bytes(), ignore_case)?;
         }
     }
-    for (files, fold_case) in files {
+    for (files, ignore_case) in files {
         for file in files {
             let bytes = read_list(context, file)?;
-            let added = patterns.add_lines(&bytes, fold_case);
+            let added = patterns.add_lines(&bytes, ignore_case);
             added.with_context(|| file.display().to_string())?;
         }
     }

@@ -15,7 +15,7 @@ use super::confirm::{ask, can_ask};
 use super::invocation::Invocation;
 use anyhow::{Context, bail};
 use setup::steps::Steps;
-use setup::{Plan, SetupArgs, configured, new_pool};
+use setup::{SetupArgs, SetupPlan, configured, new_pool};
 use std::path::PathBuf;
 use terminal::exit::Exit;
 use terminal::json::Object;
@@ -50,7 +50,7 @@ pub(super) fn run(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<E
 }
 
 /// Reads the file, or writes its first text.
-fn plan(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<Plan> {
+fn plan(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<SetupPlan> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let path = configured::path(args.config.as_deref(), &invocation.context);
     let path = std::path::absolute(path)?;
@@ -64,7 +64,7 @@ fn plan(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<Plan> {
             let (path, says) = (file.path.display(), says.display());
             bail!("{path} says that the pool is {says}; edit it, or remove --pool");
         }
-        return Ok(Plan {
+        return Ok(SetupPlan {
             path: file.path,
             configuration: file.configuration,
             text: None,
@@ -72,7 +72,7 @@ fn plan(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<Plan> {
         });
     }
     let (pool, backup) = wanted(invocation, args)?;
-    Plan::first(path, &pool, &backup, program)
+    SetupPlan::first(path, &pool, &backup, program)
 }
 
 /// Returns the pool and the sources of a new file. Asks on a terminal.
@@ -103,7 +103,7 @@ fn wanted(invocation: &Invocation, args: &SetupArgs) -> anyhow::Result<(PathBuf,
 }
 
 /// The check of `config check`, except for what setup makes.
-fn check_first(invocation: &Invocation, plan: &Plan) -> anyhow::Result<()> {
+fn check_first(invocation: &Invocation, plan: &SetupPlan) -> anyhow::Result<()> {
     let configuration = &plan.configuration;
     let pool = &configuration.pool;
     let is_new_pool = !new_pool::is_there(&pool.path.value);
@@ -132,7 +132,7 @@ fn check_first(invocation: &Invocation, plan: &Plan) -> anyhow::Result<()> {
 }
 
 /// Says what there is now, and what to do next.
-fn finish(invocation: &Invocation, steps: &Steps<'_>, plan: Plan) -> anyhow::Result<Exit> {
+fn finish(invocation: &Invocation, steps: &Steps<'_>, plan: SetupPlan) -> anyhow::Result<Exit> {
     let console = &invocation.console;
     if steps.dry_run {
         console.line(match steps.steps {

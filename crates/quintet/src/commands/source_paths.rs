@@ -78,7 +78,7 @@ pub(super) fn normalized(given: &[impl AsRef<OsStr>]) -> anyhow::Result<Vec<Path
 
 /// Returns what to tell of paths that are links to anything but directories: a backup stores such
 /// a link as it is. `None` if what they lead to is backed up too.
-pub(super) fn told_of_links(paths: &[PathBuf]) -> Option<String> {
+pub(super) fn links_warning(paths: &[PathBuf]) -> Option<String> {
     let lonely = paths.iter().filter(|path| {
         let leads_to = path.canonicalize();
         let is_stored = |to: &PathBuf| paths.iter().any(|path| to.starts_with(path));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_files_are_told_unless_their_files_are_stored() {
+    fn links_to_files_are_reported_unless_their_files_are_stored() {
         let top = tempfile::tempdir().unwrap();
         let at = |name: &str| top.path().join(name);
         std::fs::create_dir(at("directory")).unwrap();
@@ -195,11 +195,11 @@ mod tests {
         ] {
             std::os::unix::fs::symlink(to, at(link)).unwrap();
         }
-        assert_eq!(told_of_links(&[at("a"), at("directory/file")]), None);
-        assert_eq!(told_of_links(&[at("b"), at("directory")]), None);
-        let told = told_of_links(&[at("b"), at("c")]).unwrap();
+        assert_eq!(links_warning(&[at("a"), at("directory/file")]), None);
+        assert_eq!(links_warning(&[at("b"), at("directory")]), None);
+        let reported = links_warning(&[at("b"), at("c")]).unwrap();
         let named = format!("{}, {} are", at("b").display(), at("c").display());
-        assert!(told.starts_with(&named), "{told}");
+        assert!(reported.starts_with(&named), "{reported}");
     }
 
     #[test]

@@ -39,7 +39,7 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
         unique_bytes,
         duplicate_bytes,
         live_bytes,
-        reclaimable_bytes,
+        garbage_bytes,
         forgotten_bytes,
         trash_bytes,
         logical_bytes,
@@ -64,7 +64,7 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
             .integer("unique_bytes", unique_bytes)
             .integer("duplicate_bytes", duplicate_bytes)
             .integer("stored_bytes", stored_bytes)
-            .integer("reclaimable_bytes", reclaimable_bytes)
+            .integer("reclaimable_bytes", garbage_bytes)
             .integer("forgotten_bytes", forgotten_bytes)
             .integer("trash_bytes", trash_bytes)
             .integer("containers", containers)
@@ -102,8 +102,8 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
         let size = size(duplicate_bytes);
         lines.push(("stored twice", format!("{size} before compression")));
     }
-    if reclaimable_bytes > 0 {
-        lines.push(("not needed any more", size(reclaimable_bytes)));
+    if garbage_bytes > 0 {
+        lines.push(("not needed any more", size(garbage_bytes)));
     }
     if forgotten_bytes > 0 {
         lines.push(("only for undelete", size(forgotten_bytes)));

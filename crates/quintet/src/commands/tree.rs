@@ -168,7 +168,7 @@ pub(super) enum Step {
 }
 
 /// Called with each entry and its path.
-pub(super) type Visit<'v> = dyn FnMut(&[u8], &Entry) -> anyhow::Result<Step> + 'v;
+pub(super) type EntryVisitor<'v> = dyn FnMut(&[u8], &Entry) -> anyhow::Result<Step> + 'v;
 
 /// Visits everything below a directory at `path`.
 pub(super) fn walk(
@@ -176,7 +176,7 @@ pub(super) fn walk(
     directory: ObjectRoot,
     path: &[u8],
     interrupt: &Interrupt,
-    visit: &mut Visit<'_>,
+    visit: &mut EntryVisitor<'_>,
 ) -> anyhow::Result<()> {
     let mut levels = vec![(path.to_vec(), reader.directory(&directory)?.into_iter())];
     while let Some((path, entries)) = levels.last_mut() {

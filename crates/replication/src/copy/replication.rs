@@ -9,7 +9,7 @@ use super::receiver::Receiver;
 use super::task::{Copied, CopyTask};
 use super::{CopyError, CopyLimits};
 use duet::{Driver, DriverOptions, Members, NothingPresent, Present};
-use duet::{Processed, Progress, Scope, Session, Space, Step, Task};
+use duet::{DriverStep, Processed, Scope, Session, Space, Task, TaskProgress};
 use format::snapshot::Snapshot;
 use maintenance::{Access, MaintenanceTask, TaskStep, listen, silent};
 use media::IoOrigin;
@@ -121,15 +121,15 @@ impl MaintenanceTask for Replication {
         self.task.access = access;
         Ok(
             match run.driver.step(&mut self.task, present, now_ns, budget)? {
-                Step::Worked { processed, .. } => TaskStep::Worked {
+                DriverStep::Worked { processed, .. } => TaskStep::Worked {
                     bytes: processed.bytes_read + processed.bytes_cached,
                 },
-                Step::Looked => TaskStep::Worked { bytes: 0 },
-                Step::NeedsDevice => TaskStep::NeedsDevice,
-                Step::Failed { error, .. } => return Err(error),
-                Step::Waiting { until_ns } => TaskStep::Waiting { until_ns },
-                Step::Paused | Step::Cancelled => TaskStep::Idle,
-                Step::Finished => TaskStep::News(CopyNews::Sent(Box::new(self.finish()?))),
+                DriverStep::Looked => TaskStep::Worked { bytes: 0 },
+                DriverStep::NeedsDevice => TaskStep::NeedsDevice,
+                DriverStep::Failed { error, .. } => return Err(error),
+                DriverStep::Waiting { until_ns } => TaskStep::Waiting { until_ns },
+                DriverStep::Paused | DriverStep::Cancelled => TaskStep::Idle,
+                DriverStep::Finished => TaskStep::News(CopyNews::Sent(Box::new(self.finish()?))),
             },
         )
     }
@@ -214,7 +214,7 @@ impl Replication {
             snapshot: snapshot.clone(),
             replays,
             sent: None,
-            driver: Driver::new(session, options, Progress::new(part_bits)),
+            driver: Driver::new(session, options, TaskProgress::new(part_bits)),
             before,
         });
         Ok(())

@@ -12,14 +12,14 @@ use store::{ChunkRef, LostPart, Reader, RegionKind, Repairing, Result};
 use units::Fingerprint;
 
 /// Repairs parts of user data.
-pub(super) struct ObjectMending<'m, 'a> {
+pub(super) struct ObjectRepair<'m, 'a> {
     pub layout: Layout,
     pub round: &'m mut Round<'a>,
     pub place: &'m mut Place,
 }
 
 /// Repairs parts of a directory's object.
-pub(super) struct DirectoryMending<'m, 'a> {
+pub(super) struct DirectoryRepair<'m, 'a> {
     pub root: &'m ObjectRoot,
     pub round: &'m mut Round<'a>,
     pub place: &'m mut Place,
@@ -27,7 +27,7 @@ pub(super) struct DirectoryMending<'m, 'a> {
     pub came_back: &'m mut Option<bool>,
 }
 
-impl Repairing for ObjectMending<'_, '_> {
+impl Repairing for ObjectRepair<'_, '_> {
     fn holds(&mut self, fingerprint: &Fingerprint) -> Result<bool> {
         self.round.holds(fingerprint)
     }
@@ -50,7 +50,7 @@ impl Repairing for ObjectMending<'_, '_> {
     }
 }
 
-impl ObjectMending<'_, '_> {
+impl ObjectRepair<'_, '_> {
     fn theirs(&mut self) -> Option<ObjectRoot> {
         let found = self.place.theirs(self.round.replica);
         self.round.given(found).flatten()
@@ -93,7 +93,7 @@ fn piece(replica: &Reader, theirs: &ObjectRoot, part: &LostPart) -> Result<Optio
     chunk.transpose()
 }
 
-impl Repairing for DirectoryMending<'_, '_> {
+impl Repairing for DirectoryRepair<'_, '_> {
     fn holds(&mut self, fingerprint: &Fingerprint) -> Result<bool> {
         self.round.holds(fingerprint)
     }
@@ -116,7 +116,7 @@ impl Repairing for DirectoryMending<'_, '_> {
     }
 }
 
-impl DirectoryMending<'_, '_> {
+impl DirectoryRepair<'_, '_> {
     /// Repairs the directory from the replica's one, with fingerprints of this pool.
     fn directory(&mut self) -> Result<bool> {
         let Self {

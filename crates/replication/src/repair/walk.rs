@@ -6,7 +6,7 @@
 //! has the directories on the path from the root.
 
 use super::place::Place;
-use super::repairing::{DirectoryMending, ObjectMending};
+use super::repairing::{DirectoryRepair, ObjectRepair};
 use super::round::Round;
 use crate::copy::Pair;
 use format::recipe::ObjectRoot;
@@ -35,7 +35,7 @@ impl Round<'_> {
         self.check()?;
         let mut whole = std::mem::take(&mut self.whole);
         let reader = self.pool.reader();
-        let mut repairing = ObjectMending {
+        let mut repairing = ObjectRepair {
             layout: root.layout,
             round: self,
             place,
@@ -109,7 +109,7 @@ impl Round<'_> {
         self.check()?;
         let mut whole = std::mem::take(&mut self.whole);
         let (pool, mut came_back) = (self.pool, None);
-        let mut repairing = DirectoryMending {
+        let mut repairing = DirectoryRepair {
             root,
             round: self,
             place,

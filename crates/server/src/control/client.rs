@@ -18,7 +18,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use terminal::command_context::{CommandContext, Lent, Streams};
+use terminal::command_context::{ClientDescriptors, CommandContext, Streams};
 use terminal::interrupt::stop_signals;
 
 /// Limit for connecting. A server accepts its clients at once.
@@ -182,7 +182,7 @@ fn descriptors(context: &CommandContext, passphrase: Option<u32>) -> Result<Desc
             input: streams.input.try_clone()?,
             output: streams.output.try_clone()?,
             error: streams.error.try_clone()?,
-            lent: Some(Lent {
+            from_client: Some(ClientDescriptors {
                 terminal: context.terminal(),
                 passphrase,
             }),

@@ -7,7 +7,7 @@
 
 use device::{DeviceQueue, StepGrant};
 use qos::Flow;
-use qos::lease::{Answer, Ask, LEASE_BYTES_MAX, Used};
+use qos::lease::{Ask, LEASE_BYTES_MAX, LeaseAnswer, Used};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SendFlags;
 use std::io::{self, Read};
@@ -136,19 +136,19 @@ fn granted<'q>(
         }
         if said.elapsed() >= WAITS_EVERY {
             said = Instant::now();
-            if !say(stream, Answer::Waits) {
+            if !say(stream, LeaseAnswer::Waits) {
                 return Ok(None);
             }
         }
     }
-    Ok(say(stream, Answer::Granted(bytes)).then_some(grant))
+    Ok(say(stream, LeaseAnswer::Granted(bytes)).then_some(grant))
 }
 
 /// Sends without waiting. Returns false if the client does not read.
-fn say(stream: &UnixStream, answer: Answer) -> bool {
+fn say(stream: &UnixStream, answer: LeaseAnswer) -> bool {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let sent = rustix::net::send(stream, &answer.encode(), flags);
-    sent == Ok(Answer::BYTES)
+    sent == Ok(LeaseAnswer::BYTES)
 }
 
 /// Returns true if the stream reports one of these events within this time.

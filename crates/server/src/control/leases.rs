@@ -13,7 +13,7 @@ use super::address;
 use device::{RequestGrant, RequestQueue};
 use media::IoOrigin;
 use parking_lot::{Condvar, Mutex};
-use qos::lease::{Answer, Ask, Hello, LEASE_BYTES_MAX, Used};
+use qos::lease::{Ask, Hello, LEASE_BYTES_MAX, LeaseAnswer, Used};
 use qos::{Direction, Flow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
@@ -26,7 +26,7 @@ use terminal::interrupt::Interrupt;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Limit for a lease, in a server that holds a grant at its own device. A busy server grants much
 /// sooner.
-pub const IN_A_TURN_LIMIT: Duration = Duration::from_secs(5);
+pub const IN_A_GRANT_LIMIT: Duration = Duration::from_secs(5);
 /// Time between two attempts to find a server.
 const LOOK_FOR_EVERY: Duration = Duration::from_secs(30);
 /// Time between two checks for a stop request.
@@ -179,11 +179,11 @@ impl Leases {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             self.wait(server)?;
-            let mut bytes = [0; Answer::BYTES];
+            let mut bytes = [0; LeaseAnswer::BYTES];
             server.read_exact(&mut bytes)?;
-            match Answer::decode(&bytes).map_err(io::Error::other)? {
-                Answer::Waits => {}
-                Answer::Granted(bytes) => return Ok(bytes),
+            match LeaseAnswer::decode(&bytes).map_err(io::Error::other)? {
+                LeaseAnswer::Waits => {}
+                LeaseAnswer::Granted(bytes) => return Ok(bytes),
             }
         }
     }

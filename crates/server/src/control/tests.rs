@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use terminal::command_context::{CommandContext, Lent, Streams};
+use terminal::command_context::{ClientDescriptors, CommandContext, Streams};
 
 /// Commands: `say` prints arguments, a variable and the directory; `wait` waits for a stop request;
 /// `panic` panics.
@@ -84,7 +84,7 @@ fn ask(pool: &Path, line: &str, directory: &Path, view: View) -> Client {
             input: std::fs::File::open("/dev/null").unwrap(),
             output: file(),
             error: file(),
-            lent: Some(Lent {
+            from_client: Some(ClientDescriptors {
                 terminal: None,
                 passphrase: None,
             }),

@@ -27,7 +27,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use terminal::command_context::{Lent, Streams};
+use terminal::command_context::{ClientDescriptors, Streams};
 
 const MAGIC: [u8; 8] = *b"QNTCTL\x02\n";
 const HEADER_BYTES: usize = 12;
@@ -92,9 +92,9 @@ impl CommandRequest {
     /// Sends the request with its descriptors.
     pub fn send(&self, to: &UnixStream, descriptors: &Descriptors) -> io::Result<()> {
         let streams = &descriptors.streams;
-        let lent = streams.lent.as_ref();
-        let terminal = lent.and_then(|lent| lent.terminal.as_ref());
-        let passphrase = lent.and_then(|lent| lent.passphrase.as_ref());
+        let from_client = streams.from_client.as_ref();
+        let terminal = from_client.and_then(|from_client| from_client.terminal.as_ref());
+        let passphrase = from_client.and_then(|from_client| from_client.passphrase.as_ref());
         let mut body = vec![u8::from(terminal.is_some()), u8::from(passphrase.is_some())];
         self.encode(&mut body);
         if body.len() > BODY_BYTES_MAX {
@@ -240,16 +240,16 @@ impl Opening {
         let mut next = || fds.next().ok_or_else(|| malformed("lacks its descriptors"));
         let (input, output, error) = (next()?.into(), next()?.into(), next()?.into());
         let directory = next()?;
-        let mut lent = |is_there: bool| is_there.then(&mut next).transpose();
-        let lent = Lent {
-            terminal: lent(terminal)?.map(File::from),
-            passphrase: lent(passphrase)?.map(File::from),
+        let mut from_client = |is_there: bool| is_there.then(&mut next).transpose();
+        let from_client = ClientDescriptors {
+            terminal: from_client(terminal)?.map(File::from),
+            passphrase: from_client(passphrase)?.map(File::from),
         };
         let streams = Streams {
             input,
             output,
             error,
-            lent: Some(lent),
+            from_client: Some(from_client),
         };
         Ok(Self::Command(request, Descriptors { streams, directory }))
     }

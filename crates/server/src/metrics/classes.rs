@@ -25,7 +25,7 @@ pub(super) fn tell(text: &mut Text, reading: &ClassesReading) {
         }
         let sizes = [
             ("clean", cache.bytes_clean),
-            ("unwritten", cache.bytes_unwritten),
+            ("unwritten", cache.bytes_dirty),
         ];
         for (kind, bytes) in sizes {
             text.sample(CLASS_CACHE_BYTES, &[class, ("kind", kind)], bytes);

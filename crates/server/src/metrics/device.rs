@@ -5,8 +5,8 @@
 use super::text::Text;
 use super::{
     COLLECT_DELETED, COLLECT_ENDED, COLLECT_RUNS, DEFRAG_COLD, DEFRAG_ENDED, DEFRAG_FAILED,
-    DEFRAG_SMALL, DEVICE_BUSY, DEVICE_BYTES, DEVICE_HELD, DEVICE_LEASED, DEVICE_REQUESTS,
-    DEVICE_TURNS, DEVICE_WAIT, DEVICE_WAITING, FREE, HELD_BACK, HOT_COPIED, HOT_RUNS,
+    DEFRAG_SMALL, DEVICE_BUSY, DEVICE_BYTES, DEVICE_GRANTS, DEVICE_HELD, DEVICE_LEASED,
+    DEVICE_REQUESTS, DEVICE_WAIT, DEVICE_WAITING, FREE, HELD_BACK, HOT_COPIED, HOT_RUNS,
     SCRUB_DAMAGED, SCRUB_VERIFIED, TASK_BYTES, TASK_PROGRESS, TASK_UNDER_WAY,
 };
 use crate::settings::flow_name;
@@ -29,7 +29,7 @@ pub(super) fn tell(text: &mut Text, live: &Live) {
         let label = [("flow", name)];
         let seconds = |ns: u64| ns as f64 / 1e9;
         text.sample(DEVICE_LEASED, &label, counts.leased_bytes);
-        text.sample(DEVICE_TURNS, &label, counts.grants);
+        text.sample(DEVICE_GRANTS, &label, counts.grants);
         text.sample(DEVICE_WAIT, &label, seconds(counts.wait_ns));
         text.sample(DEVICE_HELD, &label, seconds(counts.held_back_ns));
         text.sample(DEVICE_BUSY, &label, seconds(counts.busy_ns));

@@ -34,8 +34,8 @@ fn use_tier(server: &ServerState, top: &std::path::Path) {
     let fast = top.join("fast");
     std::fs::create_dir(&fast).unwrap();
     let disk = Arc::new(media::LocalDisk::new(fast));
-    let options = ssd_tier::Options::new(16 << 20, 1 << 20);
-    let settings = ssd_tier::Settings::new(ssd_tier::KindShares::ALONE);
+    let options = ssd_tier::TierOptions::new(16 << 20, 1 << 20);
+    let settings = ssd_tier::TierSettings::new(ssd_tier::KindShares::ALONE);
     let tier = server.pool.use_fast_tier(disk, options, settings);
     let now = |n| units::UnixNanos(n);
     while tier.step(now(1), 1 << 20).has_more {}

@@ -7,7 +7,7 @@ use super::{
     TIER_CLASS_HITS, TIER_EVICTIONS, TIER_FAILURES, TIER_HITS, TIER_MISSES, TIER_REFUSED,
     TIER_STATE, TIER_WRITTEN,
 };
-use ssd_tier::{Kind, State, Status};
+use ssd_tier::{Kind, Status, TierState};
 
 /// Returns the name of a kind for labels and messages.
 fn name(kind: Kind) -> &'static str {
@@ -20,10 +20,10 @@ fn name(kind: Kind) -> &'static str {
 
 pub(super) fn tell(text: &mut Text, status: &Status) {
     let state = match status.state {
-        State::Ready => 0u64,
-        State::Opening { .. } => 1,
-        State::NotWritten { .. } => 2,
-        State::Closed | State::Off { .. } => 3,
+        TierState::Ready => 0u64,
+        TierState::Opening { .. } => 1,
+        TierState::NotWritten { .. } => 2,
+        TierState::Closed | TierState::Off { .. } => 3,
     };
     text.sample(TIER_STATE, &[], state);
     text.sample(TIER_HITS, &[], status.hits);

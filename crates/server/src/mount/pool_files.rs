@@ -19,7 +19,7 @@ use std::time::Duration;
 use volume::RequestContext;
 
 /// The bits that select the file system of a node.
-const WHOSE: u64 = DISKS | IMAGES;
+const FILE_SYSTEM_BITS: u64 = DISKS | IMAGES;
 
 /// The pool as a file system.
 pub struct PoolFiles {
@@ -73,10 +73,10 @@ impl PoolFiles {
 
     /// Returns the file system of a node, and the node's number there.
     fn route(&self, node: NodeId) -> (&dyn FileSystem, NodeId) {
-        let own = NodeId(node.0 & !WHOSE);
-        match node.0 & WHOSE {
+        let own = NodeId(node.0 & !FILE_SYSTEM_BITS);
+        match node.0 & FILE_SYSTEM_BITS {
             DISKS => (&self.volumes, own),
-            WHOSE => (&self.images, own),
+            FILE_SYSTEM_BITS => (&self.images, own),
             _ => (&self.snapshots, node),
         }
     }
@@ -112,7 +112,7 @@ impl FileSystem for PoolFiles {
         let (files, in_files) = self.route(parent);
         let mut found = files.lookup(in_files, name)?;
         if found.node != NodeId::default() {
-            found.node.0 |= parent.0 & WHOSE;
+            found.node.0 |= parent.0 & FILE_SYSTEM_BITS;
         }
         Ok(found)
     }

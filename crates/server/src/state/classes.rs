@@ -8,7 +8,7 @@ use classes::{CLASSES, ClassSettings, Policy};
 use classes::{ClassCounts, Classified, Classifiers, LayoutStatus};
 use page_cache::ClassCounters;
 use parking_lot::Mutex;
-use ssd_tier::{KindShares, Settings};
+use ssd_tier::{KindShares, TierSettings};
 use std::sync::Arc;
 use store::Pool;
 use units::{IoClass, SnapshotId, VolumeId};
@@ -157,8 +157,8 @@ impl ServedClasses {
 }
 
 /// Makes the settings of the fast tier from those of the classes.
-fn tier_settings(classes: &[ClassSettings; CLASSES]) -> Settings {
-    let mut settings = Settings::new(KindShares::ALONE);
+fn tier_settings(classes: &[ClassSettings; CLASSES]) -> TierSettings {
+    let mut settings = TierSettings::new(KindShares::ALONE);
     for (class, of) in (0..).map(IoClass).zip(classes) {
         settings.set(class, *of);
     }

@@ -20,7 +20,7 @@ pub struct ExportReading {
     /// Size of the volume, bytes. `None` if the export is not a volume, or no longer one.
     pub volume_bytes: Option<u64>,
     /// Number of overlay pieces that are not yet applied to the volume's recipe.
-    pub pieces_unfolded: u64,
+    pub pieces_unapplied: u64,
     /// Number of connections and open files that use the export.
     pub clients: u64,
     /// Requests of clients.
@@ -81,7 +81,7 @@ impl Live {
         for volume in server.volumes.list() {
             let reading = ExportReading {
                 volume_bytes: Some(volume.record.root.len),
-                pieces_unfolded: volume.pieces_unfolded,
+                pieces_unapplied: volume.pieces_unapplied,
                 cache: volume.cache,
                 ..ExportReading::default()
             };

@@ -8,7 +8,8 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use volume::{
-    Capabilities, FastPath, Layer, Request, RequestContext, Volume, VolumeError, VolumeErrorKind,
+    Capabilities, FastPath, Layer, RequestContext, Volume, VolumeError, VolumeErrorKind,
+    VolumeRequest,
 };
 
 /// Requests hold this for reading. True after a disconnect.
@@ -90,7 +91,7 @@ impl<V> Drop for OpenFile<V> {
 }
 
 impl<V: Volume> Layer for OpenFile<V> {
-    type Below = V;
+    type Inner = V;
 
     fn below(&self) -> &V {
         &self.volume
@@ -98,7 +99,7 @@ impl<V: Volume> Layer for OpenFile<V> {
 
     fn around(
         &self,
-        _request: Request,
+        _request: VolumeRequest,
         go: impl FnOnce(&V) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         self.pass(go)

@@ -17,7 +17,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use terminal::interrupt::Interrupt;
-use volumes::{Step, Volumes};
+use volumes::{CheckpointStep, Volumes};
 
 /// Time without writes after which the volumes count as idle.
 const IDLE: Duration = Duration::from_secs(10);
@@ -95,7 +95,7 @@ impl Work {
             let bytes = pace.step_bytes(self.meters.reads());
             let began = Instant::now();
             match self.volumes.step(bytes) {
-                Ok(Step::Working) => {
+                Ok(CheckpointStep::Working) => {
                     let rest = pace.rest(began.elapsed());
                     let pressed = !rest.is_zero() && self.volumes.wait_for_work(rest);
                     // Writers have come, and their writes need space in the journal.
@@ -103,11 +103,11 @@ impl Work {
                         pace.hurry();
                     }
                 }
-                Ok(Step::Idle) => {
+                Ok(CheckpointStep::Idle) => {
                     self.say_kept();
                     return;
                 }
-                Ok(Step::Committed) => {
+                Ok(CheckpointStep::Committed) => {
                     self.said = None;
                     self.failures.checkpoints.clear();
                     let go_on = match pace.is_background() {
@@ -154,6 +154,6 @@ impl Work {
 
     fn is_dirty(&self) -> bool {
         let volumes = self.volumes.list();
-        volumes.iter().any(|volume| volume.pieces_unfolded > 0)
+        volumes.iter().any(|volume| volume.pieces_unapplied > 0)
     }
 }

@@ -9,7 +9,7 @@ use crate::state::ServerState;
 use crate::systemd::Notifier;
 use std::sync::Arc;
 use store::StoreError;
-use volumes::Step;
+use volumes::CheckpointStep;
 
 /// Step of the last checkpoint, bytes. The service manager gets a sign of life for each.
 const STEP_BYTES: u64 = 64 << 20;
@@ -41,7 +41,7 @@ pub fn settle(
     loop {
         notifier.say("EXTEND_TIMEOUT_USEC=30000000\nSTATUS=writing a last checkpoint");
         let step = volumes.step(STEP_BYTES).map_err(SettleError::Checkpoint)?;
-        if step == Step::Idle {
+        if step == CheckpointStep::Idle {
             break;
         }
     }

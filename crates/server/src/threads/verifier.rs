@@ -38,7 +38,7 @@ const AT_REST: Duration = Duration::from_secs(60);
 /// too.
 const NOTE_AFTER: Duration = Duration::from_secs(30);
 /// Maximum time that a repair keeps an I/O grant.
-const TURN_MAX: Duration = Duration::from_millis(20);
+const GRANT_MAX: Duration = Duration::from_millis(20);
 /// Pause after a failure.
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
 /// Maximum number of affected names in messages. `check` lists all of them.
@@ -219,7 +219,7 @@ impl Work {
         let mut between = || {
             if at_device
                 .as_ref()
-                .is_some_and(|(_, since)| since.elapsed() < TURN_MAX)
+                .is_some_and(|(_, since)| since.elapsed() < GRANT_MAX)
             {
                 return;
             }

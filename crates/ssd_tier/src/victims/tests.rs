@@ -25,7 +25,7 @@ impl PoolKeys for NoKeys {
 struct Room {
     slots: Slots,
     occupancy: Occupancy,
-    settings: Settings,
+    settings: TierSettings,
     now: i64,
 }
 
@@ -35,7 +35,7 @@ fn data(n: u8) -> CacheClass {
 
 impl Room {
     fn new(classes: &[(u8, Priority, u8)]) -> Self {
-        let mut settings = Settings::new(KindShares::ALONE);
+        let mut settings = TierSettings::new(KindShares::ALONE);
         for (class, priority, share) in classes {
             let share = Share::from_hundredths(*share).expect("a share");
             let priority = *priority;
@@ -146,7 +146,7 @@ fn kinds_keep_to_their_parts_and_give_way_when_those_change() {
         recipes: share(50),
         directories: share(10),
     };
-    room.settings = Settings::new(kinds);
+    room.settings = TierSettings::new(kinds);
     room.put_many(0..20, recipe);
     assert_eq!(room.counts(&[0]), [5], "one slot is free for a directory");
     assert_eq!(room.occupancy.count(recipe), 5);

@@ -5,7 +5,9 @@
 use chunking::{FingerprintKey, SealKey, derive_key};
 use media::{Disk, SeededRandom};
 use sim::SimDisk;
-use ssd_tier::{Kind, KindShares, Offer, Options, PoolKeys, Settings, State, Stepped, Tier};
+use ssd_tier::{
+    Kind, KindShares, Offer, PoolKeys, Tier, TierOptions, TierSettings, TierState, TierStep,
+};
 use std::sync::Arc;
 use units::{Fingerprint, IoClass, PoolId, UnixNanos};
 
@@ -70,13 +72,13 @@ pub struct World {
     pub tier: Tier,
     pub now: i64,
     pub opened: u64,
-    pub options: Options,
-    pub settings: Settings,
+    pub options: TierOptions,
+    pub settings: TierSettings,
 }
 
 /// Options of a tier of so many blocks, without a limit of writes.
-pub fn options(blocks: u64) -> Options {
-    Options {
+pub fn options(blocks: u64) -> TierOptions {
+    TierOptions {
         capacity_bytes: blocks * u64::from(BLOCK_BYTES),
         memory_bytes: 4 << 20,
         block_bytes: BLOCK_BYTES,
@@ -87,8 +89,8 @@ pub fn options(blocks: u64) -> Options {
 pub fn tier_on(
     disk: &Arc<SimDisk>,
     keys: &Keys,
-    options: Options,
-    settings: &Settings,
+    options: TierOptions,
+    settings: &TierSettings,
     seed: u64,
 ) -> Tier {
     let disk: Arc<dyn Disk> = Arc::<SimDisk>::clone(disk);
@@ -103,8 +105,8 @@ impl World {
     }
 
     /// Opens a tier and waits until it is ready, or off.
-    pub fn on(disk: Arc<SimDisk>, keys: Keys, options: Options) -> Self {
-        let settings = Settings::new(KindShares::ALONE);
+    pub fn on(disk: Arc<SimDisk>, keys: Keys, options: TierOptions) -> Self {
+        let settings = TierSettings::new(KindShares::ALONE);
         let tier = tier_on(&disk, &keys, options, &settings, 1);
         let mut world = Self {
             disk,
@@ -135,7 +137,7 @@ impl World {
         self.settle();
     }
 
-    pub fn step(&mut self) -> Stepped {
+    pub fn step(&mut self) -> TierStep {
         self.now += 1_000_000_000;
         self.tier.step(UnixNanos(self.now), 1 << 20)
     }
@@ -205,6 +207,6 @@ impl World {
     }
 
     pub fn is_ready(&self) -> bool {
-        self.tier.status().state == State::Ready
+        self.tier.status().state == TierState::Ready
     }
 }

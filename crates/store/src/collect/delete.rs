@@ -67,7 +67,7 @@ impl Mark {
 /// Containers between the choice and the commit that removes their trash entries.
 pub struct Deletion {
     rest: Vec<TrashedContainer>,
-    gone: Vec<TrashedContainer>,
+    done: Vec<TrashedContainer>,
     _permit: GcPermit,
 }
 
@@ -84,7 +84,7 @@ impl Deletion {
         pool.forget_roots_below(mark.generation())?;
         Ok(Self {
             rest: deletable.containers,
-            gone: Vec::new(),
+            done: Vec::new(),
             _permit: permit.clone(),
         })
     }
@@ -96,16 +96,16 @@ impl Deletion {
         if !self.rest.is_empty() {
             return Ok(GcStep::Working);
         }
-        take_out(pool, &self.gone)?;
-        let gone = self.gone.iter().map(|t| t.entry.id);
-        pool.chunks().index.forget(gone);
-        mark.forget_deleted(&self.gone);
+        take_out(pool, &self.done)?;
+        let done = self.done.iter().map(|t| t.entry.id);
+        pool.chunks().index.forget(done);
+        mark.forget_deleted(&self.done);
         Ok(GcStep::Done)
     }
 
     /// Returns the containers deleted so far.
     pub fn deleted(&self) -> &[TrashedContainer] {
-        &self.gone
+        &self.done
     }
 
     /// Deletes in bounded steps: a file system may need a millisecond for each MiB.
@@ -117,7 +117,7 @@ impl Deletion {
             quarantine.retired.note_going(id);
             pool.delete_blob(&container_name(id))?;
             quarantine.forget(id);
-            self.gone.push(trashed);
+            self.done.push(trashed);
             bytes += trashed.entry.blob_bytes.max(FILE_BYTES);
             if bytes >= budget_bytes {
                 break;
@@ -128,13 +128,13 @@ impl Deletion {
 }
 
 /// Commits the removal of the trash entries of deleted containers.
-fn take_out(pool: &Pool, gone: &[TrashedContainer]) -> Result<()> {
+fn take_out(pool: &Pool, done: &[TrashedContainer]) -> Result<()> {
     let session = pool.begin_for(Purpose::Collect, LaneOptions::metadata())?;
     pool.commit_collected(
         pool.commits().next_sequence(Purpose::Collect),
         |mut base| {
             let mut edits = Vec::new();
-            for TrashedContainer { entry, .. } in gone {
+            for TrashedContainer { entry, .. } in done {
                 edits.push(Edit {
                     key: trash_key(entry.id),
                     value: None,

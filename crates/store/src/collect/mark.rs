@@ -174,9 +174,9 @@ impl Mark {
         &self.trash
     }
 
-    pub(super) fn forget_deleted(&mut self, gone: &[TrashedContainer]) {
-        let gone: BTreeSet<ContainerId> = gone.iter().map(|t| t.entry.id).collect();
-        self.trash.retain(|t| !gone.contains(&t.entry.id));
+    pub(super) fn forget_deleted(&mut self, deleted: &[TrashedContainer]) {
+        let deleted: BTreeSet<ContainerId> = deleted.iter().map(|t| t.entry.id).collect();
+        self.trash.retain(|t| !deleted.contains(&t.entry.id));
     }
 
     /// Returns true if a hold was older than `since` when marking began.

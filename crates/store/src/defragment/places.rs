@@ -11,7 +11,7 @@ use chunk_store::chunk_map::{ChunkMap, ChunkPlace, FORWARD_WRITERS, Near};
 use chunk_store::{Result, StoreError};
 use format::container::{SECTOR_BYTES, sectors_max};
 use format::recipe::ObjectRoot;
-use fragpicker::{Fetch, Layout, Piece, Spot};
+use fragpicker::{Fetch, ObjectLayout, Piece, Spot};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
@@ -308,7 +308,7 @@ fn nowhere(chunk: &Fingerprint) -> StoreError {
     StoreError::corruption("chunk", chunk, "needed, and in no readable container")
 }
 
-impl Layout for Places<'_> {
+impl ObjectLayout for Places<'_> {
     type Error = StoreError;
 
     fn size(&self, object: u64) -> Result<u64> {

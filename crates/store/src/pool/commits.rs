@@ -9,7 +9,7 @@ use super::storage::PoolStorage;
 use crate::recovery::WRITERS;
 use crate::write_path::{Base, Committed};
 use chunk_store::catalog::{InventoryEntry, inventory_key, parse_inventory, visit_readable};
-use chunk_store::superblock::{Notes, heal_root, newest_root};
+use chunk_store::superblock::{Notes, newest_root, repair_root};
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::root::RootRecord;
 use media::Barrier;
@@ -235,7 +235,7 @@ impl Commits {
         self.newest.store(newest.generation.0, Ordering::Relaxed);
         head.generation_highest = newest.generation_highest;
         drop(head);
-        heal_root(media, pool, self.storage.sealing(), newest.generation)?;
+        repair_root(media, pool, self.storage.sealing(), newest.generation)?;
         self.storage.chunks.enter_from(&known.next_sequence)
     }
 

@@ -125,7 +125,7 @@ impl Pool {
                         sector: region.sector,
                     };
                     if self.storage.chunks.quarantine.is_damaged(place) {
-                        counts.reclaimable_bytes += u64::from(region.stored_bytes);
+                        counts.garbage_bytes += u64::from(region.stored_bytes);
                         continue;
                     }
                     let mut plain = 0;
@@ -151,7 +151,7 @@ impl Pool {
                         }
                     }
                     let share = |bytes| u64::from(region.stored_bytes) * bytes / plain.max(1);
-                    counts.reclaimable_bytes += share(dead);
+                    counts.garbage_bytes += share(dead);
                     counts.forgotten_bytes += share(forgotten);
                 }
                 Ok(ControlFlow::Continue(()))

@@ -8,7 +8,7 @@ use chunk_store::superblock::MasterKey;
 use chunking::{FingerprintKey, SealKey};
 use format::config::Seal;
 use media::Disk;
-use ssd_tier::{Options, PoolKeys, Settings, Tier};
+use ssd_tier::{PoolKeys, Tier, TierOptions, TierSettings};
 use std::sync::Arc;
 use units::{Fingerprint, PoolId};
 
@@ -39,8 +39,8 @@ impl Pool {
     pub fn use_fast_tier(
         &self,
         disk: Arc<dyn Disk>,
-        options: Options,
-        settings: Settings,
+        options: TierOptions,
+        settings: TierSettings,
     ) -> Arc<Tier> {
         let pool = self.storage.config.pool;
         let keys = Keys {

@@ -34,11 +34,11 @@ const AT_ONCE: usize = 8;
 pub struct DamageHints {
     disk: Arc<dyn Disk>,
     pool: PoolId,
-    state: Mutex<State>,
+    state: Mutex<HintSet>,
 }
 
 #[derive(Default)]
-struct State {
+struct HintSet {
     /// Places that this process found or was hinted at; no commit is known to have them.
     places: BTreeSet<RegionPlace>,
     /// Some places are not written yet.
@@ -126,7 +126,7 @@ impl DamageHints {
 
     /// Writes the places together with those that others wrote meanwhile, without the `settled`
     /// ones.
-    fn write(&self, state: &mut State, settled: &BTreeSet<RegionPlace>) {
+    fn write(&self, state: &mut HintSet, settled: &BTreeSet<RegionPlace>) {
         let newest = self.newest();
         let mut all: BTreeSet<_> = places_of(&newest)
             .filter(|p| !settled.contains(p))

@@ -14,10 +14,10 @@ use units::{Fingerprint, Generation};
 
 /// The holds of one open pool.
 #[derive(Default)]
-pub(crate) struct Holds(Mutex<State>);
+pub(crate) struct Holds(Mutex<HoldMap>);
 
 #[derive(Default)]
-struct State {
+struct HoldMap {
     next: u64,
     held: BTreeMap<u64, Generation>,
 }

@@ -17,7 +17,7 @@ use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
 use super::fast::Admit;
 use chunk_store::chunk_map::ChunkPlace;
-use chunk_store::container::{Boarding, Copies, PART_BYTES_MAX, ReadBy, Region, RegionPlace};
+use chunk_store::container::{Copies, FlightRole, PART_BYTES_MAX, ReadBy, Region, RegionPlace};
 use chunk_store::{Result, StoreError};
 use duet::{Events, Page, Space};
 use format::container::{SECTOR_BYTES, sectors_max};
@@ -123,7 +123,7 @@ pub enum Loaded {
 
 /// Source of a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Belief {
+enum PlaceSource {
     /// The index alone. A failure there does not justify a repair.
     Hint,
     /// A directory.
@@ -135,7 +135,7 @@ type KeptRegion = (Arc<DecodedRegion>, Option<ChunkRef>);
 
 /// A request: the chunk, the options and the caller's cache.
 #[derive(Clone, Copy)]
-struct Errand<'a> {
+struct ChunkRequest<'a> {
     fingerprint: &'a Fingerprint,
     approach: Approach,
     keep: &'a dyn Keep,
@@ -144,12 +144,12 @@ struct Errand<'a> {
 impl Reader {
     /// Returns a recipe node, or another chunk that stays in the reader's cache.
     pub fn node(&self, fingerprint: &Fingerprint, approach: Approach) -> Result<ChunkRef> {
-        let errand = Errand {
+        let request = ChunkRequest {
             fingerprint,
             approach,
             keep: &Nowhere,
         };
-        match self.run(errand)? {
+        match self.run(request)? {
             Loaded::Chunk(chunk) => Ok(chunk),
             Loaded::Kept => Err(nowhere(fingerprint)),
         }
@@ -163,7 +163,7 @@ impl Reader {
         approach: Approach,
         keep: &dyn Keep,
     ) -> Result<Loaded> {
-        self.run(Errand {
+        self.run(ChunkRequest {
             fingerprint,
             approach,
             keep,
@@ -189,30 +189,30 @@ impl Reader {
         }
     }
 
-    fn run(&self, errand: Errand<'_>) -> Result<Loaded> {
-        if let Some(chunk) = self.cache.get(errand.fingerprint) {
+    fn run(&self, request: ChunkRequest<'_>) -> Result<Loaded> {
+        if let Some(chunk) = self.cache.get(request.fingerprint) {
             count(&self.chunk_hits);
             return Ok(Loaded::Chunk(chunk));
         }
-        if let Some(chunk) = self.chunk_of_tier(errand.fingerprint, errand.approach.admit) {
-            if !errand.keep.keep(errand.fingerprint, &chunk) {
+        if let Some(chunk) = self.chunk_of_tier(request.fingerprint, request.approach.admit) {
+            if !request.keep.keep(request.fingerprint, &chunk) {
                 self.cache.keep(&chunk);
             }
             return Ok(Loaded::Chunk(chunk));
         }
-        if errand.approach.route == Route::Region
-            && let Some(found) = self.by_hints(errand)
+        if request.approach.route == Route::Region
+            && let Some(found) = self.by_hints(request)
         {
             return Ok(found);
         }
-        self.by_directory(errand)
+        self.by_directory(request)
     }
 
-    fn by_hints(&self, errand: Errand<'_>) -> Option<Loaded> {
+    fn by_hints(&self, request: ChunkRequest<'_>) -> Option<Loaded> {
         let mut hints = Vec::new();
-        self.chunks.hints(errand.fingerprint, &mut hints).ok()?;
+        self.chunks.hints(request.fingerprint, &mut hints).ok()?;
         for hint in hints {
-            match self.at_place(errand, hint.region(), hint.sectors, Belief::Hint) {
+            match self.at_place(request, hint.region(), hint.sectors, PlaceSource::Hint) {
                 Ok(Some(found)) => {
                     count(&self.direct_reads);
                     return Some(found);
@@ -228,24 +228,24 @@ impl Reader {
 
     /// Garbage collection may delete the container between the lookup and the read. The chunk then
     /// has another place, so the read is repeated as long as containers were deleted during it.
-    fn by_directory(&self, errand: Errand<'_>) -> Result<Loaded> {
+    fn by_directory(&self, request: ChunkRequest<'_>) -> Result<Loaded> {
         let retired = &self.chunks.quarantine.retired;
         loop {
             let deleted = retired.times_deleted();
-            match self.where_it_is_now(errand) {
+            match self.where_it_is_now(request) {
                 Err(e) if e.is_corruption() && retired.times_deleted() != deleted => {}
                 result => return result,
             }
         }
     }
 
-    fn where_it_is_now(&self, errand: Errand<'_>) -> Result<Loaded> {
-        let fingerprint = errand.fingerprint;
+    fn where_it_is_now(&self, request: ChunkRequest<'_>) -> Result<Loaded> {
+        let fingerprint = request.fingerprint;
         let mut near = std::mem::take(&mut *self.near.lock());
         let place = self.chunks.locate(fingerprint, &mut near);
         *self.near.lock() = near;
         let place = place?.ok_or_else(|| nowhere(fingerprint))?;
-        let first = match self.at_proven_place(errand, place) {
+        let first = match self.at_proven_place(request, place) {
             Err(e) if e.is_corruption() => e,
             result => return result,
         };
@@ -254,7 +254,7 @@ impl Reader {
         let found = others
             .into_iter()
             .filter(|other| other.region != place.region)
-            .find_map(|other| self.at_proven_place(errand, other).ok());
+            .find_map(|other| self.at_proven_place(request, other).ok());
         found.ok_or_else(|| {
             let retired = &self.chunks.quarantine.retired;
             match retired.holds(place.region.container) {
@@ -264,12 +264,12 @@ impl Reader {
         })
     }
 
-    fn at_proven_place(&self, errand: Errand<'_>, place: ChunkPlace) -> Result<Loaded> {
+    fn at_proven_place(&self, request: ChunkRequest<'_>, place: ChunkPlace) -> Result<Loaded> {
         let sectors = format::container::sectors_max(place.stored_bytes);
-        let found = self.at_place(errand, place.region, sectors, Belief::Proof)?;
+        let found = self.at_place(request, place.region, sectors, PlaceSource::Proof)?;
         found.ok_or_else(|| {
             let at = format!("{} sector {}", place.region.container, place.region.sector);
-            let why = format!("it does not contain chunk {}", errand.fingerprint);
+            let why = format!("it does not contain chunk {}", request.fingerprint);
             StoreError::corruption("region", at, why)
         })
     }
@@ -277,19 +277,19 @@ impl Reader {
     /// Returns `None` if the region is sound and does not have the chunk.
     fn at_place(
         &self,
-        errand: Errand<'_>,
+        request: ChunkRequest<'_>,
         place: RegionPlace,
         sectors: u32,
-        belief: Belief,
+        source: PlaceSource,
     ) -> Result<Option<Loaded>> {
-        let fingerprint = errand.fingerprint;
+        let fingerprint = request.fingerprint;
         let leader = loop {
-            if !errand.approach.shares {
+            if !request.approach.shares {
                 break None;
             }
-            match self.single_flight.board(place) {
-                Boarding::Lead(leader) => break Some(leader),
-                Boarding::Shared(region) => {
+            match self.single_flight.enter(place) {
+                FlightRole::Lead(leader) => break Some(leader),
+                FlightRole::Shared(region) => {
                     let chunk = ChunkRef::within(&region, fingerprint);
                     // A leader that needed one chunk may not have verified this one.
                     if chunk.is_some() || region.is_whole() {
@@ -303,11 +303,11 @@ impl Reader {
         if let Some(chunk) = self.cache.get(fingerprint) {
             return Ok(Some(Loaded::Chunk(chunk)));
         }
-        if errand.keep.has(fingerprint) {
+        if request.keep.has(fingerprint) {
             return Ok(Some(Loaded::Kept));
         }
         count(&self.region_reads);
-        let only = errand.keep.takes_one().then_some(fingerprint);
+        let only = request.keep.takes_one().then_some(fingerprint);
         let reported = self.reported.get();
         let mut by = ReadBy {
             // Memory of the system is a free second tier (docs/evaluation/access-patterns.md).
@@ -318,14 +318,14 @@ impl Reader {
         let stored_bytes = u64::from(sectors) * u64::from(SECTOR_BYTES);
         let kept = |region| {
             self.kept(
-                errand,
+                request,
                 Arc::new(DecodedRegion::new(region, place, stored_bytes)),
             )
         };
         let containers = &self.containers;
-        let (region, chunk) = match belief {
-            Belief::Hint => kept(containers.region_by(place, sectors, &mut by, only)?),
-            Belief::Proof => match self.with_those_behind(errand, place, &mut by, &kept) {
+        let (region, chunk) = match source {
+            PlaceSource::Hint => kept(containers.region_by(place, sectors, &mut by, only)?),
+            PlaceSource::Proof => match self.with_those_behind(request, place, &mut by, &kept) {
                 Some(kept) => kept,
                 None => kept(containers.region_restored_by(place, sectors, &mut by, only)?),
             },
@@ -336,7 +336,7 @@ impl Reader {
             duet.record(&page_of(place), Events::ADDED);
         }
         if let Some(leader) = leader {
-            leader.land(&region);
+            leader.complete(&region);
         }
         Ok(chunk.map(Loaded::Chunk))
     }
@@ -344,14 +344,14 @@ impl Reader {
 
 impl Reader {
     /// Offers the chunks of a region to the caller's cache, or to this one.
-    fn kept(&self, errand: Errand<'_>, region: Arc<DecodedRegion>) -> KeptRegion {
-        let fingerprint = errand.fingerprint;
+    fn kept(&self, request: ChunkRequest<'_>, region: Arc<DecodedRegion>) -> KeptRegion {
+        let fingerprint = request.fingerprint;
         let chunk = ChunkRef::within(&region, fingerprint);
         if let Some(chunk) = &chunk {
             // Decoding a long region again for its next chunk would cost more than its memory.
             let is_long = region.raw_bytes() > PART_BYTES_MAX;
-            let is_kept = errand.keep.keep(fingerprint, chunk);
-            self.offer_region_to_tier(fingerprint, errand.approach.admit, chunk);
+            let is_kept = request.keep.keep(fingerprint, chunk);
+            self.offer_region_to_tier(fingerprint, request.approach.admit, chunk);
             if let Some(place) = region.place().filter(|_| is_kept) {
                 self.recent.add(place);
             }
@@ -369,25 +369,25 @@ impl Reader {
     /// in this order. Returns `None` if there are none, or if the region must be read alone.
     fn with_those_behind(
         &self,
-        errand: Errand<'_>,
+        request: ChunkRequest<'_>,
         place: RegionPlace,
         by: &mut ReadBy,
         kept: &dyn Fn(Region) -> KeptRegion,
     ) -> Option<KeptRegion> {
-        let ahead_bytes = errand.approach.ahead_bytes;
-        if ahead_bytes == 0 || errand.keep.takes_one() {
+        let ahead_bytes = request.approach.ahead_bytes;
+        if ahead_bytes == 0 || request.keep.takes_one() {
             return None;
         }
         let directory = self.chunks.directory_in_memory(place.container)?;
         let mut needed = Vec::new();
-        let run = match errand.keep.needs(&mut |name| needed.push(*name)) {
+        let run = match request.keep.needs(&mut |name| needed.push(*name)) {
             true => directory.needed_run(place.sector, &needed),
             false => directory.run(place.sector, ahead_bytes),
         };
         let (last, last_bytes) = run.last().filter(|_| run.len() > 1)?;
         let sectors = last.sector.saturating_sub(place.sector) + sectors_max(*last_bytes);
         self.visit_run(&run, sectors, by, kept, &mut |_, chunks| {
-            errand.keep.keep_ahead(chunks);
+            request.keep.keep_ahead(chunks);
         })
     }
 }

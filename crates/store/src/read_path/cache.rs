@@ -244,7 +244,7 @@ pub(super) struct ReadCache {
     rings: Mutex<Rings>,
     bytes_max: usize,
     /// Part of `bytes_max` that is lent.
-    lent_bytes: AtomicUsize,
+    released_bytes: AtomicUsize,
 }
 
 impl ReadCache {
@@ -253,24 +253,24 @@ impl ReadCache {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             rings: Mutex::default(),
             bytes_max,
-            lent_bytes: AtomicUsize::new(0),
+            released_bytes: AtomicUsize::new(0),
         }
     }
 
     /// Returns the budget without what is lent, bytes.
     pub fn bytes_max(&self) -> usize {
-        let lent = self.lent_bytes.load(Ordering::Relaxed);
-        self.bytes_max.saturating_sub(lent)
+        let released = self.released_bytes.load(Ordering::Relaxed);
+        self.bytes_max.saturating_sub(released)
     }
 
     /// Lends half of the budget and evicts what no longer fits. Returns the bytes lent: 0 while
     /// they are lent already.
-    pub fn lend_half(&self) -> usize {
+    pub fn release_half(&self) -> usize {
         let half = self.bytes_max / 2;
-        let is_lent =
-            self.lent_bytes
+        let is_released =
+            self.released_bytes
                 .compare_exchange(0, half, Ordering::Relaxed, Ordering::Relaxed);
-        if is_lent.is_err() {
+        if is_released.is_err() {
             return 0;
         }
         let victims = self.victims(&mut self.rings.lock(), 0, self.bytes_max / PASSING_SHARE);
@@ -280,7 +280,7 @@ impl ReadCache {
 
     /// Takes back what is lent.
     pub fn take_back(&self) {
-        self.lent_bytes.store(0, Ordering::Relaxed);
+        self.released_bytes.store(0, Ordering::Relaxed);
     }
 
     fn shard(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, FingerprintMap<ChunkRef>> {
@@ -369,7 +369,7 @@ impl ReadCache {
 
     /// Returns the memory of all regions and what is lent, bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.rings.lock().bytes() + self.lent_bytes.load(Ordering::Relaxed)
+        self.rings.lock().bytes() + self.released_bytes.load(Ordering::Relaxed)
     }
 
     fn forget(&self, victim: &Arc<DecodedRegion>) {
@@ -417,8 +417,8 @@ mod tests {
                 let kept = cache.get(&Fingerprint([kept; 32]));
                 assert!(kept.is_some(), "{fingerprint}");
             }
-            let gone = n.checked_sub(3).map(|gone| Fingerprint([gone; 32]));
-            assert!(gone.is_none_or(|gone| cache.get(&gone).is_none()));
+            let dropped = n.checked_sub(3).map(|dropped| Fingerprint([dropped; 32]));
+            assert!(dropped.is_none_or(|dropped| cache.get(&dropped).is_none()));
             for place in 1..=n {
                 assert_eq!(
                     at_place(&cache, place),
@@ -477,12 +477,12 @@ mod tests {
 
     /// Garbage collection borrows memory: regions and the loan stay within the budget together.
     #[test]
-    fn half_of_the_budget_can_be_lent_once() {
+    fn half_of_the_budget_can_be_released_once() {
         let one = 1000 + CHUNK_OVERHEAD;
         let cache = ReadCache::new(8 * one);
         (1..=8).for_each(|n| drop(cache.insert(region(n).1)));
-        assert_eq!(cache.lend_half(), 4 * one);
-        assert_eq!(cache.lend_half(), 0, "one borrower");
+        assert_eq!(cache.release_half(), 4 * one);
+        assert_eq!(cache.release_half(), 0, "one borrower");
         assert_eq!(
             (cache.memory_bytes(), cache.bytes_max()),
             (8 * one, 4 * one)

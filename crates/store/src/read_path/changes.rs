@@ -15,11 +15,11 @@ use volume::{Change, Changes, RequestContext, VolumeError};
 const BYTES_STEP: u64 = 1 << 30;
 
 /// Earlier states of an object, by the names that front ends use.
-pub trait History: Send + Sync {
+pub trait ObjectHistory: Send + Sync {
     /// Returns the names, newest first, at most `count_max`.
     fn names(&self, count_max: usize) -> Vec<String>;
 
-    /// Returns the state with this name, even if [`History::names`] did not list it.
+    /// Returns the state with this name, even if [`ObjectHistory::names`] did not list it.
     fn root(&self, name: &str) -> Option<ObjectRoot>;
 }
 

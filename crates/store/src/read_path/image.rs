@@ -4,7 +4,7 @@
 //! Invariant: every served byte was verified. Damage is an I/O error of exactly the range that it
 //! affects.
 
-use super::changes::{History, StateChanges, is_comparable};
+use super::changes::{ObjectHistory, StateChanges, is_comparable};
 use super::{Admit, Approach, ChunkRef, Reader, expect_len, node_error};
 use chunk_store::recipe::{FixedLeaves, Leaf, fixed_chunk};
 use chunk_store::{Result, StoreError, StoreErrorKind};
@@ -24,7 +24,7 @@ pub struct ImageVolume {
     reader: Arc<Reader>,
     root: ObjectRoot,
     description: String,
-    history: Option<Arc<dyn History>>,
+    history: Option<Arc<dyn ObjectHistory>>,
     /// Decoded nodes of an object in variable layout, for lookups by offset.
     nodes: Mutex<HashMap<Fingerprint, Arc<NodeEnds>>>,
 }
@@ -55,7 +55,7 @@ impl ImageVolume {
     }
 
     /// Adds earlier states, so that changes since them can be reported.
-    pub fn comparable_with(mut self, history: Arc<dyn History>) -> Self {
+    pub fn comparable_with(mut self, history: Arc<dyn ObjectHistory>) -> Self {
         self.history = Some(history);
         self
     }

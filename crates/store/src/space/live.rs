@@ -4,7 +4,7 @@
 //! Invariant: a bit belongs to a place (container, number of the chunk in it), so of a chunk that
 //! is stored twice only one copy is live. Containers without live chunks use no memory.
 
-use chunk_store::chunk_map::{Kept, LoadedDirectory};
+use chunk_store::chunk_map::{KeptCopy, LoadedDirectory};
 use format::container::ContainerClass;
 use std::collections::HashMap;
 use units::ContainerId;
@@ -102,7 +102,7 @@ pub(crate) struct LiveMap {
 
 impl LiveMap {
     /// Marks a chunk. Returns true if it was not reached in this role before.
-    pub fn mark(&mut self, kept: &Kept, seen: Seen) -> bool {
+    pub fn mark(&mut self, kept: &KeptCopy, seen: Seen) -> bool {
         let directory: &LoadedDirectory = &kept.directory;
         let at = self.containers.entry(directory.container);
         let at = at.or_insert_with(|| LiveContainer::new(directory));
@@ -131,7 +131,7 @@ impl LiveMap {
     }
 
     /// Returns true if a chunk is live at its place.
-    pub fn holds(&self, kept: &Kept) -> bool {
+    pub fn holds(&self, kept: &KeptCopy) -> bool {
         self.of(kept.directory.container)
             .is_some_and(|live| live.holds(kept.number))
     }

@@ -20,7 +20,7 @@
 use super::below;
 use super::live::{LiveMap, Seen};
 use crate::read_path::Reader;
-use chunk_store::chunk_map::{ChunkMap, FingerprintSet, Indexed, Kept};
+use chunk_store::chunk_map::{ChunkMap, FingerprintSet, Indexed, KeptCopy};
 use chunk_store::container::RegionPlace;
 use chunk_store::{Result, StoreError};
 use format::recipe::{LEVEL_MAX, Layout, ObjectRoot};
@@ -228,7 +228,7 @@ impl Marking {
                 }
             }
         }
-        let mut mark = |kept: Kept| {
+        let mut mark = |kept: KeptCopy| {
             self.live.mark(&kept, Seen::Chunk);
         };
         sources

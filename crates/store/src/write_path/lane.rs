@@ -6,7 +6,7 @@
 //! dropped with unfinished contents prevents the session's commit.
 
 use super::region_sizes::{IMAGE_REGION_BYTES, RegionKind};
-use super::session_state::Shared;
+use super::session_state::SessionState;
 use chunk_store::catalog::InventoryEntry;
 use chunk_store::chunk_map::Near;
 use chunk_store::container::{
@@ -57,7 +57,7 @@ struct Filling {
 
 /// State with which one thread writes. Return it with `WriteSession::retire`.
 pub struct Lane {
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
     options: LaneOptions,
     compressor: Compressor,
     /// For regions of images, if the default compression is used. Made when it is needed.
@@ -70,7 +70,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(shared: Arc<Shared>, options: LaneOptions) -> Result<Self> {
+    pub(super) fn new(shared: Arc<SessionState>, options: LaneOptions) -> Result<Self> {
         let filling = |region_bytes| Filling {
             region_bytes,
             region: RegionBuilder::default(),
@@ -522,7 +522,7 @@ impl Drop for Lane {
     }
 }
 
-fn compressor(with: Compression, shared: &Shared) -> Result<Compressor> {
+fn compressor(with: Compression, shared: &SessionState) -> Result<Compressor> {
     Compressor::new(with, shared.may_filter())
         .map_err(|e| StoreError::new(StoreErrorKind::Invalid, e.to_string()))
 }

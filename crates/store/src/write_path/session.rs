@@ -9,7 +9,7 @@
 //! to.
 
 use super::lane::{Lane, LaneOptions};
-use super::session_state::{Counters, Shared};
+use super::session_state::{Counters, SessionState};
 use crate::read_path::{Reader, node_error};
 use chunk_store::catalog::{
     Edit, InventoryEntry, apply, inventory_key, quarantine_edits, read_quarantine,
@@ -116,7 +116,7 @@ pub struct Base {
 
 /// One writer's session.
 pub struct WriteSession {
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
     reader: Arc<Reader>,
     main: Lane,
     start: Start,
@@ -134,7 +134,7 @@ impl WriteSession {
         start: Start,
         options: LaneOptions,
     ) -> Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SessionState {
             media,
             claims: chunks.claims(),
             chunks,
@@ -263,7 +263,7 @@ impl WriteSession {
         record
             .next_sequence
             .insert(self.start.writer, next_sequence);
-        let Shared {
+        let SessionState {
             media,
             config,
             master,

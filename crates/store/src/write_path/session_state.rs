@@ -28,7 +28,7 @@ pub(super) struct Counters {
 }
 
 /// State that the lanes share.
-pub(super) struct Shared {
+pub(super) struct SessionState {
     pub media: Media,
     pub chunks: Arc<ChunkMap>,
     pub claims: Claims,
@@ -48,7 +48,7 @@ pub(super) struct Shared {
     pub _token: Arc<dyn Any + Send + Sync>,
 }
 
-impl Shared {
+impl SessionState {
     pub fn chunk_bytes_average(&self) -> usize {
         self.config.chunk_bytes_average as usize
     }

@@ -13,7 +13,7 @@ fn speak(loudness: Loudness) -> (String, String) {
 }
 
 #[test]
-fn who_hears_what() {
+fn output_by_loudness() {
     let warnings = "warning: careful\nwarning: cannot open /a\\n: why\nquintet: the end\n";
     let (out, err) = speak(Loudness::default());
     assert_eq!(out, "result\n");
@@ -39,10 +39,10 @@ fn held_lines_are_said_when_a_quiet_run_did_not_just_succeed() {
         console.bytes(b"bytes\n").unwrap();
         assert_eq!(out.text(), "bytes\n");
         console.settle(says).unwrap();
-        let told = if says { "bytes\nfirst\n" } else { "bytes\n" };
-        assert_eq!(out.text(), told);
+        let expected = if says { "bytes\nfirst\n" } else { "bytes\n" };
+        assert_eq!(out.text(), expected);
         console.line("later").unwrap();
-        assert_eq!(out.text(), format!("{told}later\n"));
+        assert_eq!(out.text(), format!("{expected}later\n"));
     }
 }
 

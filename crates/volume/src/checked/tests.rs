@@ -2,7 +2,7 @@
 
 use super::{Checked, ContractBroken};
 use crate::{
-    Capabilities, Counted, Counts, Durability, Extent, MemoryVolume, Prefetch, ReadOnly,
+    CallCounts, Capabilities, Counted, Durability, Extent, MemoryVolume, Prefetch, ReadOnly,
     RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
 };
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ fn kind(result: Result<(), VolumeError>) -> Option<VolumeErrorKind> {
 
 #[test]
 fn requests_past_the_end_never_reach_the_volume() {
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(CallCounts::default());
     let volume = Checked::new(Counted::new(MemoryVolume::new(1000), counts.clone()));
     let out = Some(VolumeErrorKind::OutOfRange);
     for (offset, len) in [(999_u64, 2_usize), (1001, 0), (u64::MAX, 1), (u64::MAX, 0)] {
@@ -39,7 +39,7 @@ fn requests_past_the_end_never_reach_the_volume() {
 
 #[test]
 fn empty_requests_never_reach_the_volume() {
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(CallCounts::default());
     let volume = Checked::new(Counted::new(MemoryVolume::new(1000), counts.clone()));
     volume.read(CONTEXT, 1000, &mut []).unwrap();
     volume
@@ -60,7 +60,7 @@ fn empty_requests_never_reach_the_volume() {
 
 #[test]
 fn a_read_only_volume_never_sees_a_write() {
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(CallCounts::default());
     let inner = Counted::new(ReadOnly::new(MemoryVolume::new(1000)), counts.clone());
     let volume = Checked::new(inner);
     let refused = Some(VolumeErrorKind::ReadOnly);

@@ -4,15 +4,15 @@
 //! Invariant: counting never changes an answer.
 
 use crate::{
-    Capabilities, Durability, FastPath, Layer, Operation, Prefetch, Request, RequestContext,
-    Volume, VolumeError,
+    Capabilities, Durability, FastPath, Layer, Operation, Prefetch, RequestContext, Volume,
+    VolumeError, VolumeRequest,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Number of calls of each operation, and bytes that they moved.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct CallCounts {
     /// Reads, failed ones included.
     pub reads: AtomicU64,
     /// Bytes asked for by reads.
@@ -39,7 +39,7 @@ pub struct Counts {
     pub errors: AtomicU64,
 }
 
-impl Counts {
+impl CallCounts {
     /// Returns the number of operations of every kind.
     pub fn total(&self) -> u64 {
         [
@@ -56,7 +56,7 @@ impl Counts {
         .sum()
     }
 
-    fn begun(&self, request: Request) {
+    fn begun(&self, request: VolumeRequest) {
         let count = match request.operation {
             Operation::Read => {
                 self.read_bytes.fetch_add(request.len_bytes, Relaxed);
@@ -82,18 +82,18 @@ impl Counts {
 #[derive(Debug)]
 pub struct Counted<V> {
     inner: V,
-    counts: Arc<Counts>,
+    counts: Arc<CallCounts>,
 }
 
 impl<V: Volume> Counted<V> {
     /// Counts the requests to `inner` in `counts`, which others may share.
-    pub fn new(inner: V, counts: Arc<Counts>) -> Self {
+    pub fn new(inner: V, counts: Arc<CallCounts>) -> Self {
         Self { inner, counts }
     }
 }
 
 impl<V: Volume> Layer for Counted<V> {
-    type Below = V;
+    type Inner = V;
 
     fn below(&self) -> &V {
         &self.inner
@@ -101,7 +101,7 @@ impl<V: Volume> Layer for Counted<V> {
 
     fn around(
         &self,
-        request: Request,
+        request: VolumeRequest,
         go: impl FnOnce(&V) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         self.counts.begun(request);
@@ -167,13 +167,13 @@ impl<V: Volume> Prefetch for Counted<V> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arc, Counted, Counts, Relaxed};
+    use super::{Arc, CallCounts, Counted, Relaxed};
     use crate::{Durability, MemoryVolume, RequestContext, Volume};
     use std::ops::ControlFlow;
 
     #[test]
     fn every_operation_is_counted_once() {
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(CallCounts::default());
         let volume = Counted::new(MemoryVolume::new(1 << 20), counts.clone());
         let context = RequestContext::default();
         volume.read(context, 0, &mut [0; 300]).unwrap();

@@ -4,8 +4,8 @@
 //! does.
 
 use crate::{
-    Capabilities, FastPath, Layer, Operation, Request, RequestContext, Volume, VolumeError,
-    VolumeErrorKind,
+    Capabilities, FastPath, Layer, Operation, RequestContext, Volume, VolumeError, VolumeErrorKind,
+    VolumeRequest,
 };
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -86,7 +86,7 @@ impl<V: Volume> Faulty<V> {
 }
 
 impl<V: Volume> Layer for Faulty<V> {
-    type Below = V;
+    type Inner = V;
 
     fn below(&self) -> &V {
         &self.inner
@@ -94,7 +94,7 @@ impl<V: Volume> Layer for Faulty<V> {
 
     fn around(
         &self,
-        request: Request,
+        request: VolumeRequest,
         go: impl FnOnce(&V) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         self.check(request.operation, request.offset_bytes, request.len_bytes)?;
@@ -127,7 +127,7 @@ mod tests {
     use crate::{MemoryVolume, Operation, RequestContext, Volume, VolumeErrorKind};
 
     #[test]
-    fn fails_where_when_and_as_often_as_told() {
+    fn fails_where_when_and_as_often_as_set() {
         let failure = Failure {
             operation: Operation::Read,
             bytes: 100..200,

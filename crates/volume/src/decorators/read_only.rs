@@ -3,8 +3,8 @@
 //! Invariant: no writing operation reaches the volume behind.
 
 use crate::{
-    Capabilities, FastPath, Layer, Operation, Request, RequestContext, Volume, VolumeError,
-    VolumeErrorKind, VolumeInfo,
+    Capabilities, FastPath, Layer, Operation, RequestContext, Volume, VolumeError, VolumeErrorKind,
+    VolumeInfo, VolumeRequest,
 };
 
 /// Refuses everything that would change the volume behind.
@@ -19,7 +19,7 @@ impl<V: Volume> ReadOnly<V> {
 }
 
 impl<V: Volume> Layer for ReadOnly<V> {
-    type Below = V;
+    type Inner = V;
 
     fn below(&self) -> &V {
         &self.0
@@ -34,7 +34,7 @@ impl<V: Volume> Layer for ReadOnly<V> {
 
     fn around(
         &self,
-        request: Request,
+        request: VolumeRequest,
         go: impl FnOnce(&V) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         match request.operation {

@@ -5,17 +5,17 @@
 //! until the callback returns.
 
 use crate::{
-    Capabilities, FastPath, Layer, Operation, Prefetch, Request, RequestContext, Volume,
-    VolumeError,
+    Capabilities, FastPath, Layer, Operation, Prefetch, RequestContext, Volume, VolumeError,
+    VolumeRequest,
 };
 
-type Told = Box<dyn Fn(Request) + Send + Sync>;
-type Asked = Box<dyn Fn(Request) -> bool + Send + Sync>;
+type OnRequest = Box<dyn Fn(VolumeRequest) + Send + Sync>;
+type Asked = Box<dyn Fn(VolumeRequest) -> bool + Send + Sync>;
 
 /// Reports each request before it begins.
 pub struct Slow<V> {
     inner: V,
-    before: Told,
+    before: OnRequest,
     ready: Asked,
     announces: bool,
 }
@@ -23,7 +23,7 @@ pub struct Slow<V> {
 impl<V: Volume> Slow<V> {
     /// Wraps `inner`. `before` may block, count or panic. No range counts as cached and no write is
     /// done at once.
-    pub fn new(inner: V, before: impl Fn(Request) + Send + Sync + 'static) -> Self {
+    pub fn new(inner: V, before: impl Fn(VolumeRequest) + Send + Sync + 'static) -> Self {
         Self {
             inner,
             before: Box::new(before),
@@ -34,7 +34,7 @@ impl<V: Volume> Slow<V> {
 
     /// Makes exceptions: reads for which `ready` is true count as cached, and such writes need not
     /// wait. They are not reported.
-    pub fn except(self, ready: impl Fn(Request) -> bool + Send + Sync + 'static) -> Self {
+    pub fn except(self, ready: impl Fn(VolumeRequest) -> bool + Send + Sync + 'static) -> Self {
         Self {
             ready: Box::new(ready),
             ..self
@@ -51,7 +51,7 @@ impl<V: Volume> Slow<V> {
 }
 
 impl<V: Volume> Layer for Slow<V> {
-    type Below = V;
+    type Inner = V;
 
     fn below(&self) -> &V {
         &self.inner
@@ -59,7 +59,7 @@ impl<V: Volume> Layer for Slow<V> {
 
     fn around(
         &self,
-        request: Request,
+        request: VolumeRequest,
         go: impl FnOnce(&V) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
         (self.before)(request);
@@ -77,7 +77,7 @@ impl<V: Volume> Layer for Slow<V> {
 
 impl<V: Volume> FastPath for Slow<V> {
     fn is_cached(&self, _: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
-        (self.ready)(Request::new(Operation::Read, offset_bytes, len_bytes))
+        (self.ready)(VolumeRequest::new(Operation::Read, offset_bytes, len_bytes))
     }
 
     fn write_now(
@@ -86,7 +86,7 @@ impl<V: Volume> FastPath for Slow<V> {
         offset_bytes: u64,
         data: &[u8],
     ) -> Result<bool, VolumeError> {
-        let request = Request::new(Operation::Write, offset_bytes, data.len() as u64);
+        let request = VolumeRequest::new(Operation::Write, offset_bytes, data.len() as u64);
         let below = self.inner.capabilities();
         Ok((self.ready)(request) && below.write_now(context, offset_bytes, data)?)
     }

@@ -28,7 +28,7 @@ pub(super) struct Group {
 /// A page in its group.
 pub(super) type Slot<'a> = (&'a Group, usize);
 /// Visitor of a range and the page there; `None` if its group is absent.
-pub(super) type Visit<'a> = dyn FnMut(u64, u64, Option<Slot<'_>>) -> ControlFlow<()> + 'a;
+pub(super) type PageVisitor<'a> = dyn FnMut(u64, u64, Option<Slot<'_>>) -> ControlFlow<()> + 'a;
 pub(super) type Shard = HashMap<u64, Box<Group>>;
 
 /// All pages of a volume.
@@ -116,7 +116,7 @@ impl Store {
 
     /// Visits the pages of a range: first byte, length in bytes, and the slot of the page unless
     /// its whole group is absent. An absent group is visited in one piece.
-    pub(super) fn pages(&self, offset_bytes: u64, len_bytes: u64, visit: &mut Visit<'_>) {
+    pub(super) fn pages(&self, offset_bytes: u64, len_bytes: u64, visit: &mut PageVisitor<'_>) {
         for (group, at, len) in groups(offset_bytes, len_bytes) {
             // The lock is held for the pieces of one group at most.
             let shard = self.read(group);

@@ -7,7 +7,7 @@
 //! Writes of zeroes are never refused, because they free space. Free space is not checked for each
 //! write: a part of what was found is handed out.
 
-use super::super::checkpointer::{Checkpointer, Step};
+use super::super::checkpointer::{CheckpointStep, Checkpointer};
 use super::super::direct::DirectLanes;
 use super::super::levels::Levels;
 use super::super::room::Room;
@@ -80,8 +80,12 @@ impl Admission {
             .reserved()
             .is_some_and(|r| r.free_bytes >= self.room.owed_bytes());
         let is_room_to_make = || is_room && self.levels.pieces.count() > 0;
-        while is_room_to_make() && matches!(self.checkpointer.step(STEP_BYTES), Ok(Step::Working)) {
-        }
+        while is_room_to_make()
+            && matches!(
+                self.checkpointer.step(STEP_BYTES),
+                Ok(CheckpointStep::Working)
+            )
+        {}
         if self.finds_room(bytes) {
             return Ok(());
         }

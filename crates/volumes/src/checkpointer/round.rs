@@ -10,7 +10,7 @@
 
 use super::super::backing::Backing;
 use super::super::decisions::Meters;
-use super::super::kept::{Kept, is_damage};
+use super::super::kept::{KeptRanges, is_damage};
 use super::super::live::{LiveVolume, PAGE_BYTES};
 use super::super::losses::Losses;
 use super::super::overlay::{Overlay, Piece, Source, Tally};
@@ -387,15 +387,13 @@ impl Member {
     fn class_of(&self, piece: &Piece) -> Option<IoClass> {
         let (object, page) = (self.volume.object, piece.offset.div_ceil(PAGE_BYTES));
         let cache = &self.backing.cache;
-        cache.unwritten_class(object, page, piece.position.0)
+        cache.dirty_class(object, page, piece.position.0)
     }
 
     fn is_resident(&self, piece: &Piece) -> bool {
         let (page, version) = (piece.offset / PAGE_BYTES, piece.position.0);
         let object = self.volume.object;
-        self.backing
-            .cache
-            .is_unwritten_resident(object, page, version)
+        self.backing.cache.is_dirty_resident(object, page, version)
     }
 
     /// Stores the nodes of the new root. Changes below damaged nodes are kept back. Returns `None`
@@ -403,7 +401,7 @@ impl Member {
     pub fn apply(&mut self, session: &mut WriteSession) -> Result<Option<ObjectRoot>> {
         for _ in 0..2 {
             let mut damaged = false;
-            match self.try_fold(session, &mut damaged) {
+            match self.try_apply(session, &mut damaged) {
                 Err(e) if damaged => {
                     self.keep_unreachable();
                     self.why.get_or_insert_with(|| e.to_string());
@@ -417,7 +415,7 @@ impl Member {
         Ok(None)
     }
 
-    fn try_fold(&self, session: &mut WriteSession, damaged: &mut bool) -> Result<ObjectRoot> {
+    fn try_apply(&self, session: &mut WriteSession, damaged: &mut bool) -> Result<ObjectRoot> {
         let root = self.volume.state().root;
         let reader = Arc::clone(self.backing.pool.reader());
         let lane = session.main();
@@ -467,9 +465,9 @@ impl Member {
     }
 
     /// Returns the ranges that cannot be taken, if any.
-    pub fn kept(&self) -> Option<Kept> {
+    pub fn kept(&self) -> Option<KeptRanges> {
         let why = self.why.as_deref()?;
-        Some(Kept::new(&self.kept, why))
+        Some(KeptRanges::new(&self.kept, why))
     }
 
     /// Returns true if the commit would not change the volume.
@@ -498,11 +496,11 @@ impl Member {
         let size = self.volume.state().size;
         let cut = chunks(root.len)..chunks(size).max(chunks(root.len));
         let edited = self.edits.iter().map(|e| e.first..e.first + e.count);
-        let gone: Vec<_> = edited.chain([cut]).collect();
-        if gone.iter().any(|r| r.end - r.start > FORGET_CHUNKS_MAX) {
+        let replaced: Vec<_> = edited.chain([cut]).collect();
+        if replaced.iter().any(|r| r.end - r.start > FORGET_CHUNKS_MAX) {
             self.backing.cache.forget_object(object);
         } else {
-            for chunk in gone.into_iter().flatten() {
+            for chunk in replaced.into_iter().flatten() {
                 self.backing.cache.forget_place(Place { object, chunk });
             }
         }

@@ -15,13 +15,13 @@ const LANES: usize = 2;
 /// The lanes. See the module's head.
 #[derive(Default)]
 pub(super) struct Lanes {
-    state: Mutex<State>,
+    state: Mutex<LanePool>,
     /// Signalled when a lane is returned, or all are.
     returned: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct LanePool {
     idle: Vec<Lane>,
     in_use: usize,
     /// A thread has all lanes, or waits for them.

@@ -17,7 +17,7 @@ use super::replay::{End, Ended, Take, Walk};
 use super::ring::{Live, Ring, SLOTS_MAX};
 use super::slot_bytes::{SlotBytes, WINDOW_BYTES};
 use super::slot_use::{DIR, SlotUse, slot_name};
-use super::state::State;
+use super::state::JournalState;
 use super::writer::Writer;
 use super::{BATCH_BYTES_TARGET, Journal, JournalOptions, Record, Site};
 use chunk_store::superblock::{MasterKey, format_error};
@@ -87,7 +87,7 @@ impl Journal {
         remove_surplus(&site, &ours, &live);
         let last_slot = found.last().map_or(site.slots - 1, |last| last.header.slot);
         let ring = Ring::new(site.slots, site.slot_bytes, live, last_slot, base, ended);
-        let state = State::new(ring, base, from.0);
+        let state = JournalState::new(ring, base, from.0);
         let writer = Writer::new(site.slots, base, reach);
         Ok((Self::new(site, state, writer), damage))
     }

@@ -30,11 +30,11 @@ impl Journal {
             Buffered::No => {
                 let slot_use = state.ring.find(position).filter(|_| !trimmed).cloned();
                 drop(state);
-                let slot_use = slot_use.ok_or_else(|| gone(position))?;
+                let slot_use = slot_use.ok_or_else(|| trimmed_error(position))?;
                 let result = from_slot(&slot_use, position, skip, into);
                 // The slot may have been trimmed and reused during the read.
                 if self.state.lock().trimmed > position.0 {
-                    return Err(gone(position));
+                    return Err(trimmed_error(position));
                 }
                 result
             }
@@ -99,7 +99,7 @@ fn copy(
     Ok(())
 }
 
-fn gone(at: JournalPosition) -> StoreError {
+fn trimmed_error(at: JournalPosition) -> StoreError {
     StoreError::new(
         StoreErrorKind::NotFound,
         format!("journal position {at} was trimmed"),

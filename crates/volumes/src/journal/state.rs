@@ -17,7 +17,7 @@ use store::{Result, StoreError, StoreErrorKind};
 use units::JournalPosition;
 
 /// The state. See the module's head.
-pub(super) struct State {
+pub(super) struct JournalState {
     pub(super) ring: Ring,
     /// Batch that receives appended records.
     open: Option<Batch>,
@@ -45,7 +45,7 @@ pub(super) struct State {
     spare: Vec<Vec<u8>>,
 }
 
-impl State {
+impl JournalState {
     /// Creates the state over the uses that were found.
     pub(super) fn new(ring: Ring, base: u64, trimmed: u64) -> Self {
         Self {
@@ -196,9 +196,8 @@ impl State {
     /// A slot becomes free when it was trimmed and no batch waits to be written to it.
     fn free(&mut self) {
         let open = self.open.as_ref().map(|open| open.at);
-        let unwritten = self.waiting.front().map(|batch| batch.at).or(open);
-        self.ring
-            .free(self.trimmed.min(unwritten.unwrap_or(self.head)));
+        let dirty = self.waiting.front().map(|batch| batch.at).or(open);
+        self.ring.free(self.trimmed.min(dirty.unwrap_or(self.head)));
     }
 
     /// Finds the batch in memory that holds a position. The open one is passed to `from_open`.

@@ -8,7 +8,7 @@
 use super::super::around;
 use super::super::fetcher::{Fetchable, Fetcher, hinted};
 use super::super::overlay::{DirectChunks, Piece, Source};
-use super::super::reading::{Below, Judging, Reading};
+use super::super::reading::{Reading, RecipeReader, TrackedRequest};
 use super::{LiveVolume, PAGE_BYTES};
 use access_pattern::Fetch;
 use chunk_store::recipe::{FixedLeaves, Leaf};
@@ -42,8 +42,8 @@ impl LiveVolume {
         let mut looks = 0;
         loop {
             let layers = self.layers(offset, into.len() as u64)?;
-            let judging = Judging {
-                front: &self.front,
+            let tracked = TrackedRequest {
+                tracker: &self.tracker,
                 object_bytes: layers.root.len,
                 request: (offset, into.len() as u64),
                 context,
@@ -51,7 +51,7 @@ impl LiveVolume {
                 meter: &self.meter,
                 recorder: Some(&self.recorder),
             };
-            let mut reading = Reading::judged(&self.backing, judging);
+            let mut reading = Reading::judged(&self.backing, tracked);
             match self.fill(&layers, offset, into, &mut reading) {
                 // A checkpoint has applied the piece and freed its slot meanwhile: look again.
                 Err(e) if e.kind == StoreErrorKind::NotFound && looks < LOOKS_MAX => looks += 1,
@@ -130,13 +130,13 @@ impl LiveVolume {
             let Some(frame) = self
                 .backing
                 .cache
-                .unwritten(self.object, page, piece.position.0)
+                .dirty(self.object, page, piece.position.0)
             else {
                 reading.tally.misses += 1;
                 let skip = skip as usize + (at - piece.offset) as usize;
                 return self.backing.journal.read(piece.position, skip, rest);
             };
-            reading.tally.hits_unwritten += 1;
+            reading.tally.hits_dirty += 1;
             let take = (PAGE_BYTES as usize - within).min(rest.len());
             let (now, later) = rest.split_at_mut(take);
             now.copy_from_slice(frame.part(within..within + take)?);
@@ -223,7 +223,7 @@ struct RootOf<'a> {
     root: &'a ObjectRoot,
 }
 
-impl Below for RootOf<'_> {
+impl RecipeReader for RootOf<'_> {
     fn object(&self) -> u64 {
         self.volume.object
     }

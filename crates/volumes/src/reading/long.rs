@@ -6,7 +6,7 @@
 //! if a policy says how important they are: a stream would evict what is hot.
 
 use super::straight::{Needed, Straight};
-use super::{Alias, Below, Reading, chunk_bytes, known, place_of, wrong_len};
+use super::{Alias, Reading, RecipeReader, chunk_bytes, known, place_of, wrong_len};
 use crate::backing::Backing;
 use page_cache::{Place, Purpose};
 use std::cell::RefCell;
@@ -29,7 +29,7 @@ struct RestOf<'a, B> {
     straight: RefCell<Straight<'a>>,
 }
 
-impl<B: Below> Rest for RestOf<'_, B> {
+impl<B: RecipeReader> Rest for RestOf<'_, B> {
     fn take(&self, fingerprint: &Fingerprint, bytes: &[u8]) -> bool {
         let taken = self.straight.borrow_mut().take(fingerprint, bytes);
         let cache = &self.backing.cache;
@@ -49,7 +49,7 @@ impl<B: Below> Rest for RestOf<'_, B> {
 
 impl Reading<'_> {
     /// Fills `into` from byte `offset` of `below`.
-    pub(super) fn fill_long<B: Below>(
+    pub(super) fn fill_long<B: RecipeReader>(
         &mut self,
         below: &B,
         offset: u64,
@@ -81,7 +81,7 @@ impl Reading<'_> {
 
     /// Fills the chunk that contains `at`, and those that are read with it. Returns a byte up to
     /// which everything is filled.
-    fn fill_chunk<B: Below>(
+    fn fill_chunk<B: RecipeReader>(
         &mut self,
         below: &B,
         rest: &RestOf<'_, B>,
@@ -131,7 +131,7 @@ impl Reading<'_> {
     }
 
     /// Looks up the chunks from `at` to `end`, once.
-    fn look_up<B: Below>(
+    fn look_up<B: RecipeReader>(
         &mut self,
         below: &B,
         rest: &RestOf<'_, B>,

@@ -4,7 +4,7 @@ mod small;
 mod whole_run;
 
 use super::*;
-use crate::checkpointer::Step;
+use crate::checkpointer::CheckpointStep;
 use crate::direct::DirectLimits;
 use crate::journal::JournalOptions;
 use crate::{AccessOptions, Volumes, VolumesOptions};
@@ -84,7 +84,7 @@ fn room_that_was_made_meanwhile_is_room() {
     let before = engine.checkpointer.rounds();
     disk.write(engine, IoClass(0), 0, &[7; 4096])
         .expect("write");
-    while engine.checkpointer.step(u64::MAX).expect("step") != Step::Idle {}
+    while engine.checkpointer.step(u64::MAX).expect("step") != CheckpointStep::Idle {}
     engine
         .back_pressure
         .make_room(before, true)
@@ -111,7 +111,7 @@ fn pieces_take_no_more_memory_than_they_were_given() {
     assert!(engine.checkpointer.counts().rounds >= 2);
     // Frozen pieces count as well.
     assert!(engine.levels.pieces.active.count() < max);
-    while engine.checkpointer.step(u64::MAX).expect("step") != Step::Idle {}
+    while engine.checkpointer.step(u64::MAX).expect("step") != CheckpointStep::Idle {}
     assert_eq!(engine.levels.pieces.count(), 0);
 }
 
@@ -128,7 +128,7 @@ fn collect(volumes: &Volumes) {
 /// collection that begin now must wait for the writer before they mark. Otherwise the first run
 /// trashes the chunk's container and the second deletes it.
 #[test]
-fn what_a_writer_has_found_and_not_told_is_not_collected() {
+fn what_a_writer_has_found_and_not_reported_is_not_collected() {
     let (volumes, disk) = opened_with(DirectLimits {
         bytes_min: 4096,
         unflushed_bytes_min: 0,

@@ -4,32 +4,40 @@
 //! Invariant: all figures come from runs.
 
 use super::history::PIECE_BYTES;
-use super::pool::{Generation, Settings, Upkeep, run};
+use super::pool::{Generation, MaintenanceMode, Settings, run};
 use crate::figures::{Line, Panel, Table, verdict};
 use std::collections::BTreeMap;
 
 /// Minimum speed of later generations, relative to the first.
 const BAR: f64 = 0.8;
-const UPKEEP_WAYS: [(Upkeep, &str, &str); 6] = [
-    (Upkeep::None, "none, all kept", "#64748b"),
-    (Upkeep::Collected, "gc in its planned order", "#0d9488"),
-    (Upkeep::ByOwner, "gc by owner", "#2563eb"),
+const MAINTENANCE_MODES: [(MaintenanceMode, &str, &str); 6] = [
+    (MaintenanceMode::None, "none, all kept", "#64748b"),
     (
-        Upkeep::ByOwnerLarge,
+        MaintenanceMode::Collected,
+        "gc in its planned order",
+        "#0d9488",
+    ),
+    (MaintenanceMode::ByOwner, "gc by owner", "#2563eb"),
+    (
+        MaintenanceMode::ByOwnerLarge,
         "gc by owner, 64 MiB for gc",
         "#93c5fd",
     ),
-    (Upkeep::Defragmented, "defrag and gc", "#c2410c"),
-    (Upkeep::Rewritten, "every seventh rewritten, gc", "#7c3aed"),
+    (MaintenanceMode::Defragmented, "defrag and gc", "#c2410c"),
+    (
+        MaintenanceMode::Rewritten,
+        "every seventh rewritten, gc",
+        "#7c3aed",
+    ),
 ];
 
 /// Generations by maintenance.
-pub type Histories = BTreeMap<Upkeep, Vec<Generation>>;
+pub type Histories = BTreeMap<MaintenanceMode, Vec<Generation>>;
 
 /// Runs all histories.
 pub fn histories(settings: &Settings) -> store::Result<Histories> {
-    let one = |(upkeep, ..): (Upkeep, &str, &str)| Ok((upkeep, run(settings, upkeep)?));
-    UPKEEP_WAYS.into_iter().map(one).collect()
+    let one = |(mode, ..): (MaintenanceMode, &str, &str)| Ok((mode, run(settings, mode)?));
+    MAINTENANCE_MODES.into_iter().map(one).collect()
 }
 
 /// Returns the last generation's speed relative to the first.
@@ -53,8 +61,8 @@ fn speeds(histories: &Histories, settings: &Settings) -> String {
     let shown: Vec<u64> = shown.collect();
     let names = shown.iter().map(u64::to_string);
     let mut table = Table::new(std::iter::once("after each generation".to_owned()).chain(names));
-    for (upkeep, name, _) in UPKEEP_WAYS {
-        let Some(all) = histories.get(&upkeep) else {
+    for (mode, name, _) in MAINTENANCE_MODES {
+        let Some(all) = histories.get(&mode) else {
             continue;
         };
         let speed = |nth: &u64| {
@@ -81,9 +89,9 @@ fn ends(histories: &Histories) -> String {
         "",
     ];
     let mut table = Table::new(columns);
-    for (upkeep, name, _) in UPKEEP_WAYS {
+    for (mode, name, _) in MAINTENANCE_MODES {
         let Some((all, last)) = histories
-            .get(&upkeep)
+            .get(&mode)
             .and_then(|all| Some((all, all.last()?)))
         else {
             continue;
@@ -145,8 +153,8 @@ pub fn short_text() -> store::Result<String> {
 
 /// Returns plots of the restore speed by generation.
 pub fn panels(settings: &Settings, histories: &Histories) -> Vec<Panel> {
-    let line = |(upkeep, name, colour): (Upkeep, &str, &'static str)| {
-        let all = histories.get(&upkeep)?;
+    let line = |(mode, name, colour): (MaintenanceMode, &str, &'static str)| {
+        let all = histories.get(&mode)?;
         let points = (1..).zip(all).map(|(nth, g)| (f64::from(nth), g.speed()));
         Some(Line {
             name: name.to_owned(),
@@ -160,6 +168,6 @@ pub fn panels(settings: &Settings, histories: &Histories) -> Vec<Panel> {
         x_name: "generation".to_owned(),
         x_max: settings.generations as f64,
         y_max: 120.0,
-        lines: UPKEEP_WAYS.into_iter().filter_map(line).collect(),
+        lines: MAINTENANCE_MODES.into_iter().filter_map(line).collect(),
     }]
 }

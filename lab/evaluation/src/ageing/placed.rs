@@ -4,7 +4,7 @@
 //! Invariant: blobs lie one after another in the order in which they were put. A deleted blob
 //! leaves a hole.
 
-use crate::disk::{BLOCK_BYTES, Disk, DiskModel, Ns, Request};
+use crate::disk::{BLOCK_BYTES, Disk, DiskModel, DiskRequest, Ns};
 use media::{Barrier, Blobs, MediaError, Put};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ impl<B: Blobs> PlacedBlobs<B> {
         let Some(address) = places.addresses.get(name).copied() else {
             return;
         };
-        let request = Request {
+        let request = DiskRequest {
             address: address + offset,
             bytes,
             is_write: false,

@@ -33,7 +33,7 @@ const LANE: LaneOptions = LaneOptions {
 
 /// Maintenance after each generation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Upkeep {
+pub enum MaintenanceMode {
     /// None; every generation is kept.
     None,
     /// The last seven generations are kept. Older ones are forgotten, and garbage collection runs,
@@ -112,7 +112,7 @@ impl Generation {
 }
 
 /// Runs all generations of a history.
-pub fn run(settings: &Settings, upkeep: Upkeep) -> Result<Vec<Generation>> {
+pub fn run(settings: &Settings, mode: MaintenanceMode) -> Result<Vec<Generation>> {
     let disk = SimDisk::unrecorded(Image::new());
     let files: Arc<dyn media::Disk> = Arc::clone(&disk) as _;
     let inner = DirBlobs::new(Arc::clone(&files), Syncing::Inline);
@@ -142,18 +142,18 @@ pub fn run(settings: &Settings, upkeep: Upkeep) -> Result<Vec<Generation>> {
         let snapshot = store(&*open(1)?, &bytes)?;
         let root = snapshot.root;
         kept.push_back(snapshot);
-        let pool = match upkeep {
-            Upkeep::ByOwnerLarge => open_with(2, MEMORY_BYTES_LARGE)?,
+        let pool = match mode {
+            MaintenanceMode::ByOwnerLarge => open_with(2, MEMORY_BYTES_LARGE)?,
             _ => open(2)?,
         };
         let mut copied = Copied {
-            defragmented: defragmented(&pool, (upkeep, nth), &root)?,
+            defragmented: defragmented(&pool, (mode, nth), &root)?,
             ..Copied::default()
         };
-        if upkeep != Upkeep::None {
+        if mode != MaintenanceMode::None {
             forget_old(&pool, settings, &mut kept)?;
             blobs.take_toll();
-            copied.collected = collect(&pool, upkeep)?;
+            copied.collected = collect(&pool, mode)?;
             copied.read_to_collect = blobs.take_toll().bytes;
         }
         drop(pool);
@@ -199,12 +199,12 @@ fn store(pool: &Pool, bytes: &[u8]) -> Result<Snapshot> {
 /// Defragments the newest generation if this maintenance does. Returns the bytes copied.
 fn defragmented(
     pool: &Arc<Pool>,
-    (upkeep, nth): (Upkeep, u64),
+    (mode, nth): (MaintenanceMode, u64),
     newest: &ObjectRoot,
 ) -> Result<u64> {
-    match upkeep {
-        Upkeep::Defragmented => defragment(pool, newest, false),
-        Upkeep::Rewritten if nth % REWRITTEN_EVERY == 0 => defragment(pool, newest, true),
+    match mode {
+        MaintenanceMode::Defragmented => defragment(pool, newest, false),
+        MaintenanceMode::Rewritten if nth % REWRITTEN_EVERY == 0 => defragment(pool, newest, true),
         _ => Ok(0),
     }
 }
@@ -219,9 +219,9 @@ fn forget_old(pool: &Pool, settings: &Settings, kept: &mut VecDeque<Snapshot>) -
 }
 
 /// Collects garbage. Returns the bytes copied.
-fn collect(pool: &Pool, upkeep: Upkeep) -> Result<u64> {
+fn collect(pool: &Pool, mode: MaintenanceMode) -> Result<u64> {
     let mut policy = GcPolicy::with_trash_period(0);
-    if upkeep == Upkeep::Collected {
+    if mode == MaintenanceMode::Collected {
         policy.by_owner_percent_min = None;
     }
     let mut collector = Collector::new(pool, policy, LANE)?;

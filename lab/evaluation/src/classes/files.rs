@@ -42,7 +42,7 @@ struct Directory {
 }
 
 /// See the module's head.
-pub struct FileSystem {
+pub struct ModelFileSystem {
     groups: u64,
     /// Next free block in each group, from its start; and inode.
     free_block: Vec<u64>,
@@ -56,7 +56,7 @@ pub struct FileSystem {
     committed: BTreeSet<(u64, bool)>,
 }
 
-impl FileSystem {
+impl ModelFileSystem {
     /// Makes a file system with at least this many bytes of space, and directories spread over it.
     pub fn new(bytes: u64, directories: u64, request_blocks: u64) -> Self {
         let groups = bytes.div_ceil(GROUP * BLOCK).max(4) + 1;

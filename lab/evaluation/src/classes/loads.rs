@@ -4,7 +4,7 @@
 //! The page calls this; so does a small test.
 //! Invariant: the same load asks for the same blocks, whatever is between host and disk.
 
-use super::files::{File, FileSystem};
+use super::files::{File, ModelFileSystem};
 use super::machine::{BLOCK, Cache, Counts, Machine};
 use crate::disk::Ns;
 use sim::Seed;
@@ -68,7 +68,7 @@ fn usr(seed: &mut Seed) -> u64 {
 struct Run {
     seed: Seed,
     machine: Machine,
-    system: FileSystem,
+    system: ModelFileSystem,
     files: Vec<File>,
     sizes: Vec<u64>,
 }
@@ -99,7 +99,7 @@ impl Run {
                 HOST_BYTES / BLOCK / divide,
                 CACHE_BYTES / BLOCK / divide,
             ),
-            system: FileSystem::new(space, directories, request),
+            system: ModelFileSystem::new(space, directories, request),
             files: Vec::new(),
             sizes,
         }
@@ -144,12 +144,12 @@ impl Run {
             self.system.read(&mut self.machine, file);
             done += size.next_multiple_of(512) + 512;
             while done / BLOCK >= written + 32 {
-                FileSystem::write_part(&mut self.machine, &archive, written, 32);
+                ModelFileSystem::write_part(&mut self.machine, &archive, written, 32);
                 written += 32;
             }
         }
         let rest = archive.blocks() - written;
-        FileSystem::write_part(&mut self.machine, &archive, written, rest);
+        ModelFileSystem::write_part(&mut self.machine, &archive, written, rest);
         self.settle();
     }
 

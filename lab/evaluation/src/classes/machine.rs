@@ -4,7 +4,7 @@
 //! Invariant: a dirty block is in the cache; a block leaves the cache only after it was written.
 
 use super::block_cache::{Admission, BlockCache};
-use crate::disk::{Disk, DiskModel, Ns, Request};
+use crate::disk::{Disk, DiskModel, DiskRequest, Ns};
 use crate::flash::{Flash, Loss};
 use classes::{Contents, Facts, Policy};
 use std::collections::{BTreeMap, BTreeSet};
@@ -253,7 +253,7 @@ impl Machine {
 
     /// Serves a request of the client from the disk.
     fn on_disk(&mut self, first: u64, count: u64, is_write: bool) {
-        let request = Request {
+        let request = DiskRequest {
             address: first * BLOCK,
             bytes: count * BLOCK,
             is_write,
@@ -279,7 +279,7 @@ impl Machine {
             };
             let (first, count) = self.clean_around(block);
             self.destaged_to = first + count;
-            let request = Request {
+            let request = DiskRequest {
                 address: first * BLOCK,
                 bytes: count * BLOCK,
                 is_write: true,

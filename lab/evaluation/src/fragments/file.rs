@@ -3,7 +3,7 @@
 //! The runs call this.
 //! Invariant: no two blocks have the same place.
 
-use fragpicker::{BLOCK_BYTES, Layout, Piece};
+use fragpicker::{BLOCK_BYTES, ObjectLayout, Piece};
 use sim::Seed;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -91,7 +91,7 @@ impl File {
     }
 }
 
-impl Layout for File {
+impl ObjectLayout for File {
     type Error = Infallible;
 
     fn size(&self, _: u64) -> Result<u64, Infallible> {

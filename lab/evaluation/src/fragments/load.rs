@@ -3,7 +3,7 @@
 //! The runs call this.
 //! Invariant: the same seed gives the same reads.
 
-use fragpicker::Access;
+use fragpicker::TracedRequest;
 use sim::Seed;
 
 const KIB: u64 = 1 << 10;
@@ -21,7 +21,7 @@ pub enum Load {
 
 impl Load {
     /// Returns the reads of a file of this size.
-    pub fn reads(self, bytes: u64, seed: u64) -> Vec<Access> {
+    pub fn reads(self, bytes: u64, seed: u64) -> Vec<TracedRequest> {
         match self {
             Self::Sequential => every(bytes, 128 * KIB),
             Self::Stride => every(bytes, (128 + 288) * KIB),
@@ -30,8 +30,8 @@ impl Load {
     }
 }
 
-fn direct(offset: u64, len: u64) -> Access {
-    Access {
+fn direct(offset: u64, len: u64) -> TracedRequest {
+    TracedRequest {
         object: 1,
         offset,
         len,
@@ -40,7 +40,7 @@ fn direct(offset: u64, len: u64) -> Access {
     }
 }
 
-fn every(bytes: u64, step: u64) -> Vec<Access> {
+fn every(bytes: u64, step: u64) -> Vec<TracedRequest> {
     let starts = (0..bytes / step + 1).map(|nth| nth * step);
     let fits = |start: &u64| start + 128 * KIB <= bytes;
     starts
@@ -52,7 +52,7 @@ fn every(bytes: u64, step: u64) -> Vec<Access> {
 /// Rank `r` is read in proportion to `1 / r^0.99`, which is `1 / r` times `r^0.01`. Over a million
 /// ranks that factor is at most 1.15. It is omitted, because powers differ between machines in the
 /// last bit.
-fn zipfian(bytes: u64, seed: u64) -> Vec<Access> {
+fn zipfian(bytes: u64, seed: u64) -> Vec<TracedRequest> {
     let places = (bytes / (16 * KIB)).max(1);
     let mut order: Vec<u64> = (0..places).collect();
     let mut seed = Seed::new(seed);

@@ -5,9 +5,11 @@
 
 use super::file::File;
 use super::load::Load;
-use crate::disk::{Disk, DiskModel, Ns, Request, SECOND};
+use crate::disk::{Disk, DiskModel, DiskRequest, Ns, SECOND};
 use crate::flash::Flash;
-use fragpicker::{Access, Plan, PlanOptions, Trace, TraceOptions, bypass, hottest, plan};
+use fragpicker::{
+    MovePlan, PlanOptions, Trace, TraceOptions, TracedRequest, bypass, hottest, plan,
+};
 use std::ops::Range;
 
 /// Device of the file.
@@ -51,10 +53,10 @@ impl Outcome {
 }
 
 /// Returns the ranges that a way of defragmentation moves.
-fn moved(file: &File, way: Way, reads: &[Access]) -> Plan {
-    let all = |Ok(plan): Result<Plan, std::convert::Infallible>| plan;
+fn moved(file: &File, way: Way, reads: &[TracedRequest]) -> MovePlan {
+    let all = |Ok(plan): Result<MovePlan, std::convert::Infallible>| plan;
     match way {
-        Way::Before => Plan::default(),
+        Way::Before => MovePlan::default(),
         Way::Bypass => all(bypass(file, 1, PlanOptions::default())),
         Way::FragPicker(percent) => {
             let mut trace = Trace::new(TraceOptions::default());
@@ -62,10 +64,10 @@ fn moved(file: &File, way: Way, reads: &[Access]) -> Plan {
             let ranges = hottest(trace.ranges(1, file.bytes()), percent);
             all(plan(file, 1, &ranges, PlanOptions::default()))
         }
-        Way::WholeFile => Plan {
+        Way::WholeFile => MovePlan {
             ranges: std::iter::once(0..file.bytes()).collect(),
             bytes: file.bytes(),
-            ..Plan::default()
+            ..MovePlan::default()
         },
     }
 }
@@ -137,7 +139,7 @@ impl Timer {
             return;
         };
         for (address, bytes) in pieces {
-            let request = Request {
+            let request = DiskRequest {
                 address: *address,
                 bytes: *bytes,
                 is_write,

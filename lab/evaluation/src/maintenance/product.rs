@@ -9,8 +9,8 @@
 
 use super::settings::{CHUNK_BYTES, FILE_BYTES, Kind};
 use super::web::Asked;
-use crate::disk::{Ns, Request};
-use qos::{Deadline, Direction, Flow, Grant, Scheduler, Settings};
+use crate::disk::{DiskRequest, Ns};
+use qos::{Deadline, Direction, Flow, Grant, Scheduler, SchedulerSettings};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The request that the disk serves next.
@@ -22,7 +22,7 @@ pub(super) enum Due {
 }
 
 /// A task's I/O grant.
-struct Turn {
+struct TaskGrant {
     id: u64,
     nth: usize,
     grant: Grant,
@@ -50,7 +50,7 @@ pub(super) struct Product {
     places: BTreeMap<usize, Place>,
     /// Requests that were handed out, in order.
     at_device: VecDeque<(u64, Grant, Ns)>,
-    turn: Option<Turn>,
+    turn: Option<TaskGrant>,
     /// Of each task so far: time of its grants, and bytes.
     had: BTreeMap<usize, (Ns, u64)>,
 }
@@ -68,7 +68,7 @@ impl Product {
     #[allow(clippy::expect_used)]
     pub fn new() -> Self {
         Self {
-            scheduler: Scheduler::new(Settings::DISK).expect("the default is checked"),
+            scheduler: Scheduler::new(SchedulerSettings::DISK).expect("the default is checked"),
             ids: 0,
             web: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -83,14 +83,17 @@ impl Product {
     pub fn finish_by(&mut self, nth: usize, kind: Kind, bytes: u64, at_ns: Ns) {
         let (had_ns, had_bytes) = self.had.get(&nth).copied().unwrap_or_default();
         let seen_ns = u128::from(bytes) * u128::from(had_ns) / u128::from(had_bytes.max(1));
-        let work_ns = Settings::DISK.costs.of(true, bytes).max(seen_ns as u64);
+        let work_ns = SchedulerSettings::DISK
+            .costs
+            .of(true, bytes)
+            .max(seen_ns as u64);
         let deadline = Deadline { work_ns, at_ns };
         self.scheduler.set_deadline(flow_of(kind), Some(deadline));
     }
 
     fn offer(&mut self, flow: Flow, bytes: u64, is_sequential: bool, direction: Direction) -> u64 {
         self.ids += 1;
-        let request = qos::Request {
+        let request = qos::DeviceRequest {
             id: self.ids,
             flow,
             direction,
@@ -143,7 +146,7 @@ impl Product {
             return Some(Due::Web(asked));
         }
         let nth = self.asked.remove(&id)?;
-        self.turn = Some(Turn {
+        self.turn = Some(TaskGrant {
             id,
             nth,
             grant,
@@ -164,7 +167,7 @@ impl Product {
     }
 
     /// Records the first or next chunk of the task that has the grant.
-    pub fn begins(&mut self, nth: usize, request: Request, now: Ns) {
+    pub fn begins(&mut self, nth: usize, request: DiskRequest, now: Ns) {
         let place = self.places.entry(nth).or_default();
         place.is_in_order = place.end == request.address;
         place.end = request.address + request.bytes;
@@ -181,7 +184,13 @@ impl Product {
     }
 
     /// Records that a chunk is done. `next` is the task's next request, if it is known.
-    pub fn piece_done(&mut self, nth: usize, request: Request, next: Option<Request>, now: Ns) {
+    pub fn piece_done(
+        &mut self,
+        nth: usize,
+        request: DiskRequest,
+        next: Option<DiskRequest>,
+        now: Ns,
+    ) {
         let (Some(turn), Some(place)) = (&mut self.turn, self.places.get(&nth)) else {
             return;
         };

@@ -7,7 +7,7 @@
 
 use super::files::Files;
 use super::settings::{CHUNK_BYTES, CHUNKS, FILE_BYTES, FRAME_BYTES, Kind};
-use crate::disk::Request;
+use crate::disk::DiskRequest;
 use duet::{Events, Item, News, Page, Processed, Task, Work};
 use page_cache::{PageCache, Place, Use};
 use std::cell::Cell;
@@ -61,7 +61,7 @@ impl Ground {
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     /// The disk request.
-    pub request: Request,
+    pub request: DiskRequest,
     /// The chunk that it brings into the page cache.
     pub chunk: Option<Place>,
 }
@@ -130,7 +130,7 @@ impl FileTask {
         }
     }
 
-    fn wish(&mut self, request: Request, chunk: Option<Place>) {
+    fn wish(&mut self, request: DiskRequest, chunk: Option<Place>) {
         self.device_bytes += request.bytes;
         if !request.is_write {
             self.read_bytes += request.bytes;
@@ -200,7 +200,7 @@ impl Task for FileTask {
         };
         let first = ground.files.address(file);
         for chunk in &missing {
-            let request = Request {
+            let request = DiskRequest {
                 address: first + chunk * CHUNK_BYTES,
                 bytes: CHUNK_BYTES,
                 is_write: false,
@@ -222,7 +222,7 @@ impl Task for FileTask {
             let fresh = ground.fresh_address.get();
             ground.fresh_address.set(fresh + written_bytes);
             for chunk in 0..written_bytes / CHUNK_BYTES {
-                let request = Request {
+                let request = DiskRequest {
                     address: fresh + chunk * CHUNK_BYTES,
                     bytes: CHUNK_BYTES,
                     is_write: true,

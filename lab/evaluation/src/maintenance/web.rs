@@ -5,7 +5,7 @@
 
 use super::files::Files;
 use super::settings::{Load, Picks};
-use crate::disk::{MILLISECOND, Ns, Request};
+use crate::disk::{DiskRequest, MILLISECOND, Ns};
 use sim::Seed;
 
 /// Time to serve a file from memory.
@@ -14,7 +14,7 @@ const FROM_MEMORY: Ns = MILLISECOND / 4;
 /// A request that needs the disk.
 pub(super) struct Asked {
     pub since: Ns,
-    pub request: Request,
+    pub request: DiskRequest,
     /// File that it serves; `None`: it writes the log.
     pub file: Option<u64>,
 }

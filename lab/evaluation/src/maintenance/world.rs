@@ -14,8 +14,10 @@ use super::product::{Due, Product};
 use super::settings::{CHUNKS, FILE_BYTES, FRAME_BYTES, Kind, LOG_BYTES, Load, Order, Settings};
 use super::task::{FileTask, Ground, Wish};
 use super::web::{Asked, WebServer};
-use crate::disk::{Disk, Ns, Request};
-use duet::{Access, Driver, DriverOptions, Duet, Mask, Options, Progress, Scope, Space, Step};
+use crate::disk::{Disk, DiskRequest, Ns};
+use duet::{
+    Access, Driver, DriverOptions, DriverStep, Duet, DuetOptions, Mask, Scope, Space, TaskProgress,
+};
 use page_cache::{PageCache, Place, S3Fifo, Use};
 use sim::Seed;
 use std::cell::Cell;
@@ -120,12 +122,13 @@ impl World {
     pub fn new(settings: Settings, load: Load, busy: Ns) -> Self {
         let files = Files::new(&settings);
         let frames_bytes = settings.cache_bytes / super::settings::CHUNK_BYTES * FRAME_BYTES as u64;
-        let duet = Duet::new(Options {
+        let duet = Duet::new(DuetOptions {
             items_max: 1 << 20,
             seed: settings.seed,
         });
         // The real cache also uses memory for tables. Here files get all of the configured size.
-        let options = page_cache::Options::new(frames_bytes + frames_bytes / 8, settings.seed);
+        let options =
+            page_cache::PageCacheOptions::new(frames_bytes + frames_bytes / 8, settings.seed);
         let policy = Box::new(S3Fifo::new(options.bytes_max));
         let events = Arc::clone(&duet);
         let web = WebServer::new(load, &files, busy, Seed::new(settings.seed).part(4));
@@ -224,7 +227,7 @@ impl World {
                 _ => DriverOptions::default(),
             };
             self.runs.push(Run {
-                driver: Driver::new(session, options, Progress::new(0)),
+                driver: Driver::new(session, options, TaskProgress::new(0)),
                 task: FileTask::new(Rc::clone(&self.ground), *kind, has_events),
                 ready_at: self.now,
                 finished_at: None,
@@ -340,7 +343,7 @@ impl World {
             while pending > 0 {
                 let bytes = pending.min(WRITE_BYTES_MAX).min(LOG_RING_BYTES - at);
                 let address = self.ground.files.log_address() + at;
-                let request = Request {
+                let request = DiskRequest {
                     address,
                     bytes,
                     is_write: true,
@@ -366,7 +369,7 @@ impl World {
                 self.web.hit(self.now);
                 continue;
             }
-            let request = Request {
+            let request = DiskRequest {
                 address: self.ground.files.address(file),
                 bytes: FILE_BYTES,
                 is_write: false,
@@ -458,7 +461,7 @@ impl World {
                 (FILE_BYTES, Access::Device),
             );
             self.note_finished(nth);
-            if !matches!(step, Ok(Step::Worked { .. } | Step::Looked)) {
+            if !matches!(step, Ok(DriverStep::Worked { .. } | DriverStep::Looked)) {
                 break;
             }
         }
@@ -478,7 +481,7 @@ impl World {
             return;
         }
         while run.task.wishes.len() < WISHES_MAX
-            && let Ok(Step::Worked { processed, .. }) = run.driver.step(
+            && let Ok(DriverStep::Worked { processed, .. }) = run.driver.step(
                 &mut run.task,
                 &self.ground.cache,
                 self.now,

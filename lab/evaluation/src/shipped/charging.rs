@@ -4,14 +4,14 @@
 //! Invariant: the disk serves requests in the order in which the scheduler hands them out. Each
 //! request that was handed out is completed once.
 
-use crate::disk::{BLOCK_BYTES, Disk, DiskModel, Ns, Request, SECOND};
-use qos::{Direction, Flow, Grant, Scheduler, Settings};
+use crate::disk::{BLOCK_BYTES, Disk, DiskModel, DiskRequest, Ns, SECOND};
+use qos::{Direction, Flow, Grant, Scheduler, SchedulerSettings};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// The owner of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Whose {
+pub enum RequestOwner {
     /// An operation of the web server, by number.
     User(u64),
     /// A task, by number.
@@ -22,8 +22,8 @@ pub enum Whose {
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// Its owner.
-    pub whose: Whose,
-    request: Request,
+    pub owner: RequestOwner,
+    request: DiskRequest,
     /// When it entered the scheduler; `None`: it passed the scheduler.
     entered: Option<Ns>,
     began: Ns,
@@ -36,7 +36,7 @@ pub struct Device {
     disk: Disk,
     ids: u64,
     /// Requests in the scheduler, by id.
-    offered: BTreeMap<u64, (Whose, Request, Ns)>,
+    offered: BTreeMap<u64, (RequestOwner, DiskRequest, Ns)>,
     at_device: VecDeque<Sent>,
     in_flight: Option<(Ns, Sent)>,
     /// Bytes that have passed under the head since it last moved.
@@ -58,7 +58,7 @@ impl Device {
     #[allow(clippy::expect_used)]
     pub fn new(model: DiskModel) -> Self {
         Self {
-            scheduler: Scheduler::new(Settings::DISK).expect("the default is checked"),
+            scheduler: Scheduler::new(SchedulerSettings::DISK).expect("the default is checked"),
             disk: Disk::new(model),
             ids: 0,
             offered: BTreeMap::new(),
@@ -73,13 +73,13 @@ impl Device {
     }
 
     /// Queues a request of a user.
-    pub fn offer(&mut self, op: u64, request: Request, is_sequential: bool, now: Ns) {
+    pub fn offer(&mut self, op: u64, request: DiskRequest, is_sequential: bool, now: Ns) {
         self.ids += 1;
         let direction = match request.is_write {
             true => Direction::Write,
             false => Direction::Read,
         };
-        let offered = self.scheduler.offer(qos::Request {
+        let offered = self.scheduler.offer(qos::DeviceRequest {
             id: self.ids,
             flow: USERS,
             direction,
@@ -89,10 +89,10 @@ impl Device {
         match offered {
             Ok(()) => drop(
                 self.offered
-                    .insert(self.ids, (Whose::User(op), request, now)),
+                    .insert(self.ids, (RequestOwner::User(op), request, now)),
             ),
             // The real queue lets it pass too.
-            Err(_) => self.pass(Whose::User(op), request),
+            Err(_) => self.pass(RequestOwner::User(op), request),
         }
     }
 
@@ -106,20 +106,20 @@ impl Device {
     ) -> u64 {
         self.ids += 1;
         // Tasks are few: there is room.
-        let _ = self.scheduler.offer(qos::Request {
+        let _ = self.scheduler.offer(qos::DeviceRequest {
             id: self.ids,
             flow,
             direction: Direction::Read,
             is_sequential,
             bytes,
         });
-        let nothing = Request {
+        let nothing = DiskRequest {
             address: 0,
             bytes: 0,
             is_write: false,
         };
         self.offered
-            .insert(self.ids, (Whose::Task(nth), nothing, now));
+            .insert(self.ids, (RequestOwner::Task(nth), nothing, now));
         self.ids
     }
 
@@ -136,9 +136,9 @@ impl Device {
     }
 
     /// Sends a request to the disk that the scheduler has granted, or does not see.
-    pub fn pass(&mut self, whose: Whose, request: Request) {
+    pub fn pass(&mut self, owner: RequestOwner, request: DiskRequest) {
         self.at_device.push_back(Sent {
-            whose,
+            owner,
             request,
             entered: None,
             began: 0,
@@ -149,13 +149,13 @@ impl Device {
     /// that is granted, if any.
     pub fn hand_out(&mut self, now: Ns) -> Option<(usize, Grant)> {
         while let Some((request, grant)) = self.scheduler.next(now) {
-            let Some((whose, request, entered)) = self.offered.remove(&request.id) else {
+            let Some((owner, request, entered)) = self.offered.remove(&request.id) else {
                 continue;
             };
-            match whose {
-                Whose::Task(nth) => return Some((nth, grant)),
-                Whose::User(_) => self.at_device.push_back(Sent {
-                    whose,
+            match owner {
+                RequestOwner::Task(nth) => return Some((nth, grant)),
+                RequestOwner::User(_) => self.at_device.push_back(Sent {
+                    owner,
                     request,
                     entered: Some(entered),
                     began: 0,
@@ -178,8 +178,8 @@ impl Device {
     /// Returns when the disk has served a request. Containers are read in places that are near each
     /// other, forwards and backwards: the drive has what has just passed under its head, and waits
     /// for what comes soon.
-    fn serve(&mut self, now: Ns, request: Request) -> Ns {
-        let Request { address, bytes, .. } = request;
+    fn serve(&mut self, now: Ns, request: DiskRequest) -> Ns {
+        let DiskRequest { address, bytes, .. } = request;
         let end = address + bytes;
         let Range { start, end: head } = self.passed;
         let kept = start.max(head.saturating_sub(self.segment));
@@ -197,7 +197,7 @@ impl Device {
             true => end..end,
             false => start..end,
         };
-        let whole = Request {
+        let whole = DiskRequest {
             address: from,
             bytes: end - from,
             ..request
@@ -206,16 +206,16 @@ impl Device {
     }
 
     /// Completes the request whose time is over.
-    pub fn complete(&mut self, now: Ns) -> Option<(Whose, Request)> {
+    pub fn complete(&mut self, now: Ns) -> Option<(RequestOwner, DiskRequest)> {
         let (_, sent) = self.in_flight.take_if(|(end, _)| *end <= now)?;
-        if let Whose::User(_) = sent.whose {
+        if let RequestOwner::User(_) = sent.owner {
             self.users_busy += now - sent.began;
             match sent.entered {
                 Some(entered) => self.scheduler.completed(USERS, entered, now),
                 None => self.scheduler.saw_user(now),
             }
         }
-        Some((sent.whose, sent.request))
+        Some((sent.owner, sent.request))
     }
 
     /// Returns when something happens here next, after `now`.

@@ -111,8 +111,8 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         // A task that is still there gets no answer any more, which stops it.
-        let (nobody, _) = channel();
-        self.answers = nobody;
+        let (closed, _) = channel();
+        self.answers = closed;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -5,7 +5,7 @@
 //! Invariant: containers lie one after another in the order in which they were put. Reads of other
 //! files are free: they are small and stay in the system's memory.
 
-use crate::disk::{BLOCK_BYTES, Request};
+use crate::disk::{BLOCK_BYTES, DiskRequest};
 use device::{RequestGrant, RequestQueue};
 use media::{Barrier, Blobs, IoOrigin, MediaError, Put, ReadFrom};
 use parking_lot::Mutex;
@@ -34,12 +34,12 @@ impl Places {
 #[derive(Clone, Copy, Debug)]
 pub struct Charge {
     /// The disk request.
-    pub request: Request,
+    pub request: DiskRequest,
     /// It passes the scheduler: a write of the journal, or of a small file.
     pub passes: bool,
 }
 
-struct State {
+struct MediumState {
     places: Places,
     charges: Vec<Charge>,
     /// Next place for a container, behind the files' ring.
@@ -67,14 +67,14 @@ impl Charge {
 }
 
 /// Places and requests. See the module's head.
-pub struct Medium(Mutex<State>);
+pub struct Medium(Mutex<MediumState>);
 
 impl Medium {
     /// Creates the medium of containers at these places.
     pub fn new(mut places: Places) -> Arc<Self> {
         let files_at = places.free;
         places.free += FILES_BYTES;
-        Arc::new(Self(Mutex::new(State {
+        Arc::new(Self(Mutex::new(MediumState {
             places,
             charges: Vec::new(),
             files_at,
@@ -98,7 +98,7 @@ impl Medium {
             return;
         };
         state.charges.push(Charge {
-            request: Request {
+            request: DiskRequest {
                 address: address + offset,
                 bytes,
                 is_write: false,
@@ -113,7 +113,7 @@ impl Medium {
         state.places.free += bytes.next_multiple_of(4096);
         state.places.addresses.insert(name.to_owned(), address);
         state.charges.push(Charge {
-            request: Request {
+            request: DiskRequest {
                 address,
                 bytes,
                 is_write: true,
@@ -144,7 +144,7 @@ impl RequestQueue for Medium {
         state.written += bytes;
         let address = state.files_at + at;
         state.charges.push(Charge {
-            request: Request {
+            request: DiskRequest {
                 address,
                 bytes,
                 is_write: true,

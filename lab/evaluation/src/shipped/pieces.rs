@@ -5,9 +5,9 @@
 //! grant goes on, when a piece waits for another grant. That crate waits with real threads, so it
 //! cannot be used in virtual time.
 
-use super::charging::{Device, Whose};
+use super::charging::{Device, RequestOwner};
 use super::medium::Charge;
-use crate::disk::{BLOCK_BYTES, MILLISECOND, Ns, Request};
+use crate::disk::{BLOCK_BYTES, DiskRequest, MILLISECOND, Ns};
 use qos::{Flow, Grant};
 use std::collections::VecDeque;
 
@@ -143,7 +143,7 @@ impl AtDevice {
         let Some(charge) = self.charges.front().copied() else {
             return false;
         };
-        let Request {
+        let DiskRequest {
             address,
             bytes,
             is_write,
@@ -199,7 +199,7 @@ impl AtDevice {
         let Some(charge) = self.charges.front_mut() else {
             return;
         };
-        let request = Request {
+        let request = DiskRequest {
             bytes,
             ..charge.request
         };
@@ -214,7 +214,7 @@ impl AtDevice {
         }
         self.bytes += bytes;
         self.timed = timed;
-        device.pass(Whose::Task(self.nth), request);
+        device.pass(RequestOwner::Task(self.nth), request);
     }
 
     /// The piece at the disk has ended.

@@ -4,7 +4,7 @@
 //! Invariant: code of the store runs at once when its time has come. The requests that it makes
 //! then wait for the scheduler and the disk, and its caller goes on when they are done.
 
-use super::charging::{Device, Whose};
+use super::charging::{Device, RequestOwner};
 use super::link::{Answer, Ask, Done, Link};
 use super::medium::Charge;
 use super::pieces::{AtDevice, Granted};
@@ -19,7 +19,7 @@ use sim::Seed;
 use std::collections::{BTreeMap, VecDeque};
 use store::Result;
 use volume::{Durability, Volume};
-use volumes::{Step, VolumeHandle};
+use volumes::{CheckpointStep, VolumeHandle};
 
 /// Maximum size of a write of the web server's, bytes.
 const WRITE_BYTES_MAX: u64 = 1 << 20;
@@ -28,7 +28,7 @@ const CHECKPOINT_BYTES: u64 = 4 << 20;
 
 /// Activity of a task.
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum TaskActivity {
     /// Its requests are at the device.
     AtDevice,
     /// It waits for a grant, until this time.
@@ -40,7 +40,7 @@ enum State {
 struct Task {
     link: Link,
     at_device: AtDevice,
-    state: State,
+    state: TaskActivity,
 }
 
 /// Kind of an operation of the web server's machine.
@@ -157,14 +157,14 @@ impl<'a> World<'a> {
             self.tasks.push(Task {
                 link: kind.start(&self.machine, &self.base.snapshot, has_events),
                 at_device: AtDevice::new(nth, kind.flow()),
-                state: State::AtDevice,
+                state: TaskActivity::AtDevice,
             });
         }
         (0..self.tasks.len()).for_each(|nth| self.resume(nth, false));
         let end = self.began + self.settings.run();
         self.advance(end)?;
         for nth in 0..self.tasks.len() {
-            if !matches!(self.task(nth), Some(State::Ended(..))) {
+            if !matches!(self.task(nth), Some(TaskActivity::Ended(..))) {
                 self.resume(nth, true);
             }
         }
@@ -172,7 +172,7 @@ impl<'a> World<'a> {
         self.outcome.is_complete = true;
         for task in &self.tasks {
             self.outcome.maintenance_bytes += task.at_device.bytes;
-            let State::Ended(done, at) = task.state else {
+            let TaskActivity::Ended(done, at) = task.state else {
                 continue;
             };
             if done.has_failed {
@@ -203,7 +203,7 @@ impl<'a> World<'a> {
         self.device.users_busy = 0;
     }
 
-    fn task(&self, nth: usize) -> Option<State> {
+    fn task(&self, nth: usize) -> Option<TaskActivity> {
         self.tasks.get(nth).map(|task| task.state)
     }
 
@@ -224,8 +224,8 @@ impl<'a> World<'a> {
     fn next_event(&self) -> Ns {
         let tasks = self.tasks.iter().flat_map(|task| {
             let sleeps = match task.state {
-                State::Asleep(until) | State::Waits(until) => Some(until),
-                State::AtDevice | State::Ended(..) => None,
+                TaskActivity::Asleep(until) | TaskActivity::Waits(until) => Some(until),
+                TaskActivity::AtDevice | TaskActivity::Ended(..) => None,
             };
             [sleeps, task.at_device.waits_until()]
         });
@@ -242,13 +242,13 @@ impl<'a> World<'a> {
     fn complete(&mut self) {
         match self.device.complete(self.now) {
             None => {}
-            Some((Whose::User(op), request)) => {
+            Some((RequestOwner::User(op), request)) => {
                 if let Some(op) = self.ops.get_mut(&op) {
                     op.end = request.address + request.bytes;
                 }
                 self.next_of(op);
             }
-            Some((Whose::Task(nth), _)) => {
+            Some((RequestOwner::Task(nth), _)) => {
                 let Some(task) = self.tasks.get_mut(nth) else {
                     return;
                 };
@@ -266,7 +266,9 @@ impl<'a> World<'a> {
         };
         match task.at_device.granted(grant, self.now) {
             Granted::Rest => drop(task.at_device.begin(&mut self.device, self.now)),
-            Granted::Step if matches!(task.state, State::Waits(_)) => self.resume(nth, false),
+            Granted::Step if matches!(task.state, TaskActivity::Waits(_)) => {
+                self.resume(nth, false)
+            }
             // It does what is in memory, and asks for the grant afterwards.
             Granted::Step => {}
         }
@@ -278,7 +280,7 @@ impl<'a> World<'a> {
                 continue;
             };
             task.at_device.force(&mut self.device, self.now);
-            if matches!(task.state, State::Asleep(until) | State::Waits(until) if until <= self.now)
+            if matches!(task.state, TaskActivity::Asleep(until) | TaskActivity::Waits(until) if until <= self.now)
             {
                 self.resume(nth, false);
             }
@@ -305,26 +307,26 @@ impl<'a> World<'a> {
                 Some(Ask::Wait { until }) => {
                     answer.is_granted = task.at_device.has_grant();
                     if !answer.is_granted {
-                        break State::Waits(until.max(now + 1));
+                        break TaskActivity::Waits(until.max(now + 1));
                     }
                 }
                 Some(Ask::Requests(charges)) => {
                     task.at_device.add(charges);
                     task.at_device.begin(&mut self.device, now);
-                    break State::AtDevice;
+                    break TaskActivity::AtDevice;
                 }
                 Some(Ask::GoesOn) => {
                     answer.goes_on = task.at_device.goes_on(&self.device, now);
                 }
                 Some(Ask::Leave) => task.at_device.leave(&mut self.device, now),
-                Some(Ask::Sleep { until }) => break State::Asleep(until.max(now + 1)),
-                Some(Ask::Ended(done)) => break State::Ended(done, now),
+                Some(Ask::Sleep { until }) => break TaskActivity::Asleep(until.max(now + 1)),
+                Some(Ask::Ended(done)) => break TaskActivity::Ended(done, now),
                 None => {
                     let done = Done {
                         has_failed: true,
                         ..Done::default()
                     };
-                    break State::Ended(done, now);
+                    break TaskActivity::Ended(done, now);
                 }
             }
         };
@@ -371,7 +373,7 @@ impl<'a> World<'a> {
         let mut is_under_way = false;
         while volumes.wants_checkpoint(is_under_way) {
             is_under_way = true;
-            if volumes.step(CHECKPOINT_BYTES)? == Step::Idle {
+            if volumes.step(CHECKPOINT_BYTES)? == CheckpointStep::Idle {
                 break;
             }
         }
@@ -422,7 +424,7 @@ impl<'a> World<'a> {
         if let Some(Charge { request, passes }) = op.charges.pop_front() {
             let is_sequential = op.end == request.address;
             match passes {
-                true => self.device.pass(Whose::User(number), request),
+                true => self.device.pass(RequestOwner::User(number), request),
                 false => self.device.offer(number, request, is_sequential, self.now),
             }
         } else if let Some(op) = self.ops.remove(&number)

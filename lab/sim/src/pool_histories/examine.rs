@@ -30,7 +30,7 @@ use units::{SnapshotId, UnixNanos};
 const LATER: &str = "later";
 
 /// A pool as it was found.
-pub struct Found {
+pub struct FoundPool {
     /// The pool, if one opened.
     pub pool: Option<Pool>,
     /// The key that opened it.
@@ -45,7 +45,7 @@ pub struct Found {
     refused: Option<String>,
 }
 
-impl Found {
+impl FoundPool {
     /// Opens the pool with any key of the candidates that works.
     pub fn open(
         disk: &Arc<SimDisk>,
@@ -153,7 +153,7 @@ pub fn examine(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Result<(), S
 pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Result<u64, String> {
     let candidates: Vec<&Model> = models.iter().collect();
     let salt = (seed << 16) + 60_000;
-    let found = Found::open(disk, salt, OpenMode::Read, &candidates)?;
+    let found = FoundPool::open(disk, salt, OpenMode::Read, &candidates)?;
     let Some(model) = models.iter().find(|model| found.is(model)) else {
         // A crash after `begin_again`, when recovery is explored.
         let made_again = found.keys.is_empty() && found.snapshots.is_empty();
@@ -180,7 +180,7 @@ pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Re
     try_keys(disk, salt + 1, &found, &candidates)?;
     drop(found);
     let disk = disk.kill();
-    let writer = Found::open(&disk, salt + 2, OpenMode::Write, &[model])?;
+    let writer = FoundPool::open(&disk, salt + 2, OpenMode::Write, &[model])?;
     let Some(pool) = writer.pool.as_ref().filter(|_| writer.is(model)) else {
         return Err(format!(
             "a writer finds something else: {}",
@@ -205,7 +205,7 @@ pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Re
         return Err(format!("{stored} containers, the inventory has {entered}"));
     }
     drop(writer);
-    let last = Found::open(&disk.kill(), salt + 3, OpenMode::Read, &[model])?;
+    let last = FoundPool::open(&disk.kill(), salt + 3, OpenMode::Read, &[model])?;
     let Some(pool) = last.pool.as_ref().filter(|_| last.is(model)) else {
         return Err(format!("after a backup: {}", last.against(&[model])));
     };
@@ -237,11 +237,11 @@ fn begin_again(disk: &Arc<SimDisk>, salt: u64) -> Result<(), String> {
 fn try_keys(
     disk: &Arc<SimDisk>,
     salt: u64,
-    found: &Found,
+    found: &FoundPool,
     candidates: &[&Model],
 ) -> Result<(), String> {
     let mut known = found.keys.clone();
-    known.extend(candidates.iter().flat_map(|model| &model.keys_gone));
+    known.extend(candidates.iter().flat_map(|model| &model.keys_removed));
     known.extend(candidates.iter().flat_map(|model| &model.keys));
     for key in known.into_iter().filter(|key| !is_password(*key)) {
         if found.opened_with == Some(key) {
@@ -323,14 +323,14 @@ fn collect(pool: &Pool) -> Result<(), String> {
 /// clock too.
 fn deleted_later(pool: &Pool, now: UnixNanos, files: &[(String, u64)]) -> Result<u64, String> {
     let (_, trashed) = pool.trash().map_err(|e| format!("no trash: {e}"))?;
-    let is_gone = |t: &&TrashedContainer| {
+    let is_removed = |t: &&TrashedContainer| {
         let id = t.entry.id;
         let writer = format!("containers/{:04x}/", id.writer().0);
         let number = format!("/{:012x}", id.sequence());
         let is_it = |name: &str| name.starts_with(&writer) && name.ends_with(&number);
         t.since.at > now && !files.iter().any(|(name, _)| is_it(name))
     };
-    Ok(trashed.iter().filter(is_gone).count() as u64)
+    Ok(trashed.iter().filter(is_removed).count() as u64)
 }
 
 /// Checks that snapshots in the trash can be restored completely.
@@ -338,8 +338,8 @@ fn in_trash(pool: &Pool, candidates: &[&Model]) -> Result<(), String> {
     let (forgotten, _) = pool.trash().map_err(|e| format!("trash: {e}"))?;
     for forgotten in forgotten {
         let id = forgotten.snapshot.id;
-        let gone = candidates.iter().find_map(|model| model.gone.get(&id));
-        let Some(truth) = gone else {
+        let removed = candidates.iter().find_map(|model| model.removed.get(&id));
+        let Some(truth) = removed else {
             return Err(format!(
                 "snapshot {id:?} is in the trash and was not forgotten"
             ));
@@ -368,7 +368,7 @@ fn oldest_commit(disk: &Arc<SimDisk>, salt: u64, candidates: &[&Model]) -> Resul
         }
     }
     let _ = disk.remove("cache/fpi");
-    let rewound = Found::open(&disk, salt, OpenMode::Read, candidates)?;
+    let rewound = FoundPool::open(&disk, salt, OpenMode::Read, candidates)?;
     let Some(pool) = &rewound.pool else {
         return Err(format!(
             "rewound to commit {oldest}: {}",

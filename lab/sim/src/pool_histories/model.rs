@@ -71,11 +71,11 @@ pub struct Model {
     /// Keys that open it; without any it is not encrypted.
     pub keys: BTreeSet<u32>,
     /// Keys that must not open it any more.
-    pub keys_gone: BTreeSet<u32>,
+    pub keys_removed: BTreeSet<u32>,
     /// Snapshots.
     pub snapshots: BTreeMap<SnapshotId, Truth>,
     /// Removed snapshots, which may be in the trash.
-    pub gone: BTreeMap<SnapshotId, Truth>,
+    pub removed: BTreeMap<SnapshotId, Truth>,
     /// Check may find damage that affects no snapshot.
     pub is_rotten: bool,
     /// Copies may exist beside their originals, and containers may be named but deleted.
@@ -95,7 +95,7 @@ impl Model {
             }
             Change::RemoveKey(key) => {
                 self.keys.remove(key);
-                self.keys_gone.insert(*key);
+                self.keys_removed.insert(*key);
             }
             Change::Rot => self.is_rotten = true,
             Change::Repair => self.is_rotten = false,
@@ -103,7 +103,7 @@ impl Model {
             Change::Commit { add, remove } => {
                 for id in remove {
                     if let Some(truth) = self.snapshots.remove(id) {
-                        self.gone.insert(*id, truth);
+                        self.removed.insert(*id, truth);
                     }
                 }
                 for truth in add {

@@ -5,7 +5,7 @@
 //! before. After a kill the next process finds out whether a change in flight took place. If so, it
 //! must survive from the next durable change on.
 
-use super::examine::Found;
+use super::examine::FoundPool;
 use super::model::{Change, Model, Truth, secret};
 use super::ops::{Ending, PoolOp, What};
 use super::origin::{COPY_STEP_BYTES, Origin, copy_options};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use store::{CheckDepth, NewSecret, OpenMode, Pool, SecretKey, StoreError};
 
 /// Result of an operation: a store's error, or a text for a violation.
-pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+pub type OperationResult<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// A process that uses a pool. See the module's head.
 pub struct Process<'h> {
@@ -70,7 +70,7 @@ impl<'h> Process<'h> {
         history: &'h History<Change>,
         seed: u64,
         model: Model,
-    ) -> Outcome<Self> {
+    ) -> OperationResult<Self> {
         let mut process = Self::new(disk, history, seed);
         process.keys_made = 1 + model.keys.last().copied().unwrap_or(0);
         process.model = model;
@@ -90,7 +90,7 @@ impl<'h> Process<'h> {
     }
 
     /// Runs one operation; an error is a failure of the store or of this process.
-    pub fn run(&mut self, op: &PoolOp) -> Outcome<()> {
+    pub fn run(&mut self, op: &PoolOp) -> OperationResult<()> {
         let PoolOp::Killed(after, op) = op else {
             return self.act(op);
         };
@@ -107,11 +107,11 @@ impl<'h> Process<'h> {
     }
 
     /// Closes the pool and checks it.
-    pub fn finish(&mut self) -> Outcome<()> {
+    pub fn finish(&mut self) -> OperationResult<()> {
         self.reopen()
     }
 
-    fn act(&mut self, op: &PoolOp) -> Outcome<()> {
+    fn act(&mut self, op: &PoolOp) -> OperationResult<()> {
         match op {
             PoolOp::Init(keys) => self.init(*keys),
             PoolOp::AddKey => self.add_key(),
@@ -124,8 +124,8 @@ impl<'h> Process<'h> {
             PoolOp::Copy(what) => self.copy(*what),
             PoolOp::Interrupted(what, lanes, ending) => self.interrupt(*what, *lanes, *ending),
             PoolOp::Forget(count) => {
-                let gone = self.model.oldest(*count);
-                self.replace(&gone, Vec::new())
+                let removed = self.model.oldest(*count);
+                self.replace(&removed, Vec::new())
             }
             PoolOp::Discard(count) => self.discard(*count),
             PoolOp::Undelete => self.undelete(),
@@ -154,7 +154,7 @@ impl<'h> Process<'h> {
         media(Arc::clone(&self.disk) as _, self.salt)
     }
 
-    fn init(&mut self, count: u32) -> Outcome<()> {
+    fn init(&mut self, count: u32) -> OperationResult<()> {
         if self.model.exists {
             return Ok(());
         }
@@ -174,7 +174,7 @@ impl<'h> Process<'h> {
         self.reopen()
     }
 
-    fn add_key(&mut self) -> Outcome<()> {
+    fn add_key(&mut self) -> OperationResult<()> {
         if self.model.keys.is_empty() {
             return Ok(());
         }
@@ -190,7 +190,7 @@ impl<'h> Process<'h> {
         Ok(())
     }
 
-    fn remove_key(&mut self) -> Outcome<()> {
+    fn remove_key(&mut self) -> OperationResult<()> {
         let oldest = match self.model.keys.first() {
             Some(oldest) if self.model.keys.len() > 1 => *oldest,
             _ => return Ok(()),
@@ -206,7 +206,7 @@ impl<'h> Process<'h> {
         Ok(())
     }
 
-    fn back_up(&mut self, what: What, lanes: usize) -> Outcome<()> {
+    fn back_up(&mut self, what: What, lanes: usize) -> OperationResult<()> {
         let source = self.changed(what);
         let pool = self.pool()?;
         let mut session = pool.begin(lane_options())?;
@@ -224,7 +224,7 @@ impl<'h> Process<'h> {
         Ok(())
     }
 
-    fn interrupt(&mut self, what: What, lanes: usize, ending: Ending) -> Outcome<()> {
+    fn interrupt(&mut self, what: What, lanes: usize, ending: Ending) -> OperationResult<()> {
         let source = self.changed(what);
         let mut session = self.pool()?.begin(lane_options())?;
         source.put(&mut session, lanes, lane_options())?;
@@ -235,7 +235,7 @@ impl<'h> Process<'h> {
         Ok(())
     }
 
-    fn copy(&mut self, what: What) -> Outcome<()> {
+    fn copy(&mut self, what: What) -> OperationResult<()> {
         let source = self.changed(what);
         self.salt += 1;
         let (from, truths) = self.origin.store(what, source, self.salt)?;
@@ -267,7 +267,7 @@ impl<'h> Process<'h> {
         Ok(())
     }
 
-    fn tag(&mut self) -> Outcome<()> {
+    fn tag(&mut self) -> OperationResult<()> {
         let Some(old) = self.model.newest().cloned() else {
             return Ok(());
         };
@@ -276,7 +276,7 @@ impl<'h> Process<'h> {
         self.replace(&[old], vec![new])
     }
 
-    fn replace(&mut self, old: &[Truth], new: Vec<Truth>) -> Outcome<()> {
+    fn replace(&mut self, old: &[Truth], new: Vec<Truth>) -> OperationResult<()> {
         let records = |truths: &[Truth]| truths.iter().map(|t| t.snapshot.clone()).collect();
         let (remove, add): (Vec<_>, Vec<_>) = (records(old), records(&new));
         let change = Change::Commit {
@@ -287,9 +287,9 @@ impl<'h> Process<'h> {
         Ok(())
     }
 
-    fn discard(&mut self, count: usize) -> Outcome<()> {
-        let gone = self.model.oldest(count);
-        let records: Vec<_> = gone.iter().map(|t| t.snapshot.clone()).collect();
+    fn discard(&mut self, count: usize) -> OperationResult<()> {
+        let removed = self.model.oldest(count);
+        let records: Vec<_> = removed.iter().map(|t| t.snapshot.clone()).collect();
         let change = Change::Commit {
             add: Vec::new(),
             remove: records.iter().map(|record| record.id).collect(),
@@ -298,11 +298,11 @@ impl<'h> Process<'h> {
         Ok(())
     }
 
-    fn undelete(&mut self) -> Outcome<()> {
+    fn undelete(&mut self) -> OperationResult<()> {
         let (forgotten, _) = self.pool()?.trash()?;
         let mut known = forgotten
             .iter()
-            .filter_map(|f| self.model.gone.get(&f.snapshot.id));
+            .filter_map(|f| self.model.removed.get(&f.snapshot.id));
         let Some(truth) = known.next_back().cloned() else {
             return Ok(());
         };
@@ -316,7 +316,7 @@ impl<'h> Process<'h> {
     }
 
     /// Runs gc in small steps. A run changes nothing that users see.
-    fn collect(&mut self, steps: usize) -> Outcome<()> {
+    fn collect(&mut self, steps: usize) -> OperationResult<()> {
         if !self.model.is_collected {
             let ticket = self.history.begin(Change::Collect);
             self.history.ack(ticket);
@@ -334,7 +334,7 @@ impl<'h> Process<'h> {
     }
 
     /// Inverts a bit of every region of user data.
-    fn rot(&mut self) -> Outcome<()> {
+    fn rot(&mut self) -> OperationResult<()> {
         assert!(self.model.snapshots.is_empty(), "somebody needs the data");
         self.collector = None;
         self.pool = None;
@@ -365,7 +365,7 @@ impl<'h> Process<'h> {
 
     /// Repairs, and expects the repair to be done once it is acknowledged. A repair without work,
     /// because a killed process did it, is durable with the next commit.
-    fn repair(&mut self) -> Outcome<()> {
+    fn repair(&mut self) -> OperationResult<()> {
         let before = self.pool()?.generation();
         let ticket = self.history.begin(Change::Repair);
         let depth = CheckDepth::ALL;
@@ -407,7 +407,7 @@ impl<'h> Process<'h> {
         &mut self,
         change: Change,
         work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
-    ) -> Outcome<T> {
+    ) -> OperationResult<T> {
         let ticket = self.history.begin(change.clone());
         let done = work(self);
         match done {
@@ -431,7 +431,7 @@ impl<'h> Process<'h> {
         self.pool.as_deref().ok_or_else(none)
     }
 
-    fn reopen(&mut self) -> Outcome<()> {
+    fn reopen(&mut self) -> OperationResult<()> {
         self.collector = None;
         self.pool = None;
         self.look_around()
@@ -439,7 +439,7 @@ impl<'h> Process<'h> {
 
     /// Opens the pool for writing in a new process and finds out whether a change in flight took
     /// place.
-    fn look_around(&mut self) -> Outcome<()> {
+    fn look_around(&mut self) -> OperationResult<()> {
         let mut with = self.model.clone();
         let in_flight = self.in_flight.take();
         if let Some((_, change)) = &in_flight {
@@ -447,7 +447,7 @@ impl<'h> Process<'h> {
         }
         self.salt += 1;
         let candidates = [&self.model, &with];
-        let found = Found::open(&self.disk, self.salt, OpenMode::Write, &candidates)?;
+        let found = FoundPool::open(&self.disk, self.salt, OpenMode::Write, &candidates)?;
         if found.is(&self.model) {
             if let Some((ticket, _)) = in_flight {
                 self.history.forget(ticket);

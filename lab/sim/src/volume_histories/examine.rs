@@ -4,7 +4,7 @@
 //! Invariant: contents do not change when a checkpoint applies them or when the pool is opened
 //! again. The pool checks as sound and takes writes.
 
-use super::model::{Contents, VolumeModel};
+use super::model::{VolumeContents, VolumeModel};
 use super::setup::{CONTEXT, contents_of, open, read_volume};
 use crate::SimDisk;
 use crate::pool_histories::{at_once, check_all, finish_gc, lane_options};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use volume::{Durability, Volume};
 use volumes::Volumes;
 
-type Found = BTreeMap<String, Contents>;
+type Found = BTreeMap<String, VolumeContents>;
 
 /// Largest volume of the histories.
 const BYTES_MAX: u64 = 1 << 24;

@@ -15,14 +15,14 @@ pub type Page = [u64; PAGE_BYTES / SECTOR_BYTES];
 
 /// A volume's contents as a reader sees them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Contents {
+pub struct VolumeContents {
     /// Bytes, a multiple of 512.
     pub size: u64,
     /// Its pages; the last one is zero beyond the size.
     pub pages: Vec<Page>,
 }
 
-impl Contents {
+impl VolumeContents {
     /// Zeroes.
     pub fn zeroes(size: u64) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Contents {
 #[derive(Clone, Debug)]
 pub enum VolumeChange {
     /// A new volume, or all of an old one replaced: created, cloned, rolled back, resized.
-    Put(String, Contents),
+    Put(String, VolumeContents),
     /// A volume was deleted.
     Delete(String),
     /// A volume has the second name now, and so have its snapshots.
@@ -59,7 +59,7 @@ pub enum VolumeChange {
     /// These pages of a volume are durable.
     Durable(String, Vec<(usize, Page)>),
     /// A snapshot of this name has these contents.
-    Snapshot(String, Contents),
+    Snapshot(String, VolumeContents),
 }
 
 /// Returns the name of a snapshot after its volume was renamed.
@@ -85,7 +85,7 @@ pub struct VolumeModel {
     /// Volumes by name.
     pub volumes: BTreeMap<String, Allowed>,
     /// Snapshots by name.
-    pub snapshots: BTreeMap<String, Contents>,
+    pub snapshots: BTreeMap<String, VolumeContents>,
 }
 
 impl VolumeModel {
@@ -146,8 +146,8 @@ impl VolumeModel {
     /// Returns why the contents are not allowed, if so.
     pub fn refuses(
         &self,
-        volumes: &BTreeMap<String, Contents>,
-        snapshots: &BTreeMap<String, Contents>,
+        volumes: &BTreeMap<String, VolumeContents>,
+        snapshots: &BTreeMap<String, VolumeContents>,
     ) -> Option<String> {
         if snapshots != &self.snapshots {
             let differ = snapshots

@@ -4,7 +4,7 @@
 //! Invariant: a change is acknowledged to the explorer when the store has acknowledged it, never
 //! before.
 
-use super::model::{Contents, SECTOR_BYTES, VolumeChange, renamed};
+use super::model::{SECTOR_BYTES, VolumeChange, VolumeContents, renamed};
 use super::ops::VolumeOp;
 use super::setup::{CONTEXT, bytes_of, init, open, pages_of, read_volume};
 use crate::pool_histories::{at_once, lane_options};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::Mover;
 use volume::{Durability, Volume};
-use volumes::{Step, VolumeHandle, Volumes};
+use volumes::{CheckpointStep, VolumeHandle, Volumes};
 
 /// A process that serves volumes. See the module's head.
 pub struct VolumeProcess<'h> {
@@ -28,8 +28,8 @@ pub struct VolumeProcess<'h> {
     seed: u64,
     salt: u64,
     /// Contents as a reader sees them.
-    now: BTreeMap<String, Contents>,
-    snapshots: Vec<(Snapshot, Contents)>,
+    now: BTreeMap<String, VolumeContents>,
+    snapshots: Vec<(Snapshot, VolumeContents)>,
     names: u64,
     tags: u64,
 }
@@ -112,7 +112,7 @@ impl<'h> VolumeProcess<'h> {
         match op {
             VolumeOp::Create(sectors, log2) => {
                 let name = self.new_name();
-                let contents = Contents::zeroes(sectors * SECTOR_BYTES as u64);
+                let contents = VolumeContents::zeroes(sectors * SECTOR_BYTES as u64);
                 let change = VolumeChange::Put(name.clone(), contents.clone());
                 let size = contents.size;
                 self.tell(change, |volumes| volumes.create(&name, size, *log2))?;
@@ -145,7 +145,7 @@ impl<'h> VolumeProcess<'h> {
             VolumeOp::Step(budget) => drop(self.volumes()?.step(*budget).map_err(words)?),
             VolumeOp::Part(room) => {
                 let volumes = self.volumes()?;
-                while volumes.step_within(8192, *room).map_err(words)? == Step::Working {}
+                while volumes.step_within(8192, *room).map_err(words)? == CheckpointStep::Working {}
             }
             VolumeOp::Checkpoint => self.volumes()?.checkpoint().map_err(words)?,
             VolumeOp::Snapshot(volume) => {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing depends on the machine or the time.
 
-use super::model::{Contents, PAGE_BYTES, Page, SECTOR_BYTES};
+use super::model::{PAGE_BYTES, Page, SECTOR_BYTES, VolumeContents};
 use crate::SimDisk;
 use crate::pool_histories::{MEMORY_BYTES, init_options_of, lane_options, media};
 use std::sync::Arc;
@@ -71,8 +71,8 @@ pub fn bytes_of(tags: &[u64]) -> Vec<u8> {
 }
 
 /// Returns the tags of sectors; an error if a sector has several tags.
-pub fn contents_of(bytes: &[u8]) -> Result<Contents, String> {
-    let mut contents = Contents::zeroes(bytes.len() as u64);
+pub fn contents_of(bytes: &[u8]) -> Result<VolumeContents, String> {
+    let mut contents = VolumeContents::zeroes(bytes.len() as u64);
     for (page, bytes) in contents.pages.iter_mut().zip(bytes.chunks(PAGE_BYTES)) {
         for (number, sector) in bytes.chunks_exact(SECTOR_BYTES).enumerate() {
             let mut words = sector.chunks_exact(8).map(|word| {
@@ -90,7 +90,7 @@ pub fn contents_of(bytes: &[u8]) -> Result<Contents, String> {
 }
 
 /// Reads all of a volume.
-pub fn read_volume(volume: &dyn Volume) -> Result<Contents, String> {
+pub fn read_volume(volume: &dyn Volume) -> Result<VolumeContents, String> {
     let mut bytes = vec![0xaa; volume.size_bytes() as usize];
     volume
         .read(CONTEXT, 0, &mut bytes)
@@ -99,7 +99,7 @@ pub fn read_volume(volume: &dyn Volume) -> Result<Contents, String> {
 }
 
 /// Returns the numbers and contents of the pages that a write of sectors changes.
-pub fn pages_of(first: u64, tags: &[u64], contents: &Contents) -> Vec<(usize, Page)> {
+pub fn pages_of(first: u64, tags: &[u64], contents: &VolumeContents) -> Vec<(usize, Page)> {
     let per_page = (PAGE_BYTES / SECTOR_BYTES) as u64;
     let mut out: Vec<(usize, Page)> = Vec::new();
     for (sector, tag) in (first..).zip(tags) {

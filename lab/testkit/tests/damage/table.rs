@@ -15,7 +15,7 @@ pub enum Expect {
     /// Nothing is lost and no report is needed; with the reason.
     Harmless(&'static str),
     /// Nothing is lost, readers report it, and the next writer repairs it.
-    Healed,
+    Repaired,
     /// Nothing is lost. An interrupted writer leaves the same state, so it is a note and not
     /// damage. The next writer repairs it.
     Noted,
@@ -33,7 +33,7 @@ pub enum Expect {
     Refused(StoreErrorKind),
 }
 
-use Expect::{Harmless, Healed, Loses, LosesCommit, LosesCommits, Noted, Refused, Reported};
+use Expect::{Harmless, Loses, LosesCommit, LosesCommits, Noted, Refused, Repaired, Reported};
 
 /// Places, actions (none: all that remain), expectation. The first match counts.
 pub struct Row(pub fn(Place) -> bool, pub &'static [Action], pub Expect);
@@ -69,7 +69,7 @@ pub const ROWS: &[Row] = &[
     Row(
         |p| matches!(p, Config(c) | KeySlot(c) | OtherSlot(c) | Root(c) if is_mirrored(c)),
         &[],
-        Healed,
+        Repaired,
     ),
     // Both names are damaged, but each blob has two copies.
     Row(
@@ -80,20 +80,20 @@ pub const ROWS: &[Row] = &[
             )
         },
         &[FlipOne, Append],
-        Healed,
+        Repaired,
     ),
     Row(
         |p| p == Config(Both),
         &[],
         Refused(StoreErrorKind::Corruption),
     ),
-    Row(|p| p == KeySlot(Both), &[Swap], Healed),
+    Row(|p| p == KeySlot(Both), &[Swap], Repaired),
     Row(
         |p| p == KeySlot(Both),
         &[],
         Refused(StoreErrorKind::WrongKey),
     ),
-    Row(|p| p == OtherSlot(Both), &[Swap], Healed),
+    Row(|p| p == OtherSlot(Both), &[Swap], Repaired),
     Row(
         |p| p == OtherSlot(Both),
         &[Delete],
@@ -203,7 +203,7 @@ pub fn judge(expect: Expect, seen: &Seen, newest: &[usize], later: bool) -> Vec<
     want(seen.refused.is_none(), "does not open");
     let reported = !seen.reports.is_empty();
     match expect {
-        Healed if later => want(!reported, "was not healed"),
+        Repaired if later => want(!reported, "was not healed"),
         Noted => {
             want(!reported, "looks like damage");
             want(
@@ -211,7 +211,7 @@ pub fn judge(expect: Expect, seen: &Seen, newest: &[usize], later: bool) -> Vec<
                 "is noted until it is healed",
             );
         }
-        Healed | Reported | Loses => want(reported, "is not detected"),
+        Repaired | Reported | Loses => want(reported, "is not detected"),
         LosesCommit | LosesCommits => want(reported || later, "is not detected"),
         Harmless(_) | Refused(_) => {}
     }

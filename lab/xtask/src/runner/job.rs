@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// How the end of a job is judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Judge {
+pub enum JobKind {
     /// A test harness that is to run exactly one test.
     OneTest,
     /// A script: exit code 0 is passed, 77 skipped, anything else failed.
@@ -38,7 +38,7 @@ pub struct Job {
     /// Whether nothing may run beside it.
     pub is_alone: bool,
     /// How its end is judged.
-    pub judge: Judge,
+    pub judge: JobKind,
 }
 
 /// How a job ended.
@@ -77,8 +77,8 @@ impl Job {
     /// to.
     pub fn is_meant_by(&self, name: &str) -> bool {
         let group = match self.judge {
-            Judge::OneTest => "unit",
-            Judge::Script => "scripts",
+            JobKind::OneTest => "unit",
+            JobKind::Script => "scripts",
         };
         let rest = self.name.strip_prefix(name);
         name == group
@@ -98,7 +98,7 @@ impl Job {
         let mut outcome = match self.status(directory, &log) {
             Ok((code, group)) => {
                 // The rest of its process group ends now.
-                if self.judge == Judge::Script {
+                if self.judge == JobKind::Script {
                     command::run("kill", &["-KILL", "--", &format!("-{group}")]);
                 }
                 self.judged(code, &text_of(&log))
@@ -106,8 +106,8 @@ impl Job {
             Err(e) => Outcome::Failed(format!("cannot be run: {e}")),
         };
         let left = match self.judge {
-            Judge::Script => super::scratch::clear(directory),
-            Judge::OneTest => Vec::new(),
+            JobKind::Script => super::scratch::clear(directory),
+            JobKind::OneTest => Vec::new(),
         };
         if !left.is_empty() && matches!(outcome, Outcome::Passed) {
             outcome = Outcome::Failed(format!("left behind: {}", left.join(", ")));
@@ -154,10 +154,10 @@ impl Job {
                 "did not end in {} s, or was killed",
                 self.seconds_max
             )),
-            (Judge::OneTest, 0) if text.contains("test result: ok. 1 passed;") => Outcome::Passed,
-            (Judge::OneTest, 0) => Outcome::Failed("the harness did not run it".to_owned()),
-            (Judge::Script, 0) => Outcome::Passed,
-            (Judge::Script, 77) => Outcome::Skipped(text.trim().replace('\n', "; ")),
+            (JobKind::OneTest, 0) if text.contains("test result: ok. 1 passed;") => Outcome::Passed,
+            (JobKind::OneTest, 0) => Outcome::Failed("the harness did not run it".to_owned()),
+            (JobKind::Script, 0) => Outcome::Passed,
+            (JobKind::Script, 77) => Outcome::Skipped(text.trim().replace('\n', "; ")),
             (_, code) => Outcome::Failed(format!("exit code {code}")),
         }
     }

@@ -10,7 +10,7 @@
 //! ```
 
 use super::artifacts::Programs;
-use super::job::{Job, Judge};
+use super::job::{Job, JobKind};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -177,7 +177,7 @@ fn job(
         directory: None,
         seconds_max: head.seconds_max,
         is_alone: head.is_alone,
-        judge: Judge::Script,
+        judge: JobKind::Script,
     })
 }
 

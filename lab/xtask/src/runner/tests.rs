@@ -1,7 +1,7 @@
 //! Canaries of the runner: each kind of failure is seen as one.
 
 use super::artifacts::{Program, parse};
-use super::job::{Job, Judge, Outcome};
+use super::job::{Job, JobKind, Outcome};
 use super::scratch::{self, Scratch};
 use super::scripts::Head;
 use super::{queue, report, unit};
@@ -25,7 +25,7 @@ impl Drop for Folder {
     }
 }
 
-fn shell(name: &str, text: &str, judge: Judge) -> Job {
+fn shell(name: &str, text: &str, judge: JobKind) -> Job {
     Job {
         name: name.to_owned(),
         program: "/bin/sh".into(),
@@ -48,15 +48,15 @@ fn outcome(folder: &Folder, job: Job) -> Outcome {
 fn a_script_is_judged_by_its_exit_code() {
     let folder = Folder::new("codes");
     assert_eq!(
-        outcome(&folder, shell("s/a", "exit 0", Judge::Script)),
+        outcome(&folder, shell("s/a", "exit 0", JobKind::Script)),
         Outcome::Passed
     );
     let skipped = outcome(
         &folder,
-        shell("s/a", "echo no disk; exit 77", Judge::Script),
+        shell("s/a", "echo no disk; exit 77", JobKind::Script),
     );
     assert_eq!(skipped, Outcome::Skipped("no disk".into()));
-    let failed = outcome(&folder, shell("s/a", "exit 3", Judge::Script));
+    let failed = outcome(&folder, shell("s/a", "exit 3", JobKind::Script));
     assert_eq!(failed, Outcome::Failed("exit code 3".into()));
 }
 
@@ -65,17 +65,17 @@ fn a_harness_that_ran_nothing_has_not_passed() {
     let folder = Folder::new("harness");
     let none = "echo 'test result: ok. 0 passed; 0 failed'";
     assert!(matches!(
-        outcome(&folder, shell("c::t", none, Judge::OneTest)),
+        outcome(&folder, shell("c::t", none, JobKind::OneTest)),
         Outcome::Failed(_)
     ));
     let one = "echo 'test result: ok. 1 passed; 0 failed'";
     assert_eq!(
-        outcome(&folder, shell("c::t", one, Judge::OneTest)),
+        outcome(&folder, shell("c::t", one, JobKind::OneTest)),
         Outcome::Passed
     );
     let worse = format!("{one}; exit 101");
     assert!(matches!(
-        outcome(&folder, shell("c::t", &worse, Judge::OneTest)),
+        outcome(&folder, shell("c::t", &worse, JobKind::OneTest)),
         Outcome::Failed(_)
     ));
 }
@@ -83,7 +83,7 @@ fn a_harness_that_ran_nothing_has_not_passed() {
 #[test]
 fn a_script_that_hangs_is_ended() {
     let folder = Folder::new("hangs");
-    let mut job = shell("s/a", "sleep 1000 & wait", Judge::Script);
+    let mut job = shell("s/a", "sleep 1000 & wait", JobKind::Script);
     job.seconds_max = 1;
     assert!(
         matches!(outcome(&folder, job), Outcome::Failed(why) if why.contains("did not end in 1 s"))
@@ -91,7 +91,7 @@ fn a_script_that_hangs_is_ended() {
 }
 
 #[test]
-fn what_a_script_leaves_running_is_ended_and_told() {
+fn what_a_script_leaves_running_is_ended_and_reported() {
     let folder = Folder::new("left");
     let note = folder.0.join("process");
     // In a session of its own, so that the end of the process group does not reach it.
@@ -99,7 +99,7 @@ fn what_a_script_leaves_running_is_ended_and_told() {
         "setsid sh -c 'echo $$ >{0}; exec sleep 1000' & until [ -s {0} ]; do :; done",
         note.display()
     );
-    let left = outcome(&folder, shell("s/a", &text, Judge::Script));
+    let left = outcome(&folder, shell("s/a", &text, JobKind::Script));
     assert!(
         matches!(&left, Outcome::Failed(why) if why.contains("left behind: process sleep 1000")),
         "{left:?}"
@@ -146,13 +146,13 @@ fn jobs_run_side_by_side_and_alone_ones_after_them() {
     let mut last = shell(
         "s/alone",
         &format!("test -e {here}/a && test -e {here}/b"),
-        Judge::Script,
+        JobKind::Script,
     );
     last.is_alone = true;
     let jobs = vec![
         last,
-        shell("s/a", &meet("a", "b"), Judge::Script),
-        shell("s/b", &meet("b", "a"), Judge::Script),
+        shell("s/a", &meet("a", "b"), JobKind::Script),
+        shell("s/b", &meet("b", "a"), JobKind::Script),
     ];
     let ended = queue::run(jobs, &scratch, |_| {});
     assert!(ended.iter().all(|e| e.has_passed()), "{ended:?}");
@@ -166,14 +166,14 @@ fn a_run_of_nothing_is_no_success() {
 
 #[test]
 fn names_mean_suites_scripts_crates_and_tests() {
-    let script = shell("nbd/zero-and-trim", "", Judge::Script);
+    let script = shell("nbd/zero-and-trim", "", JobKind::Script);
     for name in ["scripts", "nbd", "nbd/zero-and-trim", "zero-and-trim"] {
         assert!(script.is_meant_by(name), "{name}");
     }
     for name in ["unit", "nb", "zero", "trim", ""] {
         assert!(!script.is_meant_by(name), "{name}");
     }
-    let test = shell("store::pool::tests::opens", "", Judge::OneTest);
+    let test = shell("store::pool::tests::opens", "", JobKind::OneTest);
     for name in ["unit", "store", "store::pool", "store::pool::tests::opens"] {
         assert!(test.is_meant_by(name), "{name}");
     }

@@ -4,7 +4,7 @@
 //! process, a test that hangs ends alone, and tests of all crates fill the processors together.
 
 use super::artifacts::{Program, Programs};
-use super::job::{Job, Judge};
+use super::job::{Job, JobKind};
 use std::io;
 use std::process::Command;
 
@@ -47,7 +47,7 @@ fn job(harness: &Program, test: &str, is_ignored: bool) -> Job {
         directory: Some(harness.directory.clone()),
         seconds_max: SECONDS_MAX,
         is_alone: false,
-        judge: Judge::OneTest,
+        judge: JobKind::OneTest,
     }
 }
 

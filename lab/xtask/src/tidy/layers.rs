@@ -71,11 +71,11 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn may_use(who: Layer, whom: Layer, for_tests: bool) -> bool {
-    match (who, whom) {
+fn may_use(user: Layer, used: Layer, for_tests: bool) -> bool {
+    match (user, used) {
         (Layer::Dev, _) => true,
         (Layer::Number(_), Layer::Dev) => for_tests,
-        (Layer::Number(who), Layer::Number(whom)) => whom < who || (for_tests && whom == who),
+        (Layer::Number(user), Layer::Number(used)) => used < user || (for_tests && used == user),
     }
 }
 

@@ -45,7 +45,7 @@ const ORDERS: [(&str, &[&str]); 3] = [
             "overlay",
             "states",
             "decisions",
-            "front",
+            "tracker",
             "tally",
             "tracing",
             "backing",

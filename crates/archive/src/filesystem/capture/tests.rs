@@ -121,10 +121,10 @@ fn links_are_not_opened_and_pipes_do_not_block() {
 }
 
 #[test]
-fn what_is_gone_names_its_path() {
+fn what_is_missing_names_its_path() {
     let (_top, directory) = tree();
     let error = directory.stat(c"nothing").unwrap_err();
-    assert!(error.is_gone());
+    assert!(error.is_not_found());
     assert!(error.path.as_os_str().as_bytes().ends_with(b"/nothing"));
 }
 

@@ -145,7 +145,7 @@ fn inserting_everything_again_does_not_grow_the_file() {
 }
 
 #[test]
-fn crowded_buckets_overflow_grow_and_stay_bounded() {
+fn full_buckets_overflow_grow_and_stay_bounded() {
     let disk = TestDisk::new();
     let index = open(&disk, 4 * MIB).index;
     let mut dice = Dice(26);
@@ -203,7 +203,7 @@ fn a_first_size_needs_no_growth() {
 
 /// Writing a bucket drops entries of deleted containers, with the same reads and writes.
 #[test]
-fn what_is_gone_leaves_with_the_next_writes_and_costs_none() {
+fn what_is_deleted_leaves_with_the_next_writes_and_costs_none() {
     let work = |forgets: bool| {
         let disk = TestDisk::new();
         let index = open(&disk, MIB).index;
@@ -263,7 +263,7 @@ fn what_is_gone_leaves_with_the_next_writes_and_costs_none() {
 /// The number of places shows that one may have been dropped. It stays, whichever containers are
 /// deleted.
 #[test]
-fn who_was_stored_too_often_is_not_believed_to_be_known_in_full() {
+fn a_chunk_that_was_stored_too_often_is_not_believed_to_be_known_in_full() {
     let disk = TestDisk::new();
     let index = open(&disk, MIB).index;
     let mut dice = Dice(31);

@@ -11,38 +11,44 @@ fn committed() -> (Arc<TestDisk>, Vec<Fingerprint>) {
     (disk, fingerprints)
 }
 
-fn found_after(change: impl FnOnce(&mut Vec<u8>)) -> Found {
+fn found_after(change: impl FnOnce(&mut Vec<u8>)) -> IndexFound {
     let (disk, _) = committed();
     disk.bytes(PATH, change);
     let read_only = open_read_only(&disk, MIB);
     let opened = open(&disk, MIB);
     assert_eq!(read_only.found, opened.found);
     for opened in [&read_only, &opened] {
-        assert_eq!(opened.coverage.is_empty(), opened.found != Found::Loaded);
+        assert_eq!(
+            opened.coverage.is_empty(),
+            opened.found != IndexFound::Loaded
+        );
     }
-    if opened.found != Found::Loaded {
+    if opened.found != IndexFound::Loaded {
         assert_eq!(opened.index.counters().entries, 0);
-        assert_eq!(open(&disk, MIB).found, Found::Loaded, "made anew");
+        assert_eq!(open(&disk, MIB).found, IndexFound::Loaded, "made anew");
     }
     opened.found
 }
 
 #[test]
 fn a_file_that_cannot_be_believed_is_empty() {
-    assert_eq!(found_after(|_| {}), Found::Loaded);
-    assert_eq!(found_after(Vec::clear), Found::Damaged);
-    assert_eq!(found_after(|b| b.truncate(4096)), Found::Unclean);
-    assert_eq!(found_after(|b| b.truncate(100_000)), Found::Damaged);
-    assert_eq!(found_after(|b| b.truncate(b.len() - 1)), Found::Damaged);
-    assert_eq!(found_after(|b| b.fill(0)), Found::Damaged);
-    assert_eq!(found_after(|b| b.fill(0xff)), Found::Damaged);
+    assert_eq!(found_after(|_| {}), IndexFound::Loaded);
+    assert_eq!(found_after(Vec::clear), IndexFound::Damaged);
+    assert_eq!(found_after(|b| b.truncate(4096)), IndexFound::Unclean);
+    assert_eq!(found_after(|b| b.truncate(100_000)), IndexFound::Damaged);
+    assert_eq!(
+        found_after(|b| b.truncate(b.len() - 1)),
+        IndexFound::Damaged
+    );
+    assert_eq!(found_after(|b| b.fill(0)), IndexFound::Damaged);
+    assert_eq!(found_after(|b| b.fill(0xff)), IndexFound::Damaged);
     assert_eq!(
         found_after(|b| *b.last_mut().unwrap() ^= 1),
-        Found::Damaged,
+        IndexFound::Damaged,
         "tail"
     );
     let version = |b: &mut Vec<u8>| [10, 4106].iter().for_each(|at| b[*at] = 9);
-    assert_eq!(found_after(version), Found::Version);
+    assert_eq!(found_after(version), IndexFound::Version);
 }
 
 #[test]
@@ -50,7 +56,7 @@ fn a_torn_header_leaves_its_predecessor_which_says_unclean() {
     // The last header of a commit is clean, the one before it is not.
     let slots = [0, 4096].map(|at| found_after(|b| b[at + 100] ^= 1));
     assert!(
-        slots.contains(&Found::Unclean) && slots.contains(&Found::Loaded),
+        slots.contains(&IndexFound::Unclean) && slots.contains(&IndexFound::Loaded),
         "{slots:?}"
     );
 }
@@ -62,7 +68,7 @@ fn another_pool_finds_nothing() {
     let other = FingerprintIndex::open_read_only(disk_too, PATH, PoolId([4; 16]), MIB);
     assert_eq!(
         (other.found, other.coverage),
-        (Found::Foreign, Coverage::new())
+        (IndexFound::Foreign, Coverage::new())
     );
     assert!(
         fingerprints
@@ -84,7 +90,7 @@ fn a_flipped_bucket_is_noticed_and_its_loss_is_kept_in_the_file() {
     } = open(&disk, MIB);
     assert_eq!(
         (found, coverage),
-        (Found::Loaded, covers(15)),
+        (IndexFound::Loaded, covers(15)),
         "nobody looked yet"
     );
     let misses = fingerprints
@@ -104,7 +110,7 @@ fn a_flipped_bucket_is_noticed_and_its_loss_is_kept_in_the_file() {
     } = open(&disk, MIB);
     assert_eq!(
         (found, coverage),
-        (Found::Loaded, Coverage::new()),
+        (IndexFound::Loaded, Coverage::new()),
         "nothing is promised"
     );
     for (n, fingerprint) in (0..).zip(&fingerprints) {
@@ -172,7 +178,7 @@ fn a_reader_never_writes_and_keeps_what_it_inserts_in_memory() {
 
     disk.remove(PATH).unwrap();
     let Opened { index, found, .. } = open_read_only(&disk, MIB);
-    assert_eq!(found, Found::Missing);
+    assert_eq!(found, IndexFound::Missing);
     more.iter()
         .take(5000)
         .for_each(|fp| index.insert(fp, location(7)).unwrap());
@@ -186,6 +192,6 @@ fn the_whole_cache_directory_may_vanish() {
     disk.remove(PATH).unwrap();
     disk.remove("cache").unwrap();
     let Opened { index, found, .. } = open(&disk, MIB);
-    assert_eq!(found, Found::Missing);
+    assert_eq!(found, IndexFound::Missing);
     assert!(lookup(&index, &fingerprints[0]).is_empty());
 }

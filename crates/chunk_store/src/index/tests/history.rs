@@ -36,7 +36,7 @@ impl Caller {
     }
 
     /// Reopens the index and inserts the containers beyond its coverage, as recovery does.
-    fn reopen(&mut self) -> Found {
+    fn reopen(&mut self) -> IndexFound {
         let opened = open(&self.disk, self.memory_bytes);
         self.index = opened.index;
         let covered = opened.coverage.get(&WriterId(1)).copied().unwrap_or(0);
@@ -125,7 +125,7 @@ fn run(seed: u64) {
             }
             _ => {
                 caller.disk.remove(PATH).unwrap();
-                assert_eq!(caller.reopen(), Found::Missing);
+                assert_eq!(caller.reopen(), IndexFound::Missing);
             }
         }
         caller.check(&mut dice);
@@ -138,7 +138,7 @@ fn any_history_finds_everything_or_says_that_it_is_damaged() {
 }
 
 /// Commits, inserts more so that buckets are rewritten in place, and loses power in a merge.
-fn crash_in_a_merge(seed: u64, syncs: bool) -> Found {
+fn crash_in_a_merge(seed: u64, syncs: bool) -> IndexFound {
     let mut dice = Dice(seed);
     let mut caller = Caller::new(TestDisk::new(), MIB);
     for _ in 0..8000 {
@@ -172,12 +172,12 @@ fn crash_in_a_merge(seed: u64, syncs: bool) -> Found {
 #[test]
 fn a_crash_in_a_merge_is_seen() {
     let found: Vec<_> = (0..100).map(|seed| crash_in_a_merge(seed, true)).collect();
-    assert!(found.contains(&Found::Unclean), "in between");
-    assert!(found.contains(&Found::Loaded), "before or after");
+    assert!(found.contains(&IndexFound::Unclean), "in between");
+    assert!(found.contains(&IndexFound::Loaded), "before or after");
     assert!(
         found
             .iter()
-            .all(|f| matches!(f, Found::Unclean | Found::Loaded))
+            .all(|f| matches!(f, IndexFound::Unclean | IndexFound::Loaded))
     );
 }
 
@@ -190,7 +190,7 @@ fn canary_a_disk_that_does_not_sync_is_caught() {
 }
 
 #[test]
-fn an_error_in_a_merge_loses_nothing_and_the_next_commit_mends_it() {
+fn an_error_in_a_merge_loses_nothing_and_the_next_commit_repairs_it() {
     for budget in 0..30 {
         let mut dice = Dice(budget);
         let mut caller = Caller::new(TestDisk::new(), MIB);

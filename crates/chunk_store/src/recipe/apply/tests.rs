@@ -104,7 +104,7 @@ fn size(seed: &mut Seed) -> u64 {
 }
 
 #[test]
-fn folding_gives_what_building_anew_gives() {
+fn applying_gives_what_building_anew_gives() {
     for number in 0..150 {
         let mut seed = Seed::new(number);
         let (had, wanted) = (size(&mut seed), size(&mut seed));

@@ -2,12 +2,14 @@
 
 use super::POOL;
 use format::bytes::Writer;
-use format::index::{Bucket, Geometry, Header, Key, Place, Record, Run, Seed, Tail};
+use format::index::{
+    Bucket, ContainerRun, Geometry, IndexHeader, IndexPlace, IndexRecord, Key, Seed, Tail,
+};
 use units::{ContainerId, WriterId};
 
 /// Returns the header of a clean index with 64 buckets.
-pub fn index_header() -> Header {
-    Header {
+pub fn index_header() -> IndexHeader {
+    IndexHeader {
         pool: POOL,
         sequence: 41,
         geometry: Geometry::first(6),
@@ -24,7 +26,7 @@ pub fn index_header() -> Header {
 pub fn bucket() -> Vec<u8> {
     let mut bucket = Bucket::empty();
     for n in 0..30u32 {
-        let place = Place::new(n, n * 7, 1 + n).expect("small numbers");
+        let place = IndexPlace::new(n, n * 7, 1 + n).expect("small numbers");
         assert!(bucket.push(u64::from(n) << 30, place));
     }
     let seed = Seed::new(&POOL, Geometry::first(6));
@@ -33,11 +35,11 @@ pub fn bucket() -> Vec<u8> {
 
 /// Returns counts and records of a tail.
 pub fn tail() -> Vec<u8> {
-    let record = |bits| Record {
+    let record = |bits| IndexRecord {
         key: Key { bits, short: 3 },
-        place: Place::new(9, 8, 7).expect("small numbers"),
+        place: IndexPlace::new(9, 8, 7).expect("small numbers"),
     };
-    let run = |writer, first, number, count| Run {
+    let run = |writer, first, number, count| ContainerRun {
         first: ContainerId::new(WriterId(writer), first),
         number,
         count,

@@ -117,7 +117,7 @@ fn exact_reads_within_a_page_all_count() {
 }
 
 #[test]
-fn files_with_the_same_inode_are_told_apart() {
+fn files_with_the_same_inode_are_distinguished() {
     let mut requests = Requests::new(TraceOptions::default());
     let mut other = access(AccessKind::DirectRead, 1, 0, 4096);
     requests.record(&other);

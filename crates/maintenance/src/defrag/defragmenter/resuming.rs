@@ -47,7 +47,7 @@ impl Defragmenter {
         let mut keys = run.owners.iter().map(|one| one.key);
         let owner = keys.position(|key| key == report.cursor);
         let asked = owner.map(|owner| (owner, report.at));
-        let is_asked = report.stage != DefragStage::Judging || asked.is_some();
+        let is_asked = report.stage != DefragStage::Estimating || asked.is_some();
         let moves = record.moves.into_iter().map(|m| taken_up(m, is_asked));
         let moves: Vec<Move> = moves.collect();
         run.stage = match report.stage {
@@ -59,7 +59,7 @@ impl Defragmenter {
                 bytes: moves.iter().map(Move::bytes).sum(),
                 moves,
             },
-            DefragStage::Judging => run.begin_judging(moves, asked.unwrap_or_default()),
+            DefragStage::Estimating => run.begin_judging(moves, asked.unwrap_or_default()),
             DefragStage::Moving => run.copying(moves, true)?,
             DefragStage::Measuring => Stage::Measuring { cursor },
             DefragStage::Done => Stage::Done,
@@ -120,7 +120,7 @@ impl Defragmenter {
             ranges,
             moves: match &self.stage {
                 Stage::Examining { moves, .. } => moves.iter().map(stored).collect(),
-                Stage::Judging(judging) => judging.moves().map(stored).collect(),
+                Stage::Estimating(toll_estimator) => toll_estimator.moves().map(stored).collect(),
                 Stage::Moving(run) => run.1.unsettled().map(stored).collect(),
                 Stage::Sizing { .. } | Stage::Measuring { .. } | Stage::Done => Vec::new(),
             },

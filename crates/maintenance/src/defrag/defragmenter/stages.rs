@@ -5,12 +5,12 @@
 
 use super::{Defragmenter, Stage};
 use crate::defrag::DefragStage;
-use crate::defrag::effort::Effort;
 use crate::defrag::examining::{around, examine};
-use crate::defrag::judging::Judging;
 use crate::defrag::load::Item;
 use crate::defrag::report::add;
 use crate::defrag::small;
+use crate::defrag::step_budget::StepBudget;
+use crate::defrag::toll_estimator::TollEstimator;
 use fragpicker::HotRange;
 use std::sync::Arc;
 use store::{Move, Places, Result};
@@ -50,7 +50,7 @@ impl Defragmenter {
         budget_bytes: u64,
         look: &mut dyn FnMut(&Places<'_>, Item) -> Result<bool>,
     ) -> Result<bool> {
-        let effort = Effort::begin(self.source.pool(), budget_bytes);
+        let budget = StepBudget::begin(self.source.pool(), budget_bytes);
         let places = self.places();
         let mut looked = 0;
         for _ in 0..STEP_RANGES {
@@ -62,7 +62,7 @@ impl Defragmenter {
                 let around = around(item);
                 let len = self.roots.get(&item.object).map_or(0, |root| root.len);
                 let ahead = around.start.max(*prepared)..around.end;
-                let is_enough = &mut || effort.is_spent();
+                let is_enough = &mut || budget.is_spent();
                 match places.prepare(item.object, ahead, is_enough) {
                     Ok(reached) if reached < around.end.min(len) => {
                         *prepared = reached;
@@ -83,7 +83,7 @@ impl Defragmenter {
                 None => false,
             };
             let is_border = self.load.is_first_small(*cursor);
-            if is_enough || is_border || looked >= STEP_BYTES || effort.is_spent() {
+            if is_enough || is_border || looked >= STEP_BYTES || budget.is_spent() {
                 break;
             }
         }
@@ -95,12 +95,12 @@ impl Defragmenter {
             self.stage = self.after_round();
             return Ok(());
         };
-        let effort = Effort::begin(self.source.pool(), budget_bytes);
+        let budget = StepBudget::begin(self.source.pool(), budget_bytes);
         let places = self.places();
         let len = self.roots.get(&subject.key).map_or(0, |root| root.len);
         let (begin, mut mapped) = (at, 0);
         for _ in 0..STEP_SIZES {
-            if at >= len || effort.is_spent() {
+            if at >= len || budget.is_spent() {
                 break;
             }
             let end = at.saturating_add(SIZE_BYTES).min(len);
@@ -165,23 +165,28 @@ impl Defragmenter {
         Ok(())
     }
 
-    pub(super) fn judge(&mut self, mut judging: Box<Judging>, budget_bytes: u64) -> Result<()> {
-        let is_small = judging.moves().any(|one| one.is_small);
+    pub(super) fn judge(
+        &mut self,
+        mut toll_estimator: Box<TollEstimator>,
+        budget_bytes: u64,
+    ) -> Result<()> {
+        let is_small = toll_estimator.moves().any(|one| one.is_small);
         if self.options.moves_shared || self.options.rewrites_all || is_small {
-            let moves = judging.moves().cloned().collect();
+            let moves = toll_estimator.moves().cloned().collect();
             return self.begin_moving(moves);
         }
         let pool = Arc::clone(self.source.pool());
-        let effort = Effort::begin(&pool, budget_bytes);
-        let before = judging.owner();
+        let budget = StepBudget::begin(&pool, budget_bytes);
+        let before = toll_estimator.owner();
         let failed = &mut self.report.counts.failed;
-        let is_over = judging.step(&self.owners, &self.roots, &self.load, &effort, failed)?;
-        let owners = judging.owner().saturating_sub(before);
-        self.outlook.did(DefragStage::Judging, owners as f64);
+        let is_over =
+            toll_estimator.step(&self.owners, &self.roots, &self.load, &budget, failed)?;
+        let owners = toll_estimator.owner().saturating_sub(before);
+        self.outlook.did(DefragStage::Estimating, owners as f64);
         if is_over {
-            return self.begin_moving(judging.into_moves());
+            return self.begin_moving(toll_estimator.into_moves());
         }
-        self.stage = Stage::Judging(judging);
+        self.stage = Stage::Estimating(toll_estimator);
         Ok(())
     }
 

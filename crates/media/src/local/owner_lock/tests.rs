@@ -1,23 +1,23 @@
-use super::super::below::{Access, Below};
+use super::super::path_resolver::{Access, PathResolver};
 use super::*;
 
 struct Place {
     top: tempfile::TempDir,
-    below: Below,
+    path_resolver: PathResolver,
 }
 
 impl Place {
     fn new() -> Self {
         let top = tempfile::tempdir().unwrap();
-        let below = Below::new(top.path().to_owned());
-        Self { top, below }
+        let path_resolver = PathResolver::new(top.path().to_owned());
+        Self { top, path_resolver }
     }
 
     fn take(&self, own: &Owner) -> Result<OwnerLock, MediaError> {
         let file = self
-            .below
+            .path_resolver
             .file("lock", "lock", Access::Write, OFlags::CREATE)?;
-        let named = self.below.named("lock", "lock")?;
+        let named = self.path_resolver.named("lock", "lock")?;
         take_as(own, &file, &named, "POOL/lock")
     }
 

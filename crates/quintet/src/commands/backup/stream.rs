@@ -10,10 +10,10 @@ use crate::commands::full;
 use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
 use crate::commands::new_snapshot::{commit, is_the_same, skip, summary};
-use crate::progress::Progress;
+use crate::progress::ArchiveProgress;
 use anyhow::{Context, anyhow, bail};
 use archive::backup::TreeOutcome;
-use archive::image::{Stream, ingest_stream};
+use archive::image::{PipeStream, ingest_stream};
 use command_line::BackupArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
@@ -87,11 +87,11 @@ fn read_stream(
     args: &BackupArgs,
     session: &mut WriteSession,
     lane: LaneOptions,
-    progress: &Progress,
+    progress: &ArchiveProgress,
 ) -> anyhow::Result<ObjectRoot> {
     let name = args.stdin_filename.clone();
     if args.stdin {
-        let stream = Stream {
+        let stream = PipeStream {
             reader: invocation.context.input()?,
             name,
         };
@@ -104,7 +104,7 @@ fn read_stream(
     };
     let root = ingest_stream(
         session,
-        Stream {
+        PipeStream {
             reader: output,
             name,
         },

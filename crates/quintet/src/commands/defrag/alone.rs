@@ -4,7 +4,7 @@
 //! Invariant: the progress is recorded regularly. An interrupt pauses the run.
 
 use crate::commands::invocation::Invocation;
-use crate::progress::Progress;
+use crate::progress::ArchiveProgress;
 use maintenance::{DefragReport, DefragStage, Defragmenter, RunEnd, StepSizes, run_task};
 use server::state::TaskHost;
 use std::ops::ControlFlow;
@@ -68,7 +68,7 @@ pub struct Shown {
 
 impl Shown {
     /// Shows the difference to the last report.
-    pub fn show(&mut self, progress: &Progress, report: &DefragReport) {
+    pub fn show(&mut self, progress: &ArchiveProgress, report: &DefragReport) {
         let now = (
             report.stage,
             report.ranges_done(),
@@ -87,11 +87,11 @@ impl Shown {
     }
 }
 
-fn tell(progress: &Progress, stage: DefragStage) {
+fn tell(progress: &ArchiveProgress, stage: DefragStage) {
     let words: &[u8] = match stage {
         DefragStage::Sizing => b"looking what there is",
         DefragStage::Examining => b"looking for what lies in pieces",
-        DefragStage::Judging => b"asking whom moving it would hurt",
+        DefragStage::Estimating => b"asking whom moving it would hurt",
         DefragStage::Moving => b"copying",
         DefragStage::Measuring => b"looking what it has brought",
         DefragStage::Done => b"",

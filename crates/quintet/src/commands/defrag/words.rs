@@ -190,7 +190,7 @@ pub(in crate::commands) fn line(status: &DefragStatus) -> String {
     let doing = match report.stage {
         DefragStage::Sizing => "counting the ranges".to_owned(),
         DefragStage::Examining => format!("examining {at}"),
-        DefragStage::Judging => format!("estimating the effect on other objects, after {at}"),
+        DefragStage::Estimating => format!("estimating the effect on other objects, after {at}"),
         DefragStage::Moving => format!("copying, after {at}"),
         DefragStage::Measuring => format!("measuring, {at}"),
         DefragStage::Done => "done".to_owned(),

@@ -10,12 +10,12 @@ use crate::commands::full;
 use crate::commands::invocation::{Invocation, done_or_partly};
 use crate::commands::known_snapshots::KnownSnapshots;
 use crate::commands::new_snapshot::{Identity, commit, is_the_same, skip, summary};
-use crate::progress::Progress;
+use crate::progress::ArchiveProgress;
 use anyhow::{Context, anyhow, bail};
 use archive::ArchiveError;
 use archive::backup::TreeOutcome;
 use archive::image::{
-    HEAD_BYTES, Kind, RawImage, Stream, import_image, import_stream, of_start, signature,
+    HEAD_BYTES, ImageKind, PipeStream, RawImage, import_image, import_stream, of_start, signature,
 };
 use command_line::ImportArgs;
 use format::recipe::ObjectRoot;
@@ -159,7 +159,7 @@ fn store(
     args: &ImportArgs,
     original: &Original,
     (session, lane): (&mut WriteSession, LaneOptions),
-    progress: &Progress,
+    progress: &ArchiveProgress,
 ) -> anyhow::Result<(ObjectRoot, u64)> {
     let (context, path) = (&invocation.context, &args.image);
     let image = match &original.from {
@@ -190,7 +190,7 @@ fn store_input(
     invocation: &Invocation,
     args: &ImportArgs,
     (session, lane): (&mut WriteSession, LaneOptions),
-    progress: &Progress,
+    progress: &ArchiveProgress,
 ) -> anyhow::Result<(ObjectRoot, u64)> {
     let mut input = invocation.context.input()?;
     let mut head = Vec::new();
@@ -203,14 +203,14 @@ fn store_input(
         );
     }
     match of_start(&head) {
-        Some(kind) if kind != Kind::Luks && args.format.is_none() => bail!(
+        Some(kind) if kind != ImageKind::Luks && args.format.is_none() => bail!(
             "standard input is a {name} image, whose parts are in no order; save it in a file and import that, or \
              store its own bytes with -f raw",
             name = kind.name()
         ),
         _ => {}
     }
-    let stream = Stream {
+    let stream = PipeStream {
         reader: head.as_slice().chain(input),
         name: "standard input".to_owned(),
     };
@@ -223,7 +223,7 @@ fn store_image(
     invocation: &Invocation,
     mut image: RawImage,
     (session, lane): (&mut WriteSession, LaneOptions),
-    progress: &Progress,
+    progress: &ArchiveProgress,
 ) -> anyhow::Result<(ObjectRoot, u64)> {
     let workers = invocation.workers();
     let stored = import_image(

@@ -62,10 +62,10 @@ pub(super) fn run(run: &mut Run<'_>) -> anyhow::Result<Exit> {
         let last = before.get(&problem.key).copied();
         let is_due = is_due(last, now_s);
         let subject = Subject::Problem(problem.event);
-        let is_told = !is_due || run.notify(subject, &problem.job, None, &problem.text);
+        let is_reported = !is_due || run.notify(subject, &problem.job, None, &problem.text);
         if let Some(last) = last.filter(|_| !is_due) {
             reported.insert(&problem.key, last);
-        } else if is_told {
+        } else if is_reported {
             reported.insert(&problem.key, now_s);
         }
         invocation.console.message(
@@ -73,7 +73,7 @@ pub(super) fn run(run: &mut Run<'_>) -> anyhow::Result<Exit> {
                 .text("event", problem.event.word())
                 .text("job", &problem.job)
                 .text("message", &problem.text)
-                .boolean("notified", is_due && is_told),
+                .boolean("notified", is_due && is_reported),
         )?;
     }
     let lines = reported.iter().map(|(key, at)| format!("{at} {key}\n"));

@@ -23,7 +23,7 @@ pub(super) fn message(reading: Option<&ClassesReading>) -> Object {
             .integer("writes", of.requests.writes)
             .integer("written_bytes", of.requests.written_bytes)
             .integer("cache_clean_bytes", of.cache.bytes_clean)
-            .integer("cache_unwritten_bytes", of.cache.bytes_unwritten)
+            .integer("cache_unwritten_bytes", of.cache.bytes_dirty)
             .integer("cache_hits", of.cache.hits)
             .integer("cache_misses", of.cache.misses)
             .integer("cache_evictions", of.cache.evictions + of.cache.spills)

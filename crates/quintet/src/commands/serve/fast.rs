@@ -9,7 +9,7 @@ use command_line::ServeArgs;
 use device::{Patience, PatientDisk};
 use media::LocalDisk;
 use server::memory_plan::MemoryPlan;
-use ssd_tier::{KindShares, Options, Settings, Tier};
+use ssd_tier::{KindShares, Tier, TierOptions, TierSettings};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -82,8 +82,8 @@ pub(super) fn attach(
     if let Some(why) = doubt(&directory, bytes, invocation.settings.pool()?) {
         invocation.console.warn(why);
     }
-    let options = Options::new(bytes, memory.tier as u64);
-    let settings = Settings::new(KindShares::ALONE);
+    let options = TierOptions::new(bytes, memory.tier as u64);
+    let settings = TierSettings::new(KindShares::ALONE);
     let disk = PatientDisk::new(Arc::new(LocalDisk::new(directory)), PATIENCE);
     let tier = pool.use_fast_tier(Arc::new(disk), options, settings);
     if tier.memory_bytes() > memory.tier as u64 {

@@ -44,11 +44,11 @@ pub(super) fn line(holder: &SnapshotHolder, zone: &TimeZone) -> String {
     let id = holder.snapshot.to_string();
     let id = id.get(..SHORT_DIGITS).unwrap_or(&id);
     let (name, opens) = (&holder.name, holder.opens);
-    let who = match holder.kind {
+    let holder_name = match holder.kind {
         HolderKind::Nbd => format!("{} to {name}", count(opens, "NBD connection")),
         HolderKind::Iscsi => format!("{} to {name}", count(opens, "iSCSI session")),
         HolderKind::Mount => format!("open files and directories of the mount {name} ({opens})"),
     };
     let since = calendar::local(holder.since, zone);
-    format!("forgotten snapshot {id} is kept for {who}, since {since}")
+    format!("forgotten snapshot {id} is kept for {holder_name}, since {since}")
 }

@@ -10,7 +10,7 @@ use device::FlowCounts;
 use jiff::tz::TimeZone;
 use server::settings::flow_name;
 use server::state::{CopyState, Live, ServerState, TaskDue};
-use ssd_tier::{State, Status};
+use ssd_tier::{Status, TierState};
 use terminal::calendar;
 use terminal::json::Object;
 use terminal::sizes;
@@ -23,8 +23,8 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
     let (journal, cache) = (&live.journal, &live.cache);
     let size = sizes::display;
     let percent = journal.used_bytes * 100 / journal.bytes_max.max(1);
-    let hits = cache.hits_by_place + cache.hits_by_content + cache.hits_unwritten;
-    let reads = hits + cache.misses + cache.misses_unwritten;
+    let hits = cache.hits_by_place + cache.hits_by_content + cache.hits_dirty;
+    let reads = hits + cache.misses + cache.misses_dirty;
     let mut lines = vec![
         (
             "server",
@@ -76,7 +76,7 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
                 hits,
                 cache.hits_by_place,
                 cache.hits_by_content,
-                cache.hits_unwritten,
+                cache.hits_dirty,
                 size(cache.bytes_shared)
             ),
         ),
@@ -115,11 +115,11 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
 
 fn tier_words(tier: &Status) -> String {
     let state = match &tier.state {
-        State::Closed => "not open yet".to_owned(),
-        State::Opening { done, total } => format!("opening, {done} of {total} blocks"),
-        State::Ready => "in use".to_owned(),
-        State::NotWritten { reason } => format!("not written for now: {reason}"),
-        State::Off { reason } => format!("off: {reason}"),
+        TierState::Closed => "not open yet".to_owned(),
+        TierState::Opening { done, total } => format!("opening, {done} of {total} blocks"),
+        TierState::Ready => "in use".to_owned(),
+        TierState::NotWritten { reason } => format!("not written for now: {reason}"),
+        TierState::Off { reason } => format!("off: {reason}"),
     };
     let misses: u64 = tier.misses.iter().sum();
     format!(
@@ -170,12 +170,12 @@ pub fn object(server: &ServerState, live: &Live) -> Object {
             .integer("errors", export.asked.errors)
             .integer("hits_by_place", export.cache.hits_by_place)
             .integer("hits_by_content", export.cache.hits_by_content)
-            .integer("hits_unwritten", export.cache.hits_unwritten)
+            .integer("hits_unwritten", export.cache.hits_dirty)
             .integer("misses", export.cache.misses);
         match export.volume_bytes {
             Some(bytes) => object
                 .integer("size_bytes", bytes)
-                .integer("pieces_unfolded", export.pieces_unfolded),
+                .integer("pieces_unfolded", export.pieces_unapplied),
             None => object,
         }
     });

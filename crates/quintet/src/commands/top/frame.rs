@@ -166,9 +166,9 @@ impl Frame<'_> {
         let hits = [
             since(|c| c.hits_by_place),
             since(|c| c.hits_by_content),
-            since(|c| c.hits_unwritten),
+            since(|c| c.hits_dirty),
         ];
-        let misses = since(|c| c.misses) + since(|c| c.misses_unwritten);
+        let misses = since(|c| c.misses) + since(|c| c.misses_dirty);
         let all = (hits.iter().sum::<u64>() + misses).max(1) as f64;
         let [place, content, unwritten] = hits.map(|hits| hits as f64 * 100.0 / all);
         format!(
@@ -221,10 +221,10 @@ impl Frame<'_> {
                 .number("queue_depth", row.queue(seconds))
                 .integer("hits_by_place", row.cache.hits_by_place)
                 .integer("hits_by_content", row.cache.hits_by_content)
-                .integer("hits_unwritten", row.cache.hits_unwritten)
+                .integer("hits_unwritten", row.cache.hits_dirty)
                 .integer("misses", row.cache.misses)
                 .integer("errors", row.asked.errors)
-                .integer("pieces_unfolded", row.export.pieces_unfolded)
+                .integer("pieces_unfolded", row.export.pieces_unapplied)
         });
         let (journal, cache) = (&self.now.journal, &self.now.cache);
         Object::message("top")
@@ -272,11 +272,11 @@ pub fn cache_object(cache: &page_cache::Counters) -> Object {
     Object::new()
         .integer("hits_by_place", cache.hits_by_place)
         .integer("hits_by_content", cache.hits_by_content)
-        .integer("hits_unwritten", cache.hits_unwritten)
-        .integer("misses", cache.misses + cache.misses_unwritten)
+        .integer("hits_unwritten", cache.hits_dirty)
+        .integer("misses", cache.misses + cache.misses_dirty)
         .integer("resident_bytes", cache.bytes_resident)
         .integer("shared_bytes", cache.bytes_shared)
-        .integer("unwritten_bytes", cache.bytes_unwritten)
+        .integer("unwritten_bytes", cache.bytes_dirty)
 }
 
 /// Formats `2d 3h`, `3h 12m`, `12m 5s`, `5s`.

@@ -56,7 +56,7 @@ pub fn run(invocation: &Invocation, args: &VolumeInfoArgs) -> anyhow::Result<Exi
         ("served", served),
     ];
     if server.is_some() {
-        let unapplied = count(status.pieces_unfolded, "piece");
+        let unapplied = count(status.pieces_unapplied, "piece");
         lines.push(("in the journal", unapplied));
     }
     lines.push(("snapshots", own.len().to_string()));
@@ -91,7 +91,7 @@ pub fn run(invocation: &Invocation, args: &VolumeInfoArgs) -> anyhow::Result<Exi
     if let Some(clients) = clients {
         message = message
             .integer("clients", clients as u64)
-            .integer("pieces_unfolded", status.pieces_unfolded);
+            .integer("pieces_unfolded", status.pieces_unapplied);
     }
     console.message(message)?;
     Ok(match damage {

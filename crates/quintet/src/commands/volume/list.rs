@@ -43,7 +43,7 @@ pub fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
         if let Some(clients) = clients {
             message = message
                 .integer("clients", clients as u64)
-                .integer("pieces_unfolded", status.pieces_unfolded);
+                .integer("pieces_unfolded", status.pieces_unapplied);
         }
         console.message(message)?;
         table.row([
@@ -72,7 +72,7 @@ pub fn all(invocation: &Invocation, pool: &Pool) -> anyhow::Result<Vec<VolumeSta
     }
     let committed = |record| VolumeStatus {
         record,
-        pieces_unfolded: 0,
+        pieces_unapplied: 0,
         cache: CacheTally::default(),
     };
     Ok(pool.volumes()?.into_iter().map(committed).collect())

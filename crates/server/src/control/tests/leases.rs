@@ -65,16 +65,16 @@ impl Raw {
     /// Returns the next answer other than "waits". `None`: the server has closed the connection.
     fn hears(&self) -> Option<u32> {
         loop {
-            let mut bytes = [0; lease::Answer::BYTES];
+            let mut bytes = [0; lease::LeaseAnswer::BYTES];
             match (&self.0).read_exact(&mut bytes) {
                 Ok(()) => {}
                 // Silence is no end.
                 Err(e) if e.kind() == ErrorKind::WouldBlock => panic!("waited in vain"),
                 Err(_) => return None,
             }
-            match lease::Answer::decode(&bytes).ok()? {
-                lease::Answer::Waits => {}
-                lease::Answer::Granted(bytes) => return Some(bytes),
+            match lease::LeaseAnswer::decode(&bytes).ok()? {
+                lease::LeaseAnswer::Waits => {}
+                lease::LeaseAnswer::Granted(bytes) => return Some(bytes),
             }
         }
     }
@@ -88,7 +88,7 @@ impl Raw {
 }
 
 #[test]
-fn what_a_process_reads_is_counted_in_few_turns() {
+fn what_a_process_reads_is_counted_in_few_grants() {
     let top = tempfile::tempdir().unwrap();
     let device = disk();
     let control = serve_device(top.path(), Arc::clone(&device));
@@ -150,18 +150,18 @@ fn grants_of_dead_or_lost_processes_go_to_others() {
     let top = tempfile::tempdir().unwrap();
     let device = disk();
     let control = serve_device(top.path(), Arc::clone(&device));
-    let has_turn = || {
+    let has_grant = || {
         let client = Raw::new(top.path(), Flow::Restore);
         client.ask(1, Used::default());
         assert!(client.hears().is_some());
         client
     };
-    let [dies, _sleeps] = [(); 2].map(|()| has_turn());
+    let [dies, _sleeps] = [(); 2].map(|()| has_grant());
     let since = Instant::now();
     drop(dies);
     // A disk has two grants for them. The dead client's is free; the sleeping client's ends after
     // its limit.
-    let _others = [(); 2].map(|()| has_turn());
+    let _others = [(); 2].map(|()| has_grant());
     assert!(since.elapsed() < SOON);
 
     // Maintenance has one grant at a time on a disk. The same limits hold for it.

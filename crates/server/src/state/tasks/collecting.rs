@@ -17,7 +17,7 @@ use std::time::Duration;
 use store::{Discarded, Pool};
 use terminal::interrupt::Interrupt;
 use units::UnixNanos;
-use volumes::{Step, Volumes};
+use volumes::{CheckpointStep, Volumes};
 
 /// Time between two checks for a stop request, while a command waits for the server's run to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -32,9 +32,9 @@ pub fn checkpoint_all(volumes: &Volumes, interrupt: &Interrupt) {
     let mut commits = 0;
     while commits < 2 && !interrupt.requested() {
         match volumes.step(CHECKPOINT_BYTES) {
-            Ok(Step::Working) => {}
-            Ok(Step::Committed) => commits += 1,
-            Ok(Step::Idle) | Err(_) => return,
+            Ok(CheckpointStep::Working) => {}
+            Ok(CheckpointStep::Committed) => commits += 1,
+            Ok(CheckpointStep::Idle) | Err(_) => return,
         }
     }
 }

@@ -112,7 +112,7 @@ impl Keep for One {
 }
 
 #[test]
-fn who_takes_one_chunk_is_told_of_no_later_one() {
+fn a_cache_that_takes_one_chunk_gets_no_later_one() {
     let (pool, chunks) = stored(4);
     let reader = pool.reader();
     let ((first, bytes), (second, more)) = (&chunks[0], &chunks[1]);

@@ -4,7 +4,7 @@ use crate::read_path::approach::{Approach, Route};
 use crate::testing::small::{LANE, make, open};
 use media::SeededRandom;
 use sim::{Damage, Fault, Image, SimDisk};
-use ssd_tier::{KindShares, Options, Settings, State};
+use ssd_tier::{KindShares, TierOptions, TierSettings, TierState};
 use units::{Origin, UnixNanos};
 
 const COUNT: u64 = 40;
@@ -47,14 +47,14 @@ impl World {
     /// Opens the pool with its tier. Nothing is in memory.
     fn open(&self) -> Pool {
         let pool = open(&self.pool_disk);
-        let options = Options {
+        let options = TierOptions {
             capacity_bytes: 4 << 20,
             memory_bytes: 1 << 20,
             block_bytes: 64 << 10,
             daily_writes_hundredths: u32::MAX,
         };
         let disk: Arc<dyn media::Disk> = Arc::<SimDisk>::clone(&self.tier_disk);
-        let settings = Settings::new(KindShares::ALONE);
+        let settings = TierSettings::new(KindShares::ALONE);
         let tier = pool.use_fast_tier(disk, options, settings);
         while tier.step(UnixNanos(1), 1 << 20).has_more {}
         pool
@@ -188,7 +188,7 @@ fn whatever_happens_to_the_tier_the_bytes_are_the_same() {
             damaged.read_all(&pool, random_read());
         }
     }
-    for fault in [Fault::Gone, Fault::Read { after: 2 }, Fault::ReadOnly] {
+    for fault in [Fault::Missing, Fault::Read { after: 2 }, Fault::ReadOnly] {
         let faulty = World {
             tier_disk: SimDisk::on(image.clone()),
             pool_disk: SimDisk::on(world.pool_disk.image()),
@@ -199,7 +199,7 @@ fn whatever_happens_to_the_tier_the_bytes_are_the_same() {
         faulty.read_all(&pool, random_read());
         let state = pool.fast_tier().expect("a tier").status().state;
         assert!(
-            state == State::Ready || fault != Fault::ReadOnly,
+            state == TierState::Ready || fault != Fault::ReadOnly,
             "{state:?}"
         );
     }
@@ -215,5 +215,5 @@ fn a_tier_of_another_pool_beside_it_is_left_alone() {
     };
     let pool = shared.open();
     let status = pool.fast_tier().expect("a tier").status();
-    assert_eq!(status.state, State::Ready);
+    assert_eq!(status.state, TierState::Ready);
 }

@@ -8,7 +8,7 @@ use crate::journal::JournalDamage;
 use crate::journal::slot_use::slot_name;
 use format::bytes::checksum;
 use format::config::Seal;
-use format::preamble::Kind;
+use format::preamble::BlobKind;
 use sim::{Damage, Image, Seed, SimDisk};
 use std::sync::Arc;
 use store::StoreErrorKind;
@@ -118,8 +118,8 @@ impl Sample {
                 is_slot || (d.at <= *at && *at < d.end)
             };
             let is_certain = slot < 2 || last > Some(self.batch_of(*at));
-            let is_told = again.damage.iter().any(covers);
-            assert!(!is_certain || is_told, "{at}: {:?}", again.damage);
+            let is_reported = again.damage.iter().any(covers);
+            assert!(!is_certain || is_reported, "{at}: {:?}", again.damage);
         }
         for damage in &again.damage {
             assert!(!damage.to_string().is_empty());
@@ -143,7 +143,7 @@ fn flip(byte: u64) -> Damage {
 }
 
 #[test]
-fn damaged_data_is_told_with_its_volume_and_range() {
+fn damaged_data_is_reported_with_its_volume_and_range() {
     for seal in SEALS {
         let sample = Sample::new(seal);
         let number = sample.record(5000);
@@ -273,7 +273,7 @@ fn a_later_version_is_not_read_and_not_written() {
     let mut page = sample.image.contents(&slot_name(1)).unwrap();
     for copy in [0, 2048] {
         page[copy + 10] = 2;
-        let sum = checksum(Kind::Journal.seed(), &page[copy..copy + 504]);
+        let sum = checksum(BlobKind::Journal.seed(), &page[copy..copy + 504]);
         page[copy + 504..copy + 512].copy_from_slice(&sum.to_le_bytes());
     }
     let disk = sample.disk(1, &[Damage::Replace(page)]);
@@ -297,7 +297,7 @@ fn other_pools_and_other_keys_are_not_replayed() {
     let mut page = sealed.image.contents(&slot_name(2)).unwrap();
     for copy in [0, 2048] {
         page[copy + 64] ^= 16;
-        let sum = checksum(Kind::Journal.seed(), &page[copy..copy + 504]);
+        let sum = checksum(BlobKind::Journal.seed(), &page[copy..copy + 504]);
         page[copy + 504..copy + 512].copy_from_slice(&sum.to_le_bytes());
     }
     let disk = sealed.disk(2, &[Damage::Replace(page)]);
@@ -308,7 +308,7 @@ fn other_pools_and_other_keys_are_not_replayed() {
 #[test]
 fn random_damage() {
     let samples = SEALS.map(Sample::new);
-    let mut told = 0;
+    let mut reported = 0;
     for seed in 0..1500 {
         let mut seed = Seed::new(seed);
         let sample = &samples[seed.below(2) as usize];
@@ -323,7 +323,7 @@ fn random_damage() {
             2 => Damage::Overwrite { offset, bytes },
             _ => Damage::SetLen(offset),
         };
-        told += sample.reopen(slot, &[damage]).damage.len();
+        reported += sample.reopen(slot, &[damage]).damage.len();
     }
-    assert!(told > 500, "{told}");
+    assert!(reported > 500, "{reported}");
 }

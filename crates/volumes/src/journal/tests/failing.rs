@@ -84,7 +84,7 @@ fn a_slot_header_that_a_failed_sync_dropped_is_written_again() {
 }
 
 #[test]
-fn a_full_disk_is_told_before_anything_is_acknowledged() {
+fn a_full_disk_is_reported_before_anything_is_acknowledged() {
     for seal in SEALS {
         let disk = SimDisk::new();
         let journal = open(&disk, seal, START).journal;
@@ -104,7 +104,7 @@ fn a_full_disk_is_told_before_anything_is_acknowledged() {
         let crashed = after_power_loss(&disk);
         assert_eq!(open(&crashed, seal, START).owned().len(), 4);
         // Space appears: the refused records are written after all.
-        disk.heal();
+        disk.clear_faults();
         journal.flush().unwrap();
         let crashed = after_power_loss(&disk);
         assert_eq!(open(&crashed, seal, START).owned().len(), 5);
@@ -112,12 +112,12 @@ fn a_full_disk_is_told_before_anything_is_acknowledged() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_written_is_told_at_once() {
+fn a_disk_that_cannot_be_written_is_reported_at_once() {
     let disk = SimDisk::new();
     let journal = open(&disk, SEALS[1], START).journal;
     disk.inject(Fault::ReadOnly);
     journal.append(&Owned::write(1, 9).record()).unwrap();
     assert!(journal.flush().is_err());
-    disk.inject(Fault::Gone);
+    disk.inject(Fault::Missing);
     assert!(try_open(&disk, SEALS[1], &SMALL, START).is_err());
 }

@@ -105,8 +105,8 @@ fn a_full_ring_waits_for_a_trim() {
         journal.trim(at[1]);
         assert!(journal.append(&record.record()).is_err());
         journal.trim(at[2]);
-        let gone = journal.read(at[1], 0, &mut [0]).unwrap_err();
-        assert_eq!(gone.kind, StoreErrorKind::NotFound);
+        let trimmed_error = journal.read(at[1], 0, &mut [0]).unwrap_err();
+        assert_eq!(trimmed_error.kind, StoreErrorKind::NotFound);
         journal.read(at[2], 0, &mut [0]).unwrap();
         for _ in 0..2 {
             at.push(journal.append(&record.record()).unwrap());

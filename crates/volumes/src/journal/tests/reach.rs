@@ -31,7 +31,7 @@ fn inspect(disk: &Arc<SimDisk>, seal: Seal) -> Inspection {
 }
 
 #[test]
-fn a_last_slot_that_is_gone_cut_or_older_is_told() {
+fn a_last_slot_that_is_missing_cut_or_older_is_reported() {
     for seal in SEALS {
         let (disk, written) = flushed(seal, 5);
         let image = disk.image();
@@ -78,7 +78,7 @@ fn a_last_slot_that_is_gone_cut_or_older_is_told() {
 }
 
 #[test]
-fn a_slot_that_is_replaced_by_an_earlier_use_is_told() {
+fn a_slot_that_is_replaced_by_an_earlier_use_is_reported() {
     for seal in SEALS {
         let disk = SimDisk::new();
         let journal = open(&disk, seal, START).journal;
@@ -140,8 +140,8 @@ fn only_flushes_since_the_last_record_can_vanish() {
             disk.plant(&slot_name(0), &whole[..bytes]);
             let opened = try_open(&disk, Seal::None, &large, START).unwrap();
             assert_eq!(opened.owned().len(), kept);
-            let is_told = !opened.damage.is_empty();
-            assert_eq!(is_told, (kept as u64) < vouched, "{kept} of {vouched}");
+            let is_reported = !opened.damage.is_empty();
+            assert_eq!(is_reported, (kept as u64) < vouched, "{kept} of {vouched}");
         }
     }
 }

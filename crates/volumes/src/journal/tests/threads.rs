@@ -65,7 +65,7 @@ fn flushers_share_syncs_and_each_thread_keeps_its_order() {
 /// Appending threads have nothing to do while another writes, until the buffers are full. Then they
 /// wait.
 #[test]
-fn one_writes_and_only_a_crowd_waits() {
+fn one_writer_does_not_wait_and_many_do() {
     let disk = SimDisk::new();
     let journal = try_open(&disk, SEALS[1], &OPTIONS, START).unwrap().journal;
     let append = || {

@@ -51,8 +51,8 @@ fn a_bad_sector_costs_what_lies_in_it() {
     ] {
         let again = reopen(bad.clone());
         assert_eq!(numbers(&again), kept, "{bad:?}");
-        let told = again.damage.iter().all(|d| d.found == "cannot be read");
-        assert!(told && !again.damage.is_empty(), "{:?}", again.damage);
+        let reported = again.damage.iter().all(|d| d.found == "cannot be read");
+        assert!(reported && !again.damage.is_empty(), "{:?}", again.damage);
     }
 }
 
@@ -69,7 +69,7 @@ fn the_end_may_not_hide_in_a_bad_sector() {
 }
 
 #[test]
-fn an_unreadable_header_is_told() {
+fn an_unreadable_header_is_reported() {
     let again = reopen(0..512);
     assert_eq!(numbers(&again), []);
     assert_eq!(again.damage[0].found, "the header cannot be read");

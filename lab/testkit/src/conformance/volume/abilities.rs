@@ -37,7 +37,7 @@ impl Able {
 }
 
 impl Layer for Able {
-    type Below = MemoryVolume;
+    type Inner = MemoryVolume;
 
     fn below(&self) -> &MemoryVolume {
         &self.memory

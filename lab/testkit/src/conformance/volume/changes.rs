@@ -82,10 +82,10 @@ fn one_small_write<V: Volume>(volume: &Checked<V>, remember: &dyn Fn(&str)) {
     let written = volume.write(context, at, &[0xee], Durability::Durable);
     written.expect("write of one byte");
     let pieces = pieces(volume, "before one byte", 0, size);
-    let told: u64 = pieces.iter().filter(|p| p.2).map(|p| p.1).sum();
+    let reported: u64 = pieces.iter().filter(|p| p.2).map(|p| p.1).sum();
     assert!(
-        (1..=GRAIN_BYTES).contains(&told),
-        "one byte is told as {told}"
+        (1..=GRAIN_BYTES).contains(&reported),
+        "one byte is told as {reported}"
     );
 }
 

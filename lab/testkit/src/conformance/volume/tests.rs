@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use volume::{
-    Capabilities, Change, Changes, Checked, Counted, Counts, Durability, Extent, Failure, Faulty,
-    Layer, MemoryVolume, Operation, ReadOnly, RequestContext, Slow, TrackChanges, Volume,
+    CallCounts, Capabilities, Change, Changes, Checked, Counted, Durability, Extent, Failure,
+    Faulty, Layer, MemoryVolume, Operation, ReadOnly, RequestContext, Slow, TrackChanges, Volume,
     VolumeError, VolumeErrorKind,
 };
 
@@ -18,7 +18,7 @@ fn memory() {
 #[test]
 fn decorators() {
     volume_suite(&|size| Box::new(Checked::new(MemoryVolume::new(size))));
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(CallCounts::default());
     volume_suite(&|size| Box::new(Counted::new(MemoryVolume::new(size), counts.clone())));
     volume_suite(&|size| Box::new(Faulty::new(MemoryVolume::new(size), Vec::new())));
     volume_suite(&|size| Box::new(Arc::new(MemoryVolume::new(size))));
@@ -44,7 +44,7 @@ fn decorators_keep_abilities() {
 struct Loser<V>(V);
 
 impl<V: Volume> Layer for Loser<V> {
-    type Below = V;
+    type Inner = V;
     fn below(&self) -> &V {
         &self.0
     }
@@ -78,9 +78,9 @@ fn changes() {
 /// Reports some of its changes, but not all.
 struct Forgetful(MemoryVolume);
 
-struct Untold(Arc<dyn Changes>);
+struct Unreported(Arc<dyn Changes>);
 
-impl Changes for Untold {
+impl Changes for Unreported {
     fn pieces(
         &self,
         context: RequestContext,
@@ -96,7 +96,7 @@ impl Changes for Untold {
 }
 
 impl Layer for Forgetful {
-    type Below = MemoryVolume;
+    type Inner = MemoryVolume;
     fn below(&self) -> &MemoryVolume {
         &self.0
     }
@@ -113,12 +113,12 @@ impl TrackChanges for Forgetful {
         self.0.baselines(count_max)
     }
     fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
-        Some(Arc::new(Untold(self.0.changes_since(baseline)?)))
+        Some(Arc::new(Unreported(self.0.changes_since(baseline)?)))
     }
 }
 
 #[test]
-fn an_untold_change_fails() {
+fn an_unreported_change_fails() {
     let memory = MemoryVolume::new(1 << 20);
     let volume = Forgetful(memory.clone());
     let suite = || changes_suite(&volume, &|name| memory.mark(name));
@@ -163,7 +163,7 @@ enum Wrong {
 struct Canary(MemoryVolume, Wrong);
 
 impl Layer for Canary {
-    type Below = MemoryVolume;
+    type Inner = MemoryVolume;
     fn below(&self) -> &MemoryVolume {
         &self.0
     }

@@ -140,7 +140,7 @@ fn this_machine_is_not_named() {
 }
 
 #[test]
-fn code_comments_and_strings_are_told_apart() {
+fn code_comments_and_strings_are_distinguished() {
     let lexed =
         lexer::lex("a('\"', b'\\'', 'x: loop {}) /* /* */ c */ \"// no\" r#\"\" d\"# // e\nf");
     assert_eq!(

@@ -32,7 +32,7 @@ const SHARDS_MAX: usize = 64;
 const OWNER: Owner = 1 << 31;
 
 /// Pages that are not in containers yet.
-pub(crate) struct UnwrittenPages {
+pub(crate) struct DirtyPages {
     seed: u64,
     shards: Vec<Shard<Pages>>,
     /// Shard at which the next eviction starts.
@@ -47,7 +47,7 @@ fn owner(shard: usize, id: u32) -> Owner {
     OWNER | (shard as u32) << SLOT_BITS | id
 }
 
-impl UnwrittenPages {
+impl DirtyPages {
     pub fn new(
         (seed, bytes_max): (u64, u64),
         classes: Arc<ClassOccupancy>,

@@ -5,8 +5,8 @@
 //! inner nodes of their recipes are visited once more, so that leaves shared by several owners
 //! count once.
 
-use super::effort::Effort;
 use super::load::Load;
+use super::step_budget::StepBudget;
 use format::recipe::ObjectRoot;
 use fragpicker::REQUEST_WEIGHT;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use store::{Fragmentable, Move, Moves, Pool, Result};
 const STEP_LOOKS: usize = 256;
 
 /// See the module's head.
-pub struct Judging {
+pub struct TollEstimator {
     waiting: std::vec::IntoIter<Move>,
     moves: Moves,
     /// Current owner, and its bytes that are done.
@@ -27,7 +27,7 @@ pub struct Judging {
     asked: (usize, u64),
 }
 
-impl Judging {
+impl TollEstimator {
     /// Judges these moves. Owners before `asked` are done.
     pub fn new(pool: &Arc<Pool>, moves: Vec<Move>, asked: (usize, u64)) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Judging {
         owners: &[Fragmentable],
         roots: &BTreeMap<u64, ObjectRoot>,
         load: &Load,
-        effort: &Effort<'_>,
+        budget: &StepBudget<'_>,
         failed: &mut u64,
     ) -> Result<bool> {
         for _ in 0..STEP_LOOKS {
@@ -91,7 +91,7 @@ impl Judging {
                 }
                 Err(e) => return Err(e),
             }
-            if effort.is_spent() {
+            if budget.is_spent() {
                 break;
             }
         }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Consequences of a request.
-pub(super) struct Judgement {
+pub(super) struct AccessHint {
     /// The request continues a stream: more of its region and container will be needed soon.
     pub follows: bool,
     /// Range to fetch.
@@ -22,19 +22,19 @@ pub(super) struct Judgement {
 /// No stream is due.
 const NOWHERE: u64 = u64::MAX;
 
-struct Judge {
+struct StreamDetector {
     detector: Detector,
     prefetch: Prefetch,
     object_bytes: u64,
 }
 
 /// Front of one object. See the module's head.
-pub(super) struct Front {
+pub(super) struct AccessTracker {
     /// Place at which each stream is due for another look.
     awaited: [AtomicU64; STREAMS],
     /// Bytes of the long requests in progress.
     long_bytes: AtomicU64,
-    judge: Mutex<Judge>,
+    streams: Mutex<StreamDetector>,
 }
 
 /// Bytes that a client has in flight when it reads ahead itself: as many as two runs of regions.
@@ -60,14 +60,14 @@ impl Drop for LongRequest<'_> {
     }
 }
 
-const _: () = assert!(size_of::<Front>() <= 3 << 10);
+const _: () = assert!(size_of::<AccessTracker>() <= 3 << 10);
 
-impl Front {
+impl AccessTracker {
     pub fn new(object_bytes: u64) -> Self {
         Self {
             awaited: [const { AtomicU64::new(NOWHERE) }; STREAMS],
             long_bytes: AtomicU64::new(0),
-            judge: Mutex::new(Judge::new(object_bytes)),
+            streams: Mutex::new(StreamDetector::new(object_bytes)),
         }
     }
 
@@ -96,20 +96,20 @@ impl Front {
         object_bytes: u64,
         (offset, len): (u64, u64),
         known: Option<Pattern>,
-    ) -> Judgement {
-        let mut judge = self.judge.lock();
-        if judge.object_bytes != object_bytes {
-            *judge = Judge::new(object_bytes);
+    ) -> AccessHint {
+        let mut streams = self.streams.lock();
+        if streams.object_bytes != object_bytes {
+            *streams = StreamDetector::new(object_bytes);
         }
-        let pattern = known.unwrap_or_else(|| judge.detector.observe(offset, len));
-        let fetch = judge.prefetch.plan(pattern, offset, len);
-        if let Some(look) = judge.prefetch.next_look()
+        let pattern = known.unwrap_or_else(|| streams.detector.observe(offset, len));
+        let fetch = streams.prefetch.plan(pattern, offset, len);
+        if let Some(look) = streams.prefetch.next_look()
             && let Some(awaited) = self.awaited.get(look.stream)
         {
             awaited.store(look.at_bytes, Ordering::Relaxed);
         }
-        let follows = judge.prefetch.follows_a_stream();
-        drop(judge);
+        let follows = streams.prefetch.follows_a_stream();
+        drop(streams);
         let [sequential, monotonic, random] = &meters.judged;
         let judged = match pattern {
             Pattern::Sequential => sequential,
@@ -117,14 +117,14 @@ impl Front {
             Pattern::Random => random,
         };
         Meters::add(judged, 1);
-        Judgement { follows, fetch }
+        AccessHint { follows, fetch }
     }
 }
 
 /// A request up to this far after the place belongs to the stream that is due there.
 const AWAITED_BYTES: u64 = 1 << 20;
 
-impl Judge {
+impl StreamDetector {
     fn new(object_bytes: u64) -> Self {
         let threshold = Threshold::for_object(object_bytes);
         Self {

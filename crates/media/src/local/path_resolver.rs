@@ -38,7 +38,7 @@ pub(super) enum Access {
 const ATTEMPTS: usize = 16;
 
 /// The top directory, which names are resolved from.
-pub(super) struct Below {
+pub(super) struct PathResolver {
     path: PathBuf,
     top: OnceLock<Top>,
     /// Never uses `openat2`.
@@ -102,7 +102,7 @@ impl Named<'_> {
     }
 }
 
-impl Below {
+impl PathResolver {
     /// Resolves names in the directory `path`, which need not exist yet.
     pub fn new(path: PathBuf) -> Self {
         Self {

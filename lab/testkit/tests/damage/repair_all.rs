@@ -10,11 +10,14 @@ use testkit::specimen::Specimen;
 
 /// Repairs the damaged pool, backs up all sources of the specimen, and returns complaints unless
 /// every listed snapshot is then complete.
-pub fn heal(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Vec<String> {
-    try_heal(of, disk, seed, place).err().into_iter().collect()
+pub fn repair_all(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Vec<String> {
+    try_repair(of, disk, seed, place)
+        .err()
+        .into_iter()
+        .collect()
 }
 
-fn try_heal(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Result<(), String> {
+fn try_repair(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Result<(), String> {
     let open = |n: u64, mode| {
         let opened = of.open(disk, seed + n, mode);
         opened.map_err(|e| format!("{place:?}: does not open: {e}"))

@@ -11,13 +11,13 @@ const PROBE_BYTES: u64 = 4 << 10;
 const REGION_BYTES: u64 = 32 << 10;
 
 /// See the module's head.
-pub struct Effort<'a> {
+pub struct StepBudget<'a> {
     pool: &'a Pool,
     before: u64,
     budget_bytes: u64,
 }
 
-impl<'a> Effort<'a> {
+impl<'a> StepBudget<'a> {
     /// Begins to measure a step.
     pub fn begin(pool: &'a Pool, budget_bytes: u64) -> Self {
         Self {

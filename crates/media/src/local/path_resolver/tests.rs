@@ -23,9 +23,9 @@ impl Place {
     /// Returns a disk for each way to resolve names.
     fn disks(&self) -> [LocalDisk; 2] {
         [false, true].map(|walks| LocalDisk {
-            below: Below {
+            path_resolver: PathResolver {
                 walks,
-                ..Below::new(self.at("top"))
+                ..PathResolver::new(self.at("top"))
             },
         })
     }
@@ -103,7 +103,7 @@ fn links_lead_nowhere() {
 }
 
 #[test]
-fn only_files_with_one_name_are_opened_and_nobody_waits() {
+fn only_files_with_one_name_are_opened_without_waiting() {
     let place = Place::new("kinds");
     fs::set_permissions(place.at("outside"), fs::Permissions::from_mode(0o755)).expect("mode");
     let name = rustix::fs::CWD;

@@ -2,11 +2,11 @@
 //!
 //! Invariant: class 0 has what no other class has, so that classes cost nothing while none differs.
 
-use super::UnwrittenPages;
+use super::DirtyPages;
 use crate::counters::{ClassCounters, Counters};
 use units::IoClass;
 
-impl UnwrittenPages {
+impl DirtyPages {
     /// Tells the classes of pages apart from now on, or no longer.
     pub fn tell_classes_apart(&self, are_distinct: bool) {
         for shard in &self.shards {
@@ -31,7 +31,7 @@ impl UnwrittenPages {
             }
         }
         for (class, counters) in (0..).zip(counters.iter_mut()) {
-            counters.bytes_unwritten = self.classes.dirty(IoClass(class));
+            counters.bytes_dirty = self.classes.dirty(IoClass(class));
         }
         // Everything that no other class has is class 0's.
         if let Some(first) = counters.first_mut() {
@@ -43,10 +43,10 @@ impl UnwrittenPages {
     pub fn count(&self, counters: &mut Counters) {
         for shard in &self.shards {
             let shard = shard.lock();
-            counters.hits_unwritten += shard.hits;
-            counters.misses_unwritten += shard.misses;
+            counters.hits_dirty += shard.hits;
+            counters.misses_dirty += shard.misses;
             counters.spills += shard.spills;
         }
-        counters.bytes_unwritten = self.bytes();
+        counters.bytes_dirty = self.bytes();
     }
 }
