@@ -1,6 +1,6 @@
 //! The Linux machine as backups see it: which pages of a file are in memory, which mounts there
-//! are, when a disk is idle, and snapshots of btrfs. `archive` and the tools for the machine's own
-//! files call this.
+//! are, when a disk is idle, and snapshots of btrfs; and settings of this process. `archive` and
+//! the tools for the machine's own files call this.
 //!
 //! Invariant: nothing here changes what a file holds. Only [`SubvolumeSnapshot`] makes something: a
 //! snapshot, for a while. Only [`sys`] has unsafe code.
@@ -9,6 +9,7 @@
 mod idle;
 mod mounts;
 mod pages;
+pub mod process;
 mod snapshot;
 mod sys;
 

@@ -97,7 +97,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let context = match CommandContext::of_process(Exit::Interrupted.code()) {
         Ok(context) => context,
         Err(e) => {
-            let text = failure::with_remedy(with_causes(&e), crate::limits::open_files());
+            let text = failure::with_remedy(with_causes(&e), machine::process::open_files());
             eprintln!("quintet: {text}");
             return Exit::Failed;
         }

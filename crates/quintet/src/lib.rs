@@ -11,8 +11,6 @@
 #![forbid(unsafe_code)]
 
 pub mod commands;
-pub mod limits;
 pub mod progress;
 mod rate_limit;
-pub mod secrecy;
 pub mod settings;

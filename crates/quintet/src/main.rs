@@ -1,16 +1,12 @@
 //! The `quintet` program: passes the process's arguments to the library and returns its exit code.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
-#[allow(
-    unsafe_code,
-    reason = "one declaration of a C function that is safe to call"
-)]
-mod heap;
+use machine::process;
 
 fn main() -> std::process::ExitCode {
-    heap::bound();
-    server::threads::trimmer::trim_with(heap::trim);
-    quintet::limits::raise_open_files();
-    quintet::secrecy::keep_from_core_dumps();
+    process::bound_heap();
+    server::threads::trimmer::trim_with(process::trim_heap);
+    process::raise_open_files();
+    process::keep_from_core_dumps();
     quintet::commands::run(std::env::args_os()).into()
 }

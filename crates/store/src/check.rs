@@ -12,7 +12,6 @@
 
 mod affected;
 
-use crate::read_path::Reader;
 use crate::space::{Marking, Sources, Unfollowed, mark_snapshots};
 use affected::name_affected;
 use chunk_store::catalog::{InventoryEntry, inventory_key, parse_inventory, visit_readable};
@@ -25,6 +24,7 @@ use format::container::{ContainerClass, DirectoryRegion};
 use format::map_node::MapNode;
 use format::root::RootRecord;
 use format::snapshot::Snapshot;
+use read_path::Reader;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use units::{ContainerId, Fingerprint, SnapshotId};

@@ -17,7 +17,6 @@ mod check;
 mod collect;
 mod defragment;
 mod pool;
-mod read_path;
 mod recovery;
 mod space;
 mod worker;

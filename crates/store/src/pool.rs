@@ -11,7 +11,6 @@
 //! lock: what a root reaches never changes, and is not deleted while they hold it (`readers`).
 
 use crate::budget::PoolMemory;
-use crate::read_path::{ReadCounts, Reader, node_error};
 use crate::recovery::{Basis, Opened, WRITERS, left_by};
 use chunk_store::catalog::{
     InventoryEntry, read_parity, read_quarantine, read_trash, visit_readable,
@@ -29,12 +28,15 @@ use format::root::RootRecord;
 use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot};
 use media::{Barrier, DiskLock, Media, MediaErrorKind};
 use parking_lot::Mutex;
+use read_path::{ReadCounts, Reader, node_error};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use units::{Fingerprint, Generation, PoolId};
 
 mod adopting;
+#[cfg(test)]
+mod approach_tests;
 #[cfg(test)]
 mod chunk_map_tests;
 mod collect;
@@ -43,6 +45,8 @@ mod dry_run;
 mod examine;
 mod failed_streams;
 mod fast;
+#[cfg(test)]
+mod fast_tier_tests;
 mod health;
 mod hints;
 mod holders;

@@ -12,7 +12,6 @@
 //! A missing, stale or foreign index is filled from directories.
 
 use crate::budget::PoolMemory;
-use crate::read_path::Reader;
 use chunk_store::catalog::{InventoryEntry, visit};
 use chunk_store::chunk_map::{ChunkMap, FORWARD_WRITERS};
 use chunk_store::container::{ContainerReader, RegionPlace, container_name, visit_containers};
@@ -22,6 +21,7 @@ use chunk_store::{Result, StoreError};
 use format::config::Seal;
 use format::root::RootRecord;
 use media::Media;
+use read_path::Reader;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;

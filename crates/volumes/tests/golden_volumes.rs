@@ -199,7 +199,7 @@ fn every_number_has_a_golden_pool() {
         [3, 1, 1, 1, 1],
         "add a golden pool with the new version"
     );
-    let owners = planted(&tests.join("specimen/tests/golden/v3-owners")).0;
+    let owners = planted(&tests.join("lab/testkit/tests/golden/v3-owners")).0;
     let owners = testkit::specimen::open(&owners, 27, None, OpenMode::Read).expect("open");
     let mut written = BTreeSet::new();
     for pool in [owners, open(&stored(), 26, OpenMode::Read)] {

@@ -31,7 +31,7 @@ pub(super) fn exit_of(error: &anyhow::Error) -> Exit {
 
 /// Returns the message for an error that ended a command: each cause follows its effect, once.
 pub(super) fn text(error: &anyhow::Error) -> String {
-    with_remedy(with_causes(error.as_ref()), crate::limits::open_files())
+    with_remedy(with_causes(error.as_ref()), machine::process::open_files())
 }
 
 /// Adds what to do about a limit of the system. `open_files`: how many files the process may have

@@ -4,13 +4,13 @@
 //! ones are walked for each of their names, and the number of names is limited.
 
 use super::{Affected, CheckReport};
-use crate::read_path::Reader;
 use crate::space::below;
 use chunk_store::Result;
 use chunk_store::chunk_map::FingerprintSet;
 use chunk_store::recipe::visit_nodes;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
+use read_path::Reader;
 use std::collections::HashSet;
 use units::{Fingerprint, SnapshotId};
 

@@ -1,13 +1,13 @@
 //! Places that the index has dropped, and an index that is damaged during writes.
 
 use super::Pool;
-use crate::read_path::Reader;
 use crate::space::{Marking, Sources};
 use crate::testing::small::{LANE, make, open};
 use chunk_store::chunk_map::Near;
 use chunk_store::index::Location;
 use format::index::{BUCKET_BYTES, BUCKETS_START};
 use media::{Disk, Random, SeededRandom};
+use read_path::Reader;
 use sim::SimDisk;
 use std::collections::BTreeMap;
 use std::ops::Range;

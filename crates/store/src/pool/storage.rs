@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::{Fingerprint, PoolId};
 
-use crate::read_path::Reader;
+use read_path::Reader;
 
 /// See the module's head.
 pub(super) struct PoolStorage {

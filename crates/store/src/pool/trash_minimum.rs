@@ -5,7 +5,6 @@
 //! first set. A recovery key that the owner of a password adds later lowers nothing.
 
 use super::{Pool, Purpose};
-use crate::read_path::node_error;
 use crate::write_path::LaneOptions;
 use chunk_store::catalog::{Edit, visit};
 use chunk_store::superblock::{Notes, SlotInfo, list_slots};
@@ -13,6 +12,7 @@ use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::config::Seal;
 use format::key_slot::KeyDerivation;
 use format::trash_minimum::{TRASH_MINIMUM_KEY, TrashMinimum};
+use read_path::node_error;
 use std::ops::ControlFlow;
 use units::Fingerprint;
 

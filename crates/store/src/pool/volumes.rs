@@ -4,12 +4,12 @@
 //! Invariant: nothing here writes.
 
 use super::Pool;
-use crate::read_path::node_error;
 use chunk_store::Result;
 use chunk_store::catalog::visit;
 use chunk_store::chunk_map::Near;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::{VOLUME_KEY_TAG, VolumeRecord};
+use read_path::node_error;
 use std::ops::ControlFlow;
 use units::{Fingerprint, SnapshotId};
 

@@ -19,11 +19,11 @@
 
 use super::below;
 use super::live::{LiveMap, Seen};
-use crate::read_path::Reader;
 use chunk_store::chunk_map::{ChunkMap, FingerprintSet, Indexed, KeptCopy};
 use chunk_store::container::RegionPlace;
 use chunk_store::{Result, StoreError};
 use format::recipe::{LEVEL_MAX, Layout, ObjectRoot};
+use read_path::Reader;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 use std::mem::take;

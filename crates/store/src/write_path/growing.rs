@@ -6,10 +6,10 @@
 //! stored once if their chunks come together.
 
 use super::lane::Lane;
-use crate::read_path::{Reader, node_error};
 use chunk_store::Result;
 use chunk_store::recipe::{ChunkRun, apply, hole};
 use format::recipe::{ObjectRoot, RecipeNode};
+use read_path::{Reader, node_error};
 use std::collections::HashMap;
 use units::Fingerprint;
 

@@ -10,7 +10,6 @@
 
 use super::lane::{Lane, LaneOptions};
 use super::session_state::{Counters, SessionState};
-use crate::read_path::{Reader, node_error};
 use chunk_store::catalog::{
     Edit, InventoryEntry, apply, inventory_key, quarantine_edits, read_quarantine,
 };
@@ -23,6 +22,7 @@ use format::map_node::MapNode;
 use format::root::RootRecord;
 use media::{Barrier, Media, Need};
 use parking_lot::Mutex;
+use read_path::{Reader, node_error};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{AddAssign, Sub};

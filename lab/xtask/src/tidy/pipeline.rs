@@ -25,7 +25,6 @@ const ORDERS: [(&str, &[&str]); 3] = [
         &[
             "budget",
             "worker",
-            "read_path",
             "write_path",
             "space",
             "recovery",

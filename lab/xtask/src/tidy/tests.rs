@@ -184,7 +184,7 @@ fn some_libraries_stay_upstairs() {
 }
 
 fn store(path: &str, code: &str) -> Vec<(String, String)> {
-    let root = "#![forbid(unsafe_code)]\nmod read_path;\nmod budget;\nmod pool;\nmod check;\n\
+    let root = "#![forbid(unsafe_code)]\nmod write_path;\nmod budget;\nmod pool;\nmod check;\n\
                 pub use pool::{OpenMode, Pool};\n";
     vec![
         krate("store", "3", ""),
@@ -197,32 +197,35 @@ fn store(path: &str, code: &str) -> Vec<(String, String)> {
 fn modules_import_to_their_left() {
     accepted(store(
         "pool.rs",
-        "use crate::read_path::image;\nuse crate::{budget::PoolMemory, check};\n",
+        "use crate::write_path::image;\nuse crate::{budget::PoolMemory, check};\n",
     ));
     accepted(store(
-        "read_path/image.rs",
-        "use super::cache;\nuse crate::read_path::x;\n",
+        "write_path/image.rs",
+        "use super::cache;\nuse crate::write_path::x;\n",
     ));
     refused(
-        store("read_path.rs", "use crate::pool::Pool;\n"),
-        "read_path imports pool to its right",
+        store("write_path.rs", "use crate::pool::Pool;\n"),
+        "write_path imports pool to its right",
     );
     refused(
-        store("read_path/image.rs", "use crate::pool::Pool;\n"),
+        store("write_path/image.rs", "use crate::pool::Pool;\n"),
         "to its right",
     );
     refused(
-        store("read_path.rs", "use crate::{budget::PoolMemory, pool};\n"),
+        store("write_path.rs", "use crate::{budget::PoolMemory, pool};\n"),
         "imports pool",
     );
-    refused(store("read_path.rs", "use super::pool;\n"), "imports pool");
+    refused(store("write_path.rs", "use super::pool;\n"), "imports pool");
     refused(
-        store("read_path/image.rs", "fn f() { super::super::pool::g() }\n"),
+        store(
+            "write_path/image.rs",
+            "fn f() { super::super::pool::g() }\n",
+        ),
         "imports pool",
     );
     refused(
         store(
-            "read_path.rs",
+            "write_path.rs",
             "use crate::{budget::{PoolMemory, pool}, Pool};\n",
         ),
         "imports Pool",

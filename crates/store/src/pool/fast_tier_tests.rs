@@ -1,11 +1,13 @@
-use super::*;
-use crate::pool::Pool;
-use crate::read_path::approach::{Approach, Route};
+//! Reads with a fast tier: hits, admission, and a tier that is lost or lies.
+
+use super::Pool;
 use crate::testing::small::{LANE, make, open};
-use media::SeededRandom;
+use media::{IoOrigin, SeededRandom};
+use read_path::{Admit, Approach, Route};
 use sim::{Damage, Fault, Image, SimDisk};
-use ssd_tier::{KindShares, TierOptions, TierSettings, TierState};
-use units::{Origin, UnixNanos};
+use ssd_tier::{Kind, KindShares, TierOptions, TierSettings, TierState};
+use std::sync::Arc;
+use units::{Fingerprint, IoClass, Origin, UnixNanos};
 
 const COUNT: u64 = 40;
 

@@ -37,7 +37,7 @@ impl Admit {
 
 impl Reader {
     /// Sets the fast tier. Only the first call has an effect.
-    pub(crate) fn set_fast_tier(&self, tier: &Arc<Tier>) {
+    pub fn set_fast_tier(&self, tier: &Arc<Tier>) {
         let _ = self.fast.set(Arc::clone(tier));
     }
 
@@ -101,7 +101,9 @@ impl Reader {
         }
     }
 
-    fn offer_to_tier(&self, fingerprint: &Fingerprint, admit: Option<Admit>, chunk: &[u8]) {
+    /// Hands a verified chunk to the fast tier, if there is one and `admit` says that it is to be
+    /// kept.
+    pub fn offer_to_tier(&self, fingerprint: &Fingerprint, admit: Option<Admit>, chunk: &[u8]) {
         if let Some(Admit { kind, class }) = admit
             && let Some(tier) = self.tier_for_this_read()
         {
@@ -109,6 +111,3 @@ impl Reader {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -410,6 +410,3 @@ fn nowhere(fingerprint: &Fingerprint) -> StoreError {
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
-
-#[cfg(test)]
-mod tests;

@@ -9,6 +9,7 @@
 //! Invariant: bytes leave here only after this process compared them with their fingerprint. A
 //! damaged region is put into quarantine, and every other place of the chunk is tried before an
 //! error is returned.
+#![forbid(unsafe_code)]
 
 mod approach;
 mod cache;
@@ -86,7 +87,7 @@ pub struct Reader {
 }
 
 /// Memory for decoded regions that something else uses, until this is dropped.
-pub(crate) struct BorrowedMemory {
+pub struct BorrowedMemory {
     reader: Arc<Reader>,
     bytes: usize,
 }
@@ -105,7 +106,8 @@ impl Drop for BorrowedMemory {
 }
 
 impl Reader {
-    pub(crate) fn new(
+    /// Creates a reader whose cache of decoded regions has `cache_bytes_max` bytes at most.
+    pub fn new(
         chunks: Arc<ChunkMap>,
         containers: Arc<ContainerReader>,
         cache_bytes_max: usize,
@@ -129,7 +131,7 @@ impl Reader {
 
     /// Sets the table that receives an event for each region that was read and verified. Only the
     /// first call has an effect.
-    pub(crate) fn tell(&self, duet: &Arc<Duet>) {
+    pub fn tell(&self, duet: &Arc<Duet>) {
         let _ = self.reported.set(Arc::clone(duet));
     }
 
@@ -139,12 +141,12 @@ impl Reader {
     }
 
     /// Returns the memory of decoded regions, bytes.
-    pub(crate) fn cached_bytes(&self) -> usize {
+    pub fn cached_bytes(&self) -> usize {
         self.cache.memory_bytes()
     }
 
     /// Borrows half of the memory for decoded regions; `None` while it is lent already.
-    pub(crate) fn borrow_memory(self: &Arc<Self>) -> Option<BorrowedMemory> {
+    pub fn borrow_memory(self: &Arc<Self>) -> Option<BorrowedMemory> {
         let bytes = self.cache.release_half();
         let reader = Arc::clone(self);
         (bytes > 0).then_some(BorrowedMemory { reader, bytes })
@@ -247,7 +249,7 @@ impl Reader {
     }
 
     /// Returns a decoded catalog node.
-    pub(crate) fn map_node(&self, fingerprint: &Fingerprint) -> Result<MapNode> {
+    pub fn map_node(&self, fingerprint: &Fingerprint) -> Result<MapNode> {
         let chunk = self.node(fingerprint, Approach::default().of_recipe())?;
         MapNode::decode(&chunk).map_err(|e| node_error(fingerprint, e))
     }
@@ -372,7 +374,7 @@ impl Reader {
 }
 
 /// Checks that a chunk has the length in its recipe. Only the padded last chunk may be longer.
-pub(crate) fn expect_len(
+pub fn expect_len(
     root: &ObjectRoot,
     fingerprint: &Fingerprint,
     chunk: &[u8],
@@ -409,6 +411,7 @@ fn copy_overlap(from: u64, into: &mut [u8], at: u64, chunk: &[u8]) {
     }
 }
 
-pub(crate) fn node_error(fingerprint: &Fingerprint, e: FormatError) -> StoreError {
+/// Returns the error for a node whose bytes are not those of a node.
+pub fn node_error(fingerprint: &Fingerprint, e: FormatError) -> StoreError {
     StoreError::corruption(e.what, fingerprint, e)
 }

@@ -1,10 +1,12 @@
-use super::*;
-use crate::pool::Pool;
+//! Ways to a chunk: by its directory, or straight to its region where the index says.
+
+use super::Pool;
 use crate::testing::small::{LANE, make};
 use chunk_store::index::Location;
 use media::SeededRandom;
+use read_path::{Approach, ChunkRef, Keep, Loaded, Reader, Route};
 use sim::SimDisk;
-use units::ContainerId;
+use units::{ContainerId, Fingerprint};
 
 const DIRECT: Approach = Approach {
     route: Route::Region,
@@ -28,6 +30,23 @@ fn stored(count: u64) -> (Pool, Vec<(Fingerprint, Vec<u8>)>) {
     (pool, chunks)
 }
 
+/// No cache of the caller.
+struct Nowhere;
+
+impl Keep for Nowhere {
+    fn has(&self, _: &Fingerprint) -> bool {
+        false
+    }
+
+    fn takes_one(&self) -> bool {
+        false
+    }
+
+    fn keep(&self, _: &Fingerprint, _: &ChunkRef) -> bool {
+        false
+    }
+}
+
 fn load(reader: &Reader, fingerprint: &Fingerprint) -> Vec<u8> {
     match reader.load(fingerprint, DIRECT, &Nowhere).expect("load") {
         Loaded::Chunk(chunk) => chunk.to_vec(),
@@ -39,14 +58,14 @@ fn load(reader: &Reader, fingerprint: &Fingerprint) -> Vec<u8> {
 fn the_index_alone_leads_to_the_region() {
     let (pool, chunks) = stored(40);
     let reader = pool.reader();
-    let before = reader.chunks.counts().directory_reads;
+    let before = pool.chunks().counts().directory_reads;
     for (fingerprint, bytes) in &chunks {
         assert!(load(reader, fingerprint) == *bytes);
     }
     let counts = reader.counts();
     assert_eq!((counts.region_reads, counts.direct_reads), (20, 20));
     assert_eq!((counts.chunk_hits, counts.hints_denied), (20, 0));
-    assert_eq!(reader.chunks.counts().directory_reads, before);
+    assert_eq!(pool.chunks().counts().directory_reads, before);
 }
 
 /// A wrong hint may name another region, a place within one, a place beyond the end, or no
@@ -57,7 +76,7 @@ fn a_hint_that_lies_costs_a_read_and_is_counted() {
     let reader = pool.reader();
     let mut hints = Vec::new();
     let (other, _) = &chunks[39];
-    reader.chunks.hints(other, &mut hints).expect("look up");
+    pool.chunks().hints(other, &mut hints).expect("look up");
     let right = hints[0];
     let elsewhere = ContainerId::new(right.container.writer(), 1 << 20);
     let lies = [
@@ -77,7 +96,7 @@ fn a_hint_that_lies_costs_a_read_and_is_counted() {
     ];
     // Each from a region of its own that was not read yet.
     for (lie, (victim, bytes)) in lies.into_iter().zip(chunks.iter().step_by(4)) {
-        reader.chunks.index.insert(victim, lie).expect("insert");
+        pool.chunks().index.insert(victim, lie).expect("insert");
         let before = reader.counts();
         assert!(load(reader, victim) == *bytes, "{lie:?}");
         let after = reader.counts();
@@ -90,8 +109,8 @@ fn a_hint_that_lies_costs_a_read_and_is_counted() {
         denied >= 3,
         "{denied} of four lies were believed and found out"
     );
-    assert!(reader.chunks.counts().false_positives >= 1);
-    assert!(!reader.chunks.quarantine.has_damage(), "nobody's damage");
+    assert!(pool.chunks().counts().false_positives >= 1);
+    assert!(!pool.chunks().quarantine.has_damage(), "nobody's damage");
 }
 
 /// Takes one chunk of a region and keeps it elsewhere.
