@@ -36,12 +36,13 @@ impl Replacing {
 
 /// See the module's head.
 pub struct Health {
+    // Before the storage, which has the pool's lock: hints are written when they are dropped.
+    hints: Arc<DamageHints>,
     storage: Arc<PoolStorage>,
     commits: Arc<Commits>,
     /// Damage that was found while opening.
     pub(super) notes: Notes,
     lost_commits: Vec<Generation>,
-    hints: Arc<DamageHints>,
     pub(super) replacing: Replacing,
     /// Number of containers stored again after readers had found them damaged.
     restored: AtomicU64,
