@@ -231,21 +231,21 @@ fn modules_import_to_their_left() {
         "imports Pool",
     );
     refused(
-        store("read_path.rs", "use crate::OpenMode;\n"),
+        store("write_path.rs", "use crate::OpenMode;\n"),
         "imports OpenMode",
     );
     accepted(store(
-        "read_path.rs",
+        "write_path.rs",
         "// use crate::pool;\nconst S: &str = \"crate::pool\";\n",
     ));
     accepted(store(
-        "read_path.rs",
+        "write_path.rs",
         "#[cfg(test)]\nmod tests {\n    use crate::pool::Pool;\n}\n",
     ));
-    let mut extra = store("read_path.rs", "");
+    let mut extra = store("write_path.rs", "");
     extra[1].1.push_str("mod laundry;\n");
     refused(extra, "laundry has no place");
-    let mut extra = store("read_path.rs", "");
+    let mut extra = store("write_path.rs", "");
     extra[1].1.push_str("#[cfg(test)]\nmod laundry;\n");
     accepted(extra);
     let mut volumes = in_crate("volumes", "4", "");
