@@ -23,7 +23,8 @@ exits 12 env QUINTET_PASSWORD=wrong "$QUINTET" mount "$mount"
 exits 10 q -r "$dir/src" mount "$mount"
 for signal in INT TERM HUP; do
     show --json
-    grep -q '"message_type":"mounted".*"snapshots":1' "$dir/mount.log" || fail "$(cat "$dir/mount.log")"
+    # The files can be seen a moment before the message is written.
+    wait_until grep -q '"message_type":"mounted".*"snapshots":1' "$dir/mount.log"
     kill -$signal $server
     ended
     [ -z "$(ls "$mount")" ] || fail "still mounted after SIG$signal"
@@ -34,7 +35,7 @@ wait_until grep -q ' commands' "$dir/mount.err"
 exec 9<"$mount/snapshots/latest$dir/src/noise"
 kill -INT $server
 wait_until test ! -e "$mount/snapshots"
-grep -q 'in use' "$dir/mount.err" || fail "did not say that it waits: $(cat "$dir/mount.err")"
+wait_until grep -q 'in use' "$dir/mount.err"
 cmp <(cat <&9) "$dir/src/noise" || fail "an open file cannot be read to its end"
 exec 9<&-
 ended
