@@ -95,8 +95,10 @@ fn what_a_script_leaves_running_is_ended_and_reported() {
     let folder = Folder::new("left");
     let note = folder.0.join("process");
     // In a session of its own, so that the end of the process group does not reach it.
+    // The shell is the process that is left only when it has become `sleep`.
     let text = format!(
-        "setsid sh -c 'echo $$ >{0}; exec sleep 1000' & until [ -s {0} ]; do :; done",
+        "setsid sh -c 'echo $$ >{0}; exec sleep 1000' & \
+         until [ -s {0} ] && grep -q sleep /proc/$(cat {0})/comm; do :; done",
         note.display()
     );
     let left = outcome(&folder, shell("s/a", &text, JobKind::Script));
