@@ -4,7 +4,7 @@
 //! Invariant: every identifier of the code counts, of tests too. Strings do not: scripts and stored
 //! data keep their names.
 
-use super::prose::IDENTIFIER_WORDS;
+use super::prose::term_for;
 use super::{Finding, SourceFile, Tree};
 use std::collections::BTreeMap;
 
@@ -28,10 +28,8 @@ fn check_source(source: &SourceFile) -> Vec<Finding> {
         for (at, name) in identifiers(code) {
             let is_iterators = code.get(..at).is_some_and(|before| before.ends_with('.'));
             for segment in segments(name) {
-                let found = IDENTIFIER_WORDS
-                    .iter()
-                    .find(|(words, _)| words.contains(&&*segment));
-                if let Some((_, term)) = found.filter(|_| !(is_iterators && name == "fold")) {
+                let term = term_for(&segment);
+                if let Some(term) = term.filter(|_| !(is_iterators && name == "fold")) {
                     let message =
                         format!("{segment:?} in `{name}`: write {term} (docs/glossary.md)");
                     findings.push(Finding::refuse(&source.path, line, message));

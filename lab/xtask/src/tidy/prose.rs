@@ -37,47 +37,36 @@ const BANNED: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Words of identifiers, and the term for each. More than in comments: a name has no sentence
-/// around it that makes its meaning clear.
-pub const IDENTIFIER_WORDS: &[(&[&str], &str)] = &[
-    (&["mend", "mends", "mended", "mending"], "repair"),
-    (&["heal", "heals", "healed", "healing"], "repair"),
+/// Words that are banned in identifiers only: a name has no sentence around it that makes its
+/// meaning clear.
+const BANNED_IN_IDENTIFIERS: &[(&[&str], &str)] = &[
     (
-        &["fold", "folds", "folded", "folding", "unfold", "unfolded"],
+        &["fold", "folds", "folding", "unfold"],
         "apply, not yet applied",
     ),
-    (&["flights"], "single-flight"),
-    (&["asker", "askers"], "I/O origin, or the caller"),
-    (&["seat", "seats"], "index writer lock"),
-    (&["told", "untold"], "reported, or known"),
-    (&["gone"], "deleted, expired or closed: say which"),
     (&["vain"], "without effect, or garbage"),
+    (&["crowd", "crowded"], "back-pressure"),
     (
-        &["crowd", "crowded", "crowding", "restraint"],
-        "back-pressure",
-    ),
-    (
-        &[
-            "reclaim",
-            "reclaims",
-            "reclaimed",
-            "reclaiming",
-            "reclaimable",
-            "reclaimer",
-        ],
+        &["reclaiming", "reclaimable", "reclaimer"],
         "garbage collection, or garbage",
     ),
-    (&["upkeep"], "maintenance schedule"),
-    (&["rehearsal", "rehearse", "rehearsed"], "dry run"),
+    (&["rehearsed"], "dry run"),
     (
         &["lessor", "lend", "lends", "lending", "lent"],
         "grant server, or running commands for clients",
     ),
     (
-        &["who", "whom", "whoever", "nobody", "somebody"],
+        &["who", "whom", "nobody", "somebody"],
         "caller, reader, writer or client: say which",
     ),
 ];
+
+/// Returns the term for a part of an identifier that the glossary replaces.
+pub fn term_for(part: &str) -> Option<&'static str> {
+    let mut all = BANNED.iter().chain(BANNED_IN_IDENTIFIERS);
+    let found = all.find(|(words, _)| words.contains(&part));
+    found.map(|(_, term)| *term)
+}
 
 /// See the module's head.
 pub fn check(tree: &Tree) -> Vec<Finding> {
