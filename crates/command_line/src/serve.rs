@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use terminal::sizes;
 
 /// Serve the contents of the pool until a signal.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 #[command(
     group = ArgGroup::new("nbd").args(["nbd_socket", "nbd_listen"]).multiple(true),
     after_help = "\

@@ -48,6 +48,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         keys: pool.keys().list()?,
         snapshots: &snapshots,
         volumes: pool.volumes().unwrap_or_default(),
+        quarantined: pool.health().quarantined().len() as u64,
         scrub: match server {
             Some(server) => server.tasks.scrub.status(),
             None => Scrubber::recorded(&pool),

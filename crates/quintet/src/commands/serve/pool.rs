@@ -23,7 +23,7 @@ use crate::commands::replica::replica_of;
 use crate::commands::snapshot_choice::SnapshotFilter;
 use crate::settings::iscsi_access;
 use anyhow::{Context, bail};
-use command_line::{ReplicaArgs, ServeArgs};
+use command_line::ServeArgs;
 use device::DeviceQueue;
 use maintenance::DefragSource;
 use media::SystemTicks;
@@ -69,25 +69,8 @@ pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<E
 /// Serves until the mount is unmounted, and nothing else. Open files may take their time.
 pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> anyhow::Result<Exit> {
     let args = ServeArgs {
-        read_only: false,
-        export: Vec::new(),
-        nbd_socket: None,
-        nbd_listen: None,
-        iscsi_listen: None,
-        iscsi_access: None,
-        iscsi_write_cache: false,
-        mount: None,
-        over: false,
-        allow_other: false,
-        metrics: None,
         journal: JOURNAL_BYTES_DEFAULT,
-        connections: 0,
-        fast: None,
-        fast_size: None,
-        policy: None,
-        no_trace: false,
-        qos: Vec::new(),
-        replica: ReplicaArgs::default(),
+        ..ServeArgs::default()
     };
     hold(invocation, &args, Some(settings), true)
 }

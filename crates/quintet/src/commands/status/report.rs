@@ -30,6 +30,8 @@ pub(super) struct Report<'a> {
     pub keys: Vec<SlotInfo>,
     pub snapshots: &'a KnownSnapshots,
     pub volumes: Vec<VolumeRecord>,
+    /// Regions and containers in quarantine.
+    pub quarantined: u64,
     pub scrub: ScrubStatus,
     pub defrag: Option<DefragStatus>,
     /// The last garbage collection run.
@@ -89,7 +91,7 @@ impl Report<'_> {
             .integer("logical_bytes", self.logical_bytes())
             .integer("stored_bytes", record.stored_bytes)
             .integer("containers", record.containers)
-            .integer("set_aside", self.pool.health().quarantined().len() as u64)
+            .integer("set_aside", self.quarantined)
             .integer("volumes", self.volumes.len() as u64)
             .integer("volumes_bytes", self.volumes_bytes());
         if let Some(newest) = self.snapshots.last() {
@@ -191,9 +193,8 @@ impl Report<'_> {
         let stored = sizes::display(record.stored_bytes);
         let containers = count(record.containers, "container");
         lines.push(("stored", format!("{stored} in {containers}")));
-        let damaged = self.pool.health().quarantined().len() as u64;
-        if damaged > 0 {
-            let places = count(damaged, "damaged place");
+        if self.quarantined > 0 {
+            let places = count(self.quarantined, "damaged place");
             lines.push(("quarantine", format!("{places} (see quintet check)")));
         }
         if self.trash_ahead > 0 {
