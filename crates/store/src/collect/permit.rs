@@ -16,9 +16,7 @@ impl Pool {
     /// Returns the permit for one run. Fails with `Invalid` while another run has it, and for a
     /// pool that was opened for reading.
     pub fn gc_permit(&self) -> Result<GcPermit> {
-        if !self.is_writable() {
-            return Err(super::invalid("the pool is open for reading only"));
-        }
+        self.check_writable()?;
         Ok(GcPermit {
             _token: self.collect_alone()?,
         })

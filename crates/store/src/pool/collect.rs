@@ -14,8 +14,9 @@ use std::sync::Arc;
 use units::{ContainerId, Generation};
 
 impl Pool {
-    pub(crate) fn is_writable(&self) -> bool {
-        self.storage.is_writable()
+    /// Fails with `Invalid` in a pool that was opened for reading.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.storage.check_writable()
     }
 
     pub(crate) fn chunks(&self) -> &Arc<ChunkMap> {

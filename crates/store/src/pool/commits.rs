@@ -1,8 +1,8 @@
 //! The newest commit of a pool, and the writers that make the next ones. All parts of a pool ask
 //! it.
 //!
-//! Invariant: one lock, which is never held across device I/O. The newest commit changes only under
-//! `committing`, so commits follow each other.
+//! Invariant: the newest commit changes only under `committing`, so commits follow each other. The
+//! lock of what is known of it is never held across device I/O.
 
 use super::holds::{HeldCommit, Hold, Holds};
 use super::storage::PoolStorage;
@@ -219,7 +219,7 @@ impl Commits {
 
     /// Takes over a root that a failed commit put and could not make durable.
     pub fn catch_up(&self) -> Result<()> {
-        let (media, pool) = (&self.storage.media, self.storage.config.pool);
+        let (media, pool) = (&self.storage.media, self.storage.id());
         // Makes all puts visible. Always fails after one of them has failed.
         media.blobs.barrier(Barrier::ContainersBeforeRoot)?;
         let notes = &mut Notes::new();
@@ -246,6 +246,7 @@ impl Commits {
         self.catch_up().is_ok() && self.head.lock().generation == generation
     }
 
+    /// Returns the first container of the newest commit from this id on. Skips unreadable parts.
     pub fn inventory_from(&self, from: ContainerId) -> Result<Option<InventoryEntry>> {
         let mut found = None;
         let mut load = self.storage.map_node();
@@ -260,6 +261,7 @@ impl Commits {
         Ok(found)
     }
 
+    /// Returns the entry of a container in the newest commit.
     pub fn inventory_of(&self, id: ContainerId) -> Result<Option<InventoryEntry>> {
         Ok(self.inventory_from(id)?.filter(|entry| entry.id == id))
     }

@@ -15,7 +15,7 @@ impl Pool {
     pub fn failed_streams(&self) -> FailedStreams {
         let bytes = read_record(&*self.storage.media.disk, PATH, FAILED_STREAMS_BYTES_MAX);
         bytes
-            .and_then(|bytes| FailedStreams::decode(&bytes, self.storage.config.pool).ok())
+            .and_then(|bytes| FailedStreams::decode(&bytes, self.storage.id()).ok())
             .unwrap_or_default()
     }
 
@@ -26,7 +26,7 @@ impl Pool {
             true => write_record(
                 &*self.storage.media.disk,
                 PATH,
-                &record.encode(self.storage.config.pool),
+                &record.encode(self.storage.id()),
             ),
             false => Ok(()),
         }

@@ -42,7 +42,7 @@ impl Pool {
         options: TierOptions,
         settings: TierSettings,
     ) -> Arc<Tier> {
-        let pool = self.storage.config.pool;
+        let pool = self.storage.id();
         let keys = Keys {
             pool,
             seal: self.storage.config.seal,

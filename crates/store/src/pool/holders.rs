@@ -10,7 +10,7 @@ use super::open_snapshots::{
 use super::readers::{HeldBack, ReaderSeen, ReadersHold, living};
 use super::storage::PoolStorage;
 use chunk_store::Result;
-use chunk_store::catalog::{forgotten_tag_of, holds_key, read_trash};
+use chunk_store::catalog::forgotten_tag_of;
 use format::recipe::ObjectRoot;
 use format::snapshot::snapshot_key;
 use parking_lot::Mutex;
@@ -61,7 +61,7 @@ impl Holders {
             return None;
         }
         let holder = (kind, name.to_owned());
-        // The order matters: see the module's head.
+        // The order matters: see the head of `open_snapshots`.
         let (open, is_proven) =
             self.open_snapshots
                 .enter(snapshot, holder, self.storage.media.clock.now());
@@ -83,7 +83,7 @@ impl Holders {
     fn names(&self, snapshot: &SnapshotRoot) -> Result<bool> {
         let held = self.commits.held();
         let key = snapshot_key(snapshot.taken, snapshot.id);
-        let is_there = |key: &[u8]| holds_key(held.catalog(), key, &mut self.storage.map_node());
+        let is_there = |key: &[u8]| self.storage.has_key(held.catalog(), key);
         Ok(is_there(&key)? || is_there(&forgotten_tag_of(key.clone()))?)
     }
 
@@ -121,7 +121,7 @@ impl Holders {
             return Ok(Vec::new());
         }
         let held = self.commits.held();
-        let (forgotten, containers) = read_trash(held.catalog(), &mut self.storage.map_node())?;
+        let (forgotten, containers) = self.storage.trash_of(held.catalog())?;
         let held = readers.into_iter().map(|reader| {
             let kept = containers.iter().filter(|c| c.since.by > reader.generation);
             let snapshots = forgotten.iter().filter(|f| f.since.by > reader.generation);

@@ -43,7 +43,7 @@ impl Keys {
         }
         let (_, slot) = unlock(
             &self.storage.media,
-            self.storage.config.pool,
+            self.storage.id(),
             secret,
             &mut Notes::new(),
         )?;
@@ -65,7 +65,7 @@ impl Keys {
     /// Removes a key slot by name. Fails with `Invalid` on the last one.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.check_changeable()?;
-        remove_slot(&self.storage.media, self.storage.config.pool, name)
+        remove_slot(&self.storage.media, self.storage.id(), name)
     }
 
     fn check_changeable(&self) -> Result<()> {

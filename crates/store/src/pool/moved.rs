@@ -48,7 +48,7 @@ impl Pool {
 
     fn read_moved(&self) -> Option<MovedRecord> {
         let bytes = read_record(self.cache_files(), PATH, MOVED_BYTES_MAX)?;
-        MovedRecord::decode(&bytes, self.storage.config.pool).ok()
+        MovedRecord::decode(&bytes, self.storage.id()).ok()
     }
 
     /// Adds the chunks of containers with numbers from `from` on. Skips deleted and damaged ones:
@@ -86,7 +86,7 @@ impl Pool {
         }
         let record = moved.record(self.moved_sequence());
         // A failed write costs the next open some reads.
-        let bytes = record.encode(self.storage.config.pool);
+        let bytes = record.encode(self.storage.id());
         let _ = write_record(self.cache_files(), PATH, &bytes);
         Ok(())
     }

@@ -118,7 +118,7 @@ impl Pool {
     pub fn look_again(&self) -> Result<CheckReport> {
         let mut report =
             self.check_stored(CheckDepth::Structure, &mut |_, _| ControlFlow::Continue(()))?;
-        let (media, pool) = (&self.storage.media, self.storage.config.pool);
+        let (media, pool) = (&self.storage.media, self.storage.id());
         let mut notes = Notes::new();
         read_config(&*media.blobs, &mut notes)?;
         list_slots(media, pool, &mut notes)?;

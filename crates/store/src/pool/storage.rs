@@ -3,17 +3,18 @@
 //!
 //! Invariant: it never changes, except for features that an upgrade adds.
 
+use chunk_store::catalog::{Forgotten, TrashedContainer, holds_key, read_trash};
 use chunk_store::chunk_map::ChunkMap;
 use chunk_store::container::ContainerReader;
 use chunk_store::superblock::MasterKey;
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::config::{Config, Seal};
+use format::map_node::MapNode;
 use media::{DiskLock, Media};
+use read_path::Reader;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::{Fingerprint, PoolId};
-
-use read_path::Reader;
 
 /// See the module's head.
 pub(super) struct PoolStorage {
@@ -63,7 +64,20 @@ impl PoolStorage {
     }
 
     /// Reads a node of the catalog.
-    pub fn map_node(&self) -> impl Fn(&Fingerprint) -> Result<format::map_node::MapNode> {
+    pub fn map_node(&self) -> impl Fn(&Fingerprint) -> Result<MapNode> {
         |f| self.reader.map_node(f)
+    }
+
+    /// Returns true if the catalog with this root has an entry with this key.
+    pub fn has_key(&self, catalog: Option<Fingerprint>, key: &[u8]) -> Result<bool> {
+        holds_key(catalog, key, &mut self.map_node())
+    }
+
+    /// Returns the forgotten snapshots, oldest first, and the containers in the trash.
+    pub fn trash_of(
+        &self,
+        catalog: Option<Fingerprint>,
+    ) -> Result<(Vec<Forgotten>, Vec<TrashedContainer>)> {
+        read_trash(catalog, &mut self.map_node())
     }
 }

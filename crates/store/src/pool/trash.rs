@@ -5,9 +5,7 @@
 
 use super::{Pool, Purpose};
 use crate::write_path::{Committed, LaneOptions};
-use chunk_store::catalog::{
-    Discarded, Edit, Forgotten, TrashedContainer, forgotten_key, holds_key, read_trash,
-};
+use chunk_store::catalog::{Discarded, Edit, Forgotten, TrashedContainer, forgotten_key};
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::snapshot::Snapshot;
 use std::collections::BTreeSet;
@@ -75,11 +73,11 @@ impl Pool {
         &self,
         catalog: Option<Fingerprint>,
     ) -> Result<(Vec<Forgotten>, Vec<TrashedContainer>)> {
-        read_trash(catalog, &mut self.storage.map_node())
+        self.storage.trash_of(catalog)
     }
 
     /// Returns true if the catalog with this root has an entry with this key.
     pub fn has_key(&self, catalog: Option<Fingerprint>, key: &[u8]) -> Result<bool> {
-        holds_key(catalog, key, &mut self.storage.map_node())
+        self.storage.has_key(catalog, key)
     }
 }

@@ -72,11 +72,7 @@ impl Pool {
     }
 
     fn recovery_slots(&self) -> Result<Vec<[u8; 8]>> {
-        let slots = list_slots(
-            &self.storage.media,
-            self.storage.config.pool,
-            &mut Notes::new(),
-        )?;
+        let slots = list_slots(&self.storage.media, self.storage.id(), &mut Notes::new())?;
         let recovery = |info: &&SlotInfo| info.slot.derivation == KeyDerivation::Recovery;
         Ok(slots.iter().filter(recovery).map(|s| s.slot.id).collect())
     }
