@@ -4,7 +4,11 @@
 . "$(dirname "$0")/common.sh"
 requires cmp dd
 new_pool
-head -c 12M /dev/urandom >"$dir/stream"
+# Changes come to lie in the first 9 MB. The 11 MB behind them lie in three containers at most, so at least one run
+# there is longer than defrag moves (SPARSE_BYTES), wherever chunks and containers end.
+size=$((20 << 20))
+longest_moved=3495253
+noise "$dir/stream" 20
 for round in 0 1 2 3 4 5; do
     q backup -q --stdin --stdin-filename dump --tag "round$round" <"$dir/stream" >"$dir/out" || fail "$(cat "$dir/out")"
     [ $round -ne 2 ] || cp "$dir/stream" "$dir/older"
@@ -20,7 +24,7 @@ number() {
 exits 0 q defrag --json --bypass --move-shared dump
 [ "$(number ranges_moved)" -ge 1 ] || fail "$(cat "$dir/out")"
 copied=$(number copied_bytes)
-[ "$copied" -gt 500000 ] && [ "$copied" -lt 7000000 ] || fail "$copied bytes copied: $(cat "$dir/out")"
+[ "$copied" -gt 500000 ] && [ "$copied" -lt $((size - longest_moved)) ] || fail "$copied bytes copied: $(cat "$dir/out")"
 [ "$(number places 1)" -lt "$(number places 2)" ] || fail "$(cat "$dir/out")"
 # A run that crosses the border of two segments is shorter when one of them has gone, and may be worth moving then.
 for _ in 1 2 3; do
