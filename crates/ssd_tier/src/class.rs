@@ -65,7 +65,7 @@ impl PartialOrd for CacheClass {
     }
 }
 
-/// Parts of the tier for each kind, in hundredths. Together at most 100.
+/// How the kinds divide the tier: in proportion to these hundredths, together at most 100.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KindShares {
     /// Data chunks.
