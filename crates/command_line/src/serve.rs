@@ -108,8 +108,8 @@ pub struct ServeArgs {
     /// With --fast: bytes that the fast tier may take
     #[arg(long, value_name = "SIZE", requires = "fast", value_parser = sizes::parse)]
     pub fast_size: Option<u64>,
-    /// With --fast: how the fingerprint index, data, recipes and container directories divide it, in
-    /// percent; what the index does not need is the others'
+    /// With --fast: how the fingerprint index, data, recipes and container directories divide it,
+    /// in percent; what the index does not need is the others'
     #[arg(
         long,
         value_name = "INDEX,DATA,RECIPES,DIRECTORIES",

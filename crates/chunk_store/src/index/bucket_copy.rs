@@ -152,8 +152,8 @@ impl BucketCopy {
         }
     }
 
-    /// Makes the copy count after a restart, unless the power fails before the stamp is durable. The
-    /// file is clean and has this header, and the caller has the index writer lock.
+    /// Makes the copy count after a restart, unless the power fails before the stamp is durable.
+    /// The file is clean and has this header, and the caller has the index writer lock.
     pub fn stamp(&self, header: &IndexHeader) {
         if self.has_failed() || self.is_stamped.load(Ordering::Relaxed) {
             return;

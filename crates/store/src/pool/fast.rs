@@ -61,8 +61,8 @@ impl Pool {
     }
 
     /// Keeps a copy of the fingerprint index in a file on `disk`, which is faster than the pool's,
-    /// of `bytes_max` at most. Does no I/O: [`step_fast_index`](Self::step_fast_index) fills it. The
-    /// pool's own file stays complete, so a copy that is lost or damaged costs time only.
+    /// of `bytes_max` at most. Does no I/O: [`step_fast_index`](Self::step_fast_index) fills it.
+    /// The pool's own file stays complete, so a copy that is lost or damaged costs time only.
     pub fn use_fast_index(&self, disk: Arc<dyn Disk>, bytes_max: u64) {
         let name = format!("quintet-index-{}", self.storage.id());
         self.storage.chunks.index.use_copy(disk, name, bytes_max);
