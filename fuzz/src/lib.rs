@@ -37,6 +37,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("index_bucket", decoders::index_bucket),
     ("index_header", decoders::index_header),
     ("index_tail", decoders::index_tail),
+    ("index_stamp", decoders::index_stamp),
     ("iscsi_commands", iscsi::fuzzing::fuzz_commands),
     ("iscsi_login", iscsi::fuzzing::fuzz_login),
     ("iscsi_session", iscsi::fuzzing::fuzz_session),

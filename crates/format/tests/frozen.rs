@@ -49,7 +49,7 @@ const LAYOUTS: &[(&str, u16, &[&str])] = &[
     (
         "index/header",
         format::index::VERSION,
-        &["index_header", "index_bucket", "index_tail"],
+        &["index_header", "index_bucket", "index_tail", "index_stamp"],
     ),
     ("known", format::known::VERSION, &["known"]),
     ("collect", format::collect::VERSION, &["collect"]),

@@ -20,7 +20,7 @@ use format::defrag::DefragRecord;
 use format::failed_streams::FailedStreams;
 use format::host_scrub::HostScrubRecord;
 use format::host_trace::HostTrace;
-use format::index::{Bucket, Geometry, IndexHeader, Seed, Tail};
+use format::index::{Bucket, CopyStamp, Geometry, IndexHeader, Seed, Tail};
 use format::journal;
 use format::journal::{BatchHeader, RecordHeader, SlotHeader, SlotPage};
 use format::key_slot::KeySlot;
@@ -64,6 +64,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("index_header", index_header),
     ("index_bucket", index_bucket),
     ("index_tail", index_tail),
+    ("index_stamp", index_stamp),
     ("journal_slot", journal_slot),
     ("journal_record", journal_record),
     ("scrub", scrub),
@@ -307,6 +308,14 @@ pub fn index_header(bytes: &[u8]) {
     }
     let (one, other) = bytes.split_at(bytes.len().min(512));
     let _ = IndexHeader::newest([one, other]);
+}
+
+/// Decodes the stamp of an index copy.
+pub fn index_stamp(bytes: &[u8]) {
+    if let Some(stamp) = decode_repaired(bytes, |_| Some(520), CopyStamp::decode) {
+        same(&stamp, CopyStamp::decode(&stamp.encode()));
+        assert!(stamp.header.clean && stamp.buckets <= stamp.header.geometry.buckets());
+    }
 }
 
 /// Decodes a bucket of the index: number in the first byte, then the page.

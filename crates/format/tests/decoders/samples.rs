@@ -66,6 +66,7 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         ],
         "index_bucket" => vec![index::bucket()],
         "index_tail" => vec![index::tail()],
+        "index_stamp" => vec![index::stamp()],
         "journal_slot" => journal::pages(),
         "journal_record" => journal::headers(),
         "scrub" => vec![scrub().encode(POOL), ScrubRecord::default().encode(POOL)],

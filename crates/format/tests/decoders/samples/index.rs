@@ -3,7 +3,8 @@
 use super::POOL;
 use format::bytes::Writer;
 use format::index::{
-    Bucket, ContainerRun, Geometry, IndexHeader, IndexPlace, IndexRecord, Key, Seed, Tail,
+    Bucket, ContainerRun, CopyStamp, Geometry, IndexHeader, IndexPlace, IndexRecord, Key, Seed,
+    Tail,
 };
 use units::{ContainerId, WriterId};
 
@@ -58,4 +59,10 @@ pub fn tail() -> Vec<u8> {
         .u32(header.overflow)
         .bytes(&bytes);
     w.0
+}
+
+pub fn stamp() -> Vec<u8> {
+    let header = index_header();
+    let buckets = 40;
+    CopyStamp { header, buckets }.encode()
 }
