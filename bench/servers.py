@@ -177,6 +177,8 @@ class Quintet(Server):
     name = "quintet"
     init_args = ()
     has_volume = False
+    # Further arguments of the server.
+    extra = ()
 
     def find(self):
         if not os.access(self.args.quintet, os.X_OK):
@@ -209,7 +211,7 @@ class Quintet(Server):
 
     def argv(self):
         memory = ["--memory", self.args.memory] if self.args.memory else []
-        return [self.program, "serve", *memory, "--nbd-socket", self.socket]
+        return [self.program, "serve", *memory, "--nbd-socket", self.socket, *self.extra]
 
     def status(self):
         """What the running server counts, as JSON."""

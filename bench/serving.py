@@ -4,7 +4,8 @@
 Parts: cached (random reads from memory), cold (random reads from the device; fio on the raw file beside), imported (cold
 reads of an image as its tool stores it by default, random and in order; what they cost),
 sequential (1 MiB requests, both ways, incompressible and 2:1), writes (random, with and without flushes),
-steady (random writes for minutes, and what became of each byte), clone (of a 1 TiB volume), memory
+steady (random writes for minutes, and what became of each byte), costs (a fast tier that never hits, and a policy, beside
+neither), clone (of a 1 TiB volume), memory
 (a budget of 256 MiB while a volume of 50 GiB is written and read).
 """
 import argparse
@@ -23,7 +24,7 @@ import measure
 import servers as catalogue
 
 MIB = 1 << 20
-PARTS = ("cached", "cold", "imported", "sequential", "writes", "steady", "clone", "memory")
+PARTS = ("cached", "cold", "imported", "sequential", "writes", "steady", "costs", "clone", "memory")
 DATA = {"incompressible": 100, "half": 50}
 
 
@@ -293,6 +294,64 @@ def steady(args, server, work, round_number):
     return [record]
 
 
+def costs(args, server, work, round_number):
+    """Random reads of an ext4 in a volume, with what should cost nothing when it does not help: a fast tier that was
+    empty a moment ago, in memory so that it takes nothing from the device of the pool, and a policy."""
+    if not isinstance(server, catalogue.Quintet):
+        return []
+    server.fill(ext4_image(work, args.mib))
+    fast = Path("/dev/shm") / f"quintet-bench-{os.getpid()}"
+    variants = {"bare": (), "tier": ("--fast", fast, "--fast-size", "2G"), "policy": ("--policy", "successor")}
+    names, records = list(variants), []
+    shift = round_number % len(names)
+    try:
+        for name in names[shift:] + names[:shift]:
+            server.extra = variants[name]
+            shutil.rmtree(fast, ignore_errors=True)
+            server.start()
+            subprocess.run(["nbdcopy", server.uri, "null:"], check=True)
+            subprocess.run(["nbdcopy", server.uri, "null:"], check=True)
+            # The file system in the volume is read when the client comes.
+            words = [*timed(args, "randread", 16), "--ramp_time=3"]
+            records.append(fio(server.uri, f"costs-cached-{name}", words, round_number, server.process))
+            if name == "policy":
+                assert_classified(server)
+            server.stop()
+            shutil.rmtree(fast, ignore_errors=True)
+            server.start()
+            measure.drop_caches()
+            records.append(fio(server.uri, f"costs-cold-{name}", once(args, 16), round_number, server.process))
+            server.stop()
+    finally:
+        server.extra = ()
+        shutil.rmtree(fast, ignore_errors=True)
+    return records
+
+
+def assert_classified(server):
+    """Nearly all reads had the class of a file."""
+    said = [json.loads(line) for line in server.command("policy", "status", "--json").splitlines()]
+    reads = {of["class"]: of["reads"] for line in said for of in line.get("classes", [])}
+    if reads.get(0, 0) * 2 > sum(reads.values()):
+        raise RuntimeError(f"the file system in the volume was not recognised: reads by class: {reads}")
+
+
+def ext4_image(work, mib):
+    """A file system with small and large files that nearly fill it."""
+    image, tree = work / "ext4", work / "ext4-tree"
+    if not image.exists():
+        tree.mkdir()
+        with open(work / "half", "rb") as source:
+            (tree / "large").write_bytes(source.read(mib * MIB * 7 // 10))
+            for number in range(mib * 2):
+                (tree / f"small{number}").write_bytes(source.read(64 << 10))
+        with open(image, "wb") as file:
+            file.truncate(mib * MIB)
+        subprocess.run(["mke2fs", "-q", "-t", "ext4", "-d", tree, image], check=True)
+        shutil.rmtree(tree)
+    return image
+
+
 def clone(args, server, work, round_number):
     """Of a TiB, in a running server, ten times: seconds of the command and bytes of the pool."""
     if not isinstance(server, catalogue.Quintet):
@@ -341,7 +400,7 @@ def memory(args, server, work, round_number):
 
 
 PART = {"cached": cached, "cold": cold, "imported": imported, "sequential": sequential, "writes": writes, "steady": steady,
-        "clone": clone, "memory": memory}
+        "costs": costs, "clone": clone, "memory": memory}
 
 
 def print_summary(records):

@@ -87,6 +87,11 @@ def bars(groups, mounts):
             yield from against(f"read-cold-{data}", "mb_per_s", "nbdkit-file", sequential, own, f"device-read-{data}")
         yield from against("write-qd16", "iops", "nbdkit-file", 1.0, own)
         yield from against("write-qd16-flush32", "iops", "qemu-nbd-qcow2", 1.0, own)
+        for state, variant in (("cold", "tier"), ("cached", "tier"), ("cached", "policy")):
+            bare, other = (get(f"costs-{state}-{name}", own, "iops") for name in ("bare", variant))
+            if bare and other:
+                title = f"{state} random reads with a {variant}, {own}"
+                yield title, ">= 0.97x without", f"{other / bare:.2f}x", other / bare >= 0.97
         for figure, wanted, limit, unit in (("wall_s", "< 50 ms", 0.05, 1e3), ("stored_bytes", "< 64 KiB", 65536, 1 / 1024)):
             if (value := get("clone-1TiB", own, figure)) is not None:
                 yield f"clone of 1 TiB, {own}", wanted, f"{value * unit:.1f}", value < limit
