@@ -68,6 +68,7 @@ def parse_args():
     parser.add_argument("--parts", type=commas(PARTS), default=list(PARTS), help="image,tree")
     parser.add_argument("--ops", type=commas(OPS), default=list(OPS), help=",".join(OPS) + " (first always runs)")
     parser.add_argument("--quintet", default=str(checkout / "target" / "release" / "quintet"), help="the binary")
+    parser.add_argument("--old-quintet", help="an older binary, which makes the row quintet-old")
     parser.add_argument("--json", help="write the raw results here, after every run")
     parser.add_argument("--quiet-wait", type=float, default=30, help="seconds to wait at most for a quiet machine")
     parser.add_argument("--compare", action="store_true", help="compare every restored byte, not only sizes")
@@ -86,7 +87,8 @@ def checked(word, known):
 
 def make_tool(name, room, args):
     kind = toolbox.TOOLS[name]
-    return kind(room, args.quintet if kind.program_name == "quintet" else None)
+    own = {"quintet-old": args.old_quintet or "(no --old-quintet)"}
+    return kind(room, own.get(name, args.quintet) if kind.program_name == "quintet" else None)
 
 
 def available(args):

@@ -221,4 +221,14 @@ class QuintetPlain(Quintet):
     name, init_args = "quintet-plain", ("--no-encryption",)
 
 
-SERVERS = {s.name: s for s in (Quintet, QuintetPlain, NbdkitFile, NbdkitMemory, QemuNbd, QemuNbdQcow2)}
+class QuintetOld(Quintet):
+    """An older build: whether a change made anything slower."""
+    name = "quintet-old"
+
+    def find(self):
+        if not self.args.old_quintet:
+            raise RuntimeError("no --old-quintet")
+        return self.args.old_quintet
+
+
+SERVERS = {s.name: s for s in (Quintet, QuintetOld, QuintetPlain, NbdkitFile, NbdkitMemory, QemuNbd, QemuNbdQcow2)}

@@ -64,6 +64,7 @@ def parse_args():
     parser.add_argument("--tools", type=listed, default=list(catalogue.SERVERS),
                         help="comma list of: " + ",".join(catalogue.SERVERS))
     parser.add_argument("--quintet", default=str(checkout / "target" / "release" / "quintet"), help="the binary")
+    parser.add_argument("--old-quintet", help="an older binary, which makes the row quintet-old")
     parser.add_argument("--memory", default="3G", help="passed to `quintet serve --memory`")
     parser.add_argument("--json", help="write the raw results here")
     parser.add_argument("--quiet-wait", type=float, default=30)

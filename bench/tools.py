@@ -69,6 +69,11 @@ class Quintet(Tool):
         return Path(target) / Path(source).name if Path(source).is_file() else super().restored(source, target)
 
 
+class QuintetOld(Quintet):
+    name = "quintet-old"
+    note = "an older build"
+
+
 class QuintetPlain(Quintet):
     name = "quintet-plain"
     init_args = ("--no-encryption",)
@@ -222,4 +227,4 @@ class Copy(TarZstd):
 
 
 TOOLS = {tool.name: tool for tool in (
-    Quintet, QuintetPlain, Restic, Borg, BorgZstd, BorgPlain, Kopia, Rustic, TarZstd, Tar, Copy)}
+    Quintet, QuintetOld, QuintetPlain, Restic, Borg, BorgZstd, BorgPlain, Kopia, Rustic, TarZstd, Tar, Copy)}

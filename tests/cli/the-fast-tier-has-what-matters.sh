@@ -50,7 +50,9 @@ end() {
 # The inode tables that have inodes of the tree, as `find` or a check would read them.
 inodes=$(dumpe2fs "$dir/image" 2>/dev/null | sed -n 's/.*Inode table at \([0-9]*\)-\([0-9]*\).*/\1/p' | head -n 1)
 [ -n "$inodes" ] || fail "no inode table is named"
-read_inodes() { io $(for n in 0 1 2 3; do echo -c "read -q $(((inodes + 4 * n) * 4096)) 16k"; done); }
+reads=()
+for n in 0 1 2 3; do reads+=(-c "read -q $(((inodes + 4 * n) * 4096)) 16k"); done
+read_inodes() { io "${reads[@]}"; }
 
 # A block of the last table that no file needs, so that nothing reads it by itself.
 last=$(dumpe2fs "$dir/image" 2>/dev/null | sed -n 's/.*Inode table at [0-9]*-\([0-9]*\).*/\1/p' | tail -n 1)

@@ -25,8 +25,10 @@
 //! many places, only the latest are kept ([`FingerprintIndex::knows_all`] tells whether any was
 //! dropped). No lock is held across device I/O.
 
+mod bucket_copy;
 mod build;
 mod cache;
+mod copying;
 mod deleted;
 mod delta;
 mod grow;
@@ -43,6 +45,7 @@ mod table;
 mod tests;
 mod writer_lock;
 
+pub use copying::{IndexCopyState, IndexCopyStatus};
 pub use meters::IndexCounters;
 pub use open::{IndexFound, Opened};
 
@@ -50,6 +53,7 @@ use crate::container::RegionPlace;
 use crate::{Result, StoreError, StoreErrorKind};
 use build::{Builder, Site};
 use cache::{Probe, ReuseHint};
+use copying::Copying;
 use deleted::Deleted;
 use format::index::{Geometry, IndexPlace, IndexRecord, Key, Tail};
 use media::IoOrigin;
@@ -58,8 +62,8 @@ use parking_lot::RwLock;
 use shares::Shares;
 use state::IndexState;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 use units::{ContainerId, Fingerprint, Part, WriterId};
 use writer_lock::WriterLock;
 
@@ -96,6 +100,7 @@ pub struct FingerprintIndex {
     writes: bool,
     deleted: Deleted,
     meters: Meters,
+    copying: OnceLock<Copying>,
 }
 
 impl FingerprintIndex {

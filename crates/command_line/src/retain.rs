@@ -5,8 +5,7 @@
 use super::inspect::FilterArgs;
 use super::patterns::ExcludeArgs;
 use clap::Args;
-use server::groups::GroupBy;
-use server::retention::Keep;
+use retention::{GroupBy, Keep};
 use terminal::calendar::Within;
 
 /// Forget snapshots: those you name, or those that a policy does not keep.

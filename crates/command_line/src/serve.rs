@@ -4,8 +4,10 @@
 
 use super::replica::ReplicaArgs;
 use clap::{ArgGroup, Args};
+use classes::Share;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use terminal::sizes;
 
 /// Serve the contents of the pool until a signal.
@@ -106,6 +108,15 @@ pub struct ServeArgs {
     /// With --fast: bytes that the fast tier may take
     #[arg(long, value_name = "SIZE", requires = "fast", value_parser = sizes::parse)]
     pub fast_size: Option<u64>,
+    /// With --fast: how the fingerprint index, data, recipes and container directories divide it, in
+    /// percent; what the index does not need is the others'
+    #[arg(
+        long,
+        value_name = "INDEX,DATA,RECIPES,DIRECTORIES",
+        requires = "fast",
+        default_value = "50,35,10,5"
+    )]
+    pub fast_shares: FastShares,
     /// Policy for I/O classes: the name of one that ships, or a file; see quintet policy show
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<String>,
@@ -119,4 +130,80 @@ pub struct ServeArgs {
     /// The replica for all scrubs, including those that the server begins by itself.
     #[command(flatten)]
     pub replica: ReplicaArgs,
+}
+
+/// How the kinds of metadata and data divide the fast device. Together 100 hundredths. The default
+/// is DDFS's (ATC'18, section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastShares {
+    /// The fingerprint index.
+    pub index: Share,
+    /// Data chunks.
+    pub data: Share,
+    /// Recipe nodes.
+    pub recipes: Share,
+    /// Container directories.
+    pub directories: Share,
+}
+
+impl Default for FastShares {
+    fn default() -> Self {
+        const fn share(hundredths: u8) -> Share {
+            match Share::from_hundredths(hundredths) {
+                Some(share) => share,
+                None => Share::NONE,
+            }
+        }
+        Self {
+            index: const { share(50) },
+            data: const { share(35) },
+            recipes: const { share(10) },
+            directories: const { share(5) },
+        }
+    }
+}
+
+impl FromStr for FastShares {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let usage = "four numbers of percent that add up to 100, such as 50,35,10,5";
+        let part = |part: &str| {
+            let number: Option<u8> = part.trim().parse().ok();
+            number.and_then(Share::from_hundredths).ok_or(usage)
+        };
+        let parts: Vec<Share> = text.split(',').map(part).collect::<Result<_, _>>()?;
+        let sum: u32 = parts.iter().map(|part| u32::from(part.hundredths())).sum();
+        match parts[..] {
+            [index, data, recipes, directories] if sum == 100 => Ok(Self {
+                index,
+                data,
+                recipes,
+                directories,
+            }),
+            _ => Err(usage.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_the_fast_tier_add_up() {
+        assert_eq!("50,35,10,5".parse(), Ok(FastShares::default()));
+        let other: FastShares = " 0, 100,0 ,0".parse().expect("shares");
+        assert_eq!((other.index, other.data), (Share::NONE, Share::ALL));
+        for wrong in [
+            "",
+            "50,35,10",
+            "50,35,10,5,0",
+            "60,35,10,5",
+            "x,35,10,5",
+            "-1,91,5,5",
+        ] {
+            assert!(FastShares::from_str(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -23,12 +23,14 @@
 
 mod bucket;
 mod header;
+mod stamp;
 mod tail;
 #[cfg(test)]
 mod tests;
 
 pub use bucket::{BUCKET_BYTES, BUCKET_ENTRIES, BUCKET_HEADER_BYTES, Bucket};
 pub use header::{HEADER_BYTES, HEADER_SLOT_BYTES, IndexHeader, VERSION};
+pub use stamp::{CopyStamp, STAMP_BYTES};
 pub use tail::{ContainerRun, Tail};
 
 use crate::bytes::checksum;

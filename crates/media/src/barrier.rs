@@ -34,6 +34,10 @@ pub enum Barrier {
     /// Index buckets, before the index header says clean; then the header. An index that lost
     /// entries would store chunks twice; one without a clean header is rebuilt.
     IndexBeforeClean,
+    /// Buckets in the index's copy on a faster device, before its stamp says that it equals the
+    /// file; and the erasure of the stamp, before the file changes. A copy with other buckets than
+    /// the file's would hide chunks.
+    IndexCopyBeforeStamp,
     /// The root that opening found, before a flush is acknowledged on top of it. A killed process
     /// may have left it visible to the next process but not durable.
     RootBeforeJournal,
@@ -58,7 +62,7 @@ pub enum Barrier {
 
 impl Barrier {
     /// All points, in declaration order.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::BlobBeforeName,
         Self::DirectoryBeforeNames,
         Self::PoolBeforeRoot,
@@ -70,6 +74,7 @@ impl Barrier {
         Self::KeyBeforeAck,
         Self::ConfigBeforeAck,
         Self::IndexBeforeClean,
+        Self::IndexCopyBeforeStamp,
         Self::RootBeforeJournal,
         Self::ContainersBeforeJournal,
         Self::JournalSlotsBeforeUse,

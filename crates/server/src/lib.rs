@@ -2,9 +2,7 @@
 //! The program `quintet` calls this crate.
 //!
 //! Invariant: nothing here knows a command, a flag, JSON or an exit code. The program passes in the
-//! code that runs commands for clients ([`control::Commands`]). Errors have kinds. This crate also
-//! parses and prints snapshot groups and retention, because findings use the words of the command
-//! line.
+//! code that runs commands for clients ([`control::Commands`]). Errors have kinds.
 //!
 //! ```text
 //! client ---- control socket --> control --> Commands (implemented by the program)
@@ -20,14 +18,12 @@ pub mod directories;
 pub mod exports;
 pub mod failures;
 pub mod findings;
-pub mod groups;
 pub mod losses;
 pub mod memory_plan;
 pub mod meters;
 pub mod metrics;
 pub mod mount;
 pub mod program;
-pub mod retention;
 pub mod scrub_notes;
 pub mod settings;
 pub mod sockets;

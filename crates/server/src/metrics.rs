@@ -107,6 +107,8 @@ table! {
     TIER_WRITTEN: Counter = "quintet_tier_written_bytes_total", "Bytes written to the fast tier, by kind and I/O class.";
     TIER_EVICTIONS: Counter = "quintet_tier_evictions_total", "Blocks that the fast tier evicted.";
     TIER_REFUSED: Counter = "quintet_tier_refused_total", "Chunks that were not cached because there was no room or no write budget.";
+    INDEX_COPIED: Gauge = "quintet_tier_index_bytes", "Bytes of the fingerprint index that the fast device has. Absent without --fast.";
+    INDEX_READS: Counter = "quintet_index_reads_total", "Buckets of the fingerprint index that lookups read, by device. Absent without --fast.";
     TIER_FAILURES: Counter = "quintet_tier_failures_total", "Failed reads and writes of the fast tier, and damaged chunks in it.";
     CLASS_REQUESTS: Counter = "quintet_class_requests_total", "Requests of an I/O class. Absent without a policy, as all metrics of classes.";
     CLASS_BYTES: Counter = "quintet_class_bytes_total", "Bytes of requests of an I/O class.";
@@ -196,6 +198,12 @@ pub fn render(server: &ServerState) -> String {
     if let Some(status) = &live.tier {
         text.sample(MEMORY, &[("owner", "tier")], status.memory_bytes);
         tier::tell(&mut text, status);
+    }
+    if let Some(index) = &live.fast_index {
+        text.sample(INDEX_COPIED, &[], index.bytes);
+        for (device, reads) in [("fast", index.reads), ("pool", index.file_reads)] {
+            text.sample(INDEX_READS, &[("device", device)], reads);
+        }
     }
     if let Some(reading) = server.classes.read() {
         classes::tell(&mut text, &reading);

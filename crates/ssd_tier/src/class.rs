@@ -65,7 +65,7 @@ impl PartialOrd for CacheClass {
     }
 }
 
-/// Parts of the tier for each kind, in hundredths. Together at most 100.
+/// How the kinds divide the tier: in proportion to these hundredths, together at most 100.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KindShares {
     /// Data chunks.
@@ -123,9 +123,11 @@ impl TierSettings {
         }
     }
 
-    /// Makes settings under which data chunks are treated by their class, by number.
-    pub fn of_classes(kinds: KindShares, data: [ClassSettings; CLASSES]) -> Self {
-        Self { kinds, data }
+    /// Returns settings with the same shares of kinds, and data chunks treated by their class, by
+    /// number.
+    #[must_use]
+    pub fn with_classes(&self, data: [ClassSettings; CLASSES]) -> Self {
+        Self { data, ..*self }
     }
 
     /// Sets how data chunks of a class are treated. The share is one of the data chunks' part.
@@ -176,10 +178,6 @@ impl TierSettings {
         let hundredths = u64::from(self.kinds.of(kind).hundredths());
         let part = slots.saturating_mul(hundredths) / self.kinds.sum().max(1);
         part.max(u64::from(hundredths > 0))
-    }
-
-    pub(crate) fn kinds(&self) -> &KindShares {
-        &self.kinds
     }
 }
 

@@ -4,7 +4,6 @@
 //! Invariant: the size of a block depends on the capacity alone, so a tier that is opened with
 //! other memory is still warm.
 
-use crate::class::KindShares;
 use format::tier::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 
 /// Blocks of larger tiers are longer: a place in memory counts so many slots.
@@ -19,7 +18,7 @@ pub(crate) const SLOT_MEMORY_BYTES: u64 = 96;
 /// Sizes of a tier.
 #[derive(Clone, Copy, Debug)]
 pub struct TierOptions {
-    /// Bytes of the device that the tier may use. The kinds have their shares of it.
+    /// Bytes of the device that the tier may use. The kinds divide it by their shares.
     pub capacity_bytes: u64,
     /// Memory of the tier: index, slots and staged chunks.
     pub memory_bytes: u64,
@@ -50,10 +49,9 @@ impl TierOptions {
     }
 
     /// Returns the number of slots.
-    pub(crate) fn slots(&self, kinds: &KindShares) -> u32 {
-        let bytes = u128::from(self.capacity_bytes) * u128::from(kinds.sum()) / 100;
-        let slots = bytes / u128::from(self.block_bytes.max(1));
-        slots.min(u128::from(SLOTS_MAX)) as u32
+    pub(crate) fn slots(&self) -> u32 {
+        let slots = self.capacity_bytes / u64::from(self.block_bytes.max(1));
+        slots.min(SLOTS_MAX) as u32
     }
 
     /// Returns the limit of staged chunks, bytes of memory. At least two blocks, so that one fills
@@ -74,7 +72,6 @@ impl TierOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use classes::Share;
 
     #[test]
     fn blocks_suit_the_capacity() {
@@ -85,14 +82,9 @@ mod tests {
         assert_eq!(block(16 << 40), 8 << 20);
         assert_eq!(block(u64::MAX), BLOCK_BYTES_MAX);
         let huge = TierOptions::new(u64::MAX, 0);
-        assert_eq!(u64::from(huge.slots(&KindShares::ALONE)), SLOTS_MAX);
+        assert_eq!(u64::from(huge.slots()), SLOTS_MAX);
         let options = TierOptions::new(100 << 30, 256 << 20);
-        assert_eq!(options.slots(&KindShares::ALONE), 25 * 1024);
-        let half = KindShares {
-            data: Share::from_hundredths(20).expect("a share"),
-            ..KindShares::ALONE
-        };
-        assert_eq!(options.slots(&half), 25 * 512);
+        assert_eq!(options.slots(), 25 * 1024);
         assert!(options.index_bytes(25 * 1024) > 128 << 20);
     }
 }

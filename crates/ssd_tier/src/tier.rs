@@ -114,7 +114,7 @@ impl Tier {
         options: TierOptions,
         settings: TierSettings,
     ) -> Self {
-        let slots = options.slots(settings.kinds());
+        let slots = options.slots();
         let daily = u128::from(options.capacity_bytes);
         let daily = daily * u128::from(options.daily_writes_hundredths) / 100;
         let daily = u64::try_from(daily).unwrap_or(u64::MAX);

@@ -27,6 +27,7 @@ pub use check::{Affected, CheckDepth, CheckProgress, CheckReport};
 pub use chunk_store::catalog::{Discarded, Forgotten, InventoryEntry, TrashedContainer};
 pub use chunk_store::chunk_map::LookupCounts;
 pub use chunk_store::container::RegionPlace;
+pub use chunk_store::index::{IndexCopyState, IndexCopyStatus};
 pub use chunk_store::recipe::{ChunkRun, LostPart, ObjectBuilder, Repairing, VisitPiece};
 pub use chunk_store::superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
 pub use chunk_store::{Result, StoreError, StoreErrorKind};

@@ -42,10 +42,12 @@ fn missed_by(barrier: Barrier, mut histories: impl Iterator<Item = PoolHistory>)
 fn each_barrier_is_missed() {
     let mut needless = Vec::new();
     // The barriers of the journal, of the record of its reach, and of upgrades have their own
-    // histories.
+    // histories; that of the index's copy has a canary beside its tests.
     let is_elsewhere = |barrier: &Barrier| {
         let name = format!("{barrier:?}");
-        name.contains("Journal") || name.contains("Reach") || name.contains("Config")
+        ["Journal", "Reach", "Config", "IndexCopy"]
+            .iter()
+            .any(|of| name.contains(of))
     };
     for barrier in Barrier::ALL.into_iter().filter(|b| !is_elsewhere(b)) {
         match missed(barrier) {

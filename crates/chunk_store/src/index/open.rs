@@ -16,7 +16,7 @@ use format::bytes::Fault;
 use format::index::{IndexRecord, Seed, Tail};
 use media::{Disk, DiskFile, MediaErrorKind};
 use parking_lot::RwLock;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use units::PoolId;
 
 /// Result of looking at the index's path.
@@ -125,6 +125,7 @@ impl FingerprintIndex {
             writer_lock: WriterLock::new(standing.filter(|_| writes)),
             writes,
             meters,
+            copying: OnceLock::new(),
         };
         Opened {
             index,

@@ -9,12 +9,14 @@
 //! after its buckets and tail were synced.
 
 use super::Coverage;
+use super::bucket_copy::BucketCopy;
 use super::cache::{BucketCache, Probe, ReuseHint};
 use super::meters::Meters;
 use format::index::{
     BUCKET_BYTES, Bucket, Geometry, HEADER_BYTES, IndexHeader, IndexPlace, Seed, Tail,
 };
 use media::{Barrier, DiskFile, MediaError, MediaErrorKind};
+use parking_lot::RwLock;
 use std::sync::Arc;
 use units::PoolId;
 
@@ -27,6 +29,8 @@ pub(super) struct Table {
     geometry: Geometry,
     seed: Seed,
     pub(super) cache: BucketCache,
+    /// Buckets on a faster device.
+    copy: RwLock<Option<Arc<BucketCopy>>>,
 }
 
 /// State of the file. The thread with the index writer lock owns it.
@@ -62,7 +66,18 @@ impl Table {
             geometry,
             seed: Seed::new(pool, geometry),
             cache,
+            copy: RwLock::new(None),
         }
+    }
+
+    /// Returns the copy of the buckets, if there is one.
+    pub(super) fn copy(&self) -> Option<Arc<BucketCopy>> {
+        self.copy.read().clone()
+    }
+
+    /// Uses this copy from now on.
+    pub(super) fn set_copy(&self, copy: Arc<BucketCopy>) {
+        *self.copy.write() = Some(copy);
     }
 
     /// Returns the number and addressing of the buckets.
@@ -93,7 +108,7 @@ impl Table {
                 Probe::Miss(epoch) => epoch,
             };
             Meters::count(&meters.device_reads);
-            if let Some(bucket) = self.read_bucket(number) {
+            if let Some(bucket) = self.read_bucket(number, meters) {
                 bucket.find(rest, |place| found.push(place));
                 self.cache.admit(number, epoch, visit, bucket);
                 return;
@@ -102,17 +117,45 @@ impl Table {
         meters.lose_bucket();
     }
 
-    fn read_bucket(&self, number: u64) -> Option<Bucket> {
+    fn read_bucket(&self, number: u64, meters: &Meters) -> Option<Bucket> {
         let mut page = [0; BUCKET_BYTES];
+        if self.read_copy(number, &mut page) {
+            Meters::count(&meters.copy_reads);
+            return Bucket::decode(&page, self.seed, number).ok();
+        }
         self.file
             .read_at(self.geometry.bucket_offset(number), &mut page)
             .ok()?;
         Bucket::decode(&page, self.seed, number).ok()
     }
 
+    /// Reads consecutive buckets from the copy, as many as fit into `pages`. Returns false unless
+    /// it has them all, right.
+    fn read_copy(&self, first: u64, pages: &mut [u8]) -> bool {
+        let Some(copy) = self.copy() else {
+            return false;
+        };
+        if !copy.read(first, pages) {
+            return false;
+        }
+        let mut pages = (first..).zip(pages.chunks_exact(BUCKET_BYTES));
+        let are_right = pages.all(|(n, page)| Bucket::decode(page, self.seed, n).is_ok());
+        if !are_right {
+            copy.found_damage();
+        }
+        are_right
+    }
+
     /// Reads consecutive buckets without verification, as many as fit into `pages`. A bucket that
     /// cannot be read stays zero, and verification refuses that.
     pub(super) fn read_pages(&self, first: u64, pages: &mut [u8]) {
+        if !self.read_copy(first, pages) {
+            self.read_file(first, pages);
+        }
+    }
+
+    /// Does the same, and asks the file only.
+    pub(super) fn read_file(&self, first: u64, pages: &mut [u8]) {
         if self
             .file
             .read_at(self.geometry.bucket_offset(first), pages)
@@ -146,6 +189,9 @@ impl Table {
         let written = self
             .file
             .write_at(self.geometry.bucket_offset(first), pages);
+        if let Some(copy) = self.copy() {
+            copy.write(first, pages);
+        }
         for number in numbers {
             self.cache.end_write(number, written.is_ok());
         }
@@ -156,6 +202,9 @@ impl Table {
     pub(super) fn mark_unclean(&self, standing: &mut Standing) -> Result<(), MediaError> {
         if !standing.header.clean {
             return Ok(());
+        }
+        if let Some(copy) = self.copy() {
+            copy.unstamp();
         }
         let mut header = standing.header.clone();
         header.clean = false;

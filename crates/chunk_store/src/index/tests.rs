@@ -1,6 +1,7 @@
 //! Compares the index with a map, through merges, growth, reopening, crashes and damage.
 
 mod bench;
+mod copies;
 mod cost;
 mod damage;
 mod disk;
@@ -9,7 +10,7 @@ mod history;
 use super::*;
 use disk::TestDisk;
 use media::Disk;
-use units::PoolId;
+use units::{PoolId, UnixNanos};
 
 const PATH: &str = "cache/fpi";
 const POOL: PoolId = PoolId([3; 16]);

@@ -9,8 +9,7 @@ use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known
 use anyhow::bail;
 use command_line::{ForgetArgs, KeepArgs, PeriodArg};
 use format::snapshot::Snapshot;
-use server::groups::{Group, group};
-use server::retention::{Decision, Policy, decide};
+use retention::{Decision, Group, Policy, decide, group};
 use store::OpenMode;
 use terminal::calendar::{self, Within};
 use terminal::exit::Exit;

@@ -9,7 +9,7 @@ use anyhow::Context;
 use archive::backup::TreeOutcome;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
-use server::groups::{GroupBy, group};
+use retention::{GroupBy, group};
 use std::time::Instant;
 use store::{Pool, WriteCounts, WriteSession};
 use terminal::calendar;

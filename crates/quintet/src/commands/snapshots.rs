@@ -7,7 +7,7 @@ use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several};
 use command_line::SnapshotsArgs;
-use server::groups::{GroupBy, group};
+use retention::{GroupBy, group};
 use store::OpenMode;
 use terminal::calendar;
 use terminal::exit::Exit;

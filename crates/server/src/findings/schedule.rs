@@ -12,8 +12,8 @@
 //! Invariant: no I/O, and no clock but [`FindingsInput::now`].
 
 use super::{Finding, FindingsInput, Severity};
-use crate::groups::{Group, GroupBy, group};
 use format::snapshot::{Missed, Snapshot, SnapshotKind};
+use retention::{Group, GroupBy, group};
 use terminal::names::short_id;
 use units::UnixNanos;
 use units::printable::printable;

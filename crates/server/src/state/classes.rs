@@ -7,7 +7,7 @@
 use classes::{ClassCounts, ClassSettings, Classified, Classifiers, LayoutStatus, Policy};
 use page_cache::ClassCounters;
 use parking_lot::Mutex;
-use ssd_tier::{CacheClass, Kind, KindShares, TierSettings};
+use ssd_tier::{CacheClass, Kind};
 use std::sync::Arc;
 use store::Pool;
 use units::{IoClass, SnapshotId, VolumeId};
@@ -82,8 +82,8 @@ impl ServedClasses {
         let obeyed = policy.clone().unwrap_or_default();
         self.volumes.set_classes(obeyed.all_settings());
         if let Some(tier) = self.pool.fast_tier() {
-            let of_classes = obeyed.all_fast_settings();
-            tier.set_settings(TierSettings::of_classes(KindShares::ALONE, of_classes));
+            let of_kinds = tier.settings();
+            tier.set_settings(of_kinds.with_classes(obeyed.all_fast_settings()));
         }
         self.classifiers.set(policy);
         *in_force = new;

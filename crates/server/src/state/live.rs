@@ -11,7 +11,7 @@ use nbd::Stats;
 use qos::Flow;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use store::ReadCounts;
+use store::{IndexCopyStatus, ReadCounts};
 use volumes::{CacheTally, CheckpointCounts, JournalUsage, MemoryByOwner, WriterWaitCounts};
 
 /// Reading of one export.
@@ -52,6 +52,8 @@ pub struct Live {
     pub memory: MemoryByOwner,
     /// The fast tier, if there is one.
     pub tier: Option<ssd_tier::Status>,
+    /// The copy of the fingerprint index beside it.
+    pub fast_index: Option<IndexCopyStatus>,
     /// Counts of the pool's own reads.
     pub reads: ReadCounts,
     /// Device I/O by origin, in the order of [`Flow::ALL`].
@@ -112,6 +114,7 @@ impl Live {
             cache: server.volumes.cache_counters(),
             memory: server.volumes.memory_by_owner(),
             tier: server.pool.fast_tier().map(|tier| tier.status()),
+            fast_index: server.pool.fast_index(),
             reads: server.pool.read_counts(),
             device: server.device.counts(),
             scrub,

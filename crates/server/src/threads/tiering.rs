@@ -1,16 +1,16 @@
-//! The thread that steps the fast tier: it reads the directories of blocks at the start, and then
-//! writes staged chunks. `serve` starts it.
+//! The thread that steps the fast tier: it reads the directories of blocks at the start, then
+//! writes staged chunks, and copies the fingerprint index to the fast device. `serve` starts it.
 //!
-//! Invariant: no client waits for it. At its end it writes what is staged, so that the next server
-//! finds it.
+//! Invariant: no client waits for it. At its end it writes what is staged, and stamps the copy, so
+//! that the next server finds both.
 
 use super::background::Background;
 use crate::program::Program;
 use media::Clock;
-use ssd_tier::Tier;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use store::Pool;
 use terminal::interrupt::Interrupt;
 
 /// Bytes of I/O of one step.
@@ -18,26 +18,31 @@ const STEP_BYTES: u64 = 8 << 20;
 /// Pause when there is nothing to do.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Starts the thread.
+/// Starts the thread, if the pool has a fast tier.
 pub fn start(
-    tier: &Arc<Tier>,
+    pool: &Arc<Pool>,
     clock: Arc<dyn Clock>,
     program: &Arc<dyn Program>,
-) -> io::Result<Background> {
+) -> io::Result<Option<Background>> {
+    let Some(tier) = pool.fast_tier().map(Arc::clone) else {
+        return Ok(None);
+    };
     let interrupt = Interrupt::of_command()?;
-    let (tier, program) = (Arc::clone(tier), Arc::clone(program));
+    let (pool, program) = (Arc::clone(pool), Arc::clone(program));
     let stop = interrupt.clone();
     let work = move || {
         while !interrupt.requested() {
             let stepped = tier.step(clock.now(), STEP_BYTES);
+            let has_more = pool.step_fast_index(clock.now(), STEP_BYTES) || stepped.has_more;
             if let Some(notice) = stepped.notice {
                 program.warn(format_args!("{notice}"));
             }
-            if !stepped.has_more && interrupt.wait(PAUSE) {
+            if !has_more && interrupt.wait(PAUSE) {
                 break;
             }
         }
         tier.finish(clock.now());
+        pool.finish_fast_index(clock.now());
     };
-    Background::start("fast-tier", stop, work, || {})
+    Background::start("fast-tier", stop, work, || {}).map(Some)
 }

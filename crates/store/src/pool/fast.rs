@@ -1,16 +1,18 @@
-//! Gives a pool a fast tier. A server calls this once, when it opens the pool.
+//! Gives a pool a fast tier, and a copy of its index beside it. A server calls this once, when it
+//! opens the pool.
 //!
-//! Invariant: the tier is sealed as the pool is, and named after it: the tiers of two pools can
-//! share a directory.
+//! Invariant: the tier is sealed as the pool is; the index has keyed fingerprints and places only.
+//! Both are named after the pool: those of two pools can share a directory.
 
 use super::Pool;
+use chunk_store::index::IndexCopyStatus;
 use chunk_store::superblock::MasterKey;
 use chunking::{FingerprintKey, SealKey};
 use format::config::Seal;
 use media::Disk;
 use ssd_tier::{PoolKeys, Tier, TierOptions, TierSettings};
 use std::sync::Arc;
-use units::{Fingerprint, PoolId};
+use units::{Fingerprint, PoolId, UnixNanos};
 
 struct Keys {
     pool: PoolId,
@@ -56,6 +58,34 @@ impl Pool {
         self.storage.reader.set_fast_tier(&tier);
         // Another call may have been first.
         self.fast_tier().map_or(tier, Arc::clone)
+    }
+
+    /// Keeps a copy of the fingerprint index in a file on `disk`, which is faster than the pool's,
+    /// of `bytes_max` at most. Does no I/O: [`step_fast_index`](Self::step_fast_index) fills it. The
+    /// pool's own file stays complete, so a copy that is lost or damaged costs time only.
+    pub fn use_fast_index(&self, disk: Arc<dyn Disk>, bytes_max: u64) {
+        let name = format!("quintet-index-{}", self.storage.id());
+        self.storage.chunks.index.use_copy(disk, name, bytes_max);
+    }
+
+    /// Copies up to `bytes` of the index. Returns true if there is more to copy.
+    pub fn step_fast_index(&self, now: UnixNanos, bytes: u64) -> bool {
+        self.storage.chunks.index.step_copy(now, bytes)
+    }
+
+    /// Makes the copy of the index count after a restart.
+    pub fn finish_fast_index(&self, now: UnixNanos) {
+        self.storage.chunks.index.finish_copy(now);
+    }
+
+    /// Returns how the copy of the index is, if there is to be one.
+    pub fn fast_index(&self) -> Option<IndexCopyStatus> {
+        self.storage.chunks.index.copy_status()
+    }
+
+    /// Returns the size of the index's file, bytes.
+    pub fn index_bytes(&self) -> u64 {
+        self.storage.chunks.index.counters().file_bytes
     }
 
     /// Returns the fast tier, if there is one.

@@ -93,6 +93,22 @@ impl TestDisk {
         self.names.lock().now.contains_key(path)
     }
 
+    /// Returns another disk with the same files, all durable.
+    pub(super) fn copy(&self) -> Arc<Self> {
+        let mut names = Names::default();
+        for (name, content) in &self.names.lock().now {
+            let bytes = content.lock().bytes.clone();
+            let content = Arc::new(Mutex::new(Content {
+                durable: bytes.clone(),
+                bytes,
+                dirty: BTreeSet::new(),
+            }));
+            names.durable.insert(name.clone(), Arc::clone(&content));
+            names.now.insert(name.clone(), content);
+        }
+        Self::with(names)
+    }
+
     /// Returns the disk after a power loss now.
     pub(super) fn crash(&self, dice: &mut Dice) -> Arc<Self> {
         let names = self.names.lock();
@@ -256,7 +272,10 @@ impl DiskFile for TestFile {
     }
 
     fn sync(&self, point: Barrier) -> Result<(), MediaError> {
-        assert_eq!(point, Barrier::IndexBeforeClean);
+        assert!(matches!(
+            point,
+            Barrier::IndexBeforeClean | Barrier::IndexCopyBeforeStamp
+        ));
         self.counts.syncs.fetch_add(1, Relaxed);
         self.counts.spend()?;
         if !self.counts.lies.load(Relaxed) {

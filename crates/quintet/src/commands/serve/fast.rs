@@ -5,11 +5,11 @@
 
 use crate::commands::invocation::Invocation;
 use anyhow::bail;
-use command_line::ServeArgs;
+use command_line::{FastShares, ServeArgs};
 use device::{Patience, PatientDisk};
-use media::LocalDisk;
+use media::{Disk, LocalDisk};
 use server::memory_plan::MemoryPlan;
-use ssd_tier::{KindShares, Tier, TierOptions, TierSettings};
+use ssd_tier::{KindShares, TierOptions, TierSettings};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +17,10 @@ use std::time::Duration;
 use store::Pool;
 use terminal::sizes;
 
+/// Room that an index gets besides its size: it doubles when it grows.
+const INDEX_GROWTH: u64 = 2;
+/// Smallest room for the copy of an index, bytes.
+const INDEX_BYTES_MIN: u64 = 2 << 20;
 /// Smallest tier, bytes.
 const FAST_BYTES_MIN: u64 = 64 << 20;
 /// A read that takes longer is given up: the pool answers it, and the tier is off for a while. No
@@ -71,9 +75,9 @@ pub(super) fn attach(
     args: &ServeArgs,
     pool: &Pool,
     memory: &MemoryPlan,
-) -> anyhow::Result<Option<Arc<Tier>>> {
+) -> anyhow::Result<()> {
     let (Some(directory), Some(bytes)) = (&args.fast, args.fast_size) else {
-        return Ok(None);
+        return Ok(());
     };
     if bytes < FAST_BYTES_MIN {
         bail!("invalid --fast-size: it is at least 64M");
@@ -82,15 +86,37 @@ pub(super) fn attach(
     if let Some(why) = doubt(&directory, bytes, invocation.settings.pool()?) {
         invocation.console.warn(why);
     }
-    let options = TierOptions::new(bytes, memory.tier as u64);
-    let settings = TierSettings::new(KindShares::ALONE);
+    let index_bytes = index_room(bytes, args.fast_shares, pool.index_bytes());
+    let options = TierOptions::new(bytes - index_bytes, memory.tier as u64);
+    let settings = TierSettings::new(kinds(args.fast_shares));
     let disk = PatientDisk::new(Arc::new(LocalDisk::new(directory)), PATIENCE);
-    let tier = pool.use_fast_tier(Arc::new(disk), options, settings);
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    if index_bytes > 0 {
+        pool.use_fast_index(Arc::clone(&disk), index_bytes);
+    }
+    let tier = pool.use_fast_tier(disk, options, settings);
     if tier.memory_bytes() > memory.tier as u64 {
         let needed = sizes::display(4 * tier.memory_bytes());
         bail!("too little memory for --fast: use --memory {needed} or more");
     }
-    Ok(Some(tier))
+    Ok(())
+}
+
+/// Returns the room for the copy of the index: its share, or what it may need, if that is less. The
+/// rest is the other kinds'.
+fn index_room(bytes: u64, shares: FastShares, index_bytes: u64) -> u64 {
+    let share = bytes / 100 * u64::from(shares.index.hundredths());
+    let needed = index_bytes.saturating_mul(INDEX_GROWTH);
+    share.min(needed.max(INDEX_BYTES_MIN))
+}
+
+/// Returns the shares of what the index leaves.
+fn kinds(shares: FastShares) -> KindShares {
+    KindShares {
+        data: shares.data,
+        recipes: shares.recipes,
+        directories: shares.directories,
+    }
 }
 
 /// Returns why a fast tier of this size in this directory will not help, if that is known.

@@ -98,7 +98,7 @@ fn hold(
     // Clients that come from here on wait, instead of finding the pool locked.
     let socket = ControlSocket::bind(invocation.settings.pool()?)
         .context("cannot create the control socket")?;
-    let tier = fast::attach(invocation, args, &pool, &memory)?;
+    fast::attach(invocation, args, &pool, &memory)?;
     notifier.say("STATUS=replaying the journal");
     let volumes = invocation.volumes_of(pool, &memory, args.journal)?;
     volumes.trace(!args.no_trace);
@@ -141,9 +141,7 @@ fn hold(
     let collector = collector::start(&server.tasks, &program, lane)?;
     let classifying = classifying::start(&server.classes.classifiers)?;
     let clock = Arc::new(media::SystemClock);
-    let tiering = tier
-        .map(|tier| tiering::start(&tier, clock, &program))
-        .transpose()?;
+    let tiering = tiering::start(&server.pool, clock, &program)?;
     let commands = ClientCommands {
         server: Arc::clone(&server),
     };

@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 use server::settings::flow_name;
 use server::state::{CopyState, Live, ServerState, TaskDue};
 use ssd_tier::{Status, TierState};
+use store::{IndexCopyState, IndexCopyStatus};
 use terminal::calendar;
 use terminal::json::Object;
 use terminal::sizes;
@@ -90,6 +91,9 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
     if let Some(tier) = &live.tier {
         lines.push(("fast tier", tier_words(tier)));
     }
+    if let Some(index) = &live.fast_index {
+        lines.push(("fast index", index_words(index)));
+    }
     lines.push(("gc", schedule::collecting(server, live, zone)));
     lines.push(("scrubs", schedule::scrubbing(server, zone)));
     lines.push(("hot chunks", schedule::hot_chunks(server, live, zone)));
@@ -130,6 +134,24 @@ fn tier_words(tier: &Status) -> String {
         tier.hits + misses,
         sizes::display(tier.bytes_written),
         count(tier.evictions, "block")
+    )
+}
+
+fn index_words(index: &IndexCopyStatus) -> String {
+    let state = match &index.state {
+        IndexCopyState::Copying => "being copied".to_owned(),
+        IndexCopyState::Ready if index.bytes < index.index_bytes => {
+            "in use, as far as its share goes (serve --fast-shares)".to_owned()
+        }
+        IndexCopyState::Ready => "in use".to_owned(),
+        IndexCopyState::Off { reason } => format!("off: {reason}"),
+    };
+    format!(
+        "{state}; {} of {} on the fast device, which answered {} of {} lookups that no memory could",
+        sizes::display(index.bytes),
+        sizes::display(index.index_bytes),
+        index.reads,
+        index.reads + index.file_reads,
     )
 }
 

@@ -1,14 +1,18 @@
-//! Decides which snapshots a policy keeps, and why. `forget` calls this.
+//! Groups snapshots by origin (`groups`), and decides which of a group a policy keeps, and why.
+//! `forget` calls this; findings use the groups.
 //!
 //! Invariant: no I/O and no clock. The same snapshots, policy and time zone give the same decisions
 //! at any time. Every kept snapshot has at least one reason. A policy that would keep nothing of a
 //! group is refused.
 
+#![forbid(unsafe_code)]
+
+mod groups;
 mod policy;
 
+pub use groups::{Group, GroupBy, GroupKey, group};
 pub use policy::{Keep, Policy};
 
-use crate::groups::Group;
 use format::snapshot::Snapshot;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
