@@ -9,6 +9,7 @@ mod crafted_journal;
 pub mod decoders;
 
 use chunking::{Compression, Compressor, Decompressor, Packed, x86_branches};
+use classes::{Facts, Policy};
 use media::Disk;
 use qos::lease::{Ask, Hello, LEASE_BYTES_MAX, LeaseAnswer};
 use sim::{Image, SimDisk};
@@ -57,6 +58,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("nbd_requests", nbd::fuzzing::fuzz_requests),
     ("nbd_session", nbd::fuzzing::fuzz_session),
     ("parity", decoders::parity),
+    ("policy", policy),
     ("pool", pool),
     ("failed_streams", decoders::failed_streams),
     ("reach", decoders::reach),
@@ -82,6 +84,20 @@ pub fn layout(data: &[u8]) {
 /// A well-formed disk with hostile numbers, and writes to it.
 pub fn layout_hostile(data: &[u8]) {
     disk_layout::fuzzing::fuzz_hostile(data);
+}
+
+/// A policy file: what is read is written, and read again as the same.
+pub fn policy(data: &[u8]) {
+    let Ok(policy) = Policy::parse(&String::from_utf8_lossy(data)) else {
+        return;
+    };
+    let written = policy.to_csv();
+    let again = Policy::parse(&written).expect("its own");
+    assert_eq!(again.to_csv(), written);
+    assert_eq!(again.all_settings(), policy.all_settings());
+    assert_eq!(again.all_fast_settings(), policy.all_fast_settings());
+    let facts = Facts::default();
+    assert_eq!(policy.explain(&facts).class, policy.classify(&facts));
 }
 
 /// Messages between a server and a process that reads beside it.

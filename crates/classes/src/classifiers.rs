@@ -253,11 +253,24 @@ impl Classifiers {
             } else if served.memory_bytes_max() > 0 {
                 let mut budget = Budget::of_reads(reads_max);
                 let before = budget.reads;
-                stepped.has_more |= served.step(&mut budget);
+                let class = self.class_of_metadata(&served.name);
+                stepped.has_more |= served.step(&mut budget, class);
                 stepped.reads += before - budget.reads;
             }
         }
         stepped
+    }
+
+    /// Returns the class of metadata of a volume.
+    fn class_of_metadata(&self, volume: &str) -> IoClass {
+        let facts = Facts {
+            contents: Contents::Metadata,
+            volume,
+            ..Facts::default()
+        };
+        let policy = self.policy.read();
+        let policy = policy.as_ref();
+        policy.map_or(IoClass(0), |policy| policy.classify(&facts))
     }
 
     /// Returns the counts of all classes since the start.

@@ -59,6 +59,21 @@ pub enum Problem {
         /// Fields of the line.
         found: usize,
     },
+    /// A comment for the fast tier has another number of fields.
+    FastFields {
+        /// Fields of the line.
+        found: usize,
+    },
+    /// A comment for the fast tier names a class that the file does not have.
+    FastClass {
+        /// The class.
+        class: u8,
+    },
+    /// Another comment for the fast tier names the class.
+    FastTwice {
+        /// Line that names it.
+        first_line: usize,
+    },
     /// A quoted field does not end, or something follows it.
     Quotes,
     /// Not a class number.
@@ -160,6 +175,18 @@ impl fmt::Display for Problem {
                 f,
                 "{found} fields, not 4; put a rule that contains a comma in double quotes"
             ),
+            Self::FastFields { found } => write!(
+                f,
+                "{found} fields after # fast:, not 3; write # fast: ID,PRIORITY,ALLOCATION, \
+                 or begin a comment with another word"
+            ),
+            Self::FastClass { class } => write!(
+                f,
+                "class {class} has no rule in this file; add its line, or remove this one"
+            ),
+            Self::FastTwice { first_line } => {
+                write!(f, "line {first_line} is for this class; remove one of the two")
+            }
             Self::Quotes => f.write_str(
                 "a quoted field must end with a quote before the comma; write a quote inside it twice",
             ),

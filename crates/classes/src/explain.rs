@@ -7,7 +7,7 @@ use crate::condition::Answer as ConditionAnswer;
 use crate::facts::Facts;
 use crate::policy::Policy;
 use crate::rule::{Join, Rule};
-use crate::settings::{ClassSettings, Priority};
+use crate::settings::{Admission, ClassSettings, Priority};
 use std::fmt;
 use units::IoClass;
 
@@ -22,6 +22,8 @@ pub struct Explanation<'a> {
     pub rule: &'a str,
     /// How caches treat it.
     pub settings: ClassSettings,
+    /// How the fast tier treats it.
+    pub fast: ClassSettings,
     /// Every rule of the policy, in the order in which they are asked.
     pub verdicts: Vec<RuleVerdict<'a>>,
 }
@@ -110,6 +112,7 @@ impl Policy {
             class,
             rule: rule.map_or("unclassified", |rule| &rule.text),
             settings: self.settings(class),
+            fast: self.fast_settings(class),
             verdicts,
         }
     }
@@ -162,6 +165,28 @@ impl fmt::Display for ClassSettings {
     }
 }
 
+impl fmt::Display for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Never => "takes nothing of it",
+            Self::WhileFree => "takes random reads, while it has free space",
+            Self::ByPattern => "takes random reads",
+            Self::Always => "takes it whatever the access pattern, read and written",
+        })
+    }
+}
+
+impl Explanation<'_> {
+    /// Says how the fast tier treats the class.
+    pub fn in_fast_tier(&self) -> String {
+        let admission = self.fast.admission();
+        match self.fast == self.settings || admission == Admission::Never {
+            true => admission.to_string(),
+            false => format!("{admission}; {}", self.fast),
+        }
+    }
+}
+
 impl fmt::Display for RuleOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -183,6 +208,7 @@ impl fmt::Display for Explanation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "class {}: {}", self.class.0, self.rule)?;
         writeln!(f, "  {}", self.settings)?;
+        writeln!(f, "  fast tier: {}", self.in_fast_tier())?;
         if self.verdicts.is_empty() {
             return writeln!(f, "The policy has no rules.");
         }

@@ -43,4 +43,4 @@ pub use explain::{Answer, ConditionVerdict, Explanation, RuleOutcome, RuleVerdic
 pub use facts::{Contents, Facts, Pattern};
 pub use occupancy::{ClassOccupancy, Need, known};
 pub use policy::Policy;
-pub use settings::{CLASSES, ClassSettings, Priority, Share};
+pub use settings::{Admission, CLASSES, ClassSettings, Priority, Share};

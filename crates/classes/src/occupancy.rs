@@ -9,6 +9,9 @@
 //!    least important class that is not more important than what comes. Equally important classes
 //!    evict together. Pinned classes evict for themselves ([`ClassOccupancy::next_to_evict`]).
 //! 4. There is no such class: what comes does not enter.
+//! 5. What comes of a low class ([`Priority::is_low`]) takes free space. Without any it replaces
+//!    its own, and displaces no other class, however unimportant: read-ahead needs a little memory,
+//!    but a stream of low data must not turn the whole cache over.
 //!
 //! Invariant: settings may change at any moment, and no lock is needed to read them. A choice looks
 //! at each class once. While no class differs from the others, caches need not ask.
@@ -22,8 +25,13 @@ use units::IoClass;
 /// highest rank leaves first.
 const PINNED: u16 = 0;
 const BYPASSING: u16 = 257;
+/// Rank of the least important priority that is not low.
+const LOW_ABOVE: u16 = 200;
 /// Added to the rank of a class above its share.
 const OVER: u16 = 1000;
+
+const _: () = assert!(Priority::Evictable(LOW_ABOVE as u8).is_low());
+const _: () = assert!(!Priority::Evictable(LOW_ABOVE as u8 - 1).is_low());
 
 /// Cause of an eviction. It decides which classes may evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -211,7 +219,8 @@ impl ClassOccupancy {
             Need::Other => rank != PINNED || self.is_over(class),
             Need::Above(other) => rank > self.rank(other),
             Need::For(other) => {
-                let is_below = rank != PINNED && rank >= self.rank(other);
+                let other_rank = self.rank(other);
+                let is_below = rank != PINNED && rank >= other_rank && other_rank <= LOW_ABOVE;
                 is_below || class == other || self.is_over(class)
             }
         }

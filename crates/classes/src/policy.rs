@@ -1,5 +1,5 @@
-//! A policy: which class a request has, and how caches treat each class. Read from and written as
-//! an io-class file of Open CAS.
+//! A policy: which class a request has, and how caches treat each class, in memory and on the fast
+//! tier. Read from and written as an io-class file of Open CAS.
 //!
 //! Front ends classify with it, caches take [`Policy::settings`], the program explains it.
 //! Invariant: classifying allocates nothing and asks only rules that can match the contents and the
@@ -8,7 +8,7 @@
 
 use crate::CLASSES;
 use crate::condition::{KINDS, Kinds, Quantity, Question};
-use crate::csv::{rows, write_row};
+use crate::csv::{Row, lines, write_fast, write_row};
 use crate::error::{Column, HEADER, PolicyError, Problem};
 use crate::facts::Facts;
 use crate::rule::Rule;
@@ -27,16 +27,19 @@ pub struct Policy {
     /// By ascending class, without class 0.
     pub(crate) rules: Box<[Rule]>,
     settings: [ClassSettings; CLASSES],
+    /// Settings of classes that the fast tier treats in another way.
+    fast: [Option<ClassSettings>; CLASSES],
     /// Rules that can match, a bit each, by kind of contents; reads, then writes.
     candidates: [[u64; 2]; KINDS],
 }
 
 impl Default for Policy {
-    /// No rules: everything is class 0, and may fill the cache.
+    /// No rules: everything is class 0, and caches are indifferent to it.
     fn default() -> Self {
         Self {
             rules: Box::default(),
-            settings: [UNCLASSIFIED; CLASSES],
+            settings: [ClassSettings::INDIFFERENT; CLASSES],
+            fast: [None; CLASSES],
             candidates: [[0; 2]; KINDS],
         }
     }
@@ -48,14 +51,9 @@ impl Policy {
         let mut lines: [Option<usize>; CLASSES] = [None; CLASSES];
         let mut settings: [Option<ClassSettings>; CLASSES] = [None; CLASSES];
         let mut rules = Vec::new();
-        for row in rows(text)? {
-            let at = |column| {
-                move |problem| PolicyError {
-                    line: row.line,
-                    column: Some(column),
-                    problem,
-                }
-            };
+        let found = self::lines(text)?;
+        for row in &found.rows {
+            let at = |column| at(row.line, column);
             let [id, name, priority, allocation] = &row.fields;
             let class = read_class(id).map_err(at(Column::Id))?;
             let number = usize::from(class.0);
@@ -73,12 +71,11 @@ impl Policy {
                 }
                 _ => return Err(at(Column::Name)(Problem::Unclassified)),
             }
-            let priority = read_priority(priority).map_err(at(Column::Priority))?;
-            let share = read_share(allocation).map_err(at(Column::Allocation))?;
             if let Some(slot) = settings.get_mut(number) {
-                *slot = Some(ClassSettings { priority, share });
+                *slot = Some(read_settings(row.line, priority, allocation)?);
             }
         }
+        let fast = read_fast(&found.fast, &lines)?;
         rules.sort_by_key(|(_, rule)| rule.class.0);
         check_references(&rules, &lines)?;
         let unclassified = settings.first().copied().flatten().unwrap_or(UNCLASSIFIED);
@@ -87,6 +84,7 @@ impl Policy {
             candidates: candidates(&rules),
             rules,
             settings: settings.map(|of_class| of_class.unwrap_or(unclassified)),
+            fast,
         })
     }
 
@@ -122,7 +120,8 @@ impl Policy {
         self.rules.iter().any(conditions)
     }
 
-    /// Returns how caches treat a class. A class without a line is treated as class 0.
+    /// Returns how caches treat a class, the fast tier too unless it has other settings. A class
+    /// without a line is treated as class 0.
     #[inline]
     pub fn settings(&self, class: IoClass) -> ClassSettings {
         match self.settings.get(usize::from(class.0)) {
@@ -134,6 +133,21 @@ impl Policy {
     /// Returns how caches treat each class, by number.
     pub fn all_settings(&self) -> &[ClassSettings; CLASSES] {
         &self.settings
+    }
+
+    /// Returns how the fast tier treats a class.
+    pub fn fast_settings(&self, class: IoClass) -> ClassSettings {
+        let fast = self.fast.get(usize::from(class.0)).copied().flatten();
+        fast.unwrap_or_else(|| self.settings(class))
+    }
+
+    /// Returns how the fast tier treats each class, by number.
+    pub fn all_fast_settings(&self) -> [ClassSettings; CLASSES] {
+        let mut settings = self.settings;
+        for (settings, fast) in settings.iter_mut().zip(self.fast) {
+            *settings = fast.unwrap_or(*settings);
+        }
+        settings
     }
 
     /// Changes how caches treat a class, keeping its rule. Returns false if the policy has no such
@@ -166,17 +180,74 @@ impl Policy {
     pub fn to_csv(&self) -> String {
         let mut text = format!("{HEADER}\n");
         for (class, rule) in self.classes() {
-            let ClassSettings { priority, share } = self.settings(class);
-            let priority = match priority {
-                Priority::Pinned => String::new(),
-                Priority::Evictable(priority) => priority.to_string(),
-            };
-            let hundredths = share.hundredths();
-            let share = format!("{}.{:02}", hundredths / 100, hundredths % 100);
-            write_row(&mut text, [&class.0.to_string(), rule, &priority, &share]);
+            let id = class.0.to_string();
+            let [priority, share] = fields_of(self.settings(class));
+            write_row(&mut text, [&id, rule, &priority, &share]);
+            let fast = self.fast.get(usize::from(class.0)).copied().flatten();
+            if let Some([priority, share]) = fast.map(fields_of) {
+                write_fast(&mut text, [&id, &priority, &share]);
+            }
         }
         text
     }
+}
+
+/// Returns priority and allocation as they stand in a file.
+fn fields_of(ClassSettings { priority, share }: ClassSettings) -> [String; 2] {
+    let priority = match priority {
+        Priority::Pinned => String::new(),
+        Priority::Evictable(priority) => priority.to_string(),
+    };
+    let hundredths = share.hundredths();
+    let share = format!("{}.{:02}", hundredths / 100, hundredths % 100);
+    [priority, share]
+}
+
+fn at(line: usize, column: Column) -> impl FnOnce(Problem) -> PolicyError {
+    move |problem| PolicyError {
+        line,
+        column: Some(column),
+        problem,
+    }
+}
+
+/// Reads what comments say of the fast tier.
+fn read_fast(
+    rows: &[Row<'_, 3>],
+    lines: &[Option<usize>; CLASSES],
+) -> Result<[Option<ClassSettings>; CLASSES], PolicyError> {
+    let mut fast = [None; CLASSES];
+    let mut first_lines = [None; CLASSES];
+    for row in rows {
+        let [id, priority, allocation] = &row.fields;
+        let class = read_class(id).map_err(at(row.line, Column::Id))?;
+        let number = usize::from(class.0);
+        let is_given = class.0 == 0 || lines.get(number).is_some_and(Option::is_some);
+        if !is_given {
+            let problem = Problem::FastClass { class: class.0 };
+            return Err(at(row.line, Column::Id)(problem));
+        }
+        if let Some(slot) = first_lines.get_mut(number)
+            && let Some(first_line) = slot.replace(row.line)
+        {
+            return Err(at(row.line, Column::Id)(Problem::FastTwice { first_line }));
+        }
+        if let Some(slot) = fast.get_mut(number) {
+            *slot = Some(read_settings(row.line, priority, allocation)?);
+        }
+    }
+    Ok(fast)
+}
+
+fn read_settings(
+    line: usize,
+    priority: &str,
+    allocation: &str,
+) -> Result<ClassSettings, PolicyError> {
+    Ok(ClassSettings {
+        priority: read_priority(priority).map_err(at(line, Column::Priority))?,
+        share: read_share(allocation).map_err(at(line, Column::Allocation))?,
+    })
 }
 
 /// Refuses a rule that refers to a class which is not given before it.

@@ -17,6 +17,7 @@ use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use units::IoClass;
 use volume::{RequestContext, Volume};
 
 /// A request waits this long for the end of a step.
@@ -213,20 +214,22 @@ impl Served {
     }
 
     /// Reads until nothing is left to read, or until the budget is spent. Returns true if more is
-    /// left.
-    pub fn step(&self, budget: &mut Budget) -> bool {
+    /// left. These reads are of metadata, and have its class: after a restart they come from where
+    /// the policy keeps it.
+    pub fn step(&self, budget: &mut Budget, class: IoClass) -> bool {
         let Some(source) = self.source() else {
             return false;
         };
         self.size_bytes.store(source.size_bytes(), SeqCst);
         self.is_working.store(true, SeqCst);
-        let has_more = !self.is_settled.swap(true, SeqCst) && self.step_unsettled(&source, budget);
+        let reader = Reader(source.as_ref(), class);
+        let has_more = !self.is_settled.swap(true, SeqCst) && self.step_unsettled(&reader, budget);
         self.is_working.store(false, SeqCst);
         has_more
     }
 
-    fn step_unsettled(&self, source: &Arc<dyn Volume>, budget: &mut Budget) -> bool {
-        let has_more = self.step_alone(source.as_ref(), budget);
+    fn step_unsettled(&self, reader: &Reader<'_>, budget: &mut Budget) -> bool {
+        let has_more = self.step_alone(reader, budget);
         // Writes that came meanwhile are for a later step: one that follows at once might never
         // leave requests a moment in which blocks are known.
         if has_more {
@@ -235,8 +238,7 @@ impl Served {
         has_more
     }
 
-    fn step_alone(&self, source: &dyn Volume, budget: &mut Budget) -> bool {
-        let reader = Reader(source);
+    fn step_alone(&self, reader: &Reader<'_>, budget: &mut Budget) -> bool {
         let (mut is_reported, mut is_behind) = (false, false);
         loop {
             // Requests have a look between two parts of a step.
@@ -252,7 +254,7 @@ impl Served {
                 is_reported = true;
                 is_behind = !self.tell(&mut layout, &mut part);
             }
-            let progress = layout.1.step_within(&reader, &mut part);
+            let progress = layout.1.step_within(reader, &mut part);
             *self.counters.lock() = Some(layout.1.counters());
             drop(layout);
             self.is_stepping.store(false, SeqCst);
@@ -307,8 +309,8 @@ fn new_layout(size_bytes: u64, memory_bytes_max: u64) -> Layout {
     Layout::new(size_bytes, Options { memory_bytes_max })
 }
 
-/// Reads for a layout.
-struct Reader<'a>(&'a dyn Volume);
+/// Reads for a layout, in a class.
+struct Reader<'a>(&'a dyn Volume, IoClass);
 
 impl VolumeSource for Reader<'_> {
     fn read(&self, offset_bytes: u64, bytes: &mut [u8]) -> Result<(), Unreadable> {
@@ -318,7 +320,10 @@ impl VolumeSource for Reader<'_> {
         if end > self.0.size_bytes() {
             return Err(Unreadable);
         }
-        let context = RequestContext::default();
+        let context = RequestContext {
+            class: self.1,
+            ..RequestContext::default()
+        };
         let read = self.0.read(context, offset_bytes, bytes);
         read.map_err(|_| Unreadable)
     }

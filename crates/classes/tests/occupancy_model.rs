@@ -71,8 +71,9 @@ impl Cache {
                 of => Some(Reverse(of.priority)),
             };
             let pinned = Some(Reverse(Priority::Pinned));
+            let is_low = self.of(class).priority.is_low();
             let below = |other: u8| {
-                let is_below = rank(other) != pinned && rank(other) <= rank(class);
+                let is_below = !is_low && rank(other) != pinned && rank(other) <= rank(class);
                 is_over(other) || own(other) || is_below
             };
             self.first(below, |other| (!is_over(other), rank(other)))

@@ -96,6 +96,7 @@ fn classifying_agrees_with_asking_every_rule() {
             let explanation = policy.explain(&facts);
             assert_eq!(explanation.class, class, "{facts:?}\n{explanation}\n{text}");
             assert_eq!(explanation.settings, policy.settings(class));
+            assert_eq!(explanation.fast, policy.fast_settings(class));
             let decides = explanation
                 .verdicts
                 .iter()
@@ -119,6 +120,7 @@ fn damaged_text_is_an_error_or_a_policy_that_is_read_again() {
         let mut seed = Seed::new(run);
         let shipped = shipped::ALL[seed.below(shipped::ALL.len() as u64) as usize];
         let mut bytes = shipped.csv.as_bytes().to_vec();
+        bytes.extend(*b"# fast: 1,200,0.05\n");
         for _ in 0..=seed.below(3) {
             bytes.extend(*b"\n");
             let at = seed.below(bytes.len() as u64) as usize;

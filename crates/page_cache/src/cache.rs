@@ -64,7 +64,8 @@ impl PageCache {
     /// A class that fills its share evicts its own chunks and pages. When memory is short, the
     /// least important class evicts, until it is empty; equally important ones are one queue. A
     /// chunk does not enter if everything in memory is more important, and never if its class has
-    /// no share: what it has leaves now. A pinned class evicts for itself, and last when tables
+    /// no share: what it has leaves now. A chunk of low priority takes free memory or replaces one
+    /// of its class. A pinned class evicts for itself, and last when tables
     /// need the memory. A dirty page of a class without a share takes memory that nothing else
     /// wants: a checkpoint needs it once more.
     pub fn set_classes(&self, settings: &[ClassSettings; CLASSES]) {
@@ -84,7 +85,7 @@ impl PageCache {
     /// [`by_content`](Self::by_content).
     pub fn by_place(&self, place: Place, purpose: impl Into<Purpose>) -> Option<Frame> {
         let purpose = purpose.into().of_known_class();
-        self.clean.by_place(place, purpose).map(Frame)
+        self.clean.by_place(place, purpose)
     }
 
     /// Returns the chunk of a fingerprint. Also records that `alias`, if given, has exactly this
@@ -98,7 +99,7 @@ impl PageCache {
         let purpose = purpose.into().of_known_class();
         let found = self.clean.by_content(fingerprint, alias, purpose);
         self.settle();
-        found.map(Frame)
+        found
     }
 
     /// Keeps a chunk whose bytes the caller has verified against `fingerprint`, and records that
@@ -128,7 +129,7 @@ impl PageCache {
             }
         };
         self.settle();
-        Frame(kept)
+        Frame::new(kept, false)
     }
 
     /// Forgets a place that has other content now, or none.
@@ -170,7 +171,8 @@ impl PageCache {
 
     /// Returns a dirty page in exactly this version. `None`: the journal has it.
     pub fn dirty(&self, object: u64, page: u64, version: u64) -> Option<Frame> {
-        self.dirty.get((object, page), version).map(Frame)
+        let found = self.dirty.get((object, page), version);
+        found.map(|run| Frame::new(run, false))
     }
 
     /// Notes that the page's bytes of this version are in containers now. The page is dropped

@@ -11,7 +11,7 @@ mod visiting;
 use crate::content::{ContentShard, Identity, SHARDS_MAX, SHARDS_MIN, SLOT_BITS};
 use crate::events::PageEvents;
 use crate::extent::Run;
-use crate::memory::Memory;
+use crate::memory::{Frame, Memory};
 use crate::policy::{EvictionPolicy, FrameId, Heat};
 use crate::table::HashTable;
 use crate::{Place, Purpose, Shard, Use, hash_pair};
@@ -125,7 +125,7 @@ impl CleanPages {
         hash_pair(self.seed, place.object, place.chunk)
     }
 
-    pub fn by_place(&self, place: Place, purpose: Purpose) -> Option<Arc<Run>> {
+    pub fn by_place(&self, place: Place, purpose: Purpose) -> Option<Frame> {
         let (hash, tick) = (self.hash(place), self.tick());
         let places = self.places(hash);
         let hit = |content: &mut ContentShard, _, frame| {
@@ -163,24 +163,24 @@ impl CleanPages {
         fingerprint: &Fingerprint,
         alias: Option<Place>,
         purpose: Purpose,
-    ) -> Option<Arc<Run>> {
+    ) -> Option<Frame> {
         let (identity, tick) = (&self.identity(fingerprint), self.tick());
         let mut content = self.content(identity.shard);
         let found = content.find(identity);
-        let run = found.and_then(|frame| content.touch(frame, purpose, &self.classes, tick));
-        match run {
+        let held = found.and_then(|frame| content.touch(frame, purpose, &self.classes, tick));
+        match held {
             Some(_) => content.counters.hits_by_content += 1,
             None => content.counters.misses += 1,
         }
         if let Some(tally) = content.tally(purpose.class) {
-            tally.hits += u64::from(run.is_some());
-            tally.misses += u64::from(run.is_none());
+            tally.hits += u64::from(held.is_some());
+            tally.misses += u64::from(held.is_none());
         }
         drop(content);
         if let Some(place) = alias {
             self.attach(place, identity);
         }
-        run
+        held
     }
 
     /// Keeps `run` unless its content is already cached. Returns the kept one.
@@ -200,7 +200,7 @@ impl CleanPages {
         let kept = match held {
             Some(held) => {
                 drop(content);
-                held
+                held.into_run()
             }
             None => {
                 let before = content.memory_bytes();

@@ -9,6 +9,7 @@ mod aliases;
 mod identity;
 
 use crate::extent::Run;
+use crate::memory::Frame;
 use crate::policy::Heat;
 use crate::table::{HashTable, push_exactly, touched_bytes};
 use crate::{Purpose, Use};
@@ -139,14 +140,14 @@ impl ContentShard {
         purpose: Purpose,
         classes: &ClassOccupancy,
         tick: u8,
-    ) -> Option<Arc<Run>> {
+    ) -> Option<Frame> {
         let Purpose { for_use, class } = purpose;
         let entry = self.frames.get_mut(frame as usize)?;
         let is_counted = entry.flags >> TICK_SHIFT == tick % 8;
-        if for_use == Use::Demand
-            && class != entry.class
-            && (entry.flags & UNTOUCHED != 0 || classes.is_above(class, entry.class))
-        {
+        let is_untouched = entry.flags & UNTOUCHED != 0;
+        let is_first = for_use == Use::Demand
+            && (is_untouched || class != entry.class && classes.is_above(class, entry.class));
+        if is_first {
             entry.class = class;
         }
         if for_use == Use::Demand && (!is_counted || entry.flags & UNTOUCHED != 0) {
@@ -154,7 +155,8 @@ impl ContentShard {
             entry.flags = (entry.flags & !UNTOUCHED & 31) | tick << TICK_SHIFT;
             entry.flags += u8::from(is_hit);
         }
-        entry.run.clone()
+        let run = entry.run.clone()?;
+        Some(Frame::new(run, is_first))
     }
 
     /// Keeps a chunk that is not cached; `None` when the shard is full.

@@ -16,13 +16,35 @@ use std::sync::{Arc, Weak};
 /// A chunk or page in memory. Clones are cheap. The bytes live as long as any clone, even after
 /// their eviction; until then their memory cannot be reused.
 #[derive(Clone)]
-pub struct Frame(pub(crate) Arc<Run>);
+pub struct Frame {
+    run: Arc<Run>,
+    is_first_of_class: bool,
+}
+
+impl Frame {
+    pub(crate) fn new(run: Arc<Run>, is_first_of_class: bool) -> Self {
+        Self {
+            run,
+            is_first_of_class,
+        }
+    }
+
+    pub(crate) fn into_run(self) -> Arc<Run> {
+        self.run
+    }
+
+    /// Returns true if the lookup that returned this said for the first time what the bytes are for:
+    /// they were fetched ahead, or by a less important class.
+    pub fn is_first_of_class(&self) -> bool {
+        self.is_first_of_class
+    }
+}
 
 impl Deref for Frame {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.0.bytes()
+        self.run.bytes()
     }
 }
 

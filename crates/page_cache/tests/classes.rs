@@ -197,6 +197,64 @@ fn a_class_over_its_share_evicts_only_itself() {
     assert!(cache.has_room());
 }
 
+/// Selective allocation: what is low takes free memory, or replaces its own.
+#[test]
+fn a_low_class_displaces_no_other_however_unimportant() {
+    const LOWEST: IoClass = IoClass(33);
+    let of = |bulk| {
+        settings(&[
+            (BULK, Priority::Evictable(bulk), 100),
+            (LOWEST, Priority::Evictable(255), 100),
+        ])
+    };
+    for (bulk, is_low) in [(200, true), (199, false)] {
+        let cache = silent(BUDGET);
+        cache.set_classes(&of(bulk));
+        let kept = fill_a_third(&cache, LOWEST);
+        flood(&cache, BULK, 0);
+        let here = (0..kept)
+            .filter(|n| is_resident(&cache, LOWEST, *n))
+            .count() as u64;
+        // Tables that grow may take some.
+        let is_right = if is_low {
+            here * 20 > kept * 19
+        } else {
+            here == 0
+        };
+        assert!(is_right, "{here} of {kept} beside {bulk}");
+        let counters = cache.class_counters();
+        let of_bulk = counters[usize::from(BULK.0)];
+        let taken = of_bulk.bytes_clean + of_bulk.bytes_dirty;
+        assert!(taken > BUDGET / 4, "{taken} of free memory were taken");
+        assert!(of_bulk.evictions > 1000, "it turns over what it has");
+    }
+}
+
+#[test]
+fn the_first_request_that_says_what_bytes_are_for_is_told() {
+    let cache = silent(BUDGET);
+    insert(&cache, FILES, 1, 4096, Use::Prefetch);
+    insert(&cache, FILES, 2, 4096, Use::Prefetch);
+    insert(&cache, FILES, 3, 4096, Use::Demand);
+    let by_place = |n, for_use: Use| {
+        let found = cache.by_place(place(FILES, n), for_use.of(METADATA));
+        found.expect("it is here").is_first_of_class()
+    };
+    let by_content = |n| {
+        let name = fingerprint(number(FILES, n));
+        let found = cache.by_content(&name, None, Use::Demand.of(METADATA));
+        found.expect("it is here").is_first_of_class()
+    };
+    assert!(!by_place(1, Use::Scan) && !by_place(1, Use::Prefetch));
+    assert!(by_place(1, Use::Demand) && !by_place(1, Use::Demand));
+    assert!(by_content(2) && !by_content(2) && !by_place(2, Use::Demand));
+    assert!(!by_place(3, Use::Demand), "it was demanded before");
+    // From now on metadata is more important than files.
+    cache.set_classes(&policy());
+    assert!(!by_place(2, Use::Demand) && !by_place(3, Use::Scan));
+    assert!(by_place(3, Use::Demand) && !by_place(3, Use::Demand));
+}
+
 #[test]
 fn settings_hold_soon_after_they_change() {
     let cache = silent(BUDGET);
@@ -208,9 +266,9 @@ fn settings_hold_soon_after_they_change() {
     assert!((0..metadata).all(|n| is_resident(&cache, METADATA, n)));
     // Metadata becomes the least important: it leaves for the next bulk, files stay.
     cache.set_classes(&settings(&[
-        (METADATA, Priority::Evictable(255), 100),
+        (METADATA, Priority::Evictable(199), 100),
         (FILES, Priority::Pinned, 100),
-        (BULK, Priority::Evictable(254), 100),
+        (BULK, Priority::Evictable(198), 100),
     ]));
     flood(&cache, BULK, 1 << 20);
     assert!((0..metadata).all(|n| !is_resident(&cache, METADATA, n)));

@@ -50,13 +50,16 @@ pub struct Approach {
     /// The caller needs so many chunk bytes soon, from the chunk on in the order in which they are
     /// stored. They are read with it, if [`Route::Directory`] is taken. 0: only the chunk.
     pub ahead_bytes: u64,
+    /// The request follows no stream: recipe nodes on its way are worth their place in the fast
+    /// tier.
+    pub is_random: bool,
 }
 
 impl Approach {
     /// Returns the same approach for the recipe nodes on the way to the chunks.
     pub fn of_recipe(self) -> Self {
         Self {
-            admit: Some(Admit::RECIPE),
+            admit: Some(Admit::recipe(self.is_random)),
             ahead_bytes: 0,
             ..self
         }
@@ -70,6 +73,7 @@ impl Default for Approach {
             shares: true,
             admit: None,
             ahead_bytes: 0,
+            is_random: false,
         }
     }
 }

@@ -2,15 +2,26 @@
 //!
 //! Invariant: a pool without a tier, or whose tier fails, reads the same bytes, slower. Maintenance
 //! neither asks nor fills it: a scrub must see the pool's device, and a pass over everything is no
-//! reason to keep anything.
+//! reason to keep anything. Recipe nodes are admitted for clients only: backups, restores and copies
+//! go through whole recipes once.
+
+mod missed;
 
 use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
 use chunk_store::container::Region;
+use classes::Admission;
 use media::IoOrigin;
+use missed::MissedNodes;
 use ssd_tier::{Kind, Tier};
 use std::sync::Arc;
-use units::{Fingerprint, IoClass};
+use units::{Fingerprint, IoClass, Origin};
+
+/// The fast tier of a reader, and what decides which recipe nodes it gets.
+pub(super) struct AttachedTier {
+    tier: Arc<Tier>,
+    missed: MissedNodes,
+}
 
 /// How the fast tier treats the chunks of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,36 +30,55 @@ pub struct Admit {
     pub kind: Kind,
     /// Class of the request, for data.
     pub class: IoClass,
+    /// Recipe nodes are admitted at their first miss, and not only at the second.
+    pub at_once: bool,
 }
 
 impl Admit {
     /// Admits data chunks of a class.
     pub fn data(class: IoClass) -> Self {
-        let kind = Kind::Data;
-        Self { kind, class }
+        Self {
+            kind: Kind::Data,
+            class,
+            at_once: true,
+        }
     }
 
-    /// Admits recipe nodes.
-    pub const RECIPE: Self = Self {
-        kind: Kind::Recipe,
-        class: IoClass(0),
-    };
+    /// Admits recipe nodes: those of a random request at once, because the next one needs them as
+    /// likely; others if they are missed again while the first miss is remembered.
+    pub fn recipe(is_random: bool) -> Self {
+        Self {
+            kind: Kind::Recipe,
+            class: IoClass(0),
+            at_once: is_random,
+        }
+    }
 }
 
 impl Reader {
     /// Sets the fast tier. Only the first call has an effect.
     pub fn set_fast_tier(&self, tier: &Arc<Tier>) {
-        let _ = self.fast.set(Arc::clone(tier));
+        let _ = self.fast.set(AttachedTier {
+            tier: Arc::clone(tier),
+            missed: MissedNodes::default(),
+        });
     }
 
     /// Returns the fast tier, if there is one.
     pub fn fast_tier(&self) -> Option<&Arc<Tier>> {
-        self.fast.get()
+        self.fast.get().map(|fast| &fast.tier)
+    }
+
+    /// Returns what the fast tier takes of data of a class: nothing if there is none, or if
+    /// maintenance reads.
+    pub fn admission(&self, class: IoClass) -> Admission {
+        let tier = self.tier_for_this_read();
+        tier.map_or(Admission::Never, |tier| tier.admission(class))
     }
 
     /// Returns true if the fast tier has the chunk.
     pub fn is_in_fast_tier(&self, fingerprint: &Fingerprint) -> bool {
-        let tier = self.fast.get();
+        let tier = self.fast_tier();
         tier.is_some_and(|tier| tier.contains(fingerprint))
     }
 
@@ -64,7 +94,7 @@ impl Reader {
     }
 
     fn tier_for_this_read(&self) -> Option<&Tier> {
-        let tier = self.fast.get()?;
+        let tier = self.fast_tier()?;
         (!IoOrigin::current().origin.is_maintenance()).then_some(&**tier)
     }
 
@@ -94,17 +124,30 @@ impl Reader {
         admit: Option<Admit>,
         chunk: &ChunkRef,
     ) {
+        let is_recipe = admit.is_some_and(|admit| admit.kind == Kind::Recipe);
+        if is_recipe && !self.admits_node(fingerprint, admit) {
+            return;
+        }
         self.offer_to_tier(fingerprint, admit, chunk);
-        if self.fast.get().is_some() && admit == Some(Admit::RECIPE) {
+        if is_recipe && self.fast.get().is_some() {
             let others = chunk.others();
             others.for_each(|(other, bytes)| self.offer_to_tier(other, admit, bytes));
         }
     }
 
+    /// Returns true if a recipe node that was read from a container is admitted. Remembers the miss
+    /// otherwise.
+    fn admits_node(&self, fingerprint: &Fingerprint, admit: Option<Admit>) -> bool {
+        let is_client = IoOrigin::current().origin == Origin::Foreground;
+        let fast = self.fast.get().filter(|_| is_client);
+        let at_once = admit.is_some_and(|admit| admit.at_once);
+        fast.is_some_and(|fast| at_once || fast.missed.was_missed(fingerprint))
+    }
+
     /// Hands a verified chunk to the fast tier, if there is one and `admit` says that it is to be
     /// kept.
     pub fn offer_to_tier(&self, fingerprint: &Fingerprint, admit: Option<Admit>, chunk: &[u8]) {
-        if let Some(Admit { kind, class }) = admit
+        if let Some(Admit { kind, class, .. }) = admit
             && let Some(tier) = self.tier_for_this_read()
         {
             tier.offer(fingerprint, kind, class, chunk);

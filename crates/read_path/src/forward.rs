@@ -35,6 +35,7 @@ const RUN_SECTORS_MAX: u32 = RUN_BYTES_MAX / SECTOR_BYTES;
 const STRAIGHT: Approach = Approach {
     admit: None,
     ahead_bytes: 0,
+    is_random: false,
     route: Route::Region,
     shares: true,
 };

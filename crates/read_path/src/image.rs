@@ -8,12 +8,13 @@ use super::changes::{ObjectHistory, StateChanges, is_comparable};
 use super::{Admit, Approach, ChunkRef, Reader, expect_len, node_error};
 use chunk_store::recipe::{FixedLeaves, Leaf, fixed_chunk};
 use chunk_store::{Result, StoreError, StoreErrorKind};
+use classes::Admission;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use units::{Fingerprint, IoClass, Part};
+use units::{Fingerprint, IoClass, Part, Pattern};
 use volume::{
     Capabilities, Changes, Durability, Extent, FastPath, RequestContext, TrackChanges, Volume,
     VolumeError, VolumeErrorKind, VolumeInfo,
@@ -60,9 +61,21 @@ impl ImageVolume {
         self
     }
 
-    /// Chunks of a request that has a class are offered to the fast tier: a policy asks for that.
-    /// Unclassified reads of files do not fill it.
-    fn read_at(&self, class: IoClass, offset: u64, into: &mut [u8]) -> Result<()> {
+    /// Returns how the fast tier admits the chunks of a request: as the policy says of its class.
+    /// Unclassified reads of files do not fill it, because nothing judges their pattern.
+    fn admit(&self, context: RequestContext) -> Option<Admit> {
+        let class = context.class;
+        let is_random = context.pattern == Some(Pattern::Random);
+        let admits = match self.reader.admission(class) {
+            Admission::Never => false,
+            Admission::WhileFree | Admission::ByPattern => is_random,
+            Admission::Always => class != IoClass(0) || is_random,
+        };
+        admits.then(|| Admit::data(class))
+    }
+
+    fn read_at(&self, context: RequestContext, offset: u64, into: &mut [u8]) -> Result<()> {
+        let admit = self.admit(context);
         let mut leaves = None;
         let mut at = offset;
         let mut rest = into;
@@ -76,11 +89,7 @@ impl ImageVolume {
             } else {
                 let chunk = self.reader.chunk(&piece.fingerprint)?;
                 expect_len(&self.root, &piece.fingerprint, &chunk, piece.len)?;
-                if class != IoClass(0) {
-                    let admit = Admit::data(class);
-                    self.reader
-                        .give_to_fast_tier(&piece.fingerprint, admit, &chunk);
-                }
+                self.reader.offer_to_tier(&piece.fingerprint, admit, &chunk);
                 let from = within as usize;
                 now.copy_from_slice(chunk.part(from..from + take)?);
             }
@@ -261,7 +270,7 @@ impl Volume for ImageVolume {
         offset_bytes: u64,
         into: &mut [u8],
     ) -> std::result::Result<(), VolumeError> {
-        self.read_at(context.class, offset_bytes, into)
+        self.read_at(context, offset_bytes, into)
             .map_err(volume_error)
     }
 

@@ -36,12 +36,12 @@ use chunk_store::recipe::{
 };
 use chunk_store::{Result, StoreError};
 use duet::Duet;
+use fast::AttachedTier;
 use format::bytes::FormatError;
 use format::map_node::MapNode;
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::tree::Entry;
 use parking_lot::Mutex;
-use ssd_tier::Tier;
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,7 +83,7 @@ pub struct Reader {
     /// Receives an event for each region that was read from the device and verified.
     reported: OnceLock<Arc<Duet>>,
     recent: RecentRegions,
-    fast: OnceLock<Arc<Tier>>,
+    fast: OnceLock<AttachedTier>,
 }
 
 /// Memory for decoded regions that something else uses, until this is dropped.

@@ -5,8 +5,7 @@
 //! be.
 
 use crate::state::{ClassReading, ClassesReading};
-use classes::Priority;
-use classes::{Counters, LayoutStatus};
+use classes::{ClassSettings, Counters, LayoutStatus, Priority};
 use terminal::console::printable;
 use terminal::sizes;
 use terminal::table::Table;
@@ -23,12 +22,8 @@ pub fn lines(reading: Option<&ClassesReading>, width: usize) -> Vec<String> {
         return vec!["no policy is in force".to_owned()];
     };
     let used: Vec<_> = reading.classes.iter().filter(|of| is_used(of)).collect();
-    let classes = reading.classes.len();
-    let in_use = format!(
-        "{} of {} in use",
-        used.len(),
-        count(classes as u64, "class")
-    );
+    let all = count(reading.classes.len() as u64, "class");
+    let in_use = format!("{} of {all} in use", used.len());
     let left = width.saturating_sub(in_use.chars().count() + "policy : ".len());
     let mut lines = vec![format!(
         "policy {}: {in_use}",
@@ -36,6 +31,9 @@ pub fn lines(reading: Option<&ClassesReading>, width: usize) -> Vec<String> {
     )];
     if !used.is_empty() {
         lines.extend(requests(&used).lines_within(width, RULE, &[]));
+        if used.iter().any(|of| of.fast != of.settings) {
+            lines.push("share and priority: in memory/on the fast tier".to_owned());
+        }
         lines.push(String::new());
         lines.extend(places(&used).lines_within(width, 0, &[]));
         lines.push(String::new());
@@ -64,14 +62,22 @@ fn requests(used: &[&ClassReading]) -> Table {
             sizes::display(of.requests.read_bytes),
             of.requests.writes.to_string(),
             sizes::display(of.requests.written_bytes),
-            format!("{} %", of.settings.share.hundredths()),
-            match of.settings.priority {
+            both(of, |settings| settings.share.hundredths().to_string()) + " %",
+            both(of, |settings| match settings.priority {
                 Priority::Pinned => "pinned".to_owned(),
                 Priority::Evictable(priority) => priority.to_string(),
-            },
+            }),
         ]);
     }
     table
+}
+
+/// Returns what a setting is in memory, and on the fast tier if the settings differ there.
+fn both(of: &ClassReading, word: impl Fn(&ClassSettings) -> String) -> String {
+    match of.fast == of.settings {
+        true => word(&of.settings),
+        false => format!("{}/{}", word(&of.settings), word(&of.fast)),
+    }
 }
 
 /// Where their data is. Written data waits in memory for a checkpoint, also of a class that is not
@@ -170,8 +176,7 @@ fn layout_state(cost: &Counters, is_settled: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use classes::ClassCounts;
-    use classes::{ClassSettings, Share};
+    use classes::{ClassCounts, Share};
     use page_cache::ClassCounters;
     use units::IoClass;
 
@@ -199,6 +204,7 @@ mod tests {
                 priority: Priority::Evictable(255),
                 share: Share::ALL,
             },
+            fast: ClassSettings::INDIFFERENT,
             requests: ClassCounts {
                 reads: 1_234_567,
                 read_bytes: 1023 << 10,
@@ -244,6 +250,7 @@ mod tests {
         for whole in [
             "11223344",
             "1023 GiB",
+            "255/128",
             "volume:eq:",
             "inside vvv",
             "1.00 GiB of 2.00 GiB",

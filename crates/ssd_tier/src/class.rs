@@ -5,7 +5,7 @@
 //! container directories are one class each.
 
 use crate::Kind;
-use classes::{CLASSES, ClassSettings, Priority, Share, known};
+use classes::{Admission, CLASSES, ClassSettings, Priority, Share, known};
 use std::cmp::Ordering;
 use units::IoClass;
 
@@ -119,14 +119,16 @@ impl TierSettings {
     pub fn new(kinds: KindShares) -> Self {
         Self {
             kinds,
-            data: [Self::DEFAULT; CLASSES],
+            data: [ClassSettings::INDIFFERENT; CLASSES],
         }
     }
 
-    const DEFAULT: ClassSettings = ClassSettings {
-        priority: Priority::Evictable(128),
-        share: Share::ALL,
-    };
+    /// Returns settings with the same shares of kinds, and data chunks treated by their class, by
+    /// number.
+    #[must_use]
+    pub fn with_classes(&self, data: [ClassSettings; CLASSES]) -> Self {
+        Self { data, ..*self }
+    }
 
     /// Sets how data chunks of a class are treated. The share is one of the data chunks' part.
     pub fn set(&mut self, class: IoClass, settings: ClassSettings) {
@@ -140,7 +142,7 @@ impl TierSettings {
     pub(crate) fn of_kind(&self, kind: Kind) -> &[ClassSettings; CLASSES] {
         const ALONE: [ClassSettings; CLASSES] = [ClassSettings {
             priority: Priority::Evictable(0),
-            ..TierSettings::DEFAULT
+            ..ClassSettings::INDIFFERENT
         }; CLASSES];
         match kind {
             Kind::Data => &self.data,
@@ -152,7 +154,16 @@ impl TierSettings {
     pub fn of(&self, class: CacheClass) -> ClassSettings {
         let of_kind = self.of_kind(class.kind);
         let settings = of_kind.get(usize::from(class.io.0));
-        settings.copied().unwrap_or(Self::DEFAULT)
+        settings.copied().unwrap_or(ClassSettings::INDIFFERENT)
+    }
+
+    /// Returns what the tier takes of data chunks of a class.
+    pub(crate) fn admission(&self, class: IoClass) -> Admission {
+        let class = CacheClass::new(Kind::Data, class);
+        match self.bypasses(class) {
+            true => Admission::Never,
+            false => self.of(class).admission(),
+        }
     }
 
     /// Returns true if chunks of the class are never cached.
@@ -167,10 +178,6 @@ impl TierSettings {
         let hundredths = u64::from(self.kinds.of(kind).hundredths());
         let part = slots.saturating_mul(hundredths) / self.kinds.sum().max(1);
         part.max(u64::from(hundredths > 0))
-    }
-
-    pub(crate) fn kinds(&self) -> &KindShares {
-        &self.kinds
     }
 }
 

@@ -57,6 +57,9 @@ impl Tier {
             && self.health.reason().is_none()
             && writer.budget.allows(self.options.block_bytes.into());
         self.may_write.store(may_write, Ordering::Relaxed);
+        let has_free_slot =
+            writer.phase == Phase::Ready && writer.occupancy.has_free(writer.slots_limit(now));
+        self.has_free_slot.store(has_free_slot, Ordering::Relaxed);
         *self.writer.lock() = Some(writer);
         stepped.notice = self.health.take_notice(now);
         stepped
@@ -126,8 +129,7 @@ impl Tier {
         if chunks.is_empty() {
             return Some(0);
         }
-        let limit = writer.limit.filter(|(_, until)| now < *until);
-        let limit = limit.map_or(u32::MAX, |(slot, _)| slot);
+        let limit = writer.slots_limit(now);
         let (slot, evicted) = writer.occupancy.take(class, &settings, &self.slots, limit);
         add(&self.counters.evictions, evicted);
         let Some(slot) = slot else {

@@ -14,13 +14,14 @@ use crate::slots::{Block, Slots};
 use crate::staging::{Added, Staging};
 use crate::status::{Counters, Status, TierState, add, value};
 use crate::writer::Writer;
+use classes::{Admission, CLASSES, known};
 use format::tier::CHUNK_BYTES_MAX;
 use media::{Disk, DiskFile, MediaError, Random};
 use parking_lot::{Mutex, RwLock};
 use std::io::ErrorKind;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Ordering};
 use units::{Fingerprint, IoClass, UnixNanos};
 
 /// A chunk from the tier, verified.
@@ -62,7 +63,7 @@ pub enum Offer {
     Present,
     /// Its class bypasses the tier, or no block holds it.
     Bypassed,
-    /// There is no room for more chunks that wait.
+    /// There is no room for more chunks that wait, or no free slot for a class of low priority.
     Refused,
     /// The tier is off.
     Off,
@@ -91,6 +92,11 @@ pub struct Tier {
     pub(crate) scanned: AtomicU32,
     /// The last step could have written another block.
     pub(crate) may_write: AtomicBool,
+    /// The last step left a free slot.
+    pub(crate) has_free_slot: AtomicBool,
+    /// Numbers of the [`Admission`] of data chunks by class, so that a read need not look at the
+    /// settings.
+    admissions: [AtomicU8; CLASSES],
     pub(crate) writer: Mutex<Option<Writer>>,
 }
 
@@ -113,7 +119,7 @@ impl Tier {
         let daily = daily * u128::from(options.daily_writes_hundredths) / 100;
         let daily = u64::try_from(daily).unwrap_or(u64::MAX);
         let budget = WriteBudget::new(daily, u64::from(options.block_bytes));
-        Self {
+        let tier = Self {
             keys,
             disk,
             random,
@@ -130,8 +136,36 @@ impl Tier {
             given_up: Mutex::default(),
             scanned: AtomicU32::new(0),
             may_write: AtomicBool::new(false),
+            has_free_slot: AtomicBool::new(false),
+            admissions: std::array::from_fn(|_| AtomicU8::default()),
             writer: Mutex::new(Some(Writer::new(budget))),
+        };
+        tier.note_admissions();
+        tier
+    }
+
+    fn note_admissions(&self) {
+        let settings = self.settings();
+        for (class, admission) in (0..).map(IoClass).zip(&self.admissions) {
+            admission.store(settings.admission(class) as u8, Ordering::Relaxed);
         }
+    }
+
+    /// Returns what the tier takes of data chunks of a class. The caller obeys it, except that the
+    /// tier itself refuses what it never takes, and takes what is low only while it has free slots.
+    #[inline]
+    pub fn admission(&self, class: IoClass) -> Admission {
+        let number = self.admissions.get(usize::from(known(class).0));
+        let number = number.map_or(0, |number| number.load(Ordering::Relaxed));
+        let admission = Admission::ALL.get(usize::from(number));
+        admission.copied().unwrap_or(Admission::Never)
+    }
+
+    /// Returns true if there is no free slot for data of a class that displaces nothing.
+    fn lacks_room_for(&self, class: CacheClass) -> bool {
+        class.kind == Kind::Data
+            && self.admission(class.io) == Admission::WhileFree
+            && !self.has_free_slot.load(Ordering::Relaxed)
     }
 
     /// Returns the chunk, verified: its bytes have the fingerprint. At most one read of the device.
@@ -227,8 +261,8 @@ impl Tier {
 
     /// Offers a chunk whose bytes the caller has verified. `class` counts for data chunks.
     ///
-    /// The caller decides what is worth it: reads offer by class and access pattern, writes only
-    /// for the chunks that they read to modify.
+    /// The caller decides what is worth it: reads offer by class ([`Self::admission`]) and access
+    /// pattern, writes for important classes and for the chunks that they read to modify.
     pub fn offer(
         &self,
         fingerprint: &Fingerprint,
@@ -248,6 +282,10 @@ impl Tier {
         }
         if self.index.contains(fingerprint, &self.slots) {
             return Offer::Present;
+        }
+        if self.lacks_room_for(class) {
+            add(&self.counters.refused, 1);
+            return Offer::Refused;
         }
         let bytes: Arc<[u8]> = Arc::from(bytes);
         if !self
@@ -279,7 +317,8 @@ impl Tier {
     pub fn wants_more(&self, class: IoClass) -> bool {
         self.health.is_up()
             && self.may_write.load(Ordering::Relaxed)
-            && !self.settings().bypasses(CacheClass::new(Kind::Data, class))
+            && self.admission(class) != Admission::Never
+            && !self.lacks_room_for(CacheClass::new(Kind::Data, class))
             && self.staging.memory_bytes() * 2 < self.options.staging_bytes()
     }
 
@@ -297,6 +336,7 @@ impl Tier {
     /// Replaces the settings. Blocks that are here stay until others need their slots.
     pub fn set_settings(&self, settings: TierSettings) {
         *self.settings.write() = Arc::new(settings);
+        self.note_admissions();
     }
 
     /// Returns an upper limit for the memory of the tier, bytes. It does not change.

@@ -1,8 +1,9 @@
 //! Decides which slot the next block gets: a free one, or that of a victim. `step` calls this.
 //!
-//! Invariant: kinds keep to their shares; one above its share (the settings changed) gives way
-//! first. Within a kind, [`ClassOccupancy`] chooses the classes that evict, and the victim is their
-//! longest unused block.
+//! Invariant: no slot stays free that a kind could use. When none is free, a kind at its share or
+//! above evicts its own, and one below its share takes from the kind that is most above. Within a kind, [`ClassOccupancy`] chooses the classes that evict, and the victim is their
+//! longest unused block. A class of low priority has free slots only: in memory it replaces its own,
+//! here that would cost a write for something that is hardly read.
 
 use crate::Kind;
 use crate::class::{CacheClass, TierSettings};
@@ -118,6 +119,12 @@ impl Occupancy {
         blocks.map_or(0, |blocks| blocks.counts.held(class.io))
     }
 
+    /// Returns true if a slot below `limit` is free.
+    pub fn has_free(&self, limit: u32) -> bool {
+        let free = self.free.peek().copied();
+        free.is_some_and(|Reverse(slot)| slot < limit)
+    }
+
     /// Takes a slot for a block of this class: empty, and nobody finds anything in it any more.
     /// Returns `None` if the class may not displace anything, and the number of evicted blocks.
     /// Free slots from `limit` on are not used.
@@ -130,17 +137,20 @@ impl Occupancy {
     ) -> (Option<u32>, u64) {
         let (kind, total) = (class.kind, u64::from(slots.count()));
         let share = settings.slots_of_kind(kind, total);
+        let has_free = self.has_free(limit);
         let blocks = self.of(kind);
         blocks.counts.set(share, settings.of_kind(kind));
-        let evicted = if blocks.counts.fills_share(class.io, 1) {
+        let fills_share = blocks.counts.fills_share(class.io, 1);
+        if has_free && !fills_share {
+            let slot = self.free.pop().map(|Reverse(slot)| slot);
+            return (slot, 0);
+        }
+        let evicted = if settings.of(class).priority.is_low() {
+            None
+        } else if fills_share {
             blocks.evict_from(kind, ClassSet::one(class.io), slots)
         } else if blocks.count() >= share {
             blocks.evict(kind, Need::For(class.io), slots)
-        } else if let Some(Reverse(slot)) = self.free.peek().copied()
-            && slot < limit
-        {
-            self.free.pop();
-            return (Some(slot), 0);
         } else {
             let over = self.evict_over_share(settings, slots);
             over.or_else(|| self.of(kind).evict(kind, Need::For(class.io), slots))
@@ -148,7 +158,8 @@ impl Occupancy {
         (evicted, u64::from(evicted.is_some()))
     }
 
-    /// Evicts a block of a kind that has more than its share.
+    /// Evicts a block of the kind that is most above its share. What is pinned there leaves last: it
+    /// has no right to the share of another kind.
     fn evict_over_share(&mut self, settings: &TierSettings, slots: &Slots) -> Option<u32> {
         let total = u64::from(slots.count());
         let excess = |kind: &Kind| {
@@ -162,7 +173,7 @@ impl Occupancy {
         let share = settings.slots_of_kind(kind, total);
         let blocks = self.of(kind);
         blocks.counts.set(share, settings.of_kind(kind));
-        blocks.evict(kind, Need::Other, slots)
+        blocks.evict(kind, Need::Budget, slots)
     }
 }
 

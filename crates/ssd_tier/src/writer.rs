@@ -61,6 +61,12 @@ impl Writer {
         self.phase = Phase::Scanning(0);
     }
 
+    /// Returns the first slot that cannot be written now.
+    pub fn slots_limit(&self, now: UnixNanos) -> u32 {
+        let limit = self.limit.filter(|(_, until)| now < *until);
+        limit.map_or(u32::MAX, |(slot, _)| slot)
+    }
+
     /// Returns the use with this salt; `make` makes it at its first block.
     pub fn use_of(&mut self, salt: &[u8; 32], make: impl FnOnce() -> Use) -> Option<Arc<Use>> {
         if let Some(found) = self.uses.iter().find(|by| by.salt == *salt) {

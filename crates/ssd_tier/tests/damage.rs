@@ -189,7 +189,7 @@ fn an_old_file_that_comes_back_is_right_or_missing() {
     for reopens in [false, true] {
         let mut world = filled(true);
         let old = world.disk.image().contents(NAME).expect("the file");
-        world.fill(1000..1400);
+        world.fill(1000..1500);
         assert!(world.tier.status().evictions > 20);
         world.disk.damage(NAME, &Damage::Replace(old)).expect("it");
         if reopens {
@@ -197,7 +197,7 @@ fn an_old_file_that_comes_back_is_right_or_missing() {
             assert_eq!(world.count(CHUNKS), 80, "old and right");
         }
         world.count(CHUNKS);
-        world.count(1000..1400);
+        world.count(1000..1500);
         works_again(&mut world);
     }
 }

@@ -78,6 +78,7 @@ pub(super) fn fetch<B: RecipeReader>(
             shares: switches.shared_reads,
             admit: Some(admit),
             ahead_bytes: 0,
+            is_random: true,
         },
         admit,
         last: None,

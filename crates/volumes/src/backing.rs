@@ -10,6 +10,7 @@ use super::tracing::Tracer;
 use crate::budget::VolumesMemory;
 use crate::journal::Journal;
 use access_pattern::FetchInto;
+use classes::Admission;
 use page_cache::PageCache;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,6 +56,16 @@ impl Backing {
             tracer: Tracer::new(memory.trace),
             objects: AtomicU64::new(1),
         }
+    }
+
+    /// Returns how the fast tier admits what a request of the class reads.
+    pub fn admits(&self, class: IoClass, is_random: bool) -> Option<Admit> {
+        let admits = match self.pool.reader().admission(class) {
+            Admission::Never => false,
+            Admission::Always if self.access.switches.fast_tier_by_class => true,
+            _ => is_random,
+        };
+        admits.then(|| Admit::data(class))
     }
 
     /// Returns true if a plan may be fetched for requests of that class: its switch is on, and the

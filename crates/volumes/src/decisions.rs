@@ -22,6 +22,9 @@ pub struct Switches {
     pub fast_tier_prefetch: bool,
     /// Chunks that a checkpoint read to change a part of them go to the fast tier.
     pub fast_tier_modified: bool,
+    /// What a policy calls important goes to the fast tier whatever the access pattern, and when a
+    /// checkpoint stores it. Without, the pattern alone decides (DDFS).
+    pub fast_tier_by_class: bool,
 }
 
 impl Default for Switches {
@@ -33,6 +36,7 @@ impl Default for Switches {
             unprobed_writes: true,
             fast_tier_prefetch: true,
             fast_tier_modified: true,
+            fast_tier_by_class: true,
         }
     }
 }
@@ -88,6 +92,8 @@ pub struct DecisionCounters {
     pub around_chunks: u64,
     /// Chunks that a checkpoint changed in part and offered to the fast tier.
     pub modified_chunks: u64,
+    /// Chunks of important classes that a checkpoint offered to the fast tier.
+    pub important_chunks: u64,
     /// Chunks that were destaged without a lookup in the fingerprint index.
     pub chunks_unprobed: u64,
     /// Regions that were read and decoded.
@@ -115,6 +121,7 @@ pub(super) struct Meters {
     pub around_regions: AtomicU64,
     pub around_chunks: AtomicU64,
     pub modified_chunks: AtomicU64,
+    pub important_chunks: AtomicU64,
     pub chunks_unprobed: AtomicU64,
 }
 
@@ -140,6 +147,7 @@ impl Meters {
             around_regions: read(&self.around_regions),
             around_chunks: read(&self.around_chunks),
             modified_chunks: read(&self.modified_chunks),
+            important_chunks: read(&self.important_chunks),
             chunks_unprobed: read(&self.chunks_unprobed),
             region_reads: reads.region_reads,
             direct_reads: reads.direct_reads,

@@ -10,7 +10,8 @@
 //! Live volumes, views and the fetcher call this.
 //! Invariant: every copied byte was verified against its fingerprint by the thread that read it. A
 //! request is judged once, at its first miss. Its read-ahead is queued before the request waits for
-//! the device.
+//! the device. What is in memory already, as it was fetched ahead or by a less important class, is
+//! offered to the fast tier by the first request that says what it is for.
 
 mod long;
 mod straight;
@@ -26,7 +27,7 @@ use long::Rest;
 use media::{IoOrigin, IoOriginScope};
 use page_cache::{Frame, Place, Purpose, Use};
 use std::cell::Cell;
-use store::{Admit, Approach, ChunkRef, Keep, Loaded, Route};
+use store::{Approach, ChunkRef, Keep, Loaded, Route};
 use store::{Result, StoreError};
 use straight::LONG_BYTES;
 use units::{Fingerprint, IoClass, Part};
@@ -130,7 +131,7 @@ impl<'a> Reading<'a> {
         // The old bytes of a chunk that is changed are no longer needed.
         reading.approach = Some(Approach {
             admit: None,
-            ..reading.approach_for(Route::Region)
+            ..reading.approach_for(true)
         });
         reading.ask(true);
         reading
@@ -139,7 +140,10 @@ impl<'a> Reading<'a> {
     /// For read-ahead and prefetch, for requests of that class.
     pub fn ahead(backing: &'a Backing, class: IoClass) -> Self {
         let mut reading = Self::new(backing, Use::Prefetch.of(class));
-        reading.approach = Some(reading.approach_for(Route::Directory));
+        reading.approach = Some(Approach {
+            admit: None,
+            ..reading.approach_for(false)
+        });
         reading.ask(false);
         reading.gathers = true;
         reading
@@ -171,18 +175,19 @@ impl<'a> Reading<'a> {
         self.why
     }
 
-    fn approach_for(&self, route: Route) -> Approach {
+    fn approach_for(&self, is_random: bool) -> Approach {
         let switches = self.backing.access.switches;
-        let route = match switches.direct_regions {
-            true => route,
+        let route = match is_random && switches.direct_regions {
+            true => Route::Region,
             false => Route::Directory,
         };
         Approach {
             route,
             shares: switches.shared_reads,
-            // Sequential readers do not fill the fast tier (DDFS).
-            admit: (route == Route::Region).then_some(Admit::data(self.why.class)),
+            // Sequential readers do not fill the fast tier (DDFS), unless a policy says so.
+            admit: self.backing.admits(self.why.class, is_random),
             ahead_bytes: 0,
+            is_random,
         }
     }
 
@@ -207,7 +212,6 @@ impl<'a> Reading<'a> {
             return approach;
         }
         let backing = self.backing;
-        let mut route = Route::Directory;
         let mut follows = true;
         if let Some(tracked) = &self.tracked {
             if let Some(recorder) = tracked.recorder {
@@ -218,10 +222,7 @@ impl<'a> Reading<'a> {
             let judged = tracker.observe(&backing.meters, bytes, tracked.request, known);
             follows = judged.follows;
             // Regions that lie side by side are found by the directory, wherever the request is.
-            if !judged.follows && self.long.is_none() {
-                route = Route::Region;
-                self.is_random = true;
-            }
+            self.is_random = !judged.follows && self.long.is_none();
             let long = self.long.as_ref();
             let client_reads_ahead = long.is_some_and(LongRequest::client_reads_ahead);
             match judged.fetch.filter(|_| !client_reads_ahead) {
@@ -233,7 +234,7 @@ impl<'a> Reading<'a> {
             }
         }
         self.ask(!follows);
-        let approach = self.approach_for(route);
+        let approach = self.approach_for(self.is_random);
         // Chunks that are decompressed anyway cost nothing while the page cache has room.
         self.gathers = approach.route == Route::Directory || backing.cache.has_room();
         *self.approach.insert(approach)
@@ -294,6 +295,9 @@ impl<'a> Reading<'a> {
             && let Some(frame) = self.backing.cache.by_place(place, self.why)
         {
             self.tally.hits_by_place += 1;
+            if frame.is_first_of_class() {
+                offer_demanded(self.backing, &frame, None, self.why);
+            }
             let (start, end) = (place.chunk << log2, (place.chunk + 1) << log2);
             return copy(&frame, at - start, end - start, into);
         }
@@ -397,6 +401,9 @@ impl<'a> Reading<'a> {
             };
             if !kept.inserted.get() {
                 kept.insert(fingerprint, &chunk);
+                // It came along with another one, or was in memory: nothing has offered it.
+                let reader = backing.pool.reader();
+                reader.offer_to_tier(fingerprint, approach.admit, &chunk);
             }
             use_bytes(&chunk);
             if let Some(old) = self.last.replace(chunk) {
@@ -484,9 +491,23 @@ fn known(
     alias: &Alias<'_>,
     why: Purpose,
 ) -> Option<Frame> {
-    let mut frame = None;
+    let mut frame: Option<Frame> = None;
     alias(&mut |place| frame = backing.cache.by_content(fingerprint, place, why));
+    if let Some(frame) = frame.as_ref().filter(|frame| frame.is_first_of_class()) {
+        offer_demanded(backing, frame, Some(fingerprint), why);
+    }
     frame
+}
+
+/// Offers a chunk of memory to the fast tier if the class of this request is important. Computes
+/// the fingerprint if the caller does not have it.
+fn offer_demanded(backing: &Backing, frame: &Frame, name: Option<&Fingerprint>, why: Purpose) {
+    let admit = backing.admits(why.class, false);
+    if admit.is_some() {
+        let reader = backing.pool.reader();
+        let name = name.copied().unwrap_or_else(|| reader.fingerprint(frame));
+        reader.offer_to_tier(&name, admit, frame);
+    }
 }
 
 /// Inserts a loaded chunk into the page cache before other threads may read its region.

@@ -1,18 +1,20 @@
 //! Costs of the fast tier below volumes, in reads and in chunks offered: what random readers,
-//! sequential readers and checkpoints bring into it, and what each switch changes.
+//! sequential readers and checkpoints bring into it, what a policy and each switch change.
 
 use crate::noise_volume;
 use crate::small_volumes;
 
+use classes::{ClassSettings, Priority, Share};
 use noise_volume::*;
 use sim::{Image, SimDisk};
 use small_volumes::CONTEXT;
 use ssd_tier::{Kind, KindShares, Tier, TierOptions, TierSettings, TierState};
+use std::ops::Range;
 use std::sync::Arc;
 use store::{OpenMode, Pool};
 use testkit::specimen::noise;
-use units::UnixNanos;
-use volume::{Durability, Volume};
+use units::{IoClass, UnixNanos};
+use volume::{Durability, RequestContext, Volume};
 use volumes::{Switches, Volumes};
 
 const BLOCK_BYTES: u32 = 512 << 10;
@@ -87,6 +89,13 @@ impl World {
             while self.volumes.fetch_step() {}
             self.settle();
         }
+    }
+
+    /// Returns how many data chunks were read from blocks.
+    fn data_hits(&self) -> u64 {
+        let classes = self.tier.status().classes;
+        let of_data = classes.iter().filter(|c| c.class.kind == Kind::Data);
+        of_data.map(|c| c.hits).sum()
     }
 
     fn kept(&self, kind: Kind) -> u64 {
@@ -218,7 +227,7 @@ fn a_warm_tier_has_nothing_fetched_and_a_read_from_it_reads_no_container() {
 }
 
 #[test]
-fn sequential_readers_bring_nothing_but_recipe_nodes() {
+fn sequential_readers_bring_nothing() {
     let disk = disk_with_a_volume();
     let mut world = World::new(&disk, &empty(), Switches::default());
     let volume = world.volumes.volume("v").expect("volume");
@@ -233,7 +242,136 @@ fn sequential_readers_bring_nothing_but_recipe_nodes() {
     // The first request is no stream yet.
     let data = world.kept(Kind::Data);
     assert!(data <= 5 * REGION_BYTES, "{data}");
-    assert!(world.kept(Kind::Recipe) > 0);
+    let nodes = world.kept(Kind::Recipe);
+    assert!(
+        nodes <= 5 * REGION_BYTES,
+        "{nodes}: others were missed once"
+    );
+}
+
+const METADATA: IoClass = IoClass(1);
+const BULK: IoClass = IoClass(2);
+
+/// Metadata is important, bulk is not.
+fn policy() -> TierSettings {
+    let mut settings = TierSettings::new(KindShares::ALONE);
+    for (class, priority) in [(METADATA, 10), (BULK, 150)] {
+        let (priority, share) = (Priority::Evictable(priority), Share::ALL);
+        settings.set(class, ClassSettings { priority, share });
+    }
+    settings
+}
+
+fn of(class: IoClass) -> RequestContext {
+    RequestContext { class, ..CONTEXT }
+}
+
+/// Reads `bytes` in order, in requests of `len` bytes, and what is fetched ahead for them.
+fn stream(world: &mut World, class: IoClass, bytes: Range<u64>, len: u64) {
+    let volume = world.volumes.volume("v").expect("volume");
+    let mut into = vec![0; len as usize];
+    for at in bytes.step_by(len as usize) {
+        let read = volume.read(of(class), at, &mut into);
+        read.expect("read");
+        while world.volumes.fetch_step() {}
+        world.settle();
+    }
+}
+
+/// Returns how many of the pages come from the tier.
+fn pages_of_tier(world: &World, bytes: Range<u64>) -> u64 {
+    let volume = world.volumes.volume("v").expect("volume");
+    let from_tier = bytes.step_by(4096).filter(|at| {
+        let before = world.data_hits();
+        expect_page(&volume, at >> 12);
+        world.data_hits() > before
+    });
+    from_tier.count() as u64
+}
+
+#[test]
+fn a_policy_brings_what_is_important_whatever_the_pattern() {
+    let disk = disk_with_a_volume();
+    let by_class = (Switches::default(), true);
+    for (switches, is_by_class) in [by_class, (without(|s| s.fast_tier_by_class = false), false)] {
+        let fast = empty();
+        let mut world = World::new(&disk, &fast, switches);
+        world.tier.set_settings(policy());
+        // Short requests that follow each other, long ones, and a stream of something else.
+        let (short, middle, long) = (0..2 << 20, 8 << 20..10 << 20, 16 << 20..18 << 20);
+        stream(&mut world, METADATA, short.clone(), 4 << 10);
+        stream(&mut world, METADATA, middle.clone(), 64 << 10);
+        stream(&mut world, METADATA, long.clone(), 256 << 10);
+        stream(&mut world, BULK, 32 << 20..40 << 20, 64 << 10);
+        stream(&mut world, BULK, 48 << 20..56 << 20, 256 << 10);
+        world.finish();
+        let world = World::new(&disk, &fast, Switches::default());
+        for bytes in [short, middle, long] {
+            let found = pages_of_tier(&world, bytes.clone());
+            // The first requests are no stream yet.
+            let is_right = if is_by_class {
+                found == 512
+            } else {
+                found <= 20
+            };
+            assert!(is_right, "{found} in {bytes:?}");
+        }
+        let found = pages_of_tier(&world, 32 << 20..56 << 20);
+        assert_eq!(found, 0, "bulk");
+    }
+}
+
+/// The bytes that a request names are important, and not what read-ahead fetched behind them.
+#[test]
+fn what_was_read_ahead_enters_when_it_is_asked_for() {
+    let (disk, fast) = (disk_with_a_volume(), empty());
+    let mut world = World::new(&disk, &fast, Switches::default());
+    world.tier.set_settings(policy());
+    stream(&mut world, METADATA, 0..1 << 20, 16 << 10);
+    let counters = world.volumes.decision_counters();
+    assert!(counters.fetch_planned_bytes > 1 << 20, "{counters:?}");
+    stream(&mut world, BULK, 1 << 20..3 << 20, 16 << 10);
+    world.finish();
+    let world = World::new(&disk, &fast, Switches::default());
+    assert_eq!(pages_of_tier(&world, 0..1 << 20), 256);
+    assert_eq!(pages_of_tier(&world, 1 << 20..4 << 20), 0);
+}
+
+#[test]
+fn checkpoints_bring_what_is_important() {
+    for (switches, brought) in [
+        (Switches::default(), 100),
+        (without(|s| s.fast_tier_by_class = false), 0),
+    ] {
+        let (disk, fast) = (disk_with_a_volume(), empty());
+        let world = World::new(&disk, &fast, switches);
+        world.tier.set_settings(policy());
+        let volume = world.volumes.volume("v").expect("volume");
+        let write = |class, page: u64| {
+            let bytes = noise(1000 + page, 4096);
+            let written = volume.write(of(class), page << 12, &bytes, Durability::Volatile);
+            written.expect("write");
+        };
+        (0..100).for_each(|n| write(METADATA, 3 * n));
+        (0..100).for_each(|n| write(BULK, 3 * n + 1));
+        world.volumes.checkpoint().expect("checkpoint");
+        let counters = world.volumes.decision_counters();
+        assert_eq!(counters.important_chunks, brought, "{counters:?}");
+        drop(volume);
+        // Nothing was read, and it is there.
+        world.finish();
+        let world = World::new(&disk, &fast, Switches::default());
+        let volume = world.volumes.volume("v").expect("volume");
+        let hits = |first: u64| {
+            let before = world.data_hits();
+            for page in (0..100).map(|n| 3 * n + first) {
+                let found = read(&volume, page << 12, 4096);
+                assert!(found == noise(1000 + page, 4096), "{page}");
+            }
+            world.data_hits() - before
+        };
+        assert_eq!((hits(0), hits(1)), (brought, 0));
+    }
 }
 
 /// The recipe's nodes are not cached as data.

@@ -94,6 +94,28 @@ fn classes_above_their_shares_evict_first_pinned_ones_too() {
 }
 
 #[test]
+fn a_low_class_takes_free_space_or_its_own() {
+    let mut of = settings();
+    of[8].priority = Priority::Evictable(255);
+    of[9].priority = Priority::Evictable(220);
+    of[10].priority = Priority::Evictable(199);
+    let occupancy = holding(&[(8, 3), (9, 3)]);
+    occupancy.set(20, &of);
+    assert!(
+        next(&occupancy, coming(4)).is_empty(),
+        "less important, equal"
+    );
+    assert_eq!(next(&occupancy, coming(9)), [9]);
+    assert_eq!(next(&occupancy, coming(10)), [8], "it is not low");
+    occupancy.add_clean(IoClass(7), 1);
+    assert_eq!(
+        next(&occupancy, coming(4)),
+        [7],
+        "it has no right to its space"
+    );
+}
+
+#[test]
 fn moves_take_only_from_the_less_important() {
     let occupancy = holding(&[(0, 1), (2, 1), (4, 1)]);
     assert_eq!(next(&occupancy, Need::Above(IoClass(1))), [4]);

@@ -81,7 +81,8 @@ fn an_explanation_reads_well() {
     let policy = with(lines).expect("a policy");
     let text = policy.explain(&file(50)).to_string();
     let expected = "class 3: file_size:le:99\n  \
-          pinned: other classes never evict it; may fill the whole cache\n\
+          pinned: other classes never evict it; may fill the whole cache\n  \
+          fast tier: takes it whatever the access pattern, read and written\n\
         Rules, in the order in which they are asked:\n   \
            1  metadata: does not match\n   \
            2  file_size:gt:10&extension:log: does not match\n        \
@@ -212,4 +213,84 @@ fn settings_change_without_the_rules() {
     assert!(policy.set(IoClass(11), pinned) && policy.set(IoClass(0), pinned));
     assert!(!policy.set(IoClass(13), pinned));
     assert_eq!(policy.settings(IoClass(11)), pinned);
+}
+
+#[test]
+fn the_fast_tier_may_have_settings_of_its_own() {
+    let lines = "# fast: 0,255,0\n1,metadata,0,0.00\n#fast:1, ,0.50\n2,free,200,0.2\n";
+    let policy = with(lines).expect("a policy");
+    let of = |class| {
+        let class = IoClass(class);
+        [policy.settings(class), policy.fast_settings(class)]
+    };
+    let settings = |priority, hundredths| ClassSettings {
+        priority,
+        share: Share::from_hundredths(hundredths).expect("a share"),
+    };
+    let (memory, fast) = (
+        settings(Priority::Evictable(0), 0),
+        settings(Priority::Pinned, 50),
+    );
+    assert_eq!(of(1), [memory, fast], "not in memory, and pinned on flash");
+    assert_eq!(of(0), [UNCLASSIFIED, settings(Priority::Evictable(255), 0)]);
+    assert_eq!(of(2), [settings(Priority::Evictable(200), 20); 2]);
+    let all = policy.all_fast_settings();
+    assert!((0..CLASSES).all(|n| all[n] == policy.fast_settings(IoClass(n as u8))));
+    let text = policy.to_csv();
+    assert!(
+        text.contains("\n1,metadata,0,0.00\n# fast: 1,,0.50\n2,"),
+        "{text}"
+    );
+    let again = Policy::parse(&text).expect("a policy");
+    assert_eq!((again.settings, again.fast), (policy.settings, policy.fast));
+    assert_eq!(again.to_csv(), text);
+    let explained = policy.explain(&Facts {
+        contents: Contents::Metadata,
+        ..Facts::default()
+    });
+    let explained = explained.to_string();
+    for words in [
+        "  allocation 0.00: not cached\n",
+        "  fast tier: takes it whatever the access pattern, read and written; pinned",
+        "may fill 50 % of",
+    ] {
+        assert!(explained.contains(words), "{words}: {explained}");
+    }
+}
+
+#[test]
+fn mistakes_in_comments_for_the_fast_tier_are_named() {
+    let problem = |lines: &str| {
+        let error = with(lines).expect_err(lines);
+        (error.line, error.column, error.problem)
+    };
+    let row = "1,metadata,0,1\n";
+    assert_eq!(
+        problem(&format!("{row}# fast: metadata first\n")),
+        (3, None, Problem::FastFields { found: 1 })
+    );
+    assert_eq!(
+        problem(&format!("# fast: 2,0,1\n{row}")),
+        (2, Some(Column::Id), Problem::FastClass { class: 2 })
+    );
+    assert_eq!(
+        problem(&format!("{row}# fast: 1,0,1\n#fast: 1,0,1\n")),
+        (4, Some(Column::Id), Problem::FastTwice { first_line: 3 })
+    );
+    let found = "1.5".to_owned();
+    assert_eq!(
+        problem(&format!("{row}# fast: 1,0,1.5\n")),
+        (3, Some(Column::Allocation), Problem::Allocation { found })
+    );
+    let found = "keep".to_owned();
+    assert_eq!(
+        problem(&format!("{row}# fast: 1,keep,1\n")),
+        (3, Some(Column::Priority), Problem::Priority { found })
+    );
+    assert_eq!(
+        problem(&format!("{row}# fast: 64,0,1\n")).2,
+        Problem::Id {
+            found: "64".to_owned()
+        }
+    );
 }

@@ -20,7 +20,7 @@ fn writes_during_each_step_do_not_keep_the_steps_going() {
     let served = Arc::new(Served::new("v", 0, &source));
     served.set_memory(1 << 20);
     assert!(reader.set(Arc::downgrade(&served)).is_ok());
-    let step = || served.step(&mut Budget::of_reads(8));
+    let step = || served.step(&mut Budget::of_reads(8), IoClass(0));
     let steps = (0..1000).take_while(|_| step()).count();
     assert!(steps < 100, "{steps} steps");
     // A later step looks at it.

@@ -3,7 +3,7 @@ mod numbering;
 use super::*;
 use crate::facts::{Contents, Facts, Pattern};
 use crate::policy::Policy;
-use crate::settings::{Priority, Share};
+use crate::settings::{Admission, Priority, Share};
 use numbering::{ext3, successor};
 use units::{IoClass, Origin};
 
@@ -33,6 +33,10 @@ fn file(size_bytes: u64, offset_bytes: u64) -> Facts<'static> {
 /// Returns true if a cache may keep what the request brings.
 fn is_cached(policy: &Policy, facts: &Facts<'_>) -> bool {
     policy.settings(policy.classify(facts)).share != Share::NONE
+}
+
+fn admission(policy: &Policy, facts: &Facts<'_>) -> Admission {
+    policy.fast_settings(policy.classify(facts)).admission()
 }
 
 fn priority(policy: &Policy, facts: &Facts<'_>) -> Priority {
@@ -131,18 +135,64 @@ fn t1_to_t5_cache_more_of_each_file() {
     }
 }
 
-/// Ext4 writes the data of a new file before it says that the blocks are in use.
+/// Ext4 writes the data of a new file before it says that the blocks are in use. Nothing is known
+/// of blocks while a layout is being read.
 #[test]
 fn new_data_is_not_refused_as_free_space() {
+    for shipped in ALL {
+        let (name, policy) = (shipped.name, policy(shipped.name));
+        for contents in [Contents::Free, Contents::Unknown] {
+            let write = Facts {
+                is_write: true,
+                ..of(contents)
+            };
+            assert!(is_cached(&policy, &write), "{name} {contents:?}");
+        }
+        let refuses = !matches!(name, "ext3" | "backup-only");
+        let free = is_cached(&policy, &of(Contents::Free));
+        assert_eq!(free, !refuses, "{name}: free space is not worth reading");
+    }
+}
+
+#[test]
+fn metadata_enters_the_fast_tier_and_streams_do_not() {
     for name in ["successor", "vm-images", "file-server", "database"] {
         let policy = policy(name);
-        let write = Facts {
-            is_write: true,
-            ..of(Contents::Free)
+        for contents in [Contents::Metadata, Contents::Directory] {
+            let found = admission(&policy, &of(contents));
+            assert_eq!(found, Admission::Always, "{name} {contents:?}");
+        }
+        let stream = |contents| Facts {
+            pattern: Some(Pattern::Sequential),
+            len_bytes: 1 << 20,
+            ..of(contents)
         };
-        assert!(is_cached(&policy, &write), "{name}");
-        assert!(!is_cached(&policy, &of(Contents::Free)), "{name}");
+        let deep = Contents::File {
+            size_bytes: 2 << 30,
+            offset_bytes: 1 << 30,
+        };
+        for contents in [deep, Contents::Unknown] {
+            let found = admission(&policy, &stream(contents));
+            assert_ne!(found, Admission::Always, "{name} {contents:?}");
+        }
     }
+    for name in ["successor", "vm-images", "file-server"] {
+        let small = admission(&policy(name), &file(3000, 0));
+        assert_eq!(small, Admission::Always, "{name}");
+    }
+    // Guests write their journals all the time, and read them after a crash.
+    for name in ["vm-images", "file-server", "database"] {
+        let journal = admission(&policy(name), &of(Contents::Journal));
+        assert_eq!(journal, Admission::WhileFree, "{name}");
+    }
+    let client = |pattern| Facts {
+        pattern,
+        ..Facts::default()
+    };
+    let backups = policy("backup-only");
+    let stream = client(Some(Pattern::Sequential));
+    assert_eq!(admission(&backups, &stream), Admission::ByPattern);
+    assert_eq!(admission(&backups, &client(None)), Admission::Always);
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod in_use;
 
 use super::invocation::Invocation;
 use anyhow::{Context, bail};
-use classes::{Contents, Facts, Pattern, Policy, Priority, shipped};
+use classes::{Contents, Facts, Pattern, Policy, shipped};
 use command_line::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs};
 use server::class_words;
 use server::state::PolicyInForce;
@@ -130,10 +130,8 @@ fn show(invocation: &Invocation, name: &str) -> anyhow::Result<()> {
             .integer("class", class.0)
             .text("rule", rule)
             .integer("allocation_percent", settings.share.hundredths());
-        console.message(match settings.priority {
-            Priority::Pinned => object.boolean("pinned", true),
-            Priority::Evictable(priority) => object.integer("eviction_priority", priority),
-        })?;
+        let fast = policy.fast_settings(class);
+        console.message(in_use::with_priorities(object, &settings, &fast))?;
     }
     for line in policy.to_csv().lines() {
         console.line(line)?;
@@ -181,7 +179,8 @@ fn explain(invocation: &Invocation, args: &PolicyExplainArgs) -> anyhow::Result<
     let summary = Object::message("policy_explanation")
         .integer("class", explanation.class.0)
         .text("rule", explanation.rule);
-    console.message(summary.text("follows", &explanation.settings.to_string()))?;
+    let summary = summary.text("follows", &explanation.settings.to_string());
+    console.message(summary.text("fast_tier", &explanation.in_fast_tier()))?;
     for line in explanation.to_string().lines() {
         console.line(line)?;
     }

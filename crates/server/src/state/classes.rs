@@ -1,14 +1,13 @@
 //! Classes of I/O in a server: the policy in force, and what each class did. The program sets the
 //! policy; `status`, the metrics and `policy advise` read it.
 //!
-//! Invariant: one policy for classifiers, page cache and fast tier. While none is in force, all
-//! classes are equal in every cache.
+//! Invariant: one policy for classifiers, page cache and fast tier, which may have settings of its
+//! own in it. While none is in force, all classes are equal in every cache.
 
-use classes::{CLASSES, ClassSettings, Policy};
-use classes::{ClassCounts, Classified, Classifiers, LayoutStatus};
+use classes::{ClassCounts, ClassSettings, Classified, Classifiers, LayoutStatus, Policy};
 use page_cache::ClassCounters;
 use parking_lot::Mutex;
-use ssd_tier::{KindShares, TierSettings};
+use ssd_tier::{CacheClass, Kind};
 use std::sync::Arc;
 use store::Pool;
 use units::{IoClass, SnapshotId, VolumeId};
@@ -31,8 +30,10 @@ pub struct ClassReading {
     pub class: IoClass,
     /// Its rule.
     pub rule: String,
-    /// How caches treat it.
+    /// How the page cache treats it.
     pub settings: ClassSettings,
+    /// How the fast tier treats it.
+    pub fast: ClassSettings,
     /// Requests since the server began.
     pub requests: ClassCounts,
     /// The page cache.
@@ -77,15 +78,13 @@ impl ServedClasses {
     /// Puts a policy in force, from the next request on; `None` ends the one in force.
     pub fn set_policy(&self, new: Option<PolicyInForce>) {
         let mut in_force = self.policy.lock();
-        let settings = match &new {
-            Some(new) => *new.policy.all_settings(),
-            None => *Policy::default().all_settings(),
-        };
-        self.volumes.set_classes(&settings);
-        if let Some(tier) = self.pool.fast_tier() {
-            tier.set_settings(tier_settings(&settings));
-        }
         let policy = new.as_ref().map(|new| Arc::clone(&new.policy));
+        let obeyed = policy.clone().unwrap_or_default();
+        self.volumes.set_classes(obeyed.all_settings());
+        if let Some(tier) = self.pool.fast_tier() {
+            let of_kinds = tier.settings();
+            tier.set_settings(of_kinds.with_classes(obeyed.all_fast_settings()));
+        }
         self.classifiers.set(policy);
         *in_force = new;
     }
@@ -101,11 +100,10 @@ impl ServedClasses {
         let (requests, cache) = (self.classifiers.counts(), self.volumes.class_counters());
         let tier = self.pool.fast_tier().map(|tier| tier.status());
         let in_tier = |class: IoClass| {
-            let all = tier.iter().flat_map(|status| &status.classes);
-            let of = all.filter(|of| of.class.kind == ssd_tier::Kind::Data && of.class.io == class);
-            of.fold((0, 0), |(hits, bytes), of| {
-                (hits + of.hits, bytes + of.bytes_written)
-            })
+            let of_data = CacheClass::new(Kind::Data, class);
+            let mut all = tier.iter().flat_map(|status| &status.classes);
+            let of = all.find(|of| of.class == of_data);
+            of.map_or((0, 0), |of| (of.hits, of.bytes_written))
         };
         let reading = |(class, rule): (IoClass, &str)| {
             let number = usize::from(class.0);
@@ -114,6 +112,7 @@ impl ServedClasses {
                 class,
                 rule: rule.to_owned(),
                 settings: policy.settings(class),
+                fast: policy.fast_settings(class),
                 requests: requests.get(number).copied().unwrap_or_default(),
                 cache: cache.get(number).copied().unwrap_or_default(),
                 tier_hits,
@@ -154,13 +153,4 @@ impl ServedClasses {
     pub fn forget_layout(&self, id: VolumeId) {
         self.classifiers.forget(&format!("volume {id}"));
     }
-}
-
-/// Makes the settings of the fast tier from those of the classes.
-fn tier_settings(classes: &[ClassSettings; CLASSES]) -> TierSettings {
-    let mut settings = TierSettings::new(KindShares::ALONE);
-    for (class, of) in (0..).map(IoClass).zip(classes) {
-        settings.set(class, *of);
-    }
-    settings
 }

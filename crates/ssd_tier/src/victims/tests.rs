@@ -21,7 +21,7 @@ impl PoolKeys for NoKeys {
     }
 }
 
-/// Ten slots: 7 for data, 2 for recipes, 1 for directories.
+/// Ten slots: 7 for data, 2 for recipes, 1 for directories. At first data is missing.
 struct Room {
     slots: Slots,
     occupancy: Occupancy,
@@ -42,12 +42,28 @@ impl Room {
             settings.set(IoClass(*class), ClassSettings { priority, share });
         }
         let mut occupancy = Occupancy::default();
-        (0..10).for_each(|slot| occupancy.add_free(slot));
-        Self {
+        (0..7).for_each(|slot| occupancy.add_free(slot));
+        let mut room = Self {
             slots: Slots::new(10),
             occupancy,
             settings,
             now: 0,
+        };
+        let others = [Kind::Recipe, Kind::Recipe, Kind::Directory];
+        for (slot, kind) in (7..).zip(others) {
+            room.enter(slot, CacheClass::new(kind, IoClass(0)));
+        }
+        room
+    }
+
+    /// All slots are free.
+    fn empty(classes: &[(u8, Priority, u8)]) -> Self {
+        let mut occupancy = Occupancy::default();
+        (0..10).for_each(|slot| occupancy.add_free(slot));
+        Self {
+            slots: Slots::new(10),
+            occupancy,
+            ..Self::new(classes)
         }
     }
 
@@ -57,6 +73,11 @@ impl Room {
             .occupancy
             .take(class, &self.settings, &self.slots, u32::MAX);
         let slot = slot?;
+        self.enter(slot, class);
+        Some(slot)
+    }
+
+    fn enter(&mut self, slot: u32, class: CacheClass) {
         self.now += 1;
         let block = Block {
             by: Arc::new(Use::new(&NoKeys, [0; 32])),
@@ -66,7 +87,6 @@ impl Room {
         };
         self.slots.fill(slot, block);
         self.occupancy.add_block(slot, class, UnixNanos(self.now));
-        Some(slot)
     }
 
     fn put_many(&mut self, times: std::ops::Range<u32>, class: CacheClass) {
@@ -84,7 +104,8 @@ impl Room {
 }
 
 const KEEP: Priority = Priority::Evictable(10);
-const DROP: Priority = Priority::Evictable(200);
+const DROP: Priority = Priority::Evictable(199);
+const LOW: Priority = Priority::Evictable(200);
 
 #[test]
 fn the_least_important_goes_first_and_the_longest_unused_of_it() {
@@ -104,6 +125,23 @@ fn the_least_important_goes_first_and_the_longest_unused_of_it() {
     assert_eq!(room.put(data(1)), Some(1));
     assert_eq!(room.put(data(2)), None, "nothing is as unimportant");
     assert_eq!(room.put(data(1)), Some(0), "now from itself");
+}
+
+#[test]
+fn a_low_class_has_free_slots_and_displaces_nothing() {
+    let even_lower = Priority::Evictable(255);
+    let mut room = Room::new(&[(1, KEEP, 100), (2, LOW, 30), (3, even_lower, 100)]);
+    let slots: Vec<_> = [2, 2, 2, 3].map(|n| room.put(data(n))).to_vec();
+    let expected = [Some(0), Some(1), None, Some(2)];
+    assert_eq!(slots, expected, "it does not turn its share over");
+    room.put_many(0..3, data(1));
+    assert!(room.occupancy.has_free(u32::MAX));
+    assert!(!room.occupancy.has_free(6));
+    assert_eq!(room.put(data(3)), Some(6));
+    assert!(!room.occupancy.has_free(u32::MAX));
+    assert_eq!(room.put(data(3)), None, "no slot is free");
+    room.put_many(0..4, data(1));
+    assert_eq!(room.counts(&[1, 2, 3]), [7, 0, 0]);
 }
 
 #[test]
@@ -133,13 +171,21 @@ fn pinned_blocks_stay_until_their_own_class_needs_the_slot() {
 }
 
 #[test]
-fn kinds_keep_to_their_parts_and_give_way_when_those_change() {
-    let mut room = Room::new(&[]);
-    let recipe = CacheClass::new(Kind::Recipe, IoClass(0));
+fn kinds_use_what_is_free_and_give_it_back() {
+    let mut room = Room::empty(&[]);
+    let of = |kind| CacheClass::new(kind, IoClass(0));
+    let (recipe, directory) = (of(Kind::Recipe), of(Kind::Directory));
+    let counts = |room: &Room| {
+        let count = |kind| room.occupancy.count(of(kind));
+        Kind::ALL.map(count)
+    };
     room.put_many(0..20, data(0));
+    assert_eq!(counts(&room), [10, 0, 0], "no slot lies idle for others");
     room.put_many(0..20, recipe);
-    assert_eq!(room.counts(&[0]), [7]);
-    assert_eq!(room.occupancy.count(recipe), 2);
+    assert_eq!(counts(&room), [8, 2, 0]);
+    room.put_many(0..20, directory);
+    room.put_many(0..20, data(0));
+    assert_eq!(counts(&room), [7, 2, 1]);
     let share = |n| Share::from_hundredths(n).expect("a share");
     let kinds = KindShares {
         data: share(40),
@@ -148,8 +194,19 @@ fn kinds_keep_to_their_parts_and_give_way_when_those_change() {
     };
     room.settings = TierSettings::new(kinds);
     room.put_many(0..20, recipe);
-    assert_eq!(room.counts(&[0]), [5], "one slot is free for a directory");
-    assert_eq!(room.occupancy.count(recipe), 5);
+    assert_eq!(counts(&room), [4, 5, 1]);
+}
+
+#[test]
+fn what_is_pinned_has_no_right_to_the_share_of_another_kind() {
+    let mut room = Room::empty(&[(1, Priority::Pinned, 100), (2, KEEP, 100)]);
+    room.put(data(2));
+    room.put_many(0..20, data(1));
+    assert_eq!(room.counts(&[1, 2]), [10, 0]);
+    let recipe = CacheClass::new(Kind::Recipe, IoClass(0));
+    room.put_many(0..20, recipe);
+    assert_eq!(room.counts(&[1]), [8]);
+    assert_eq!(room.occupancy.count(recipe), 2);
 }
 
 #[test]

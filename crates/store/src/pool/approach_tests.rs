@@ -13,6 +13,7 @@ const DIRECT: Approach = Approach {
     shares: true,
     admit: None,
     ahead_bytes: 0,
+    is_random: true,
 };
 
 /// Creates a pool with chunks of one size in several regions.

@@ -2,8 +2,9 @@
 
 use super::Pool;
 use crate::testing::small::{LANE, make, open};
+use classes::{Admission, ClassSettings, Priority, Share};
 use media::{IoOrigin, SeededRandom};
-use read_path::{Admit, Approach, Route};
+use read_path::{Admit, Approach, ChunkRef, Keep, Route};
 use sim::{Damage, Fault, Image, SimDisk};
 use ssd_tier::{Kind, KindShares, TierOptions, TierSettings, TierState};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ fn random_read() -> Approach {
     Approach {
         route: Route::Region,
         admit: Some(Admit::data(IoClass(3))),
+        is_random: true,
         ..Approach::default()
     }
 }
@@ -123,11 +125,71 @@ fn sequential_readers_do_not_fill_it() {
     assert!(!world.chunks.iter().any(|(f, _)| tier.contains(f)));
 }
 
+/// Nothing stays in memory.
+struct Passing;
+
+impl Keep for Passing {
+    fn has(&self, _: &Fingerprint) -> bool {
+        false
+    }
+
+    fn takes_one(&self) -> bool {
+        false
+    }
+
+    fn keep(&self, _: &Fingerprint, _: &ChunkRef) -> bool {
+        true
+    }
+}
+
+#[test]
+fn nodes_of_streams_enter_at_their_second_miss_and_for_clients_only() {
+    let world = World::new();
+    let pool = world.open();
+    let tier = pool.fast_tier().expect("a tier");
+    let read = || {
+        for (fingerprint, _) in &world.chunks {
+            let approach = Approach::default().of_recipe();
+            let loaded = pool.reader().load(fingerprint, approach, &Passing);
+            assert!(loaded.is_ok(), "{fingerprint}");
+        }
+        let here = world.chunks.iter().filter(|(f, _)| tier.contains(f));
+        here.count() as u64
+    };
+    for origin in [
+        Origin::Restore,
+        Origin::Backup,
+        Origin::Replication,
+        Origin::Scrub,
+    ] {
+        let _origin = IoOrigin::of(origin).begin();
+        assert_eq!((read(), read()), (0, 0), "{origin:?}");
+    }
+    assert_eq!((read(), read()), (0, COUNT));
+}
+
+#[test]
+fn what_the_tier_takes_of_a_class_follows_its_settings() {
+    let world = World::new();
+    let pool = world.open();
+    let (reader, tier) = (pool.reader(), pool.fast_tier().expect("a tier"));
+    let of = |class| reader.admission(IoClass(class));
+    assert_eq!(of(3), Admission::ByPattern, "no policy");
+    let mut settings = TierSettings::new(KindShares::ALONE);
+    let priority = Priority::Evictable(1);
+    let share = Share::ALL;
+    settings.set(IoClass(3), ClassSettings { priority, share });
+    tier.set_settings(settings);
+    assert_eq!((of(3), of(4)), (Admission::Always, Admission::ByPattern));
+    let _scrub = IoOrigin::of(Origin::Scrub).begin();
+    assert_eq!(of(3), Admission::Never);
+}
+
 #[test]
 fn recipe_nodes_are_kept_as_their_kind() {
     let world = World::new();
     let pool = world.open();
-    world.read_all(&pool, Approach::default().of_recipe());
+    world.read_all(&pool, random_read().of_recipe());
     let tier = pool.fast_tier().expect("a tier");
     tier.finish(UnixNanos(2));
     let classes = tier.status().classes;

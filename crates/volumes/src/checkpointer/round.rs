@@ -76,12 +76,15 @@ struct Batch {
 /// How a chunk was made.
 #[derive(Clone, Copy)]
 struct Assembled {
-    /// Class of its first write that is in memory; 0 if none is.
+    /// Class of its first important write that is in memory, else of its first one; 0 if none is.
     class: IoClass,
+    /// The class is known and important: the fast tier gets the chunk as it is stored
+    /// (Differentiated Storage Services). Other writes do not fill it (DDFS).
+    is_important: bool,
     /// All written bytes were in memory: the chunk should stay there.
     is_resident: bool,
-    /// A part of it was read from the root: the chunk is in use (DDFS: writes do not fill the fast
-    /// tier, except for read-modify-write).
+    /// A part of it was read from the root: the chunk is in use (DDFS: writes fill the fast tier
+    /// for read-modify-write).
     is_modified: bool,
 }
 
@@ -319,8 +322,11 @@ impl Member {
                 let purpose = Use::Prefetch.of(of.class);
                 self.backing.cache.insert(&name, bytes, None, purpose);
             }
-            if of.is_modified && offers {
-                Meters::add(&self.backing.meters.modified_chunks, 1);
+            let meters = &self.backing.meters;
+            let is_modified = of.is_modified && offers;
+            Meters::add(&meters.modified_chunks, is_modified.into());
+            Meters::add(&meters.important_chunks, of.is_important.into());
+            if is_modified || of.is_important {
                 let (reader, admit) = (self.backing.pool.reader(), Admit::data(of.class));
                 reader.give_to_fast_tier(&name, admit, bytes);
             }
@@ -368,16 +374,20 @@ impl Member {
             let base = bytes.part_mut(..used)?;
             is_modified = self.volume.fill_root(&root, start, base)?;
         }
-        let (mut is_resident, mut class) = (true, None);
+        let (mut is_resident, mut class, mut is_important) = (true, None, false);
         for piece in pieces {
             is_resident &= self.is_resident(&piece);
-            class = class.or_else(|| self.class_of(&piece));
+            if let Some(of_piece) = self.class_of(&piece).filter(|_| !is_important) {
+                is_important = self.backing.admits(of_piece, false).is_some();
+                class = class.filter(|_| !is_important).or(Some(of_piece));
+            }
             let at = (piece.offset - start) as usize;
             let into = bytes.part_mut(at..at + piece.len as usize)?;
             self.volume.fill_piece(&piece, into)?;
         }
         Ok(Assembled {
             class: class.unwrap_or_default(),
+            is_important,
             is_resident,
             is_modified,
         })

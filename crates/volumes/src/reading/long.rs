@@ -6,11 +6,12 @@
 //! if a policy says how important they are: a stream would evict what is hot.
 
 use super::straight::{Needed, Straight};
-use super::{Alias, Reading, RecipeReader, chunk_bytes, known, place_of, wrong_len};
+use super::{Alias, Reading, RecipeReader, chunk_bytes, known, offer_demanded};
+use super::{place_of, wrong_len};
 use crate::backing::Backing;
 use page_cache::{Place, Purpose};
 use std::cell::RefCell;
-use store::{Result, StoreError};
+use store::{Admit, Result, StoreError};
 use units::Fingerprint;
 
 /// A long request, for the chunks of the regions that are read for it.
@@ -26,6 +27,8 @@ struct RestOf<'a, B> {
     backing: &'a Backing,
     below: &'a B,
     why: Purpose,
+    /// Set if the class is important: other streams do not fill the fast tier.
+    admit: Option<Admit>,
     straight: RefCell<Straight<'a>>,
 }
 
@@ -33,6 +36,10 @@ impl<B: RecipeReader> Rest for RestOf<'_, B> {
     fn take(&self, fingerprint: &Fingerprint, bytes: &[u8]) -> bool {
         let taken = self.straight.borrow_mut().take(fingerprint, bytes);
         let cache = &self.backing.cache;
+        if let Some(admit) = self.admit.filter(|_| taken.is_some()) {
+            let reader = self.backing.pool.reader();
+            reader.give_to_fast_tier(fingerprint, admit, bytes);
+        }
         if let Some(place) = taken.filter(|_| cache.keeps_streams()) {
             cache.insert(fingerprint, bytes, None, self.why);
             self.below.with_place(place, &mut |place| {
@@ -60,6 +67,7 @@ impl Reading<'_> {
             backing: self.backing,
             below,
             why: self.why,
+            admit: self.backing.admits(self.why.class, false),
             straight: RefCell::new(Straight::new(offset, into)),
         };
         let misses_before = self.tally.misses;
@@ -93,6 +101,9 @@ impl Reading<'_> {
             && let Some(frame) = self.backing.cache.by_place(place, self.why)
         {
             self.tally.hits_by_place += 1;
+            if frame.is_first_of_class() {
+                offer_demanded(self.backing, &frame, None, self.why);
+            }
             let (start, end) = (place.chunk << log2, (place.chunk + 1) << log2);
             // Fewer bytes would leave those of another reply in this one.
             if frame.len() as u64 != end - start {

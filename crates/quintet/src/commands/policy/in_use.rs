@@ -2,10 +2,29 @@
 //!
 //! Invariant: it reads counters only.
 
-use classes::LayoutStatus;
-use classes::Priority;
+use classes::{ClassSettings, LayoutStatus, Priority};
 use server::state::{ClassReading, ClassesReading};
 use terminal::json::Object;
+
+/// Adds the priorities of a class in memory and, if its settings differ there, on the fast tier.
+pub(super) fn with_priorities(
+    object: Object,
+    settings: &ClassSettings,
+    fast: &ClassSettings,
+) -> Object {
+    let object = match settings.priority {
+        Priority::Pinned => object.boolean("pinned", true),
+        Priority::Evictable(priority) => object.integer("eviction_priority", priority),
+    };
+    if fast == settings {
+        return object;
+    }
+    let object = object.integer("fast_allocation_percent", fast.share.hundredths());
+    match fast.priority {
+        Priority::Pinned => object.boolean("fast_pinned", true),
+        Priority::Evictable(priority) => object.integer("fast_eviction_priority", priority),
+    }
+}
 
 /// Formats the reading as JSON.
 pub(super) fn message(reading: Option<&ClassesReading>) -> Object {
@@ -29,10 +48,7 @@ pub(super) fn message(reading: Option<&ClassesReading>) -> Object {
             .integer("cache_evictions", of.cache.evictions + of.cache.spills)
             .integer("tier_hits", of.tier_hits)
             .integer("tier_written_bytes", of.tier_written_bytes);
-        match of.settings.priority {
-            Priority::Pinned => object.boolean("pinned", true),
-            Priority::Evictable(priority) => object.integer("eviction_priority", priority),
-        }
+        with_priorities(object, &of.settings, &of.fast)
     };
     let layout = |of: &LayoutStatus| {
         let cost = of.cost.unwrap_or_default();

@@ -1,0 +1,5 @@
+//! A policy file.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| quintet_fuzz::policy(data));
