@@ -8,7 +8,7 @@ use super::VolumesOptions;
 use super::decisions::{AccessOptions, Meters};
 use super::tracing::Tracer;
 use crate::budget::VolumesMemory;
-use crate::journal::Journal;
+use journal::Journal;
 use access_pattern::FetchInto;
 use page_cache::PageCache;
 use std::sync::Arc;

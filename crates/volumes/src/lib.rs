@@ -31,7 +31,6 @@ mod engine;
 mod fetcher;
 mod fragmentables;
 mod handle;
-mod journal;
 mod kept;
 mod levels;
 mod live;

@@ -6,7 +6,7 @@
 
 use super::backing::Backing;
 use super::overlay::Piece;
-use crate::journal::JournalDamage;
+use journal::JournalDamage;
 use format::journal::{RecordHeader, RecordKind};
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //!
 //! [`Volumes::open`]: crate::Volumes::open
 
-use super::journal::{Inspection, Journal, JournalDamage, JournalOptions, LostWrites, Record};
+use journal::{Inspection, Journal, JournalDamage, JournalOptions, LostWrites, Record};
 use media::Barrier;
 use store::{Pool, Result};
 use units::JournalPosition;

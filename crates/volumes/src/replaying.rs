@@ -4,7 +4,7 @@
 //! Invariant: a record is entered unless its volume was deleted or its root holds the write. Chunks
 //! that were not durable are skipped.
 
-use super::journal::Record;
+use journal::Record;
 use super::live::layout_log2;
 use super::overlay::{DirectChunks, Overlay, Piece, Source};
 use format::volume::VolumeRecord;

@@ -6,7 +6,7 @@ mod whole_run;
 use super::*;
 use crate::checkpointer::CheckpointStep;
 use crate::direct::DirectLimits;
-use crate::journal::JournalOptions;
+use journal::JournalOptions;
 use crate::{AccessOptions, Volumes, VolumesOptions};
 use sim::SimDisk;
 use small::{LANE, make};

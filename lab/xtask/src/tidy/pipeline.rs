@@ -38,7 +38,6 @@ const ORDERS: [(&str, &[&str]); 3] = [
         "volumes",
         &[
             "budget",
-            "journal",
             "pool_journal",
             "kept",
             "overlay",

@@ -14,7 +14,7 @@ use format::journal::{
 };
 use media::{Barrier, DiskFile, MediaError, MediaErrorKind, Need};
 use std::sync::Arc;
-use store::StoreError;
+use chunk_store::StoreError;
 use units::JournalPosition;
 
 /// Zeroes that are written at once to create a slot, bytes.

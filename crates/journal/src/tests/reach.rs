@@ -2,9 +2,9 @@
 //! mistaken for that.
 
 use super::{Owned, POOL, SEALS, START, VOLUME, open, try_open};
-use crate::journal::reach::{NAMES, SYNCS_BETWEEN};
-use crate::journal::slot_use::slot_name;
-use crate::journal::{Inspection, Journal, MasterKey};
+use crate::reach::{NAMES, SYNCS_BETWEEN};
+use crate::slot_use::slot_name;
+use crate::{Inspection, Journal, MasterKey};
 use format::config::Seal;
 use media::Media;
 use sim::{Damage, SimDisk};

@@ -1,10 +1,10 @@
 //! Records come back as written: order, reads, a ring that wraps, limits, sizes, positions.
 
 use super::{Owned, SEALS, SMALL, START, open, try_open};
-use crate::journal::{Journal, JournalOptions};
+use crate::{Journal, JournalOptions};
 use format::config::Seal;
 use sim::SimDisk;
-use store::StoreErrorKind;
+use chunk_store::StoreErrorKind;
 use units::{Fingerprint, JournalPosition};
 
 #[test]

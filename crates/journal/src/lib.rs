@@ -1,4 +1,4 @@
-//! Journal: acknowledged writes that are not in containers yet (decision 13).
+//! The journal: acknowledged writes to volumes that are not in containers yet (decision 13).
 //!
 //! A journal is a ring of slots: files of fixed size on the local disk ([`format::journal`] has the
 //! layout). Appending copies a record into memory under one short lock. The journal has no thread.
@@ -17,6 +17,7 @@
 //! After power loss, replay yields a prefix of the appended records, in order; the others never
 //! reappear. A position is never used twice. After a failed write or sync, the journal fails until
 //! it is opened again.
+#![forbid(unsafe_code)]
 
 mod batch;
 mod damage;
@@ -45,7 +46,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use state::JournalState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use store::Result;
+use chunk_store::Result;
 use units::{JournalPosition, PoolId};
 use writer::Writer;
 

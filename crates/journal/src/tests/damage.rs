@@ -4,14 +4,14 @@
 //! a report if anything intact shows that it was durable: the next slot, or a later batch.
 
 use super::{Owned, Reopened, SEALS, SMALL, START, VOLUME, open, try_open};
-use crate::journal::JournalDamage;
-use crate::journal::slot_use::slot_name;
+use crate::JournalDamage;
+use crate::slot_use::slot_name;
 use format::bytes::checksum;
 use format::config::Seal;
 use format::preamble::BlobKind;
 use sim::{Damage, Image, Seed, SimDisk};
 use std::sync::Arc;
-use store::StoreErrorKind;
+use chunk_store::StoreErrorKind;
 use units::JournalPosition;
 
 /// A journal of three slots, its records, and the position up to which it is known to be durable.

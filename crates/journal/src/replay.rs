@@ -15,7 +15,7 @@ use format::bytes::FormatError;
 use format::journal::{
     BATCH_HEADER_BYTES, BLOCK_BYTES, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, RecordKind,
 };
-use store::Result;
+use chunk_store::Result;
 use units::{Fingerprint, JournalPosition};
 
 /// Receives replayed records.

@@ -4,7 +4,7 @@ use super::{Owned, SEALS, SMALL, START, open, try_open};
 use media::MediaErrorKind;
 use sim::{CrashPoint, Fault, Plan, SimDisk, Walker};
 use std::sync::Arc;
-use store::StoreErrorKind;
+use chunk_store::StoreErrorKind;
 
 /// Returns the disk after a power loss that dropped everything that was not durable.
 fn after_power_loss(disk: &Arc<SimDisk>) -> Arc<SimDisk> {

@@ -13,7 +13,7 @@ use format::journal::{BATCH_HEADER_BYTES, BLOCK_BYTES, RING_BYTES_MAX, RecordHea
 use media::MediaErrorKind;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use store::{Result, StoreError, StoreErrorKind};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use units::JournalPosition;
 
 /// The state. See the module's head.

@@ -10,7 +10,7 @@ use format::bytes::{Fault, FormatError};
 use format::journal::{
     BATCH_HEADER_BYTES, BLOCK_BYTES, BatchHeader, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader,
 };
-use store::Result;
+use chunk_store::Result;
 use units::JournalPosition;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;

@@ -8,7 +8,7 @@
 use format::journal::BLOCK_BYTES;
 use media::{DiskFile, MediaErrorKind};
 use std::sync::Arc;
-use store::Result;
+use chunk_store::Result;
 
 /// Window of a reader that reads the whole slot, bytes.
 pub(super) const WINDOW_BYTES: usize = 1 << 20;

@@ -1,7 +1,7 @@
 //! Costs of the journal: syncs, writes and bytes are counted.
 
 use super::{Owned, SEALS, START, open, try_open};
-use crate::journal::JournalOptions;
+use crate::JournalOptions;
 use format::config::Seal;
 use sim::SimDisk;
 

@@ -31,7 +31,7 @@ use format::reach::ReachRecord;
 use media::{Barrier, DiskFile, Media, MediaErrorKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use store::{Result, StoreError, StoreErrorKind};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use units::{JournalPosition, PoolId};
 
 /// Minimum size of the buffer: two batches of the largest record.

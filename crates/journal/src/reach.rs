@@ -16,7 +16,7 @@ use format::config::Seal;
 use format::journal::{RecordHeader, RecordKind};
 use format::reach::{REACH_BYTES_MAX, REACH_LOSSES_MAX, ReachRange, ReachRecord};
 use media::{Barrier, MediaError, MediaErrorKind, Need};
-use store::Result;
+use chunk_store::Result;
 use units::{JournalPosition, VolumeId};
 
 /// Names of the two files.

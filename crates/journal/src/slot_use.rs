@@ -12,7 +12,7 @@ use format::reach::ReachRange;
 use media::DiskFile;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
-use store::{Result, StoreError};
+use chunk_store::{Result, StoreError};
 use units::JournalPosition;
 
 /// Nonce that seals the header; no position reaches it.

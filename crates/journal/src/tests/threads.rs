@@ -1,7 +1,7 @@
 //! Many threads: one sync covers all waiting flushes, and no record is lost or mixed up.
 
 use super::{Owned, SEALS, START, try_open};
-use crate::journal::{JournalOptions, Record};
+use crate::{JournalOptions, Record};
 use parking_lot::Mutex;
 use sim::SimDisk;
 use std::collections::BTreeMap;

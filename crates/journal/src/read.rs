@@ -9,7 +9,7 @@ use super::slot_use::SlotUse;
 use super::state::Buffered;
 use format::journal::{RECORD_HEADER_BYTES, RecordHeader, RecordKind, TAG_BYTES};
 use std::sync::Arc;
-use store::{Result, StoreError, StoreErrorKind};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use units::JournalPosition;
 use units::Part;
 

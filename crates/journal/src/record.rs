@@ -5,7 +5,7 @@
 //! appended.
 
 use format::journal::{RECORD_DATA_BYTES_MAX, RecordHeader, RecordKind};
-use store::{Result, StoreError, StoreErrorKind};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use units::{Fingerprint, VolumeId};
 
 /// A change of a volume.
