@@ -21,13 +21,16 @@
 
 mod batch;
 mod damage;
+mod disks;
 mod open;
+mod place;
 mod reach;
 mod read;
 mod record;
 mod replay;
 mod ring;
 mod slot_bytes;
+mod slot_file;
 mod slot_reader;
 mod slot_use;
 mod state;
@@ -35,18 +38,23 @@ mod touched;
 mod writer;
 
 pub use damage::JournalDamage;
+pub use disks::JournalDisks;
+pub use place::{DeviceName, PlaceKeeper, forget_device, name_device, name_of_device, read_place};
 pub use reach::LostWrites;
 pub use record::Record;
 
+use chunk_store::Result;
 use chunk_store::superblock::MasterKey;
 use format::config::Seal;
 use format::journal::SLOT_BYTES_MIN;
-use media::{Blobs, Disk, Media, Random};
+use format::journal_place::JournalPlace;
+use media::{Blobs, Disk, Random, Reserve};
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use slot_file::SlotFile;
+use slot_use::slot_name;
 use state::JournalState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use chunk_store::Result;
 use units::{JournalPosition, PoolId};
 use writer::Writer;
 
@@ -85,6 +93,8 @@ pub struct JournalUsage {
     pub records: u64,
     /// Flushes requested.
     pub flushes: u64,
+    /// Where the slots are.
+    pub place: JournalPlace,
 }
 
 /// Result of [`Journal::inspect`].
@@ -102,7 +112,12 @@ pub struct Inspection {
 
 /// Properties that do not change while a journal is open.
 struct Site {
+    /// The pool's own: has the record of the reach.
     disk: Arc<dyn Disk>,
+    /// Have the slots.
+    slot_disks: Vec<Arc<dyn Disk>>,
+    /// Which disks these are.
+    place: JournalPlace,
     /// Has the reserve. The journal may use it: its records were acknowledged, or will free space.
     blobs: Arc<dyn Blobs>,
     random: Arc<dyn Random>,
@@ -117,9 +132,28 @@ struct Site {
     inspects: bool,
 }
 
+impl Site {
+    /// Opens a slot on each disk.
+    fn open_slot(&self, slot: u32) -> Result<Arc<SlotFile>> {
+        let name = slot_name(slot);
+        let copies = self.slot_disks.iter().map(|disk| disk.open(&name, false));
+        let copies = copies.collect::<std::result::Result<_, _>>()?;
+        Ok(Arc::new(SlotFile::new(copies)))
+    }
+
+    /// Returns the reserve, which has space on the pool's disk only.
+    fn reserve(&self) -> Option<&Reserve> {
+        self.blobs
+            .reserve()
+            .filter(|_| self.place != JournalPlace::Fast)
+    }
+}
+
 /// An open journal. See the module's head.
 pub struct Journal {
     site: Site,
+    /// A disk lacks something that another one has; see [`Journal::is_degraded`].
+    degraded: bool,
     state: Mutex<JournalState>,
     /// Signalled after each attempt to write.
     changed: Condvar,
@@ -134,9 +168,10 @@ pub struct Journal {
 }
 
 impl Journal {
-    fn new(site: Site, state: JournalState, writer: Writer) -> Self {
+    fn new(site: Site, state: JournalState, writer: Writer, degraded: bool) -> Self {
         let journal = Self {
             site,
+            degraded,
             state: Mutex::new(state),
             changed: Condvar::new(),
             writer: Mutex::new(writer),
@@ -156,6 +191,17 @@ impl Journal {
         let filled = state.used_bytes().saturating_sub(state.kept_bytes);
         let percent = filled * 100 / state.ring.bytes_max().max(1);
         self.filled_percent.store(percent, Relaxed);
+    }
+
+    /// Returns true if opening found that one of several disks lacks needed records, so that the
+    /// loss of another one would lose them. Ends when a checkpoint has taken everything.
+    pub fn is_degraded(&self) -> bool {
+        self.degraded
+    }
+
+    /// Refuses further records. Called when the owner has noted that the journal holds nothing.
+    pub fn end(&self) {
+        self.state.lock().ended = true;
     }
 
     /// Appends a record in memory and returns its position. Does no I/O. Fails with `JournalFull`
@@ -233,6 +279,17 @@ impl Journal {
         self.with_writer(|site, writer| writer.record_reach(site, true).map_err(|f| f.error))
     }
 
+    /// Makes the record name no use of a slot, because everything was applied and the next opening
+    /// may find other slots, or none.
+    pub fn forget_reach(&self) -> Result<()> {
+        let head = self.head();
+        self.with_writer(|site, writer| {
+            let reached = writer.reach.reached().max(head);
+            writer.reach.ends_at(JournalPosition(0), reached, 0);
+            writer.reach.write(site)
+        })
+    }
+
     /// Returns the position below which everything is recorded as durable.
     pub fn reached(&self) -> JournalPosition {
         self.writer.lock().reach.reached()
@@ -275,12 +332,12 @@ impl Journal {
     /// Returns recorded losses of acknowledged writes, and how many more there were. Reads only the
     /// record.
     pub fn recorded_losses(
-        media: &Media,
+        disks: impl Into<JournalDisks>,
         pool: PoolId,
         master: &MasterKey,
         seal: Seal,
     ) -> Result<(Vec<LostWrites>, u32)> {
-        let record = reach::read(&inspecting(media, pool, master, seal)?)?.record;
+        let record = reach::read(&inspecting(disks.into(), pool, master, seal)?)?.record;
         let losses = record.as_ref().map_or(&[][..], |record| &record.losses);
         let more = record.as_ref().map_or(0, |record| record.more_losses);
         Ok((losses.iter().map(LostWrites::of).collect(), more))
@@ -289,13 +346,13 @@ impl Journal {
     /// Finds damage and unacknowledged losses in the journal of a pool that another process may be
     /// writing. Writes nothing.
     pub fn inspect(
-        media: &Media,
+        disks: impl Into<JournalDisks>,
         pool: PoolId,
         master: &MasterKey,
         seal: Seal,
         from: JournalPosition,
     ) -> Result<Inspection> {
-        let site = inspecting(media, pool, master, seal)?;
+        let site = inspecting(disks.into(), pool, master, seal)?;
         let survey = open::survey(&site, from, &mut |_, _| Ok(()))?;
         let reach = survey.reach.as_ref();
         let losses = reach.map_or(&[][..], |reach| &reach.losses);
@@ -372,6 +429,7 @@ impl Journal {
             bytes_zeroed,
             records: state.records,
             flushes: self.flushes.load(Relaxed),
+            place: self.site.place,
         }
     }
 
@@ -442,7 +500,7 @@ impl Drop for WriterLock<'_> {
 }
 
 /// Returns a site for readers that do not write.
-fn inspecting(media: &Media, pool: PoolId, master: &MasterKey, seal: Seal) -> Result<Site> {
+fn inspecting(disks: JournalDisks, pool: PoolId, master: &MasterKey, seal: Seal) -> Result<Site> {
     let options = JournalOptions {
         bytes_max: 2 * SLOT_BYTES_MIN,
         slot_bytes: SLOT_BYTES_MIN,
@@ -450,7 +508,7 @@ fn inspecting(media: &Media, pool: PoolId, master: &MasterKey, seal: Seal) -> Re
     };
     Ok(Site {
         inspects: true,
-        ..open::site(media, pool, master, seal, &options)?
+        ..open::site(disks, pool, master, seal, &options)?
     })
 }
 

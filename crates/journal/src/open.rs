@@ -12,26 +12,30 @@
 //! it. The next use begins above every position that can have been used.
 
 use super::damage::JournalDamage;
+use super::disks::JournalDisks;
 use super::reach::{self, Keeper};
 use super::replay::{End, Ended, Take, Walk};
 use super::ring::{Live, Ring, SLOTS_MAX};
 use super::slot_bytes::{SlotBytes, WINDOW_BYTES};
+use super::slot_file::SlotFile;
+use super::slot_reader::SlotReader;
 use super::slot_use::{DIR, SlotUse, slot_name};
 use super::state::JournalState;
 use super::writer::Writer;
 use super::{BATCH_BYTES_TARGET, Journal, JournalOptions, Record, Site};
 use chunk_store::superblock::{MasterKey, format_error};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::bytes::Fault;
 use format::config::Seal;
 use format::journal::{
     BLOCK_BYTES, POSITION_GAP, RECORD_DATA_BYTES_MAX, RING_BYTES_MAX, SLOT_BYTES_MIN, SlotHeader,
     SlotPage,
 };
+use format::journal_place::JournalPlace;
 use format::reach::ReachRecord;
-use media::{Barrier, DiskFile, Media, MediaErrorKind};
-use std::collections::VecDeque;
+use media::{Barrier, Disk, DiskFile, MediaErrorKind};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use chunk_store::{Result, StoreError, StoreErrorKind};
 use units::{JournalPosition, PoolId};
 
 /// Minimum size of the buffer: two batches of the largest record.
@@ -44,7 +48,7 @@ impl Journal {
     /// damage: what was durable and is missing. Fails with `Unsupported` if a later version wrote
     /// the journal, and with `Invalid` for impossible options.
     pub fn open(
-        media: &Media,
+        disks: impl Into<JournalDisks>,
         pool: PoolId,
         master: &MasterKey,
         seal: Seal,
@@ -52,7 +56,7 @@ impl Journal {
         from: JournalPosition,
         replay: &mut dyn FnMut(JournalPosition, Record<'_>) -> Result<()>,
     ) -> Result<(Self, Vec<JournalDamage>)> {
-        let site = site(media, pool, master, seal, options)?;
+        let site = site(disks.into(), pool, master, seal, options)?;
         let Survey {
             damage,
             found,
@@ -61,6 +65,7 @@ impl Journal {
             ended,
             live,
             reach,
+            degraded,
         } = survey(&site, from, replay)?;
         if let Some((slot_use, walked)) = &last {
             settle(slot_use, walked)?;
@@ -89,7 +94,7 @@ impl Journal {
         let ring = Ring::new(site.slots, site.slot_bytes, live, last_slot, base, ended);
         let state = JournalState::new(ring, base, from.0);
         let writer = Writer::new(site.slots, base, reach);
-        Ok((Self::new(site, state, writer), damage))
+        Ok((Self::new(site, state, writer, degraded), damage))
     }
 }
 
@@ -103,6 +108,8 @@ pub(super) struct Survey {
     ended: (JournalPosition, JournalPosition),
     live: VecDeque<Live>,
     pub(super) reach: Option<ReachRecord>,
+    /// A disk lacks something that another one has.
+    degraded: bool,
 }
 
 /// Reads everything from `from` on. Writes nothing.
@@ -116,8 +123,10 @@ pub(super) fn survey(site: &Site, from: JournalPosition, replay: &mut Take<'_>) 
     let vouched = recorded.record.as_ref().filter(|r| r.reached > from);
     let (mut ended, mut last) = ((JournalPosition(0), from), None);
     let mut live = VecDeque::new();
+    let mut degraded = false;
     for (slot_use, end) in chain {
-        let bytes = SlotBytes::new(Arc::clone(slot_use.file()?), WINDOW_BYTES)?;
+        let bytes = copies_of(&slot_use)?;
+        let is_missing = bytes.len() < site.slot_disks.len();
         let first = slot_use.header.first;
         let durable = vouched
             .filter(|r| r.first == first)
@@ -125,6 +134,7 @@ pub(super) fn survey(site: &Site, from: JournalPosition, replay: &mut Take<'_>) 
         let walk = Walk::new(&slot_use, bytes, from, replay, &mut damage, durable);
         let walked = walk.run(end)?;
         let end = walked.at;
+        degraded |= end > from.0 && (is_missing || walked.lacks);
         ended = (first, JournalPosition(end));
         if end > from.0 {
             let slot_use = Arc::clone(&slot_use);
@@ -145,6 +155,18 @@ pub(super) fn survey(site: &Site, from: JournalPosition, replay: &mut Take<'_>) 
         let what =
             "flushed writes are lost: their slot is missing, or an older slot is in its place";
         damage.extend(reach::missing(record, at, what));
+    } else if site.place == JournalPlace::Fast
+        && recorded.record.as_ref().is_some_and(|r| r.first > newest)
+    {
+        // A root holds what the record vouches for. Later flushes may have followed.
+        let at = ended.1.max(from);
+        damage.push(JournalDamage {
+            slot: None,
+            at,
+            end: at,
+            record: None,
+            found: "the device is in an earlier state: flushed writes may be lost".to_owned(),
+        });
     }
     Ok(Survey {
         damage,
@@ -154,11 +176,20 @@ pub(super) fn survey(site: &Site, from: JournalPosition, replay: &mut Take<'_>) 
         ended,
         live,
         reach: recorded.record,
+        degraded,
     })
 }
 
+/// Returns readers of all copies of a slot.
+fn copies_of(slot_use: &SlotUse) -> Result<Vec<SlotBytes>> {
+    let copies = slot_use.file()?.copies().iter();
+    copies
+        .map(|file| SlotBytes::new(Arc::clone(file), WINDOW_BYTES))
+        .collect()
+}
+
 pub(super) fn site(
-    media: &Media,
+    disks: JournalDisks,
     pool: PoolId,
     master: &MasterKey,
     seal: Seal,
@@ -180,9 +211,11 @@ pub(super) fn site(
     }
     let buffer_bytes = buffer_bytes.max(BUFFER_BYTES_MIN);
     Ok(Site {
-        disk: Arc::clone(&media.disk),
-        blobs: Arc::clone(&media.blobs),
-        random: Arc::clone(&media.random),
+        disk: disks.media.disk,
+        slot_disks: disks.slots,
+        place: disks.place,
+        blobs: disks.media.blobs,
+        random: disks.media.random,
         pool,
         master: master.clone(),
         seal,
@@ -194,15 +227,51 @@ pub(super) fn site(
     })
 }
 
+/// Uses that were found on the disks.
+#[derive(Default)]
+struct Finds {
+    /// Headers and files of the copies of each use, by first position, slot and salt.
+    uses: BTreeMap<(u64, u32, [u8; 32]), (SlotHeader, Vec<Arc<dyn DiskFile>>)>,
+    /// Our slots, including unused ones.
+    ours: BTreeSet<u32>,
+    /// Slots whose header is whole on one of the disks.
+    whole: BTreeSet<u32>,
+    damage: Vec<JournalDamage>,
+}
+
 /// Returns all authentic uses of this pool in order of their positions, and the numbers of our
 /// slots, including unused ones.
 fn find(site: &Site, damage: &mut Vec<JournalDamage>) -> Result<(Vec<Arc<SlotUse>>, Vec<u32>)> {
-    let entries = match site.disk.list(DIR) {
+    let mut finds = Finds::default();
+    for disk in &site.slot_disks {
+        find_on(site, &**disk, &mut finds)?;
+    }
+    let Finds {
+        uses,
+        ours,
+        whole,
+        damage: found_damage,
+    } = finds;
+    let is_lost = |d: &JournalDamage| d.slot.is_none_or(|slot| !whole.contains(&slot));
+    damage.extend(found_damage.into_iter().filter(is_lost));
+    let mut found = Vec::with_capacity(uses.len());
+    for (header, copies) in uses.into_values() {
+        // It was authentic on every disk.
+        if let Some(slot_use) = SlotUse::found(header, &site.master) {
+            let _ = slot_use.file.set(Arc::new(SlotFile::new(copies)));
+            found.push(Arc::new(slot_use));
+        }
+    }
+    Ok((found, ours.into_iter().collect()))
+}
+
+/// Adds what is on one disk.
+fn find_on(site: &Site, disk: &dyn Disk, finds: &mut Finds) -> Result<()> {
+    let entries = match disk.list(DIR) {
         Ok(entries) => entries,
         Err(e) if e.kind == MediaErrorKind::NotFound => Vec::new(),
         Err(e) => return Err(e.into()),
     };
-    let (mut found, mut ours) = (Vec::new(), Vec::new());
     for entry in entries {
         let slot = entry.name.parse::<u32>().ok();
         let Some(slot) = slot.filter(|n| slot_name(*n).ends_with(&format!("/{}", entry.name)))
@@ -210,14 +279,14 @@ fn find(site: &Site, damage: &mut Vec<JournalDamage>) -> Result<(Vec<Arc<SlotUse
             continue;
         };
         let file = match site.inspects {
-            true => site.disk.open_read(&slot_name(slot))?,
-            false => site.disk.open(&slot_name(slot), false)?,
+            true => disk.open_read(&slot_name(slot))?,
+            false => disk.open(&slot_name(slot), false)?,
         };
         let mut bytes = SlotBytes::new(Arc::clone(&file), BLOCK_BYTES)?;
         let page = SlotHeader::decode_page(bytes.get(0, BLOCK_BYTES)?, slot);
         let wrong = match page {
             Ok(SlotPage::Unused) if !bytes.is_unreadable(0, 1) => {
-                ours.push(slot);
+                finds.ours.insert(slot);
                 continue;
             }
             Ok(SlotPage::Unused) => "the header cannot be read".to_owned(),
@@ -230,14 +299,7 @@ fn find(site: &Site, damage: &mut Vec<JournalDamage>) -> Result<(Vec<Arc<SlotUse
             Ok(SlotPage::Used(header, one_copy)) => match SlotUse::found(header, &site.master) {
                 None => "the seal of its header does not verify".to_owned(),
                 Some(slot_use) => {
-                    if one_copy {
-                        let first = slot_use.header.first;
-                        let found = "one of two copies of the header is damaged";
-                        damage.push(slot_damage(slot, (first, first), found));
-                    }
-                    let _ = slot_use.file.set(file);
-                    found.push(Arc::new(slot_use));
-                    ours.push(slot);
+                    finds.add(slot_use.header, file, one_copy);
                     continue;
                 }
             },
@@ -247,10 +309,29 @@ fn find(site: &Site, damage: &mut Vec<JournalDamage>) -> Result<(Vec<Arc<SlotUse
             Err(e) => e.to_string(),
         };
         let nowhere = JournalPosition(0);
-        damage.push(slot_damage(slot, (nowhere, nowhere), &wrong));
+        let damage = slot_damage(slot, (nowhere, nowhere), &wrong);
+        finds.damage.push(damage);
     }
-    found.sort_by_key(|slot_use| slot_use.first());
-    Ok((found, ours))
+    Ok(())
+}
+
+impl Finds {
+    /// Adds a copy of a use. `one_copy`: one of two copies of its header is damaged.
+    fn add(&mut self, header: SlotHeader, file: Arc<dyn DiskFile>, one_copy: bool) {
+        let (slot, first) = (header.slot, header.first);
+        match one_copy {
+            true => {
+                let found = "one of two copies of the header is damaged";
+                let damage = slot_damage(slot, (first, first), found);
+                self.damage.push(damage);
+            }
+            false => drop(self.whole.insert(slot)),
+        }
+        self.ours.insert(slot);
+        let key = (first.0, slot, header.salt);
+        let (_, copies) = self.uses.entry(key).or_insert((header, Vec::new()));
+        copies.push(file);
+    }
 }
 
 /// Returns the uses that hold positions at or after `from`, in order, each with its end.
@@ -294,7 +375,7 @@ fn chain(
 /// Makes the tail of the last use durable by writing it again. What we read may be only in the
 /// system's page cache, and the kernel may have reported a failed sync of it to another process.
 fn settle(slot_use: &SlotUse, walked: &Ended) -> Result<()> {
-    let file: &Arc<dyn DiskFile> = slot_use.file()?;
+    let file = slot_use.file()?;
     let block = BLOCK_BYTES as u64;
     let is_header_durable = walked.durable > slot_use.first();
     if is_header_durable && walked.durable >= walked.at {
@@ -303,16 +384,22 @@ fn settle(slot_use: &SlotUse, walked: &Ended) -> Result<()> {
     if !is_header_durable {
         file.write_at(0, &slot_use.header.encode_page())?;
     }
-    let mut bytes = SlotBytes::new(Arc::clone(file), WINDOW_BYTES)?;
     let mut at = walked.durable.max(slot_use.first());
     at -= at % block;
     let end = walked.at.next_multiple_of(block);
+    let mut copies = copies_of(slot_use)?;
+    let mut reader = SlotReader::new(slot_use, copies_of(slot_use)?);
     while at < end {
-        let piece = usize::try_from(end - at).unwrap_or(usize::MAX);
-        let piece = piece.min(WINDOW_BYTES);
+        let (copy, next) = match copies.len() {
+            0 | 1 => (0, at.saturating_add(WINDOW_BYTES as u64)),
+            _ => reader.best_copy(at)?,
+        };
+        let piece = usize::try_from(next.min(end).saturating_sub(at)).unwrap_or(usize::MAX);
         let offset = slot_use.offset(at);
-        file.write_at(offset, bytes.get(offset, piece)?)?;
-        at += piece as u64;
+        if let Some(bytes) = copies.get_mut(copy) {
+            file.write_at(offset, bytes.get(offset, piece)?)?;
+        }
+        at = next;
     }
     file.sync(Barrier::JournalReplayBeforeUse)?;
     Ok(())
@@ -322,8 +409,10 @@ fn settle(slot_use: &SlotUse, walked: &Ended) -> Result<()> {
 fn remove_surplus(site: &Site, slots: &[u32], live: &VecDeque<Live>) {
     let is_live = |slot: &u32| live.iter().any(|l| l.slot_use.header.slot == *slot);
     for slot in slots.iter().filter(|n| **n >= site.slots && !is_live(n)) {
-        // A failure costs space only; the next open tries again.
-        let _ = site.disk.remove(&slot_name(*slot));
+        for disk in &site.slot_disks {
+            // A failure costs space only; the next open tries again.
+            let _ = disk.remove(&slot_name(*slot));
+        }
     }
 }
 

@@ -10,13 +10,13 @@
 use super::Site;
 use super::damage::JournalDamage;
 use super::slot_use::SlotUse;
+use chunk_store::Result;
 use chunk_store::superblock::format_error;
 use format::bytes::Fault;
 use format::config::Seal;
 use format::journal::{RecordHeader, RecordKind};
 use format::reach::{REACH_BYTES_MAX, REACH_LOSSES_MAX, ReachRange, ReachRecord};
 use media::{Barrier, MediaError, MediaErrorKind, Need};
-use chunk_store::Result;
 use units::{JournalPosition, VolumeId};
 
 /// Names of the two files.
@@ -169,7 +169,12 @@ impl Keeper {
                     len: record.len,
                     is_chunks: record.kind == RecordKind::Chunks,
                 },
-                None => ReachRange::default(),
+                // Unknown volumes: the range counts positions, if they are known.
+                None => ReachRange {
+                    start: damage.at.0,
+                    len: damage.end.0.saturating_sub(damage.at.0),
+                    ..ReachRange::default()
+                },
             };
             if self.record.losses.contains(&range) {
                 continue;
@@ -303,9 +308,9 @@ pub(super) fn missing(
 pub struct LostWrites {
     /// Its volume, if known.
     pub volume: Option<VolumeId>,
-    /// First byte or chunk.
+    /// First byte or chunk; of an unknown volume, the first position in the journal.
     pub start: u64,
-    /// Number of bytes or chunks.
+    /// Number of bytes or chunks, or of positions; 0: unknown.
     pub len: u64,
     /// True if `start` and `len` count chunks.
     pub is_chunks: bool,

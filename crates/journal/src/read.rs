@@ -7,9 +7,10 @@ use super::Journal;
 use super::batch::Batch;
 use super::slot_use::SlotUse;
 use super::state::Buffered;
-use format::journal::{RECORD_HEADER_BYTES, RecordHeader, RecordKind, TAG_BYTES};
-use std::sync::Arc;
 use chunk_store::{Result, StoreError, StoreErrorKind};
+use format::journal::{RECORD_HEADER_BYTES, RecordHeader, RecordKind, TAG_BYTES};
+use media::DiskFile;
+use std::sync::Arc;
 use units::JournalPosition;
 use units::Part;
 
@@ -47,8 +48,26 @@ fn from_batch(batch: &Batch, at: JournalPosition, skip: usize, into: &mut [u8]) 
     copy(at, header, data, skip, into)
 }
 
+/// Reads from the first copy that has the record.
 fn from_slot(
     slot_use: &Arc<SlotUse>,
+    at: JournalPosition,
+    skip: usize,
+    into: &mut [u8],
+) -> Result<()> {
+    let mut failed = None;
+    for file in slot_use.file()?.copies() {
+        match from_copy(slot_use, &**file, at, skip, into) {
+            Ok(()) => return Ok(()),
+            Err(e) => drop(failed.get_or_insert(e)),
+        }
+    }
+    failed.map_or_else(|| Err(no_record(at)), Err)
+}
+
+fn from_copy(
+    slot_use: &SlotUse,
+    file: &dyn DiskFile,
     at: JournalPosition,
     skip: usize,
     into: &mut [u8],
@@ -63,7 +82,6 @@ fn from_slot(
     let tag = slot_use.key.as_ref().map_or(0, |_| TAG_BYTES);
     let guess = RECORD_HEADER_BYTES + skip.saturating_add(into.len()).saturating_add(tag);
     let mut bytes = vec![0; guess.min(room)];
-    let file = slot_use.file()?;
     let offset = slot_use.offset(at.0);
     file.read_at(offset, &mut bytes)?;
     let header = RecordHeader::decode(&bytes, slot_use.seed, at).map_err(|e| damaged(&e))?;

@@ -4,8 +4,8 @@
 //! Invariant: a record that breaks the limits of the format gets no header, so it is never
 //! appended.
 
-use format::journal::{RECORD_DATA_BYTES_MAX, RecordHeader, RecordKind};
 use chunk_store::{Result, StoreError, StoreErrorKind};
+use format::journal::{RECORD_DATA_BYTES_MAX, RecordHeader, RecordKind};
 use units::{Fingerprint, VolumeId};
 
 /// A change of a volume.

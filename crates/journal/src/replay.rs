@@ -11,11 +11,11 @@ use super::damage::JournalDamage;
 use super::slot_bytes::SlotBytes;
 use super::slot_reader::SlotReader;
 use super::slot_use::{SlotUse, Unsound};
-use format::bytes::FormatError;
+use chunk_store::Result;
+use format::bytes::{Fault, FormatError};
 use format::journal::{
     BATCH_HEADER_BYTES, BLOCK_BYTES, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, RecordKind,
 };
-use chunk_store::Result;
 use units::{Fingerprint, JournalPosition};
 
 /// Receives replayed records.
@@ -36,6 +36,8 @@ pub(super) struct Ended {
     pub(super) at: u64,
     /// Everything of this use below is known to be durable; its first position if nothing is.
     pub(super) durable: u64,
+    /// A copy lacked something that another one had.
+    pub(super) lacks: bool,
 }
 
 /// One walk.
@@ -68,7 +70,7 @@ impl<'a, 'b> Walk<'a, 'b> {
     /// been durable.
     pub(super) fn new(
         slot_use: &'a SlotUse,
-        bytes: SlotBytes,
+        copies: Vec<SlotBytes>,
         from: JournalPosition,
         take: &'a mut Take<'b>,
         damage: &'a mut Vec<JournalDamage>,
@@ -76,7 +78,7 @@ impl<'a, 'b> Walk<'a, 'b> {
     ) -> Self {
         Self {
             slot_use,
-            slot: SlotReader::new(slot_use, bytes),
+            slot: SlotReader::new(slot_use, copies),
             from: from.0,
             take,
             damage,
@@ -131,6 +133,7 @@ impl<'a, 'b> Walk<'a, 'b> {
         Ended {
             at,
             durable: self.durable.min(at),
+            lacks: self.slot.lacks() > 0,
         }
     }
 
@@ -183,28 +186,64 @@ impl<'a, 'b> Walk<'a, 'b> {
         Ok(None)
     }
 
+    /// Reads a record from the first copy that has it, and replays it.
     fn record(&mut self, at: u64, end: u64) -> Result<Found> {
-        let header = match self.slot.record(at, end)? {
+        let mut found = None;
+        for copy in 0..self.slot.copies() {
+            match self.record_of(copy, at, end)? {
+                Found::Sound(header) => {
+                    if copy > 0 {
+                        self.slot.lacked();
+                    }
+                    if at >= self.from {
+                        self.replay(JournalPosition(at), &header)?;
+                    }
+                    return Ok(Found::Sound(header));
+                }
+                // The first copy with a header says which record is lost.
+                bad @ Found::NoData(..) if !matches!(found, Some(Found::NoData(..))) => {
+                    found = Some(bad);
+                }
+                bad => drop(found.get_or_insert(bad)),
+            }
+        }
+        let nothing = || FormatError::new("journal record", Fault::Truncated);
+        Ok(found.unwrap_or_else(|| Found::NoRecord(nothing())))
+    }
+
+    /// Reads and verifies a record of one copy. `data` has its data afterwards, unless it is
+    /// skipped.
+    fn record_of(&mut self, copy: usize, at: u64, end: u64) -> Result<Found> {
+        let header = match self.slot.record(copy, at, end)? {
             Ok(header) => header,
             Err(e) => return Ok(Found::NoRecord(e)),
         };
         if at < self.from {
             return Ok(Found::Sound(header));
         }
-        let position = JournalPosition(at);
-        let stored = self.slot.data(at, &header)?;
+        let stored = self.slot.data(copy, at, &header)?;
         self.data.clear();
         self.data.extend_from_slice(stored);
-        let data = match self.slot_use.open(position, &header, &mut self.data) {
-            Ok(data) => data,
-            Err(found) => return Ok(Found::NoData(header, found)),
-        };
+        let opened = self
+            .slot_use
+            .open(JournalPosition(at), &header, &mut self.data);
+        match opened.map(<[u8]>::len) {
+            Ok(len) => {
+                self.data.truncate(len);
+                Ok(Found::Sound(header))
+            }
+            Err(found) => Ok(Found::NoData(header, found)),
+        }
+    }
+
+    /// Replays the record whose data are in `data`.
+    fn replay(&mut self, position: JournalPosition, header: &RecordHeader) -> Result<()> {
         let (volume, start) = (header.volume, header.start);
         let record = match header.kind {
             RecordKind::Write => Record::Write {
                 volume,
                 offset_bytes: start,
-                data,
+                data: &self.data,
             },
             RecordKind::Zero => Record::Zero {
                 volume,
@@ -213,7 +252,7 @@ impl<'a, 'b> Walk<'a, 'b> {
             },
             RecordKind::Chunks => {
                 self.fingerprints.clear();
-                let (prints, _) = data.as_chunks::<32>();
+                let (prints, _) = self.data.as_chunks::<32>();
                 self.fingerprints
                     .extend(prints.iter().map(|print| Fingerprint(*print)));
                 Record::Chunks {
@@ -223,8 +262,7 @@ impl<'a, 'b> Walk<'a, 'b> {
                 }
             }
         };
-        (self.take)(position, record)?;
-        Ok(Found::Sound(header))
+        (self.take)(position, record)
     }
 
     /// Returns true if the bytes at `at` were durable. The first doubtful position searches all

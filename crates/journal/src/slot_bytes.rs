@@ -5,10 +5,10 @@
 //! Invariant: bytes past the end of the file and unreadable blocks read as zeroes, which never
 //! verify. Unreadable blocks are recorded.
 
+use chunk_store::Result;
 use format::journal::BLOCK_BYTES;
 use media::{DiskFile, MediaErrorKind};
 use std::sync::Arc;
-use chunk_store::Result;
 
 /// Window of a reader that reads the whole slot, bytes.
 pub(super) const WINDOW_BYTES: usize = 1 << 20;

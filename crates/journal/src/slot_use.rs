@@ -4,15 +4,15 @@
 //! Invariant: the salt is random, so a key belongs to one use only. A position is the nonce and
 //! seals at most one record under it.
 
+use super::slot_file::SlotFile;
 use super::touched::Touched;
 use chunk_store::superblock::MasterKey;
+use chunk_store::{Result, StoreError};
 use chunking::SealKey;
 use format::journal::{BLOCK_BYTES, RecordHeader, Seed, SlotHeader};
 use format::reach::ReachRange;
-use media::DiskFile;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
-use chunk_store::{Result, StoreError};
 use units::JournalPosition;
 
 /// Nonce that seals the header; no position reaches it.
@@ -27,7 +27,7 @@ pub(super) struct SlotUse {
     /// Key that seals the records.
     pub(super) key: Option<SealKey>,
     /// File of the slot; set before anything of the use is on the device.
-    pub(super) file: OnceLock<Arc<dyn DiskFile>>,
+    pub(super) file: OnceLock<Arc<SlotFile>>,
     /// Volumes with records of this process in the use.
     touched: Mutex<Touched>,
 }
@@ -105,7 +105,7 @@ impl SlotUse {
     }
 
     /// Returns the file. It is set for every use that was written or found.
-    pub(super) fn file(&self) -> Result<&Arc<dyn DiskFile>> {
+    pub(super) fn file(&self) -> Result<&Arc<SlotFile>> {
         let missing = || StoreError::corruption("journal", self.name(), "it has no file");
         self.file.get().ok_or_else(missing)
     }

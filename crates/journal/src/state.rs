@@ -9,11 +9,11 @@ use super::ring::{Ring, SLOTS_MAX};
 use super::slot_use::SlotUse;
 use super::writer::Costs;
 use super::{Record, Site};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::journal::{BATCH_HEADER_BYTES, BLOCK_BYTES, RING_BYTES_MAX, RecordHeader, SlotHeader};
 use media::MediaErrorKind;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use chunk_store::{Result, StoreError, StoreErrorKind};
 use units::JournalPosition;
 
 /// The state. See the module's head.
@@ -37,6 +37,8 @@ pub(super) struct JournalState {
     pub(super) leading: bool,
     /// A write or a sync failed: what reached the disk is unknown.
     pub(super) failed: bool,
+    /// The owner has noted that the journal holds nothing.
+    pub(super) ended: bool,
     /// Number of records that were ever appended.
     pub(super) records: u64,
     /// Costs of the writer after its last run.
@@ -59,6 +61,7 @@ impl JournalState {
             kept_bytes: 0,
             leading: false,
             failed: false,
+            ended: false,
             records: 0,
             costs: Costs::default(),
             spare: Vec::new(),
@@ -84,6 +87,10 @@ impl JournalState {
         record: &Record<'_>,
         kept: bool,
     ) -> Result<JournalPosition> {
+        if self.ended {
+            let why = "the journal has ended: start the server again";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
         let bytes = header.record_bytes(site.seal);
         if self
             .open

@@ -4,6 +4,7 @@
 mod cost;
 mod damage;
 mod failing;
+mod mirror;
 mod promises;
 mod reach;
 mod threads;

@@ -8,13 +8,14 @@
 use super::Site;
 use super::batch::Batch;
 use super::reach::{Keeper, NAMES};
+use super::slot_file::SlotFile;
 use super::slot_use::{DIR, SlotUse, nonce, slot_name};
+use chunk_store::StoreError;
 use format::journal::{
     BATCH_BYTES_MAX, BLOCK_BYTES, BatchHeader, RECORD_HEADER_BYTES, RecordHeader,
 };
-use media::{Barrier, DiskFile, MediaError, MediaErrorKind, Need};
+use media::{Barrier, Disk, MediaError, MediaErrorKind, Need};
 use std::sync::Arc;
-use chunk_store::StoreError;
 use units::JournalPosition;
 
 /// Zeroes that are written at once to create a slot, bytes.
@@ -62,7 +63,7 @@ pub(super) struct Writer {
 
 #[derive(Default)]
 struct Slot {
-    file: Option<Arc<dyn DiskFile>>,
+    file: Option<Arc<SlotFile>>,
     /// Size of the file as far as it is written, bytes.
     bytes: u64,
 }
@@ -153,7 +154,7 @@ impl Writer {
         let offset = slot_use.offset(batch.at);
         let file = slot_use.file()?;
         let wrote = file.write_at(offset, &scratch);
-        self.costs.bytes_written += scratch.len() as u64;
+        self.costs.bytes_written += scratch.len() as u64 * file.copies().len() as u64;
         self.scratch = scratch;
         wrote?;
         self.written = batch.padded_end();
@@ -195,8 +196,9 @@ impl Writer {
         if self.written > self.durable
             && let Some(current) = &self.current
         {
-            current.file()?.sync(point)?;
-            self.costs.syncs += 1;
+            let file = current.file()?;
+            file.sync(point)?;
+            self.costs.syncs += file.copies().len() as u64;
             self.durable = self.written;
         }
         Ok(())
@@ -212,7 +214,7 @@ impl Writer {
         let file = match &state.file {
             Some(file) => file,
             None => {
-                let file = site.disk.open(&slot_name(slot), false)?;
+                let file = site.open_slot(slot)?;
                 state.bytes = file.len()?;
                 if state.bytes > site.slot_bytes {
                     file.set_len(site.slot_bytes)?;
@@ -225,7 +227,7 @@ impl Writer {
             let piece = (site.slot_bytes - state.bytes).min(ZEROES_BYTES as u64);
             let zeroes = vec![0; usize::try_from(piece).unwrap_or(ZEROES_BYTES)];
             let write = || file.write_at(state.bytes, &zeroes);
-            let written = match site.blobs.reserve().filter(|_| is_needed) {
+            let written = match site.reserve().filter(|_| is_needed) {
                 Some(reserve) => reserve.with_room(piece, Need::Acknowledged, write),
                 None => write(),
             };
@@ -256,19 +258,24 @@ impl Writer {
 }
 
 fn name_slots(site: &Site, wanted: u32) -> std::result::Result<(), MediaError> {
-    site.disk.make_dir(DIR)?;
-    let known = site.disk.list(DIR)?;
+    let mut disks = site.slot_disks.iter();
+    disks.try_for_each(|disk| name_slots_on(&**disk, wanted))
+}
+
+fn name_slots_on(disk: &dyn Disk, wanted: u32) -> std::result::Result<(), MediaError> {
+    disk.make_dir(DIR)?;
+    let known = disk.list(DIR)?;
     for slot in 0..wanted {
         let name = slot_name(slot);
         if !known
             .iter()
             .any(|entry| name.ends_with(&format!("/{}", entry.name)))
         {
-            site.disk.create_new(&name)?.will_be_overwritten();
+            disk.create_new(&name)?.will_be_overwritten();
         }
     }
-    site.disk.sync_dir("", Barrier::DirectoryBeforeNames)?;
-    site.disk.sync_dir(DIR, Barrier::JournalSlotsBeforeUse)
+    disk.sync_dir("", Barrier::DirectoryBeforeNames)?;
+    disk.sync_dir(DIR, Barrier::JournalSlotsBeforeUse)
 }
 
 /// Encodes a batch as stored: sealed, with checksums and padding.

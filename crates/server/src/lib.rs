@@ -21,7 +21,6 @@ pub mod exports;
 pub mod failures;
 pub mod findings;
 pub mod groups;
-pub mod losses;
 pub mod memory_plan;
 pub mod meters;
 pub mod metrics;

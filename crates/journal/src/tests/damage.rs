@@ -6,12 +6,12 @@
 use super::{Owned, Reopened, SEALS, SMALL, START, VOLUME, open, try_open};
 use crate::JournalDamage;
 use crate::slot_use::slot_name;
+use chunk_store::StoreErrorKind;
 use format::bytes::checksum;
 use format::config::Seal;
 use format::preamble::BlobKind;
 use sim::{Damage, Image, Seed, SimDisk};
 use std::sync::Arc;
-use chunk_store::StoreErrorKind;
 use units::JournalPosition;
 
 /// A journal of three slots, its records, and the position up to which it is known to be durable.

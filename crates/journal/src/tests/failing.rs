@@ -1,10 +1,10 @@
 //! Failing and full disks: a write that may be lost is never acknowledged.
 
 use super::{Owned, SEALS, SMALL, START, open, try_open};
+use chunk_store::StoreErrorKind;
 use media::MediaErrorKind;
 use sim::{CrashPoint, Fault, Plan, SimDisk, Walker};
 use std::sync::Arc;
-use chunk_store::StoreErrorKind;
 
 /// Returns the disk after a power loss that dropped everything that was not durable.
 fn after_power_loss(disk: &Arc<SimDisk>) -> Arc<SimDisk> {

@@ -2,9 +2,9 @@
 
 use super::{Owned, SEALS, SMALL, START, open, try_open};
 use crate::{Journal, JournalOptions};
+use chunk_store::StoreErrorKind;
 use format::config::Seal;
 use sim::SimDisk;
-use chunk_store::StoreErrorKind;
 use units::{Fingerprint, JournalPosition};
 
 #[test]

@@ -70,6 +70,8 @@ const ORDERS: [(&str, &[&str]); 3] = [
             "view",
             "damaged",
             "memory",
+            "loss_messages",
+            "placing",
         ],
     ),
 ];

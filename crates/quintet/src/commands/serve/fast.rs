@@ -5,8 +5,9 @@
 
 use crate::commands::invocation::Invocation;
 use anyhow::bail;
-use command_line::ServeArgs;
+use command_line::{JournalOn, ServeArgs};
 use device::{Patience, PatientDisk};
+use format::journal_place::JournalPlace;
 use media::LocalDisk;
 use server::memory_plan::MemoryPlan;
 use ssd_tier::{KindShares, Tier, TierOptions, TierSettings};
@@ -15,7 +16,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Pool;
+use terminal::console::Console;
 use terminal::sizes;
+use volumes::{JournalPlacement, Volumes};
 
 /// Smallest tier, bytes.
 const FAST_BYTES_MIN: u64 = 64 << 20;
@@ -29,7 +32,13 @@ const PATIENCE: Patience = Patience {
 /// Refuses a directory that is in the pool or contains it: the commands of one would see, count and
 /// delete the files of the other.
 pub(super) fn check(args: &ServeArgs, pool: &Path) -> anyhow::Result<()> {
+    if args.journal_mirror && args.journal_on != Some(JournalOn::Fast) {
+        bail!("invalid --journal-mirror: it belongs to --journal-on fast");
+    }
     let Some(directory) = &args.fast else {
+        if args.journal_on == Some(JournalOn::Fast) {
+            bail!("invalid --journal-on fast: give its directory with --fast");
+        }
         return Ok(());
     };
     let wanted = std::path::absolute(directory)?;
@@ -91,6 +100,30 @@ pub(super) fn attach(
         bail!("too little memory for --fast: use --memory {needed} or more");
     }
     Ok(Some(tier))
+}
+
+/// Returns what the user has and wants for the journal.
+pub(super) fn placement(args: &ServeArgs) -> anyhow::Result<JournalPlacement> {
+    let directory = args.fast.as_ref().map(std::path::absolute).transpose()?;
+    Ok(JournalPlacement {
+        fast: directory.map(|directory| Arc::new(LocalDisk::new(directory)) as _),
+        wanted: args.journal_on.map(|on| match on {
+            JournalOn::Pool => JournalPlace::Pool,
+            JournalOn::Fast if args.journal_mirror => JournalPlace::Mirrored,
+            JournalOn::Fast => JournalPlace::Fast,
+        }),
+        device_lost: args.journal_lost,
+    })
+}
+
+/// Says what losing the fast device would cost.
+pub(super) fn say_place(console: &Console, volumes: &Volumes) {
+    if volumes.journal_usage().place == JournalPlace::Fast {
+        console.note(
+            "the journal is on the fast device only: losing it loses acknowledged writes that are not in \
+             containers yet (--journal-mirror keeps a copy in the pool)",
+        );
+    }
 }
 
 /// Returns why a fast tier of this size in this directory will not help, if that is known.

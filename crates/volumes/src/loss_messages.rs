@@ -2,9 +2,10 @@
 //!
 //! Invariant: losses that this process found go before those that earlier processes recorded.
 
+use super::Volumes;
 use format::volume::VolumeRecord;
+use journal::{JournalDamage, LostWrites};
 use units::VolumeId;
-use volumes::{JournalDamage, LostWrites, Volumes};
 
 /// Returns messages about the journal damage that this process found, by volume.
 pub fn lost_writes(volumes: &Volumes) -> Vec<String> {
@@ -51,6 +52,10 @@ pub fn recorded_losses(
                 let name = name_of(volumes, id).unwrap_or(&id_text);
                 format!("volume {name} has lost writes: {unit} {from} to {to}")
             }
+            // Positions of the journal: all volumes share them.
+            None if lost.len > 0 => format!(
+                "the journal has lost writes: any volume may lack some (positions {from} to {to})"
+            ),
             None => "the journal has lost writes of an unknown volume".to_owned(),
         }
     };
