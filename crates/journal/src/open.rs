@@ -126,7 +126,7 @@ pub(super) fn survey(site: &Site, from: JournalPosition, replay: &mut Take<'_>) 
     let mut degraded = false;
     for (slot_use, end) in chain {
         let bytes = copies_of(&slot_use)?;
-        let is_missing = bytes.len() < site.slot_disks.len();
+        let is_missing = slot_use.file()?.whole() < site.slot_disks.len();
         let first = slot_use.header.first;
         let durable = vouched
             .filter(|r| r.first == first)
@@ -234,8 +234,10 @@ struct Finds {
     uses: BTreeMap<(u64, u32, [u8; 32]), (SlotHeader, Vec<Arc<dyn DiskFile>>)>,
     /// Our slots, including unused ones.
     ours: BTreeSet<u32>,
-    /// Slots whose header is whole on one of the disks.
+    /// Slots whose header is whole, or unused, on one of the disks.
     whole: BTreeSet<u32>,
+    /// Files with a damaged header, by slot.
+    damaged: BTreeMap<u32, Vec<Arc<dyn DiskFile>>>,
     damage: Vec<JournalDamage>,
 }
 
@@ -250,6 +252,7 @@ fn find(site: &Site, damage: &mut Vec<JournalDamage>) -> Result<(Vec<Arc<SlotUse
         uses,
         ours,
         whole,
+        damaged,
         damage: found_damage,
     } = finds;
     let is_lost = |d: &JournalDamage| d.slot.is_none_or(|slot| !whole.contains(&slot));
@@ -258,7 +261,9 @@ fn find(site: &Site, damage: &mut Vec<JournalDamage>) -> Result<(Vec<Arc<SlotUse
     for (header, copies) in uses.into_values() {
         // It was authentic on every disk.
         if let Some(slot_use) = SlotUse::found(header, &site.master) {
-            let _ = slot_use.file.set(Arc::new(SlotFile::new(copies)));
+            let others = damaged.get(&slot_use.header.slot);
+            let file = SlotFile::new(copies).with_damaged(others.map_or(&[], Vec::as_slice));
+            let _ = slot_use.file.set(Arc::new(file));
             found.push(Arc::new(slot_use));
         }
     }
@@ -287,6 +292,7 @@ fn find_on(site: &Site, disk: &dyn Disk, finds: &mut Finds) -> Result<()> {
         let wrong = match page {
             Ok(SlotPage::Unused) if !bytes.is_unreadable(0, 1) => {
                 finds.ours.insert(slot);
+                finds.whole.insert(slot);
                 continue;
             }
             Ok(SlotPage::Unused) => "the header cannot be read".to_owned(),
@@ -308,6 +314,7 @@ fn find_on(site: &Site, disk: &dyn Disk, finds: &mut Finds) -> Result<()> {
             }
             Err(e) => e.to_string(),
         };
+        finds.damaged.entry(slot).or_default().push(file);
         let nowhere = JournalPosition(0);
         let damage = slot_damage(slot, (nowhere, nowhere), &wrong);
         finds.damage.push(damage);

@@ -9,11 +9,25 @@ use std::sync::Arc;
 /// The copies of a slot's file, in the order in which they are read. See the module's head.
 pub(super) struct SlotFile {
     copies: Vec<Arc<dyn DiskFile>>,
+    /// The first ones, whose headers are whole.
+    whole: usize,
 }
 
 impl SlotFile {
     pub(super) fn new(copies: Vec<Arc<dyn DiskFile>>) -> Self {
-        Self { copies }
+        let whole = copies.len();
+        Self { copies, whole }
+    }
+
+    /// Adds copies whose headers are damaged: their records verify or not, like others.
+    pub(super) fn with_damaged(mut self, damaged: &[Arc<dyn DiskFile>]) -> Self {
+        self.copies.extend_from_slice(damaged);
+        self
+    }
+
+    /// Returns the number of copies whose headers are whole.
+    pub(super) fn whole(&self) -> usize {
+        self.whole
     }
 
     pub(super) fn copies(&self) -> &[Arc<dyn DiskFile>] {

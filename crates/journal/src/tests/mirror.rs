@@ -74,7 +74,7 @@ impl Pair {
 fn written(seal: Seal) -> (Pair, Vec<Owned>) {
     let pair = Pair::new();
     let journal = pair.open(seal).journal;
-    let records: Vec<_> = (0..40).map(Owned::some).collect();
+    let records: Vec<_> = (0..18).map(Owned::some).collect();
     for record in &records {
         journal.append(&record.record()).unwrap();
         journal.flush().unwrap();
