@@ -27,6 +27,8 @@ refused 'give its directory with --fast' --journal-on fast
 exits 1 q serve "${on_fast[@]}" --journal-on pool --journal-mirror
 says 'journal-mirror'
 
+refused 'without --journal-lost' --journal-lost
+
 # By default it is in the pool.
 start_server "${on_fast[@]}"
 io -c 'write -P 1 0 64k' -c flush

@@ -97,16 +97,16 @@ pub struct ServeArgs {
     /// Size of the journal, which holds acknowledged writes until they are in containers
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = sizes::parse)]
     pub journal: u64,
-    /// Where the journal is: in the pool, or in the directory of --fast. Without this it stays where it
-    /// was; it moves after everything in it was stored
+    /// Where the journal is: in the pool, or in the directory of --fast. Without this it stays
+    /// where it was. It moves when a server starts, after everything in it was stored
     #[arg(long, value_name = "PLACE", value_enum)]
     pub journal_on: Option<JournalOn>,
-    /// With --journal-on fast: also in the pool, so that losing the device loses nothing; flushes then
-    /// wait for both disks
+    /// With --journal-on fast: also in the pool, so that losing the device loses nothing. Flushes
+    /// then wait for both disks
     #[arg(long, requires = "journal_on")]
     pub journal_mirror: bool,
-    /// The fast device with the journal is lost: go on without the acknowledged writes that were only
-    /// there, and report them as lost
+    /// The fast device with the journal is lost: go on without the acknowledged writes that were
+    /// only there, and report them as lost
     #[arg(long)]
     pub journal_lost: bool,
     /// Maximum number of connections of each socket; over iSCSI one address gets seven eighths

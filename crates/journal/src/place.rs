@@ -99,7 +99,7 @@ impl PlaceKeeper {
     }
 }
 
-/// What a fast device says that it is.
+/// The name of a fast device, as the device has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceName {
     /// There is no such directory.
@@ -123,6 +123,7 @@ pub fn name_of_device(disk: &dyn Disk, pool: PoolId) -> Result<DeviceName> {
             return match disk.list("") {
                 Ok(_) => Ok(DeviceName::Unnamed),
                 Err(e) if e.kind == MediaErrorKind::NotFound => Ok(DeviceName::Absent),
+                Err(e) if e.kind == MediaErrorKind::Io => Ok(DeviceName::Damaged(e.to_string())),
                 Err(e) => Err(e.into()),
             };
         }

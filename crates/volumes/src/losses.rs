@@ -40,6 +40,11 @@ impl Losses {
         noted
     }
 
+    /// Lists losses that were recorded before the journal moved.
+    pub fn remember(&self, damage: Vec<JournalDamage>) {
+        self.damage.lock().extend(damage);
+    }
+
     pub fn clear(&self) {
         self.damage.lock().clear();
     }

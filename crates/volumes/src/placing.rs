@@ -28,7 +28,7 @@ const REMEDY_LOST: &str = "if the device is lost, start quintet serve with --jou
 const REMEDY_MIRRORED: &str = "if it is lost, start quintet serve with --journal-on pool: the pool has a copy, and \
                                nothing is lost";
 
-/// What the caller has and wants for the journal.
+/// The place that the caller wants for the journal, and the device for it.
 #[derive(Clone, Default)]
 pub struct JournalPlacement {
     /// The fast device, if the caller has one.
@@ -120,12 +120,16 @@ impl Located {
     /// decide something.
     fn check(&self, placement: &JournalPlacement) -> Result<Option<String>> {
         let record = self.keeper.record();
-        let Some(absent) = &self.absent else {
-            return Ok(None);
+        let needed = |_: &&String| record.contents == JournalContents::InUse;
+        let Some(absent) = self.absent.as_ref().filter(needed) else {
+            // Left in the command of a unit, it would give up a device that is only late.
+            return match placement.device_lost {
+                true => Err(invalid(
+                    "nothing of the journal is on a lost device: start quintet serve without --journal-lost",
+                )),
+                false => Ok(None),
+            };
         };
-        if record.contents == JournalContents::Empty {
-            return Ok(None);
-        }
         let gives_up = placement.device_lost;
         match record.place {
             JournalPlace::Fast if gives_up => Ok(Some(format!(
@@ -247,12 +251,14 @@ impl Volumes {
         let disks = located.disks(pool.media());
         let kept = located.device.clone();
         let mut keeper = located.keeper;
+        let mut damage = Vec::new();
         if !is_empty {
             let volumes = Self::open_on(pool, options, &disks, keeper)?;
             if let Some(why) = lost {
                 volumes.note_lost_device(why)?;
             }
             volumes.empty_journal()?;
+            damage = volumes.engine.losses.list();
             keeper = volumes.place.into_inner();
         }
         if let Some(fast) = placement
@@ -285,7 +291,9 @@ impl Volumes {
             (JournalPlace::Mirrored, Some(fast)) => JournalDisks::mirrored(media, Arc::clone(fast)),
             _ => JournalDisks::pool(media),
         };
-        Self::open_on(pool, options, &disks, keeper)
+        let volumes = Self::open_on(pool, options, &disks, keeper)?;
+        volumes.engine.losses.remember(damage);
+        Ok(volumes)
     }
 
     /// Records a loss whose extent only the journal's reach tells.
@@ -380,7 +388,7 @@ fn device_for(pool: &Pool, placement: &JournalPlacement, located: &Located) -> R
         DeviceName::Named(name) if located.absent.is_none() && name == record.device => Ok(name),
         other => Err(invalid(format!(
             "the journal cannot be on the given device, which {}: give another directory with --fast, or \
-             remove the file journal-device and the directory journal there if nobody needs them",
+             remove the file journal-device and the directory journal there if no pool needs them",
             words(&other)
         ))),
     }

@@ -234,8 +234,8 @@ fn the_other_goes_on(class: ContainerClass, per_round: usize) {
     assert!(read(&one)[..CHUNK] == noise(9, CHUNK));
 }
 
-/// Kept writes count neither as used nor as space: checkpoints begin when three quarters of what they
-/// can free are used, and go on down to a quarter.
+/// Kept writes count neither as used nor as space: checkpoints begin when three quarters of what
+/// they can free are used, and go on down to a quarter.
 #[test]
 fn checkpoints_begin_and_end_by_what_they_can_free() {
     for kept in [0, 60] {

@@ -1,8 +1,8 @@
 //! The long crash exploration of volumes whose journal is on a fast device, with faults of that
 //! device.
 //!
-//! Run with `cargo run --release -p sim --example explore_fast_journals -- --states 100000 --seed 1`;
-//! the result is in `docs/evaluation/crash.md`. Exits with 1 if a state is wrong.
+//! Run with `cargo run --release -p sim --example explore_fast_journals -- --states 100000
+//! --seed 1`; the result is in `docs/evaluation/crash.md`. Exits with 1 if a state is wrong.
 
 use format::journal_place::JournalPlace;
 use sim::rounds::{Named, explore_rounds};

@@ -470,7 +470,7 @@ impl Invocation {
             return Ok(OpenVolumes::of_server(server));
         }
         let pool = self.open_for_volumes()?;
-        let volumes = self.volumes_here(pool)?;
+        let volumes = self.volumes_of(pool, None)?;
         Ok(OpenVolumes::own(volumes))
     }
 
@@ -485,7 +485,7 @@ impl Invocation {
         if pool.volumes()?.is_empty() {
             return Ok(Opened::Pool(Box::new(pool)));
         }
-        let volumes = self.volumes_here(pool)?;
+        let volumes = self.volumes_of(pool, None)?;
         Ok(Opened::Volumes(OpenVolumes::own(volumes)))
     }
 
@@ -499,25 +499,18 @@ impl Invocation {
         self.open_within(OpenMode::Write, self.memory_plan().pool_bytes)
     }
 
-    /// Opens the volumes of a pool whose journal is in the pool.
-    fn volumes_here(&self, pool: Pool) -> anyhow::Result<Volumes> {
-        let placement = JournalPlacement::default();
-        self.volumes_of(pool, &self.memory_plan(), JOURNAL_BYTES_DEFAULT, &placement)
-    }
-
-    /// Opens the volumes of a pool, and warns about lost writes of the journal.
+    /// Opens the volumes of a pool, and warns about lost writes. `None`: without a server.
     pub fn volumes_of(
         &self,
         pool: Pool,
-        plan: &MemoryPlan,
-        journal_bytes: u64,
-        placement: &JournalPlacement,
+        wanted: Option<(&MemoryPlan, u64, &JournalPlacement)>,
     ) -> anyhow::Result<Volumes> {
         let (pool, compression) = (Arc::new(pool), self.settings.compression);
-        let volumes = open_volumes(pool, plan, journal_bytes, compression, placement)?;
-        for lost in lost_writes(&volumes) {
-            self.console.warn(format_args!("{lost}"));
-        }
+        let (plan, here) = (self.memory_plan(), JournalPlacement::default());
+        let (plan, bytes, placement) = wanted.unwrap_or((&plan, JOURNAL_BYTES_DEFAULT, &here));
+        let volumes = open_volumes(pool, plan, bytes, compression, placement)?;
+        let lost = lost_writes(&volumes);
+        lost.iter().for_each(|lost| self.console.warn(lost));
         Ok(volumes)
     }
 

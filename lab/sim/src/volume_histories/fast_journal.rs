@@ -28,11 +28,11 @@ pub struct FastJournalHistory {
     pub place: JournalPlace,
     /// Operations.
     pub ops: Vec<VolumeOp>,
-    /// What the device had when each process had opened it.
+    /// Files of the device when each process had opened it.
     opened: Mutex<Vec<Files>>,
 }
 
-/// What happens to a device beside the power loss.
+/// A fault of a device beside the power loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DeviceFault {
     /// It is not given.

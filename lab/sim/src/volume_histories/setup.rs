@@ -75,7 +75,7 @@ pub fn fast_files(disk: &SimDisk) -> Files {
         .collect()
 }
 
-/// What a process has and wants for the journal.
+/// Returns the device of a process, and where it wants the journal.
 pub fn placement(disk: &Arc<SimDisk>, wanted: Option<JournalPlace>) -> JournalPlacement {
     if wanted == Some(JournalPlace::Pool) && disk.image().files_below(FAST).is_empty() {
         return JournalPlacement::default();

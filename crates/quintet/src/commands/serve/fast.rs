@@ -16,7 +16,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Pool;
-use terminal::console::Console;
 use terminal::sizes;
 use volumes::{JournalPlacement, Volumes};
 
@@ -102,10 +101,16 @@ pub(super) fn attach(
     Ok(Some(tier))
 }
 
-/// Returns what the user has and wants for the journal.
-pub(super) fn placement(args: &ServeArgs) -> anyhow::Result<JournalPlacement> {
+/// Opens the volumes, with the journal where it is or shall be, and says what losing the device
+/// would cost.
+pub(super) fn open_volumes(
+    invocation: &Invocation,
+    args: &ServeArgs,
+    pool: Pool,
+    memory: &MemoryPlan,
+) -> anyhow::Result<Volumes> {
     let directory = args.fast.as_ref().map(std::path::absolute).transpose()?;
-    Ok(JournalPlacement {
+    let placement = JournalPlacement {
         fast: directory.map(|directory| Arc::new(LocalDisk::new(directory)) as _),
         wanted: args.journal_on.map(|on| match on {
             JournalOn::Pool => JournalPlace::Pool,
@@ -113,17 +118,15 @@ pub(super) fn placement(args: &ServeArgs) -> anyhow::Result<JournalPlacement> {
             JournalOn::Fast => JournalPlace::Fast,
         }),
         device_lost: args.journal_lost,
-    })
-}
-
-/// Says what losing the fast device would cost.
-pub(super) fn say_place(console: &Console, volumes: &Volumes) {
+    };
+    let volumes = invocation.volumes_of(pool, Some((memory, args.journal, &placement)))?;
     if volumes.journal_usage().place == JournalPlace::Fast {
-        console.note(
+        invocation.console.note(
             "the journal is on the fast device only: losing it loses acknowledged writes that are not in \
              containers yet (--journal-mirror keeps a copy in the pool)",
         );
     }
+    Ok(volumes)
 }
 
 /// Returns why a fast tier of this size in this directory will not help, if that is known.
