@@ -227,17 +227,20 @@ pub(super) fn site(
     })
 }
 
+/// Files of one slot.
+type Copies = Vec<Arc<dyn DiskFile>>;
+
 /// Uses that were found on the disks.
 #[derive(Default)]
 struct Finds {
     /// Headers and files of the copies of each use, by first position, slot and salt.
-    uses: BTreeMap<(u64, u32, [u8; 32]), (SlotHeader, Vec<Arc<dyn DiskFile>>)>,
+    uses: BTreeMap<(u64, u32, [u8; 32]), (SlotHeader, Copies)>,
     /// Our slots, including unused ones.
     ours: BTreeSet<u32>,
     /// Slots whose header is whole, or unused, on one of the disks.
     whole: BTreeSet<u32>,
     /// Files with a damaged header, by slot.
-    damaged: BTreeMap<u32, Vec<Arc<dyn DiskFile>>>,
+    damaged: BTreeMap<u32, Copies>,
     damage: Vec<JournalDamage>,
 }
 
