@@ -49,6 +49,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("known", decoders::known),
     ("layout", layout),
     ("layout_hostile", layout_hostile),
+    ("journal_place", decoders::journal_place),
     ("leases", leases),
     ("map_node", decoders::map_node),
     ("mirrored", decoders::mirrored_blob),

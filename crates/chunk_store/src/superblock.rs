@@ -208,6 +208,7 @@ pub fn repair_config(blobs: &dyn Blobs, mut config: Config) -> Result<Config> {
         match Config::decode(copy) {
             Ok((copy, _)) if copy.pool == config.pool && copy.bound() == config.bound() => {
                 config.features_incompat |= copy.features_incompat;
+                config.features_ro_compat |= copy.features_ro_compat;
             }
             Err(e) if matches!(e.fault, Fault::Features(_) | Fault::Version(_)) => {
                 return Err(format_error(CONFIG, e));

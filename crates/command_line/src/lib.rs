@@ -49,7 +49,7 @@ pub use replica::{ReplicaArgs, ReplicaPasswordArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, RewriteArgs, TagArgs};
 pub use scrub::{ScrubArgs, ScrubCommand, ScrubPassArgs};
-pub use serve::{FastShares, ServeArgs};
+pub use serve::{FastShares, JournalOn, ServeArgs};
 pub use status::StatusArgs;
 pub use top::TopArgs;
 pub use volume::{

@@ -3,7 +3,7 @@
 //! Invariant: see [`super`].
 
 use super::replica::ReplicaArgs;
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, ValueEnum};
 use classes::Share;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -57,8 +57,8 @@ pub struct ServeArgs {
         long,
         requires = "nbd",
         conflicts_with_all = [
-            "iscsi_listen", "iscsi_access", "iscsi_write_cache", "mount", "metrics", "journal", "fast",
-            "fast_size", "policy", "no_trace", "qos", "replica",
+            "iscsi_listen", "iscsi_access", "iscsi_write_cache", "mount", "metrics", "journal",
+            "journal_on", "journal_mirror", "journal_lost", "fast", "fast_size", "policy", "no_trace", "qos", "replica",
         ],
     )]
     pub read_only: bool,
@@ -99,6 +99,18 @@ pub struct ServeArgs {
     /// Size of the journal, which holds acknowledged writes until they are in containers
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = sizes::parse)]
     pub journal: u64,
+    /// Where the journal is: in the pool, or in the directory of --fast. Without this it stays
+    /// where it was. It moves when a server starts, after everything in it was stored
+    #[arg(long, value_name = "PLACE", value_enum)]
+    pub journal_on: Option<JournalOn>,
+    /// With --journal-on fast: also in the pool, so that losing the device loses nothing. Flushes
+    /// then wait for both disks
+    #[arg(long, requires = "journal_on")]
+    pub journal_mirror: bool,
+    /// The fast device with the journal is lost: go on without the acknowledged writes that were
+    /// only there, and report them as lost
+    #[arg(long)]
+    pub journal_lost: bool,
     /// Maximum number of connections of each socket; over iSCSI one address gets seven eighths
     #[arg(long, value_name = "N", default_value = "128")]
     pub connections: u16,
@@ -184,6 +196,15 @@ impl FromStr for FastShares {
             _ => Err(usage.to_owned()),
         }
     }
+}
+
+/// Where the journal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum JournalOn {
+    /// In the pool
+    Pool,
+    /// In the directory of --fast
+    Fast,
 }
 
 #[cfg(test)]

@@ -26,8 +26,12 @@ pub const FEATURE_INCOMPAT_OWNERS: u64 = 1 << 2;
 /// Incompatible features that this program knows.
 pub const FEATURES_INCOMPAT_KNOWN: u64 =
     FEATURE_INCOMPAT_X86 | FEATURE_INCOMPAT_PACKED | FEATURE_INCOMPAT_OWNERS;
-/// Features that a writer must know: none yet.
-pub const FEATURES_RO_COMPAT_KNOWN: u64 = 0;
+/// Feature that a writer must know: the journal may be on another device
+/// ([`crate::journal_place`]). Added when it first goes there. A writer that does not know it would
+/// take the journal for empty.
+pub const FEATURE_RO_COMPAT_JOURNAL_PLACE: u64 = 1 << 0;
+/// Features that a writer must know, and this program knows.
+pub const FEATURES_RO_COMPAT_KNOWN: u64 = FEATURE_RO_COMPAT_JOURNAL_PLACE;
 
 stored! {
     /// Encryption of region payloads.

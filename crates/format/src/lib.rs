@@ -17,6 +17,7 @@ pub mod host_scrub;
 pub mod host_trace;
 pub mod index;
 pub mod journal;
+pub mod journal_place;
 pub mod key_slot;
 pub mod known;
 pub mod map_node;

@@ -53,6 +53,8 @@ pub enum BlobKind {
     ReaderHold = 15,
     /// Streams whose last run stored nothing.
     FailedStreams = 16,
+    /// Where the journal is.
+    JournalPlace = 17,
     /// A cache block of the fast tier.
     TierBlock = 40,
     /// A user's record of a pool. Kinds from 64 on are files outside of pools.

@@ -11,6 +11,7 @@ use format::container::{
     CONTAINER_VERSION, ContainerHeader, Directory, RegionHeader, split_region,
 };
 use format::journal::{JOURNAL_VERSION, SlotHeader};
+use format::journal_place::JOURNAL_PLACE_VERSION;
 use format::key_slot::{KEY_SLOT_VERSION, KeySlot};
 use format::map_node::{MAP_VERSION, MapNode};
 use format::parity::PARITY_VERSION;
@@ -46,6 +47,7 @@ const LAYOUTS: &[(&str, u16, &[&str])] = &[
         &["journal_slot", "journal_record"],
     ),
     ("reach", REACH_VERSION, &["reach"]),
+    ("journal_place", JOURNAL_PLACE_VERSION, &["journal_place"]),
     (
         "index/header",
         format::index::VERSION,

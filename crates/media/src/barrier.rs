@@ -58,11 +58,17 @@ pub enum Barrier {
     /// Contents of these files, before the first flush in a slot is acknowledged, and regularly
     /// before later ones.
     ReachBeforeAck,
+    /// The name that the fast device gets for the journal, before the pool says that the journal is
+    /// there.
+    JournalDeviceBeforePlace,
+    /// The record of where the journal is, before anything is written to the journal there, or the
+    /// device is no longer needed.
+    JournalPlaceBeforeUse,
 }
 
 impl Barrier {
     /// All points, in declaration order.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::BlobBeforeName,
         Self::DirectoryBeforeNames,
         Self::PoolBeforeRoot,
@@ -83,5 +89,7 @@ impl Barrier {
         Self::JournalBeforeAck,
         Self::ReachNamesBeforeUse,
         Self::ReachBeforeAck,
+        Self::JournalDeviceBeforePlace,
+        Self::JournalPlaceBeforeUse,
     ];
 }

@@ -79,10 +79,11 @@ pub struct Finding {
 }
 
 /// All kinds, so that metrics exist before anything is wrong.
-pub const KINDS: [&str; 19] = [
+pub const KINDS: [&str; 20] = [
     "writes_fail",
     "writes_lost",
     "writes_kept",
+    "journal_elsewhere",
     "commit_lost",
     "snapshots_hidden",
     "data_damaged",

@@ -18,7 +18,6 @@ pub mod directories;
 pub mod exports;
 pub mod failures;
 pub mod findings;
-pub mod losses;
 pub mod memory_plan;
 pub mod meters;
 pub mod metrics;

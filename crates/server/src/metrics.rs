@@ -122,6 +122,7 @@ table! {
     LAYOUT_NEEDED: Gauge = "quintet_layout_needed_bytes", "Memory that would be needed to leave nothing out; an estimate.";
     LAYOUT_KNOWN: Gauge = "quintet_layout_known_bytes", "Bytes of the volume whose use is known.";
     JOURNAL_SIZE: Gauge = "quintet_journal_size_bytes", "Size of the journal.";
+    JOURNAL_PLACE: Gauge = "quintet_journal_place", "Where the journal is: 0 in the pool, 1 on the fast device, 2 on both.";
     JOURNAL_USED: Gauge = "quintet_journal_used_bytes", "Bytes of the journal that wait for a checkpoint.";
     JOURNAL_WRITTEN: Counter = "quintet_journal_written_bytes_total", "Bytes written to the journal.";
     JOURNAL_RECORDS: Counter = "quintet_journal_records_total", "Writes that went to the journal.";
@@ -362,7 +363,8 @@ fn cache(text: &mut Text, cache: &page_cache::Counters) {
 
 fn journal(text: &mut Text, live: &Live) {
     let journal = &live.journal;
-    let values: [(Metric, Value); 10] = [
+    let values: [(Metric, Value); 11] = [
+        (JOURNAL_PLACE, (journal.place as u64).into()),
         (JOURNAL_SIZE, journal.bytes_max.into()),
         (JOURNAL_USED, journal.used_bytes.into()),
         (JOURNAL_WRITTEN, journal.bytes_written.into()),

@@ -327,6 +327,7 @@ impl Pool {
         let storage = Arc::new(PoolStorage {
             media,
             features: AtomicU64::new(config.features_incompat),
+            features_ro: AtomicU64::new(config.features_ro_compat),
             config,
             master,
             containers,

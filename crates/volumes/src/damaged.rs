@@ -5,7 +5,7 @@
 
 use super::Volumes;
 use super::kept::KeptWrites;
-use crate::journal::{JournalDamage, LostWrites};
+use journal::{JournalDamage, LostWrites};
 use store::Result;
 
 /// Maximum number of ranges that are listed.

@@ -27,7 +27,7 @@ use super::losses::Losses;
 use super::registry::Registry;
 use super::room::Room;
 use crate::budget::VolumesMemory;
-use crate::journal::JournalDamage;
+use journal::JournalDamage;
 use std::sync::Arc;
 use store::Result;
 

@@ -31,13 +31,14 @@ mod engine;
 mod fetcher;
 mod fragmentables;
 mod handle;
-mod journal;
 mod kept;
 mod levels;
 mod live;
+pub mod loss_messages;
 mod losses;
 mod memory;
 mod overlay;
+mod placing;
 mod pool_journal;
 mod reading;
 mod registry;
@@ -65,7 +66,7 @@ pub use journal::{
 pub use kept::KeptWrites;
 pub use levels::Thresholds;
 pub use memory::MemoryByOwner;
-pub use pool_journal::{inspect_journal, recorded_losses};
+pub use placing::{JournalPlacement, inspect_journal, journal_place, recorded_losses};
 pub use states::States;
 pub use tally::{CacheMeter, CacheTally};
 pub use tracing::{stored_amplified, stored_heat};
@@ -77,9 +78,11 @@ use duet::Duet;
 use engine::Engine;
 use fetcher::FetchThreads;
 use format::volume::VolumeRecord;
+use journal::{JournalDisks, PlaceKeeper};
 use live::LiveVolume;
 use overlay::Overlay;
 use page_cache::PageCache;
+use parking_lot::Mutex;
 use pool_journal::open_journal;
 use registry::Registered;
 use replaying::enter;
@@ -112,11 +115,19 @@ pub struct Volumes {
     _fetching: FetchThreads,
     engine: Arc<Engine>,
     duet: Arc<Duet>,
+    /// Record of where the journal is.
+    place: Mutex<PlaceKeeper>,
 }
 
 impl Volumes {
-    /// Opens the volumes of a pool that is open for writing, and replays the journal.
-    pub fn open(pool: Arc<Pool>, options: &VolumesOptions) -> Result<Self> {
+    /// Opens the volumes with the journal on these disks, which `place` records.
+    fn open_on(
+        pool: &Arc<Pool>,
+        options: &VolumesOptions,
+        disks: &JournalDisks,
+        place: PlaceKeeper,
+    ) -> Result<Self> {
+        let pool = Arc::clone(pool);
         let records = pool.volumes()?;
         let mut overlays: BTreeMap<VolumeId, (VolumeRecord, Overlay)> = records
             .into_iter()
@@ -126,7 +137,7 @@ impl Volumes {
         let holds = |fingerprint: &Fingerprint| pool.holds_chunk(fingerprint);
         let replay =
             &mut |position, record: Record<'_>| enter(&mut overlays, position, &record, &holds);
-        let (journal, damage) = open_journal(&pool, &options.journal, from, replay)?;
+        let (journal, damage) = open_journal(&pool, disks, &options.journal, from, replay)?;
         // If the journal's files were deleted, the new journal starts above every applied position.
         let applied = overlays.values().map(|(record, _)| record.applied).max();
         journal.raise(applied.unwrap_or_default().max(from));
@@ -155,6 +166,7 @@ impl Volumes {
             _fetching: FetchThreads::start(&engine.fetcher, options.access.fetch_threads),
             engine,
             duet,
+            place: Mutex::new(place),
         })
     }
 
@@ -236,10 +248,12 @@ impl Volumes {
         self.engine.flush()
     }
 
-    /// Flushes, and records the exact end of the journal. Called before the process ends.
+    /// Flushes, and records the exact end of the journal. Called before the process ends, and after
+    /// the last write.
     pub fn close(&self) -> Result<()> {
         self.engine.flush()?;
-        self.engine.backing.journal.note_reach()
+        self.engine.backing.journal.note_reach()?;
+        self.note_empty_journal()
     }
 
     /// Returns how full the journal is, and its counters.

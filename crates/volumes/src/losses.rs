@@ -6,8 +6,8 @@
 
 use super::backing::Backing;
 use super::overlay::Piece;
-use crate::journal::JournalDamage;
 use format::journal::{RecordHeader, RecordKind};
+use journal::JournalDamage;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use store::{Result, StoreError};
@@ -30,6 +30,21 @@ impl Losses {
         self.damage.lock().clone()
     }
 
+    /// Adds a loss: recorded on return.
+    pub fn add(&self, damage: JournalDamage) -> Result<()> {
+        let noted = self
+            .backing
+            .journal
+            .note_losses(std::slice::from_ref(&damage));
+        self.damage.lock().push(damage);
+        noted
+    }
+
+    /// Lists losses that were recorded before the journal moved.
+    pub fn remember(&self, damage: Vec<JournalDamage>) {
+        self.damage.lock().extend(damage);
+    }
+
     pub fn clear(&self) {
         self.damage.lock().clear();
     }
@@ -50,11 +65,6 @@ impl Losses {
             }),
             found: found.to_string(),
         };
-        let noted = self
-            .backing
-            .journal
-            .note_losses(std::slice::from_ref(&damage));
-        self.damage.lock().push(damage);
-        noted
+        self.add(damage)
     }
 }

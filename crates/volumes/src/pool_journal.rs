@@ -1,11 +1,11 @@
-//! The journal of a pool: volumes open it; other readers inspect it.
+//! Opens the journal of a pool.
 //!
-//! [`Volumes::open`] and check call this.
-//! Invariant: only opening writes, and only after all roots are durable.
+//! [`Volumes::open`] calls this.
+//! Invariant: the journal is opened only after all roots are durable.
 //!
 //! [`Volumes::open`]: crate::Volumes::open
 
-use super::journal::{Inspection, Journal, JournalDamage, JournalOptions, LostWrites, Record};
+use journal::{Journal, JournalDamage, JournalDisks, JournalOptions, Record};
 use media::Barrier;
 use store::{Pool, Result};
 use units::JournalPosition;
@@ -13,6 +13,7 @@ use units::JournalPosition;
 /// Opens the journal and replays the records at `from` and above.
 pub(crate) fn open_journal(
     pool: &Pool,
+    disks: &JournalDisks,
     options: &JournalOptions,
     from: JournalPosition,
     replay: &mut dyn FnMut(JournalPosition, Record<'_>) -> Result<()>,
@@ -22,20 +23,5 @@ pub(crate) fn open_journal(
     pool.media().blobs.barrier(Barrier::RootBeforeJournal)?;
     let (master, seal) = pool.sealing();
     let id = pool.config().pool;
-    Journal::open(pool.media(), id, master, seal, options, from, replay)
-}
-
-/// Checks the journal of a pool without writing. If another process writes meanwhile, damage below
-/// the position that a root names afterwards does not count.
-pub fn inspect_journal(pool: &Pool) -> Result<Inspection> {
-    let from = JournalPosition(pool.record().journal_position);
-    let (master, seal) = pool.sealing();
-    Journal::inspect(pool.media(), pool.config().pool, master, seal, from)
-}
-
-/// Returns lost acknowledged writes that no user has acknowledged, and how many more there were.
-/// Reads only the journal's record of them.
-pub fn recorded_losses(pool: &Pool) -> Result<(Vec<LostWrites>, u32)> {
-    let (master, seal) = pool.sealing();
-    Journal::recorded_losses(pool.media(), pool.config().pool, master, seal)
+    Journal::open(disks.clone(), id, master, seal, options, from, replay)
 }

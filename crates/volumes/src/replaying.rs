@@ -4,10 +4,10 @@
 //! Invariant: a record is entered unless its volume was deleted or its root holds the write. Chunks
 //! that were not durable are skipped.
 
-use super::journal::Record;
 use super::live::layout_log2;
 use super::overlay::{DirectChunks, Overlay, Piece, Source};
 use format::volume::VolumeRecord;
+use journal::Record;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::Result;

@@ -13,7 +13,7 @@
 use super::engine::Engine;
 use super::live::{LiveVolume, PAGE_BYTES};
 use super::overlay::{DirectChunks, Piece, Source};
-use crate::journal::Record;
+use journal::Record;
 use page_cache::Use;
 use std::sync::Arc;
 use store::{Result, StoreError, StoreErrorKind};

@@ -3,13 +3,14 @@
 //! catalog. `lab/testkit/tests/golden/README.md` says how golden pools are made and kept.
 
 #[path = "../../../lab/testkit/tests/golden/manifest.rs"]
-mod manifest;
+pub mod manifest;
 
 use crate::small_volumes::{CONTEXT, read, small, write};
 use chunking::Compression;
-use format::config::{CONFIG_VERSION, Config, FEATURES_INCOMPAT_KNOWN};
+use format::config::{CONFIG_VERSION, Config, FEATURES_INCOMPAT_KNOWN, FEATURES_RO_COMPAT_KNOWN};
 use format::container::CONTAINER_VERSION;
 use format::journal::JOURNAL_VERSION;
+use format::journal_place::JOURNAL_PLACE_VERSION;
 use format::key_slot::KEY_SLOT_VERSION;
 use format::map_node::MAP_VERSION;
 use format::preamble::{BlobKind, Preamble};
@@ -151,12 +152,8 @@ fn every_number_has_a_golden_pool() {
                 blobs.insert((preamble.kind, preamble.version));
             }
             if file.ends_with("config") {
-                features.push(
-                    Config::decode(&bytes)
-                        .expect("a config")
-                        .0
-                        .features_incompat,
-                );
+                let config = Config::decode(&bytes).expect("a config").0;
+                features.push((config.features_incompat, config.features_ro_compat));
             }
         }
     }
@@ -167,6 +164,7 @@ fn every_number_has_a_golden_pool() {
         (BlobKind::Container, CONTAINER_VERSION),
         (BlobKind::Journal, JOURNAL_VERSION),
         (BlobKind::JournalReach, REACH_VERSION),
+        (BlobKind::JournalPlace, JOURNAL_PLACE_VERSION),
     ];
     for (kind, current) in kinds {
         for version in 1..=current {
@@ -175,13 +173,14 @@ fn every_number_has_a_golden_pool() {
         }
     }
     for bit in (0..u64::BITS).map(|bit| 1 << bit) {
-        if FEATURES_INCOMPAT_KNOWN & bit != 0 {
-            let with = features
-                .iter()
-                .filter(|features| *features & bit != 0)
-                .count();
+        let read = features.iter().filter(|(read, _)| read & bit != 0);
+        let write = features.iter().filter(|(_, write)| write & bit != 0);
+        for (known, with) in [
+            (FEATURES_INCOMPAT_KNOWN, read.count()),
+            (FEATURES_RO_COMPAT_KNOWN, write.count()),
+        ] {
             assert!(
-                (1..features.len()).contains(&with),
+                known & bit == 0 || (1..features.len()).contains(&with),
                 "feature {bit}: golden pools with it, and without"
             );
         }

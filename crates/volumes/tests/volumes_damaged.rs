@@ -6,7 +6,7 @@ use crate::small_volumes;
 use format::container::ContainerClass::{self, Data, Recipe};
 use format::container::{ContainerHeader, HEADER_BYTES, SECTOR_BYTES};
 use sim::{CrashPoint, Plan, SimDisk, Walker};
-use small_volumes::{CONTEXT, made, open, read, write};
+use small_volumes::{CONTEXT, made, open, read, small, write};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::StoreErrorKind;
@@ -232,6 +232,40 @@ fn the_other_goes_on(class: ContainerClass, per_round: usize) {
     settle(&volumes);
     assert_eq!(volumes.kept_writes(), []);
     assert!(read(&one)[..CHUNK] == noise(9, CHUNK));
+}
+
+/// Kept writes count neither as used nor as space: checkpoints begin when three quarters of what
+/// they can free are used, and go on down to a quarter.
+#[test]
+fn checkpoints_begin_and_end_by_what_they_can_free() {
+    for kept in [0, 60] {
+        let (_disk, volumes) = with_damage(Data);
+        let one = volumes.volume("one").expect("one");
+        let two = volumes.volume("two").expect("two");
+        for n in 0..kept {
+            write(&one, n * CHUNK as u64 + 100, &noise(n, 3900));
+        }
+        settle(&volumes);
+        assert_eq!(volumes.kept_writes().len(), usize::from(kept > 0));
+        assert!(!volumes.wants_checkpoint(true), "{kept}: nothing can go");
+        let (mut written, ring) = (0, small().journal.bytes_max);
+        while !volumes.wants_checkpoint(false) {
+            write(&two, written % (2 << 20), &noise(written, CHUNK));
+            written += CHUNK as u64;
+            assert!(written < ring, "{kept}: it never begins");
+        }
+        // Whole slots count, of an eighth of the ring each.
+        let percent = written * 100 / ring;
+        assert!(
+            (48..=77).contains(&percent),
+            "{kept}: begins at {percent} %"
+        );
+        assert!(volumes.wants_checkpoint(true));
+        while volumes.wants_checkpoint(true) {
+            let step = volumes.step(64 << 10).expect("step");
+            assert_ne!(step, CheckpointStep::Idle, "{kept}: it does not end");
+        }
+    }
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub mod rounds;
 mod seed;
 mod slab;
 mod state;
+mod subdirectory;
 mod tree;
 pub mod volume_histories;
 
@@ -52,3 +53,4 @@ pub use pending::Walker;
 pub use plan::{Plan, Rest, Tear};
 pub use record::{Effect, Entry, Op, Recording};
 pub use seed::Seed;
+pub use subdirectory::Subdirectory;

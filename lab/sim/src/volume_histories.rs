@@ -8,16 +8,19 @@
 //! runs them; [`VolumeModel`] has the allowed states.
 
 mod examine;
+mod fast_journal;
 mod model;
 mod ops;
 mod process;
 mod setup;
 
+pub use fast_journal::{FastJournalHistory, fast_journal_scripts};
 pub use model::{Page, VolumeChange, VolumeModel};
 pub use ops::{VolumeOp, random_volume_ops, volume_scripts};
 pub use process::VolumeProcess;
 
 use crate::{Expected, History, Scenario, SimDisk};
+use format::journal_place::JournalPlace;
 use std::sync::Arc;
 
 /// One history of volumes.
@@ -56,17 +59,18 @@ impl Scenario for VolumeHistory {
     }
 
     fn run(&self, disk: &Arc<SimDisk>, history: &History<VolumeChange>) -> Result<(), String> {
-        let mut process = VolumeProcess::start(disk, history, self.seed)?;
+        let mut process = VolumeProcess::start(disk, history, self.seed, JournalPlace::Pool)?;
         history.explore_from_here();
         for (number, op) in self.ops.iter().enumerate() {
             process
                 .run(op)
                 .map_err(|why| format!("operation {number}, {op:?}: {why}"))?;
         }
-        process.finish()
+        drop(process.finish());
+        Ok(())
     }
 
     fn check(&self, disk: &Arc<SimDisk>, expected: &Expected<Self>) -> Result<(), String> {
-        examine::examine(disk, self.seed, &expected.models)
+        examine::examine(disk, self.seed, &expected.models, None)
     }
 }

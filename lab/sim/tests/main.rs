@@ -7,6 +7,7 @@ mod defrag_crash;
 mod dir_blobs;
 mod dir_blobs_races;
 mod explore;
+mod fast_journal;
 #[path = "../../../crates/maintenance/tests/fragmented/mod.rs"]
 mod fragmented;
 mod hot_chunks;

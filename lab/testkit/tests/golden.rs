@@ -5,7 +5,7 @@ mod contents;
 mod manifest;
 
 use contents::{PASSWORD, RECOVERY};
-use format::config::{CONFIG_VERSION, Config, FEATURES_INCOMPAT_KNOWN};
+use format::config::{CONFIG_VERSION, Config, FEATURES_INCOMPAT_KNOWN, FEATURES_RO_COMPAT_KNOWN};
 use format::container::{ContainerHeader, RegionHeader, find_region};
 use format::mirrored;
 use format::preamble::BlobKind;
@@ -241,7 +241,8 @@ fn a_newer_pool_is_refused_with_words() {
     let mut cases: Vec<(Arc<SimDisk>, &[OpenMode])> = (unknown..u64::BITS)
         .map(|bit| (newer(feature(true, bit), BOTH), &[][..]))
         .collect();
-    cases.push((newer(feature(false, 0), BOTH), &[OpenMode::Read]));
+    let unknown = FEATURES_RO_COMPAT_KNOWN.trailing_ones();
+    cases.push((newer(feature(false, unknown), BOTH), &[OpenMode::Read]));
     cases.push((newer(version, BOTH), &[]));
     // An upgrade was interrupted between the two names: nothing needs the new version yet.
     cases.push((newer(version, &["config"]), &[OpenMode::Read]));

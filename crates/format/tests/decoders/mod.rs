@@ -23,6 +23,7 @@ use format::host_trace::HostTrace;
 use format::index::{Bucket, CopyStamp, Geometry, IndexHeader, Seed, Tail};
 use format::journal;
 use format::journal::{BatchHeader, RecordHeader, SlotHeader, SlotPage};
+use format::journal_place::JournalPlaceRecord;
 use format::key_slot::KeySlot;
 use format::known::KnownPool;
 use format::map_node::MapNode;
@@ -67,6 +68,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("index_stamp", index_stamp),
     ("journal_slot", journal_slot),
     ("journal_record", journal_record),
+    ("journal_place", journal_place),
     ("scrub", scrub),
     ("collect", collect),
     ("damage_hints", damage_hints),
@@ -412,6 +414,8 @@ records! {
     failed_streams: FailedStreams,
     /// Decodes a reader's hold.
     reader_hold: ReaderHold,
+    /// Decodes records of the journal's place.
+    journal_place: JournalPlaceRecord,
     /// Decodes records of the journal's reach.
     reach: ReachRecord,
     /// Decodes slots of a defragmentation's record.

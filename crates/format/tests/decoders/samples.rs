@@ -23,6 +23,7 @@ use format::defrag::{
 use format::failed_streams::FailedStreams;
 use format::host_scrub::{FileVerdict, HostScrubFile, HostScrubFinding, HostScrubRecord};
 use format::host_trace::{HostTrace, HostTraceFile, HostTraceRange};
+use format::journal_place::{JournalContents, JournalPlace, JournalPlaceRecord};
 use format::key_slot::{KeyDerivation, KeySlot};
 use format::known::KnownPool;
 use format::map_node::{MapChild, MapNode};
@@ -69,6 +70,10 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         "index_stamp" => vec![index::stamp()],
         "journal_slot" => journal::pages(),
         "journal_record" => journal::headers(),
+        "journal_place" => vec![
+            journal_place().encode(POOL),
+            JournalPlaceRecord::default().encode(POOL),
+        ],
         "scrub" => vec![scrub().encode(POOL), ScrubRecord::default().encode(POOL)],
         "reach" => vec![reach(0, 0).encode(POOL), reach(3, 2).encode(POOL)],
         "collect" => vec![
@@ -138,6 +143,15 @@ fn failed_streams() -> FailedStreams {
                 UnixNanos(1_790_000_000_000_000_001),
             ),
         ],
+    }
+}
+
+fn journal_place() -> JournalPlaceRecord {
+    JournalPlaceRecord {
+        sequence: 5,
+        place: JournalPlace::Mirrored,
+        contents: JournalContents::Empty,
+        device: [9; 16],
     }
 }
 

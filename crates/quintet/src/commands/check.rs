@@ -7,7 +7,6 @@ use crate::progress::ArchiveProgress;
 use command_line::CheckArgs;
 use format::root::RootRecord;
 use format::snapshot::Snapshot;
-use server::losses::named;
 use server::state::OpenPool;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -18,9 +17,12 @@ use terminal::json::Object;
 use terminal::names::short_id;
 use terminal::sizes;
 use units::count;
+use volumes::loss_messages::named;
 
 /// Time between two reads of a journal that seems damaged.
 const JOURNAL_PAUSE: Duration = Duration::from_millis(200);
+const ELSEWHERE: &str = "the journal of the volumes is on a fast device and was not checked; a server that \
+                         starts with that device (quintet serve --fast) checks it";
 
 pub(super) fn run(invocation: &Invocation, args: &CheckArgs) -> anyhow::Result<Exit> {
     let depth = depth(args);
@@ -45,7 +47,11 @@ pub(super) fn run(invocation: &Invocation, args: &CheckArgs) -> anyhow::Result<E
 /// Returns messages about damage of the journal, which a server may be writing at the same time.
 fn journal_damage(invocation: &Invocation, mut pool: OpenPool) -> anyhow::Result<Vec<String>> {
     for is_last in [false, false, true] {
-        let mut damage = volumes::inspect_journal(&pool)?.damage;
+        let Some(inspection) = volumes::inspect_journal(&pool)? else {
+            invocation.console.warn(ELSEWHERE);
+            break;
+        };
+        let mut damage = inspection.damage;
         if damage.is_empty() {
             break;
         }

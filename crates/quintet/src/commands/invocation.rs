@@ -25,7 +25,6 @@ use media::{Clock, DirBlobs, IoOrigin, LocalDisk, Media, Syncing, SystemClock, S
 use parking_lot::Mutex;
 use qos::Flow;
 use server::control::{IN_A_GRANT_LIMIT, Leases};
-use server::losses::lost_writes;
 use server::memory_plan::MemoryPlan;
 use server::state::{JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, ServerState, open_volumes};
 use std::borrow::Cow;
@@ -49,7 +48,8 @@ use terminal::shell::Shell;
 use units::Origin;
 use unlocking::writer::{PoolWriter, Wait, unlock_again, words_shown};
 use unlocking::{KnownPoolWriter, LockedPool, Opening, PasswordSources};
-use volumes::Volumes;
+use volumes::loss_messages::lost_writes;
+use volumes::{JournalPlacement, Volumes};
 
 /// Leftovers of interrupted runs that take seconds to verify, bytes: a note says so.
 const LEFTOVERS_SAID: u64 = 256 << 20;
@@ -470,7 +470,7 @@ impl Invocation {
             return Ok(OpenVolumes::of_server(server));
         }
         let pool = self.open_for_volumes()?;
-        let volumes = self.volumes_of(pool, &self.memory_plan(), JOURNAL_BYTES_DEFAULT)?;
+        let volumes = self.volumes_of(pool, None)?;
         Ok(OpenVolumes::own(volumes))
     }
 
@@ -485,7 +485,7 @@ impl Invocation {
         if pool.volumes()?.is_empty() {
             return Ok(Opened::Pool(Box::new(pool)));
         }
-        let volumes = self.volumes_of(pool, &self.memory_plan(), JOURNAL_BYTES_DEFAULT)?;
+        let volumes = self.volumes_of(pool, None)?;
         Ok(Opened::Volumes(OpenVolumes::own(volumes)))
     }
 
@@ -499,18 +499,18 @@ impl Invocation {
         self.open_within(OpenMode::Write, self.memory_plan().pool_bytes)
     }
 
-    /// Opens the volumes of a pool, and warns about lost writes of the journal.
+    /// Opens the volumes of a pool, and warns about lost writes. `None`: without a server.
     pub fn volumes_of(
         &self,
         pool: Pool,
-        plan: &MemoryPlan,
-        journal_bytes: u64,
+        wanted: Option<(&MemoryPlan, u64, &JournalPlacement)>,
     ) -> anyhow::Result<Volumes> {
-        let compression = self.settings.compression;
-        let volumes = open_volumes(Arc::new(pool), plan, journal_bytes, compression)?;
-        for lost in lost_writes(&volumes) {
-            self.console.warn(format_args!("{lost}"));
-        }
+        let (pool, compression) = (Arc::new(pool), self.settings.compression);
+        let (plan, here) = (self.memory_plan(), JournalPlacement::default());
+        let (plan, bytes, placement) = wanted.unwrap_or((&plan, JOURNAL_BYTES_DEFAULT, &here));
+        let volumes = open_volumes(pool, plan, bytes, compression, placement)?;
+        let lost = lost_writes(&volumes);
+        lost.iter().for_each(|lost| self.console.warn(lost));
         Ok(volumes)
     }
 

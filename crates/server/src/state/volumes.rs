@@ -9,7 +9,8 @@ use chunking::Compression;
 use std::ops::Deref;
 use std::sync::Arc;
 use store::{LaneOptions, Pool};
-use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
+use volumes::{AccessOptions, DirectLimits, JournalOptions, JournalPlacement};
+use volumes::{Thresholds, Volumes, VolumesOptions};
 
 /// Default size of the journal, bytes.
 pub const JOURNAL_BYTES_DEFAULT: u64 = 1 << 30;
@@ -32,12 +33,14 @@ fn container_bytes(memory_bytes: usize) -> usize {
     whole_mib.clamp(CONTAINER_BYTES_MIN, CONTAINER_BYTES_MAX)
 }
 
-/// Opens the volumes of a pool that is open for writing, and replays the journal.
+/// Opens the volumes of a pool that is open for writing, with the journal where it is or shall be,
+/// and replays that.
 pub fn open_volumes(
     pool: Arc<Pool>,
     plan: &MemoryPlan,
     journal_bytes: u64,
     compression: Compression,
+    placement: &JournalPlacement,
 ) -> store::Result<Volumes> {
     let slot_bytes = (journal_bytes / SLOTS).max(SLOT_BYTES_MIN) / BLOCK_BYTES * BLOCK_BYTES;
     let options = VolumesOptions {
@@ -56,7 +59,7 @@ pub fn open_volumes(
         direct: DirectLimits::default(),
         access: AccessOptions::default(),
     };
-    Volumes::open(pool, &options)
+    Volumes::open_placed(&pool, &options, placement)
 }
 
 /// The volumes of one command: opened for it, or those of the server that runs it.

@@ -27,6 +27,8 @@ pub(super) struct PoolStorage {
     pub reader: Arc<Reader>,
     /// `features_incompat` with those that were added since.
     pub features: AtomicU64,
+    /// The same of `features_ro_compat`.
+    pub features_ro: AtomicU64,
     /// The pool's lock, if this process writes.
     pub lock: Option<DiskLock>,
 }
@@ -59,6 +61,7 @@ impl PoolStorage {
     pub fn config_now(&self) -> Config {
         Config {
             features_incompat: self.features.load(Ordering::Relaxed),
+            features_ro_compat: self.features_ro.load(Ordering::Relaxed),
             ..self.config.clone()
         }
     }

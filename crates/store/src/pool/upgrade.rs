@@ -6,7 +6,9 @@
 use super::Pool;
 use chunk_store::Result;
 use chunk_store::superblock::put_config;
-use format::config::{FEATURE_INCOMPAT_OWNERS, FEATURES_INCOMPAT_KNOWN};
+use format::config::{
+    Config, FEATURE_INCOMPAT_OWNERS, FEATURE_RO_COMPAT_JOURNAL_PLACE, FEATURES_INCOMPAT_KNOWN,
+};
 use format::snapshot::{OwnerNames, Snapshot};
 use media::Barrier;
 use std::borrow::Cow;
@@ -29,11 +31,34 @@ impl Pool {
         }
         let mut config = self.storage.config_now();
         config.features_incompat |= FEATURES_INCOMPAT_KNOWN;
-        put_config(&*self.storage.media.blobs, &config)?;
-        self.storage.media.blobs.barrier(Barrier::ConfigBeforeAck)?;
-        self.storage
-            .features
-            .store(config.features_incompat, Ordering::Relaxed);
+        self.add_features(&config)
+    }
+
+    /// Returns true if the journal may be on another device.
+    pub fn has_journal_place(&self) -> bool {
+        let features = self.storage.features_ro.load(Ordering::Relaxed);
+        features & FEATURE_RO_COMPAT_JOURNAL_PLACE != 0
+    }
+
+    /// Lets the journal be on another device, durable on return. Programs that do not know of that
+    /// refuse to write to the pool from now on.
+    pub fn add_journal_place(&self) -> Result<()> {
+        self.storage.check_writable()?;
+        if self.has_journal_place() {
+            return Ok(());
+        }
+        let mut config = self.storage.config_now();
+        config.features_ro_compat |= FEATURE_RO_COMPAT_JOURNAL_PLACE;
+        self.add_features(&config)
+    }
+
+    fn add_features(&self, config: &Config) -> Result<()> {
+        let storage = &self.storage;
+        put_config(&*storage.media.blobs, config)?;
+        storage.media.blobs.barrier(Barrier::ConfigBeforeAck)?;
+        let (features, features_ro) = (config.features_incompat, config.features_ro_compat);
+        storage.features.store(features, Ordering::Relaxed);
+        storage.features_ro.store(features_ro, Ordering::Relaxed);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::super::kept::is_damage;
 use super::super::live::LiveVolume;
 use super::super::losses::Losses;
 use super::super::overlay::{DirectChunks, Overlay, Piece, Source};
-use crate::journal::{Journal, Record};
+use journal::{Journal, Record};
 use std::ops::Range;
 use std::sync::Arc;
 use store::Result;

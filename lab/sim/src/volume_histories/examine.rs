@@ -5,17 +5,18 @@
 //! again. The pool checks as sound and takes writes.
 
 use super::model::{VolumeContents, VolumeModel};
-use super::setup::{CONTEXT, contents_of, open, read_volume};
+use super::setup::{CONTEXT, contents_of, open_placed, read_volume};
 use crate::SimDisk;
 use crate::pool_histories::{at_once, check_all, finish_gc, lane_options};
 use format::snapshot::SnapshotKind;
 use maintenance::Collector;
+use media::Disk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use volume::{Durability, Volume};
-use volumes::Volumes;
+use volumes::{JournalPlacement, Volumes};
 
-type Found = BTreeMap<String, VolumeContents>;
+pub(super) type Found = BTreeMap<String, VolumeContents>;
 
 /// Largest volume of the histories.
 const BYTES_MAX: u64 = 1 << 24;
@@ -24,9 +25,18 @@ fn words(e: impl std::fmt::Display) -> String {
     e.to_string()
 }
 
-/// Returns what is wrong with the volumes on `disk`.
-pub fn examine(disk: &Arc<SimDisk>, seed: u64, models: &[VolumeModel]) -> Result<(), String> {
-    let opened = open(disk, seed, (seed << 11) + 2000).map_err(words)?;
+/// Returns what is wrong with the volumes on `disk`. `fast`: the fast device, if there is one.
+pub fn examine(
+    disk: &Arc<SimDisk>,
+    seed: u64,
+    models: &[VolumeModel],
+    fast: Option<Arc<dyn Disk>>,
+) -> Result<(), String> {
+    let placement = JournalPlacement {
+        fast,
+        ..JournalPlacement::default()
+    };
+    let opened = open_placed(disk, seed, (seed << 11) + 2000, &placement).map_err(words)?;
     if let Some(damage) = opened.damage().first() {
         return Err(format!("damage without a cause: {damage:?}"));
     }
@@ -58,7 +68,7 @@ pub fn examine(disk: &Arc<SimDisk>, seed: u64, models: &[VolumeModel]) -> Result
     is_still("after collecting", &volumes, &volumes_of(&opened)?)?;
     is_sound(&opened)?;
     drop(opened);
-    let again = open(disk, seed, (seed << 11) + 2001).map_err(words)?;
+    let again = open_placed(disk, seed, (seed << 11) + 2001, &placement).map_err(words)?;
     is_still("opened again", &volumes, &volumes_of(&again)?)?;
     is_still("snapshots opened again", &snapshots, &snapshots_of(&again)?)
 }
@@ -78,7 +88,7 @@ fn is_still(when: &str, before: &Found, now: &Found) -> Result<(), String> {
     }
 }
 
-fn volumes_of(volumes: &Volumes) -> Result<Found, String> {
+pub(super) fn volumes_of(volumes: &Volumes) -> Result<Found, String> {
     let mut found = Found::new();
     for status in volumes.list() {
         let name = status.record.name;
@@ -97,7 +107,7 @@ fn volumes_of(volumes: &Volumes) -> Result<Found, String> {
     }
 }
 
-fn snapshots_of(volumes: &Volumes) -> Result<Found, String> {
+pub(super) fn snapshots_of(volumes: &Volumes) -> Result<Found, String> {
     let mut found = Found::new();
     for snapshot in volumes.pool().snapshots().map_err(words)? {
         if snapshot.kind == SnapshotKind::Volume {
@@ -110,7 +120,7 @@ fn snapshots_of(volumes: &Volumes) -> Result<Found, String> {
     Ok(found)
 }
 
-fn is_sound(volumes: &Volumes) -> Result<(), String> {
+pub(super) fn is_sound(volumes: &Volumes) -> Result<(), String> {
     let report = check_all(volumes.pool()).map_err(words)?;
     match report.is_sound() {
         true => Ok(()),

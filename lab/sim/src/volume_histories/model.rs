@@ -58,6 +58,8 @@ pub enum VolumeChange {
     Flush(String),
     /// These pages of a volume are durable.
     Durable(String, Vec<(usize, Page)>),
+    /// A process has opened the volumes: its number.
+    Opened(usize),
     /// A snapshot of this name has these contents.
     Snapshot(String, VolumeContents),
 }
@@ -86,6 +88,8 @@ pub struct VolumeModel {
     pub volumes: BTreeMap<String, Allowed>,
     /// Snapshots by name.
     pub snapshots: BTreeMap<String, VolumeContents>,
+    /// Number of the last process that has opened the volumes.
+    pub opened: Option<usize>,
 }
 
 impl VolumeModel {
@@ -137,6 +141,7 @@ impl VolumeModel {
                     }
                 }
             }
+            VolumeChange::Opened(number) => self.opened = Some(*number),
             VolumeChange::Snapshot(name, contents) => {
                 self.snapshots.insert(name.clone(), contents.clone());
             }

@@ -3,6 +3,7 @@
 //! Invariant: one list for all histories.
 
 use crate::Seed;
+use format::journal_place::JournalPlace;
 
 /// An action of a client or an administrator, or an event. A number selects the volume, modulo
 /// their count; sectors are modulo the size.
@@ -48,6 +49,10 @@ pub enum VolumeOp {
     Rename(usize),
     /// Drops the process without a flush; another one opens the pool.
     Reopen,
+    /// Ends the process in good order; another one opens the pool.
+    Close,
+    /// The next process has the journal there.
+    MoveJournal(JournalPlace),
     /// Kills the process after this many disk operations of this operation; the next one takes
     /// over.
     Killed(u64, Box<VolumeOp>),

@@ -6,9 +6,12 @@
 
 use super::model::{SECTOR_BYTES, VolumeChange, VolumeContents, renamed};
 use super::ops::VolumeOp;
-use super::setup::{CONTEXT, bytes_of, init, open, pages_of, read_volume};
+use super::setup::{
+    CONTEXT, Files, bytes_of, fast_files, init, open_placed, pages_of, placement, read_volume,
+};
 use crate::pool_histories::{at_once, lane_options};
 use crate::{History, SimDisk};
+use format::journal_place::JournalPlace;
 use format::snapshot::Snapshot;
 use maintenance::Collector;
 use media::Disk;
@@ -26,6 +29,9 @@ pub struct VolumeProcess<'h> {
     /// A gc run beside other operations.
     collector: Option<Collector>,
     seed: u64,
+    place: JournalPlace,
+    /// Contents of the fast device when each process had opened it.
+    pub opened: Vec<Files>,
     salt: u64,
     /// Contents as a reader sees them.
     now: BTreeMap<String, VolumeContents>,
@@ -44,6 +50,7 @@ impl<'h> VolumeProcess<'h> {
         disk: &Arc<SimDisk>,
         history: &'h History<VolumeChange>,
         seed: u64,
+        place: JournalPlace,
     ) -> Result<Self, String> {
         init(disk, seed).map_err(words)?;
         let mut process = Self {
@@ -52,6 +59,8 @@ impl<'h> VolumeProcess<'h> {
             volumes: None,
             collector: None,
             seed,
+            place,
+            opened: Vec::new(),
             salt: seed << 11,
             now: BTreeMap::new(),
             snapshots: Vec::new(),
@@ -62,17 +71,23 @@ impl<'h> VolumeProcess<'h> {
         Ok(process)
     }
 
-    /// Drops the last process without a flush.
-    pub fn finish(mut self) -> Result<(), String> {
+    /// Drops the last process without a flush. Returns what the fast device had when each process
+    /// had opened it.
+    pub fn finish(mut self) -> Vec<Files> {
         self.volumes = None;
-        Ok(())
+        self.opened
     }
 
     fn open(&mut self) -> Result<(), String> {
         self.collector = None;
         self.volumes = None;
         self.salt += 1;
-        let volumes = open(&self.disk, self.seed, self.salt).map_err(words)?;
+        let placement = placement(&self.disk, Some(self.place));
+        let volumes = open_placed(&self.disk, self.seed, self.salt, &placement).map_err(words)?;
+        let number = self.opened.len();
+        self.opened.push(fast_files(&self.disk));
+        let ticket = self.history.begin(VolumeChange::Opened(number));
+        self.history.ack(ticket);
         if let Some(damage) = volumes.damage().first() {
             return Err(format!("damage without a cause: {damage:?}"));
         }
@@ -143,6 +158,15 @@ impl<'h> VolumeProcess<'h> {
                 }
             }
             VolumeOp::Step(budget) => drop(self.volumes()?.step(*budget).map_err(words)?),
+            VolumeOp::Close => {
+                self.collector = None;
+                self.volumes()?.close().map_err(words)?;
+                self.open()?;
+            }
+            VolumeOp::MoveJournal(place) => {
+                self.place = *place;
+                self.open()?;
+            }
             VolumeOp::Part(room) => {
                 let volumes = self.volumes()?;
                 while volumes.step_within(8192, *room).map_err(words)? == CheckpointStep::Working {}

@@ -3,12 +3,15 @@
 //! Invariant: nothing depends on the machine or the time.
 
 use super::model::{PAGE_BYTES, Page, SECTOR_BYTES, VolumeContents};
-use crate::SimDisk;
 use crate::pool_histories::{MEMORY_BYTES, init_options_of, lane_options, media};
+use crate::{SimDisk, Subdirectory};
+use format::journal_place::JournalPlace;
+use media::Disk;
 use std::sync::Arc;
 use store::{NewSecret, OpenMode, Pool, SecretKey, StoreError};
 use volume::{RequestContext, Volume};
-use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
+use volumes::{AccessOptions, DirectLimits, JournalOptions, JournalPlacement};
+use volumes::{Thresholds, Volumes, VolumesOptions};
 
 /// Request context of histories.
 pub const CONTEXT: RequestContext = RequestContext::CLIENT;
@@ -56,12 +59,50 @@ pub fn init(disk: &Arc<SimDisk>, seed: u64) -> Result<(), StoreError> {
     )
 }
 
+/// Directory of the fast device. Both devices are on one simulated disk, so that a crash takes both
+/// at the same moment.
+pub const FAST: &str = "fast";
+
+/// Names and contents of files.
+pub type Files = Vec<(String, Vec<u8>)>;
+
+/// Returns what is on the fast device.
+pub fn fast_files(disk: &SimDisk) -> Files {
+    let image = disk.image();
+    let files = image.files_below(FAST).into_iter();
+    files
+        .filter_map(|(path, _)| Some((path.clone(), image.contents(&path)?)))
+        .collect()
+}
+
+/// Returns the device of a process, and where it wants the journal.
+pub fn placement(disk: &Arc<SimDisk>, wanted: Option<JournalPlace>) -> JournalPlacement {
+    if wanted == Some(JournalPlace::Pool) && disk.image().files_below(FAST).is_empty() {
+        return JournalPlacement::default();
+    }
+    JournalPlacement {
+        fast: Some(fast_disk(disk)),
+        wanted,
+        device_lost: false,
+    }
+}
+
+/// Returns the fast device.
+pub fn fast_disk(disk: &Arc<SimDisk>) -> Arc<dyn Disk> {
+    Arc::new(Subdirectory::new(Arc::clone(disk) as _, FAST))
+}
+
 /// Opens the pool and its volumes in a new process.
-pub fn open(disk: &Arc<SimDisk>, seed: u64, salt: u64) -> Result<Volumes, StoreError> {
+pub fn open_placed(
+    disk: &Arc<SimDisk>,
+    seed: u64,
+    salt: u64,
+    placement: &JournalPlacement,
+) -> Result<Volumes, StoreError> {
     let media = media(Arc::clone(disk) as _, salt);
     let secret = secret(seed);
     let pool = Pool::open(media, secret.as_ref(), OpenMode::Write, MEMORY_BYTES)?;
-    Volumes::open(Arc::new(pool), &options())
+    Volumes::open_placed(&Arc::new(pool), &options(), placement)
 }
 
 /// Fills sectors with their tags.

@@ -38,7 +38,6 @@ const ORDERS: [(&str, &[&str]); 3] = [
         "volumes",
         &[
             "budget",
-            "journal",
             "pool_journal",
             "kept",
             "overlay",
@@ -71,6 +70,8 @@ const ORDERS: [(&str, &[&str]); 3] = [
             "view",
             "damaged",
             "memory",
+            "loss_messages",
+            "placing",
         ],
     ),
 ];

@@ -251,13 +251,13 @@ fn modules_import_to_their_left() {
     let mut volumes = in_crate("volumes", "4", "");
     volumes.push(file(
         "crates/volumes/src/lib.rs",
-        "#![forbid(unsafe_code)]\nmod journal;\nmod view;\n",
+        "#![forbid(unsafe_code)]\nmod budget;\nmod view;\n",
     ));
     volumes.push(file(
-        "crates/volumes/src/journal.rs",
+        "crates/volumes/src/budget.rs",
         "use super::view::View;\n",
     ));
-    refused(volumes, "journal imports view to its right");
+    refused(volumes, "budget imports view to its right");
 }
 
 fn in_crate(name: &str, layer: &str, code: &str) -> Vec<(String, String)> {

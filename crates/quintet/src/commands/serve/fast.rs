@@ -5,8 +5,9 @@
 
 use crate::commands::invocation::Invocation;
 use anyhow::bail;
-use command_line::{FastShares, ServeArgs};
+use command_line::{FastShares, JournalOn, ServeArgs};
 use device::{Patience, PatientDisk};
+use format::journal_place::JournalPlace;
 use media::{Disk, LocalDisk};
 use server::memory_plan::MemoryPlan;
 use ssd_tier::{KindShares, TierOptions, TierSettings};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::Pool;
 use terminal::sizes;
+use volumes::{JournalPlacement, Volumes};
 
 /// Room that an index gets besides its size: it doubles when it grows.
 const INDEX_GROWTH: u64 = 2;
@@ -33,7 +35,13 @@ const PATIENCE: Patience = Patience {
 /// Refuses a directory that is in the pool or contains it: the commands of one would see, count and
 /// delete the files of the other.
 pub(super) fn check(args: &ServeArgs, pool: &Path) -> anyhow::Result<()> {
+    if args.journal_mirror && args.journal_on != Some(JournalOn::Fast) {
+        bail!("invalid --journal-mirror: it belongs to --journal-on fast");
+    }
     let Some(directory) = &args.fast else {
+        if args.journal_on == Some(JournalOn::Fast) {
+            bail!("invalid --journal-on fast: give its directory with --fast");
+        }
         return Ok(());
     };
     let wanted = std::path::absolute(directory)?;
@@ -117,6 +125,34 @@ fn kinds(shares: FastShares) -> KindShares {
         recipes: shares.recipes,
         directories: shares.directories,
     }
+}
+
+/// Opens the volumes, with the journal where it is or shall be, and says what losing the device
+/// would cost.
+pub(super) fn open_volumes(
+    invocation: &Invocation,
+    args: &ServeArgs,
+    pool: Pool,
+    memory: &MemoryPlan,
+) -> anyhow::Result<Volumes> {
+    let directory = args.fast.as_ref().map(std::path::absolute).transpose()?;
+    let placement = JournalPlacement {
+        fast: directory.map(|directory| Arc::new(LocalDisk::new(directory)) as _),
+        wanted: args.journal_on.map(|on| match on {
+            JournalOn::Pool => JournalPlace::Pool,
+            JournalOn::Fast if args.journal_mirror => JournalPlace::Mirrored,
+            JournalOn::Fast => JournalPlace::Fast,
+        }),
+        device_lost: args.journal_lost,
+    };
+    let volumes = invocation.volumes_of(pool, Some((memory, args.journal, &placement)))?;
+    if volumes.journal_usage().place == JournalPlace::Fast {
+        invocation.console.note(
+            "the journal is on the fast device only: losing it loses acknowledged writes that are not in \
+             containers yet (--journal-mirror keeps a copy in the pool)",
+        );
+    }
+    Ok(volumes)
 }
 
 /// Returns why a fast tier of this size in this directory will not help, if that is known.

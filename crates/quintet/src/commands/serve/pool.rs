@@ -100,7 +100,7 @@ fn hold(
         .context("cannot create the control socket")?;
     fast::attach(invocation, args, &pool, &memory)?;
     notifier.say("STATUS=replaying the journal");
-    let volumes = invocation.volumes_of(pool, &memory, args.journal)?;
+    let volumes = fast::open_volumes(invocation, args, pool, &memory)?;
     volumes.trace(!args.no_trace);
     let path = std::path::absolute(invocation.settings.pool()?)?;
     let server = ServerState::new(path, volumes, device, shares, memory);

@@ -7,6 +7,7 @@ use crate::commands::qos;
 use crate::commands::top::{cache_object, uptime};
 use ::qos::Flow;
 use device::FlowCounts;
+use format::journal_place::JournalPlace;
 use jiff::tz::TimeZone;
 use server::settings::flow_name;
 use server::state::{CopyState, Live, ServerState, TaskDue};
@@ -46,8 +47,9 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
         (
             "journal",
             format!(
-                "{percent} % of {} in use, {} written, {} for {}",
+                "{percent} % of {} in use, in {}, {} written, {} for {}",
                 size(journal.bytes_max),
+                journal_words(journal.place),
                 size(journal.bytes_written),
                 count(journal.syncs, "sync"),
                 count(journal.flushes, "flush")
@@ -115,6 +117,14 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
             .map(|copy| ("copy", copy_words(copy))),
     );
     lines
+}
+
+fn journal_words(place: JournalPlace) -> &'static str {
+    match place {
+        JournalPlace::Pool => "the pool",
+        JournalPlace::Fast => "the fast device only",
+        JournalPlace::Mirrored => "the fast device and the pool",
+    }
 }
 
 fn tier_words(tier: &Status) -> String {
@@ -238,6 +248,7 @@ pub fn object(server: &ServerState, live: &Live) -> Object {
         .number("uptime_seconds", server.since.elapsed().as_secs_f64())
         .integer("nbd_connections", live.nbd.connections)
         .integer("iscsi_connections", live.iscsi.connections)
+        .text("journal_place", live.journal.place.name())
         .integer("journal_used_bytes", live.journal.used_bytes)
         .integer("journal_size_bytes", live.journal.bytes_max)
         .integer("journal_written_bytes", live.journal.bytes_written)

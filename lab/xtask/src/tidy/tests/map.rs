@@ -37,7 +37,7 @@ const QUESTIONS: [(&str, &str); 8] = [
     ("`--memory`", "crates/server/src/memory_plan.rs"),
     ("evicts", "crates/page_cache/src/policy/s3_fifo.rs"),
     ("access pattern", "crates/access_pattern/src/lib.rs"),
-    ("a flush costs", "crates/volumes/src/journal.rs"),
+    ("a flush costs", "crates/journal/src/lib.rs"),
     (
         "a garbage collection run does",
         "crates/maintenance/src/collect.rs",
