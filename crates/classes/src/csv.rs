@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// Longest policy file: all classes with the longest rules, and comments.
 pub(crate) const FILE_BYTES_MAX: usize = 256 << 10;
 
-/// What a comment that is for us begins with, after its `#`.
+/// Beginning of a comment that is for us, after its `#`.
 const FAST: &str = "fast:";
 
 /// A line with its fields.

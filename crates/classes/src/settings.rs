@@ -28,8 +28,8 @@ impl Priority {
     }
 }
 
-/// What a cache takes that costs a write for each chunk: the fast tier. DDFS (ATC'18) decides by
-/// the access pattern, Differentiated Storage Services by the class.
+/// Says which chunks enter a cache that costs a write for each: the fast tier. DDFS (ATC'18)
+/// decides by the access pattern, Differentiated Storage Services by the class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Admission {

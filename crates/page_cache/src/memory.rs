@@ -33,8 +33,8 @@ impl Frame {
         self.run
     }
 
-    /// Returns true if the lookup that returned this said for the first time what the bytes are for:
-    /// they were fetched ahead, or by a less important class.
+    /// Returns true if the lookup that returned this said for the first time what the bytes are
+    /// for: they were fetched ahead, or by a less important class.
     pub fn is_first_of_class(&self) -> bool {
         self.is_first_of_class
     }

@@ -231,7 +231,7 @@ fn a_low_class_displaces_no_other_however_unimportant() {
 }
 
 #[test]
-fn the_first_request_that_says_what_bytes_are_for_is_told() {
+fn the_first_request_that_says_what_bytes_are_for_is_known() {
     let cache = silent(BUDGET);
     insert(&cache, FILES, 1, 4096, Use::Prefetch);
     insert(&cache, FILES, 2, 4096, Use::Prefetch);

@@ -2,8 +2,8 @@
 //!
 //! Invariant: a pool without a tier, or whose tier fails, reads the same bytes, slower. Maintenance
 //! neither asks nor fills it: a scrub must see the pool's device, and a pass over everything is no
-//! reason to keep anything. Recipe nodes are admitted for clients only: backups, restores and copies
-//! go through whole recipes once.
+//! reason to keep anything. Recipe nodes are admitted for clients only: backups, restores and
+//! copies go through whole recipes once.
 
 mod missed;
 

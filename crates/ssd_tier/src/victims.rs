@@ -1,9 +1,10 @@
 //! Decides which slot the next block gets: a free one, or that of a victim. `step` calls this.
 //!
 //! Invariant: no slot stays free that a kind could use. When none is free, a kind at its share or
-//! above evicts its own, and one below its share takes from the kind that is most above. Within a kind, [`ClassOccupancy`] chooses the classes that evict, and the victim is their
-//! longest unused block. A class of low priority has free slots only: in memory it replaces its own,
-//! here that would cost a write for something that is hardly read.
+//! above evicts its own, and one below its share takes from the kind that is most above. Within a
+//! kind, [`ClassOccupancy`] chooses the classes that evict, and the victim is their longest unused
+//! block. A class of low priority has free slots only: in memory it replaces its own, here that
+//! would cost a write for data that is hardly read.
 
 use crate::Kind;
 use crate::class::{CacheClass, TierSettings};
@@ -158,8 +159,8 @@ impl Occupancy {
         (evicted, u64::from(evicted.is_some()))
     }
 
-    /// Evicts a block of the kind that is most above its share. What is pinned there leaves last: it
-    /// has no right to the share of another kind.
+    /// Evicts a block of the kind that is most above its share. Pinned classes there leave last:
+    /// they have no right to the share of another kind.
     fn evict_over_share(&mut self, settings: &TierSettings, slots: &Slots) -> Option<u32> {
         let total = u64::from(slots.count());
         let excess = |kind: &Kind| {

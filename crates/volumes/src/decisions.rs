@@ -22,8 +22,8 @@ pub struct Switches {
     pub fast_tier_prefetch: bool,
     /// Chunks that a checkpoint read to change a part of them go to the fast tier.
     pub fast_tier_modified: bool,
-    /// What a policy calls important goes to the fast tier whatever the access pattern, and when a
-    /// checkpoint stores it. Without, the pattern alone decides (DDFS).
+    /// Chunks of classes that a policy calls important go to the fast tier whatever the access
+    /// pattern, and when a checkpoint stores them. Without, the pattern alone decides (DDFS).
     pub fast_tier_by_class: bool,
 }
 
