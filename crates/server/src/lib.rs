@@ -17,6 +17,7 @@ pub mod control;
 pub mod directories;
 pub mod exports;
 pub mod failures;
+pub mod fast_device;
 pub mod findings;
 pub mod memory_plan;
 pub mod meters;

@@ -36,6 +36,7 @@ fn use_tier(server: &ServerState, top: &std::path::Path) {
     let fast = top.join("fast");
     std::fs::create_dir(&fast).unwrap();
     let disk = Arc::new(media::LocalDisk::new(fast));
+    server.pool.use_fast_index(Arc::clone(&disk) as _, 1 << 20);
     let options = ssd_tier::TierOptions::new(16 << 20, 1 << 20);
     let settings = ssd_tier::TierSettings::new(ssd_tier::KindShares::ALONE);
     let tier = server.pool.use_fast_tier(disk, options, settings);
