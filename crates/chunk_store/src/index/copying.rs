@@ -2,6 +2,7 @@
 //! calls this; nobody waits for it.
 //!
 //! Invariant: it works with the index writer lock, so no merge writes a bucket while it is copied.
+//! A caller that asks how the copy is waits for no device.
 //! A device that fails is left alone for a while, and then copied to from the start.
 
 use super::FingerprintIndex;
@@ -105,7 +106,7 @@ impl FingerprintIndex {
             copy.append(&pages);
         }
         if copy.has_failed() {
-            copying.failed(&copy, now);
+            copying.failed(copy.failure(), now);
             return false;
         }
         if copy.is_full() && since(now, copying.past.lock().stamped) >= STAMP_NANOS {
@@ -162,18 +163,16 @@ impl Copying {
         table: &Table,
         now: UnixNanos,
     ) -> Option<Arc<BucketCopy>> {
-        let mut past = self.past.lock();
         if let Some(copy) = table.copy() {
             if !copy.has_failed() {
                 return Some(copy);
             }
             // A lookup may have noticed first.
-            if past.failed.is_none() {
-                past.failed = Some(now);
-                past.failure = copy.failure();
+            if self.past.lock().failed.is_none() {
+                self.failed(copy.failure(), now);
             }
         }
-        if since(now, past.failed) <= RETRY_NANOS {
+        if since(now, self.past.lock().failed) <= RETRY_NANOS {
             return None;
         }
         let room = self.bytes_max.saturating_sub(BUCKETS_START) / BUCKET_BYTES as u64;
@@ -181,21 +180,20 @@ impl Copying {
             Ok(copy) => {
                 let copy = Arc::new(copy);
                 table.set_copy(Arc::clone(&copy));
-                *past = Past::default();
+                *self.past.lock() = Past::default();
                 Some(copy)
             }
             Err(e) => {
-                past.failed = Some(now);
-                past.failure = Some(e.to_string());
+                self.failed(Some(e.to_string()), now);
                 None
             }
         }
     }
 
-    fn failed(&self, copy: &BucketCopy, now: UnixNanos) {
+    fn failed(&self, failure: Option<String>, now: UnixNanos) {
         let mut past = self.past.lock();
         past.failed = Some(now);
-        past.failure = copy.failure();
+        past.failure = failure;
     }
 
     fn stamp(&self, standing: &Standing, copy: &BucketCopy, now: UnixNanos) {

@@ -15,6 +15,10 @@ use terminal::interrupt::Interrupt;
 
 /// Bytes of I/O of one step.
 const STEP_BYTES: u64 = 8 << 20;
+/// Bytes of the index that are copied at once: commits wait for it.
+const COPY_BYTES: u64 = 1 << 20;
+/// Pause after that, so that clients keep most of the pool's device.
+const COPY_PAUSE: Duration = Duration::from_millis(50);
 /// Pause when there is nothing to do.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -33,11 +37,14 @@ pub fn start(
     let work = move || {
         while !interrupt.requested() {
             let stepped = tier.step(clock.now(), STEP_BYTES);
-            let has_more = pool.step_fast_index(clock.now(), STEP_BYTES) || stepped.has_more;
+            let pause = match pool.step_fast_index(clock.now(), COPY_BYTES) {
+                true => COPY_PAUSE,
+                false => PAUSE,
+            };
             if let Some(notice) = stepped.notice {
                 program.warn(format_args!("{notice}"));
             }
-            if !has_more && interrupt.wait(PAUSE) {
+            if !stepped.has_more && interrupt.wait(pause) {
                 break;
             }
         }
