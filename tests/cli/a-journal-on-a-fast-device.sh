@@ -43,7 +43,7 @@ grep -q 'losing it loses acknowledged writes' "$dir/serve" || fail "not told: $(
 io -c 'write -P 2 64k 64k' -c flush
 [ -e "$fast/journal/00" ] || fail "no journal on the device"
 exits 0 q status
-says 'in the fast device only'
+says 'in use, on the fast device only'
 exits 0 q status --json
 says '"journal_place":"fast"'
 kill_server
@@ -100,7 +100,7 @@ mkdir "$fast"
 start_server "${on_fast[@]}" --journal-on fast --journal-mirror
 io -c 'write -P 5 256k 64k' -c flush
 exits 0 q status
-says 'in the fast device and the pool'
+says 'on the fast device and in the pool'
 kill_server
 mv "$fast" "$dir/away"
 refused 'nothing is lost'

@@ -47,7 +47,7 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
         (
             "journal",
             format!(
-                "{percent} % of {} in use, in {}, {} written, {} for {}",
+                "{percent} % of {} in use, {}, {} written, {} for {}",
                 size(journal.bytes_max),
                 journal_words(journal.place),
                 size(journal.bytes_written),
@@ -121,9 +121,9 @@ pub fn lines(server: &ServerState, live: &Live, zone: &TimeZone) -> Vec<(&'stati
 
 fn journal_words(place: JournalPlace) -> &'static str {
     match place {
-        JournalPlace::Pool => "the pool",
-        JournalPlace::Fast => "the fast device only",
-        JournalPlace::Mirrored => "the fast device and the pool",
+        JournalPlace::Pool => "in the pool",
+        JournalPlace::Fast => "on the fast device only",
+        JournalPlace::Mirrored => "on the fast device and in the pool",
     }
 }
 
