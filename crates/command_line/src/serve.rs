@@ -109,7 +109,7 @@ pub struct ServeArgs {
     pub journal_mirror: bool,
     /// The fast device with the journal is lost: go on without the acknowledged writes that were
     /// only there, and report them as lost
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub journal_lost: bool,
     /// Maximum number of connections of each socket; over iSCSI one address gets seven eighths
     #[arg(long, value_name = "N", default_value = "128")]
@@ -126,7 +126,8 @@ pub struct ServeArgs {
         long,
         value_name = "INDEX,DATA,RECIPES,DIRECTORIES",
         requires = "fast",
-        default_value = "50,35,10,5"
+        default_value = "50,35,10,5",
+        hide_short_help = true
     )]
     pub fast_shares: FastShares,
     /// Policy for I/O classes: the name of one that ships, or a file; see quintet policy show
