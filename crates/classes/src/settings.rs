@@ -60,6 +60,12 @@ impl Share {
     /// The class may fill the cache.
     pub const ALL: Self = Self(100);
 
+    /// Makes a share that is known when the program is built. More than 100 does not compile.
+    pub const fn percent<const HUNDREDTHS: u8>() -> Self {
+        const { assert!(HUNDREDTHS <= 100) };
+        Self(HUNDREDTHS)
+    }
+
     /// Returns `None` above 100.
     pub const fn from_hundredths(hundredths: u8) -> Option<Self> {
         match hundredths {

@@ -161,17 +161,11 @@ pub struct FastShares {
 
 impl Default for FastShares {
     fn default() -> Self {
-        const fn share(hundredths: u8) -> Share {
-            match Share::from_hundredths(hundredths) {
-                Some(share) => share,
-                None => Share::NONE,
-            }
-        }
         Self {
-            index: const { share(50) },
-            data: const { share(35) },
-            recipes: const { share(10) },
-            directories: const { share(5) },
+            index: Share::percent::<50>(),
+            data: Share::percent::<35>(),
+            recipes: Share::percent::<10>(),
+            directories: Share::percent::<5>(),
         }
     }
 }

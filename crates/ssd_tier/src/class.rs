@@ -76,19 +76,12 @@ pub struct KindShares {
     pub directories: Share,
 }
 
-const fn share(hundredths: u8) -> Share {
-    match Share::from_hundredths(hundredths) {
-        Some(share) => share,
-        None => Share::ALL,
-    }
-}
-
 impl KindShares {
     /// The proportions of DDFS (section 4), whose fingerprint index has the other half.
     pub const ALONE: Self = Self {
-        data: share(70),
-        recipes: share(20),
-        directories: share(10),
+        data: Share::percent::<70>(),
+        recipes: Share::percent::<20>(),
+        directories: Share::percent::<10>(),
     };
 
     /// Returns the share of a kind.
@@ -193,7 +186,7 @@ mod tests {
         assert_eq!(all, [70, 20, 10]);
         let half = ClassSettings {
             priority: Priority::Pinned,
-            share: share(50),
+            share: Share::percent::<50>(),
         };
         settings.set(IoClass(9), half);
         let class = CacheClass::new(Kind::Data, IoClass(9));

@@ -119,9 +119,14 @@ impl Table {
 
     fn read_bucket(&self, number: u64, meters: &Meters) -> Option<Bucket> {
         let mut page = [0; BUCKET_BYTES];
-        if self.read_copy(number, &mut page) {
-            Meters::count(&meters.copy_reads);
-            return Bucket::decode(&page, self.seed, number).ok();
+        if let Some(copy) = self.copy()
+            && copy.read(number, &mut page)
+        {
+            if let Ok(bucket) = Bucket::decode(&page, self.seed, number) {
+                Meters::count(&meters.copy_reads);
+                return Some(bucket);
+            }
+            copy.found_damage();
         }
         self.file
             .read_at(self.geometry.bucket_offset(number), &mut page)

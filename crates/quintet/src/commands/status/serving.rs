@@ -157,7 +157,7 @@ fn index_words(index: &IndexCopyStatus) -> String {
         IndexCopyState::Off { reason } => format!("off: {reason}"),
     };
     format!(
-        "{state}; {} of {} on the fast device, which answered {} of {} lookups that no memory could",
+        "{state}; {} of {} on the fast device, which answered {} of {} lookups that memory did not",
         sizes::display(index.bytes),
         sizes::display(index.index_bytes),
         index.reads,
