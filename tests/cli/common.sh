@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 namespace_of_its_own "$@"
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin NO_COLOR=1
 case ${QUINTET:-} in */*) QUINTET=$(realpath "$QUINTET") ;; esac
-dir=$(mktemp -d "${TMPDIR:-/tmp}/quintet-cli.XXXXXX")
+dir=$(scratch cli)
 pool=$dir/pool
 server=
 mounted=()

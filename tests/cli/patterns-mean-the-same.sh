@@ -19,7 +19,7 @@ exits 0 q backup "$dir/src" --host all
 all=$(q snapshots --json | sed -n 's/.*"short_id":"\([0-9a-f]*\)".*/\1/p')
 # files: the files of a listing, below src.
 files() {
-    grep '\.[oOt]' | sed "s#^ *##; s#.*$dir/src/##" | sort | tr '\n' ' '
+    grep '\.\([oO]\|txt\)$' | sed "s#^ *##; s#.*$dir/src/##" | sort | tr '\n' ' '
 }
 # leaves EXPECTED OPTION...: the files that these excludes leave, in each command.
 leaves() {

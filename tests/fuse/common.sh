@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../tools.sh"
 namespace_of_its_own "$@"
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
-dir=$(mktemp -d "${TMPDIR:-/tmp}/quintet-fuse.XXXXXX")
+dir=$(scratch fuse)
 mount=$dir/mount
 disk=
 server=

@@ -6,7 +6,8 @@
 # A script runs beside others, also beside itself: all that it makes is below $dir, where it also runs.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-dir=$(mktemp -d "${TMPDIR:-/tmp}/quintet-iscsi.XXXXXX")
+. "$here/../tools.sh"
+dir=$(scratch iscsi)
 server=
 client=
 finish() {
