@@ -160,7 +160,7 @@ fn edits(a: &[u8], b: &[u8]) -> usize {
 
 /// How a walk goes on after an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum WalkOn {
     /// Enter the entry if it is a directory.
     Enter,
     /// Continue after the entry.
@@ -168,7 +168,7 @@ pub enum Step {
 }
 
 /// Called with each entry and its path.
-pub type EntryVisitor<'v> = dyn FnMut(&[u8], &Entry) -> anyhow::Result<Step> + 'v;
+pub type EntryVisitor<'v> = dyn FnMut(&[u8], &Entry) -> anyhow::Result<WalkOn> + 'v;
 
 /// Visits everything below a directory at `path`.
 pub fn walk(
@@ -186,7 +186,7 @@ pub fn walk(
         };
         interrupt.check()?;
         let path = join(path, &entry.name);
-        if visit(&path, &entry)? == Step::Enter
+        if visit(&path, &entry)? == WalkOn::Enter
             && let EntryKind::Directory { content } = entry.kind
         {
             levels.push((path, reader.directory(&content)?.into_iter()));

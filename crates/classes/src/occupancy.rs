@@ -17,7 +17,7 @@
 //! at each class once. While no class differs from the others, caches need not ask.
 
 use crate::class_set::ClassSet;
-use crate::settings::{CLASSES, ClassSettings, Priority, Share};
+use crate::settings::{CLASSES, ClassSettings, IMPORTANT_BELOW, Priority, Share};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use units::IoClass;
 
@@ -25,6 +25,8 @@ use units::IoClass;
 /// highest rank leaves first.
 const PINNED: u16 = 0;
 const BYPASSING: u16 = 257;
+/// Rank of the least important priority that is important.
+const IMPORTANT: u16 = 128;
 /// Rank of the least important priority that is not low.
 const LOW_ABOVE: u16 = 200;
 /// Added to the rank of a class above its share.
@@ -32,6 +34,7 @@ const OVER: u16 = 1000;
 
 const _: () = assert!(Priority::Evictable(LOW_ABOVE as u8).is_low());
 const _: () = assert!(!Priority::Evictable(LOW_ABOVE as u8 - 1).is_low());
+const _: () = assert!(IMPORTANT == IMPORTANT_BELOW as u16);
 
 /// Cause of an eviction. It decides which classes may evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,6 +166,12 @@ impl ClassOccupancy {
     /// Returns true if the cache keeps something of the class.
     pub fn keeps(&self, class: IoClass) -> bool {
         self.rank(class) != BYPASSING
+    }
+
+    /// Returns true if classes differ, and the class is one of those that matter: pinned, or below
+    /// the middle of the priorities.
+    pub fn is_important(&self, class: IoClass) -> bool {
+        self.are_distinct() && self.rank(class) <= IMPORTANT
     }
 
     /// Returns true if the class is more important than the other.

@@ -16,7 +16,7 @@ pub enum Priority {
 }
 
 /// Priorities below this one are important, pinned classes too.
-const IMPORTANT_BELOW: u8 = 128;
+pub(crate) const IMPORTANT_BELOW: u8 = 128;
 /// Priorities from this one on are low.
 const LOW_FROM: u8 = 200;
 

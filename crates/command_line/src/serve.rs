@@ -135,7 +135,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<String>,
     /// Switch decisions off, to measure their gain: prefetch, direct-regions, shared-reads,
-    /// unprobed-writes, fast-surroundings, fast-modified, fast-by-class; see docs/operations.md
+    /// unprobed-writes, fast-surroundings, fast-modified, fast-by-class, checkpoint-by-class; see
+    /// docs/operations.md
     #[arg(
         long,
         value_name = "DECISION",

@@ -181,6 +181,16 @@ impl PageCache {
         self.dirty.destaged((object, page), version);
     }
 
+    /// Notes that the page's bytes of this version are in the journal a second time, as `to`.
+    pub fn renumber_dirty(&self, object: u64, page: u64, version: u64, to: u64) {
+        self.dirty.renumber((object, page), version, to);
+    }
+
+    /// Returns true if a policy calls the class important.
+    pub fn is_important(&self, class: IoClass) -> bool {
+        self.classes.is_important(class)
+    }
+
     /// Returns true if [`by_place`](Self::by_place) would find it. Does not count as a use.
     pub fn is_resident(&self, place: Place) -> bool {
         self.clean.is_resident(place)

@@ -200,6 +200,17 @@ impl DirtyPages {
         held.filter(|p| p.version == version).map(|p| p.class)
     }
 
+    pub fn renumber(&self, (object, page): (u64, u64), version: u64, to: u64) {
+        let hash = hash_pair(self.seed, object, page);
+        let mut shard = self.shard(hash);
+        let found = shard.find(hash, object, page);
+        let held = found.and_then(|id| shard.pages.get_mut(id as usize));
+        // Versions of one page ascend.
+        if let Some(held) = held.filter(|p| p.version == version && version < to) {
+            held.version = to;
+        }
+    }
+
     pub fn destaged(&self, (object, page): (u64, u64), version: u64) {
         let hash = hash_pair(self.seed, object, page);
         let mut shard = self.shard(hash);

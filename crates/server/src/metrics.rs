@@ -161,8 +161,9 @@ table! {
     JUDGED: Counter = "quintet_requests_judged_total", "Requests of volumes and served snapshots whose access pattern was judged, by pattern. Those that hit memory are judged only where a stream is due for another look.";
     AHEAD_BYTES: Counter = "quintet_read_ahead_bytes_total", "Bytes that were to be fetched ahead, by where to (memory, or the fast tier around random reads) and whether the queue was full (planned includes dropped).";
     AHEAD_REGIONS: Counter = "quintet_read_ahead_regions_total", "Regions that were fetched ahead, by where to.";
-    TIER_OFFERED: Counter = "quintet_tier_offered_total", "Chunks that were offered to the fast tier without a read that asked for them, by why: around a random read, modified in part by a checkpoint, or important and stored by one.";
+    TIER_OFFERED: Counter = "quintet_tier_offered_total", "Chunks that were offered to the fast tier without a read that asked for them, by why: around a random read, modified in part by a checkpoint, or important and stored by one. Absent without --fast.";
     UNPROBED: Counter = "quintet_chunks_unprobed_total", "Chunks of volumes that were stored without a lookup in the fingerprint index.";
+    HELD: Counter = "quintet_checkpoint_held_bytes_total", "Bytes of chunks of important classes that checkpoints left in the journal.";
     VOLUME_REGIONS: Counter = "quintet_read_regions_total", "Regions that were read, by how: with the container's directory, or directly to the place that the index names.";
     HINTS_DENIED: Counter = "quintet_index_hints_denied_total", "Lookups in the fingerprint index that named no region, or one without the chunk.";
     READS_SHARED: Counter = "quintet_reads_shared_total", "Reads that waited for another request's read of the same region instead of reading it again.";
@@ -196,7 +197,7 @@ pub fn render(server: &ServerState) -> String {
     text.sample(CONTAINERS, &[], record.containers);
     text.sample(CHUNK_HITS, &[], live.reads.chunk_hits);
     text.sample(REGION_READS, &[], live.reads.region_reads);
-    decisions::tell(&mut text, &server.volumes);
+    decisions::tell(&mut text, &server.volumes, live.tier.is_some());
     exports(&mut text, &live);
     nbd(&mut text, &live.nbd);
     iscsi(&mut text, &live.iscsi);

@@ -26,7 +26,7 @@ use format::recipe::ObjectRoot;
 use format::snapshot::Snapshot;
 use format::volume::VolumeRecord;
 use parking_lot::Mutex;
-use round::Member;
+use round::{Limits, Member};
 use signal::Signal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,8 +80,7 @@ struct Round {
     /// Members before this index are destaged.
     at: usize,
     purpose: Purpose,
-    /// Bytes that the checkpoint may still store.
-    room: u64,
+    limits: Limits,
 }
 
 /// Purpose of a checkpoint. It decides what happens to writes that cannot be taken.
@@ -209,7 +208,8 @@ impl Checkpointer {
                 Some(room) => room,
                 None => self.room.of_round()?,
             };
-            driver.round = Some(self.begin(dirty, purpose, room));
+            let hold = self.hold_of_round();
+            driver.round = Some(self.begin(dirty, purpose, Limits { room, hold }));
         }
         let result = self.advance(driver, budget, &mut |_| Entries::default());
         self.settle(driver, result)
@@ -227,7 +227,7 @@ impl Checkpointer {
         volumes.filter(wanted).collect()
     }
 
-    fn begin(&self, volumes: Vec<Arc<LiveVolume>>, purpose: Purpose, room: u64) -> Round {
+    fn begin(&self, volumes: Vec<Arc<LiveVolume>>, purpose: Purpose, limits: Limits) -> Round {
         let head = self.backing.journal.head();
         let members = volumes.into_iter().map(|v| self.freeze(v, None));
         Round {
@@ -235,7 +235,20 @@ impl Checkpointer {
             head,
             at: 0,
             purpose,
-            room,
+            limits,
+        }
+    }
+
+    /// Returns how many bytes of important writes a checkpoint that begins may leave in the
+    /// journal: half of what may be there when checkpoints stop. None if the journal is too full to
+    /// append them again, or so empty that the user or an idle server wants everything stored.
+    fn hold_of_round(&self) -> u64 {
+        let is_wanted = self.backing.access.switches.checkpoint_by_class
+            && self.levels.wants_checkpoint(true)
+            && !self.levels.is_pressed();
+        match is_wanted {
+            true => self.levels.may_stay_bytes() / 2,
+            false => 0,
         }
     }
 
@@ -273,7 +286,7 @@ impl Checkpointer {
             head,
             at: 0,
             purpose,
-            room: u64::MAX,
+            limits: Limits::NONE,
         });
         let result = self.advance(driver, u64::MAX, at_commit);
         let result = self.settle(driver, result);
@@ -298,6 +311,8 @@ impl Checkpointer {
             driver.session = None;
             if let Some(round) = &mut driver.round {
                 round.at = 0;
+                // Holding back needs room in the journal. That may have been the reason.
+                round.limits.hold = 0;
                 for member in &mut round.members {
                     let cuts = member.cuts();
                     member.start_over(cuts);
@@ -319,7 +334,7 @@ impl Checkpointer {
         };
         while let Some(member) = round.members.get_mut(round.at) {
             let before = session.counts().logical_bytes;
-            let done = member.destage(session.main(), budget, &mut round.room)?;
+            let done = member.destage(session.main(), budget, &mut round.limits)?;
             let bytes = session.counts().logical_bytes - before;
             self.destaged_bytes.fetch_add(bytes, Ordering::Relaxed);
             if !done {
@@ -541,7 +556,7 @@ impl Checkpointer {
     pub fn trim_all(&self) -> Result<()> {
         let mut driver = self.driver.lock();
         if driver.round.is_none() {
-            driver.round = Some(self.begin(self.dirty(Purpose::Trim), Purpose::Trim, u64::MAX));
+            driver.round = Some(self.begin(self.dirty(Purpose::Trim), Purpose::Trim, Limits::NONE));
         }
         self.step_with(&mut driver, u64::MAX).map(drop)
     }
@@ -551,7 +566,7 @@ impl Checkpointer {
     /// not be taken. A commit drops the first two and carries the last forward.
     pub fn drop_unneeded(&self, driver: &mut Driver) -> Result<()> {
         let before = self.backing.journal.filled_bytes();
-        driver.round = Some(self.begin(self.dirty(Purpose::Trim), Purpose::Trim, u64::MAX));
+        driver.round = Some(self.begin(self.dirty(Purpose::Trim), Purpose::Trim, Limits::NONE));
         self.step_with(driver, u64::MAX)?;
         match self.backing.journal.filled_bytes() < before {
             true => Ok(()),

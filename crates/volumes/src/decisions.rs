@@ -25,6 +25,9 @@ pub struct Switches {
     /// Chunks of classes that a policy calls important go to the fast tier whatever the access
     /// pattern, and when a checkpoint stores them. Without, the pattern alone decides (DDFS).
     pub fast_tier_by_class: bool,
+    /// Checkpoints leave a part of the writes of important classes in the journal, once
+    /// (Differentiated Storage Services: the syncer cleans what matters least first).
+    pub checkpoint_by_class: bool,
 }
 
 impl Default for Switches {
@@ -37,6 +40,7 @@ impl Default for Switches {
             fast_tier_prefetch: true,
             fast_tier_modified: true,
             fast_tier_by_class: true,
+            checkpoint_by_class: true,
         }
     }
 }
@@ -45,7 +49,7 @@ impl Default for Switches {
 type Named = (&'static str, fn(&mut Switches) -> &mut bool);
 
 /// All decisions.
-const NAMED: [Named; 7] = [
+const NAMED: [Named; 8] = [
     ("prefetch", |s| &mut s.prefetch),
     ("direct-regions", |s| &mut s.direct_regions),
     ("shared-reads", |s| &mut s.shared_reads),
@@ -53,6 +57,7 @@ const NAMED: [Named; 7] = [
     ("fast-surroundings", |s| &mut s.fast_tier_prefetch),
     ("fast-modified", |s| &mut s.fast_tier_modified),
     ("fast-by-class", |s| &mut s.fast_tier_by_class),
+    ("checkpoint-by-class", |s| &mut s.checkpoint_by_class),
 ];
 
 impl Switches {
@@ -130,6 +135,8 @@ pub struct DecisionCounters {
     pub modified_chunks: u64,
     /// Chunks of important classes that a checkpoint offered to the fast tier.
     pub important_chunks: u64,
+    /// Bytes of chunks of important classes that checkpoints left in the journal.
+    pub held_bytes: u64,
     /// Chunks that were destaged without a lookup in the fingerprint index.
     pub chunks_unprobed: u64,
     /// Regions that were read and decoded.
@@ -158,6 +165,7 @@ pub(super) struct Meters {
     pub around_chunks: AtomicU64,
     pub modified_chunks: AtomicU64,
     pub important_chunks: AtomicU64,
+    pub held_bytes: AtomicU64,
     pub chunks_unprobed: AtomicU64,
 }
 
@@ -184,6 +192,7 @@ impl Meters {
             around_chunks: read(&self.around_chunks),
             modified_chunks: read(&self.modified_chunks),
             important_chunks: read(&self.important_chunks),
+            held_bytes: read(&self.held_bytes),
             chunks_unprobed: read(&self.chunks_unprobed),
             region_reads: reads.region_reads,
             direct_reads: reads.direct_reads,

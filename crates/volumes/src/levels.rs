@@ -8,6 +8,7 @@ use super::backing::Backing;
 use super::kept::KeptRanges;
 use super::overlay::{PIECE_BYTES, Tally};
 use crate::budget::VolumesMemory;
+use page_cache::PAGE_BYTES;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -125,6 +126,14 @@ impl Levels {
             false => self.thresholds.start,
         };
         self.filled() >= limit
+    }
+
+    /// Returns how many bytes may be in the journal when checkpoints stop, with a piece in memory
+    /// for each page.
+    pub fn may_stay_bytes(&self) -> u64 {
+        let journal = self.backing.journal.bytes_max() * self.thresholds.stop / 100;
+        let pieces = self.pieces.max / 2 * self.thresholds.stop / 100;
+        journal.min(pieces * PAGE_BYTES as u64)
     }
 
     /// Returns true if a volume with these kept writes must refuse more.

@@ -19,6 +19,7 @@ use format::recipe::{Layout, ObjectRoot};
 use format::volume::VolumeRecord;
 use page_cache::Place;
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::ops::Range;
 use std::sync::Arc;
 use store::trace_key;
 use store::{Result, StoreError, StoreErrorKind};
@@ -40,6 +41,9 @@ pub(super) struct VolumeLayers {
     pub root: ObjectRoot,
     /// The active overlay has writes that no checkpoint has tried to take.
     pub fresh: bool,
+    /// Positions of the writes that the last checkpoint left in the journal, and of others between
+    /// them. The next one takes them unless they were written again.
+    pub held: Range<u64>,
     /// Writes that the last checkpoint could not take.
     pub kept: Option<Arc<KeptRanges>>,
     /// Whether the page cache may learn places of `root`: not while `root` is replaced.
@@ -88,6 +92,7 @@ impl LiveVolume {
             state: RwLock::new(VolumeLayers {
                 size: root.len,
                 fresh: !active.is_empty(),
+                held: 0..0,
                 kept: None,
                 active,
                 frozen: None,

@@ -2,6 +2,7 @@
 
 mod access_patterns;
 mod changes;
+mod checkpoints_by_class;
 mod crafted_journal;
 mod crafted_journals;
 mod fast_tier;

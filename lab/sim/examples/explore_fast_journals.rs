@@ -1,5 +1,5 @@
-//! The long crash exploration of volumes with a tier, and perhaps the journal, on a fast device, with
-//! faults of that device.
+//! The long crash exploration of volumes with a tier, and perhaps the journal, on a fast device,
+//! with faults of that device.
 //!
 //! Run with `cargo run --release -p sim --example explore_fast_journals -- --states 100000
 //! --seed 1`; the result is in `docs/evaluation/crash.md`. Exits with 1 if a state is wrong.

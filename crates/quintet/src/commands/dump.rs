@@ -11,7 +11,7 @@ use anyhow::bail;
 use archive::image::{UnfinishedFile, stream_object};
 use archive::tar::{self, Member};
 use browsing::choice::{LATEST, SnapshotFilter, choose, split_path};
-use browsing::tree::{Found, Step, lookup, normal, top, walk};
+use browsing::tree::{Found, WalkOn, lookup, normal, top, walk};
 use command_line::DumpArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{OwnerNames, SnapshotKind};
@@ -178,7 +178,7 @@ impl<'a> Archive<'a> {
         walk(reader, content, name, &interrupt, &mut |path, entry| {
             let path = path.strip_prefix(b"/").unwrap_or(path);
             self.member(path, entry)?;
-            Ok(Step::Enter)
+            Ok(WalkOn::Enter)
         })?;
         self.output.to.write_all(&tar::end())?;
         Ok(())

@@ -3,8 +3,8 @@
 //! and `serve --read-only` call this.
 //!
 //! Invariant: nothing is written to the tier, and what is read from it is verified against its
-//! fingerprint: a tier that is missing, old or damaged makes the command slower. `check` and `scrub`
-//! are not among the callers: they say how the pool's own disk is.
+//! fingerprint: a tier that is missing, old or damaged makes the command slower. `check` and
+//! `scrub` are not among the callers: they say how the pool's own disk is.
 
 use super::invocation::Invocation;
 use super::program::OnConsole;

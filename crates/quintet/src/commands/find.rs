@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use archive::selection::Patterns;
 use browsing::choice::{SnapshotFilter, split_path};
 use browsing::listing;
-use browsing::tree::{Step, join, lookup, normal, top};
+use browsing::tree::{WalkOn, join, lookup, normal, top};
 use command_line::FindArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
@@ -65,7 +65,7 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
             console.line(line)?;
             let object = Object::message("match").text("snapshot", &snapshot.id.to_string());
             console.message(listing::node(object, path, entry, &snapshot.owners))?;
-            Ok(Step::Enter)
+            Ok(WalkOn::Enter)
         });
         match looked {
             // Other snapshots may still contain the file.

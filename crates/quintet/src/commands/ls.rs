@@ -9,7 +9,7 @@ use anyhow::bail;
 use archive::selection::SnapshotSelection;
 use browsing::choice::{SnapshotFilter, split_path};
 use browsing::listing;
-use browsing::tree::{Found, Step, lookup, normal, top, walk};
+use browsing::tree::{Found, WalkOn, lookup, normal, top, walk};
 use command_line::LsArgs;
 use format::tree::{Entry, EntryKind};
 use std::os::unix::ffi::OsStrExt;
@@ -84,8 +84,8 @@ pub(super) fn run(invocation: &Invocation, args: &LsArgs) -> anyhow::Result<Exit
                     show(path, entry)?;
                 }
                 Ok(match args.recursive && verdict.enter {
-                    true => Step::Enter,
-                    false => Step::Skip,
+                    true => WalkOn::Enter,
+                    false => WalkOn::Skip,
                 })
             },
         )?;

@@ -5,12 +5,12 @@
 
 use super::text::Text;
 use super::{
-    AHEAD_BYTES, AHEAD_REGIONS, HINTS_DENIED, JUDGED, RANDOM_ASKED, RANDOM_FETCHED, READS_SHARED,
-    SWITCHED_OFF, TIER_OFFERED, UNPROBED, VOLUME_REGIONS,
+    AHEAD_BYTES, AHEAD_REGIONS, HELD, HINTS_DENIED, JUDGED, RANDOM_ASKED, RANDOM_FETCHED,
+    READS_SHARED, SWITCHED_OFF, TIER_OFFERED, UNPROBED, VOLUME_REGIONS,
 };
 use volumes::{DecisionCounters, Volumes};
 
-pub(super) fn tell(text: &mut Text, volumes: &Volumes) {
+pub(super) fn tell(text: &mut Text, volumes: &Volumes, has_tier: bool) {
     let DecisionCounters {
         judged_sequential,
         judged_monotonic,
@@ -26,6 +26,7 @@ pub(super) fn tell(text: &mut Text, volumes: &Volumes) {
         around_chunks,
         modified_chunks,
         important_chunks,
+        held_bytes,
         chunks_unprobed,
         region_reads,
         direct_reads,
@@ -51,7 +52,9 @@ pub(super) fn tell(text: &mut Text, volumes: &Volumes) {
         ("modified", modified_chunks),
         ("important", important_chunks),
     ];
-    by(TIER_OFFERED, "why", &offered);
+    if has_tier {
+        by(TIER_OFFERED, "why", &offered);
+    }
     let with_directory = region_reads.saturating_sub(direct_reads);
     let how = [("directory", with_directory), ("direct", direct_reads)];
     by(VOLUME_REGIONS, "how", &how);
@@ -66,6 +69,7 @@ pub(super) fn tell(text: &mut Text, volumes: &Volumes) {
     }
     text.sample(RANDOM_ASKED, &[], random_asked_bytes);
     text.sample(RANDOM_FETCHED, &[], random_fetched_bytes);
+    text.sample(HELD, &[], held_bytes);
     text.sample(UNPROBED, &[], chunks_unprobed);
     text.sample(HINTS_DENIED, &[], hints_denied);
     text.sample(READS_SHARED, &[], shared_waits);

@@ -1,5 +1,5 @@
-//! Carries forward writes that a checkpoint cannot take: appends them to the journal again, so that
-//! their old slots become free.
+//! Carries forward writes that a checkpoint cannot take, or leaves in the journal because they
+//! matter: appends them to the journal again, so that their old slots become free.
 //!
 //! Checkpoints call this.
 //! Invariant: a part is appended only where no newer write is, behind the gate, and keeps its age:
@@ -7,10 +7,11 @@
 //! records.
 
 use super::super::kept::is_damage;
-use super::super::live::LiveVolume;
+use super::super::live::{LiveVolume, PAGE_BYTES};
 use super::super::losses::Losses;
 use super::super::overlay::{DirectChunks, Overlay, Piece, Source};
 use journal::{Journal, Record};
+use page_cache::PageCache;
 use std::ops::Range;
 use std::sync::Arc;
 use store::Result;
@@ -19,6 +20,8 @@ use store::Result;
 pub(super) struct Destination<'a> {
     pub journal: &'a Journal,
     pub losses: &'a Losses,
+    /// Keeps the pages in memory under their new positions; `None`: they leave.
+    pub pages: Option<&'a PageCache>,
 }
 
 /// Carries forward the frozen pieces of a range.
@@ -161,6 +164,11 @@ fn enter(
         position,
         source,
     });
+    if let Some(pages) = to.pages {
+        for page in part.offset.div_ceil(PAGE_BYTES)..part.end() / PAGE_BYTES {
+            pages.renumber_dirty(volume.object, page, part.position.0, position.0);
+        }
+    }
     Ok(())
 }
 

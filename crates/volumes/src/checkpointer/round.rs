@@ -8,6 +8,8 @@
 //! The rest stays in the journal, and replay starts at its oldest write: newer writes that the root
 //! has are then written again, in order.
 
+mod holding;
+
 use super::super::backing::Backing;
 use super::super::decisions::Meters;
 use super::super::kept::{KeptRanges, is_damage};
@@ -18,6 +20,7 @@ use super::carrying::{Destination, carry};
 use chunk_store::recipe::{ChunkRun, apply, fixed_chunk};
 use chunking::TOGETHER;
 use format::recipe::ObjectRoot;
+pub(crate) use holding::Limits;
 use page_cache::{Place, Use};
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,6 +61,10 @@ pub(crate) struct Member {
     /// Ranges that cannot be taken, and the reason for the first.
     kept: Vec<Range<u64>>,
     why: Option<String>,
+    /// Ranges of important writes that stay in the journal.
+    held: Vec<Range<u64>>,
+    /// Positions of writes that the last checkpoint left there.
+    was_held: Range<u64>,
     /// Assembled chunks that are not stored yet; empty between steps.
     batch: Batch,
     /// From this byte on there was no space: these writes stay in the journal.
@@ -96,7 +103,7 @@ impl Member {
         volume: Arc<LiveVolume>,
         len: Option<u64>,
     ) -> Self {
-        let (frozen_at, frozen, len, size) = {
+        let (frozen_at, frozen, len, size, was_held) = {
             let _shut = volume.shut();
             let frozen_at = backing.journal.head();
             let mut state = volume.state_mut();
@@ -104,7 +111,9 @@ impl Member {
             let frozen = Arc::new(frozen);
             state.frozen = Some(Arc::clone(&frozen));
             state.fresh = false;
-            (frozen_at, frozen, len.unwrap_or(state.size), state.size)
+            let was_held = state.held.clone();
+            let len = len.unwrap_or(state.size);
+            (frozen_at, frozen, len, state.size, was_held)
         };
         let within = len % volume.chunk_bytes();
         Self {
@@ -119,6 +128,8 @@ impl Member {
             cut: len < size && within != 0,
             kept: Vec::new(),
             why: None,
+            held: Vec::new(),
+            was_held,
             batch: Batch::default(),
             rest: None,
             volume,
@@ -132,6 +143,7 @@ impl Member {
         self.cursor = 0;
         self.probed_to = 0;
         self.kept.clear();
+        self.held.clear();
         self.why = None;
         self.rest = None;
         self.cut = cut;
@@ -143,15 +155,15 @@ impl Member {
         self.len < size && !self.len.is_multiple_of(self.volume.chunk_bytes())
     }
 
-    /// Destages about `budget` bytes, and takes their maximum size from `room`. Writes that do not
-    /// fit stay frozen. Returns true when no more can be done.
-    pub fn destage(&mut self, lane: &mut Lane, budget: u64, room: &mut u64) -> Result<bool> {
-        let done = self.assemble_some(lane, budget, room)?;
+    /// Destages about `budget` bytes, within the limits. Writes that do not fit stay frozen.
+    /// Returns true when no more can be done.
+    pub fn destage(&mut self, lane: &mut Lane, budget: u64, limits: &mut Limits) -> Result<bool> {
+        let done = self.assemble_some(lane, budget, limits)?;
         self.store_batch(lane)?;
         Ok(done)
     }
 
-    fn assemble_some(&mut self, lane: &mut Lane, budget: u64, room: &mut u64) -> Result<bool> {
+    fn assemble_some(&mut self, lane: &mut Lane, budget: u64, limits: &mut Limits) -> Result<bool> {
         let (chunk_bytes, log2) = (self.volume.chunk_bytes(), self.volume.log2);
         let mut done = 0;
         while done < budget {
@@ -171,7 +183,12 @@ impl Member {
             let from = piece.offset.max(self.cursor);
             let chunk = from >> log2;
             let start = chunk << log2;
-            if !self.takes(chunk, &piece, room) {
+            if self.holds_back(start, &piece, limits) {
+                self.cursor = start + chunk_bytes;
+                done += chunk_bytes / 16;
+                continue;
+            }
+            if !self.takes(chunk, &piece, &mut limits.room) {
                 self.rest = Some(start);
                 return Ok(true);
             }
@@ -485,15 +502,27 @@ impl Member {
         self.edits.is_empty() && self.len == self.volume.state().size
     }
 
-    /// Carries forward what cannot be taken. Returns true if there was anything.
+    /// Carries forward what cannot be taken, and what is held back. Returns true if there was
+    /// anything.
     pub fn carry(&self, losses: &Losses) -> Result<bool> {
         let journal = &self.backing.journal;
-        let to = Destination { journal, losses };
-        for range in &self.kept {
-            let range = range.start..range.end.min(self.len);
-            carry(&to, &self.volume, &self.frozen, &range)?;
+        let begin = journal.head();
+        for (ranges, pages) in [(&self.kept, None), (&self.held, Some(&self.backing.cache))] {
+            let to = Destination {
+                journal,
+                losses,
+                pages,
+            };
+            for range in ranges {
+                let range = range.start..range.end.min(self.len);
+                carry(&to, &self.volume, &self.frozen, &range)?;
+            }
         }
-        Ok(!self.kept.is_empty())
+        self.volume.state_mut().held = match self.held.is_empty() {
+            true => 0..0,
+            false => begin.0..journal.head().0,
+        };
+        Ok(!self.kept.is_empty() || !self.held.is_empty())
     }
 
     /// Switches the volume to its new root after the commit.
@@ -523,7 +552,7 @@ impl Member {
             state.root = root;
             state.frozen = None;
             state.aliasing = true;
-            state.fresh |= self.is_part();
+            state.fresh |= self.is_part() || !self.held.is_empty();
             for piece in self.left() {
                 state.active.insert(piece);
             }

@@ -1,6 +1,6 @@
 //! Histories of volumes with a fast device, which has a tier, a copy of the index, and the journal
-//! or a copy of it or nothing of it: after each crash the device is intact, absent, emptied, another
-//! pool's, or in an earlier state; of a mirrored journal, either copy is lost or torn.
+//! or a copy of it or nothing of it: after each crash the device is intact, absent, emptied,
+//! another pool's, or in an earlier state; of a mirrored journal, either copy is lost or torn.
 //! `tests/fast_journal.rs` uses them.
 //!
 //! Invariant: the volumes are in a state that the history allows with an intact device, or opening

@@ -17,6 +17,11 @@ use volume::{RequestContext, Volume};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, JournalPlacement};
 use volumes::{Thresholds, Volumes, VolumesOptions};
 
+/// How the class of all requests is treated.
+const IMPORTANT: ClassSettings = ClassSettings {
+    priority: Priority::Evictable(0),
+    share: Share::ALL,
+};
 /// Room of the index's copy, bytes.
 const INDEX_COPY_BYTES: u64 = 1 << 20;
 /// Request context of histories.
@@ -109,8 +114,16 @@ pub fn open_placed(
         use_caches(&pool, fast);
     }
     let volumes = Volumes::open_placed(&Arc::new(pool), &options(), placement)?;
+    volumes.set_classes(&classes());
     step_caches(&volumes);
     Ok(volumes)
+}
+
+/// All writes of histories are important, so that checkpoints leave some in the journal.
+fn classes() -> [ClassSettings; CLASSES] {
+    let mut classes = [ClassSettings::INDIFFERENT; CLASSES];
+    classes[0] = IMPORTANT;
+    classes
 }
 
 /// Keeps chunks and the index on the fast device too. All data are important, so that everything
@@ -124,11 +137,7 @@ fn use_caches(pool: &Pool, fast: &Arc<dyn Disk>) {
         daily_writes_hundredths: u32::MAX,
         is_reading: false,
     };
-    let important = ClassSettings {
-        priority: Priority::Evictable(0),
-        share: Share::ALL,
-    };
-    let settings = TierSettings::new(KindShares::ALONE).with_classes([important; CLASSES]);
+    let settings = TierSettings::new(KindShares::ALONE).with_classes([IMPORTANT; CLASSES]);
     pool.use_fast_index(Arc::clone(fast), INDEX_COPY_BYTES);
     pool.use_fast_tier(Arc::clone(fast), options, settings);
 }
