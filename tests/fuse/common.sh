@@ -8,6 +8,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../tools.sh"
+. "$here/../scratch.sh"
 namespace_of_its_own "$@"
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 dir=$(scratch fuse)

@@ -6,7 +6,7 @@
 # A script runs beside others, also beside itself: all that it makes is below $dir, where it also runs.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/../tools.sh"
+. "$here/../scratch.sh"
 dir=$(scratch iscsi)
 server=
 client=
