@@ -9,7 +9,7 @@ use crate::scsi::cdb::Cdb;
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Unit};
 use crate::session::Session;
-use crate::targets::{Credentials, FixedTargets, TargetAccess, TargetUnit, Targets};
+use crate::targets::{Credentials, FixedTargets, Grant, TargetAccess, TargetUnit, Targets};
 use crate::wire::pdu::{FINAL, HEADER_BYTES, PduHeader, padding, request};
 use crate::wire::text;
 use connections::{ByteStream, MemoryPool, Replay, ServerLimits, SessionContext};
@@ -33,9 +33,15 @@ fn targets() -> FixedTargets {
             secret: secret.into(),
         })
     };
-    let closed = TargetAccess {
+    let grant = |user: &str, secret: &str| Grant {
         initiators: None,
-        chap: credentials("user", "a secret of theirs"),
+        chap: credentials(user, secret),
+    };
+    let closed = TargetAccess {
+        grants: vec![
+            grant("user", "a secret of theirs"),
+            grant("second", "a second secret"),
+        ],
         mutual: credentials("target", "a secret of ours"),
     };
     let odd = Arc::new(ReadOnly::new(MemoryVolume::new(12_345)));

@@ -12,7 +12,7 @@ use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Remembered, Unit};
 use crate::sender::{BUSY_LIMIT, Notice, Sender};
-use crate::targets::{TargetUnit, UNITS_MAX};
+use crate::targets::{Credentials, TargetUnit, UNITS_MAX};
 use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
 use connections::Connection;
 use parking_lot::{Condvar, Mutex};
@@ -62,6 +62,8 @@ impl Scope<'_> {
 /// A session whose initiator has proved who it is. It is entered before its login is confirmed.
 pub(crate) struct Entry {
     pub(crate) names: Names,
+    /// The user that the initiator has proved to be, if it had to.
+    pub(crate) proof: Option<Credentials>,
     pub(crate) connection: Arc<Connection>,
     pub(crate) sender: Arc<Sender>,
     pub(crate) format: Format,

@@ -19,7 +19,7 @@ mod texts;
 use crate::answers::Segments;
 use crate::denials::Denials;
 use crate::login::keys::{Parameters, SEGMENT_BYTES_DEFAULT};
-use crate::login::{Denial, Login, Names, Rules, Status, Step};
+use crate::login::{Agreed, Denial, Login, Rules, Status, Step};
 use crate::registry::{Entry, Registry};
 use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::unit::Properties;
@@ -176,15 +176,21 @@ impl Session {
         &self,
         header: &PduHeader,
         (flags, text): (u8, Vec<u8>),
-        (names, parameters): (Names, Parameters),
+        agreed: Agreed,
         sender: &Arc<Sender>,
     ) -> Result<(Registered<'_>, Parameters), Disconnected> {
         // From now on it is not dropped for a newcomer.
         if !self.context.connection.admit() {
             return Err(Disconnected);
         }
+        let Agreed {
+            names,
+            proof,
+            parameters,
+        } = agreed;
         let entry = Entry {
             names: names.clone(),
+            proof,
             connection: self.context.connection.clone(),
             sender: sender.clone(),
             format: parameters.format(),

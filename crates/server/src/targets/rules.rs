@@ -1,8 +1,5 @@
 //! Parses the rules of iSCSI access: the initiators that may use each target. `serve` reads them
-//! from a file, once, at its start.
-//!
-//! Invariant: a text that cannot be understood wholly is refused, with the line. Rules from a text
-//! allow only what the text says. A secret is never printed.
+//! from a file, at its start and when the file has changed.
 //!
 //! ```text
 //! # Discovery, and every export without a section of its own.
@@ -14,15 +11,29 @@
 //!
 //! [discovery]
 //! ...
+//! # Several users: each line `user` begins another one, with the lines after it.
 //! [export NAME]
-//! ...
+//! user = web
+//! secret = at least 12 bytes
+//! initiator = iqn.1993-08.org.debian:01:d35f
+//! user = db
+//! secret = other 12 bytes
+//! initiator = iqn.1993-08.org.debian:01:77aa
 //! ```
+//!
+//! In a section with one user, the order of lines has no meaning: all of its initiators are for
+//! that user. In one with several, an initiator is for the user before it. Then a secret or an
+//! initiator before the first user is refused, and so is a user without initiators beside one with
+//! them, a secret of two users, and a user that one initiator would have twice.
+//!
+//! Invariant: a text that cannot be understood wholly is refused, with the line. Rules from a text
+//! allow only what the text says. A secret is never printed.
 
 #[cfg(test)]
 mod tests;
 
-use iscsi::{Credentials, NAME_BYTES_MAX, SECRET_BYTES_MIN, TargetAccess, normal_name};
-use std::collections::BTreeMap;
+use iscsi::{Credentials, Grant, NAME_BYTES_MAX, SECRET_BYTES_MIN, TargetAccess, normal_name};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -62,13 +73,32 @@ pub struct Unprotected {
 struct Section {
     line: usize,
     name: String,
+    settings: Vec<Setting>,
+}
+
+/// One line.
+struct Setting {
+    line: usize,
+    key: &'static str,
+    value: String,
+}
+
+/// A user with a secret, and the initiators that may log in so.
+#[derive(Default)]
+struct Pair {
     values: BTreeMap<&'static str, String>,
     initiators: Vec<String>,
 }
 
-/// Settings that a section has once.
-const KEYS: [&str; 4] = ["user", "secret", "mutual-user", "mutual-secret"];
+/// A line that is refused, and the reason.
+type Refused = (usize, String);
+
+const USER: &str = "user";
+const SECRET: &str = "secret";
+const MUTUAL_USER: &str = "mutual-user";
+const MUTUAL_SECRET: &str = "mutual-secret";
 const INITIATOR: &str = "initiator";
+const KEYS: [&str; 5] = [USER, SECRET, MUTUAL_USER, MUTUAL_SECRET, INITIATOR];
 const DISCOVERY: &str = "discovery";
 const EXPORT: &str = "export ";
 
@@ -108,8 +138,8 @@ impl TargetRules {
                 .ok_or_else(|| refuse(&"this is neither KEY = VALUE nor [SECTION]"))?;
             // One section is always there.
             if let Some(section) = sections.last_mut() {
-                let set = section.set(key.trim(), value.trim());
-                set.map_err(|why| refuse(&why))?;
+                let setting = Setting::new(number, key.trim(), value.trim());
+                section.settings.push(setting.map_err(|why| refuse(&why))?);
             }
         }
         let mut rules = Self {
@@ -117,10 +147,9 @@ impl TargetRules {
             ..Self::default()
         };
         for section in sections {
-            let line = section.line.max(1);
             let (name, access) = section
                 .access()
-                .map_err(|why| RulesError::new(&format!("section at line {line}"), &why))?;
+                .map_err(|(line, why)| RulesError::new(&format!("line {line}"), &why))?;
             match name.strip_prefix(EXPORT) {
                 Some(export) => {
                     let _ = rules.exports.insert(export.trim().to_owned(), access);
@@ -136,11 +165,12 @@ impl TargetRules {
     /// Refuses a secret that is used in both directions: an initiator could have a target's proof
     /// made by another target.
     fn check_secrets(&self) -> Result<(), RulesError> {
-        let secret = |c: &Credentials| c.secret.clone();
         let all = || self.sections().map(|(_, access)| access);
-        let theirs: Vec<_> = all().filter_map(|a| a.chap.as_ref().map(secret)).collect();
-        let mut ours = all().filter_map(|a| a.mutual.as_ref().map(secret));
-        match ours.any(|secret| theirs.contains(&secret)) {
+        let grants = all().flat_map(|access| &access.grants);
+        let theirs = grants.filter_map(|grant| grant.chap.as_ref());
+        let theirs: BTreeSet<&[u8]> = theirs.map(|chap| &*chap.secret).collect();
+        let mut ours = all().filter_map(|access| access.mutual.as_ref());
+        match ours.any(|mutual| theirs.contains(&*mutual.secret)) {
             true => Err(RulesError::new(
                 "all sections",
                 &"a mutual-secret is also a secret; both directions need secrets of their own",
@@ -184,7 +214,7 @@ impl TargetRules {
         }
         let discovery = format!("[{DISCOVERY}]");
         let is_open = |(name, access): &(String, &TargetAccess)| {
-            !access.is_protected() && (*name == discovery || **access != no_initiator())
+            !access.is_protected() && (*name == discovery || !access.grants.is_empty())
         };
         match self.sections().find(is_open) {
             Some((section, _)) => Err(Unprotected { address, section }),
@@ -196,8 +226,8 @@ impl TargetRules {
 /// Conditions that no initiator meets.
 fn no_initiator() -> TargetAccess {
     TargetAccess {
-        initiators: Some(Vec::new()),
-        ..TargetAccess::default()
+        grants: Vec::new(),
+        mutual: None,
     }
 }
 
@@ -210,76 +240,171 @@ impl RulesError {
     }
 }
 
-impl Section {
-    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+impl Setting {
+    fn new(line: usize, key: &str, value: &str) -> Result<Self, String> {
         if value.is_empty() || value.chars().any(char::is_control) {
             return Err(format!(
                 "{key} has no value, or one with control characters"
             ));
         }
-        if key == INITIATOR {
-            let kinds = ["iqn.", "eui.", "naa."];
-            let name = normal_name(value);
-            let is_name = kinds.iter().any(|kind| name.starts_with(kind))
-                && name.len() <= NAME_BYTES_MAX
-                && !name.contains(|c: char| c.is_whitespace() || c == ',');
-            if !is_name {
-                return Err(
-                    "an initiator is one name that begins with iqn., eui. or naa.; \
-                     write a line for each"
-                        .to_owned(),
-                );
-            }
-            self.initiators.push(name);
-            return Ok(());
-        }
         let known = KEYS.into_iter().find(|known| *known == key);
-        let known = known
-            .ok_or_else(|| format!("unknown key; there are {} and {INITIATOR}", KEYS.join(", ")))?;
+        let key = known.ok_or_else(|| format!("unknown key; there are {}", KEYS.join(", ")))?;
+        let value = match key {
+            INITIATOR => initiator(value)?,
+            _ => value.to_owned(),
+        };
         if value.len() > VALUE_BYTES_MAX {
             return Err(format!("{key} has more than {VALUE_BYTES_MAX} bytes"));
         }
-        if key.ends_with("secret") && value.len() < SECRET_BYTES_MIN {
+        if matches!(key, SECRET | MUTUAL_SECRET) && value.len() < SECRET_BYTES_MIN {
             return Err(format!("{key} has fewer than {SECRET_BYTES_MIN} bytes"));
         }
-        match self.values.insert(known, value.to_owned()) {
-            Some(_) => Err(format!("{key} is there twice")),
+        Ok(Self { line, key, value })
+    }
+}
+
+/// Returns the normal form of the name of an initiator.
+fn initiator(value: &str) -> Result<String, String> {
+    let kinds = ["iqn.", "eui.", "naa."];
+    let name = normal_name(value);
+    let is_name = kinds.iter().any(|kind| name.starts_with(kind))
+        && name.len() <= NAME_BYTES_MAX
+        && !name.contains(|c: char| c.is_whitespace() || c == ',');
+    match is_name {
+        true => Ok(name),
+        false => Err(
+            "an initiator is one name that begins with iqn., eui. or naa.; write a line \
+                      for each"
+                .to_owned(),
+        ),
+    }
+}
+
+impl Pair {
+    fn set(&mut self, setting: Setting) -> Result<(), Refused> {
+        let Setting { line, key, value } = setting;
+        if key == INITIATOR {
+            self.initiators.push(value);
+            return Ok(());
+        }
+        match self.values.insert(key, value) {
+            Some(_) => Err((line, format!("{key} is there twice"))),
             None => Ok(()),
         }
     }
 
-    fn access(mut self) -> Result<(String, TargetAccess), String> {
-        let mut take = |key: &str| self.values.remove(key);
-        let pairs = [
-            ("user", "secret", take("user"), take("secret")),
-            (
-                "mutual-user",
-                "mutual-secret",
-                take("mutual-user"),
-                take("mutual-secret"),
-            ),
-        ];
-        let [chap, mutual] =
-            pairs.map(
-                |(user_key, secret_key, user, secret)| match (user, secret) {
-                    (None, None) => Ok(None),
-                    (Some(user), Some(secret)) => Ok(Some(Credentials {
-                        user,
-                        secret: secret.into_bytes(),
-                    })),
-                    _ => Err(format!("{user_key} and {secret_key} belong together")),
-                },
-            );
-        let (chap, mutual) = (chap?, mutual?);
-        if mutual.is_some() && chap.is_none() {
-            return Err("mutual-user needs a user: initiators prove who they are first".to_owned());
+    /// Takes a user and its secret.
+    fn credentials(&mut self, user: &str, secret: &str) -> Result<Option<Credentials>, String> {
+        match (self.values.remove(user), self.values.remove(secret)) {
+            (None, None) => Ok(None),
+            (Some(user), Some(secret)) => Ok(Some(Credentials {
+                user,
+                secret: secret.into_bytes(),
+            })),
+            _ => Err(format!("{user} and {secret} belong together")),
         }
-        let is_open = chap.is_some() && self.initiators.is_empty();
-        let access = TargetAccess {
-            initiators: (!is_open).then_some(self.initiators),
-            chap,
-            mutual,
+    }
+}
+
+impl Section {
+    fn access(self) -> Result<(String, TargetAccess), Refused> {
+        let is_user = |setting: &&Setting| setting.key == USER;
+        let has_several = self.settings.iter().filter(is_user).count() > 1;
+        let mut mutual = Pair::default();
+        // With the line at which each begins.
+        let mut pairs: Vec<(usize, Pair)> = Vec::new();
+        if !has_several {
+            pairs.push((self.line.max(1), Pair::default()));
+        }
+        for setting in self.settings {
+            if matches!(setting.key, MUTUAL_USER | MUTUAL_SECRET) {
+                mutual.set(setting)?;
+                continue;
+            }
+            if has_several && setting.key == USER {
+                pairs.push((setting.line, Pair::default()));
+            }
+            match pairs.last_mut() {
+                Some((_, pair)) => pair.set(setting)?,
+                None => {
+                    let why = format!(
+                        "this section has several users: which of them is this {} for? Write it \
+                         after its user",
+                        setting.key
+                    );
+                    return Err((setting.line, why));
+                }
+            }
+        }
+        let line = self.line.max(1);
+        let at = |line: usize| move |why: String| (line, why);
+        let mutual = mutual.credentials(MUTUAL_USER, MUTUAL_SECRET);
+        let mutual = mutual.map_err(at(line))?;
+        let mut grants = Grants::default();
+        for (line, pair) in pairs {
+            grants.add(pair, has_several).map_err(at(line))?;
+        }
+        let grants = grants.all;
+        if mutual.is_some() && !grants.iter().any(|grant| grant.chap.is_some()) {
+            let why = "mutual-user needs a user: initiators prove who they are first";
+            return Err((line, why.to_owned()));
+        }
+        Ok((self.name, TargetAccess { grants, mutual }))
+    }
+}
+
+/// The grants of a section.
+#[derive(Default)]
+struct Grants {
+    all: Vec<Grant>,
+    secrets: BTreeSet<Vec<u8>>,
+    /// Users with their initiators; no initiator stands for all.
+    users: BTreeSet<(String, Option<String>)>,
+}
+
+impl Grants {
+    fn add(&mut self, mut pair: Pair, has_several: bool) -> Result<(), String> {
+        let chap = pair.credentials(USER, SECRET)?;
+        let is_for_all = pair.initiators.is_empty();
+        let Some(chap) = chap else {
+            if !is_for_all {
+                self.all.push(Grant {
+                    initiators: Some(pair.initiators),
+                    chap: None,
+                });
+            }
+            return Ok(());
         };
-        Ok((self.name, access))
+        let user = &chap.user;
+        let mut others = self.all.iter();
+        if has_several && others.any(|grant| grant.initiators.is_none() != is_for_all) {
+            return Err(
+                "of several users, either all have initiators or none has: write after each user \
+                 the initiators that may log in so"
+                    .to_owned(),
+            );
+        }
+        if !self.secrets.insert(chap.secret.clone()) {
+            return Err(format!(
+                "the secret of {user} is also that of another user of this section; give each a \
+                 secret of its own"
+            ));
+        }
+        let mut keys: BTreeSet<Option<String>> =
+            pair.initiators.iter().cloned().map(Some).collect();
+        if is_for_all {
+            keys.insert(None);
+        }
+        for initiator in keys {
+            let name = initiator.clone().unwrap_or("all initiators".to_owned());
+            if !self.users.insert((user.clone(), initiator)) {
+                return Err(format!("user {user} is there twice for {name}"));
+            }
+        }
+        self.all.push(Grant {
+            initiators: (!is_for_all).then_some(pair.initiators),
+            chap: Some(chap),
+        });
+        Ok(())
     }
 }

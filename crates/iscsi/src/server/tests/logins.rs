@@ -2,7 +2,7 @@
 
 use super::{Client, LIMIT, OPEN_TARGET, login_request, memory, options};
 use crate::server::{Server, ServerHandle};
-use crate::targets::{Denied, FixedTargets, TargetAccess, TargetUnit, Targets};
+use crate::targets::{Denied, FixedTargets, Grant, TargetAccess, TargetUnit, Targets};
 use crate::wire::pdu::response;
 use parking_lot::{Condvar, Mutex};
 use std::io::{ErrorKind, Write};
@@ -199,10 +199,10 @@ fn denied(access: TargetAccess, size_bytes: u64, logins: usize) -> (u16, Vec<Str
 
 #[test]
 fn denied_logins_are_reported_and_a_flood_does_not_fill_the_log() {
-    let access = TargetAccess {
+    let access = TargetAccess::from(Grant {
         initiators: Some(vec!["iqn.somebody-else".to_owned()]),
-        ..TargetAccess::default()
-    };
+        chap: None,
+    });
     let (status, lines) = denied(access, 1 << 20, 100);
     assert_eq!(status, 0x0202);
     assert!((1..=20).contains(&lines.len()), "{} lines", lines.len());

@@ -3,7 +3,7 @@
 use super::gate::held;
 use super::{Client, LIMIT, OPEN_TARGET, login_text, memory, options, serve, ten};
 use crate::server::Server;
-use crate::targets::{FixedTargets, TargetAccess};
+use crate::targets::{FixedTargets, Grant, TargetAccess};
 use crate::wire::digest::digest;
 use crate::wire::pdu::{NO_TAG, PduHeader, request, response};
 use crate::wire::text;
@@ -158,10 +158,10 @@ fn the_length_in_a_damaged_header_is_not_believed() {
 /// RFC 7143, 4.2.7.1: a name is the same in whatever case it is written.
 #[test]
 fn names_in_another_case_are_the_same_names() {
-    let access = TargetAccess {
+    let access = TargetAccess::from(Grant {
         initiators: Some(vec!["iqn.X:Us".to_owned()]),
-        ..TargetAccess::default()
-    };
+        chap: None,
+    });
     let shouted = OPEN_TARGET.to_uppercase();
     let targets = FixedTargets::default().with(&shouted, Arc::new(memory()), access);
     let address = "127.0.0.1:0".parse().unwrap();
