@@ -34,8 +34,9 @@ themselves. SIGTERM, SIGINT and SIGHUP end the server cleanly.
 With --read-only it holds nothing: it exports the images and the snapshots of volumes that are in the
 pool when it starts, and other commands go on as if it were not there.
 
-The file of --iscsi-access says who may use which iSCSI target (chmod 600). It begins with those who may
-use all that have no section of their own; a section that is empty lets no initiator in:
+The file of --iscsi-access says who may use which iSCSI target (chmod 600); the server reads it again when
+it changes. It begins with those who may use all that have no section of their own. Each line `user` begins
+another user. A section that is empty lets no initiator in:
 
   user = web
   secret = at least 12 bytes

@@ -12,7 +12,7 @@ use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Remembered, Unit};
 use crate::sender::{BUSY_LIMIT, Notice, Sender};
-use crate::targets::{Credentials, TargetUnit, UNITS_MAX};
+use crate::targets::{Credentials, TargetAccess, TargetUnit, UNITS_MAX};
 use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
 use connections::Connection;
 use parking_lot::{Condvar, Mutex};
@@ -69,6 +69,13 @@ pub(crate) struct Entry {
     pub(crate) format: Format,
     /// Number of its server.
     pub(crate) server: u64,
+}
+
+impl Entry {
+    /// Returns true if its initiator may use a target with these conditions, as it has logged in.
+    pub(crate) fn is_of(&self, access: &TargetAccess) -> bool {
+        access.admits_proof(&self.names.initiator, self.proof.as_ref())
+    }
 }
 
 #[derive(Default)]
@@ -229,6 +236,34 @@ impl Registry {
         for session in self.chosen(scope) {
             session.connection.drop_now();
         }
+    }
+
+    /// Ends those that are meant of some sessions, and returns them when they have ended, but not
+    /// later than after `limit`. `is_meant` is not called under a lock.
+    pub(crate) fn end(
+        &self,
+        scope: Scope<'_>,
+        is_meant: impl Fn(&Entry) -> bool,
+        limit: Duration,
+    ) -> Vec<Arc<Entry>> {
+        let mut meant = self.chosen(scope);
+        meant.retain(|session| is_meant(session));
+        meant.iter().for_each(|s| s.connection.drop_now());
+        let until = Instant::now() + limit;
+        let mut state = self.state.lock();
+        let is_there = |state: &RegistryState| {
+            let mut all = state.sessions.values();
+            all.any(|s| meant.iter().any(|ended| Arc::ptr_eq(s, ended)))
+        };
+        while is_there(&state) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.ended.wait_for(&mut state, left);
+        }
+        drop(state);
+        meant
     }
 
     /// Ends sessions whose initiator has not taken an answer for `limit`.

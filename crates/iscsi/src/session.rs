@@ -19,12 +19,12 @@ mod texts;
 use crate::answers::Segments;
 use crate::denials::Denials;
 use crate::login::keys::{Parameters, SEGMENT_BYTES_DEFAULT};
-use crate::login::{Agreed, Denial, Login, Rules, Status, Step};
+use crate::login::{Agreed, Denial, Login, Names, Rules, Status, Step};
 use crate::registry::{Entry, Registry};
 use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::unit::Properties;
 use crate::sender::Sender;
-use crate::targets::{Denied, TargetAccess, Targets};
+use crate::targets::{Credentials, Denied, TargetAccess, Targets};
 use crate::wire::pdu::{HEADER_BYTES, PduHeader, padding, request, response};
 use crate::workers::SessionService;
 use connections::Workers;
@@ -190,13 +190,21 @@ impl Session {
         } = agreed;
         let entry = Entry {
             names: names.clone(),
-            proof,
+            proof: proof.clone(),
             connection: self.context.connection.clone(),
             sender: sender.clone(),
             format: parameters.format(),
             server: self.server,
         };
-        let registered = match Registered::enter(self, entry) {
+        let entered = Registered::enter(self, entry).and_then(|registered| {
+            // The rules may have changed since it proved who it is. A caller that changes them
+            // from now on finds the session.
+            match self.is_admitted(&names, proof.as_ref()) {
+                true => Ok(registered),
+                false => Err(Status::NotAuthorized.into()),
+            }
+        });
+        let registered = match entered {
             Ok(registered) => registered,
             Err(Denial { status, reason }) => {
                 let asked = (Some(&*names.initiator), names.target.as_deref());
@@ -211,6 +219,15 @@ impl Session {
         replies.push(answer, Numbering::Takes, &text);
         sender.confirm(&mut replies)?;
         Ok((registered, parameters))
+    }
+
+    /// Returns true if the rules of now let an initiator in that has proved this.
+    fn is_admitted(&self, names: &Names, proof: Option<&Credentials>) -> bool {
+        let access = match &names.target {
+            Some(target) => self.targets.access(target),
+            None => self.targets.discovery(),
+        };
+        access.is_none_or(|access| access.admits_proof(&names.initiator, proof))
     }
 
     fn serve(

@@ -139,6 +139,12 @@ pub trait Targets: Send + Sync {
     /// Returns the conditions for the use of a target, or `None` if there is no such target.
     fn access(&self, name: &str) -> Option<TargetAccess>;
 
+    /// Returns the conditions of discovery, if they are others than
+    /// [`crate::ServerOptions::discovery`] by now.
+    fn discovery(&self) -> Option<TargetAccess> {
+        None
+    }
+
     /// Returns the logical units of a target, at most [`UNITS_MAX`], or `None` if there is no such
     /// target.
     ///
@@ -153,6 +159,15 @@ pub trait Targets: Send + Sync {
 
     /// Reports a denied login. The server limits how often it calls this.
     fn denied(&self, _denied: &Denied<'_>) {}
+}
+
+/// A session that was ended because its initiator may no longer use its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedSession {
+    /// Name of the initiator.
+    pub initiator: String,
+    /// Name of the target; absent for discovery.
+    pub target: Option<String>,
 }
 
 /// A denied login, for the log. The names are what the initiator sent: unchecked, of at most

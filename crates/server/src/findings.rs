@@ -6,6 +6,7 @@
 //! words for monitoring: they are added, not renamed. A new source is a file here and a line in
 //! [`SOURCES`].
 
+mod access;
 mod cache;
 mod clock;
 mod contents;
@@ -79,7 +80,7 @@ pub struct Finding {
 }
 
 /// All kinds, so that metrics exist before anything is wrong.
-pub const KINDS: [&str; 20] = [
+pub const KINDS: [&str; 21] = [
     "writes_fail",
     "writes_lost",
     "writes_kept",
@@ -99,6 +100,7 @@ pub const KINDS: [&str; 20] = [
     "disk_fills",
     "inodes_run_out",
     "disk_read_only",
+    "iscsi_access_refused",
     "empty",
 ];
 
@@ -127,6 +129,8 @@ pub struct LiveFacts<'a> {
     pub volumes: &'a Volumes,
     /// Messages about what fails at the moment.
     pub failing: Vec<String>,
+    /// Why the file of iSCSI access is not in force as it is now.
+    pub iscsi_access: Option<String>,
     /// When the last verification began that has verified everything.
     pub verified: Option<UnixNanos>,
 }
@@ -163,6 +167,7 @@ const SOURCES: &[Source] = &[
     clock::find,
     verification::find,
     space::find,
+    access::find,
 ];
 
 impl FindingsInput<'_> {
