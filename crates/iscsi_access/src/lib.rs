@@ -1,5 +1,5 @@
-//! Says who may use which iSCSI target: the file of `--iscsi-access`, the rules in it, and which of them
-//! are in force. `serve` reads the file at its start, a thread of the server again and again.
+//! Says who may use which iSCSI target: the file of `--iscsi-access`, the rules in it, and which of
+//! them are in force. `serve` reads the file at its start, a thread of the server again and again.
 //!
 //! Invariant: only a file that was understood wholly, that others can neither read nor write, and
 //! that leaves no served address open to other machines is in force.
