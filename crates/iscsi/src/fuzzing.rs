@@ -91,6 +91,7 @@ pub fn fuzz_commands(data: &[u8]) {
         number: 0,
         volume,
         identity: None,
+        reservations: None,
     };
     let unit = Unit::new(OPEN_TARGET, unit, PROPERTIES);
     let nexus = [1, 2].map(|number| Nexus::new(number, "iqn.x", [number as u8; 6]));

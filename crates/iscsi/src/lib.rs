@@ -31,6 +31,6 @@ pub use registry::SharedUnits;
 pub use server::{Server, ServerHandle, ServerOptions, TargetCloser};
 pub use stats::commands;
 pub use targets::{
-    Credentials, Denied, EndedSession, FixedTargets, Grant, NAME_BYTES_MAX, SECRET_BYTES_MIN,
-    TargetAccess, TargetUnit, Targets, UNITS_MAX, normal_name,
+    Credentials, Denied, EndedSession, FixedTargets, Grant, NAME_BYTES_MAX, ReservationKeeper,
+    SECRET_BYTES_MIN, TargetAccess, TargetUnit, Targets, UNITS_MAX, normal_name,
 };

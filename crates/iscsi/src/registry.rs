@@ -154,15 +154,23 @@ impl Registry {
     ) -> Result<Vec<(u8, Arc<Unit>)>, E> {
         let _opening = self.opening.lock();
         let units = open()?;
+        // Not under the lock. Of a unit that is or was there, they are not used: it knows better.
+        let kept = units.iter().map(|unit| {
+            let keeper = unit.reservations.as_ref();
+            keeper.map_or(Ok(None), |keeper| keeper.kept())
+        });
+        let kept: Vec<_> = kept.collect();
         let mut replaced = Vec::new();
         let mut state = self.state.lock();
-        let shared = units.into_iter().take(UNITS_MAX).map(|unit| {
+        let units = units.into_iter().zip(kept).take(UNITS_MAX);
+        let shared = units.map(|(unit, kept)| {
             let (number, place) = (unit.number, (target.to_owned(), unit.number));
             let present = state.units.get(&place);
             let shared = match present.filter(|u| u.is(unit.identity.as_deref())) {
                 Some(shared) => shared.clone(),
                 None => {
                     let made = Arc::new(Unit::new(target, unit, properties));
+                    made.restore(kept);
                     if let Some(remembered) = state.remembered.remove(&place) {
                         made.take_back(remembered);
                     }

@@ -4,10 +4,11 @@
 //! Invariant: names are iSCSI names of at most [`NAME_BYTES_MAX`] bytes, in lower case: those that
 //! initiators send are made so first ([`normal_name`]). Secrets are never printed.
 
+use format::reservations::ReservationsRecord;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use volume::Volume;
+use volume::{Volume, VolumeErrorKind};
 
 /// Maximum length of an iSCSI name, bytes (RFC 7143, 4.2.7.1).
 pub const NAME_BYTES_MAX: usize = 223;
@@ -129,6 +130,20 @@ pub struct TargetUnit {
     /// disk, whatever it contains; others for a copy, and for a new disk of the same name. If
     /// absent, the disk is named after its target and its number.
     pub identity: Option<Arc<[u8]>>,
+    /// Where its persistent reservations survive a restart (APTPL); they cannot if absent.
+    pub reservations: Option<Arc<dyn ReservationKeeper>>,
+}
+
+/// Keeps the persistent reservations of a disk over restarts. The program implements it.
+pub trait ReservationKeeper: Send + Sync {
+    /// Returns the kept ones, or `None` if there are none. An error says that they are unknown:
+    /// then nothing is read or written until an initiator clears them. The implementation reports
+    /// the reason.
+    fn kept(&self) -> Result<Option<ReservationsRecord>, VolumeErrorKind>;
+
+    /// Keeps these instead, durable on return; `None`: none. If they are the same, this costs
+    /// nothing.
+    fn keep(&self, record: Option<&ReservationsRecord>) -> Result<(), VolumeErrorKind>;
 }
 
 /// The targets that initiators can choose from. All connection threads may call this at once.
@@ -208,6 +223,7 @@ impl FixedTargets {
             number,
             volume,
             identity: None,
+            reservations: None,
         });
         self.0.insert(normal_name(name), (access, units.collect()));
         self

@@ -14,6 +14,7 @@ mod damage;
 mod failed_streams;
 mod incomplete;
 mod opening;
+mod reservations;
 mod schedule;
 mod serving;
 mod shrunk;
@@ -80,7 +81,7 @@ pub struct Finding {
 }
 
 /// All kinds, so that metrics exist before anything is wrong.
-pub const KINDS: [&str; 21] = [
+pub const KINDS: [&str; 22] = [
     "writes_fail",
     "writes_lost",
     "writes_kept",
@@ -101,6 +102,7 @@ pub const KINDS: [&str; 21] = [
     "inodes_run_out",
     "disk_read_only",
     "iscsi_access_refused",
+    "reservations_unknown",
     "empty",
 ];
 
@@ -168,6 +170,7 @@ const SOURCES: &[Source] = &[
     verification::find,
     space::find,
     access::find,
+    reservations::find,
 ];
 
 impl FindingsInput<'_> {

@@ -5,7 +5,7 @@
 //! [`RulesInForce`] decide which initiators may use a target.
 
 use crate::program::Program;
-use iscsi::{Denied, NAME_BYTES_MAX, TargetAccess, TargetUnit, Targets};
+use iscsi::{Denied, NAME_BYTES_MAX, ReservationKeeper, TargetAccess, TargetUnit, Targets};
 use iscsi_access::RulesInForce;
 use nbd::{ExportEntry, Exports};
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub struct ExportDisk {
     pub volume: Arc<dyn Volume>,
     /// [`TargetUnit::identity`].
     pub identity: Arc<[u8]>,
+    /// [`TargetUnit::reservations`].
+    pub reservations: Option<Arc<dyn ReservationKeeper>>,
 }
 
 /// Exports that are disks with an identity.
@@ -127,11 +129,16 @@ impl Targets for ServerTargets {
     }
 
     fn open(&self, name: &str) -> Option<Vec<TargetUnit>> {
-        let ExportDisk { volume, identity } = self.exports.open_disk(&export_of(name)?)?;
+        let ExportDisk {
+            volume,
+            identity,
+            reservations,
+        } = self.exports.open_disk(&export_of(name)?)?;
         Some(vec![TargetUnit {
             number: 0,
             volume,
             identity: Some(identity),
+            reservations,
         }])
     }
 

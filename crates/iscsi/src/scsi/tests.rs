@@ -1,4 +1,5 @@
 mod attentions;
+mod kept;
 mod state;
 
 use super::action::{Action, Job, Refusal, Work};
@@ -44,6 +45,7 @@ fn new_unit(volume: impl Volume + 'static, properties: Properties) -> Unit {
         number: 0,
         volume: Arc::new(volume),
         identity: None,
+        reservations: None,
     };
     Unit::new("iqn.x:disk", unit, properties)
 }
