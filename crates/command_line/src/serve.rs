@@ -5,6 +5,7 @@
 use super::replica::ReplicaArgs;
 use clap::{ArgGroup, Args, ValueEnum};
 use classes::Share;
+use iscsi::Portal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -58,7 +59,7 @@ pub struct ServeArgs {
         long,
         requires = "nbd",
         conflicts_with_all = [
-            "iscsi_listen", "iscsi_access", "iscsi_write_cache", "mount", "metrics", "journal",
+            "iscsi_listen", "iscsi_access", "iscsi_portal", "iscsi_write_cache", "mount", "metrics", "journal",
             "journal_on", "journal_mirror", "journal_lost", "fast", "fast_size", "policy", "no_trace", "qos", "replica",
         ],
     )]
@@ -81,6 +82,10 @@ pub struct ServeArgs {
     /// user may read it
     #[arg(long, value_name = "FILE")]
     pub iscsi_access: Option<PathBuf>,
+    /// Address that initiators learn from discovery, if it is another one than they connect to here:
+    /// behind address translation or forwarded ports. Repeatable; IPv6 in brackets
+    #[arg(long, value_name = "HOST:PORT[,TAG]", hide_short_help = true)]
+    pub iscsi_portal: Vec<Portal>,
     /// Acknowledge iSCSI writes before they are durable: faster, but an initiator that reconnects
     /// after a crash of the server does not learn which writes are lost
     #[arg(long)]

@@ -23,6 +23,7 @@ pub const OPEN_TARGET: &str = "iqn.2026-11.org.quintet:disk";
 const PROPERTIES: Properties = Properties {
     block_bytes: 512,
     write_cache: true,
+    portal_group: 1,
 };
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -72,6 +73,7 @@ pub fn fuzz_login(data: &[u8]) {
         discovery: &discovery,
         random: &random,
         is_remote: false,
+        portal_group: 1,
     });
     let mut rest = data;
     while let Some(([flags, len], after)) = rest.split_first_chunk::<2>() {
@@ -140,7 +142,7 @@ pub(crate) fn session(stream: Arc<dyn ByteStream>) -> Session {
         is_remote: false,
         denials: Arc::default(),
         peer: "127.0.0.1:40000".to_owned(),
-        portal: "127.0.0.1:3260".to_owned(),
+        portals: vec!["127.0.0.1:3260".to_owned()],
         idle_limit: LIMIT,
         units: PROPERTIES,
         bursts: bursts.share(0, context.connection.clone()),

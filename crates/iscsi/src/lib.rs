@@ -14,6 +14,7 @@ mod denials;
 mod error;
 pub mod fuzzing;
 mod login;
+mod portals;
 mod registry;
 mod replies;
 mod scsi;
@@ -27,6 +28,7 @@ mod workers;
 
 pub use connections::{ListenError, ServerLimits, Stats};
 pub use error::ServerError;
+pub use portals::{Portal, PortalError, Portals};
 pub use registry::SharedUnits;
 pub use server::{Server, ServerHandle, ServerOptions, TargetCloser};
 pub use stats::commands;

@@ -19,8 +19,6 @@ use std::borrow::Cow;
 
 /// Maximum length of the text of one stage, continued over several requests, bytes.
 const TEXT_BYTES_MAX: usize = 32 << 10;
-/// Number of our only portal group.
-pub(crate) const PORTAL_GROUP: u16 = 1;
 
 const TRANSIT: u8 = 0x80;
 const CONTINUE: u8 = 0x40;
@@ -96,6 +94,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) random: &'a dyn Random,
     /// The initiator may be on another machine.
     pub(crate) is_remote: bool,
+    /// Tag of the server's only portal group.
+    pub(crate) portal_group: u16,
 }
 
 /// A login in progress.
@@ -299,7 +299,8 @@ impl<'a> Login<'a> {
         }
         self.needs_proof = self.access.proofs(&initiator).is_some();
         if target.is_some() {
-            text::push(out, "TargetPortalGroupTag", &PORTAL_GROUP.to_string());
+            let tag = self.rules.portal_group.to_string();
+            text::push(out, "TargetPortalGroupTag", &tag);
         }
         self.names = Some(Names {
             initiator,

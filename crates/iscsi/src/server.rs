@@ -135,11 +135,12 @@ impl TargetServer {
             is_remote: context.local.is_some_and(|local| !local.ip().is_loopback()),
             denials: self.denials.clone(),
             peer: address(context.peer),
-            portal: address(context.local),
+            portals: options.portals.of(address(context.local)),
             idle_limit: options.idle_limit,
             units: Properties {
                 block_bytes: options.block_bytes,
                 write_cache: options.write_cache,
+                portal_group: options.portals.group(),
             },
             bursts: self
                 .bursts

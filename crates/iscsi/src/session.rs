@@ -57,8 +57,8 @@ pub(crate) struct Session {
     pub(crate) denials: Arc<Denials>,
     /// Address and port of the initiator.
     pub(crate) peer: String,
-    /// Address and port of this target, as initiators connect to them.
-    pub(crate) portal: String,
+    /// Addresses and ports of this target, as initiators connect to them.
+    pub(crate) portals: Vec<String>,
     /// Time without a request after which the initiator is asked for a sign of life, and the time
     /// that it has for that.
     pub(crate) idle_limit: Duration,
@@ -90,6 +90,7 @@ impl Session {
             discovery: &self.discovery,
             random: &*self.random,
             is_remote: self.is_remote,
+            portal_group: self.units.portal_group,
         });
         let mut replies = Replies::new(SESSION_OUTPUT_BYTES, Format::default());
         for requests in 0..LOGIN_REQUESTS_MAX {

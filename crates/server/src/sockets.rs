@@ -29,6 +29,8 @@ pub struct ClientSockets<'a> {
     pub listen: Option<SocketAddr>,
     /// An address for iSCSI initiators.
     pub iscsi: Option<SocketAddr>,
+    /// Addresses that iSCSI initiators learn from discovery.
+    pub portals: iscsi::Portals,
     /// Whether iSCSI writes may be acknowledged before they are durable.
     pub iscsi_write_cache: bool,
     /// The initiators that may use each iSCSI target.
@@ -115,6 +117,7 @@ pub fn start_servers(
     let units = iscsi::SharedUnits::default();
     let target_options = || iscsi::ServerOptions {
         units: units.clone(),
+        portals: wanted.portals.clone(),
         discovery: wanted.rules.now().discovery().clone(),
         block_bytes: BLOCK_BYTES,
         write_cache: wanted.iscsi_write_cache,

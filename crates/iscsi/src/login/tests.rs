@@ -55,6 +55,7 @@ fn with_login<R>(is_remote: bool, run: impl FnOnce(&mut Login<'_>) -> R) -> R {
         discovery: &TargetAccess::default(),
         random: &random,
         is_remote,
+        portal_group: 1,
     };
     run(&mut Login::new(rules))
 }

@@ -21,6 +21,7 @@ const BLOCKS: u64 = 2048;
 const PROPERTIES: Properties = Properties {
     block_bytes: 512,
     write_cache: true,
+    portal_group: 1,
 };
 
 fn unit_of(volume: impl Volume + 'static) -> (Unit, Nexus, Nexus) {

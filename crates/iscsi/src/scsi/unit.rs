@@ -26,6 +26,8 @@ pub(crate) struct Properties {
     pub(crate) block_bytes: u32,
     /// Whether writes may be acknowledged before they are durable, until an initiator changes it.
     pub(crate) write_cache: bool,
+    /// Tag of the portal group: it is part of the name of the target's port.
+    pub(crate) portal_group: u16,
 }
 
 /// Result of [`ReservationKeeper::kept`].
@@ -91,13 +93,14 @@ impl Unit {
         let Properties {
             block_bytes,
             write_cache,
+            portal_group,
         } = properties;
         let default_mode = Mode::default_of(write_cache);
         let info = volume.info();
         let volume = Checked::new(volume);
         let blocks = info.size_bytes / u64::from(block_bytes);
         Self {
-            identity: Identity::new(target, number, own.as_deref()),
+            identity: Identity::new((target, portal_group), number, own.as_deref()),
             own,
             block_bytes,
             is_read_only: info.read_only,

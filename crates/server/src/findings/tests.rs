@@ -77,7 +77,8 @@ fn reservations_that_cannot_be_read_are_found_and_are_not_none() {
     let kinds = || {
         let found = &server.findings().findings;
         let of = found.iter().filter(|f| f.kind == "reservations_unknown");
-        of.map(|f| (f.object.clone(), f.severity)).collect::<Vec<_>>()
+        of.map(|f| (f.object.clone(), f.severity))
+            .collect::<Vec<_>>()
     };
     let keeper = || {
         let exports = ServerExports::new(Arc::clone(&server), TimeZone::UTC);

@@ -24,6 +24,7 @@ use crate::commands::snapshot_choice::SnapshotFilter;
 use anyhow::{Context, bail};
 use command_line::ServeArgs;
 use device::DeviceQueue;
+use iscsi::Portals;
 use iscsi_access::{AccessFile, RulesInForce, TargetRules};
 use maintenance::DefragSource;
 use media::SystemTicks;
@@ -89,6 +90,7 @@ fn hold(
     let console = &invocation.console;
     let notifier = Arc::new(Notifier::of(environment)?);
     let (rules, shares, policy) = checked(invocation, args)?;
+    let portals = Portals::new(&args.iscsi_portal).context("invalid --iscsi-portal")?;
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
     let device = Arc::new(device);
     notifier.say("STATUS=opening the pool");
@@ -114,6 +116,7 @@ fn hold(
         socket: args.nbd_socket.as_deref(),
         listen: args.nbd_listen,
         iscsi: args.iscsi_listen,
+        portals,
         iscsi_write_cache: args.iscsi_write_cache,
         rules: Arc::clone(&rules),
         connections: args.connections,
