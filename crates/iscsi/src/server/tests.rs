@@ -6,6 +6,7 @@ mod logins;
 mod long_jobs;
 mod memory;
 mod rules;
+mod two_paths;
 
 use self::gate::held;
 use super::{Server, ServerHandle, ServerOptions};
