@@ -57,6 +57,8 @@ initiator other <<'P'
 assert keys(port("a")) == []
 P
 stop_server
+# The check of a pool with such entries.
+sound
 exits 0 q volume rename web moved
 serve
 initiator moved <<'P'

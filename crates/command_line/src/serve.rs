@@ -82,7 +82,7 @@ pub struct ServeArgs {
     /// user may read it
     #[arg(long, value_name = "FILE")]
     pub iscsi_access: Option<PathBuf>,
-    /// Address that initiators learn from discovery, if it is another one than they connect to here:
+    /// Address that initiators learn from discovery, if it is another one than the server's own:
     /// behind address translation or forwarded ports. Repeatable; IPv6 in brackets
     #[arg(long, value_name = "HOST:PORT[,TAG]", hide_short_help = true)]
     pub iscsi_portal: Vec<Portal>,

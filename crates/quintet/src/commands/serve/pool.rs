@@ -40,7 +40,7 @@ use server::sockets::{ClientSockets, start_servers};
 use server::state::{JOURNAL_BYTES_DEFAULT, Live, PolicyInForce, ServerState};
 use server::systemd::{Notifier, watchdog_interval};
 use server::targets::{BLOCK_BYTES, has_target_name, has_whole_blocks};
-use server::threads::settle;
+use server::threads::{Background, settle};
 use server::threads::{
     access, classifying, collector, defragger, destager, tiering, trimmer, verifier, watchdog,
 };
@@ -124,14 +124,7 @@ fn hold(
     let program: Arc<dyn Program> = Arc::new(OnConsole(Arc::clone(console)));
     let places = start_servers(environment, &sockets, &server, &exports, &program)?;
     note_targets(console, &exports, &rules.now(), &places);
-    let noted = {
-        let (console, exports) = (Arc::clone(console), Arc::clone(&exports));
-        move |rules: &TargetRules| note_unknown_sections(&console, &exports, rules)
-    };
-    let file = args.iscsi_access.as_deref();
-    let file = file.map(|path| AccessFile::new(path, environment));
-    let access = file.map(|file| access::start(&server, &rules, file, &program, noted));
-    let access = access.transpose()?;
+    let access = follow_access(invocation, args, &server, (&rules, &exports), &program)?;
     let names = exports.names();
     let metrics = args
         .metrics
@@ -284,6 +277,23 @@ fn target_rules(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Arc
         checked?;
     }
     Ok(Arc::new(RulesInForce::new(rules)))
+}
+
+/// Follows the file of iSCSI access, if there is one.
+fn follow_access(
+    invocation: &Invocation,
+    args: &ServeArgs,
+    server: &Arc<ServerState>,
+    (rules, exports): (&Arc<RulesInForce>, &Arc<ServerExports>),
+    program: &Arc<dyn Program>,
+) -> anyhow::Result<Option<Background>> {
+    let Some(path) = &args.iscsi_access else {
+        return Ok(None);
+    };
+    let file = AccessFile::new(path, &invocation.context.environment);
+    let (console, exports) = (Arc::clone(&invocation.console), Arc::clone(exports));
+    let noted = move |rules: &TargetRules| note_unknown_sections(&console, &exports, rules);
+    Ok(Some(access::start(server, rules, file, program, noted)?))
 }
 
 /// Returns the answer to SIGUSR1.
