@@ -66,6 +66,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("reader_hold", decoders::reader_hold),
     ("recipe_node", decoders::recipe_node),
     ("replaced_file", replaced_file),
+    ("reservations", decoders::reservations),
     ("root", decoders::root),
     ("scrub", decoders::scrub),
     ("snapshot", decoders::snapshot),

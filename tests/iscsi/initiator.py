@@ -1,5 +1,5 @@
 """A raw iSCSI initiator for negative tests: it sends what it is told to, right or wrong."""
-import os, socket, struct
+import hashlib, os, socket, struct
 
 PORTAL, TARGET, SERVER = (os.environ.get(name, "") for name in ("PORTAL", "TARGET", "SERVER"))
 NONE = 0xFFFFFFFF
@@ -89,6 +89,32 @@ class Initiator:
         self.header_digest = self.keys.get("HeaderDigest") == "CRC32C"
         self.data_digest = self.keys.get("DataDigest") == "CRC32C"
         if target and not status and raw[1] & 0x83 == 0x83:
+            self.settle()
+        return self
+
+    def login_chap(self, user, secret, target=TARGET, expect=0, isid=None):
+        """Logs in with CHAP and MD5."""
+        isid = isid or b"\x80" + os.urandom(5)
+
+        def ask(flags, **keys):
+            data = pairs(**keys)
+            raw = header(LOGIN | 0x40, flags, data)
+            raw[8:14] = isid
+            self.send(raw, data)
+            raw, text = self.receive()
+            answer = dict(p.split("=", 1) for p in text.decode().split("\0") if p)
+            return int.from_bytes(raw[36:38], "big"), answer
+
+        names = dict(InitiatorName=self.name, SessionType="Normal", TargetName=target)
+        status, answer = ask(0x81, AuthMethod="CHAP", **names)
+        if not status:
+            status, answer = ask(0, CHAP_A="5")
+        if not status:
+            challenge = bytes.fromhex(answer["CHAP_C"][2:])
+            proof = hashlib.md5(bytes([int(answer["CHAP_I"])]) + secret.encode() + challenge)
+            status, answer = ask(0x83, CHAP_N=user, CHAP_R="0x" + proof.hexdigest())
+        assert status == expect, hex(status)
+        if not status:
             self.settle()
         return self
 

@@ -4,7 +4,7 @@
 //! Invariant: a change copies the path from leaf to root, so old roots stay valid. Keys: `s` with
 //! time and id for snapshots, `c` with container id for the inventory, `d` with place for the
 //! quarantine, `f` and `g` for the trash, `m` for the minimum trash period, `parity` for the parity
-//! of new containers.
+//! of new containers, `v` with a name for volumes, `r` with a volume's id for its reservations.
 
 mod inventory;
 mod map;

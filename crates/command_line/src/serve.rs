@@ -5,6 +5,7 @@
 use super::replica::ReplicaArgs;
 use clap::{ArgGroup, Args, ValueEnum};
 use classes::Share;
+use iscsi::Portal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -34,8 +35,9 @@ themselves. SIGTERM, SIGINT and SIGHUP end the server cleanly.
 With --read-only it holds nothing: it exports the images and the snapshots of volumes that are in the
 pool when it starts, and other commands go on as if it were not there.
 
-The file of --iscsi-access says who may use which iSCSI target (chmod 600). It begins with those who may
-use all that have no section of their own; a section that is empty lets no initiator in:
+The file of --iscsi-access says who may use which iSCSI target (chmod 600); the server reads it again when
+it changes. It begins with those who may use all that have no section of their own. Each line `user` begins
+another user. A section that is empty lets no initiator in:
 
   user = web
   secret = at least 12 bytes
@@ -57,7 +59,7 @@ pub struct ServeArgs {
         long,
         requires = "nbd",
         conflicts_with_all = [
-            "iscsi_listen", "iscsi_access", "iscsi_write_cache", "mount", "metrics", "journal",
+            "iscsi_listen", "iscsi_access", "iscsi_portal", "iscsi_write_cache", "mount", "metrics", "journal",
             "journal_on", "journal_mirror", "journal_lost", "fast", "fast_size", "policy", "without", "no_trace", "qos",
             "replica",
         ],
@@ -81,6 +83,10 @@ pub struct ServeArgs {
     /// user may read it
     #[arg(long, value_name = "FILE")]
     pub iscsi_access: Option<PathBuf>,
+    /// Address that initiators learn from discovery, if it is another one than the server's own:
+    /// behind address translation or forwarded ports. Repeatable; IPv6 in brackets
+    #[arg(long, value_name = "HOST:PORT[,TAG]", hide_short_help = true)]
+    pub iscsi_portal: Vec<Portal>,
     /// Acknowledge iSCSI writes before they are durable: faster, but an initiator that reconnects
     /// after a crash of the server does not learn which writes are lost
     #[arg(long)]

@@ -30,8 +30,13 @@ pub const FEATURES_INCOMPAT_KNOWN: u64 =
 /// ([`crate::journal_place`]). Added when it first goes there. A writer that does not know it would
 /// take the journal for empty.
 pub const FEATURE_RO_COMPAT_JOURNAL_PLACE: u64 = 1 << 0;
+/// Feature that a writer must know: the catalog may have persistent reservations of volumes
+/// ([`crate::reservations`]). Added with the first of them. A server that does not know them would
+/// let initiators write that another one has fenced off.
+pub const FEATURE_RO_COMPAT_RESERVATIONS: u64 = 1 << 1;
 /// Features that a writer must know, and this program knows.
-pub const FEATURES_RO_COMPAT_KNOWN: u64 = FEATURE_RO_COMPAT_JOURNAL_PLACE;
+pub const FEATURES_RO_COMPAT_KNOWN: u64 =
+    FEATURE_RO_COMPAT_JOURNAL_PLACE | FEATURE_RO_COMPAT_RESERVATIONS;
 
 stored! {
     /// Encryption of region payloads.

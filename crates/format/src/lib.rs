@@ -31,6 +31,7 @@ pub mod reach;
 pub mod reader_hold;
 pub mod recipe;
 mod record;
+pub mod reservations;
 pub mod root;
 pub mod scrub;
 pub mod snapshot;

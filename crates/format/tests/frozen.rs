@@ -17,6 +17,7 @@ use format::map_node::{MAP_VERSION, MapNode};
 use format::parity::PARITY_VERSION;
 use format::reach::{REACH_VERSION, ReachRecord};
 use format::recipe::{ObjectRoot, RECIPE_VERSION, RecipeNode};
+use format::reservations::RESERVATIONS_VERSION;
 use format::root::{ROOT_VERSION, RootRecord, StoredRoot};
 use format::snapshot::{SNAPSHOT_VERSION, Snapshot};
 use format::tier::TIER_VERSION;
@@ -41,6 +42,11 @@ const LAYOUTS: &[(&str, u16, &[&str])] = &[
     ("tree", DIRECTORY_VERSION as u16, &["tree"]),
     ("volume", VOLUME_VERSION as u16, &["volume"]),
     ("trash_minimum", 1, &["trash_minimum"]),
+    (
+        "reservations",
+        RESERVATIONS_VERSION as u16,
+        &["reservations"],
+    ),
     (
         "journal",
         JOURNAL_VERSION,

@@ -9,7 +9,7 @@ use crate::scsi::cdb::Cdb;
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Unit};
 use crate::session::Session;
-use crate::targets::{Credentials, FixedTargets, TargetAccess, TargetUnit, Targets};
+use crate::targets::{Credentials, FixedTargets, Grant, TargetAccess, TargetUnit, Targets};
 use crate::wire::pdu::{FINAL, HEADER_BYTES, PduHeader, padding, request};
 use crate::wire::text;
 use connections::{ByteStream, MemoryPool, Replay, ServerLimits, SessionContext};
@@ -23,6 +23,7 @@ pub const OPEN_TARGET: &str = "iqn.2026-11.org.quintet:disk";
 const PROPERTIES: Properties = Properties {
     block_bytes: 512,
     write_cache: true,
+    portal_group: 1,
 };
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -33,9 +34,15 @@ fn targets() -> FixedTargets {
             secret: secret.into(),
         })
     };
-    let closed = TargetAccess {
+    let grant = |user: &str, secret: &str| Grant {
         initiators: None,
-        chap: credentials("user", "a secret of theirs"),
+        chap: credentials(user, secret),
+    };
+    let closed = TargetAccess {
+        grants: vec![
+            grant("user", "a secret of theirs"),
+            grant("second", "a second secret"),
+        ],
         mutual: credentials("target", "a secret of ours"),
     };
     let odd = Arc::new(ReadOnly::new(MemoryVolume::new(12_345)));
@@ -66,6 +73,7 @@ pub fn fuzz_login(data: &[u8]) {
         discovery: &discovery,
         random: &random,
         is_remote: false,
+        portal_group: 1,
     });
     let mut rest = data;
     while let Some(([flags, len], after)) = rest.split_first_chunk::<2>() {
@@ -85,6 +93,7 @@ pub fn fuzz_commands(data: &[u8]) {
         number: 0,
         volume,
         identity: None,
+        reservations: None,
     };
     let unit = Unit::new(OPEN_TARGET, unit, PROPERTIES);
     let nexus = [1, 2].map(|number| Nexus::new(number, "iqn.x", [number as u8; 6]));
@@ -133,7 +142,7 @@ pub(crate) fn session(stream: Arc<dyn ByteStream>) -> Session {
         is_remote: false,
         denials: Arc::default(),
         peer: "127.0.0.1:40000".to_owned(),
-        portal: "127.0.0.1:3260".to_owned(),
+        portals: vec!["127.0.0.1:3260".to_owned()],
         idle_limit: LIMIT,
         units: PROPERTIES,
         bursts: bursts.share(0, context.connection.clone()),

@@ -14,6 +14,7 @@ mod denials;
 mod error;
 pub mod fuzzing;
 mod login;
+mod portals;
 mod registry;
 mod replies;
 mod scsi;
@@ -27,10 +28,11 @@ mod workers;
 
 pub use connections::{ListenError, ServerLimits, Stats};
 pub use error::ServerError;
+pub use portals::{Portal, PortalError, Portals};
 pub use registry::SharedUnits;
 pub use server::{Server, ServerHandle, ServerOptions, TargetCloser};
 pub use stats::commands;
 pub use targets::{
-    Credentials, Denied, FixedTargets, NAME_BYTES_MAX, SECRET_BYTES_MIN, TargetAccess, TargetUnit,
-    Targets, UNITS_MAX, normal_name,
+    Credentials, Denied, EndedSession, FixedTargets, Grant, NAME_BYTES_MAX, ReservationKeeper,
+    SECRET_BYTES_MIN, TargetAccess, TargetUnit, Targets, UNITS_MAX, normal_name,
 };

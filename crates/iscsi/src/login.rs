@@ -9,7 +9,7 @@ pub(crate) mod keys;
 #[cfg(test)]
 mod tests;
 
-use crate::targets::{NAME_BYTES_MAX, TargetAccess, Targets, normal_name};
+use crate::targets::{Credentials, NAME_BYTES_MAX, TargetAccess, Targets, normal_name};
 use crate::wire::pdu::PduHeader;
 use crate::wire::text;
 use chap::{Algorithm, Challenge};
@@ -19,8 +19,6 @@ use std::borrow::Cow;
 
 /// Maximum length of the text of one stage, continued over several requests, bytes.
 const TEXT_BYTES_MAX: usize = 32 << 10;
-/// Number of our only portal group.
-pub(crate) const PORTAL_GROUP: u16 = 1;
 
 const TRANSIT: u8 = 0x80;
 const CONTINUE: u8 = 0x40;
@@ -96,6 +94,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) random: &'a dyn Random,
     /// The initiator may be on another machine.
     pub(crate) is_remote: bool,
+    /// Tag of the server's only portal group.
+    pub(crate) portal_group: u16,
 }
 
 /// A login in progress.
@@ -111,7 +111,10 @@ pub(crate) struct Login<'a> {
     /// Set by the first complete request.
     names: Option<Names>,
     access: TargetAccess,
-    authenticated: bool,
+    /// The initiator must prove who it is.
+    needs_proof: bool,
+    /// The user that it has proved to be.
+    proof: Option<Credentials>,
     algorithm_wanted: bool,
     challenge: Option<Challenge>,
     parameters: Parameters,
@@ -126,6 +129,14 @@ pub(crate) struct Names {
     pub(crate) isid: [u8; 6],
     /// The target; absent for a discovery session.
     pub(crate) target: Option<String>,
+}
+
+/// Result of a complete login.
+pub(crate) struct Agreed {
+    pub(crate) names: Names,
+    /// The user that the initiator has proved to be, if it had to.
+    pub(crate) proof: Option<Credentials>,
+    pub(crate) parameters: Parameters,
 }
 
 /// Keys of the security stage, as one request contains them.
@@ -150,7 +161,8 @@ impl<'a> Login<'a> {
             unauthorized: None,
             names: None,
             access: TargetAccess::default(),
-            authenticated: false,
+            needs_proof: true,
+            proof: None,
             algorithm_wanted: false,
             challenge: None,
             parameters: Parameters::default(),
@@ -159,12 +171,20 @@ impl<'a> Login<'a> {
         }
     }
 
+    fn is_authenticated(&self) -> bool {
+        !self.needs_proof || self.proof.is_some()
+    }
+
     /// Returns the result of a complete login.
-    pub(crate) fn agreed(self) -> Option<(Names, Parameters)> {
+    pub(crate) fn agreed(self) -> Option<Agreed> {
         let mut parameters = self.parameters;
         let burst_bytes = parameters.burst_bytes;
         parameters.first_burst_bytes = parameters.first_burst_bytes.min(burst_bytes);
-        self.names.map(|names| (names, parameters))
+        Some(Agreed {
+            names: self.names?,
+            proof: self.proof,
+            parameters,
+        })
     }
 
     /// Returns the names of the initiator and of its target, as far as it sent valid ones.
@@ -228,10 +248,10 @@ impl<'a> Login<'a> {
         let mut out = Vec::new();
         self.identify(&pairs, &mut out)?;
         self.answer(stage, &pairs, &mut out)?;
-        if !self.authenticated && stage != SECURITY {
+        if !self.is_authenticated() && stage != SECURITY {
             return Err(Status::AuthenticationFailed);
         }
-        if !(transits && self.authenticated) {
+        if !(transits && self.is_authenticated()) {
             let flags = current << 2;
             return Ok(Step::Reply { flags, text: out });
         }
@@ -277,9 +297,10 @@ impl<'a> Login<'a> {
         if self.unauthorized.is_some() {
             return Err(Status::NotAuthorized);
         }
-        self.authenticated = self.access.chap.is_none();
+        self.needs_proof = self.access.proofs(&initiator).is_some();
         if target.is_some() {
-            text::push(out, "TargetPortalGroupTag", &PORTAL_GROUP.to_string());
+            let tag = self.rules.portal_group.to_string();
+            text::push(out, "TargetPortalGroupTag", &tag);
         }
         self.names = Some(Names {
             initiator,
@@ -327,14 +348,14 @@ impl<'a> Login<'a> {
     /// Handles the keys of the security stage.
     fn prove(&mut self, keys: &Security<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
         if let Some(methods) = keys.methods {
-            let wanted = match self.access.chap {
-                Some(_) => "CHAP",
-                None => "None",
+            let wanted = match self.needs_proof {
+                true => "CHAP",
+                false => "None",
             };
             if !methods.split(',').any(|method| method == wanted) {
                 return Err(Status::AuthenticationFailed);
             }
-            self.algorithm_wanted = self.access.chap.is_some();
+            self.algorithm_wanted = self.needs_proof;
             text::push(out, "AuthMethod", wanted);
         }
         if let Some(algorithms) = keys.algorithms {
@@ -353,14 +374,21 @@ impl<'a> Login<'a> {
         };
         // A challenge is used once.
         let challenge = self.challenge.take().ok_or(Status::AuthenticationFailed)?;
-        let wanted = self.access.chap.as_ref();
-        let wanted = wanted.ok_or(Status::AuthenticationFailed)?;
+        let initiator = self.names.as_ref().map(|names| &*names.initiator);
+        let proofs = initiator.and_then(|initiator| self.access.proofs(initiator));
         let answer = text::binary(answer).unwrap_or_default();
-        if !challenge.accepts(wanted, user, &answer) {
+        // All are compared: the time must not tell whether there is such a user.
+        let mut proof = None;
+        for wanted in proofs.unwrap_or_default() {
+            if challenge.accepts(wanted, user, &answer) {
+                proof = Some(wanted.clone());
+            }
+        }
+        if proof.is_none() {
             return Err(Status::AuthenticationFailed);
         }
         self.prove_ourselves(&challenge, keys, out)?;
-        self.authenticated = true;
+        self.proof = proof;
         Ok(())
     }
 

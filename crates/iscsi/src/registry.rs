@@ -12,7 +12,7 @@ use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::reservations::Nexus;
 use crate::scsi::unit::{Properties, Remembered, Unit};
 use crate::sender::{BUSY_LIMIT, Notice, Sender};
-use crate::targets::{TargetUnit, UNITS_MAX};
+use crate::targets::{Credentials, TargetAccess, TargetUnit, UNITS_MAX};
 use crate::wire::pdu::{FINAL, NO_TAG, PduHeader, response};
 use connections::Connection;
 use parking_lot::{Condvar, Mutex};
@@ -62,11 +62,20 @@ impl Scope<'_> {
 /// A session whose initiator has proved who it is. It is entered before its login is confirmed.
 pub(crate) struct Entry {
     pub(crate) names: Names,
+    /// The user that the initiator has proved to be, if it had to.
+    pub(crate) proof: Option<Credentials>,
     pub(crate) connection: Arc<Connection>,
     pub(crate) sender: Arc<Sender>,
     pub(crate) format: Format,
     /// Number of its server.
     pub(crate) server: u64,
+}
+
+impl Entry {
+    /// Returns true if its initiator may use a target with these conditions, as it has logged in.
+    pub(crate) fn is_of(&self, access: &TargetAccess) -> bool {
+        access.admits_proof(&self.names.initiator, self.proof.as_ref())
+    }
 }
 
 #[derive(Default)]
@@ -145,15 +154,23 @@ impl Registry {
     ) -> Result<Vec<(u8, Arc<Unit>)>, E> {
         let _opening = self.opening.lock();
         let units = open()?;
+        // Not under the lock. Of a unit that is or was there, they are not used: it knows better.
+        let kept = units.iter().map(|unit| {
+            let keeper = unit.reservations.as_ref();
+            keeper.map_or(Ok(None), |keeper| keeper.kept())
+        });
+        let kept: Vec<_> = kept.collect();
         let mut replaced = Vec::new();
         let mut state = self.state.lock();
-        let shared = units.into_iter().take(UNITS_MAX).map(|unit| {
+        let units = units.into_iter().zip(kept).take(UNITS_MAX);
+        let shared = units.map(|(unit, kept)| {
             let (number, place) = (unit.number, (target.to_owned(), unit.number));
             let present = state.units.get(&place);
             let shared = match present.filter(|u| u.is(unit.identity.as_deref())) {
                 Some(shared) => shared.clone(),
                 None => {
                     let made = Arc::new(Unit::new(target, unit, properties));
+                    made.restore(kept);
                     if let Some(remembered) = state.remembered.remove(&place) {
                         made.take_back(remembered);
                     }
@@ -227,6 +244,34 @@ impl Registry {
         for session in self.chosen(scope) {
             session.connection.drop_now();
         }
+    }
+
+    /// Ends those that are meant of some sessions, and returns them when they have ended, but not
+    /// later than after `limit`. `is_meant` is not called under a lock.
+    pub(crate) fn end(
+        &self,
+        scope: Scope<'_>,
+        is_meant: impl Fn(&Entry) -> bool,
+        limit: Duration,
+    ) -> Vec<Arc<Entry>> {
+        let mut meant = self.chosen(scope);
+        meant.retain(|session| is_meant(session));
+        meant.iter().for_each(|s| s.connection.drop_now());
+        let until = Instant::now() + limit;
+        let mut state = self.state.lock();
+        let is_there = |state: &RegistryState| {
+            let mut all = state.sessions.values();
+            all.any(|s| meant.iter().any(|ended| Arc::ptr_eq(s, ended)))
+        };
+        while is_there(&state) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.ended.wait_for(&mut state, left);
+        }
+        drop(state);
+        meant
     }
 
     /// Ends sessions whose initiator has not taken an answer for `limit`.

@@ -9,10 +9,10 @@ mod tests;
 
 use crate::denials::Denials;
 use crate::error::ServerError;
-use crate::registry::{Registry, Scope};
+use crate::registry::{Entry, Registry, Scope};
 use crate::scsi::unit::Properties;
 use crate::session::Session;
-use crate::targets::Targets;
+use crate::targets::{EndedSession, TargetAccess, Targets};
 use connections::{ListenError, Listener, MemoryPool, SessionContext, Stats};
 use media::{Random, SystemRandom};
 use options::COMMAND_BYTES_MAX;
@@ -43,7 +43,7 @@ pub struct ServerHandle {
     handle: connections::ServerHandle,
 }
 
-/// Closes targets of a server ([`ServerHandle::closer`]).
+/// Closes targets and ends sessions of a server ([`ServerHandle::closer`]).
 pub struct TargetCloser(Arc<TargetServer>);
 
 impl Server {
@@ -129,17 +129,18 @@ impl TargetServer {
             number: self.registry.fresh_number(),
             server: self.number,
             targets: self.targets.clone(),
-            discovery: options.discovery.clone(),
+            discovery: discovery(&*self.targets, options),
             random: self.random.clone(),
             registry: self.registry.clone(),
             is_remote: context.local.is_some_and(|local| !local.ip().is_loopback()),
             denials: self.denials.clone(),
             peer: address(context.peer),
-            portal: address(context.local),
+            portals: options.portals.of(address(context.local)),
             idle_limit: options.idle_limit,
             units: Properties {
                 block_bytes: options.block_bytes,
                 write_cache: options.write_cache,
+                portal_group: options.portals.group(),
             },
             bursts: self
                 .bursts
@@ -147,6 +148,12 @@ impl TargetServer {
             context,
         }
     }
+}
+
+/// Returns the present conditions of discovery.
+fn discovery(targets: &dyn Targets, options: &ServerOptions) -> TargetAccess {
+    let changed = targets.discovery();
+    changed.unwrap_or_else(|| options.discovery.clone())
 }
 
 impl ServerHandle {
@@ -165,7 +172,7 @@ impl ServerHandle {
         self.shared.registry.count(target, self.shared.number)
     }
 
-    /// Returns what closes targets, for use without this handle.
+    /// Returns what closes targets and ends sessions, for use without this handle.
     pub fn closer(&self) -> TargetCloser {
         TargetCloser(self.shared.clone())
     }
@@ -218,6 +225,30 @@ impl TargetCloser {
         }
         registry.forget(target);
         count
+    }
+
+    /// Ends the sessions of this server whose initiators may no longer use their target, or only
+    /// with another proof: after [`Targets::access`] has changed. Returns them.
+    ///
+    /// When this returns, no command of theirs is executed any more, unless one takes longer than
+    /// [`connections::ServerLimits::stop_limit`]. No login that began before gets in later.
+    pub fn end_unadmitted(&self) -> Vec<EndedSession> {
+        let TargetServer {
+            targets, options, ..
+        } = &*self.0;
+        let discovery = discovery(&**targets, options);
+        let is_admitted = |session: &Entry| match &session.names.target {
+            Some(target) => targets.access(target).is_none_or(|a| session.is_of(&a)),
+            None => session.is_of(&discovery),
+        };
+        let own = Scope::Server(self.0.number);
+        let limit = options.limits.stop_limit;
+        let ended = self.0.registry.end(own, |s| !is_admitted(s), limit);
+        let session = |entry: Arc<Entry>| EndedSession {
+            initiator: entry.names.initiator.clone(),
+            target: entry.names.target.clone(),
+        };
+        ended.into_iter().map(session).collect()
     }
 }
 

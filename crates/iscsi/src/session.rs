@@ -19,12 +19,12 @@ mod texts;
 use crate::answers::Segments;
 use crate::denials::Denials;
 use crate::login::keys::{Parameters, SEGMENT_BYTES_DEFAULT};
-use crate::login::{Denial, Login, Names, Rules, Status, Step};
+use crate::login::{Agreed, Denial, Login, Names, Rules, Status, Step};
 use crate::registry::{Entry, Registry};
 use crate::replies::{Format, Numbering, Replies};
 use crate::scsi::unit::Properties;
 use crate::sender::Sender;
-use crate::targets::{Denied, TargetAccess, Targets};
+use crate::targets::{Credentials, Denied, TargetAccess, Targets};
 use crate::wire::pdu::{HEADER_BYTES, PduHeader, padding, request, response};
 use crate::workers::SessionService;
 use connections::Workers;
@@ -57,8 +57,8 @@ pub(crate) struct Session {
     pub(crate) denials: Arc<Denials>,
     /// Address and port of the initiator.
     pub(crate) peer: String,
-    /// Address and port of this target, as initiators connect to them.
-    pub(crate) portal: String,
+    /// Addresses and ports of this target, as initiators connect to them.
+    pub(crate) portals: Vec<String>,
     /// Time without a request after which the initiator is asked for a sign of life, and the time
     /// that it has for that.
     pub(crate) idle_limit: Duration,
@@ -90,6 +90,7 @@ impl Session {
             discovery: &self.discovery,
             random: &*self.random,
             is_remote: self.is_remote,
+            portal_group: self.units.portal_group,
         });
         let mut replies = Replies::new(SESSION_OUTPUT_BYTES, Format::default());
         for requests in 0..LOGIN_REQUESTS_MAX {
@@ -176,21 +177,35 @@ impl Session {
         &self,
         header: &PduHeader,
         (flags, text): (u8, Vec<u8>),
-        (names, parameters): (Names, Parameters),
+        agreed: Agreed,
         sender: &Arc<Sender>,
     ) -> Result<(Registered<'_>, Parameters), Disconnected> {
         // From now on it is not dropped for a newcomer.
         if !self.context.connection.admit() {
             return Err(Disconnected);
         }
+        let Agreed {
+            names,
+            proof,
+            parameters,
+        } = agreed;
         let entry = Entry {
             names: names.clone(),
+            proof: proof.clone(),
             connection: self.context.connection.clone(),
             sender: sender.clone(),
             format: parameters.format(),
             server: self.server,
         };
-        let registered = match Registered::enter(self, entry) {
+        let entered = Registered::enter(self, entry).and_then(|registered| {
+            // The rules may have changed since it proved who it is. A caller that changes them
+            // from now on finds the session.
+            match self.is_admitted(&names, proof.as_ref()) {
+                true => Ok(registered),
+                false => Err(Status::NotAuthorized.into()),
+            }
+        });
+        let registered = match entered {
             Ok(registered) => registered,
             Err(Denial { status, reason }) => {
                 let asked = (Some(&*names.initiator), names.target.as_deref());
@@ -205,6 +220,15 @@ impl Session {
         replies.push(answer, Numbering::Takes, &text);
         sender.confirm(&mut replies)?;
         Ok((registered, parameters))
+    }
+
+    /// Returns true if the rules of now let an initiator in that has proved this.
+    fn is_admitted(&self, names: &Names, proof: Option<&Credentials>) -> bool {
+        let access = match &names.target {
+            Some(target) => self.targets.access(target),
+            None => self.targets.discovery(),
+        };
+        access.is_none_or(|access| access.admits_proof(&names.initiator, proof))
     }
 
     fn serve(

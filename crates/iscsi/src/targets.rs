@@ -4,10 +4,11 @@
 //! Invariant: names are iSCSI names of at most [`NAME_BYTES_MAX`] bytes, in lower case: those that
 //! initiators send are made so first ([`normal_name`]). Secrets are never printed.
 
+use format::reservations::ReservationsRecord;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use volume::Volume;
+use volume::{Volume, VolumeErrorKind};
 
 /// Maximum length of an iSCSI name, bytes (RFC 7143, 4.2.7.1).
 pub const NAME_BYTES_MAX: usize = 223;
@@ -37,37 +38,83 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Conditions for the use of a target.
+/// Initiators, and how they prove who they are. The default: all of them, without a proof.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TargetAccess {
-    /// Names of the initiators that may log in; all may if absent.
+pub struct Grant {
+    /// Names of the initiators that it is for; all if absent.
     pub initiators: Option<Vec<String>>,
-    /// How initiators prove who they are; they need not if absent.
+    /// The user and the secret that they must know; none if absent.
     pub chap: Option<Credentials>,
-    /// How this target proves who it is to initiators that ask. Its secret must differ from that of
-    /// `chap`, otherwise an initiator's own answer would serve as proof.
-    pub mutual: Option<Credentials>,
 }
 
-impl TargetAccess {
-    /// Returns true if the initiator may log in, after it has proved who it is.
-    pub fn admits(&self, initiator: &str) -> bool {
+impl Grant {
+    /// Returns true if it is for an initiator.
+    fn is_for(&self, initiator: &str) -> bool {
         let is_named = |names: &Vec<String>| names.iter().any(|n| normal_name(n) == initiator);
         self.initiators.as_ref().is_none_or(is_named)
     }
+}
 
-    /// Returns true if the target may be reached from other machines.
+/// Conditions for the use of a target. The default: all initiators may use it, without a proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetAccess {
+    /// The initiators that may log in. An initiator needs one grant; none lets nobody in.
+    pub grants: Vec<Grant>,
+    /// How this target proves who it is to initiators that ask. Its secret must differ from those
+    /// of `grants`, otherwise an initiator's own answer would serve as proof.
+    pub mutual: Option<Credentials>,
+}
+
+impl Default for TargetAccess {
+    fn default() -> Self {
+        Self::from(Grant::default())
+    }
+}
+
+impl From<Grant> for TargetAccess {
+    fn from(grant: Grant) -> Self {
+        Self {
+            grants: vec![grant],
+            mutual: None,
+        }
+    }
+}
+
+impl TargetAccess {
+    fn grants_for(&self, initiator: &str) -> impl Iterator<Item = &Grant> {
+        self.grants.iter().filter(move |g| g.is_for(initiator))
+    }
+
+    /// Returns true if the initiator may log in, after it has proved who it is.
+    pub fn admits(&self, initiator: &str) -> bool {
+        self.grants_for(initiator).next().is_some()
+    }
+
+    /// Returns the users that the initiator can prove to be; `None` if it needs no proof.
+    pub(crate) fn proofs(&self, initiator: &str) -> Option<Vec<&Credentials>> {
+        let proofs = self.grants_for(initiator).map(|g| g.chap.as_ref());
+        proofs.collect()
+    }
+
+    /// Returns true if the initiator may use the target as it has proved, or not proved, who it is.
+    pub(crate) fn admits_proof(&self, initiator: &str, proof: Option<&Credentials>) -> bool {
+        let mut grants = self.grants_for(initiator);
+        grants.any(|g| g.chap.is_none() || g.chap.as_ref() == proof)
+    }
+
+    /// Returns true if the target may be reached from other machines: every grant is for named
+    /// initiators and needs a proof.
     pub fn is_protected(&self) -> bool {
-        self.chap.is_some() && self.initiators.is_some()
+        let is_strict = |g: &Grant| g.chap.is_some() && g.initiators.is_some();
+        !self.grants.is_empty() && self.grants.iter().all(is_strict)
     }
 
     /// Returns false if a secret is too short, or the same in both directions.
     pub fn is_sound(&self) -> bool {
-        let all = [&self.chap, &self.mutual];
+        let theirs = || self.grants.iter().filter_map(|g| g.chap.as_ref());
         let is_long = |c: &Credentials| c.secret.len() >= SECRET_BYTES_MIN;
-        let secret = |c: &Option<Credentials>| c.as_ref().map(|c| c.secret.clone());
-        let same = self.mutual.is_some() && secret(&self.chap) == secret(&self.mutual);
-        !same && all.into_iter().flatten().all(is_long)
+        let is_reflected = |ours: &Credentials| theirs().any(|c| c.secret == ours.secret);
+        !self.mutual.as_ref().is_some_and(is_reflected) && theirs().chain(&self.mutual).all(is_long)
     }
 }
 
@@ -83,6 +130,20 @@ pub struct TargetUnit {
     /// disk, whatever it contains; others for a copy, and for a new disk of the same name. If
     /// absent, the disk is named after its target and its number.
     pub identity: Option<Arc<[u8]>>,
+    /// Where its persistent reservations survive a restart (APTPL); they cannot if absent.
+    pub reservations: Option<Arc<dyn ReservationKeeper>>,
+}
+
+/// Keeps the persistent reservations of a disk over restarts. The program implements it.
+pub trait ReservationKeeper: Send + Sync {
+    /// Returns the kept ones, or `None` if there are none. An error says that they are unknown:
+    /// then nothing is read or written until an initiator clears them. The implementation reports
+    /// the reason.
+    fn kept(&self) -> Result<Option<ReservationsRecord>, VolumeErrorKind>;
+
+    /// Keeps these instead, durable on return; `None`: none. If they are the same, this costs
+    /// nothing.
+    fn keep(&self, record: Option<&ReservationsRecord>) -> Result<(), VolumeErrorKind>;
 }
 
 /// The targets that initiators can choose from. All connection threads may call this at once.
@@ -92,6 +153,12 @@ pub trait Targets: Send + Sync {
 
     /// Returns the conditions for the use of a target, or `None` if there is no such target.
     fn access(&self, name: &str) -> Option<TargetAccess>;
+
+    /// Returns the conditions of discovery, if they are others than
+    /// [`crate::ServerOptions::discovery`] by now.
+    fn discovery(&self) -> Option<TargetAccess> {
+        None
+    }
 
     /// Returns the logical units of a target, at most [`UNITS_MAX`], or `None` if there is no such
     /// target.
@@ -107,6 +174,15 @@ pub trait Targets: Send + Sync {
 
     /// Reports a denied login. The server limits how often it calls this.
     fn denied(&self, _denied: &Denied<'_>) {}
+}
+
+/// A session that was ended because its initiator may no longer use its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedSession {
+    /// Name of the initiator.
+    pub initiator: String,
+    /// Name of the target; absent for discovery.
+    pub target: Option<String>,
 }
 
 /// A denied login, for the log. The names are what the initiator sent: unchecked, of at most
@@ -147,6 +223,7 @@ impl FixedTargets {
             number,
             volume,
             identity: None,
+            reservations: None,
         });
         self.0.insert(normal_name(name), (access, units.collect()));
         self
@@ -180,32 +257,67 @@ mod tests {
         })
     }
 
+    fn grant(initiators: &[&str], secret: &str) -> Grant {
+        Grant {
+            initiators: Some(initiators.iter().map(|name| (*name).to_owned()).collect()),
+            chap: credentials(secret),
+        }
+    }
+
     #[test]
     fn short_and_reflected_secrets_are_not_sound() {
-        let sound = |chap, mutual| {
+        let sound = |theirs: &[&str], mutual| {
             let access = TargetAccess {
-                initiators: None,
-                chap: credentials(chap),
+                grants: theirs.iter().map(|secret| grant(&[], secret)).collect(),
                 mutual: credentials(mutual),
             };
             access.is_sound()
         };
-        assert!(sound("a secret of us", "another secret"));
-        assert!(!sound("a secret of us", "a secret of us"));
-        assert!(!sound("short", "another secret"));
-        assert!(!sound("a secret of us", "short"));
+        assert!(sound(&["a secret of us"], "another secret"));
+        assert!(!sound(&["a secret of us"], "a secret of us"));
+        assert!(!sound(
+            &["another secret", "a secret of us"],
+            "a secret of us"
+        ));
+        assert!(!sound(&["short"], "another secret"));
+        assert!(!sound(&["another secret", "short"], "a secret of us"));
+        assert!(!sound(&["a secret of us"], "short"));
         assert!(TargetAccess::default().is_sound() && !TargetAccess::default().is_protected());
     }
 
     #[test]
     fn initiators_are_named_in_any_case_and_secrets_are_not_shown() {
-        let access = TargetAccess {
-            initiators: Some(vec!["iqn.2026-11.org.example:A".to_owned()]),
-            chap: credentials("not to be shown"),
-            mutual: None,
-        };
+        let access = TargetAccess::from(grant(&["iqn.2026-11.org.example:A"], "not to be shown"));
         assert!(access.admits("iqn.2026-11.org.example:a"));
         assert!(!access.admits("iqn.2026-11.org.example:ab"));
         assert!(!format!("{access:?}").contains("shown"));
+    }
+
+    #[test]
+    fn a_grant_is_for_its_initiators_only() {
+        let access = TargetAccess {
+            grants: vec![
+                grant(&["iqn.x:a", "iqn.x:c"], "a secret of a"),
+                grant(&["iqn.x:b"], "b"),
+            ],
+            mutual: None,
+        };
+        let (of_a, of_b) = (credentials("a secret of a"), credentials("b"));
+        assert!(access.is_protected());
+        assert_eq!(access.proofs("iqn.x:a"), Some(vec![of_a.as_ref().unwrap()]));
+        assert_eq!(access.proofs("iqn.x:b"), Some(vec![of_b.as_ref().unwrap()]));
+        assert!(access.admits_proof("iqn.x:c", of_a.as_ref()));
+        assert!(!access.admits_proof("iqn.x:b", of_a.as_ref()));
+        assert!(!access.admits_proof("iqn.x:d", of_a.as_ref()));
+        assert!(!access.admits_proof("iqn.x:a", None));
+        let mut open = access.clone();
+        open.grants.push(Grant::default());
+        assert!(!open.is_protected() && open.admits_proof("iqn.x:a", None));
+        assert_eq!(open.proofs("iqn.x:a"), None);
+        let closed = TargetAccess {
+            grants: Vec::new(),
+            mutual: None,
+        };
+        assert!(!closed.admits("iqn.x:a") && closed.is_sound() && !closed.is_protected());
     }
 }

@@ -5,10 +5,6 @@
 //! with its name and never replaced by a default. [`command_line`] parses the command line first.
 //! This module checks it second, so commands see no raw text.
 
-mod iscsi_access;
-
-pub use iscsi_access::iscsi_access;
-
 use chunking::Compression;
 use command_line::{GlobalArgs, ReplicaArgs, ToArgs, WaitArg};
 use server::memory_plan::MEMORY_BYTES_MIN;

@@ -6,6 +6,8 @@
 //! see each other's writes. NBD connections that are made together, as programs that copy do, see
 //! the same state of an image.
 
+mod reservations;
+
 use crate::meters::Metered;
 use crate::state::ServerState;
 use crate::targets::{Disks, ExportDisk};
@@ -13,6 +15,7 @@ use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
 use nbd::{ExportEntry, Exports};
 use parking_lot::Mutex;
+use reservations::VolumeReservations;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -111,6 +114,7 @@ impl ServerExports {
         Some(ExportDisk {
             volume: Arc::new(Metered::new(view, meter)),
             identity,
+            reservations: None,
         })
     }
 
@@ -154,10 +158,18 @@ impl Disks for ServerExports {
         }
         if let Some(volume) = self.server.volumes.volume(name) {
             let volume_id = volume.id();
+            let reservations = VolumeReservations {
+                server: Arc::clone(&self.server),
+                volume: volume_id,
+            };
             let volume = self.server.classes.classify_volume(volume_id, name, volume);
             let identity = self.identity("volume", &volume_id.0);
             let volume = Arc::new(Metered::new(volume, self.server.meters.of(name)));
-            return Some(ExportDisk { volume, identity });
+            return Some(ExportDisk {
+                volume,
+                identity,
+                reservations: Some(Arc::new(reservations)),
+            });
         }
         self.open_state(name, &self.states().remove(name)?)
     }

@@ -1,8 +1,8 @@
-//! Failures of operations that recur: requests to volumes, and checkpoints. Meters and the
-//! checkpoint thread record them, `status` and the metrics read them.
+//! Failures of operations that recur: requests to volumes, checkpoints, and reading the rules of
+//! iSCSI access. Meters and threads record them, `status` and the metrics read them.
 //!
 //! Invariant: the last failure stays until its recorder clears it: a meter after a successful
-//! flush, the checkpoint thread after a commit.
+//! flush, the checkpoint thread after a commit, the reader of the rules when they are in force.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -45,10 +45,12 @@ pub struct Failures {
     pub requests: Arc<LastFailure>,
     /// The last failed checkpoint, until one succeeds.
     pub checkpoints: LastFailure,
+    /// Why the file of iSCSI access is not in force as it is now, until it is.
+    pub iscsi_access: LastFailure,
 }
 
 impl Failures {
-    /// Returns messages about what fails at the moment. Empty if all is well.
+    /// Returns messages about writes that fail at the moment. Empty if all is well.
     pub fn messages(&self) -> Vec<String> {
         let requests = self.requests.read();
         let requests = requests.map(|what| format!("writes to volumes fail: {what}"));

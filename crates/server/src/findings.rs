@@ -6,6 +6,7 @@
 //! words for monitoring: they are added, not renamed. A new source is a file here and a line in
 //! [`SOURCES`].
 
+mod access;
 mod cache;
 mod clock;
 mod contents;
@@ -13,6 +14,7 @@ mod damage;
 mod failed_streams;
 mod incomplete;
 mod opening;
+mod reservations;
 mod schedule;
 mod serving;
 mod shrunk;
@@ -79,7 +81,7 @@ pub struct Finding {
 }
 
 /// All kinds, so that metrics exist before anything is wrong.
-pub const KINDS: [&str; 20] = [
+pub const KINDS: [&str; 22] = [
     "writes_fail",
     "writes_lost",
     "writes_kept",
@@ -99,6 +101,8 @@ pub const KINDS: [&str; 20] = [
     "disk_fills",
     "inodes_run_out",
     "disk_read_only",
+    "iscsi_access_refused",
+    "reservations_unknown",
     "empty",
 ];
 
@@ -127,6 +131,8 @@ pub struct LiveFacts<'a> {
     pub volumes: &'a Volumes,
     /// Messages about what fails at the moment.
     pub failing: Vec<String>,
+    /// Why the file of iSCSI access is not in force as it is now.
+    pub iscsi_access: Option<String>,
     /// When the last verification began that has verified everything.
     pub verified: Option<UnixNanos>,
 }
@@ -163,6 +169,8 @@ const SOURCES: &[Source] = &[
     clock::find,
     verification::find,
     space::find,
+    access::find,
+    reservations::find,
 ];
 
 impl FindingsInput<'_> {

@@ -9,7 +9,8 @@ use crate::exports::ServerExports;
 use crate::program::Program;
 use crate::state::ServerState;
 use crate::systemd::{ServiceError, listening_sockets};
-use crate::targets::{BLOCK_BYTES, Disks, ServerTargets, TargetRules, Unprotected};
+use crate::targets::{BLOCK_BYTES, Disks, ServerTargets};
+use iscsi_access::{RulesInForce, Unprotected};
 use nbd::{Exports, Server, ServerError, ServerLimits};
 use rustix::net::AddressFamily;
 use std::io;
@@ -28,10 +29,12 @@ pub struct ClientSockets<'a> {
     pub listen: Option<SocketAddr>,
     /// An address for iSCSI initiators.
     pub iscsi: Option<SocketAddr>,
+    /// Addresses that iSCSI initiators learn from discovery.
+    pub portals: iscsi::Portals,
     /// Whether iSCSI writes may be acknowledged before they are durable.
     pub iscsi_write_cache: bool,
     /// The initiators that may use each iSCSI target.
-    pub rules: Arc<TargetRules>,
+    pub rules: Arc<RulesInForce>,
     /// Maximum number of connections of each socket.
     pub connections: u16,
 }
@@ -114,7 +117,8 @@ pub fn start_servers(
     let units = iscsi::SharedUnits::default();
     let target_options = || iscsi::ServerOptions {
         units: units.clone(),
-        discovery: wanted.rules.discovery().clone(),
+        portals: wanted.portals.clone(),
+        discovery: wanted.rules.now().discovery().clone(),
         block_bytes: BLOCK_BYTES,
         write_cache: wanted.iscsi_write_cache,
         limits,
@@ -127,12 +131,12 @@ pub fn start_servers(
         Ok::<_, iscsi::ServerError>(())
     };
     if let Some(address) = wanted.iscsi {
-        wanted.rules.check(address)?;
+        wanted.rules.now().check(address)?;
         start(iscsi::Server::bind(address, targets(), target_options())?)?;
     }
     for passed in for_iscsi {
         let listener = tcp_of_manager(passed.socket)?;
-        wanted.rules.check(listener.local_addr()?)?;
+        wanted.rules.now().check(listener.local_addr()?)?;
         start(iscsi::Server::from_listener(
             listener,
             targets(),

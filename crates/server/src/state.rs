@@ -116,6 +116,7 @@ impl ServerState {
         LiveFacts {
             volumes: &self.volumes,
             failing: self.failures.messages(),
+            iscsi_access: self.failures.iscsi_access.read(),
             verified: self.tasks.scrub.status().verified(),
         }
     }

@@ -2,14 +2,12 @@
 //! export as its only logical unit. The iSCSI server calls this.
 //!
 //! Invariant: every export has one target name, and no two exports share one. Only
-//! [`TargetRules`] decide which initiators may use a target.
-
-mod rules;
+//! [`RulesInForce`] decide which initiators may use a target.
 
 use crate::program::Program;
-use iscsi::{Denied, NAME_BYTES_MAX, TargetAccess, TargetUnit, Targets};
+use iscsi::{Denied, NAME_BYTES_MAX, ReservationKeeper, TargetAccess, TargetUnit, Targets};
+use iscsi_access::RulesInForce;
 use nbd::{ExportEntry, Exports};
-pub use rules::{RulesError, TargetRules, Unprotected};
 use std::sync::Arc;
 use units::count;
 use units::printable::printable;
@@ -26,6 +24,8 @@ pub struct ExportDisk {
     pub volume: Arc<dyn Volume>,
     /// [`TargetUnit::identity`].
     pub identity: Arc<[u8]>,
+    /// [`TargetUnit::reservations`].
+    pub reservations: Option<Arc<dyn ReservationKeeper>>,
 }
 
 /// Exports that are disks with an identity.
@@ -40,7 +40,7 @@ pub trait Disks: Exports {
 /// The exports of a server as targets.
 pub struct ServerTargets {
     exports: Arc<dyn Disks>,
-    rules: Arc<TargetRules>,
+    rules: Arc<RulesInForce>,
     /// Gets the denied logins.
     program: Arc<dyn Program>,
 }
@@ -50,7 +50,7 @@ impl ServerTargets {
     /// `program`.
     pub fn new(
         exports: Arc<dyn Disks>,
-        rules: Arc<TargetRules>,
+        rules: Arc<RulesInForce>,
         program: Arc<dyn Program>,
     ) -> Self {
         Self {
@@ -111,7 +111,8 @@ impl Targets for ServerTargets {
     fn list(&self) -> Vec<(String, TargetAccess)> {
         let all = self.exports.list().into_iter();
         let exports = all.filter(|export| has_whole_blocks(export) && has_target_name(export));
-        let access = |export: &str| self.rules.of_export(export).clone();
+        let rules = self.rules.now();
+        let access = |export: &str| rules.of_export(export).clone();
         exports
             .map(|export| (target_of(&export.name), access(&export.name)))
             .collect()
@@ -120,15 +121,24 @@ impl Targets for ServerTargets {
     fn access(&self, name: &str) -> Option<TargetAccess> {
         let export = export_of(name)?;
         let is_there = self.exports.list().iter().any(|e| e.name == export);
-        is_there.then(|| self.rules.of_export(&export).clone())
+        is_there.then(|| self.rules.now().of_export(&export).clone())
+    }
+
+    fn discovery(&self) -> Option<TargetAccess> {
+        Some(self.rules.now().discovery().clone())
     }
 
     fn open(&self, name: &str) -> Option<Vec<TargetUnit>> {
-        let ExportDisk { volume, identity } = self.exports.open_disk(&export_of(name)?)?;
+        let ExportDisk {
+            volume,
+            identity,
+            reservations,
+        } = self.exports.open_disk(&export_of(name)?)?;
         Some(vec![TargetUnit {
             number: 0,
             volume,
             identity: Some(identity),
+            reservations,
         }])
     }
 

@@ -12,11 +12,13 @@
 //! collector - garbage collection
 //! tiering   - the fast tier: directories of blocks at the start, then blocks of staged chunks
 //! classifying - file systems inside served volumes, for classes of I/O
+//! access    - reads the rules of iSCSI access again
 //! trimmer   - returns free memory to the system
 //! watchdog  - tells the service manager that the server lives
 //! settle    - the last checkpoint, at the server's end
 //! ```
 
+pub mod access;
 mod background;
 pub mod classifying;
 pub mod collector;

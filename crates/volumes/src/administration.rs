@@ -14,6 +14,7 @@ use super::{VolumeHandle, Volumes, register};
 use chunk_store::catalog::Edit;
 use chunk_store::recipe::hole;
 use format::recipe::{Layout, ObjectRoot};
+use format::reservations::ReservationsRecord;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::{VOLUME_CHUNK_LOG2, VolumeRecord};
 use media::Need;
@@ -217,11 +218,12 @@ impl Volumes {
         let _one = volume.administer();
         let engine = &self.engine;
         let mut driver = engine.checkpointer.driver.lock();
-        let edit = Edit {
-            key: VolumeRecord::key_of(name),
-            value: None,
-        };
-        commit(engine, &mut driver, vec![edit], Need::Deletion)?;
+        let keys = [
+            ReservationsRecord::key_of(volume.id),
+            VolumeRecord::key_of(name),
+        ];
+        let edits = keys.map(|key| Edit { key, value: None });
+        commit(engine, &mut driver, edits.to_vec(), Need::Deletion)?;
         engine.registry.lock().remove(&volume.id);
         let _shut = volume.shut();
         let mut state = volume.state_mut();
@@ -402,7 +404,12 @@ fn put(record: &VolumeRecord) -> Edit {
 }
 
 /// Commits without a checkpoint.
-fn commit(engine: &Engine, driver: &mut Driver, edits: Vec<Edit>, need: Need) -> Result<()> {
+pub(crate) fn commit(
+    engine: &Engine,
+    driver: &mut Driver,
+    edits: Vec<Edit>,
+    need: Need,
+) -> Result<()> {
     let session = engine.checkpointer.session(&mut driver.session)?;
     session.set_need(need);
     let entries = Entries {

@@ -7,6 +7,7 @@ mod crafted_journal;
 mod crafted_journals;
 mod fast_tier;
 mod golden_fast_journal;
+mod golden_reservations;
 mod golden_volumes;
 mod long_reads;
 mod noise_volume;

@@ -18,6 +18,7 @@ pub use fast_journal::{FastJournalHistory, fast_journal_scripts};
 pub use model::{Page, VolumeChange, VolumeModel};
 pub use ops::{VolumeOp, random_volume_ops, volume_scripts};
 pub use process::VolumeProcess;
+pub use setup::{init, open_placed};
 
 use crate::{Expected, History, Scenario, SimDisk};
 use std::sync::Arc;

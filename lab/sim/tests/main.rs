@@ -23,6 +23,7 @@ mod pool_fencing;
 mod pool_upgrade;
 mod region_sizes;
 mod register;
+mod reservations;
 mod reserve;
 mod volume_barriers;
 mod volume_crash;

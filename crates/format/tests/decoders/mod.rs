@@ -34,6 +34,7 @@ use format::preamble::{BlobKind, Preamble};
 use format::reach::ReachRecord;
 use format::reader_hold::ReaderHold;
 use format::recipe::{ObjectRoot, RecipeNode};
+use format::reservations::ReservationsRecord;
 use format::root::{RootRecord, StoredRoot};
 use format::scrub::ScrubRecord;
 use format::snapshot::Snapshot;
@@ -82,6 +83,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("host_trace", host_trace),
     ("known", known),
     ("trash_minimum", trash_minimum),
+    ("reservations", reservations),
     ("tier_block", tier_block),
 ];
 
@@ -430,6 +432,13 @@ records! {
 pub fn trash_minimum(bytes: &[u8]) {
     if let Ok(minimum) = TrashMinimum::decode(bytes) {
         same(&minimum, TrashMinimum::decode(&minimum.encode()));
+    }
+}
+
+/// Decodes the persistent reservations of a volume.
+pub fn reservations(bytes: &[u8]) {
+    if let Ok(record) = ReservationsRecord::decode(bytes) {
+        same(&record, ReservationsRecord::decode(&record.encode()));
     }
 }
 

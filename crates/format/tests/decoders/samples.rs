@@ -33,6 +33,7 @@ use format::phase::TaskPhase;
 use format::reach::{ReachRange, ReachRecord};
 use format::reader_hold::ReaderHold;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
+use format::reservations::{RegistrationRecord, ReservationRecord, ReservationsRecord};
 use format::root::{RootRecord, StoredRoot};
 use format::scrub::{Pass, ScrubRecord};
 use format::trace::{TraceEntry, TraceRecord};
@@ -106,9 +107,29 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
             .encode(),
             TrashMinimum::default().encode(),
         ],
+        "reservations" => reservations(),
         "tier_block" => tier::blocks(),
         other => panic!("no samples for {other}"),
     }
+}
+
+fn reservations() -> Vec<Vec<u8>> {
+    let registration = |n: u8| RegistrationRecord {
+        initiator: format!("iqn.2026-11.org.example:{n}"),
+        isid: [n; 6],
+        key: u64::from(n) << 32 | 5,
+    };
+    let record = |registrations: u8, held| ReservationsRecord {
+        registrations: (0..registrations).map(registration).collect(),
+        held,
+    };
+    let held = |kind, holder| Some(ReservationRecord { kind, holder });
+    let all = [
+        record(1, None),
+        record(2, held(1, 1)),
+        record(3, held(8, 0)),
+    ];
+    all.map(|record| record.encode()).to_vec()
 }
 
 /// Keys have one byte, a name of three bytes, and the value follows.

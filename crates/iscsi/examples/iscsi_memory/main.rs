@@ -11,7 +11,7 @@ mod classes;
 mod table;
 
 use classes::{Classes, Physical};
-use iscsi::{Credentials, Server, ServerHandle, ServerOptions, TargetAccess};
+use iscsi::{Credentials, Grant, Server, ServerHandle, ServerOptions, TargetAccess};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn main() -> Result<(), Failed> {
     let (mut disk, mut physical) = (ServedDisk::default(), 0);
     let (mut until_eof, mut control, mut classes) = (false, false, false);
     let mut place = None;
-    let mut access = TargetAccess::default();
+    let (mut grant, mut mutual) = (Grant::default(), None);
     let mut options = ServerOptions::default();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or("a value is missing");
@@ -42,9 +42,9 @@ fn main() -> Result<(), Failed> {
             "--block" => options.block_bytes = value()?.parse()?,
             "--physical" => physical = value()?.parse()?,
             "--no-write-cache" => options.write_cache = false,
-            "--chap" => access.chap = Some(credentials(&value()?)?),
-            "--mutual" => access.mutual = Some(credentials(&value()?)?),
-            "--initiator" => access.initiators.get_or_insert_default().push(value()?),
+            "--chap" => grant.chap = Some(credentials(&value()?)?),
+            "--mutual" => mutual = Some(credentials(&value()?)?),
+            "--initiator" => grant.initiators.get_or_insert_default().push(value()?),
             _ => place = Some(argument),
         }
     }
@@ -60,6 +60,10 @@ fn main() -> Result<(), Failed> {
     if let Some(counting) = &counting {
         volume = counting.clone();
     }
+    let access = TargetAccess {
+        mutual,
+        ..TargetAccess::from(grant)
+    };
     options.discovery = access.clone();
     let table = Arc::new(Table::default());
     table.add(TARGET, volume, memory, access);

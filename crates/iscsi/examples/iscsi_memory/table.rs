@@ -88,6 +88,7 @@ impl Targets for Table {
             number: 0,
             volume,
             identity: None,
+            reservations: None,
         }])
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::targets::{Credentials, FixedTargets};
+use crate::targets::{Credentials, FixedTargets, Grant};
 use crate::wire::pdu::request;
 use media::SeededRandom;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use volume::MemoryVolume;
 const OPEN: &str = "iqn.2026-11.org.quintet:open";
 const CLOSED: &str = "iqn.2026-11.org.quintet:closed";
 const OURS: &str = "iqn.2026-11.org.example:us";
+const OTHER: &str = "iqn.2026-11.org.example:other";
 
 fn credentials(user: &str, secret: &str) -> Option<Credentials> {
     Some(Credentials {
@@ -18,9 +19,16 @@ fn credentials(user: &str, secret: &str) -> Option<Credentials> {
 
 fn targets() -> FixedTargets {
     let volume = || Arc::new(MemoryVolume::new(1 << 20));
+    let grant = |initiator: &str, user: &str, secret: &str| Grant {
+        initiators: Some(vec![initiator.to_owned()]),
+        chap: credentials(user, secret),
+    };
     let access = TargetAccess {
-        initiators: Some(vec![OURS.to_owned()]),
-        chap: credentials("user", "a secret of theirs"),
+        grants: vec![
+            grant(OTHER, "other user", "a secret of others"),
+            grant(OURS, "user", "a secret of theirs"),
+            grant(OURS, "second", "a second secret"),
+        ],
         mutual: credentials("target", "a secret of ours"),
     };
     FixedTargets::default()
@@ -47,6 +55,7 @@ fn with_login<R>(is_remote: bool, run: impl FnOnce(&mut Login<'_>) -> R) -> R {
         discovery: &TargetAccess::default(),
         random: &random,
         is_remote,
+        portal_group: 1,
     };
     run(&mut Login::new(rules))
 }
@@ -124,8 +133,12 @@ const CHALLENGE: &str = "0x00112233445566778899";
 
 /// Logs in to the closed target, with this challenge for it, and returns the last step.
 fn chap(secret: &str, user: &str, mutual: Option<&str>) -> Step {
+    chap_of(OURS, secret, user, mutual)
+}
+
+fn chap_of(initiator: &str, secret: &str, user: &str, mutual: Option<&str>) -> Step {
     with_login(true, |login| {
-        let mut pairs = start(CLOSED).to_vec();
+        let mut pairs = vec![("InitiatorName", initiator), ("TargetName", CLOSED)];
         pairs.push(("AuthMethod", "None,CHAP"));
         let reply = login.request(&header(0x81), &text(&pairs));
         assert!(
@@ -158,6 +171,27 @@ fn chap_lets_in_clients_that_know_the_secret() {
     let challenge = text::binary(CHALLENGE).unwrap();
     let answer = Algorithm::Sha256.answer(9, b"a secret of ours", &challenge);
     assert_eq!(value(&reply, "CHAP_R"), text::encode_binary(&answer));
+}
+
+#[test]
+fn a_secret_is_good_for_its_initiators_and_with_its_user_only() {
+    let is_let_in = |initiator: &str, user: &str, secret: &str| {
+        let step = chap_of(initiator, secret, user, None);
+        match &step {
+            Step::Reply { flags: 0x81, .. } => true,
+            Step::Refuse(Status::AuthenticationFailed) => false,
+            _ => panic!("{step:?}"),
+        }
+    };
+    assert!(is_let_in(OURS, "user", "a secret of theirs"));
+    assert!(is_let_in(OURS, "second", "a second secret"));
+    assert!(is_let_in(OTHER, "other user", "a secret of others"));
+    assert!(!is_let_in(OURS, "other user", "a secret of others"));
+    assert!(!is_let_in(OTHER, "user", "a secret of theirs"));
+    assert!(!is_let_in(OURS, "second", "a secret of theirs"));
+    assert!(!is_let_in(OURS, "user", "a second secret"));
+    // The same answer for a user that there is not.
+    assert!(!is_let_in(OURS, "unknown", "a secret of theirs"));
 }
 
 #[test]

@@ -183,7 +183,10 @@ impl Unit {
                 job(Work::LbaStatus { lba, allocation }, 0)
             }
             Command::PersistentIn { action, allocation } => {
-                let report = self.reservations(|r| (r.report(action), Notices::new()))?;
+                let report = self.reservations(|r| {
+                    let report = r.report(action, self.keeps_reservations());
+                    (report, Notices::new())
+                })?;
                 data(report, allocation)
             }
             Command::PersistentOut {

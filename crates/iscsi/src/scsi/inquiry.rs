@@ -22,6 +22,8 @@ pub(crate) const COMPARE_BLOCKS_MAX: u64 = 128;
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     target: String,
+    /// Tag of its portal group.
+    portal_group: u16,
     number: u8,
     /// A number that no other unit has, with high probability.
     hash: u64,
@@ -31,13 +33,14 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// `own` are bytes that no other disk has, if they are known.
-    pub(crate) fn new(target: &str, number: u8, own: Option<&[u8]>) -> Self {
+    pub(crate) fn new((target, portal_group): (&str, u16), number: u8, own: Option<&[u8]>) -> Self {
         let name = format!("{target},{number}");
         let bytes = own.unwrap_or(name.as_bytes());
         let hash = digest::digest(&digest::SHA256, bytes);
         let bytes = hash.as_ref().first_chunk().copied().unwrap_or_default();
         Self {
             target: target.to_owned(),
+            portal_group,
             number,
             hash: u64::from_be_bytes(bytes),
             is_own: own.is_some(),
@@ -140,7 +143,7 @@ fn designators(identity: &Identity) -> Vec<u8> {
         false => format!("{},L,0x{:04x}", identity.target, identity.number),
     };
     push(3, 0x08, &padded(unit));
-    let port = format!("{},t,0x0001", identity.target);
+    let port = format!("{},t,0x{:04x}", identity.target, identity.portal_group);
     push(0x53, 0x98, &padded(port));
     // Relative target port 1.
     push(0x51, 0x94, &[0, 0, 0, 1]);

@@ -10,7 +10,7 @@ use super::cdb::Compare;
 use super::inquiry::UNMAP_BYTES_MAX;
 use super::mode::{self, Mode};
 use super::parameters;
-use super::reservations::{Nexus, Notices, Port, Use};
+use super::reservations::{Nexus, Port, Use};
 use super::sense::Sense;
 use super::task_set::{Facts, Ticket};
 use super::unit::Unit;
@@ -136,9 +136,10 @@ impl Unit {
                 let written = abilities.write_now(span.context, span.offset_bytes, data);
                 Ok(written.map_err(writing)?.then(Vec::new))
             }
+            // Otherwise it may have to be durable first.
             Work::PersistentOut {
                 action: 0..=4 | 6, ..
-            } => {
+            } if !self.keeps_reservations() => {
                 self.settle(nexus, job, data)?;
                 Ok(Some(Vec::new()))
             }
@@ -193,11 +194,7 @@ impl Unit {
             return Ok(());
         };
         let keys = parameters::keys(data)?;
-        let changed = self.reservations(|r| match r.change(nexus, (action, scope, kind), &keys) {
-            Ok(notices) => (Ok(notices.clone()), notices),
-            Err(refusal) => (Err(refusal), Notices::new()),
-        });
-        let notices = changed?;
+        let notices = self.change_reservations(nexus, (action, scope, kind), &keys)?;
         if action == PREEMPT_AND_ABORT {
             let is_preempted = |port: &Port| {
                 let mut all = notices.iter();

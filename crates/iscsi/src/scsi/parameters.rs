@@ -42,6 +42,8 @@ pub(crate) struct Keys {
     pub(crate) current: u64,
     /// The key to register, or to preempt.
     pub(crate) service: u64,
+    /// APTPL: what is registered shall survive a restart.
+    pub(crate) persists: bool,
 }
 
 /// Decodes the list of PERSISTENT RESERVE OUT.
@@ -51,12 +53,13 @@ pub(crate) fn keys(list: &[u8]) -> Result<Keys, Sense> {
         return Err(wrong);
     }
     let [flags] = part(list, 20).ok_or(wrong)?;
-    // Other ports cannot be named, and registrations do not survive a restart.
-    if flags & 0x09 != 0 {
+    // Other ports cannot be named.
+    if flags & 0x08 != 0 {
         return Err(Sense::INVALID_FIELD_IN_LIST);
     }
     Ok(Keys {
         current: u64::from_be_bytes(part(list, 0).ok_or(wrong)?),
         service: u64::from_be_bytes(part(list, 8).ok_or(wrong)?),
+        persists: flags & 0x01 != 0,
     })
 }

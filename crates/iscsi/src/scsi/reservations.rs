@@ -1,17 +1,19 @@
 //! Decides which initiator may use a unit: RESERVE (6), and persistent reservations (SPC-4, 5.12).
 //! Units call this.
 //!
-//! Invariant: this is kept in memory. A restart of the server forgets registrations, as a target
-//! that does not support APTPL may. Their number is limited.
+//! Invariant: this is kept in memory; with APTPL, a record of it is kept by the caller, before the
+//! command that changed it is answered. Without, a restart of the server forgets it. If the kept
+//! ones cannot be read, nothing is allowed that a reservation could forbid, until an initiator
+//! clears them. The number of registrations is limited.
 
 use super::action::Refusal;
 use super::parameters::Keys;
 use super::sense::Sense;
 use super::task_set::TaskSet;
+use format::reservations::{
+    REGISTRATIONS_MAX, RegistrationRecord, ReservationRecord, ReservationsRecord,
+};
 use std::sync::Arc;
-
-/// Maximum number of registrations of one unit.
-const REGISTRATIONS_MAX: usize = 128;
 
 /// An initiator port: the name of the initiator, and its session's identifier.
 #[derive(Debug, PartialEq, Eq)]
@@ -106,12 +108,102 @@ pub(crate) struct Reservations {
     held: Option<(Arc<Port>, Kind)>,
     /// The session that reserved the unit with RESERVE (6).
     legacy: Option<u64>,
+    /// APTPL of the last registration.
+    persists: bool,
+    /// Reservations from before the restart cannot be read.
+    is_unknown: bool,
+    /// A change is being kept, and not in force yet.
+    is_changing: bool,
 }
 
 impl Reservations {
     /// Returns true if nothing is registered or reserved.
     pub(crate) fn is_empty(&self) -> bool {
-        self.registered.is_empty() && self.legacy.is_none()
+        self.registered.is_empty() && self.legacy.is_none() && !self.is_unknown
+    }
+
+    /// Returns the reservations of a unit after a restart, from their record. `Err`: it cannot be
+    /// read.
+    pub(crate) fn restored<E>(kept: Result<Option<ReservationsRecord>, E>) -> Self {
+        let is_unknown = kept.is_err();
+        let Some(record) = kept.ok().flatten() else {
+            return Self {
+                is_unknown,
+                ..Self::default()
+            };
+        };
+        let registration = |one: RegistrationRecord| Registration {
+            port: Arc::new(Port {
+                initiator: one.initiator,
+                isid: one.isid,
+            }),
+            key: one.key,
+        };
+        let registered: Vec<_> = record.registrations.into_iter().map(registration).collect();
+        let held = record.held.and_then(|held| {
+            let holder = registered.get(held.holder)?;
+            Some((holder.port.clone(), Kind::of(held.kind).ok()?))
+        });
+        // A record that decodes has both.
+        let is_unknown = held.is_none() && record.held.is_some();
+        Self {
+            registered,
+            held,
+            is_unknown,
+            persists: true,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the record that survives a restart; `None`: nothing does.
+    pub(crate) fn record(&self) -> Option<ReservationsRecord> {
+        if !self.persists || self.registered.is_empty() {
+            return None;
+        }
+        let registration = |one: &Registration| RegistrationRecord {
+            initiator: one.port.initiator.clone(),
+            isid: one.port.isid,
+            key: one.key,
+        };
+        let held = self.held.as_ref().map(|(port, kind)| {
+            let mut all = self.registered.iter();
+            let holder = all.position(|r| r.port == *port && !kind.is_held_by_all());
+            ReservationRecord {
+                kind: *kind as u8,
+                holder: holder.unwrap_or(0),
+            }
+        });
+        Some(ReservationsRecord {
+            registrations: self.registered.iter().map(registration).collect(),
+            held,
+        })
+    }
+
+    /// True while the kept reservations cannot be read.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.is_unknown
+    }
+
+    /// Returns what a change makes of these, before it is in force. Until [`Self::settle`] nothing
+    /// else changes them.
+    pub(crate) fn prepare(
+        &mut self,
+        nexus: &Nexus,
+        action: (u8, u8, u8),
+        keys: &Keys,
+    ) -> Result<(Self, Notices), Refusal> {
+        let mut next = self.clone();
+        let notices = next.change(nexus, action, keys)?;
+        self.is_changing = true;
+        Ok((next, notices))
+    }
+
+    /// Ends a change: `next` is in force now, or nothing changed.
+    pub(crate) fn settle(&mut self, next: Option<Self>) {
+        if let Some(next) = next {
+            *self = next;
+        }
+        self.is_changing = false;
     }
 
     /// Fails if a command must not be executed for this session.
@@ -120,6 +212,9 @@ impl Reservations {
             return Ok(());
         }
         if self.legacy.is_some_and(|number| number != nexus.number) {
+            return Err(Refusal::Conflict);
+        }
+        if self.is_unknown && matches!(what, Use::Read | Use::Write) {
             return Err(Refusal::Conflict);
         }
         let Some((holder, kind)) = &self.held else {
@@ -138,7 +233,8 @@ impl Reservations {
 
     /// RESERVE (6).
     pub(crate) fn reserve(&mut self, nexus: &Nexus) -> Result<(), Refusal> {
-        if !self.registered.is_empty() || self.legacy.is_some_and(|n| n != nexus.number) {
+        let is_persistent = !self.registered.is_empty() || self.is_unknown || self.is_changing;
+        if is_persistent || self.legacy.is_some_and(|n| n != nexus.number) {
             return Err(Refusal::Conflict);
         }
         self.legacy = Some(nexus.number);
@@ -187,6 +283,10 @@ impl Reservations {
         if self.legacy.is_some() {
             return Err(Refusal::Conflict);
         }
+        // Of unknown ones, an initiator may only register in memory, and clear them.
+        if self.is_unknown && (!matches!(action, 0 | 3 | 6) || (action != 3 && keys.persists)) {
+            return Err(Refusal::Conflict);
+        }
         let key = self.key_of(nexus);
         let kind = || match scope {
             0 => Kind::of(kind),
@@ -194,7 +294,11 @@ impl Reservations {
         };
         match action {
             0 if key.unwrap_or(0) != keys.current => Err(Refusal::Conflict),
-            0 | 6 => self.register(nexus, keys.service),
+            0 | 6 => {
+                let notices = self.register(nexus, keys.service)?;
+                self.persists = keys.persists;
+                Ok(notices)
+            }
             1..=5 if key != Some(keys.current) => Err(Refusal::Conflict),
             1 => self.take(nexus, kind()?),
             2 => self.give_up(nexus, scope, kind),
@@ -202,6 +306,7 @@ impl Reservations {
                 let notices = self.others(nexus, Sense::RESERVATIONS_PREEMPTED);
                 self.registered.clear();
                 self.held = None;
+                self.is_unknown = false;
                 self.generation = self.generation.wrapping_add(1);
                 Ok(notices)
             }
@@ -322,10 +427,11 @@ impl Reservations {
         Ok(notices)
     }
 
-    /// PERSISTENT RESERVE IN.
-    pub(crate) fn report(&self, action: u8) -> Result<Vec<u8>, Sense> {
+    /// PERSISTENT RESERVE IN. `may_persist`: the unit keeps reservations over a restart.
+    pub(crate) fn report(&self, action: u8, may_persist: bool) -> Result<Vec<u8>, Sense> {
         let mut body = Vec::new();
         match action {
+            0 | 1 | 3 if self.is_unknown => return Err(Sense::READ_ERROR),
             0 => {
                 for registration in &self.registered {
                     body.extend_from_slice(&registration.key.to_be_bytes());
@@ -339,8 +445,11 @@ impl Reservations {
                     body.extend_from_slice(&[0, 0, 0, 0, 0, *kind as u8, 0, 0]);
                 }
             }
-            // TMV, and all six types.
-            2 => return Ok(vec![0, 8, 0, 0x80, 0xea, 0x01, 0, 0]),
+            // PTPL_C; TMV and PTPL_A; all six types.
+            2 => {
+                let (capable, active) = (u8::from(may_persist), u8::from(self.persists));
+                return Ok(vec![0, 8, capable, 0x80 | active, 0xea, 0x01, 0, 0]);
+            }
             3 => {
                 for registration in &self.registered {
                     self.describe(registration, &mut body);

@@ -47,7 +47,7 @@ impl Sense {
     pub(crate) const WRITE_PROTECTED: Self = sense(0x7, 0x27, 0x00);
     pub(crate) const SOFTWARE_WRITE_PROTECTED: Self = sense(0x7, 0x27, 0x02);
     const NO_SPACE: Self = sense(0x7, 0x27, 0x07);
-    const READ_ERROR: Self = sense(0x3, 0x11, 0x00);
+    pub(crate) const READ_ERROR: Self = sense(0x3, 0x11, 0x00);
     const WRITE_ERROR: Self = sense(0x3, 0x0c, 0x00);
     const FAILED: Self = sense(0x4, 0x44, 0x00);
 

@@ -1,4 +1,5 @@
 mod attentions;
+mod kept;
 mod state;
 
 use super::action::{Action, Job, Refusal, Work};
@@ -20,6 +21,7 @@ const BLOCKS: u64 = 2048;
 const PROPERTIES: Properties = Properties {
     block_bytes: 512,
     write_cache: true,
+    portal_group: 1,
 };
 
 fn unit_of(volume: impl Volume + 'static) -> (Unit, Nexus, Nexus) {
@@ -44,6 +46,7 @@ fn new_unit(volume: impl Volume + 'static, properties: Properties) -> Unit {
         number: 0,
         volume: Arc::new(volume),
         identity: None,
+        reservations: None,
     };
     Unit::new("iqn.x:disk", unit, properties)
 }

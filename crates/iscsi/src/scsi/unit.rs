@@ -8,14 +8,16 @@ use super::action::Refusal;
 use super::attentions::{Attentions, Informed};
 use super::inquiry::{Geometry, Identity};
 use super::mode::Mode;
+use super::parameters::Keys;
 use super::ranges::Ranges;
 use super::reservations::{Nexus, Notices, Port, Reservations, Use};
 use super::sense::Sense;
-use crate::targets::TargetUnit;
+use crate::targets::{ReservationKeeper, TargetUnit};
+use format::reservations::ReservationsRecord;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use volume::{Checked, Volume};
+use volume::{Checked, Volume, VolumeErrorKind};
 
 /// Properties of all units of a server.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +26,12 @@ pub(crate) struct Properties {
     pub(crate) block_bytes: u32,
     /// Whether writes may be acknowledged before they are durable, until an initiator changes it.
     pub(crate) write_cache: bool,
+    /// Tag of the portal group: it is part of the name of the target's port.
+    pub(crate) portal_group: u16,
 }
+
+/// Result of [`ReservationKeeper::kept`].
+pub(crate) type KeptReservations = Result<Option<ReservationsRecord>, VolumeErrorKind>;
 
 /// A logical unit.
 pub(crate) struct Unit {
@@ -42,6 +49,10 @@ pub(crate) struct Unit {
     /// True while the state says nothing that a command on blocks must know.
     is_quiet: AtomicBool,
     state: Mutex<UnitState>,
+    /// Keeps reservations over a restart.
+    keeper: Option<Arc<dyn ReservationKeeper>>,
+    /// Held while a change of reservations is kept.
+    keeping: Mutex<()>,
     /// Changes share the bytes that they change; changes that compare have them alone.
     pub(super) changes: Ranges,
 }
@@ -77,17 +88,19 @@ impl Unit {
             number,
             volume,
             identity: own,
+            reservations: keeper,
         } = unit;
         let Properties {
             block_bytes,
             write_cache,
+            portal_group,
         } = properties;
         let default_mode = Mode::default_of(write_cache);
         let info = volume.info();
         let volume = Checked::new(volume);
         let blocks = info.size_bytes / u64::from(block_bytes);
         Self {
-            identity: Identity::new(target, number, own.as_deref()),
+            identity: Identity::new((target, portal_group), number, own.as_deref()),
             own,
             block_bytes,
             is_read_only: info.read_only,
@@ -101,6 +114,8 @@ impl Unit {
                 attentions: Attentions::default(),
                 is_closed: false,
             }),
+            keeper,
+            keeping: Mutex::default(),
             changes: Ranges::default(),
             volume,
         }
@@ -179,6 +194,11 @@ impl Unit {
     /// Returns true if this is the disk with this [`TargetUnit::identity`].
     pub(crate) fn is(&self, own: Option<&[u8]>) -> bool {
         self.own.as_deref() == own
+    }
+
+    /// Takes the reservations that were kept over a restart.
+    pub(crate) fn restore(&self, kept: KeptReservations) {
+        self.change(|state| state.reservations = Reservations::restored(kept));
     }
 
     /// Returns the state that outlives the sessions, if there is any. It does not hold the volume.
@@ -302,7 +322,43 @@ impl Unit {
         })
     }
 
-    /// Changes reservations. Ports that this concerns learn of it.
+    /// Returns true if reservations can survive a restart.
+    pub(super) fn keeps_reservations(&self) -> bool {
+        self.keeper.is_some()
+    }
+
+    /// PERSISTENT RESERVE OUT. With APTPL the change is durable before it is in force, and this may
+    /// wait for that. Ports that it concerns learn of it; returns which.
+    pub(super) fn change_reservations(
+        &self,
+        nexus: &Nexus,
+        action: (u8, u8, u8),
+        keys: &Keys,
+    ) -> Result<Notices, Refusal> {
+        let is_registration = matches!(action.0, 0 | 6);
+        if keys.persists && is_registration && self.keeper.is_none() {
+            return Err(Sense::INVALID_FIELD_IN_LIST.into());
+        }
+        let _one = self.keeping.lock();
+        let prepared = self.change(|state| state.reservations.prepare(nexus, action, keys));
+        let (next, notices) = prepared?;
+        // An unknown record stays until it is cleared.
+        let kept = match &self.keeper {
+            Some(keeper) if !next.is_unknown() => keeper.keep(next.record().as_ref()),
+            _ => Ok(()),
+        };
+        self.change(|state| {
+            let next = kept.is_ok().then_some(next);
+            state.reservations.settle(next);
+            if kept.is_ok() {
+                state.attentions.notify_ports(notices.clone());
+            }
+        });
+        kept.map_err(|kind| Refusal::from(Sense::of(kind, true)))?;
+        Ok(notices)
+    }
+
+    /// Uses reservations. Ports that this concerns learn of it.
     pub(super) fn reservations<R>(&self, run: impl FnOnce(&mut Reservations) -> (R, Notices)) -> R {
         self.change(|state| {
             let (result, notices) = run(&mut state.reservations);

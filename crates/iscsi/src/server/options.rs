@@ -3,6 +3,7 @@
 //! Invariant: every default allows the operations of usual initiators; none is infinite.
 
 use crate::login::keys::FIRST_BURST_BYTES_MAX;
+use crate::portals::Portals;
 use crate::registry::SharedUnits;
 use crate::scsi::inquiry::TRANSFER_BYTES_MAX;
 use crate::sender::DEPTH;
@@ -17,6 +18,8 @@ pub struct ServerOptions {
     pub units: SharedUnits,
     /// Conditions of discovery. Off loopback it needs CHAP and a list of initiators.
     pub discovery: TargetAccess,
+    /// Addresses that initiators learn from discovery.
+    pub portals: Portals,
     /// Size of a block, bytes: 512 or 4096. A volume whose size is no multiple
     /// is refused: its end would be missing.
     pub block_bytes: u32,
@@ -51,6 +54,7 @@ impl Default for ServerOptions {
         Self {
             units: SharedUnits::default(),
             discovery: TargetAccess::default(),
+            portals: Portals::default(),
             block_bytes: 512,
             write_cache: true,
             limits: ServerLimits::default(),

@@ -1,3 +1,4 @@
+mod access;
 mod changes;
 mod fences;
 mod gate;
@@ -5,12 +6,13 @@ mod logins;
 mod long_jobs;
 mod memory;
 mod rules;
+mod two_paths;
 
 use self::gate::held;
 use super::{Server, ServerHandle, ServerOptions};
 use crate::error::ServerError;
 use crate::fuzzing::{OPEN_TARGET, login_request};
-use crate::targets::{Credentials, FixedTargets, TargetAccess};
+use crate::targets::{Credentials, FixedTargets, Grant, TargetAccess};
 use crate::wire::pdu::{HEADER_BYTES, NO_TAG, PduHeader, padding, request, response};
 use connections::ServerLimits;
 use std::io::{ErrorKind, Read, Write};
@@ -413,10 +415,11 @@ fn open_servers_stay_on_loopback() {
             secret: secret.into(),
         })
     };
-    let protected = |text| TargetAccess {
-        initiators: Some(vec!["iqn.x:us".to_owned()]),
-        chap: secret(text),
-        mutual: None,
+    let protected = |text| {
+        TargetAccess::from(Grant {
+            initiators: Some(vec!["iqn.x:us".to_owned()]),
+            chap: secret(text),
+        })
     };
     let short = bind("127.0.0.1:0", protected("short"));
     assert!(matches!(short, Err(ServerError::WeakSecret)));

@@ -4,7 +4,6 @@
 //! Invariant: an initiator sees only targets that it may log in to.
 
 use super::state::{FullFeature, Next, PendingText};
-use crate::login::PORTAL_GROUP;
 use crate::login::keys::{Answer, offer};
 use crate::replies::Numbering;
 use crate::targets::normal_name;
@@ -114,8 +113,10 @@ impl FullFeature<'_> {
                 return;
             }
             text::push(out, "TargetName", &name);
-            let address = format!("{},{PORTAL_GROUP}", self.session.portal);
-            text::push(out, "TargetAddress", &address);
+            for portal in &self.session.portals {
+                let address = format!("{portal},{}", self.session.units.portal_group);
+                text::push(out, "TargetAddress", &address);
+            }
         }
     }
 }

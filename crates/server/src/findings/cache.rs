@@ -19,8 +19,8 @@ pub struct FindingsCache(Mutex<Option<Last>>);
 
 struct Last {
     generation: Generation,
-    /// Failures and number of quarantined regions at that time.
-    live: (Vec<String>, usize),
+    /// Failures, refused rules and number of quarantined regions at that time.
+    live: (Vec<String>, Option<String>, usize),
     at: Instant,
     found: Arc<PoolFindings>,
 }
@@ -38,7 +38,11 @@ impl FindingsCache {
     /// the time in which a scrub verifies everything, seconds.
     pub fn read(&self, pool: &Pool, server: LiveFacts<'_>, within_s: u64) -> Arc<PoolFindings> {
         let generation = pool.generation();
-        let live = (server.failing.clone(), pool.health().quarantined().len());
+        let live = (
+            server.failing.clone(),
+            server.iscsi_access.clone(),
+            pool.health().quarantined().len(),
+        );
         let mut last = self.0.lock();
         if let Some(last) = &*last
             && last.generation == generation

@@ -1,8 +1,16 @@
 use super::*;
+use crate::exports::ServerExports;
 use crate::metrics::tests::server_state;
+use crate::targets::Disks;
+use chunk_store::catalog::Edit;
 use format::recipe::ObjectRoot;
+use format::reservations::ReservationsRecord;
 use format::snapshot::{Missed, SnapshotKind};
+use jiff::tz::TimeZone;
+use std::sync::Arc;
+use store::{LaneOptions, Purpose};
 use units::SnapshotId;
+use volume::VolumeErrorKind;
 
 const HOUR_NS: i64 = 3600 * 1_000_000_000;
 
@@ -57,6 +65,37 @@ fn snapshot(source: u64, taken: i64) -> Snapshot {
         missed: Missed::default(),
         previous: UnixNanos::default(),
     }
+}
+
+/// An entry that no program of today writes stands for one that cannot be read.
+#[test]
+fn reservations_that_cannot_be_read_are_found_and_are_not_none() {
+    let top = tempfile::tempdir().unwrap();
+    let server = Arc::new(server_state(top.path()));
+    server.volumes.create("web", 1 << 20, 12).unwrap();
+    let volume = server.volumes.create("db", 1 << 20, 12).unwrap().id();
+    let kinds = || {
+        let found = &server.findings().findings;
+        let of = found.iter().filter(|f| f.kind == "reservations_unknown");
+        of.map(|f| (f.object.clone(), f.severity))
+            .collect::<Vec<_>>()
+    };
+    let keeper = || {
+        let exports = ServerExports::new(Arc::clone(&server), TimeZone::UTC);
+        exports.open_disk("db").unwrap().reservations.unwrap()
+    };
+    assert_eq!((kinds(), keeper().kept()), (Vec::new(), Ok(None)));
+    let edit = Edit {
+        key: ReservationsRecord::key_of(volume),
+        value: Some(vec![0xff]),
+    };
+    let mut session = server.pool.begin(LaneOptions::metadata()).unwrap();
+    let commit = |base| session.commit_more(base, vec![edit], 0, &mut []);
+    server.pool.commit_with(Purpose::Snapshots, commit).unwrap();
+    assert_eq!(kinds(), [("db".to_owned(), Severity::Damage)]);
+    assert_eq!(keeper().kept(), Err(VolumeErrorKind::Io));
+    keeper().keep(None).unwrap();
+    assert_eq!((kinds(), keeper().kept()), (Vec::new(), Ok(None)));
 }
 
 /// A stream of which little came is found for as long as full ones are near.

@@ -8,8 +8,10 @@
 use super::changing::{Changes, Changing};
 use super::open_files::{OpenFile, OpenFiles};
 use crate::targets::target_of;
+use iscsi::{EndedSession, TargetCloser};
 use nbd::{ServerHandle, Stats};
 use parking_lot::Mutex;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use volume::Volume;
@@ -46,6 +48,22 @@ impl Clients {
     /// Removes and returns the iSCSI servers, so that the caller can stop them.
     pub fn take_iscsi(&self) -> Vec<iscsi::ServerHandle> {
         std::mem::take(&mut *self.iscsi.lock())
+    }
+
+    /// Returns the addresses of the iSCSI servers.
+    pub fn iscsi_addresses(&self) -> Vec<SocketAddr> {
+        let servers = self.iscsi.lock();
+        let addresses = servers.iter().map(iscsi::ServerHandle::address);
+        addresses.flatten().collect()
+    }
+
+    /// Ends the iSCSI sessions that the rules of access allow no longer, and returns them.
+    pub fn end_unadmitted(&self) -> Vec<EndedSession> {
+        // Not under the lock: `status` needs it meanwhile.
+        let closer = iscsi::ServerHandle::closer;
+        let closers: Vec<_> = self.iscsi.lock().iter().map(closer).collect();
+        let ended = closers.iter().flat_map(TargetCloser::end_unadmitted);
+        ended.collect()
     }
 
     /// Returns the sums of all NBD servers.

@@ -7,7 +7,8 @@ use super::Pool;
 use chunk_store::Result;
 use chunk_store::superblock::put_config;
 use format::config::{
-    Config, FEATURE_INCOMPAT_OWNERS, FEATURE_RO_COMPAT_JOURNAL_PLACE, FEATURES_INCOMPAT_KNOWN,
+    Config, FEATURE_INCOMPAT_OWNERS, FEATURE_RO_COMPAT_JOURNAL_PLACE,
+    FEATURE_RO_COMPAT_RESERVATIONS, FEATURES_INCOMPAT_KNOWN,
 };
 use format::snapshot::{OwnerNames, Snapshot};
 use media::Barrier;
@@ -36,19 +37,37 @@ impl Pool {
 
     /// Returns true if the journal may be on another device.
     pub fn has_journal_place(&self) -> bool {
-        let features = self.storage.features_ro.load(Ordering::Relaxed);
-        features & FEATURE_RO_COMPAT_JOURNAL_PLACE != 0
+        self.has_ro_feature(FEATURE_RO_COMPAT_JOURNAL_PLACE)
+    }
+
+    fn has_ro_feature(&self, feature: u64) -> bool {
+        self.storage.features_ro.load(Ordering::Relaxed) & feature != 0
     }
 
     /// Lets the journal be on another device, durable on return. Programs that do not know of that
     /// refuse to write to the pool from now on.
     pub fn add_journal_place(&self) -> Result<()> {
+        self.add_ro_feature(FEATURE_RO_COMPAT_JOURNAL_PLACE)
+    }
+
+    /// Returns true if the catalog may have persistent reservations.
+    pub fn has_reservations(&self) -> bool {
+        self.has_ro_feature(FEATURE_RO_COMPAT_RESERVATIONS)
+    }
+
+    /// Lets the catalog have persistent reservations, durable on return. Programs that do not know
+    /// them refuse to write to the pool from now on.
+    pub fn add_reservations(&self) -> Result<()> {
+        self.add_ro_feature(FEATURE_RO_COMPAT_RESERVATIONS)
+    }
+
+    fn add_ro_feature(&self, feature: u64) -> Result<()> {
         self.storage.check_writable()?;
-        if self.has_journal_place() {
+        if self.has_ro_feature(feature) {
             return Ok(());
         }
         let mut config = self.storage.config_now();
-        config.features_ro_compat |= FEATURE_RO_COMPAT_JOURNAL_PLACE;
+        config.features_ro_compat |= feature;
         self.add_features(&config)
     }
 

@@ -7,11 +7,12 @@ use super::Pool;
 use chunk_store::Result;
 use chunk_store::catalog::visit;
 use chunk_store::chunk_map::Near;
+use format::reservations::ReservationsRecord;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::{VOLUME_KEY_TAG, VolumeRecord};
 use read_path::node_error;
 use std::ops::ControlFlow;
-use units::{Fingerprint, SnapshotId};
+use units::{Fingerprint, SnapshotId, VolumeId};
 
 impl Pool {
     /// Returns the catalog's volumes by name. Fails with `Corruption` if a part of it cannot be
@@ -31,6 +32,22 @@ impl Pool {
         };
         let _ = visit(catalog, &[VOLUME_KEY_TAG], &mut load, &mut entry)?;
         Ok(volumes)
+    }
+
+    /// Returns the catalog's entry of a volume's persistent reservations, as it is stored.
+    pub fn reservations(&self, volume: VolumeId) -> Result<Option<Vec<u8>>> {
+        let wanted = ReservationsRecord::key_of(volume);
+        let mut found = None;
+        let mut load = self.storage.map_node();
+        let mut entry = |key: &[u8], value: &[u8]| {
+            if key == wanted {
+                found = Some(value.to_vec());
+            }
+            Ok(ControlFlow::Break(()))
+        };
+        let held = self.commits.held();
+        let _ = visit(held.catalog(), &wanted, &mut load, &mut entry)?;
+        Ok(found)
     }
 
     /// Returns the contents of volumes in the form of snapshots, for walks over everything that is

@@ -64,6 +64,7 @@ const ORDERS: [(&str, &[&str]); 3] = [
             "writing",
             "handle",
             "administration",
+            "reservations",
             "unapplied",
             "resident",
             "fragmentables",

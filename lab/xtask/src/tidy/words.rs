@@ -73,6 +73,10 @@ const BANNED: &[Banned] = &[
                 "the server compares which files it and a client see",
             ),
             (
+                "crates/iscsi_access/src/file.rs",
+                "the user of a server says in a file who may log in",
+            ),
+            (
                 "crates/server/src/threads/trimmer.rs",
                 "the system says in a file how much memory the process has",
             ),

@@ -19,7 +19,7 @@ fn persistent_out(action: u8, kind: u8) -> Cdb {
     cdb(&[code::PERSISTENT_OUT, action, kind, 0, 0, 0, 0, 0, 24, 0])
 }
 
-fn keys(current: u64, service: u64) -> Vec<u8> {
+pub(super) fn keys(current: u64, service: u64) -> Vec<u8> {
     let mut list = [current.to_be_bytes(), service.to_be_bytes()].concat();
     list.resize(24, 0);
     list

@@ -40,6 +40,7 @@ impl Targets for Changing {
             number: 0,
             volume,
             identity: Some(identity),
+            reservations: None,
         }])
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Client, LIMIT, OPEN_TARGET, login_request, memory, options};
 use crate::server::{Server, ServerHandle};
-use crate::targets::{Denied, FixedTargets, TargetAccess, TargetUnit, Targets};
+use crate::targets::{Denied, FixedTargets, Grant, TargetAccess, TargetUnit, Targets};
 use crate::wire::pdu::response;
 use parking_lot::{Condvar, Mutex};
 use std::io::{ErrorKind, Write};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use volume::MemoryVolume;
 
 /// Targets whose opens wait until the test lets them go on.
-struct Gated {
-    targets: FixedTargets,
+pub(super) struct Gated {
+    targets: Mutex<FixedTargets>,
     state: Mutex<GateState>,
     changed: Condvar,
 }
@@ -26,6 +26,27 @@ struct GateState {
 }
 
 impl Gated {
+    pub(super) fn new(targets: FixedTargets) -> Self {
+        Self {
+            targets: Mutex::new(targets),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(super) fn set(&self, targets: FixedTargets) {
+        *self.targets.lock() = targets;
+    }
+
+    /// Lets this many opens end, of those that have begun or will.
+    pub(super) fn allow(&self, opens: usize) {
+        self.change(|state| state.allowed = opens);
+    }
+
+    pub(super) fn wait_for_open(&self) {
+        self.wait(|state| state.begun > 0);
+    }
+
     fn wait(&self, until: impl Fn(&GateState) -> bool) {
         let mut state = self.state.lock();
         while !until(&state) {
@@ -42,11 +63,11 @@ impl Gated {
 
 impl Targets for Gated {
     fn list(&self) -> Vec<(String, TargetAccess)> {
-        self.targets.list()
+        self.targets.lock().list()
     }
 
     fn access(&self, name: &str) -> Option<TargetAccess> {
-        self.targets.access(name)
+        self.targets.lock().access(name)
     }
 
     fn open(&self, name: &str) -> Option<Vec<TargetUnit>> {
@@ -57,17 +78,14 @@ impl Targets for Gated {
         });
         self.wait(|state| state.allowed >= number);
         let is_removed = self.state.lock().is_removed;
-        self.targets.open(name).filter(|_| !is_removed)
+        self.targets.lock().open(name).filter(|_| !is_removed)
     }
 }
 
 fn gated() -> (Arc<Gated>, ServerHandle) {
     let volume = Arc::new(memory());
-    let targets = Arc::new(Gated {
-        targets: FixedTargets::default().with(OPEN_TARGET, volume, TargetAccess::default()),
-        state: Mutex::default(),
-        changed: Condvar::new(),
-    });
+    let targets = FixedTargets::default().with(OPEN_TARGET, volume, TargetAccess::default());
+    let targets = Arc::new(Gated::new(targets));
     let address = "127.0.0.1:0".parse().unwrap();
     let server = Server::bind(address, targets.clone(), options()).unwrap();
     (targets, server.start().unwrap())
@@ -79,7 +97,7 @@ fn request_login(server: &ServerHandle) -> Client {
     client
 }
 
-fn status(client: &mut Client) -> u16 {
+pub(super) fn status(client: &mut Client) -> u16 {
     let (answer, _) = client.receive().expect("an answer");
     assert_eq!(answer.operation(), response::LOGIN);
     answer.u16_at::<36>()
@@ -199,10 +217,10 @@ fn denied(access: TargetAccess, size_bytes: u64, logins: usize) -> (u16, Vec<Str
 
 #[test]
 fn denied_logins_are_reported_and_a_flood_does_not_fill_the_log() {
-    let access = TargetAccess {
+    let access = TargetAccess::from(Grant {
         initiators: Some(vec!["iqn.somebody-else".to_owned()]),
-        ..TargetAccess::default()
-    };
+        chap: None,
+    });
     let (status, lines) = denied(access, 1 << 20, 100);
     assert_eq!(status, 0x0202);
     assert!((1..=20).contains(&lines.len()), "{} lines", lines.len());

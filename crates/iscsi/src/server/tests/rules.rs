@@ -2,8 +2,9 @@
 
 use super::gate::held;
 use super::{Client, LIMIT, OPEN_TARGET, login_text, memory, options, serve, ten};
-use crate::server::Server;
-use crate::targets::{FixedTargets, TargetAccess};
+use crate::portals::{Portal, Portals};
+use crate::server::{Server, ServerOptions};
+use crate::targets::{FixedTargets, Grant, TargetAccess};
 use crate::wire::digest::digest;
 use crate::wire::pdu::{NO_TAG, PduHeader, request, response};
 use crate::wire::text;
@@ -86,6 +87,43 @@ fn a_key_is_sent_once_in_a_negotiation() {
     assert!(server.stop());
 }
 
+/// Addresses and groups behind a translation are the user's; else they are those of the connection.
+#[test]
+fn discovery_names_the_portals_that_were_given() {
+    let listed = |portals: &[&str]| {
+        let portals: Vec<Portal> = portals.iter().map(|p| p.parse().unwrap()).collect();
+        let options = ServerOptions {
+            portals: Portals::new(&portals).unwrap(),
+            ..options()
+        };
+        let server = serve(memory(), options);
+        let address = server.address().unwrap();
+        let mut client = Client::connect(&server);
+        let names = [("InitiatorName", "iqn.x:us"), ("SessionType", "Discovery")];
+        client.stream.write_all(&login_text(&names)).unwrap();
+        assert_eq!(client.receive().unwrap().0.u16_at::<36>(), 0);
+        let list = client.negotiate(&[("SendTargets", "All")]).unwrap();
+        let names = [("InitiatorName", "iqn.x:us"), ("TargetName", OPEN_TARGET)];
+        let mut client = Client::connect(&server);
+        client.stream.write_all(&login_text(&names)).unwrap();
+        let group = String::from_utf8(client.receive().unwrap().1).unwrap();
+        client.settle();
+        client.command(7, 0xc1, 252, &[0x12, 1, 0x83, 0, 252, 0], &[]);
+        let page = client.receive().unwrap().1;
+        let port = String::from_utf8_lossy(&page).into_owned();
+        assert!(server.stop());
+        (address, list, group, port)
+    };
+    let (address, list, group, port) = listed(&[]);
+    let target = format!("TargetName={OPEN_TARGET}\0");
+    assert_eq!(list, format!("{target}TargetAddress={address},1\0"));
+    assert!(group.contains("TargetPortalGroupTag=1\0") && port.contains(",t,0x0001"));
+    let (_, list, group, port) = listed(&["san.example:3260,300", "[2001:db8::7]:860,300"]);
+    let addresses = "TargetAddress=san.example:3260,300\0TargetAddress=[2001:db8::7]:860,300\0";
+    assert_eq!(list, format!("{target}{addresses}"));
+    assert!(group.contains("TargetPortalGroupTag=300\0") && port.contains(",t,0x012c"));
+}
+
 /// The answer to the first of two commands of one tag would end both.
 #[test]
 fn a_tag_names_one_command() {
@@ -158,10 +196,10 @@ fn the_length_in_a_damaged_header_is_not_believed() {
 /// RFC 7143, 4.2.7.1: a name is the same in whatever case it is written.
 #[test]
 fn names_in_another_case_are_the_same_names() {
-    let access = TargetAccess {
+    let access = TargetAccess::from(Grant {
         initiators: Some(vec!["iqn.X:Us".to_owned()]),
-        ..TargetAccess::default()
-    };
+        chap: None,
+    });
     let shouted = OPEN_TARGET.to_uppercase();
     let targets = FixedTargets::default().with(&shouted, Arc::new(memory()), access);
     let address = "127.0.0.1:0".parse().unwrap();

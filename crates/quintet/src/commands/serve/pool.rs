@@ -20,11 +20,12 @@ use crate::commands::mounting::{self, Settings};
 use crate::commands::policy;
 use crate::commands::program::OnConsole;
 use crate::commands::replica::replica_of;
-use crate::settings::iscsi_access;
 use anyhow::{Context, bail};
 use browsing::choice::SnapshotFilter;
 use command_line::ServeArgs;
 use device::DeviceQueue;
+use iscsi::Portals;
+use iscsi_access::{AccessFile, RulesInForce, TargetRules};
 use maintenance::DefragSource;
 use media::SystemTicks;
 use nbd::Exports;
@@ -38,10 +39,10 @@ use server::settings::Shares;
 use server::sockets::{ClientSockets, start_servers};
 use server::state::{JOURNAL_BYTES_DEFAULT, Live, PolicyInForce, ServerState};
 use server::systemd::{Notifier, watchdog_interval};
-use server::targets::{BLOCK_BYTES, TargetRules, has_target_name, has_whole_blocks};
-use server::threads::settle;
+use server::targets::{BLOCK_BYTES, has_target_name, has_whole_blocks};
+use server::threads::{Background, settle};
 use server::threads::{
-    classifying, collector, defragger, destager, tiering, trimmer, verifier, watchdog,
+    access, classifying, collector, defragger, destager, tiering, trimmer, verifier, watchdog,
 };
 use signal_hook::iterator::Signals;
 use std::ops::RangeInclusive;
@@ -89,6 +90,7 @@ fn hold(
     let console = &invocation.console;
     let notifier = Arc::new(Notifier::of(environment)?);
     let (rules, shares, policy) = checked(invocation, args)?;
+    let portals = Portals::new(&args.iscsi_portal).context("invalid --iscsi-portal")?;
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
     let device = Arc::new(device);
     notifier.say("STATUS=opening the pool");
@@ -114,13 +116,15 @@ fn hold(
         socket: args.nbd_socket.as_deref(),
         listen: args.nbd_listen,
         iscsi: args.iscsi_listen,
+        portals,
         iscsi_write_cache: args.iscsi_write_cache,
         rules: Arc::clone(&rules),
         connections: args.connections,
     };
     let program: Arc<dyn Program> = Arc::new(OnConsole(Arc::clone(console)));
     let places = start_servers(environment, &sockets, &server, &exports, &program)?;
-    note_targets(console, &exports, &rules, &places);
+    note_targets(console, &exports, &rules.now(), &places);
+    let access = follow_access(invocation, args, &server, (&rules, &exports), &program)?;
     let names = exports.names();
     let metrics = args
         .metrics
@@ -176,7 +180,7 @@ fn hold(
     }
     let unmounted = mount.map(|mount| mount.end((!to_the_end).then_some(COMMANDS_LIMIT)));
     stop_servers(console, &server);
-    drop((metrics, verifier, destager, tiering, classifying));
+    drop((access, metrics, verifier, destager, tiering, classifying));
     let settled = settle(&server, &notifier, &program);
     drop(watchdog);
     settled?;
@@ -214,7 +218,7 @@ fn stop_servers(console: &Console, server: &ServerState) {
 }
 
 /// The rules of iSCSI access, the shares of the device, and the policy.
-type Checked = (Arc<TargetRules>, Shares, Option<PolicyInForce>);
+type Checked = (Arc<RulesInForce>, Shares, Option<PolicyInForce>);
 
 /// Checks the settings, before anything is opened.
 fn checked(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Checked> {
@@ -257,9 +261,9 @@ fn repair_from_replica(invocation: &Invocation, args: &ServeArgs, server: &Serve
 }
 
 /// Reads the rules of iSCSI access, before anything is opened.
-fn target_rules(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Arc<TargetRules>> {
+fn target_rules(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Arc<RulesInForce>> {
     let rules = match &args.iscsi_access {
-        Some(path) => iscsi_access(path, &invocation.context.environment)?,
+        Some(path) => AccessFile::new(path, &invocation.context.environment).rules()?,
         None => TargetRules::default(),
     };
     if let Some(address) = args.iscsi_listen {
@@ -272,7 +276,24 @@ fn target_rules(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Arc
         }
         checked?;
     }
-    Ok(Arc::new(rules))
+    Ok(Arc::new(RulesInForce::new(rules)))
+}
+
+/// Follows the file of iSCSI access, if there is one.
+fn follow_access(
+    invocation: &Invocation,
+    args: &ServeArgs,
+    server: &Arc<ServerState>,
+    (rules, exports): (&Arc<RulesInForce>, &Arc<ServerExports>),
+    program: &Arc<dyn Program>,
+) -> anyhow::Result<Option<Background>> {
+    let Some(path) = &args.iscsi_access else {
+        return Ok(None);
+    };
+    let file = AccessFile::new(path, &invocation.context.environment);
+    let (console, exports) = (Arc::clone(&invocation.console), Arc::clone(exports));
+    let noted = move |rules: &TargetRules| note_unknown_sections(&console, &exports, rules);
+    Ok(Some(access::start(server, rules, file, program, noted)?))
 }
 
 /// Returns the answer to SIGUSR1.
@@ -294,6 +315,11 @@ fn note_targets(
     if places.iter().any(|place| place.starts_with("iscsi:")) {
         warn_of_exports_without_target(console, exports);
     }
+    note_unknown_sections(console, exports, rules);
+}
+
+/// Reports sections of the rules for exports that do not exist.
+fn note_unknown_sections(console: &Console, exports: &ServerExports, rules: &TargetRules) {
     let names = exports.names();
     for name in rules
         .exports()

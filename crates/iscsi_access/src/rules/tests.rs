@@ -10,6 +10,11 @@ fn refused(text: &str) -> String {
     TargetRules::parse(text).unwrap_err().to_string()
 }
 
+fn user_of(access: &TargetAccess) -> Vec<&str> {
+    let users = access.grants.iter().filter_map(|grant| grant.chap.as_ref());
+    users.map(|chap| &*chap.user).collect()
+}
+
 #[test]
 fn sections_replace_what_stands_before_them() {
     let text = format!(
@@ -20,7 +25,7 @@ fn sections_replace_what_stands_before_them() {
     );
     let rules = parse(&text);
     let others = rules.of_export("any@state");
-    assert_eq!(others.chap.as_ref().unwrap().user, "web");
+    assert_eq!(user_of(others), ["web"]);
     assert_eq!(
         others.mutual.as_ref().unwrap().secret,
         b"a secret = of ours"
@@ -30,10 +35,13 @@ fn sections_replace_what_stands_before_them() {
     assert!(discovery.admits("iqn.x:b") && discovery.mutual.is_none());
     // All that know the secret, not only a named initiator.
     let web = rules.of_export("web");
-    assert!(web.initiators.is_none() && web.chap.is_some() && web.mutual.is_none());
+    assert!(web.grants[0].initiators.is_none() && web.mutual.is_none());
+    assert_eq!(user_of(web), ["w"]);
     assert_eq!(rules.of_export("web@new"), web);
     let old = rules.of_export("web@old");
-    assert!(old.chap.is_none() && old.admits("eui.02004567a425678d") && !old.admits("iqn.x:a"));
+    assert!(
+        user_of(old).is_empty() && old.admits("eui.02004567a425678d") && !old.admits("iqn.x:a")
+    );
     assert_eq!(rules.of_export("closed"), &no_initiator());
     assert_eq!(rules.of_export("webs"), others);
     let exports: Vec<_> = rules.exports().collect();
@@ -78,7 +86,14 @@ fn mistakes_are_refused_with_their_line() {
             "[discovery]\n[discovery]\n",
             "line 2: [discovery] is there twice",
         ),
-        ("user = a\nuser = b\n", "line 2: user is there twice"),
+        (
+            "user = a\nsecret = a secret of a\nuser = b\n",
+            "line 3: user and secret belong together",
+        ),
+        (
+            "secret = a secret of a\nsecret = a secret of b\n",
+            "line 2: secret is there twice",
+        ),
         ("secret = short\n", "fewer than 12 bytes"),
         ("mutual-secret = short\n", "fewer than 12 bytes"),
         ("user = a\n", "line 1: user and secret belong together"),
@@ -104,6 +119,95 @@ fn mistakes_are_refused_with_their_line() {
     let long = format!("user = {}\n", "u".repeat(256));
     assert!(refused(&long).contains("more than 255 bytes"));
     assert!(!refused("secret = hush\nsecret = not to be shown\n").contains("hush"));
+}
+
+#[test]
+fn each_of_several_users_has_a_secret_and_initiators_of_its_own() {
+    let a = "user = a\nsecret = a secret of a\ninitiator = iqn.x:a\ninitiator = iqn.x:c\n";
+    let b = "user = b\ninitiator = iqn.x:b\nsecret = a secret of b\n";
+    let rules = parse(&format!(
+        "{a}mutual-user = q\nmutual-secret = a secret of q\n{b}"
+    ));
+    let access = rules.of_export("web");
+    let grants: Vec<_> = access
+        .grants
+        .iter()
+        .map(|grant| {
+            let chap = grant.chap.as_ref().unwrap();
+            let initiators = grant.initiators.as_ref().unwrap().join(" ");
+            (&*chap.user, &*chap.secret, initiators)
+        })
+        .collect();
+    let (of_a, of_b) = (&b"a secret of a"[..], &b"a secret of b"[..]);
+    assert_eq!(
+        grants,
+        [
+            ("a", of_a, "iqn.x:a iqn.x:c".to_owned()),
+            ("b", of_b, "iqn.x:b".to_owned()),
+        ]
+    );
+    assert_eq!(access.mutual.as_ref().unwrap().user, "q");
+    let remote: SocketAddr = "192.0.2.1:3260".parse().unwrap();
+    assert!(rules.check(remote).is_ok());
+    // One user: wherever its lines stand, as before there could be several.
+    let one = parse("initiator = iqn.x:a\nsecret = a secret of a\nuser = a\ninitiator = iqn.x:c\n");
+    assert_eq!(one, parse(a));
+    // Of one user, two secrets for two initiators; for one initiator, two users.
+    parse(&format!("{a}{}", b.replace("user = b", "user = a")));
+    parse(&format!("{a}{}", b.replace("iqn.x:b", "iqn.x:a")));
+    // Without initiators: on loopback only, for all that know a secret.
+    let strip = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with("initiator"));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let open = parse(&format!("{}{}", strip(a), strip(b)));
+    assert!(open.of_export("web").admits("iqn.x:any") && open.check(remote).is_err());
+    for (text, why) in [
+        (
+            format!("initiator = iqn.x:d\n{a}{b}"),
+            "line 1: this section has several users",
+        ),
+        (
+            format!("secret = a secret of d\n{a}user = d\n"),
+            "which of them is this secret for",
+        ),
+        (
+            format!("{a}{}", strip(b)),
+            "line 5: of several users, either all",
+        ),
+        (
+            format!("{}{b}", strip(a)),
+            "line 3: of several users, either all",
+        ),
+        (
+            format!("{a}{}", b.replace("a secret of b", "a secret of a")),
+            "line 5: the secret of b is also",
+        ),
+        (
+            format!(
+                "{a}{}",
+                b.replace(
+                    "user = b\ninitiator = iqn.x:b",
+                    "user = a\ninitiator = IQN.x:C"
+                )
+            ),
+            "line 5: user a is there twice for iqn.x:c",
+        ),
+        (
+            format!("{}{}", strip(a), strip(b).replace("user = b", "user = a")),
+            "line 3: user a is there twice for all initiators",
+        ),
+        (
+            format!(
+                "{a}{b}[export web]\n{}mutual-user = q\nmutual-secret = a secret of b\n",
+                a.replace("secret of a", "secret of d")
+            ),
+            "mutual-secret is also a secret",
+        ),
+    ] {
+        let said = refused(&text);
+        assert!(said.contains(why), "{text:?}: {said}");
+    }
 }
 
 #[test]
