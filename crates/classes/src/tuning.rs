@@ -96,18 +96,19 @@ impl Tuner {
         &self.settings
     }
 
-    /// Returns true if a period has passed. A clock that went back begins another one.
-    pub fn is_due(&mut self, now: UnixNanos) -> bool {
+    /// Returns true if a period has passed, or the clock went back.
+    pub fn is_due(&self, now: UnixNanos) -> bool {
         let passed = now.0.saturating_sub(self.decided.0);
-        if passed < 0 {
-            self.decided = now;
-        }
-        u64::try_from(passed).is_ok_and(|passed| passed >= self.tuning.period_ns)
+        u64::try_from(passed).map_or(true, |passed| passed >= self.tuning.period_ns)
     }
 
     /// Decides, if a period has passed and enough was asked for in it. Unless the result is
     /// [`Tuned::TooEarly`], the caller begins to count recent accesses anew.
     pub fn step(&mut self, evidence: &Evidence, now: UnixNanos) -> Tuned {
+        if now < self.decided {
+            // Another period begins.
+            self.decided = now;
+        }
         if !self.is_due(now) || evidence.recent() < SAMPLED_MIN as f64 {
             return Tuned::TooEarly;
         }
