@@ -53,7 +53,8 @@ impl Files {
     }
 }
 
-fn metadata(address: u64) -> Request {
+/// A read of metadata.
+pub fn metadata(address: u64) -> Request {
     Request {
         address,
         contents: Contents::Metadata,
@@ -64,7 +65,7 @@ fn metadata(address: u64) -> Request {
 }
 
 /// A number below `end`; the small ones are asked for most.
-fn skewed(seed: &mut Seed, end: u64) -> u64 {
+pub fn skewed(seed: &mut Seed, end: u64) -> u64 {
     let (a, b) = (seed.below(end), seed.below(end));
     a.min(b).min(seed.below(end))
 }

@@ -190,35 +190,6 @@ impl Machine {
                 (!was_kept_out).then(|| settings[usize::from(class.0)].share.hundredths())
             });
             self.least_share = shares.fold(self.least_share, u8::min);
-            if std::env::var_os("SHOW").is_some() {
-                let evidence = self.tier.evidence(false);
-                let name = if matches!(tuned, Tuned::Changed(_)) {
-                    "changed"
-                } else {
-                    "back"
-                };
-                println!(
-                    "{name} at {} {:?}",
-                    self.now / SECOND - 1_000_000,
-                    tuner.tuning().hits_percent
-                );
-                for (class, _) in self.policy.classes() {
-                    let of = evidence.of(class).unwrap();
-                    if of.sampled > 0 {
-                        println!(
-                            "  {} held {:.0} acc {:.0} hits {:.2} curve {:.2} -> {:?}",
-                            class.0,
-                            of.held_hundredths,
-                            of.accesses,
-                            of.hits / of.accesses,
-                            (of.by_pattern.hits(of.held_hundredths)
-                                + of.otherwise.hits(of.held_hundredths))
-                                / of.accesses,
-                            settings[usize::from(class.0)]
-                        );
-                    }
-                }
-            }
         }
     }
 
@@ -310,4 +281,72 @@ fn auto_keeps_up_where_nothing_helps() {
 #[test]
 fn auto_keeps_up_with_databases() {
     row(Load::Databases);
+}
+
+/// Reads and hits of a class.
+fn rate(machine: &Machine, class: u8) -> f64 {
+    let (reads, hits) = machine.by_class[usize::from(class)];
+    hits as f64 / reads.max(1) as f64
+}
+
+/// A client reads the whole disk at random offsets, in classes that the policy calls important.
+#[test]
+fn a_scan_of_the_disk_does_not_push_metadata_out() {
+    let metadata_hits = |scans: bool| {
+        let mut machine = Machine::of("adaptive", true);
+        let mut seed = sim::Seed::new(5);
+        for nth in 0..REQUESTS {
+            let lot = seed.below(100);
+            if lot < 20 {
+                machine.ask(loads::metadata(loads::skewed(&mut seed, 4000)));
+            } else if scans {
+                let files = loads::Files {
+                    from: 1 << 30,
+                    count: 100_000,
+                    blocks: 12,
+                };
+                machine.ask(files.read(nth, seed.below(12), true));
+            }
+        }
+        assert!(machine.least_share >= 1);
+        rate(&machine, 1)
+    };
+    let (alone, beside) = (metadata_hits(false), metadata_hits(true));
+    assert!(
+        beside > 0.95 * alone,
+        "{beside} beside a scan, {alone} alone"
+    );
+}
+
+/// A client claims an important class for all it does, and reads what just fits the tier.
+#[test]
+fn a_client_that_lies_of_its_class_leaves_the_others_their_space() {
+    let csv = "IO class id,IO class name,Eviction priority,Allocation\n\
+        0,unclassified,150,1.00\n\
+        1,metadata,10,1.00\n\
+        2,wire:7,5,1.00\n";
+    let policy = Policy::parse(csv).expect("a policy");
+    let hits = |is_auto: bool| {
+        let mut machine = Machine::new(policy.clone(), is_auto);
+        let mut seed = sim::Seed::new(6);
+        let files = loads::Files {
+            from: 1 << 30,
+            count: 1,
+            blocks: 15_000,
+        };
+        for nth in 0..REQUESTS {
+            match seed.below(100) {
+                0..10 => machine.ask(loads::metadata(loads::skewed(&mut seed, 2000))),
+                _ => machine.ask(Request {
+                    wire: 7,
+                    ..files.read(0, nth, true)
+                }),
+            }
+        }
+        assert!(machine.least_share >= 1, "{}", machine.least_share);
+        rate(&machine, 1)
+    };
+    let (fixed, auto) = (hits(false), hits(true));
+    println!("metadata beside a liar: {fixed:.3} of its reads hit, auto {auto:.3}");
+    assert!(auto > 0.05 && auto >= 0.95 * fixed, "{fixed} {auto}");
 }
