@@ -160,6 +160,7 @@ impl Classifiers {
                 offset_bytes: file.offset_bytes,
                 len_bytes: file.len_bytes,
                 file_path: Some(file.path),
+                is_direct: context.is_direct.then_some(true),
                 ..Facts::default()
             })
         });
@@ -221,6 +222,7 @@ impl Classifiers {
             len_bytes,
             is_write,
             pattern,
+            is_direct: context.is_direct.then_some(true),
             ..Facts::default()
         });
         RequestContext {

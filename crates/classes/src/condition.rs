@@ -59,7 +59,6 @@ pub(crate) enum Quantity {
     RequestSize,
     /// 512-byte sectors from the start of the volume.
     Lba,
-    WriteLifetime,
     WireClass,
     /// Class that earlier rules gave.
     IoClass,
@@ -157,7 +156,6 @@ impl Quantity {
             Self::FileOffset => in_file(false),
             Self::RequestSize => Some(facts.len_bytes),
             Self::Lba => Some(facts.offset_bytes / 512),
-            Self::WriteLifetime => facts.write_lifetime.map(u64::from),
             Self::WireClass if facts.wire_class == 0 => None,
             Self::WireClass => Some(facts.wire_class.into()),
             Self::IoClass => Some(class.0.into()),

@@ -31,6 +31,4 @@ pub struct Facts<'a> {
     pub file_path: Option<&'a [u8]>,
     /// The file was opened with `O_DIRECT`, if the front end knows that.
     pub is_direct: Option<bool>,
-    /// Write lifetime hint as Linux numbers them (0 not set, 2 short, 5 extreme), if one came.
-    pub write_lifetime: Option<u8>,
 }

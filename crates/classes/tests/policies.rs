@@ -20,7 +20,6 @@ const CONDITIONS: &[&str] = &[
     "lba:lt:2048",
     "io_direction:read",
     "io_direction:write",
-    "wlth:eq:2",
     "wire:ge:3",
     "io_class:ne:0",
     "io_class:le:20",
@@ -79,7 +78,6 @@ fn random_facts(seed: &mut Seed) -> Facts<'static> {
         pattern: [None, Some(Pattern::Sequential), Some(Pattern::Random)][seed.below(3) as usize],
         file_path: paths[seed.below(4) as usize],
         is_direct: [None, Some(true), Some(false)][seed.below(3) as usize],
-        write_lifetime: [None, Some(2)][seed.below(2) as usize],
     }
 }
 

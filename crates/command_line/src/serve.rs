@@ -58,7 +58,8 @@ pub struct ServeArgs {
         requires = "nbd",
         conflicts_with_all = [
             "iscsi_listen", "iscsi_access", "iscsi_write_cache", "mount", "metrics", "journal",
-            "journal_on", "journal_mirror", "journal_lost", "fast", "fast_size", "policy", "no_trace", "qos", "replica",
+            "journal_on", "journal_mirror", "journal_lost", "fast", "fast_size", "policy", "without", "no_trace", "qos",
+            "replica",
         ],
     )]
     pub read_only: bool,
@@ -133,6 +134,15 @@ pub struct ServeArgs {
     /// Policy for I/O classes: the name of one that ships, or a file; see quintet policy show
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<String>,
+    /// Switch decisions off, to measure their gain: prefetch, direct-regions, shared-reads,
+    /// unprobed-writes, fast-surroundings, fast-modified, fast-by-class; see docs/operations.md
+    #[arg(
+        long,
+        value_name = "DECISION",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub without: Vec<String>,
     /// Record no trace of reads; defrag then knows no hot ranges
     #[arg(long)]
     pub no_trace: bool,

@@ -74,7 +74,7 @@ pub(crate) fn dispatch_now(
     }
     body.clear();
     let (node, handle, offset) = (header.node, range.handle, range.offset);
-    let context = RequestContext::default();
+    let context = context_of(&range);
     let attempt = AssertUnwindSafe(|| files.write_now(context, node, handle, offset, data));
     match catch_unwind(attempt).unwrap_or(Err(Errno::IO)) {
         Ok(false) => None,
@@ -86,16 +86,26 @@ pub(crate) fn dispatch_now(
     }
 }
 
+/// Returns what is known of a read or write besides its range.
+fn context_of(range: &Range) -> RequestContext {
+    RequestContext {
+        is_direct: range.is_direct,
+        ..RequestContext::default()
+    }
+}
+
 /// Returns true if the request is likely served soon and without waiting for a device.
 fn is_quick(files: &dyn FileSystem, header: &RequestHeader, operation: &Operation<'_>) -> bool {
     let node = header.node;
     match *operation {
-        Operation::Read(Range {
-            handle,
-            offset,
-            len,
-        }) => {
-            let context = RequestContext::default();
+        Operation::Read(range) => {
+            let context = context_of(&range);
+            let Range {
+                handle,
+                offset,
+                len,
+                ..
+            } = range;
             len <= QUICK_BYTES_MAX && files.is_cached(context, node, handle, offset, u64::from(len))
         }
         Operation::Sync { directory, .. } => directory,
@@ -192,11 +202,14 @@ fn answer(
             true => files.release_directory(node, handle),
             false => files.release(node, handle),
         },
-        Operation::Read(Range {
-            handle,
-            offset,
-            len,
-        }) => {
+        Operation::Read(range) => {
+            let context = context_of(&range);
+            let Range {
+                handle,
+                offset,
+                len,
+                ..
+            } = range;
             let into = body.room(len.min(REQUEST_BYTES_MAX) as usize);
             body.data_bytes = files.read(context, node, handle, offset, into)?;
         }
@@ -205,7 +218,7 @@ fn answer(
             data,
             is_synchronous,
         } => {
-            let Range { handle, offset, .. } = range;
+            let (context, Range { handle, offset, .. }) = (context_of(&range), range);
             let written = files.write(context, node, handle, offset, data)?;
             if is_synchronous {
                 files.sync(context, node, handle)?;

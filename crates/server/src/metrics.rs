@@ -5,6 +5,7 @@
 //! findings, which are renewed at most once a minute and commit.
 
 mod classes;
+mod decisions;
 mod device;
 mod endpoint;
 mod text;
@@ -157,6 +158,15 @@ table! {
     HOT_COPIED: Counter = "quintet_hot_chunk_copied_bytes_total", "Bytes that these runs copied.";
     RANDOM_ASKED: Counter = "quintet_random_read_asked_bytes_total", "Bytes that random reads of volumes and served snapshots needed from the pool.";
     RANDOM_FETCHED: Counter = "quintet_random_read_fetched_bytes_total", "Bytes of the regions that were read for them.";
+    JUDGED: Counter = "quintet_requests_judged_total", "Requests of volumes and served snapshots whose access pattern was judged, by pattern. Those that hit memory are judged only where a stream is due for another look.";
+    AHEAD_BYTES: Counter = "quintet_read_ahead_bytes_total", "Bytes that were to be fetched ahead, by where to (memory, or the fast tier around random reads) and whether the queue was full (planned includes dropped).";
+    AHEAD_REGIONS: Counter = "quintet_read_ahead_regions_total", "Regions that were fetched ahead, by where to.";
+    TIER_OFFERED: Counter = "quintet_tier_offered_total", "Chunks that were offered to the fast tier without a read that asked for them, by why: around a random read, modified in part by a checkpoint, or important and stored by one.";
+    UNPROBED: Counter = "quintet_chunks_unprobed_total", "Chunks of volumes that were stored without a lookup in the fingerprint index.";
+    VOLUME_REGIONS: Counter = "quintet_read_regions_total", "Regions that were read, by how: with the container's directory, or directly to the place that the index names.";
+    HINTS_DENIED: Counter = "quintet_index_hints_denied_total", "Lookups in the fingerprint index that named no region, or one without the chunk.";
+    READS_SHARED: Counter = "quintet_reads_shared_total", "Reads that waited for another request's read of the same region instead of reading it again.";
+    SWITCHED_OFF: Gauge = "quintet_decision_switched_off", "1 for a decision that serve --without switched off.";
     SCRUB_VERIFIED: Gauge = "quintet_scrub_verified_timestamp_seconds", "Time of the last complete verification, since 1970; 0: none.";
     SCRUB_DAMAGED: Counter = "quintet_scrub_damaged_total", "Damaged places that the scrub found.";
 }
@@ -186,9 +196,7 @@ pub fn render(server: &ServerState) -> String {
     text.sample(CONTAINERS, &[], record.containers);
     text.sample(CHUNK_HITS, &[], live.reads.chunk_hits);
     text.sample(REGION_READS, &[], live.reads.region_reads);
-    let decisions = server.volumes.decision_counters();
-    text.sample(RANDOM_ASKED, &[], decisions.random_asked_bytes);
-    text.sample(RANDOM_FETCHED, &[], decisions.random_fetched_bytes);
+    decisions::tell(&mut text, &server.volumes);
     exports(&mut text, &live);
     nbd(&mut text, &live.nbd);
     iscsi(&mut text, &live.iscsi);

@@ -34,6 +34,8 @@ pub struct RequestContext {
     pub class: IoClass,
     /// Access pattern, if a layer above has judged it: layers below do not judge again.
     pub pattern: Option<Pattern>,
+    /// The file was opened with `O_DIRECT`. False if the front end does not know.
+    pub is_direct: bool,
 }
 
 impl RequestContext {
@@ -42,6 +44,7 @@ impl RequestContext {
         origin: Origin::Foreground,
         class: IoClass(0),
         pattern: None,
+        is_direct: false,
     };
 }
 

@@ -41,6 +41,42 @@ impl Default for Switches {
     }
 }
 
+/// A decision as users name it, and its switch.
+type Named = (&'static str, fn(&mut Switches) -> &mut bool);
+
+/// All decisions.
+const NAMED: [Named; 7] = [
+    ("prefetch", |s| &mut s.prefetch),
+    ("direct-regions", |s| &mut s.direct_regions),
+    ("shared-reads", |s| &mut s.shared_reads),
+    ("unprobed-writes", |s| &mut s.unprobed_writes),
+    ("fast-surroundings", |s| &mut s.fast_tier_prefetch),
+    ("fast-modified", |s| &mut s.fast_tier_modified),
+    ("fast-by-class", |s| &mut s.fast_tier_by_class),
+];
+
+impl Switches {
+    /// Returns the names of all decisions, as users write them.
+    pub fn names() -> [&'static str; NAMED.len()] {
+        NAMED.map(|(name, _)| name)
+    }
+
+    /// Switches the decision of that name off. Returns false if there is none.
+    pub fn turn_off(&mut self, name: &str) -> bool {
+        let found = NAMED.iter().find(|(known, _)| *known == name);
+        if let Some((_, switch)) = found {
+            *switch(self) = false;
+        }
+        found.is_some()
+    }
+
+    /// Returns the names of the decisions that are off.
+    pub fn off(mut self) -> impl Iterator<Item = &'static str> {
+        let is_off = move |(name, switch): &Named| (!*switch(&mut self)).then_some(*name);
+        NAMED.iter().filter_map(is_off)
+    }
+}
+
 /// How reads and destaging follow access patterns.
 #[derive(Clone, Copy, Debug)]
 pub struct AccessOptions {
@@ -155,5 +191,23 @@ impl Meters {
             shared_reads: reads.shared_reads,
             shared_waits: reads.shared_waits,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_decision_has_its_own_switch() {
+        let mut all = Switches::default();
+        assert_eq!(all.off().count(), 0);
+        for (number, name) in (1..).zip(Switches::names()) {
+            let mut one = Switches::default();
+            assert!(one.turn_off(name) && all.turn_off(name), "{name}");
+            assert!(one.off().eq([name]), "{name}");
+            assert_eq!(all.off().count(), number);
+        }
+        assert!(!all.turn_off("nothing") && !all.turn_off(""));
     }
 }

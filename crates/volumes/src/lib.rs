@@ -280,6 +280,11 @@ impl Volumes {
             .counters(engine.backing.pool.reader().counts())
     }
 
+    /// Returns which decisions are on.
+    pub fn switches(&self) -> Switches {
+        self.engine.backing.access.switches
+    }
+
     /// Fetches one planned part on this thread; for callers without fetch threads. Returns false if
     /// none is queued.
     pub fn fetch_step(&self) -> bool {

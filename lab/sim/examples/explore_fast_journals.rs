@@ -1,5 +1,5 @@
-//! The long crash exploration of volumes whose journal is on a fast device, with faults of that
-//! device.
+//! The long crash exploration of volumes with a tier, and perhaps the journal, on a fast device, with
+//! faults of that device.
 //!
 //! Run with `cargo run --release -p sim --example explore_fast_journals -- --states 100000
 //! --seed 1`; the result is in `docs/evaluation/crash.md`. Exits with 1 if a state is wrong.
@@ -20,7 +20,12 @@ fn main() {
             scripts.map(move |(name, place, ops)| FastJournalHistory::new(name, seed, place, ops))
         });
         let random = (2..RANDOM_PER_ROUND + 2).map(|n| {
-            let place = [JournalPlace::Fast, JournalPlace::Mirrored][n as usize % 2];
+            let places = [
+                JournalPlace::Fast,
+                JournalPlace::Mirrored,
+                JournalPlace::Pool,
+            ];
+            let place = places[n as usize % 3];
             FastJournalHistory::random(seed + n, place, RANDOM_OPS)
         });
         let named = |history: FastJournalHistory| Named {

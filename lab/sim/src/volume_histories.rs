@@ -20,7 +20,6 @@ pub use ops::{VolumeOp, random_volume_ops, volume_scripts};
 pub use process::VolumeProcess;
 
 use crate::{Expected, History, Scenario, SimDisk};
-use format::journal_place::JournalPlace;
 use std::sync::Arc;
 
 /// One history of volumes.
@@ -59,7 +58,7 @@ impl Scenario for VolumeHistory {
     }
 
     fn run(&self, disk: &Arc<SimDisk>, history: &History<VolumeChange>) -> Result<(), String> {
-        let mut process = VolumeProcess::start(disk, history, self.seed, JournalPlace::Pool)?;
+        let mut process = VolumeProcess::start(disk, history, self.seed, None)?;
         history.explore_from_here();
         for (number, op) in self.ops.iter().enumerate() {
             process
@@ -71,6 +70,6 @@ impl Scenario for VolumeHistory {
     }
 
     fn check(&self, disk: &Arc<SimDisk>, expected: &Expected<Self>) -> Result<(), String> {
-        examine::examine(disk, self.seed, &expected.models, None)
+        examine::examine(disk, self.seed, &expected.models, None).map(drop)
     }
 }

@@ -1,10 +1,16 @@
-//! Power losses while the journal is on a fast device, and faults of that device beside them: the
-//! seeded set that runs with every test.
+//! Power losses with a tier, and perhaps the journal, on a fast device, and faults of that device
+//! beside them: the seeded set that runs with every test.
 
 use format::journal_place::JournalPlace;
 use media::Barrier;
 use sim::volume_histories::{FastJournalHistory, fast_journal_scripts};
 use sim::{Explorer, Report};
+
+const PLACES: [JournalPlace; 3] = [
+    JournalPlace::Fast,
+    JournalPlace::Mirrored,
+    JournalPlace::Pool,
+];
 
 fn explore(history: &FastJournalHistory, states: usize) -> Report {
     let mut explorer = Explorer::new(history.seed, states);
@@ -23,6 +29,7 @@ fn scripted_histories_survive_and_losses_are_reported() {
             let report = explore(&history, 60);
             report.expect_none();
             assert!(report.states >= 25, "{name}: {report:?}");
+            assert!(history.hits() > 0, "{name}: the tier was never read");
         }
     }
 }
@@ -31,7 +38,7 @@ fn scripted_histories_survive_and_losses_are_reported() {
 fn random_histories_survive_and_losses_are_reported() {
     let mut whole = Report::default();
     for seed in 1..=6 {
-        let place = [JournalPlace::Fast, JournalPlace::Mirrored][seed as usize % 2];
+        let place = PLACES[seed as usize % 3];
         let report = explore(&FastJournalHistory::random(seed, place, 24), 40);
         report.expect_none();
         whole += report;

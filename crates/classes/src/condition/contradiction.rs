@@ -57,7 +57,6 @@ fn has_value<'a>(of: Quantity, questions: impl Iterator<Item = &'a Question> + C
         _ => None,
     });
     let (mut low, mut high) = match of {
-        Quantity::WriteLifetime => (0, u8::MAX.into()),
         // 0 is no class on the wire.
         Quantity::WireClass => (1, crate::CLASSES as i128 - 1),
         Quantity::IoClass => (0, crate::CLASSES as i128 - 1),
@@ -100,7 +99,7 @@ mod tests {
             "lba:gt:1&lba:lt:2",
             "lba:1&lba:2",
             "file_offset:eq:5&file_offset:ne:5",
-            "wlth:ge:5&wlth:le:6&wlth:ne:5&wlth:ne:6",
+            "wire:ge:5&wire:le:6&wire:ne:5&wire:ne:6",
             "file_size:lt:0",
             "file_size:gt:18446744073709551615",
             "io_class:gt:63",
@@ -129,7 +128,7 @@ mod tests {
             "file_size:le:10&file_size:ge:10",
             "file_size:lt:10&file_offset:gt:20",
             "lba:1&lba:1",
-            "wlth:ge:5&wlth:le:7&wlth:ne:5&wlth:ne:7",
+            "wire:ge:5&wire:le:7&wire:ne:5&wire:ne:7",
             "file_size:ge:18446744073709551615",
             "wire:1",
             "pattern:seq&pattern:seq",

@@ -42,7 +42,6 @@ const FORMS: [(&str, Form); 24] = [
         Form::Number(Quantity::RequestSize, u64::MAX),
     ),
     ("lba", Form::Number(Quantity::Lba, u64::MAX)),
-    ("wlth", Form::Number(Quantity::WriteLifetime, 255)),
     ("io_class", Form::Number(Quantity::IoClass, 63)),
     ("wire", Form::Number(Quantity::WireClass, 63)),
     ("io_direction", Form::Direction),
@@ -54,7 +53,11 @@ const FORMS: [(&str, Form); 24] = [
     ("pid", Form::OnlyKernel("use origin: or volume:")),
     ("process_name", Form::OnlyKernel("use origin: or volume:")),
     ("io_cgroup", Form::OnlyKernel("use origin: or volume:")),
-    ("hint", Form::OnlyKernel("use wlth: or wire:")),
+    (
+        "wlth",
+        Form::OnlyKernel("use wire:N; over iSCSI, Linux sends the hint as a group number"),
+    ),
+    ("hint", Form::OnlyKernel("use wire:")),
     ("core_id", Form::OnlyKernel("use volume:NAME")),
 ];
 
@@ -101,7 +104,6 @@ impl Form {
             Self::Number(Quantity::FileOffset, _) => "file_offset:lt:4096",
             Self::Number(Quantity::RequestSize, _) => "request_size:ge:131072",
             Self::Number(Quantity::Lba, _) => "lba:lt:2048",
-            Self::Number(Quantity::WriteLifetime, _) => "wlth:eq:2",
             Self::Number(Quantity::IoClass, _) => "io_class:3",
             Self::Number(Quantity::WireClass, _) => "wire:5",
             Self::Direction => "io_direction:read",

@@ -46,7 +46,6 @@ fn what_is_not_known_never_holds() {
         "file_size:ne:1",
         "file_offset:ge:0",
         "metadata",
-        "wlth:ne:9",
         "wire:ge:0",
         "pattern:seq",
         "direct",
@@ -116,7 +115,6 @@ fn ours_answer() {
         pattern: Some(Pattern::Random),
         origin: Origin::Collect,
         wire_class: 5,
-        write_lifetime: Some(2),
         is_direct: Some(true),
         is_write: true,
         ..file(1, 0)
@@ -130,7 +128,6 @@ fn ours_answer() {
         ("volume:db", false),
         ("wire:5", true),
         ("wire:gt:5", false),
-        ("wlth:eq:2", true),
         ("direct", true),
         ("io_direction:write", true),
         ("io_direction:read", false),

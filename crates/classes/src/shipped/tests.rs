@@ -244,12 +244,6 @@ fn databases_keep_small_requests_before_scans() {
     assert!(row < priority(&policy, &scan));
     let share = policy.settings(policy.classify(&scan)).share;
     assert_eq!(share.hundredths(), 10);
-    let temporary = Facts {
-        write_lifetime: Some(2),
-        is_write: true,
-        ..read(Pattern::Random, 8192)
-    };
-    assert!(!is_cached(&policy, &temporary));
     assert_eq!(
         priority(&policy, &of(Contents::Metadata)),
         Priority::Evictable(0)

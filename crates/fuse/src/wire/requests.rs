@@ -52,6 +52,8 @@ pub struct Range {
     pub offset: u64,
     /// Length, bytes.
     pub len: u32,
+    /// The file was opened with `O_DIRECT`.
+    pub is_direct: bool,
 }
 
 /// The specific part of a request.
@@ -221,14 +223,11 @@ fn decode_body(code: u32, body: &[u8]) -> Option<Operation<'_>> {
             flags: cursor.u32()?,
             directory: code == opcode::OPENDIR,
         },
-        opcode::READ => Operation::Read(range(&mut cursor)?),
+        opcode::READ => Operation::Read(range(&mut cursor)?.0),
         opcode::WRITE => {
-            let range = range_in(&mut cursor)?;
-            // How the kernel made the request, and the owner of locks.
-            cursor.take(12)?;
+            let (range, flags) = range(&mut cursor)?;
             // O_SYNC has the bit of O_DSYNC too.
-            let is_synchronous = cursor.u32()? & OFlags::DSYNC.bits() != 0;
-            cursor.u32()?;
+            let is_synchronous = flags & OFlags::DSYNC.bits() != 0;
             let data = cursor.take(range.len as usize)?;
             Operation::Write {
                 range,
@@ -237,7 +236,7 @@ fn decode_body(code: u32, body: &[u8]) -> Option<Operation<'_>> {
             }
         }
         opcode::READDIR | opcode::READDIRPLUS => Operation::ReadDirectory {
-            range: range(&mut cursor)?,
+            range: range(&mut cursor)?.0,
             plus: code == opcode::READDIRPLUS,
         },
         opcode::RELEASE | opcode::RELEASEDIR => Operation::Release {
@@ -294,17 +293,18 @@ fn set_attributes<'a>(cursor: &mut Cursor<'_>) -> Option<Operation<'a>> {
     Some(Operation::SetAttributes { valid, size })
 }
 
-/// Decodes the first fields of READ, WRITE and READDIR.
-fn range_in(cursor: &mut Cursor<'_>) -> Option<Range> {
-    Some(Range {
-        handle: Handle(cursor.u64()?),
-        offset: cursor.u64()?,
-        len: cursor.u32()?,
-    })
-}
-
-fn range(cursor: &mut Cursor<'_>) -> Option<Range> {
-    let range = range_in(cursor)?;
-    cursor.take(20)?;
-    Some(range)
+/// Decodes the fields of READ, WRITE and READDIR: the range, and the flags of the open file.
+fn range(cursor: &mut Cursor<'_>) -> Option<(Range, u32)> {
+    let (handle, offset, len) = (Handle(cursor.u64()?), cursor.u64()?, cursor.u32()?);
+    // How the kernel made the request, and the owner of locks.
+    cursor.take(12)?;
+    let flags = cursor.u32()?;
+    cursor.u32()?;
+    let range = Range {
+        handle,
+        offset,
+        len,
+        is_direct: flags & OFlags::DIRECT.bits() != 0,
+    };
+    Some((range, flags))
 }

@@ -5,6 +5,7 @@ use super::replies::{
 use super::requests::{Offer, Operation, Range, RequestHeader, decode, decode_header};
 use super::{Handle, NodeId, replies};
 use crate::test_kernel::{long_at, longs, offer, range, request, word_at, words};
+use rustix::fs::OFlags;
 use std::time::Duration;
 
 fn operation(code: u32, body: &[u8]) -> Option<Operation<'static>> {
@@ -30,7 +31,13 @@ fn bodies() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
         handle,
         offset: 6,
         len: 7,
+        is_direct: false,
     };
+    let past_cache = Range {
+        is_direct: true,
+        ..some
+    };
+    let direct = OFlags::DIRECT.bits();
     let name = b"name\0".to_vec();
     vec![
         (
@@ -70,6 +77,25 @@ fn bodies() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
             },
         ),
         (opcode::READ, range(5, 6, 7), Operation::Read(some)),
+        (
+            opcode::READ,
+            [longs(&[5, 6]), words(&[7, 0, 0, 0, direct, 0])].concat(),
+            Operation::Read(past_cache),
+        ),
+        (
+            opcode::WRITE,
+            [
+                longs(&[5, 6]),
+                words(&[7, 0, 0, 0, direct | 1, 0]),
+                b"content".to_vec(),
+            ]
+            .concat(),
+            Operation::Write {
+                range: past_cache,
+                data: b"content",
+                is_synchronous: false,
+            },
+        ),
         (
             opcode::WRITE,
             [range(5, 6, 7), b"content".to_vec()].concat(),

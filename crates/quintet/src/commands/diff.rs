@@ -8,10 +8,10 @@ mod image;
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
-use super::listing;
-use super::snapshot_choice::{LATEST, SnapshotFilter, choose, split_path};
-use super::tree::{join, lookup, normal, top};
 use anyhow::bail;
+use browsing::choice::{LATEST, SnapshotFilter, choose, split_path};
+use browsing::listing;
+use browsing::tree::{join, lookup, normal, top};
 use command_line::DiffArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};

@@ -6,12 +6,12 @@
 
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
-use super::snapshot_choice::{LATEST, SnapshotFilter, choose, split_path};
-use super::tree::{Found, Step, lookup, normal, top, walk};
 use crate::progress::ArchiveProgress;
 use anyhow::bail;
 use archive::image::{UnfinishedFile, stream_object};
 use archive::tar::{self, Member};
+use browsing::choice::{LATEST, SnapshotFilter, choose, split_path};
+use browsing::tree::{Found, Step, lookup, normal, top, walk};
 use command_line::DumpArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{OwnerNames, SnapshotKind};

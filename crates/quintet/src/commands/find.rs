@@ -5,11 +5,11 @@
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
-use super::listing;
-use super::snapshot_choice::{SnapshotFilter, split_path};
-use super::tree::{Step, join, lookup, normal, top};
 use anyhow::{Context, anyhow, bail};
 use archive::selection::Patterns;
+use browsing::choice::{SnapshotFilter, split_path};
+use browsing::listing;
+use browsing::tree::{Step, join, lookup, normal, top};
 use command_line::FindArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
@@ -177,7 +177,7 @@ impl<'i> Search<'i> {
         reader: &Reader,
         directory: ObjectRoot,
         path: &[u8],
-        found: &mut super::tree::EntryVisitor<'_>,
+        found: &mut browsing::tree::EntryVisitor<'_>,
     ) -> anyhow::Result<bool> {
         if self.barren.contains(&directory.fingerprint) {
             return Ok(false);

@@ -4,9 +4,9 @@
 //! to the trash. A policy that would keep nothing of any group removes nothing at all.
 
 use super::invocation::Invocation;
-use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known, tag_lists};
 use anyhow::bail;
+use browsing::choice::{SnapshotFilter, choose_several, expect_latest_known, tag_lists};
+use browsing::listing;
 use command_line::{ForgetArgs, KeepArgs, PeriodArg};
 use format::snapshot::Snapshot;
 use retention::{Decision, Group, Policy, decide, group};

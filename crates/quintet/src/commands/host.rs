@@ -4,8 +4,8 @@
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
-use super::snapshot_choice::{SnapshotFilter, choose};
-use super::tree::{Found, lookup, top};
+use browsing::choice::{SnapshotFilter, choose};
+use browsing::tree::{Found, lookup, top};
 use format::snapshot::Snapshot;
 use format::tree::EntryKind;
 use host_tools::{HostCommand, Pools, Snapshots, Stored};

@@ -26,7 +26,9 @@ use parking_lot::Mutex;
 use qos::Flow;
 use server::control::{IN_A_GRANT_LIMIT, Leases};
 use server::memory_plan::MemoryPlan;
-use server::state::{JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, ServerState, open_volumes};
+use server::state::{
+    JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, ServerState, VolumesWanted, open_volumes,
+};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io;
@@ -48,8 +50,8 @@ use terminal::shell::Shell;
 use units::Origin;
 use unlocking::writer::{PoolWriter, Wait, unlock_again, words_shown};
 use unlocking::{KnownPoolWriter, LockedPool, Opening, PasswordSources};
+use volumes::Volumes;
 use volumes::loss_messages::lost_writes;
-use volumes::{JournalPlacement, Volumes};
 
 /// Leftovers of interrupted runs that take seconds to verify, bytes: a note says so.
 const LEFTOVERS_SAID: u64 = 256 << 20;
@@ -503,12 +505,12 @@ impl Invocation {
     pub fn volumes_of(
         &self,
         pool: Pool,
-        wanted: Option<(&MemoryPlan, u64, &JournalPlacement)>,
+        wanted: Option<(&MemoryPlan, &VolumesWanted)>,
     ) -> anyhow::Result<Volumes> {
         let (pool, compression) = (Arc::new(pool), self.settings.compression);
-        let (plan, here) = (self.memory_plan(), JournalPlacement::default());
-        let (plan, bytes, placement) = wanted.unwrap_or((&plan, JOURNAL_BYTES_DEFAULT, &here));
-        let volumes = open_volumes(pool, plan, bytes, compression, placement)?;
+        let (plan, usual) = (self.memory_plan(), VolumesWanted::default());
+        let (plan, wanted) = wanted.unwrap_or((&plan, &usual));
+        let volumes = open_volumes(pool, plan, compression, wanted)?;
         let lost = lost_writes(&volumes);
         lost.iter().for_each(|lost| self.console.warn(lost));
         Ok(volumes)

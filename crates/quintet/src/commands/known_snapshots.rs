@@ -7,12 +7,10 @@
 //! of them.
 
 use super::invocation::Invocation;
-use super::listing;
-use super::snapshot_choice::{
-    LATEST, SnapshotFilter, choose, choose_named, is_called, lost_commit,
-};
-use super::tree::{lookup, normal};
 use anyhow::bail;
+use browsing::choice::{LATEST, SnapshotFilter, choose, choose_named, is_called, lost_commit};
+use browsing::listing;
+use browsing::tree::{lookup, normal};
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::ops::Deref;
 use store::{Pool, Reader, StoreError};

@@ -4,12 +4,12 @@
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
-use super::listing;
 use super::selected::{self, Walked};
-use super::snapshot_choice::{SnapshotFilter, split_path};
-use super::tree::{Found, Step, lookup, normal, top, walk};
 use anyhow::bail;
 use archive::selection::SnapshotSelection;
+use browsing::choice::{SnapshotFilter, split_path};
+use browsing::listing;
+use browsing::tree::{Found, Step, lookup, normal, top, walk};
 use command_line::LsArgs;
 use format::tree::{Entry, EntryKind};
 use std::os::unix::ffi::OsStrExt;

@@ -11,7 +11,7 @@ mod tests;
 use super::invocation::Invocation;
 use super::mounting::{HOW_IT_ENDS, Settings, announce, start};
 use super::serve;
-use super::snapshot_choice::SnapshotFilter;
+use browsing::choice::SnapshotFilter;
 use command_line::MountArgs;
 use server::directories::Directories;
 use server::memory_plan::MemoryPlan;

@@ -5,7 +5,7 @@
 use super::guard::Guard;
 use super::invocation::Invocation;
 use super::program::OnConsole;
-use super::snapshot_choice::SnapshotFilter;
+use browsing::choice::SnapshotFilter;
 use server::mount::{Mount, MountSettings, Pools};
 use server::program::Program;
 use std::path::{Path, PathBuf};

@@ -6,13 +6,13 @@
 
 use super::full;
 use super::invocation::{Invocation, program};
-use super::listing;
 use super::selected;
-use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known};
 use super::unfinished;
 use anyhow::{Context, anyhow, bail};
 use archive::rewrite::{RewriteError, RewriteOutcome, RewritePlan, rewrite_tree};
 use archive::selection::Patterns;
+use browsing::choice::{SnapshotFilter, choose_several, expect_latest_known};
+use browsing::listing;
 use command_line::RewriteArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};

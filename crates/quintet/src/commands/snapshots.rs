@@ -4,8 +4,8 @@
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
-use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_several};
+use browsing::choice::{SnapshotFilter, choose_several};
+use browsing::listing;
 use command_line::SnapshotsArgs;
 use retention::{GroupBy, group};
 use store::OpenMode;

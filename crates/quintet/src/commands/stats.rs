@@ -5,9 +5,9 @@
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
-use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_several};
 use anyhow::bail;
+use browsing::choice::{SnapshotFilter, choose_several};
+use browsing::listing;
 use command_line::{StatsArgs, StatsBy};
 use store::{OpenMode, SpaceCounts};
 use terminal::calendar;

@@ -3,8 +3,8 @@
 //! Invariant: contents and ids of the snapshots stay. One commit changes all of them.
 
 use super::invocation::Invocation;
-use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known};
 use anyhow::bail;
+use browsing::choice::{SnapshotFilter, choose_several, expect_latest_known};
 use command_line::TagArgs;
 use format::snapshot::Snapshot;
 use std::collections::BTreeSet;

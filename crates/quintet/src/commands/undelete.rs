@@ -4,9 +4,9 @@
 //! Invariant: all named snapshots are restored in one commit, or none.
 
 use super::invocation::Invocation;
-use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_several};
 use super::volume::return_volumes;
+use browsing::choice::{SnapshotFilter, choose_several};
+use browsing::listing;
 use command_line::UndeleteArgs;
 use format::snapshot::Snapshot;
 use store::OpenMode;

@@ -11,8 +11,8 @@ mod list;
 pub(super) use kept::return_volumes;
 
 use super::invocation::Invocation;
-use super::snapshot_choice::{SnapshotFilter, choose_named, expect_latest_known, is_called};
 use anyhow::{Context, bail};
+use browsing::choice::{SnapshotFilter, choose_named, expect_latest_known, is_called};
 use command_line::{
     VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeRenameArgs,
     VolumeResizeArgs, VolumeRollbackArgs,

@@ -21,9 +21,12 @@ pub(crate) fn server_state(top: &std::path::Path) -> ServerState {
     let pool = Pool::open(media, None, OpenMode::Write, 16 << 20).unwrap();
     let compression = chunking::Compression::Lz4;
     let memory = crate::memory_plan::MemoryPlan::of(32 << 20, 8 << 20);
-    let placement = volumes::JournalPlacement::default();
-    let volumes =
-        crate::state::open_volumes(Arc::new(pool), &memory, 8 << 20, compression, &placement);
+    let mut wanted = crate::state::VolumesWanted {
+        journal_bytes: 8 << 20,
+        ..Default::default()
+    };
+    assert!(wanted.switches.turn_off("fast-surroundings"));
+    let volumes = crate::state::open_volumes(Arc::new(pool), &memory, compression, &wanted);
     let shares = crate::settings::Shares::default();
     let ticks = Arc::new(media::SystemTicks::default());
     let device = ::device::DeviceQueue::new(shares.plan, ticks).unwrap();

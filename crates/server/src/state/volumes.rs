@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use store::{LaneOptions, Pool};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, JournalPlacement};
-use volumes::{Thresholds, Volumes, VolumesOptions};
+use volumes::{Switches, Thresholds, Volumes, VolumesOptions};
 
 /// Default size of the journal, bytes.
 pub const JOURNAL_BYTES_DEFAULT: u64 = 1 << 30;
@@ -33,15 +33,35 @@ fn container_bytes(memory_bytes: usize) -> usize {
     whole_mib.clamp(CONTAINER_BYTES_MIN, CONTAINER_BYTES_MAX)
 }
 
+/// How a server wants its volumes.
+pub struct VolumesWanted {
+    /// Size of the journal.
+    pub journal_bytes: u64,
+    /// Where the journal is, or shall be.
+    pub placement: JournalPlacement,
+    /// Decisions that follow access patterns.
+    pub switches: Switches,
+}
+
+impl Default for VolumesWanted {
+    fn default() -> Self {
+        Self {
+            journal_bytes: JOURNAL_BYTES_DEFAULT,
+            placement: JournalPlacement::default(),
+            switches: Switches::default(),
+        }
+    }
+}
+
 /// Opens the volumes of a pool that is open for writing, with the journal where it is or shall be,
 /// and replays that.
 pub fn open_volumes(
     pool: Arc<Pool>,
     plan: &MemoryPlan,
-    journal_bytes: u64,
     compression: Compression,
-    placement: &JournalPlacement,
+    wanted: &VolumesWanted,
 ) -> store::Result<Volumes> {
+    let journal_bytes = wanted.journal_bytes;
     let slot_bytes = (journal_bytes / SLOTS).max(SLOT_BYTES_MIN) / BLOCK_BYTES * BLOCK_BYTES;
     let options = VolumesOptions {
         journal: JournalOptions {
@@ -57,9 +77,12 @@ pub fn open_volumes(
             container_bytes: container_bytes(plan.all),
         },
         direct: DirectLimits::default(),
-        access: AccessOptions::default(),
+        access: AccessOptions {
+            switches: wanted.switches,
+            ..AccessOptions::default()
+        },
     };
-    Volumes::open_placed(&pool, &options, placement)
+    Volumes::open_placed(&pool, &options, &wanted.placement)
 }
 
 /// The volumes of one command: opened for it, or those of the server that runs it.

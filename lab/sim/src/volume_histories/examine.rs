@@ -25,13 +25,14 @@ fn words(e: impl std::fmt::Display) -> String {
     e.to_string()
 }
 
-/// Returns what is wrong with the volumes on `disk`. `fast`: the fast device, if there is one.
+/// Returns what is wrong with the volumes on `disk`, or how many chunks came from the tier. `fast`:
+/// the fast device, if there is one.
 pub fn examine(
     disk: &Arc<SimDisk>,
     seed: u64,
     models: &[VolumeModel],
     fast: Option<Arc<dyn Disk>>,
-) -> Result<(), String> {
+) -> Result<u64, String> {
     let placement = JournalPlacement {
         fast,
         ..JournalPlacement::default()
@@ -67,10 +68,19 @@ pub fn examine(
     }
     is_still("after collecting", &volumes, &volumes_of(&opened)?)?;
     is_sound(&opened)?;
+    let mut hits = tier_hits(&opened);
     drop(opened);
     let again = open_placed(disk, seed, (seed << 11) + 2001, &placement).map_err(words)?;
     is_still("opened again", &volumes, &volumes_of(&again)?)?;
-    is_still("snapshots opened again", &snapshots, &snapshots_of(&again)?)
+    is_still("snapshots opened again", &snapshots, &snapshots_of(&again)?)?;
+    hits += tier_hits(&again);
+    Ok(hits)
+}
+
+/// Returns how many chunks came from the tier, if there is one.
+fn tier_hits(volumes: &Volumes) -> u64 {
+    let tier = volumes.pool().fast_tier();
+    tier.map_or(0, |tier| tier.status().hits)
 }
 
 /// Runs gc once, completely.

@@ -1,10 +1,12 @@
-//! Histories of volumes with the journal on a fast device: after each crash the device is intact,
-//! absent, emptied, another pool's, or in an earlier state; of a mirrored journal, either copy is
-//! lost or torn. `tests/fast_journal.rs` uses them.
+//! Histories of volumes with a fast device, which has a tier, a copy of the index, and the journal
+//! or a copy of it or nothing of it: after each crash the device is intact, absent, emptied, another
+//! pool's, or in an earlier state; of a mirrored journal, either copy is lost or torn.
+//! `tests/fast_journal.rs` uses them.
 //!
 //! Invariant: the volumes are in a state that the history allows with an intact device, or opening
 //! them is refused until the user gives the device up, or they report lost writes, and again when
-//! they are opened later. With a mirrored journal no single fault loses or reports anything.
+//! they are opened later. With a mirrored journal, and with one in the pool, no single fault loses
+//! or reports anything.
 
 use super::examine::{Found, examine, is_sound, snapshots_of, volumes_of};
 use super::model::{VolumeChange, VolumeModel};
@@ -15,6 +17,7 @@ use crate::{Expected, History, Image, Scenario, Seed, SimDisk};
 use format::journal_place::JournalPlace;
 use media::{Barrier, Disk};
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use volumes::{JournalPlacement, Volumes};
 
@@ -30,6 +33,8 @@ pub struct FastJournalHistory {
     pub ops: Vec<VolumeOp>,
     /// Files of the device when each process had opened it.
     opened: Mutex<Vec<Files>>,
+    /// Chunks that checks read from the tier.
+    hits: AtomicU64,
 }
 
 /// A fault of a device beside the power loss.
@@ -67,6 +72,7 @@ impl FastJournalHistory {
             place,
             ops,
             opened: Mutex::default(),
+            hits: AtomicU64::new(0),
         }
     }
 
@@ -75,10 +81,23 @@ impl FastJournalHistory {
         Self::new("random", seed, place, random_volume_ops(seed, count))
     }
 
-    /// Both copies are there at each moment.
-    fn is_mirrored(&self) -> bool {
-        let moves = |op: &VolumeOp| matches!(op, VolumeOp::MoveJournal(_));
-        self.place == JournalPlace::Mirrored && !self.ops.iter().any(moves)
+    /// Returns how many chunks the checks of all states read from the tier.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// The journal is in this place at each moment.
+    fn is_always(&self, place: JournalPlace) -> bool {
+        let moves = |op: &VolumeOp| match op {
+            VolumeOp::Killed(_, op) => matches!(**op, VolumeOp::MoveJournal(_)),
+            op => matches!(op, VolumeOp::MoveJournal(_)),
+        };
+        self.place == place && !self.ops.iter().any(moves)
+    }
+
+    /// No fault of one device takes an acknowledged write.
+    fn loses_nothing(&self) -> bool {
+        self.is_always(JournalPlace::Mirrored) || self.is_always(JournalPlace::Pool)
     }
 
     fn faults(&self, model: &VolumeModel) -> Vec<DeviceFault> {
@@ -91,7 +110,7 @@ impl FastJournalHistory {
             faults.push(DeviceFault::Old(last));
             faults.extend((last > 1).then_some(DeviceFault::Old(last / 2)));
         }
-        if self.is_mirrored() {
+        if self.is_always(JournalPlace::Mirrored) {
             faults.extend([
                 DeviceFault::Torn,
                 DeviceFault::PoolLost,
@@ -139,8 +158,8 @@ impl FastJournalHistory {
             Ok(volumes) => return self.judge(&volumes, models),
             Err(e) => words(e),
         };
-        if !refused.contains("quintet serve with --") {
-            return Err(format!("refused without a remedy: {refused}"));
+        if self.is_always(JournalPlace::Pool) || !refused.contains("quintet serve with --") {
+            return Err(format!("refused without a reason or a remedy: {refused}"));
         }
         let disk = spoiled()?;
         let given_up = JournalPlacement {
@@ -168,8 +187,8 @@ impl FastJournalHistory {
         let fits = models.iter().any(|model| refusal(model).is_none());
         let lost = volumes.lost_writes();
         let is_named = !lost.0.is_empty();
-        if self.is_mirrored() && is_named {
-            return Err(format!("lost in spite of two copies: {lost:?}"));
+        if self.loses_nothing() && is_named {
+            return Err(format!("reported as lost, and is elsewhere: {lost:?}"));
         }
         if !is_named && !fits {
             let why: Vec<_> = models.iter().filter_map(refusal).collect();
@@ -225,7 +244,7 @@ fn foreign() -> Result<&'static Files, String> {
         let disk = SimDisk::new();
         make_device(&disk)?;
         let history = History::new(Arc::clone(&disk));
-        let mut process = VolumeProcess::start(&disk, &history, 90, JournalPlace::Fast)?;
+        let mut process = VolumeProcess::start(&disk, &history, 90, Some(JournalPlace::Fast))?;
         for op in [
             VolumeOp::Create(64, 12),
             VolumeOp::Write(0, 0, 24),
@@ -256,7 +275,7 @@ impl Scenario for FastJournalHistory {
 
     fn run(&self, disk: &Arc<SimDisk>, history: &History<VolumeChange>) -> Result<(), String> {
         make_device(disk)?;
-        let mut process = VolumeProcess::start(disk, history, self.seed, self.place)?;
+        let mut process = VolumeProcess::start(disk, history, self.seed, Some(self.place))?;
         history.explore_from_here();
         for (number, op) in self.ops.iter().enumerate() {
             process
@@ -269,7 +288,8 @@ impl Scenario for FastJournalHistory {
 
     fn check(&self, disk: &Arc<SimDisk>, expected: &Expected<Self>) -> Result<(), String> {
         let image = disk.image();
-        examine(disk, self.seed, &expected.models, Some(fast_disk(disk)))?;
+        let hits = examine(disk, self.seed, &expected.models, Some(fast_disk(disk)))?;
+        self.hits.fetch_add(hits, Ordering::Relaxed);
         for fault in self.faults(&expected.acked) {
             self.check_fault(&image, fault, &expected.models)
                 .map_err(|why| format!("{fault:?}: {why}"))?;
@@ -313,6 +333,7 @@ pub fn fast_journal_scripts() -> Vec<(&'static str, JournalPlace, Vec<VolumeOp>)
     ];
     vec![
         ("served", Fast, served.clone()),
+        ("served, journal in the pool", Pool, served.clone()),
         ("mirrored", Mirrored, served),
         (
             "moved",

@@ -8,6 +8,7 @@ use super::model::{SECTOR_BYTES, VolumeChange, VolumeContents, renamed};
 use super::ops::VolumeOp;
 use super::setup::{
     CONTEXT, Files, bytes_of, fast_files, init, open_placed, pages_of, placement, read_volume,
+    step_caches,
 };
 use crate::pool_histories::{at_once, lane_options};
 use crate::{History, SimDisk};
@@ -29,7 +30,8 @@ pub struct VolumeProcess<'h> {
     /// A gc run beside other operations.
     collector: Option<Collector>,
     seed: u64,
-    place: JournalPlace,
+    /// Where the journal is to be; `None` without a fast device.
+    place: Option<JournalPlace>,
     /// Contents of the fast device when each process had opened it.
     pub opened: Vec<Files>,
     salt: u64,
@@ -45,12 +47,12 @@ fn words(e: impl std::fmt::Display) -> String {
 }
 
 impl<'h> VolumeProcess<'h> {
-    /// Creates a pool and opens it.
+    /// Creates a pool and opens it. `place`: where the journal is, with a fast device.
     pub fn start(
         disk: &Arc<SimDisk>,
         history: &'h History<VolumeChange>,
         seed: u64,
-        place: JournalPlace,
+        place: Option<JournalPlace>,
     ) -> Result<Self, String> {
         init(disk, seed).map_err(words)?;
         let mut process = Self {
@@ -82,7 +84,7 @@ impl<'h> VolumeProcess<'h> {
         self.collector = None;
         self.volumes = None;
         self.salt += 1;
-        let placement = placement(&self.disk, Some(self.place));
+        let placement = placement(&self.disk, self.place);
         let volumes = open_placed(&self.disk, self.seed, self.salt, &placement).map_err(words)?;
         let number = self.opened.len();
         self.opened.push(fast_files(&self.disk));
@@ -108,7 +110,9 @@ impl<'h> VolumeProcess<'h> {
     /// Runs `op`.
     pub fn run(&mut self, op: &VolumeOp) -> Result<(), String> {
         let VolumeOp::Killed(after, op) = op else {
-            return self.act(op);
+            self.act(op)?;
+            step_caches(self.volumes()?);
+            return Ok(());
         };
         self.disk.kill_after(*after);
         let result = self.act(op);
@@ -164,7 +168,7 @@ impl<'h> VolumeProcess<'h> {
                 self.open()?;
             }
             VolumeOp::MoveJournal(place) => {
-                self.place = *place;
+                self.place = Some(*place);
                 self.open()?;
             }
             VolumeOp::Part(room) => {

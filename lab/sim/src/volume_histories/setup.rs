@@ -5,14 +5,20 @@
 use super::model::{PAGE_BYTES, Page, SECTOR_BYTES, VolumeContents};
 use crate::pool_histories::{MEMORY_BYTES, init_options_of, lane_options, media};
 use crate::{SimDisk, Subdirectory};
+use classes::{CLASSES, ClassSettings, Priority, Share};
 use format::journal_place::JournalPlace;
+use format::tier::BLOCK_BYTES_MIN;
 use media::Disk;
+use ssd_tier::{KindShares, TierOptions, TierSettings};
 use std::sync::Arc;
 use store::{NewSecret, OpenMode, Pool, SecretKey, StoreError};
+use units::UnixNanos;
 use volume::{RequestContext, Volume};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, JournalPlacement};
 use volumes::{Thresholds, Volumes, VolumesOptions};
 
+/// Room of the index's copy, bytes.
+const INDEX_COPY_BYTES: u64 = 1 << 20;
 /// Request context of histories.
 pub const CONTEXT: RequestContext = RequestContext::CLIENT;
 
@@ -75,13 +81,10 @@ pub fn fast_files(disk: &SimDisk) -> Files {
         .collect()
 }
 
-/// Returns the device of a process, and where it wants the journal.
+/// Returns the device of a process, and where it wants the journal. `None`: it has no device.
 pub fn placement(disk: &Arc<SimDisk>, wanted: Option<JournalPlace>) -> JournalPlacement {
-    if wanted == Some(JournalPlace::Pool) && disk.image().files_below(FAST).is_empty() {
-        return JournalPlacement::default();
-    }
     JournalPlacement {
-        fast: Some(fast_disk(disk)),
+        fast: wanted.map(|_| fast_disk(disk)),
         wanted,
         device_lost: false,
     }
@@ -102,7 +105,46 @@ pub fn open_placed(
     let media = media(Arc::clone(disk) as _, salt);
     let secret = secret(seed);
     let pool = Pool::open(media, secret.as_ref(), OpenMode::Write, MEMORY_BYTES)?;
-    Volumes::open_placed(&Arc::new(pool), &options(), placement)
+    if let Some(fast) = &placement.fast {
+        use_caches(&pool, fast);
+    }
+    let volumes = Volumes::open_placed(&Arc::new(pool), &options(), placement)?;
+    step_caches(&volumes);
+    Ok(volumes)
+}
+
+/// Keeps chunks and the index on the fast device too. All data are important, so that everything
+/// that is read or stored enters, and older blocks have to leave.
+fn use_caches(pool: &Pool, fast: &Arc<dyn Disk>) {
+    let block_bytes = BLOCK_BYTES_MIN;
+    let options = TierOptions {
+        capacity_bytes: 10 * u64::from(block_bytes),
+        memory_bytes: 1 << 20,
+        block_bytes,
+        daily_writes_hundredths: u32::MAX,
+    };
+    let important = ClassSettings {
+        priority: Priority::Evictable(0),
+        share: Share::ALL,
+    };
+    let settings = TierSettings::new(KindShares::ALONE).with_classes([important; CLASSES]);
+    pool.use_fast_index(Arc::clone(fast), INDEX_COPY_BYTES);
+    pool.use_fast_tier(Arc::clone(fast), options, settings);
+}
+
+/// Does what waits for the caches on the fast device, if there are any: opens them, writes what is
+/// staged, copies the index.
+pub fn step_caches(volumes: &Volumes) {
+    let pool = volumes.pool();
+    let Some(tier) = pool.fast_tier() else {
+        return;
+    };
+    // The history has no clock. Blocks of one time leave in the order of their slots.
+    let now = UnixNanos(1);
+    while tier.step(now, u64::MAX).has_more {}
+    tier.finish(now);
+    while pool.step_fast_index(now, u64::MAX) {}
+    pool.finish_fast_index(now);
 }
 
 /// Fills sectors with their tags.

@@ -12,6 +12,7 @@ const PROGRAM: &[&str] = &[
     "setup",
     "host_tools",
     "command_line",
+    "browsing",
     "image_sources",
     "quintet",
 ];

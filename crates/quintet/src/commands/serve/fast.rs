@@ -10,12 +10,13 @@ use format::journal_place::JournalPlace;
 use media::LocalDisk;
 use server::fast_device;
 use server::memory_plan::MemoryPlan;
+use server::state::VolumesWanted;
 use ssd_tier::{KindShares, TierOptions, TierSettings};
 use std::path::Path;
 use std::sync::Arc;
 use store::Pool;
 use terminal::sizes;
-use volumes::{JournalPlacement, Volumes};
+use volumes::{JournalPlacement, Switches, Volumes};
 
 /// Smallest tier, bytes.
 const FAST_BYTES_MIN: u64 = 64 << 20;
@@ -81,6 +82,18 @@ pub(super) fn attach(
     Ok(())
 }
 
+/// Returns the decisions that are on.
+fn switches(without: &[String]) -> anyhow::Result<Switches> {
+    let mut switches = Switches::default();
+    for name in without {
+        if !switches.turn_off(name) {
+            let known = Switches::names().join(", ");
+            bail!("invalid --without {name}: it is one of {known}");
+        }
+    }
+    Ok(switches)
+}
+
 /// Returns the shares of what the index leaves.
 fn kinds(shares: FastShares) -> KindShares {
     KindShares {
@@ -108,7 +121,18 @@ pub(super) fn open_volumes(
         }),
         device_lost: args.journal_lost,
     };
-    let volumes = invocation.volumes_of(pool, Some((memory, args.journal, &placement)))?;
+    let switches = switches(&args.without)?;
+    let off: Vec<_> = switches.off().collect();
+    if !off.is_empty() {
+        let off = off.join(", ");
+        invocation.console.note(format_args!("switched off: {off}"));
+    }
+    let wanted = VolumesWanted {
+        journal_bytes: args.journal,
+        placement,
+        switches,
+    };
+    let volumes = invocation.volumes_of(pool, Some((memory, &wanted)))?;
     if volumes.journal_usage().place == JournalPlace::Fast {
         invocation.console.note(
             "the journal is on the fast device only: losing it loses acknowledged writes that are not in \

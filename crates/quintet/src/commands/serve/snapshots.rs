@@ -6,9 +6,9 @@
 use super::{announce, image_volume, signals, wait};
 use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
-use crate::commands::snapshot_choice::{SnapshotFilter, choose, split_path};
-use crate::commands::tree::{Found, lookup, normal, top};
 use anyhow::bail;
+use browsing::choice::{SnapshotFilter, choose, split_path};
+use browsing::tree::{Found, lookup, normal, top};
 use command_line::ServeArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};

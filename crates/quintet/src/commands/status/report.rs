@@ -3,8 +3,9 @@
 //! Invariant: both forms say the same.
 
 use super::super::known_snapshots::KnownSnapshots;
-use super::super::{defrag, listing, scrub};
+use super::super::{defrag, scrub};
 use super::{format_words, holds, memory, object, schedule, serving};
+use browsing::listing;
 use format::config::{CONFIG_VERSION, Seal};
 use format::volume::VolumeRecord;
 use jiff::tz::TimeZone;

@@ -13,7 +13,7 @@ use terminal::names::short_id;
 use terminal::sizes;
 
 /// Returns the name of an entry's type, as in restic.
-pub(super) fn type_name(kind: &EntryKind) -> &'static str {
+pub fn type_name(kind: &EntryKind) -> &'static str {
     match kind {
         EntryKind::File { .. } => "file",
         EntryKind::Directory { .. } => "dir",
@@ -26,7 +26,7 @@ pub(super) fn type_name(kind: &EntryKind) -> &'static str {
 }
 
 /// Returns the size of a file's content, bytes. 0 for other types.
-pub(super) fn len(entry: &Entry) -> u64 {
+pub fn len(entry: &Entry) -> u64 {
     match &entry.kind {
         EntryKind::File { content, .. } => content.len,
         _ => 0,
@@ -34,7 +34,7 @@ pub(super) fn len(entry: &Entry) -> u64 {
 }
 
 /// Formats permissions like `drwxr-sr-t`.
-pub(super) fn permissions(entry: &Entry) -> String {
+pub fn permissions(entry: &Entry) -> String {
     let mut out = String::with_capacity(10);
     out.push(match entry.kind {
         EntryKind::File { .. } => '-',
@@ -61,7 +61,7 @@ pub(super) fn permissions(entry: &Entry) -> String {
 }
 
 /// Names of owners, in columns that are as wide as the longest of a snapshot.
-pub(super) struct OwnerColumns<'s> {
+pub struct OwnerColumns<'s> {
     names: &'s OwnerNames,
     widths: [usize; 2],
 }
@@ -93,12 +93,7 @@ impl<'s> OwnerColumns<'s> {
 }
 
 /// Formats `-rw-r--r--  root  root  1234 2026-11-20 13:45:07 `, which stands before a path.
-pub(super) fn long(
-    entry: &Entry,
-    owners: &OwnerColumns<'_>,
-    human: bool,
-    zone: &TimeZone,
-) -> String {
+pub fn long(entry: &Entry, owners: &OwnerColumns<'_>, human: bool, zone: &TimeZone) -> String {
     let size = match (&entry.kind, human) {
         (EntryKind::BlockDevice { device } | EntryKind::CharDevice { device }, _) => {
             let device = *device;
@@ -120,7 +115,7 @@ pub(super) fn long(
 }
 
 /// Formats ` -> target` for a symbolic link.
-pub(super) fn arrow(entry: &Entry) -> String {
+pub fn arrow(entry: &Entry) -> String {
     match &entry.kind {
         EntryKind::Symlink { target } => format!(" -> {}", printable(target)),
         _ => String::new(),
@@ -128,7 +123,7 @@ pub(super) fn arrow(entry: &Entry) -> String {
 }
 
 /// Adds the fields of the entry at `path`. `owners`: the names that its snapshot has.
-pub(super) fn node(object: Object, path: &[u8], entry: &Entry, owners: &OwnerNames) -> Object {
+pub fn node(object: Object, path: &[u8], entry: &Entry, owners: &OwnerNames) -> Object {
     let object = object
         .path("path", path)
         .path("name", &entry.name)
@@ -161,7 +156,7 @@ pub(super) fn node(object: Object, path: &[u8], entry: &Entry, owners: &OwnerNam
 }
 
 /// Adds the fields of a snapshot.
-pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
+pub fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
     let object = object
         .text("id", &snapshot.id.to_string())
         .text("short_id", &short_id(snapshot))
@@ -202,13 +197,13 @@ pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
 }
 
 /// Describes what is missing in a snapshot. `None` if it is complete.
-pub(super) fn incomplete(snapshot: &Snapshot) -> Option<String> {
+pub fn incomplete(snapshot: &Snapshot) -> Option<String> {
     let missed = server::findings::missed_words(snapshot.kind, &snapshot.missed);
     missed.map(|missed| format!("incomplete: {missed}"))
 }
 
 /// Like [`subject`], with a remark if the snapshot is incomplete.
-pub(super) fn subject_and_gaps(snapshot: &Snapshot) -> String {
+pub fn subject_and_gaps(snapshot: &Snapshot) -> String {
     match incomplete(snapshot) {
         Some(incomplete) => format!("{} ({incomplete})", subject(snapshot)),
         None => subject(snapshot),
@@ -216,7 +211,7 @@ pub(super) fn subject_and_gaps(snapshot: &Snapshot) -> String {
 }
 
 /// Describes the source of a snapshot.
-pub(super) fn subject(snapshot: &Snapshot) -> String {
+pub fn subject(snapshot: &Snapshot) -> String {
     match snapshot.kind {
         SnapshotKind::Tree => {
             let paths: Vec<String> = snapshot.paths.iter().map(|p| printable(p)).collect();

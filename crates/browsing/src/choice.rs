@@ -15,11 +15,11 @@ use terminal::paths::absolute;
 use units::{Generation, SnapshotId};
 
 /// The name of the newest snapshot of files.
-pub(super) const LATEST: &str = "latest";
+pub const LATEST: &str = "latest";
 
 /// Checked filters.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SnapshotFilter {
+pub struct SnapshotFilter {
     hosts: Vec<String>,
     /// The snapshot must have all tags of one of these lists.
     tags: Vec<Vec<String>>,
@@ -63,7 +63,7 @@ impl SnapshotFilter {
 
 /// Returns the newest lost commit, if it is newer than the present one. A later commit ends the
 /// doubt.
-pub(super) fn lost_commit(pool: &Pool) -> Option<Generation> {
+pub fn lost_commit(pool: &Pool) -> Option<Generation> {
     let newest = pool.generation();
     pool.health()
         .lost_commits()
@@ -74,7 +74,7 @@ pub(super) fn lost_commit(pool: &Pool) -> Option<Generation> {
 
 /// Refuses `latest`, and the plain name of an image, if a newer snapshot may be lost. For commands
 /// that change something and must not change an older snapshot instead.
-pub(super) fn expect_latest_known<'t>(
+pub fn expect_latest_known<'t>(
     pool: &Pool,
     called: impl IntoIterator<Item = &'t String>,
 ) -> anyhow::Result<()> {
@@ -92,7 +92,7 @@ pub(super) fn expect_latest_known<'t>(
 }
 
 /// Parses `a,b` and `c` as lists of tags.
-pub(super) fn tag_lists(texts: &[String]) -> Vec<Vec<String>> {
+pub fn tag_lists(texts: &[String]) -> Vec<Vec<String>> {
     let list = |text: &String| {
         let tags = text.split(',').map(str::trim).filter(|t| !t.is_empty());
         tags.map(str::to_owned).collect()
@@ -101,7 +101,7 @@ pub(super) fn tag_lists(texts: &[String]) -> Vec<Vec<String>> {
 }
 
 /// Returns the snapshot that `text` names: `latest`, the beginning of its id, or VOLUME@NAME.
-pub(super) fn choose<'a>(
+pub fn choose<'a>(
     snapshots: &'a [Snapshot],
     text: &str,
     filter: &SnapshotFilter,
@@ -132,7 +132,7 @@ pub(super) fn choose<'a>(
 
 /// Returns the named snapshots, each once, or all that pass the filter, in the order of the pool's
 /// list.
-pub(super) fn choose_several<'a>(
+pub fn choose_several<'a>(
     snapshots: &'a [Snapshot],
     named: &[String],
     filter: &SnapshotFilter,
@@ -150,7 +150,7 @@ pub(super) fn choose_several<'a>(
 }
 
 /// Returns the image or stream that `NAME` or `NAME@SNAPSHOT` names, by default its newest state.
-pub(super) fn choose_named<'a>(
+pub fn choose_named<'a>(
     snapshots: &'a [Snapshot],
     text: &str,
     filter: &SnapshotFilter,
@@ -187,13 +187,13 @@ fn of_id<'a>(snapshots: &'a [Snapshot], text: &str) -> anyhow::Result<Option<&'a
 }
 
 /// Returns true if the snapshot is an image or stream of this name.
-pub(super) fn is_called(snapshot: &Snapshot, name: &str) -> bool {
+pub fn is_called(snapshot: &Snapshot, name: &str) -> bool {
     let is_disk = matches!(snapshot.kind, SnapshotKind::Image | SnapshotKind::Stream);
     is_disk && snapshot.name == name
 }
 
 /// Splits `SNAPSHOT` or `SNAPSHOT:PATH`. The path may contain any bytes.
-pub(super) fn split_path(argument: &OsStr) -> anyhow::Result<(String, Option<Vec<u8>>)> {
+pub fn split_path(argument: &OsStr) -> anyhow::Result<(String, Option<Vec<u8>>)> {
     let mut parts = argument.as_bytes().splitn(2, |b| *b == b':');
     let name = parts.next().unwrap_or_default();
     let name = std::str::from_utf8(name).context("the name of a snapshot must be text")?;

@@ -13,7 +13,7 @@ use terminal::interrupt::Interrupt;
 
 /// Result of a look-up.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub enum Found {
     /// The snapshot's top, which has no entry.
     Top(ObjectRoot),
     /// An entry below the top.
@@ -34,7 +34,7 @@ impl Found {
 }
 
 /// Returns the root directory of a snapshot of a tree. Fails for other kinds.
-pub(super) fn top(snapshot: &Snapshot) -> anyhow::Result<ObjectRoot> {
+pub fn top(snapshot: &Snapshot) -> anyhow::Result<ObjectRoot> {
     match snapshot.kind {
         SnapshotKind::Tree => Ok(snapshot.root),
         SnapshotKind::Image => bail!(
@@ -53,7 +53,7 @@ pub(super) fn top(snapshot: &Snapshot) -> anyhow::Result<ObjectRoot> {
 }
 
 /// Returns `path` with a leading `/`, no trailing one and no empty names.
-pub(super) fn normal(path: &[u8]) -> Vec<u8> {
+pub fn normal(path: &[u8]) -> Vec<u8> {
     let names = path.split(|b| *b == b'/');
     let names = names.filter(|name| !name.is_empty() && *name != b".");
     let out = names.fold(Vec::new(), |mut out, name| {
@@ -68,13 +68,13 @@ pub(super) fn normal(path: &[u8]) -> Vec<u8> {
 }
 
 /// Returns `directory/name`.
-pub(super) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let directory = directory.strip_suffix(b"/").unwrap_or(directory);
     [directory, b"/", name].concat()
 }
 
 /// Looks up `path` below `top`.
-pub(super) fn lookup(reader: &Reader, top: ObjectRoot, path: &[u8]) -> anyhow::Result<Found> {
+pub fn lookup(reader: &Reader, top: ObjectRoot, path: &[u8]) -> anyhow::Result<Found> {
     let mut found = Found::Top(top);
     let mut at = Vec::new();
     for name in path.split(|b| *b == b'/') {
@@ -102,7 +102,7 @@ const NEAREST_MAX: usize = 3;
 
 /// Returns the paths in a tree that are nearest to one that is not there: names alike where it
 /// leaves the tree, or some of the names there.
-pub(super) fn nearest(reader: &Reader, top: ObjectRoot, path: &[u8]) -> Vec<String> {
+pub fn nearest(reader: &Reader, top: ObjectRoot, path: &[u8]) -> Vec<String> {
     let (mut directory, mut at) = (top, Vec::new());
     for name in path.split(|b| *b == b'/') {
         if name.is_empty() || name == b"." {
@@ -132,7 +132,7 @@ pub(super) fn nearest(reader: &Reader, top: ObjectRoot, path: &[u8]) -> Vec<Stri
 }
 
 /// Adds the nearest names to a message about one that is not there.
-pub(super) fn with_nearest(why: String, near: Vec<String>) -> String {
+pub fn with_nearest(why: String, near: Vec<String>) -> String {
     match near.is_empty() {
         true => why,
         false => format!("{why}; the nearest: {}", near.join(", ")),
@@ -160,7 +160,7 @@ fn edits(a: &[u8], b: &[u8]) -> usize {
 
 /// How a walk goes on after an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     /// Enter the entry if it is a directory.
     Enter,
     /// Continue after the entry.
@@ -168,10 +168,10 @@ pub(super) enum Step {
 }
 
 /// Called with each entry and its path.
-pub(super) type EntryVisitor<'v> = dyn FnMut(&[u8], &Entry) -> anyhow::Result<Step> + 'v;
+pub type EntryVisitor<'v> = dyn FnMut(&[u8], &Entry) -> anyhow::Result<Step> + 'v;
 
 /// Visits everything below a directory at `path`.
-pub(super) fn walk(
+pub fn walk(
     reader: &Reader,
     directory: ObjectRoot,
     path: &[u8],
