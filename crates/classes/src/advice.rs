@@ -18,6 +18,8 @@ use units::IoClass;
 
 /// Fewest accesses in the sample from which advice is given.
 pub const SAMPLED_MIN: u64 = 1000;
+/// Least expected gain of saved time that is worth a change.
+pub const GAIN_MIN: f64 = 0.03;
 /// Fewest accesses of a class in the sample from which its settings change.
 const CLASS_SAMPLED_MIN: u64 = 100;
 /// Part of its accesses that a class must gain to be worth space.

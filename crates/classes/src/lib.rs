@@ -36,7 +36,7 @@ mod settings;
 pub mod shipped;
 mod tuning;
 
-pub use advice::{Advice, Bounds, ClassAdvice, SAMPLED_MIN, TooLittle, advise};
+pub use advice::{Advice, Bounds, ClassAdvice, GAIN_MIN, SAMPLED_MIN, TooLittle, advise};
 pub use class_set::ClassSet;
 pub use classified::Classified;
 pub use classifiers::{Classifiers, FileRead, LayoutStatus, Stepped};

@@ -5,15 +5,13 @@
 //! settings of memory stay. A change that serves the load worse than the settings before it is
 //! taken back after one period, and the next change waits longer.
 
-use crate::advice::{Advice, Bounds, SAMPLED_MIN, advise};
+use crate::advice::{Advice, Bounds, GAIN_MIN, SAMPLED_MIN, advise};
 use crate::evidence::Evidence;
 use crate::policy::Policy;
 use crate::settings::{CLASSES, ClassSettings};
 use std::sync::Arc;
 use units::UnixNanos;
 
-/// Least expected gain of a change.
-const GAIN_MIN: f64 = 0.03;
 /// Loss from which a change is taken back.
 const LOSS_MAX: f64 = 0.05;
 /// Longest wait after changes that were taken back, in periods.
