@@ -82,6 +82,8 @@ pub struct Advice {
     pub sampled: u64,
     /// Time since the first access, nanoseconds.
     pub observed_ns: u64,
+    /// Mean time of a read of the tier and of the pool, where measured, nanoseconds.
+    pub times_ns: (Option<f64>, Option<f64>),
 }
 
 /// There is too little evidence.
@@ -262,6 +264,7 @@ pub fn advise(
         window_ns: evidence.window_ns,
         sampled,
         observed_ns: evidence.observed_ns,
+        times_ns: (evidence.tier_ns, evidence.pool_ns()),
     })
 }
 

@@ -109,13 +109,21 @@ impl Evidence {
         self.classes.iter().map(|of| of.recent.0).sum()
     }
 
+    /// Returns the mean time of a read of the pool, by the reads of each class.
+    pub fn pool_ns(&self) -> Option<f64> {
+        let of_class = |of: &ClassEvidence| Some((of.pool_ns?, (of.accesses - of.hits).max(1.0)));
+        let measured = self.classes.iter().filter_map(of_class);
+        let (sum, reads) = measured.fold((0.0, 0.0), |(sum, all), (ns, reads)| {
+            (sum + ns * reads, all + reads)
+        });
+        (reads > 0.0).then(|| sum / reads)
+    }
+
     /// Returns the mean time that a hit of a class saves, nanoseconds: the read of the pool that it
     /// replaces, less its own. A class whose reads of the pool were not measured has the mean of
     /// all classes.
     pub fn saved_ns(&self, of: &ClassEvidence) -> f64 {
-        let measured = || self.classes.iter().filter_map(|of| of.pool_ns);
-        let mean = || measured().sum::<f64>() / (measured().count().max(1) as f64);
-        let pool_ns = of.pool_ns.unwrap_or_else(mean);
+        let pool_ns = of.pool_ns.or_else(|| self.pool_ns()).unwrap_or(0.0);
         (pool_ns - self.tier_ns.unwrap_or(0.0)).max(0.0)
     }
 }
