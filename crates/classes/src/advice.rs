@@ -42,7 +42,7 @@ const WORTHLESS: u8 = 199;
 const _: () = assert!(PATTERN_FROM as usize + CLASSES < WORTHLESS as usize);
 const _: () = assert!(ALWAYS_FROM as usize + CLASSES < 128);
 
-/// What a change may take from a class at once.
+/// Limits of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bounds {
     /// Everything: an operator reads it first.

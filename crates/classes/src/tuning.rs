@@ -37,7 +37,7 @@ struct Trial {
     rates: [Option<f64>; CLASSES],
 }
 
-/// What tuning has done.
+/// Record of the changes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Tuning {
     /// When it began.

@@ -203,7 +203,10 @@ impl Reader {
             count(&self.chunk_hits);
             return Ok(Loaded::Chunk(chunk));
         }
-        let measured = self.measure(request.fingerprint, &request.approach);
+        let Approach {
+            waiting, is_random, ..
+        } = request.approach;
+        let measured = self.measure(request.fingerprint, waiting, is_random);
         if let Some(chunk) = self.chunk_of_tier(request.fingerprint, request.approach.admit) {
             if let Some(measured) = measured {
                 measured.end(chunk.len(), true);
@@ -213,14 +216,14 @@ impl Reader {
             }
             return Ok(Loaded::Chunk(chunk));
         }
-        let loaded = self.from_containers(request)?;
+        let loaded = self.load_from_containers(request)?;
         if let (Some(measured), Loaded::Chunk(chunk)) = (measured, &loaded) {
             measured.end(chunk.len(), false);
         }
         Ok(loaded)
     }
 
-    fn from_containers(&self, request: ChunkRequest<'_>) -> Result<Loaded> {
+    fn load_from_containers(&self, request: ChunkRequest<'_>) -> Result<Loaded> {
         if request.approach.route == Route::Region
             && let Some(found) = self.by_hints(request)
         {

@@ -9,7 +9,6 @@ mod measured;
 mod missed;
 
 use super::Reader;
-use super::approach::Approach;
 use super::cache::{ChunkRef, DecodedRegion};
 use chunk_store::container::Region;
 use classes::Admission;
@@ -110,12 +109,13 @@ impl Reader {
     pub(super) fn measure(
         &self,
         fingerprint: &Fingerprint,
-        approach: &Approach,
+        waiting: Option<IoClass>,
+        is_random: bool,
     ) -> Option<Measured<'_>> {
-        let (fast, class) = (self.fast.get()?, approach.waiting?);
+        let (fast, class) = (self.fast.get()?, waiting?);
         self.tier_for_this_read()?
             .samples(fingerprint, class)
-            .then(|| Measured::begin(&fast.tier, &fast.ticks, fingerprint, class, approach))
+            .then(|| Measured::begin(&fast.tier, &fast.ticks, fingerprint, class, is_random))
     }
 
     fn tier_for_this_read(&self) -> Option<&Tier> {

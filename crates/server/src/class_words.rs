@@ -54,7 +54,7 @@ fn auto_words(auto: &Tuning, zone: &TimeZone) -> String {
     let changed = match auto.changed {
         None => "no change yet".to_owned(),
         Some(time) => format!(
-            "last change {} ({}, {} taken back)",
+            "last change {} ({}, {} undone)",
             local(time),
             count(auto.changes.0, "change"),
             auto.changes.1
@@ -264,7 +264,7 @@ mod tests {
         };
         let text = lines(Some(&reading), usize::MAX, &TimeZone::UTC).join("\n");
         let auto = "auto, since 1970-01-01 00:00:00; last change 1970-01-01 00:01:00 (3 changes, 1 \
-            taken back); expects hits in 20.0 % of the reads, measured 10.0 % before";
+            undone); expects hits in 20.0 % of the reads, measured 10.0 % before";
         assert!(text.contains(auto), "{text}");
         assert!(text.matches(&long).count() == 3, "{text}");
         let narrow = lines(Some(&reading), 80, &TimeZone::UTC);

@@ -102,8 +102,8 @@ fn tier(memory: u64, is_sealed: bool) -> (Tier, Arc<Keys>) {
     (tier, keys)
 }
 
-/// What evidence for `policy advise` costs. The sample is that of a client that reads 100 million
-/// chunks.
+/// Measures the cost of evidence for `policy advise`. The sample is that of a client that reads 100
+/// million chunks.
 fn measured(tier: &Tier) {
     let access = Access {
         bytes: CHUNK_BYTES as u32,

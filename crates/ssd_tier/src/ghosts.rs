@@ -19,7 +19,7 @@ use units::{Fingerprint, IoClass, UnixNanos};
 /// Sampled chunks of all classes, and of one at least and at most.
 const CHUNKS: usize = 8192;
 const CHUNKS_OF_CLASS: (usize, usize) = (128, 1024);
-/// What is known after this time in use counts half.
+/// After this time in use, older evidence counts half.
 const HALF_LIFE_NS: u64 = 600_000_000_000;
 /// A longer time between two steps with accesses is idle time.
 const STEP_NS_MAX: u64 = 10_000_000_000;

@@ -34,8 +34,8 @@ fn class(accesses: f64, hits_max: f64, space: usize, held: f64) -> ClassEvidence
 fn evidence(of: &[(usize, ClassEvidence)]) -> Evidence {
     let mut evidence = Evidence {
         tier_ns: Some(1e5),
-        observed_ns: 3600_000_000_000,
-        window_ns: 3600_000_000_000,
+        observed_ns: 3_600_000_000_000,
+        window_ns: 3_600_000_000_000,
         ..Evidence::default()
     };
     for (class, of) in of {

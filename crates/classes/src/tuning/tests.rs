@@ -17,7 +17,7 @@ fn evidence(hits: f64) -> Evidence {
     let mut by_pattern = Curve::default();
     (0..30).for_each(|bin| by_pattern.add(bin, 300.0));
     let mut evidence = Evidence {
-        observed_ns: 3600_000_000_000,
+        observed_ns: 3_600_000_000_000,
         window_ns: 600_000_000_000,
         ..Evidence::default()
     };

@@ -2,7 +2,6 @@
 //!
 //! Invariant: only reads in the tier's sample ask the clock.
 
-use crate::approach::Approach;
 use media::{SystemTicks, Ticks};
 use ssd_tier::{Access, Tier};
 use units::{Fingerprint, IoClass};
@@ -23,14 +22,14 @@ impl<'r> Measured<'r> {
         ticks: &'r SystemTicks,
         fingerprint: &Fingerprint,
         class: IoClass,
-        approach: &Approach,
+        is_random: bool,
     ) -> Self {
         Self {
             tier,
             ticks,
             fingerprint: *fingerprint,
             class,
-            is_random: approach.is_random,
+            is_random,
             began_ns: ticks.now_ns(),
         }
     }

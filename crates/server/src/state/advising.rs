@@ -43,7 +43,7 @@ pub struct Advised {
     pub name: String,
     /// The policy with the advised settings.
     pub policy: Policy,
-    /// What it would bring.
+    /// Its expected effect.
     pub advice: Advice,
     /// False if the settings in force are as good as any: then the policy has those.
     pub is_better: bool,
@@ -110,7 +110,8 @@ impl ServedClasses {
             Tuned::TooEarly | Tuned::Kept => return None,
             Tuned::Changed(settings) => (settings, expectation(&tuner.tuning())),
             Tuned::TakenBack(settings) => {
-                let words = "the last change served worse, and was taken back";
+                let words =
+                    "the last change served worse: the settings before it are in force again";
                 (settings, words.to_owned())
             }
         };

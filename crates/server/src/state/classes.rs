@@ -56,7 +56,7 @@ pub struct ClassesReading {
     pub classes: Vec<ClassReading>,
     /// Knowledge of the blocks of volumes that clients use.
     pub layouts: Vec<LayoutStatus>,
-    /// What auto did, if it is in force.
+    /// Changes by auto, if it is in force.
     pub auto: Option<Tuning>,
 }
 

@@ -145,7 +145,7 @@ impl Load {
                     }
                 }
                 Self::Mail => {
-                    let of = if lot % 2 == 0 { tiny } else { small };
+                    let of = if lot.is_multiple_of(2) { tiny } else { small };
                     match lot {
                         0..10 => metadata(skewed(&mut seed, 3000)),
                         10..30 => middle.any(&mut seed),

@@ -1,4 +1,4 @@
-//! What `policy set auto` brings, against policies that stay: the real tier with the real ghosts,
+//! Compares `policy set auto` with policies that stay: the real tier with the real ghosts,
 //! advice and tuner, over loads of single requests in virtual time.
 
 mod loads;
@@ -24,7 +24,7 @@ const RANDOM_NS: u64 = 8_000_000;
 const ORDERED_NS: u64 = 1_000_000;
 const TIER_NS: u64 = 100_000;
 
-/// What a run saved.
+/// Result of a run.
 #[derive(Clone, Copy, Default, Debug)]
 struct Outcome {
     reads: u64,
@@ -110,7 +110,7 @@ impl Machine {
             false => self.read(class, request),
         }
         self.now += SECOND / A_SECOND as i64;
-        if self.outcome.reads % 16 == 0 {
+        if self.outcome.reads.is_multiple_of(16) {
             self.step();
         }
     }
