@@ -123,6 +123,9 @@ Environment:
                             or /run/user/UID/quintet
   QUINTET_COMPRESSION       zstd, zstd:LEVEL, lz4, none, auto or max
   QUINTET_MEMORY            memory for caches and queues
+  QUINTET_FAST              directory of the fast tier (serve --fast); restore,
+                            dump, export and mount read it too
+  QUINTET_FAST_SIZE         bytes that the fast tier may take
   QUINTET_PROGRESS_FPS      updates of the progress display each second
   NO_COLOR, TMPDIR are honoured
 

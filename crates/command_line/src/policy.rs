@@ -35,7 +35,7 @@ Examples:
   quintet -r /srv/pool policy set vm-images
   quintet -r /srv/pool policy set ./mine.csv
   quintet -r /srv/pool policy set none
-  quintet -r /srv/pool policy set adaptive && quintet -r /srv/pool policy set auto
+  quintet policy set adaptive && quintet policy set auto
 
 The policy holds from the next request on, until the server ends. To keep it, start the server with
 quintet serve --policy. auto: the server divides the fast tier among the classes of the policy in force
@@ -53,7 +53,7 @@ pub struct PolicySetArgs {
 #[command(after_help = "\
 Examples:
   quintet -r /srv/pool policy advise
-  quintet -r /srv/pool policy advise >better.csv && quintet -r /srv/pool policy set ./better.csv
+  quintet policy advise >better.csv && quintet policy set ./better.csv
 
 The server measures a sample of what clients read, and what other shares would have brought. Only what it
 saw counts: ask after hours of the usual load.")]

@@ -21,7 +21,7 @@ use super::slot_file::SlotFile;
 use super::slot_reader::SlotReader;
 use super::slot_use::{DIR, SlotUse, slot_name};
 use super::state::JournalState;
-use super::writer::Writer;
+use super::writer::{Writer, name_slots};
 use super::{BATCH_BYTES_TARGET, Journal, JournalOptions, Record, Site};
 use chunk_store::superblock::{MasterKey, format_error};
 use chunk_store::{Result, StoreError, StoreErrorKind};
@@ -68,7 +68,7 @@ impl Journal {
             degraded,
         } = survey(&site, from, replay)?;
         if let Some((slot_use, walked)) = &last {
-            settle(slot_use, walked)?;
+            settle(&site, slot_use, walked)?;
         }
         // The walk began with the last use, so it ended above that use's first position.
         let reached = reach.as_ref().map_or(0, |reach| reach.reached.0);
@@ -384,17 +384,29 @@ fn chain(
 
 /// Makes the tail of the last use durable by writing it again. What we read may be only in the
 /// system's page cache, and the kernel may have reported a failed sync of it to another process.
-fn settle(slot_use: &SlotUse, walked: &Ended) -> Result<()> {
-    let file = slot_use.file()?;
+///
+/// A disk that lacks the use gets it whole: a crash may have come between the first writes of a use
+/// to two disks, and the record of the reach will name it. Earlier uses are on both disks, unless
+/// one of them was lost: the writer syncs a use before it begins the next.
+fn settle(site: &Site, slot_use: &SlotUse, walked: &Ended) -> Result<()> {
     let block = BLOCK_BYTES as u64;
-    let is_header_durable = walked.durable > slot_use.first();
-    if is_header_durable && walked.durable >= walked.at {
+    let slot = slot_use.header.slot;
+    let is_missing = slot_use.file()?.whole() < site.slot_disks.len();
+    let (file, durable) = match is_missing {
+        true => {
+            name_slots(site, site.slots.max(slot.saturating_add(1)))?;
+            (site.open_slot(slot)?, 0)
+        }
+        false => (Arc::clone(slot_use.file()?), walked.durable),
+    };
+    let is_header_durable = durable > slot_use.first();
+    if is_header_durable && durable >= walked.at {
         return Ok(());
     }
     if !is_header_durable {
         file.write_at(0, &slot_use.header.encode_page())?;
     }
-    let mut at = walked.durable.max(slot_use.first());
+    let mut at = durable.max(slot_use.first());
     at -= at % block;
     let end = walked.at.next_multiple_of(block);
     let mut copies = copies_of(slot_use)?;

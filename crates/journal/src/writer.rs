@@ -257,7 +257,7 @@ impl Writer {
     }
 }
 
-fn name_slots(site: &Site, wanted: u32) -> std::result::Result<(), MediaError> {
+pub(super) fn name_slots(site: &Site, wanted: u32) -> std::result::Result<(), MediaError> {
     let mut disks = site.slot_disks.iter();
     disks.try_for_each(|disk| name_slots_on(&**disk, wanted))
 }

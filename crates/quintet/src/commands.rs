@@ -21,6 +21,7 @@ mod defrag;
 mod diff;
 mod dump;
 mod failure;
+mod fast_reader;
 mod find;
 mod for_clients;
 mod forget;

@@ -33,6 +33,15 @@ const FPS_MAX: f64 = 60.0;
 const HOW_TO_NAME_A_POOL: &str = "give its directory with --repo PATH or QUINTET_REPOSITORY, or in a configuration file, \
      which quintet setup writes";
 
+/// Where the fast tier of a pool is, on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FastPlace {
+    /// The directory.
+    pub directory: PathBuf,
+    /// Bytes that the tier may take.
+    pub bytes: u64,
+}
+
 /// Settings of every command. See the module's head.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -50,6 +59,8 @@ pub struct Settings {
     pub memory_bytes: usize,
     /// Compression of new data.
     pub compression: Compression,
+    /// The fast device of this machine, if the environment names one.
+    pub fast: Option<FastPlace>,
     /// Rate of progress output, per second, if the user set one.
     pub progress_fps: Option<f64>,
     /// Verbosity and output format.
@@ -92,6 +103,7 @@ impl Settings {
             wait: args.wait.map_or(WAIT_DEFAULT, WaitArg::time),
             memory_bytes: checked_memory(memory_bytes)?,
             compression,
+            fast: fast_place(environment)?,
             progress_fps: progress_fps(environment)?,
             loudness: Loudness {
                 json: args.json,
@@ -301,6 +313,26 @@ fn remote_refusal(before: &[u8]) -> String {
         "a pool is a directory of this machine, not {before}:...; {remedy} (write ./{before}:... for a \
          directory with that name)"
     )
+}
+
+/// Returns the fast device that the environment names.
+fn fast_place(environment: &Environment) -> Result<Option<FastPlace>, SettingError> {
+    let size = environment.text("QUINTET_FAST_SIZE")?;
+    match (environment.value("QUINTET_FAST"), size) {
+        (None, None) => Ok(None),
+        (Some(directory), Some(size)) => Ok(Some(FastPlace {
+            directory: PathBuf::from(directory),
+            bytes: sizes::parse(&size).map_err(|e| SettingError::new("QUINTET_FAST_SIZE", e))?,
+        })),
+        (Some(_), None) => Err(SettingError::new(
+            "QUINTET_FAST_SIZE",
+            "it is missing, and QUINTET_FAST is set; set both: a directory, and the bytes that the tier may take",
+        )),
+        (None, Some(_)) => Err(SettingError::new(
+            "QUINTET_FAST",
+            "it is missing, and QUINTET_FAST_SIZE is set; set both",
+        )),
+    }
 }
 
 fn local_path_given(path: &[u8]) -> Result<PathBuf, String> {

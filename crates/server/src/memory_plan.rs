@@ -84,17 +84,22 @@ impl MemoryPlan {
     /// Plan of a server with a fast tier of that many bytes. The tier gets what its index needs for
     /// chunks of 4 KiB, at most a quarter.
     pub fn with_tier(bytes: usize, journal_bytes: u64, tier_bytes: u64) -> Self {
-        let wanted = TIER_BYTES_FIXED + tier_bytes / TIER_BYTES_OF_INDEX_BYTE;
-        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-        let most = (bytes / 4).min(bytes.saturating_sub(MEMORY_BYTES_MIN as usize));
-        let tier = match tier_bytes {
-            0 => 0,
-            _ => wanted.min(most),
-        };
+        let tier = Self::tier_of(bytes, tier_bytes);
         Self {
             all: bytes,
             tier,
             ..Self::of(bytes - tier, journal_bytes)
+        }
+    }
+
+    /// Returns the memory for a tier of that many bytes.
+    pub fn tier_of(bytes: usize, tier_bytes: u64) -> usize {
+        let wanted = TIER_BYTES_FIXED + tier_bytes / TIER_BYTES_OF_INDEX_BYTE;
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let most = (bytes / 4).min(bytes.saturating_sub(MEMORY_BYTES_MIN as usize));
+        match tier_bytes {
+            0 => 0,
+            _ => wanted.min(most),
         }
     }
 

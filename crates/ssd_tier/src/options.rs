@@ -27,6 +27,8 @@ pub struct TierOptions {
     pub block_bytes: u32,
     /// How many times the capacity may be written a day, in hundredths.
     pub daily_writes_hundredths: u32,
+    /// The tier only reads what another process writes, and takes no lock.
+    pub is_reading: bool,
 }
 
 impl TierOptions {
@@ -46,6 +48,27 @@ impl TierOptions {
             memory_bytes,
             block_bytes: block_bytes.clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX),
             daily_writes_hundredths: 300,
+            is_reading: false,
+        }
+    }
+
+    /// Leaves `bytes` of the capacity to others. Blocks keep their length: what is there is found
+    /// again, however much the others take.
+    #[must_use]
+    pub fn without(self, bytes: u64) -> Self {
+        let capacity_bytes = self.capacity_bytes.saturating_sub(bytes);
+        Self {
+            capacity_bytes,
+            ..self
+        }
+    }
+
+    /// Only reads.
+    #[must_use]
+    pub fn reading(self) -> Self {
+        Self {
+            is_reading: true,
+            ..self
         }
     }
 
@@ -58,6 +81,9 @@ impl TierOptions {
     /// Returns the limit of staged chunks, bytes of memory. At least two blocks, so that one fills
     /// while the other is written.
     pub(crate) fn staging_bytes(&self) -> u64 {
+        if self.is_reading {
+            return 0;
+        }
         let block = u64::from(self.block_bytes);
         (self.memory_bytes / 4).clamp(2 * block, 16 * block)
     }
@@ -84,6 +110,8 @@ mod tests {
         assert_eq!(block(u64::MAX), BLOCK_BYTES_MAX);
         let huge = TierOptions::new(u64::MAX, 0);
         assert_eq!(u64::from(huge.slots()), SLOTS_MAX);
+        let shared = TierOptions::new(64 << 20, 0).without(32 << 20);
+        assert_eq!((shared.block_bytes, shared.slots()), (512 << 10, 64));
         let options = TierOptions::new(100 << 30, 256 << 20);
         assert_eq!(options.slots(), 25 * 1024);
         assert!(options.index_bytes(25 * 1024) > 128 << 20);

@@ -49,6 +49,9 @@ impl Tier {
     }
 
     fn open_file(&self, writer: &mut Writer) -> Result<Arc<dyn DiskFile>, MediaError> {
+        if self.options.is_reading {
+            return self.disk.open(&self.name, false);
+        }
         let lock = self.disk.lock(&format!("{}.lock", self.name))?;
         let file = match self.disk.open(&self.name, false) {
             Err(e) if e.kind == MediaErrorKind::NotFound => {

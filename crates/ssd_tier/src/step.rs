@@ -55,6 +55,7 @@ impl Tier {
         self.ghosts.step(now);
         let mut stepped = self.advance(&mut writer, now, budget_bytes, is_last);
         let may_write = writer.phase == Phase::Ready
+            && !self.options.is_reading
             && self.health.reason().is_none()
             && writer.budget.allows(self.options.block_bytes.into());
         self.may_write.store(may_write, Ordering::Relaxed);
@@ -91,7 +92,7 @@ impl Tier {
             writer.occupancy.release(slot, class);
         }
         // Even if there is nothing to write: status should not say that it is not possible.
-        let may_write = self.health.may_write(now);
+        let may_write = self.health.may_write(now) && !self.options.is_reading;
         let mut bytes = 0;
         if let Phase::Scanning(_) = writer.phase {
             bytes += self.scan(writer, now, budget_bytes);

@@ -280,7 +280,7 @@ impl Tier {
         bytes: &[u8],
     ) -> Offer {
         let class = CacheClass::new(kind, class);
-        if !self.health.is_up() {
+        if !self.health.is_up() || self.options.is_reading {
             return Offer::Off;
         }
         let settings = self.settings();

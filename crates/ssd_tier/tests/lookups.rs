@@ -4,7 +4,7 @@ use crate::world;
 
 use classes::{ClassSettings, Priority, Share};
 use format::tier::TierKind;
-use ssd_tier::{CacheClass, Kind, KindShares, Offer, TierSettings, TierState};
+use ssd_tier::{CacheClass, Kind, KindShares, Offer, PoolKeys, TierSettings, TierState};
 use units::{Fingerprint, IoClass, UnixNanos};
 use world::{BLOCK_BYTES, World, chunk, options};
 
@@ -268,7 +268,6 @@ fn opening_goes_by_steps_and_serves_meanwhile() {
 }
 
 fn keys_name(keys: &world::Keys, n: u64) -> Fingerprint {
-    use ssd_tier::PoolKeys;
     keys.fingerprint(&chunk(n))
 }
 
@@ -319,4 +318,50 @@ fn nothing_more_is_wanted_without_a_budget() {
     world.fill(1..=200);
     assert!(world.tier.status().bytes_written > 0);
     assert!(!world.tier.wants_more(IoClass(0)));
+}
+
+#[test]
+fn a_reader_beside_the_writer_finds_what_is_there_and_writes_nothing() {
+    for is_sealed in [false, true] {
+        let mut world = World::new(6, is_sealed);
+        world.fill(1..=60);
+        let written: Vec<u64> = (1..=60).filter(|n| world.has(*n)).collect();
+        assert!(written.len() > 20, "{written:?}");
+        let before = world.disk.image().contents("tier");
+        let reading = options(6).reading();
+        let reader = world::tier_on(&world.disk, &world.keys, reading, &world.settings, 9);
+        while reader.step(UnixNanos(1), 1 << 20).has_more {}
+        let found = |n: u64| {
+            let fingerprint = world.keys.fingerprint(&chunk(n));
+            let bytes = reader.lookup(&fingerprint, Kind::Data)?;
+            assert_eq!(*bytes, *chunk(n), "chunk {n}");
+            Some(())
+        };
+        assert!(written.iter().all(|n| found(*n).is_some()));
+        let (other, bytes) = (world.keys.fingerprint(&chunk(900)), chunk(900));
+        let offer = reader.offer(&other, Kind::Data, IoClass(0), &bytes);
+        assert_eq!((offer, reader.wants_more(IoClass(0))), (Offer::Off, false));
+        reader.step(UnixNanos(2), 1 << 20);
+        reader.finish(UnixNanos(3));
+        assert_eq!(world.disk.image().contents("tier"), before);
+        // The writer replaces blocks: the reader finds right bytes or nothing.
+        world.fill(100..=200);
+        let still = written.iter().filter(|n| {
+            let fingerprint = world.keys.fingerprint(&chunk(**n));
+            let bytes = reader.lookup(&fingerprint, Kind::Data);
+            bytes.is_some_and(|bytes| *bytes == *chunk(**n))
+        });
+        assert!(still.count() < written.len());
+    }
+}
+
+#[test]
+fn a_reader_makes_no_file() {
+    let disk = sim::SimDisk::new();
+    let keys = world::Keys::new(1, true);
+    let settings = TierSettings::new(KindShares::ALONE);
+    let tier = world::tier_on(&disk, &keys, options(8).reading(), &settings, 1);
+    assert!(!tier.step(UnixNanos(1), 1 << 20).has_more);
+    assert!(matches!(tier.status().state, TierState::Off { .. }));
+    assert!(disk.image().contents("tier").is_none());
 }

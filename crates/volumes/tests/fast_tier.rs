@@ -33,6 +33,7 @@ fn ample() -> TierOptions {
         memory_bytes: 32 << 20,
         block_bytes: BLOCK_BYTES,
         daily_writes_hundredths: u32::MAX,
+        is_reading: false,
     }
 }
 

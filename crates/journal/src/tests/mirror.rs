@@ -227,3 +227,28 @@ fn a_device_in_an_earlier_state_is_reported() {
         drop(try_open(&pool, seal, &SMALL, from));
     }
 }
+
+/// A crash came between the first writes of a use to both disks. The process that opens the journal
+/// then records how far it reaches, and may crash too: each disk has what that record names.
+#[test]
+fn a_use_that_only_one_disk_has_is_copied_before_it_is_relied_upon() {
+    for seal in SEALS {
+        for which in 0..2 {
+            let pair = Pair::new();
+            let journal = pair.open(seal).journal;
+            let records: Vec<_> = (0..3).map(Owned::some).collect();
+            for record in &records {
+                journal.append(&record.record()).unwrap();
+            }
+            journal.flush().unwrap();
+            drop(journal);
+            let left = pair.without(which);
+            let opened = left.open(seal);
+            assert_eq!(opened.owned(), records);
+            drop(opened);
+            let alone = left.without(1 - which).open(seal);
+            assert_eq!(alone.damage, []);
+            assert!(alone.owned() == records, "other records");
+        }
+    }
+}

@@ -20,14 +20,14 @@ use std::collections::HashMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use store::{OpenMode, Reader};
+use store::Reader;
 use terminal::exit::Exit;
 
 const BUFFER_BYTES: usize = 256 << 10;
 
 pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Exit> {
     let filter = SnapshotFilter::new(&args.filter)?;
-    let pool = invocation.open(OpenMode::Read)?;
+    let pool = invocation.open_with_tier()?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let (name, base) = match args.snapshot.to_str() {
         // The name of an image or stream may have a colon.

@@ -21,7 +21,7 @@ use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
-use store::{OpenMode, Reader};
+use store::Reader;
 use terminal::exit::Exit;
 use terminal::json::Object;
 use terminal::names::short_id;
@@ -36,7 +36,7 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
         expect_raw_to_a_pipe(invocation, args)?;
     }
     invocation.read_limit.set(args.limit, &invocation.interrupt);
-    let pool = invocation.open(OpenMode::Read)?;
+    let pool = invocation.open_with_tier()?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     if snapshots.is_volume(&args.image) {
         drop((snapshots, pool));

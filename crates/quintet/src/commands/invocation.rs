@@ -26,9 +26,9 @@ use parking_lot::Mutex;
 use qos::Flow;
 use server::control::{IN_A_GRANT_LIMIT, Leases};
 use server::memory_plan::MemoryPlan;
-use server::state::{
-    JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, ServerState, VolumesWanted, open_volumes,
-};
+use server::state::{JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes};
+use server::state::{ServerState, VolumesWanted, open_volumes};
+use server::threads::Background;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io;
@@ -84,6 +84,8 @@ pub(super) struct Invocation {
     pub read_limit: ReadLimit,
     /// Pools that this run opened, to be remembered.
     visits: Mutex<Vec<KnownPoolWriter>>,
+    /// Threads that end with the command.
+    pub(super) threads: Mutex<Vec<Background>>,
 }
 
 /// A command uses its shell as its own.
@@ -137,6 +139,7 @@ impl Invocation {
             origin,
             hints: Mutex::default(),
             visits: Mutex::default(),
+            threads: Mutex::default(),
             restored: Mutex::default(),
             read_limit: ReadLimit::default(),
         }
@@ -342,12 +345,9 @@ impl Invocation {
             // The record is a cache for the growth trend of `status`: errors are ignored.
             let _ = CollectMemory::note_size(&pool);
         }
-        let mut hints = self.hints.lock();
-        hints.push(Arc::clone(pool.health().hints()));
-        drop(hints);
-        let mut opened = self.restored.lock();
-        opened.push(pool.health().found_restorable());
-        drop(opened);
+        let (hints, restored) = (pool.health().hints(), pool.health().found_restorable());
+        self.hints.lock().push(Arc::clone(hints));
+        self.restored.lock().push(restored);
         Ok(pool)
     }
 
@@ -406,9 +406,7 @@ impl Invocation {
             }
         };
         known_writer.entered(&pool, door.path, &warn);
-        let mut visits = self.visits.lock();
-        visits.push(known_writer);
-        drop(visits);
+        self.visits.lock().push(known_writer);
         Ok((pool, secret))
     }
 

@@ -19,7 +19,6 @@ use server::mount::Pools;
 use server::systemd::Notifier;
 use std::sync::Arc;
 use std::time::Duration;
-use store::OpenMode;
 use terminal::exit::Exit;
 
 /// A stop request ends the wait. The limit has no meaning of its own.
@@ -39,7 +38,7 @@ pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<E
         (None, true) => {
             let memory_bytes = invocation.settings.memory_bytes;
             let plan = MemoryPlan::of_mount(memory_bytes);
-            let pool = invocation.open_within(OpenMode::Read, plan.pool_bytes)?;
+            let pool = invocation.open_within_with_tier(plan.pool_bytes)?;
             let reader = Arc::clone(pool.reader());
             Pools {
                 pool: Arc::new(pool),

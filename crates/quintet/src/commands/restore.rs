@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use store::{OpenMode, Reader};
+use store::Reader;
 use terminal::console::{Console, printable};
 use terminal::exit::Exit;
 use terminal::json::Object;
@@ -47,7 +47,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         excludes: selected::excludes(context, &args.excludes)?,
     };
     invocation.read_limit.set(args.limit, &invocation.interrupt);
-    let pool = invocation.open(OpenMode::Read)?;
+    let pool = invocation.open_with_tier()?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
     let named = (wanted.as_str(), path.as_deref());

@@ -8,6 +8,7 @@ use super::background::Background;
 use crate::program::Program;
 use crate::state::ServerState;
 use media::Clock;
+use ssd_tier::Tier;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +16,42 @@ use terminal::interrupt::Interrupt;
 
 /// Bytes of I/O of one step.
 const STEP_BYTES: u64 = 8 << 20;
+/// Bytes of the first step of a tier that is only read: hundredths of a second on flash.
+const FIRST_STEP_BYTES: u64 = 1 << 20;
 /// Bytes of the index that are copied at once: commits wait for it.
 const COPY_BYTES: u64 = 1 << 20;
 /// Pause after that, so that clients keep most of the pool's device.
 const COPY_PAUSE: Duration = Duration::from_millis(50);
 /// Pause when there is nothing to do.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// Starts a thread that learns what a tier has that another process writes. It ends when it knows.
+/// A tier that cannot be read is one line, and a slower command.
+pub fn start_reading(
+    tier: Arc<Tier>,
+    clock: Arc<dyn Clock>,
+    program: &Arc<dyn Program>,
+) -> io::Result<Background> {
+    let interrupt = Interrupt::of_command()?;
+    let (stop, program) = (interrupt.clone(), Arc::clone(program));
+    let step = move |bytes| {
+        let stepped = tier.step(clock.now(), bytes);
+        if let Some(notice) = stepped.notice {
+            program.warn(format_args!("{notice}"));
+        }
+        stepped.has_more
+    };
+    // A small tier is known before the first read.
+    let has_more = step(FIRST_STEP_BYTES);
+    let work = move || {
+        while has_more && !interrupt.requested() {
+            if !step(STEP_BYTES) {
+                break;
+            }
+        }
+    };
+    Background::start("fast-tier", stop, work, || {})
+}
 
 /// Starts the thread, if the pool has a fast tier.
 pub fn start(

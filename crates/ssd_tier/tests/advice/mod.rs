@@ -3,11 +3,11 @@
 
 mod loads;
 
-use crate::world::{BLOCK_BYTES, Keys, tier_on};
+use crate::world::{Keys, options, tier_on};
 use classes::{Admission, CLASSES, Facts, Policy, Tuned, Tuner, shipped};
 use loads::{BLOCK, Load, Request};
 use sim::SimDisk;
-use ssd_tier::{Access, Kind, KindShares, PoolKeys, Tier, TierOptions, TierSettings, TierState};
+use ssd_tier::{Access, Kind, KindShares, PoolKeys, Tier, TierSettings, TierState};
 use std::collections::HashMap;
 use std::sync::Arc;
 use units::{Fingerprint, IoClass, UnixNanos};
@@ -61,12 +61,7 @@ fn contents(address: u64, version: u64) -> Vec<u8> {
 
 impl Machine {
     fn new(policy: Policy, is_auto: bool) -> Self {
-        let options = TierOptions {
-            capacity_bytes: BLOCKS * u64::from(BLOCK_BYTES),
-            memory_bytes: 4 << 20,
-            block_bytes: BLOCK_BYTES,
-            daily_writes_hundredths: u32::MAX,
-        };
+        let options = options(BLOCKS);
         let keys = Keys::new(1, false);
         let settings =
             TierSettings::new(KindShares::ALONE).with_classes(policy.all_fast_settings());

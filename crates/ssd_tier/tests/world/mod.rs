@@ -83,6 +83,7 @@ pub fn options(blocks: u64) -> TierOptions {
         memory_bytes: 4 << 20,
         block_bytes: BLOCK_BYTES,
         daily_writes_hundredths: u32::MAX,
+        is_reading: false,
     }
 }
 

@@ -56,6 +56,7 @@ impl World {
             memory_bytes: 1 << 20,
             block_bytes: 64 << 10,
             daily_writes_hundredths: u32::MAX,
+            is_reading: false,
         };
         let disk: Arc<dyn media::Disk> = Arc::<SimDisk>::clone(&self.tier_disk);
         let settings = TierSettings::new(KindShares::ALONE);

@@ -22,7 +22,8 @@ pub const MEMORY_BYTES: usize = 2 << 20;
 
 /// Media over `disk`; `salt` decides identifiers, salts and the time of day.
 pub fn media(disk: Arc<dyn Disk>, salt: u64) -> Media {
-    let now = UnixNanos(salt as i64 * 1_000_000_000_000);
+    // Long explorations have large salts: any time will do.
+    let now = UnixNanos((salt as i64).wrapping_mul(1_000_000_000_000));
     // Neighbouring seeds give overlapping streams, so salts are hashed first.
     Media::seeded(disk, now, Seed::new(salt).draw())
 }

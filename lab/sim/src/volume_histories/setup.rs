@@ -122,6 +122,7 @@ fn use_caches(pool: &Pool, fast: &Arc<dyn Disk>) {
         memory_bytes: 1 << 20,
         block_bytes,
         daily_writes_hundredths: u32::MAX,
+        is_reading: false,
     };
     let important = ClassSettings {
         priority: Priority::Evictable(0),

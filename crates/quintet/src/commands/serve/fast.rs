@@ -4,6 +4,7 @@
 //! wrong size is one, because the user must decide.
 
 use crate::commands::invocation::Invocation;
+use crate::settings::FastPlace;
 use anyhow::bail;
 use command_line::{FastShares, JournalOn, ServeArgs};
 use format::journal_place::JournalPlace;
@@ -12,7 +13,6 @@ use server::fast_device;
 use server::memory_plan::MemoryPlan;
 use server::state::VolumesWanted;
 use ssd_tier::{KindShares, TierOptions, TierSettings};
-use std::path::Path;
 use std::sync::Arc;
 use store::Pool;
 use terminal::sizes;
@@ -20,19 +20,35 @@ use volumes::{JournalPlacement, Switches, Volumes};
 
 /// Smallest tier, bytes.
 const FAST_BYTES_MIN: u64 = 64 << 20;
+
+/// Returns the fast device: that of the options, or else of the environment.
+pub(super) fn place(invocation: &Invocation, args: &ServeArgs) -> Option<FastPlace> {
+    let given = args.fast.clone().zip(args.fast_size);
+    let given = given.map(|(directory, bytes)| FastPlace { directory, bytes });
+    given.or_else(|| invocation.settings.fast.clone())
+}
+
 /// Refuses a directory that is in the pool or contains it: the commands of one would see, count and
 /// delete the files of the other.
-pub(super) fn check(args: &ServeArgs, pool: &Path) -> anyhow::Result<()> {
+pub(super) fn check(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<()> {
+    let pool = invocation.settings.pool()?;
     if args.journal_mirror && args.journal_on != Some(JournalOn::Fast) {
         bail!("invalid --journal-mirror: it belongs to --journal-on fast");
     }
-    let Some(directory) = &args.fast else {
+    let Some(FastPlace { directory, .. }) = &place(invocation, args) else {
         if args.journal_on == Some(JournalOn::Fast) {
             bail!("invalid --journal-on fast: give its directory with --fast");
         }
         return Ok(());
     };
     let wanted = std::path::absolute(directory)?;
+    if wanted.exists() && !wanted.is_dir() {
+        bail!(
+            "invalid --fast {}: it is no directory; of a device, make a file system on it, mount that, and give a \
+             directory there",
+            directory.display()
+        );
+    }
     let remedy = "give a directory apart from the pool, on a faster disk";
     if fast_device::is_within(&wanted, pool) {
         bail!(
@@ -57,7 +73,7 @@ pub(super) fn attach(
     pool: &Pool,
     memory: &MemoryPlan,
 ) -> anyhow::Result<()> {
-    let (Some(directory), Some(bytes)) = (&args.fast, args.fast_size) else {
+    let Some(FastPlace { directory, bytes }) = place(invocation, args) else {
         return Ok(());
     };
     if bytes < FAST_BYTES_MIN {
@@ -68,7 +84,7 @@ pub(super) fn attach(
         invocation.console.warn(why);
     }
     let index_bytes = fast_device::index_room(bytes, args.fast_shares.index, pool.index_bytes());
-    let options = TierOptions::new(bytes - index_bytes, memory.tier as u64);
+    let options = TierOptions::new(bytes, memory.tier as u64).without(index_bytes);
     let settings = TierSettings::new(kinds(args.fast_shares));
     let disk = fast_device::disk(directory);
     if index_bytes > 0 {
@@ -111,7 +127,9 @@ pub(super) fn open_volumes(
     pool: Pool,
     memory: &MemoryPlan,
 ) -> anyhow::Result<Volumes> {
-    let directory = args.fast.as_ref().map(std::path::absolute).transpose()?;
+    let device = place(invocation, args);
+    let directory = device.map(|device| std::path::absolute(device.directory));
+    let directory = directory.transpose()?;
     let placement = JournalPlacement {
         fast: directory.map(|directory| Arc::new(LocalDisk::new(directory)) as _),
         wanted: args.journal_on.map(|on| match on {

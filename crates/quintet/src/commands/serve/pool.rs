@@ -92,7 +92,7 @@ fn hold(
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
     let device = Arc::new(device);
     notifier.say("STATUS=opening the pool");
-    let fast_bytes = args.fast_size.unwrap_or(0);
+    let fast_bytes = fast::place(invocation, args).map_or(0, |place| place.bytes);
     let memory = MemoryPlan::with_tier(invocation.settings.memory_bytes, args.journal, fast_bytes);
     let pool = invocation.open_behind(&device, &memory)?;
     // Clients that come from here on wait, instead of finding the pool locked.
@@ -221,7 +221,7 @@ fn checked(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Checked>
     if !JOURNAL_BYTES.contains(&args.journal) {
         bail!("invalid --journal: it is 2M to 64G");
     }
-    fast::check(args, invocation.settings.pool()?)?;
+    fast::check(invocation, args)?;
     let rules = target_rules(invocation, args)?;
     let shares = Shares::default().with(&args.qos)?;
     let policy = args.policy.as_deref();

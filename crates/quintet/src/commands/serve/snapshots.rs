@@ -20,13 +20,13 @@ use server::systemd::Notifier;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::sync::Arc;
-use store::{ImageVolume, OpenMode, Pool};
+use store::{ImageVolume, Pool};
 use terminal::exit::Exit;
 use terminal::names::short_id;
 
 pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Exit> {
     let plan = MemoryPlan::of_images(invocation.settings.memory_bytes);
-    let pool = Arc::new(invocation.open_within(OpenMode::Read, plan.pool_bytes)?);
+    let pool = Arc::new(invocation.open_within_with_tier(plan.pool_bytes)?);
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let file = |name: &str| Source::file(&pool, &snapshots, name);
     let chosen = snapshots.found(chosen(&snapshots, &args.export, &file))?;
