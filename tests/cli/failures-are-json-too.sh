@@ -70,6 +70,8 @@ qos set backup=1
 policy show none
 policy set none
 policy status
+policy set auto
+policy advise
 policy explain none
 defrag
 defrag start

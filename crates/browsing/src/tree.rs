@@ -13,14 +13,14 @@ use terminal::interrupt::Interrupt;
 
 /// Result of a look-up.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum TreePath {
     /// The snapshot's top, which has no entry.
     Top(ObjectRoot),
     /// An entry below the top.
     Entry(Box<Entry>),
 }
 
-impl Found {
+impl TreePath {
     /// Returns the directory object, if this is a directory.
     pub fn directory(&self) -> Option<ObjectRoot> {
         match self {
@@ -74,8 +74,8 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// Looks up `path` below `top`.
-pub fn lookup(reader: &Reader, top: ObjectRoot, path: &[u8]) -> anyhow::Result<Found> {
-    let mut found = Found::Top(top);
+pub fn lookup(reader: &Reader, top: ObjectRoot, path: &[u8]) -> anyhow::Result<TreePath> {
+    let mut found = TreePath::Top(top);
     let mut at = Vec::new();
     for name in path.split(|b| *b == b'/') {
         if name.is_empty() || name == b"." {
@@ -87,7 +87,7 @@ pub fn lookup(reader: &Reader, top: ObjectRoot, path: &[u8]) -> anyhow::Result<F
         at = join(&at, name);
         let mut entries = reader.directory(&directory)?;
         match entries.binary_search_by(|entry| entry.name.as_slice().cmp(name)) {
-            Ok(place) => found = Found::Entry(Box::new(entries.swap_remove(place))),
+            Ok(place) => found = TreePath::Entry(Box::new(entries.swap_remove(place))),
             Err(_) => {
                 let why = format!("there is no {} in the snapshot", printable(&at));
                 bail!(with_nearest(why, nearest(reader, top, path)));

@@ -16,6 +16,7 @@
 //! what is read and stored. Without a policy, a request costs one load more.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod class_set;
 mod classified;
 mod classifiers;
@@ -23,6 +24,7 @@ mod condition;
 mod counts;
 mod csv;
 mod error;
+mod evidence;
 mod explain;
 mod facts;
 mod notes;
@@ -32,15 +34,19 @@ mod rule;
 mod served;
 mod settings;
 pub mod shipped;
+mod tuning;
 
+pub use advice::{Advice, Bounds, ClassAdvice, GAIN_MIN, SAMPLED_MIN, TooLittle, advise};
 pub use class_set::ClassSet;
 pub use classified::Classified;
 pub use classifiers::{Classifiers, FileRead, LayoutStatus, Stepped};
 pub use counts::ClassCounts;
 pub use disk_layout::Counters;
 pub use error::{Column, PolicyError, Problem};
+pub use evidence::{CURVE_BINS, ClassEvidence, Curve, Evidence};
 pub use explain::{Answer, ConditionVerdict, Explanation, RuleOutcome, RuleVerdict};
 pub use facts::{Contents, Facts, Pattern};
 pub use occupancy::{ClassOccupancy, Need, known};
 pub use policy::Policy;
 pub use settings::{Admission, CLASSES, ClassSettings, Priority, Share};
+pub use tuning::{Tuned, Tuner, Tuning};

@@ -161,6 +161,15 @@ impl Policy {
         true
     }
 
+    /// Changes how the fast tier treats a class. Settings that are those of memory need no line of
+    /// their own.
+    pub fn set_fast(&mut self, class: IoClass, new: ClassSettings) {
+        let own = (new != self.settings(class)).then_some(new);
+        if let Some(fast) = self.fast.get_mut(usize::from(class.0)) {
+            *fast = own;
+        }
+    }
+
     /// Returns the classes of the policy with their rules, by ascending number; class 0 is
     /// `unclassified`.
     pub fn classes(&self) -> impl Iterator<Item = (IoClass, &str)> {

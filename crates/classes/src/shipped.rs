@@ -25,10 +25,14 @@ macro_rules! shipped {
 }
 
 /// All of them.
-pub const ALL: [Shipped; 11] = [
+pub const ALL: [Shipped; 12] = [
     shipped!(
         "successor",
         "metadata, then files by size: a start for any load"
+    ),
+    shipped!(
+        "adaptive",
+        "files by size and offset: a base for policy set auto"
     ),
     shipped!("ext3", "metadata, then data by its offset in the file"),
     shipped!("vm-images", "disks of virtual machines"),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: see [`super`].
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, value_parser};
 use terminal::sizes;
 use units::Origin;
 
@@ -15,6 +15,8 @@ pub enum PolicyCommand {
     Set(PolicySetArgs),
     /// Show what each class did since the server began
     Status,
+    /// Print the policy in force with shares of the fast tier that would serve better
+    Advise(PolicyAdviseArgs),
     /// Say which rule gives a request its class, and what follows
     Explain(PolicyExplainArgs),
 }
@@ -33,12 +35,32 @@ Examples:
   quintet -r /srv/pool policy set vm-images
   quintet -r /srv/pool policy set ./mine.csv
   quintet -r /srv/pool policy set none
+  quintet policy set adaptive && quintet policy set auto
 
 The policy holds from the next request on, until the server ends. To keep it, start the server with
-quintet serve --policy.")]
+quintet serve --policy. auto: the server divides the fast tier among the classes of the policy in force
+itself, by what clients read, until another policy is set.")]
 pub struct PolicySetArgs {
-    /// Name of a policy that ships, a file, or none
+    /// Name of a policy that ships, a file, none, or auto
     pub policy: String,
+    /// With auto: time in use from one decision to the next
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = value_parser!(u32).range(1..))]
+    pub every: u32,
+}
+
+/// Print the policy in force with better shares of the fast tier.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet -r /srv/pool policy advise
+  quintet policy advise >better.csv && quintet policy set ./better.csv
+
+The server measures a sample of what clients read, and what other shares would have brought. Only what it
+saw counts: ask after hours of the usual load.")]
+pub struct PolicyAdviseArgs {
+    /// Fail if the server measured for less time in use
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = value_parser!(u32).range(1..))]
+    pub after: u32,
 }
 
 /// Explain the class of a request.

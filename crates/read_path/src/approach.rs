@@ -23,7 +23,7 @@ use duet::{Events, Page, Space};
 use format::container::{SECTOR_BYTES, sectors_max};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use units::Fingerprint;
+use units::{Fingerprint, IoClass};
 
 /// Length of the longest region that is announced: two regions of plain data.
 const ANNOUNCED_SECTORS_MAX: u32 = (32 << 10) / SECTOR_BYTES;
@@ -53,6 +53,9 @@ pub struct Approach {
     /// The request follows no stream: recipe nodes on its way are worth their place in the fast
     /// tier.
     pub is_random: bool,
+    /// Class of the client's request that waits for data, to measure what the fast tier could do
+    /// for the class. `None` for what nobody waits for, and for recipe nodes.
+    pub waiting: Option<IoClass>,
 }
 
 impl Approach {
@@ -61,6 +64,7 @@ impl Approach {
         Self {
             admit: Some(Admit::recipe(self.is_random)),
             ahead_bytes: 0,
+            waiting: None,
             ..self
         }
     }
@@ -74,6 +78,7 @@ impl Default for Approach {
             admit: None,
             ahead_bytes: 0,
             is_random: false,
+            waiting: None,
         }
     }
 }
@@ -198,12 +203,27 @@ impl Reader {
             count(&self.chunk_hits);
             return Ok(Loaded::Chunk(chunk));
         }
+        let Approach {
+            waiting, is_random, ..
+        } = request.approach;
+        let measured = self.measure(request.fingerprint, waiting, is_random);
         if let Some(chunk) = self.chunk_of_tier(request.fingerprint, request.approach.admit) {
+            if let Some(measured) = measured {
+                measured.end(chunk.len(), true);
+            }
             if !request.keep.keep(request.fingerprint, &chunk) {
                 self.cache.keep(&chunk);
             }
             return Ok(Loaded::Chunk(chunk));
         }
+        let loaded = self.load_from_containers(request)?;
+        if let (Some(measured), Loaded::Chunk(chunk)) = (measured, &loaded) {
+            measured.end(chunk.len(), false);
+        }
+        Ok(loaded)
+    }
+
+    fn load_from_containers(&self, request: ChunkRequest<'_>) -> Result<Loaded> {
         if request.approach.route == Route::Region
             && let Some(found) = self.by_hints(request)
         {

@@ -5,13 +5,15 @@
 //! reason to keep anything. Recipe nodes are admitted for clients only: backups, restores and
 //! copies go through whole recipes once.
 
+mod measured;
 mod missed;
 
 use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
 use chunk_store::container::Region;
 use classes::Admission;
-use media::IoOrigin;
+use measured::Measured;
+use media::{IoOrigin, SystemTicks};
 use missed::MissedNodes;
 use ssd_tier::{Kind, Tier};
 use std::sync::Arc;
@@ -21,6 +23,8 @@ use units::{Fingerprint, IoClass, Origin};
 pub(super) struct AttachedTier {
     tier: Arc<Tier>,
     missed: MissedNodes,
+    /// Measures reads.
+    ticks: SystemTicks,
 }
 
 /// How the fast tier treats the chunks of a read.
@@ -61,6 +65,7 @@ impl Reader {
         let _ = self.fast.set(AttachedTier {
             tier: Arc::clone(tier),
             missed: MissedNodes::default(),
+            ticks: SystemTicks::default(),
         });
     }
 
@@ -91,6 +96,26 @@ impl Reader {
     /// Offers verified bytes, which have the fingerprint, to the fast tier, if there is one.
     pub fn give_to_fast_tier(&self, fingerprint: &Fingerprint, admit: Admit, bytes: &[u8]) {
         self.offer_to_tier(fingerprint, Some(admit), bytes);
+    }
+
+    /// Notes that a checkpoint stored data of a class. The tier need not take it.
+    pub fn note_stored(&self, fingerprint: &Fingerprint, class: IoClass, bytes: usize) {
+        if let Some(tier) = self.fast_tier() {
+            tier.note_stored(fingerprint, class, bytes);
+        }
+    }
+
+    /// Begins to measure a read for a client, if it is in the tier's sample.
+    pub(super) fn measure(
+        &self,
+        fingerprint: &Fingerprint,
+        waiting: Option<IoClass>,
+        is_random: bool,
+    ) -> Option<Measured<'_>> {
+        let (fast, class) = (self.fast.get()?, waiting?);
+        self.tier_for_this_read()?
+            .samples(fingerprint, class)
+            .then(|| Measured::begin(&fast.tier, &fast.ticks, fingerprint, class, is_random))
     }
 
     fn tier_for_this_read(&self) -> Option<&Tier> {

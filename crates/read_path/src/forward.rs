@@ -38,6 +38,7 @@ const STRAIGHT: Approach = Approach {
     is_random: false,
     route: Route::Region,
     shares: true,
+    waiting: None,
 };
 
 /// Pieces whose regions are read together.

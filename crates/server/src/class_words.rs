@@ -4,8 +4,10 @@
 //! Invariant: it reads counters only. Classes without requests and bytes are left out, and said to
 //! be.
 
-use crate::state::{ClassReading, ClassesReading};
-use classes::{ClassSettings, Counters, LayoutStatus, Priority};
+use crate::state::{ClassReading, ClassesReading, expectation};
+use classes::{ClassSettings, Counters, LayoutStatus, Priority, Tuning};
+use jiff::tz::TimeZone;
+use terminal::calendar;
 use terminal::console::printable;
 use terminal::sizes;
 use terminal::table::Table;
@@ -17,7 +19,7 @@ const RULE: usize = 1;
 
 /// Formats the reading as text, in lines of at most `width` characters. Names are shortened for
 /// that, numbers are not.
-pub fn lines(reading: Option<&ClassesReading>, width: usize) -> Vec<String> {
+pub fn lines(reading: Option<&ClassesReading>, width: usize, zone: &TimeZone) -> Vec<String> {
     let Some(reading) = reading else {
         return vec!["no policy is in force".to_owned()];
     };
@@ -29,6 +31,9 @@ pub fn lines(reading: Option<&ClassesReading>, width: usize) -> Vec<String> {
         "policy {}: {in_use}",
         shortened(&reading.policy, left)
     )];
+    if let Some(auto) = &reading.auto {
+        lines.extend(wrapped(&auto_words(auto, zone), width));
+    }
     if !used.is_empty() {
         lines.extend(requests(&used).lines_within(width, RULE, &[]));
         if used.iter().any(|of| of.fast != of.settings) {
@@ -41,6 +46,22 @@ pub fn lines(reading: Option<&ClassesReading>, width: usize) -> Vec<String> {
     let layouts = reading.layouts.iter();
     lines.extend(layouts.flat_map(|of| layout_lines(of, width)));
     lines
+}
+
+/// Says what auto did.
+fn auto_words(auto: &Tuning, zone: &TimeZone) -> String {
+    let local = |time| calendar::local(time, zone);
+    let changed = match auto.changed {
+        None => "no change yet".to_owned(),
+        Some(time) => format!(
+            "last change {} ({}, {} undone)",
+            local(time),
+            count(auto.changes.0, "change"),
+            auto.changes.1
+        ),
+    };
+    let since = local(auto.since);
+    format!("auto, since {since}; {changed}; {}", expectation(auto))
 }
 
 fn is_used(of: &ClassReading) -> bool {
@@ -178,7 +199,7 @@ mod tests {
     use super::*;
     use classes::{ClassCounts, Share};
     use page_cache::ClassCounters;
-    use units::IoClass;
+    use units::{IoClass, UnixNanos};
 
     const WHOLE: Counters = Counters {
         memory_bytes: 1 << 20,
@@ -233,10 +254,20 @@ mod tests {
             policy: long.clone(),
             classes: vec![of(1, &format!("volume:eq:{long}")), of(22, "direct")],
             layouts: vec![layout],
+            auto: Some(Tuning {
+                since: UnixNanos(0),
+                changed: Some(UnixNanos(60_000_000_000)),
+                changes: (3, 1),
+                hits_percent: Some((10.0, 20.0)),
+                period_ns: 1,
+            }),
         };
-        let text = lines(Some(&reading), usize::MAX).join("\n");
+        let text = lines(Some(&reading), usize::MAX, &TimeZone::UTC).join("\n");
+        let auto = "auto, since 1970-01-01 00:00:00; last change 1970-01-01 00:01:00 (3 changes, 1 \
+            undone); expects hits in 20.0 % of the reads, measured 10.0 % before";
+        assert!(text.contains(auto), "{text}");
         assert!(text.matches(&long).count() == 3, "{text}");
-        let narrow = lines(Some(&reading), 80);
+        let narrow = lines(Some(&reading), 80, &TimeZone::UTC);
         let text = narrow.join("\n");
         assert!(
             narrow.iter().all(|line| line.chars().count() <= 80),

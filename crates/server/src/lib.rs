@@ -12,6 +12,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod advice_words;
 pub mod class_words;
 pub mod control;
 pub mod directories;

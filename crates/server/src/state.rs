@@ -12,6 +12,7 @@
 //! status, top, metrics <-- Live, findings, failures
 //! ```
 
+mod advising;
 mod changing;
 mod classes;
 mod clients;
@@ -22,6 +23,7 @@ mod tasks;
 mod volumes;
 mod writer_lock;
 
+pub use advising::{Advised, NoAdvice, expectation};
 pub use changing::Changing;
 pub use classes::{ClassReading, ClassesReading, PolicyInForce, ServedClasses};
 pub use clients::Clients;

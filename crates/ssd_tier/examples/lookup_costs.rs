@@ -8,7 +8,7 @@
 use chunking::{FingerprintKey, SealKey};
 use media::{Disk, SeededRandom};
 use sim::SimDisk;
-use ssd_tier::{Kind, KindShares, PoolKeys, Tier, TierOptions, TierSettings};
+use ssd_tier::{Access, Kind, KindShares, PoolKeys, Tier, TierOptions, TierSettings};
 use std::hint::black_box;
 use std::sync::Arc;
 use units::{Fingerprint, IoClass, PoolId, UnixNanos};
@@ -102,6 +102,37 @@ fn tier(memory: u64, is_sealed: bool) -> (Tier, Arc<Keys>) {
     (tier, keys)
 }
 
+/// Measures the cost of evidence for `policy advise`. The sample is that of a client that reads 100
+/// million chunks.
+fn measured(tier: &Tier) {
+    let access = Access {
+        bytes: CHUNK_BYTES as u32,
+        is_random: true,
+        is_hit: false,
+        ns: 1,
+    };
+    let class = IoClass(7);
+    row(
+        "sampled while few chunks are known: note",
+        CALLS / 20,
+        |n| {
+            tier.note_read(&unknown(n % 1000), class, &access);
+        },
+    );
+    for n in 0..4_000_000 {
+        let name = unknown(n);
+        if tier.samples(&name, class) {
+            tier.note_read(&name, class, &access);
+        }
+    }
+    row("not in the sample, nearly always", CALLS, |n| {
+        let name = unknown(n % 100_000_000);
+        if tier.samples(&name, class) {
+            tier.note_read(&name, class, &access);
+        }
+    });
+}
+
 fn main() {
     let mib = std::env::args().nth(1).and_then(|a| a.parse().ok());
     let memory = mib.unwrap_or(64u64) << 20;
@@ -131,6 +162,7 @@ fn main() {
             "| ({} chunks here, sealed: {is_sealed}) | | |",
             status.chunks
         );
+        measured(&tier);
         row("miss", CALLS, |n| {
             black_box(tier.lookup(&unknown(n), Kind::Data));
         });

@@ -17,9 +17,11 @@
 mod block;
 mod budget;
 mod class;
+mod ghosts;
 mod health;
 mod index;
 mod keys;
+mod measuring;
 mod options;
 mod scan;
 mod slots;
@@ -32,6 +34,7 @@ mod writer;
 
 pub use class::{CacheClass, KindShares, TierSettings};
 pub use format::tier::TierKind as Kind;
+pub use ghosts::Access;
 pub use keys::PoolKeys;
 pub use options::TierOptions;
 pub use status::{ClassStatus, Status, TierState};

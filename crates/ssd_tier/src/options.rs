@@ -4,6 +4,7 @@
 //! Invariant: the size of a block depends on the capacity alone, so a tier that is opened with
 //! other memory is still warm.
 
+use crate::ghosts::Ghosts;
 use format::tier::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 
 /// Blocks of larger tiers are longer: a place in memory counts so many slots.
@@ -90,7 +91,7 @@ impl TierOptions {
     /// Returns the memory of the index, bytes: what the rest leaves.
     pub(crate) fn index_bytes(&self, slots: u32) -> u64 {
         let rest = self.staging_bytes() + 2 * u64::from(self.block_bytes);
-        let rest = rest + u64::from(slots) * SLOT_MEMORY_BYTES;
+        let rest = rest + u64::from(slots) * SLOT_MEMORY_BYTES + Ghosts::MEMORY_BYTES;
         self.memory_bytes.saturating_sub(rest)
     }
 }

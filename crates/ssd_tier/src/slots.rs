@@ -36,6 +36,8 @@ struct Slot {
 pub(crate) struct Slots {
     slots: Vec<Mutex<Slot>>,
     full: AtomicU64,
+    /// Blocks of each class, by its number.
+    by_class: Vec<AtomicU64>,
 }
 
 impl Slots {
@@ -43,6 +45,9 @@ impl Slots {
         Self {
             slots: (0..count).map(|_| Mutex::default()).collect(),
             full: AtomicU64::new(0),
+            by_class: (0..CacheClass::COUNT)
+                .map(|_| AtomicU64::default())
+                .collect(),
         }
     }
 
@@ -53,6 +58,12 @@ impl Slots {
     /// Returns the number of slots with a block.
     pub fn full(&self) -> u64 {
         self.full.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of slots with a block of the class.
+    pub fn count_of(&self, class: CacheClass) -> u64 {
+        let count = self.by_class.get(class.number());
+        count.map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     /// Returns true if the slot still has the block of that generation.
@@ -98,14 +109,20 @@ impl Slots {
         let block = slot.block.take()?;
         slot.generation = (slot.generation + 1) % GENERATIONS;
         self.full.fetch_sub(1, Ordering::Relaxed);
+        if let Some(count) = self.by_class.get(block.class.number()) {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
         Some(block.class)
     }
 
     /// Puts a block into an empty slot. Returns its generation.
     pub fn fill(&self, number: u32, block: Block) -> Option<u8> {
         let mut slot = self.slots.get(number as usize)?.lock();
-        debug_assert!(slot.block.is_none(), "vacated before it was written");
-        slot.block = Some(block);
+        if let Some(count) = self.by_class.get(block.class.number()) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        let before = slot.block.replace(block);
+        debug_assert!(before.is_none(), "vacated before it was written");
         self.full.fetch_add(1, Ordering::Relaxed);
         Some(slot.generation)
     }

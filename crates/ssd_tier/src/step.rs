@@ -52,6 +52,7 @@ impl Tier {
             return TierStep::default();
         };
         self.now.store(now.0, Ordering::Relaxed);
+        self.ghosts.step(now);
         let mut stepped = self.advance(&mut writer, now, budget_bytes, is_last);
         let may_write = writer.phase == Phase::Ready
             && !self.options.is_reading

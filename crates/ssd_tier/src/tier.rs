@@ -6,6 +6,7 @@ use crate::Kind;
 use crate::block::{open_frame, packed_bytes, room_of};
 use crate::budget::WriteBudget;
 use crate::class::{CacheClass, TierSettings};
+use crate::ghosts::Ghosts;
 use crate::health::Health;
 use crate::index::{Found, Index, Place};
 use crate::keys::{At, PoolKeys};
@@ -97,6 +98,8 @@ pub struct Tier {
     /// Numbers of the [`Admission`] of data chunks by class, so that a read need not look at the
     /// settings.
     admissions: [AtomicU8; CLASSES],
+    /// Measures what other settings would bring.
+    pub(crate) ghosts: Ghosts,
     pub(crate) writer: Mutex<Option<Writer>>,
 }
 
@@ -115,6 +118,8 @@ impl Tier {
         settings: TierSettings,
     ) -> Self {
         let slots = options.slots();
+        let mut salt = [0; 8];
+        random.fill(&mut salt);
         let daily = u128::from(options.capacity_bytes);
         let daily = daily * u128::from(options.daily_writes_hundredths) / 100;
         let daily = u64::try_from(daily).unwrap_or(u64::MAX);
@@ -138,14 +143,18 @@ impl Tier {
             may_write: AtomicBool::new(false),
             has_free_slot: AtomicBool::new(false),
             admissions: std::array::from_fn(|_| AtomicU8::default()),
+            ghosts: Ghosts::new(u64::from_le_bytes(salt)),
             writer: Mutex::new(Some(Writer::new(budget))),
         };
-        tier.note_admissions();
+        tier.note_settings();
         tier
     }
 
-    fn note_admissions(&self) {
+    fn note_settings(&self) {
         let settings = self.settings();
+        let slots = settings.slots_of_kind(Kind::Data, self.slots.count().into());
+        self.ghosts
+            .set_capacity(slots * room_of(self.options.block_bytes));
         for (class, admission) in (0..).map(IoClass).zip(&self.admissions) {
             admission.store(settings.admission(class) as u8, Ordering::Relaxed);
         }
@@ -336,7 +345,7 @@ impl Tier {
     /// Replaces the settings. Blocks that are here stay until others need their slots.
     pub fn set_settings(&self, settings: TierSettings) {
         *self.settings.write() = Arc::new(settings);
-        self.note_admissions();
+        self.note_settings();
     }
 
     /// Returns an upper limit for the memory of the tier, bytes. It does not change.
@@ -346,6 +355,7 @@ impl Tier {
             + u64::from(self.slots.count()) * SLOT_MEMORY_BYTES
             + self.options.staging_bytes()
             + 2 * block
+            + Ghosts::MEMORY_BYTES
     }
 
     /// Returns how the tier is.

@@ -79,6 +79,7 @@ pub(super) fn fetch<B: RecipeReader>(
             admit: Some(admit),
             ahead_bytes: 0,
             is_random: true,
+            waiting: None,
         },
         admit,
         last: None,

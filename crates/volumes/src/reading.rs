@@ -188,6 +188,7 @@ impl<'a> Reading<'a> {
             admit: self.backing.admits(self.why.class, is_random),
             ahead_bytes: 0,
             is_random,
+            waiting: self.tracked.is_some().then_some(self.why.class),
         }
     }
 

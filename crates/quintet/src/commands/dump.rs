@@ -11,7 +11,7 @@ use anyhow::bail;
 use archive::image::{UnfinishedFile, stream_object};
 use archive::tar::{self, Member};
 use browsing::choice::{LATEST, SnapshotFilter, choose, split_path};
-use browsing::tree::{Found, WalkOn, lookup, normal, top, walk};
+use browsing::tree::{TreePath, WalkOn, lookup, normal, top, walk};
 use command_line::DumpArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{OwnerNames, SnapshotKind};
@@ -52,7 +52,7 @@ pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Ex
     let inside = args.inside.as_deref().unwrap_or_default().as_bytes();
     let path = normal(&[&base.unwrap_or_default(), &b"/"[..], inside].concat());
     match lookup(pool.reader(), top(snapshot)?, &path)? {
-        Found::Entry(entry) => {
+        TreePath::Entry(entry) => {
             match entry.kind {
                 EntryKind::File { content, .. } => {
                     output.object(pool.reader(), &content, &progress)?;
@@ -67,7 +67,7 @@ pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Ex
                 ),
             }
         }
-        Found::Top(root) => {
+        TreePath::Top(root) => {
             Archive::new(pool.reader(), &mut output, &progress, &snapshot.owners)
                 .directory(b"", None, root)?;
         }

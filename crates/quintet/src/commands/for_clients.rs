@@ -80,7 +80,7 @@ impl Need {
             | Command::Top(_)
             | Command::Qos(QosCommand::Show)
             | Command::Volume(VolumeCommand::List | VolumeCommand::Info(_)) => Self::Live,
-            Command::Policy(PolicyCommand::Status) => Self::Live,
+            Command::Policy(PolicyCommand::Status | PolicyCommand::Advise(_)) => Self::Live,
             Command::Policy(PolicyCommand::Set(_)) => Self::Writing { files },
             Command::Qos(_) => Self::Writing { files: false },
             Command::Scrub(args) => {

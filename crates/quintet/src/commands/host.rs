@@ -5,7 +5,7 @@
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use browsing::choice::{SnapshotFilter, choose};
-use browsing::tree::{Found, lookup, top};
+use browsing::tree::{TreePath, lookup, top};
 use format::snapshot::Snapshot;
 use format::tree::EntryKind;
 use host_tools::{HostCommand, Pools, Snapshots, Stored};
@@ -28,8 +28,8 @@ impl Pools for Invocation {
     fn lookup(&self, pool: &Pool, snapshot: &Snapshot, path: &[u8]) -> anyhow::Result<Stored> {
         let found = lookup(pool.reader(), top(snapshot)?, path)?;
         let entry = match &found {
-            Found::Top(_) => None,
-            Found::Entry(entry) => Some(entry),
+            TreePath::Top(_) => None,
+            TreePath::Entry(entry) => Some(entry),
         };
         Ok(Stored {
             directory: found.directory(),

@@ -9,7 +9,7 @@ use anyhow::bail;
 use archive::selection::SnapshotSelection;
 use browsing::choice::{SnapshotFilter, split_path};
 use browsing::listing;
-use browsing::tree::{Found, WalkOn, lookup, normal, top, walk};
+use browsing::tree::{TreePath, WalkOn, lookup, normal, top, walk};
 use command_line::LsArgs;
 use format::tree::{Entry, EntryKind};
 use std::os::unix::ffi::OsStrExt;
@@ -64,7 +64,7 @@ pub(super) fn run(invocation: &Invocation, args: &LsArgs) -> anyhow::Result<Exit
     for path in &paths {
         let found = lookup(pool.reader(), root, path)?;
         let Some(directory) = found.directory() else {
-            if let Found::Entry(entry) = &found {
+            if let TreePath::Entry(entry) = &found {
                 shown += 1;
                 show(path, entry)?;
             }

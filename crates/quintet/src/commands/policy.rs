@@ -9,8 +9,9 @@ use super::invocation::Invocation;
 use anyhow::{Context, bail};
 use classes::{Contents, Facts, Pattern, Policy, shipped};
 use command_line::{ContentsArg, PatternArg, PolicyCommand, PolicyExplainArgs};
-use server::class_words;
+use media::{Clock, SystemClock};
 use server::state::PolicyInForce;
+use server::{advice_words, class_words};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use terminal::json::Object;
 
 /// Longest policy file, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Nanoseconds of a second.
+const NS: u64 = 1_000_000_000;
 
 pub(super) fn run(invocation: &Invocation, command: &PolicyCommand) -> anyhow::Result<Exit> {
     match command {
@@ -28,8 +31,10 @@ pub(super) fn run(invocation: &Invocation, command: &PolicyCommand) -> anyhow::R
             None => list(invocation)?,
         },
         PolicyCommand::Explain(args) => explain(invocation, args)?,
+        PolicyCommand::Set(args) if args.policy == "auto" => set_auto(invocation, args.every)?,
         PolicyCommand::Set(args) => set(invocation, &args.policy)?,
         PolicyCommand::Status => status(invocation)?,
+        PolicyCommand::Advise(args) => advise(invocation, args.after)?,
     }
     Ok(Exit::Done)
 }
@@ -98,12 +103,34 @@ fn set(invocation: &Invocation, policy: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn set_auto(invocation: &Invocation, every_seconds: u32) -> anyhow::Result<()> {
+    let server = invocation.server("start one with quintet serve --fast --policy")?;
+    let period_ns = u64::from(every_seconds) * NS;
+    server.classes.set_auto(SystemClock.now(), period_ns)?;
+    let console = &invocation.console;
+    console.message(Object::message("summary").text("policy", "auto"))?;
+    console
+        .line("the server divides the fast tier itself until another policy is set, or it ends")?;
+    Ok(())
+}
+
+fn advise(invocation: &Invocation, after_seconds: u32) -> anyhow::Result<()> {
+    let server = invocation.server("start one with quintet serve --fast --policy")?;
+    let advised = server.classes.advise(u64::from(after_seconds) * NS)?;
+    let console = &invocation.console;
+    console.message(in_use::advice(&advised))?;
+    for line in advice_words::lines(&advised) {
+        console.line(line)?;
+    }
+    Ok(())
+}
+
 fn status(invocation: &Invocation) -> anyhow::Result<()> {
     let server = invocation.server("no policy is in force")?;
     let console = &invocation.console;
     let reading = server.classes.read();
     console.message(in_use::message(reading.as_ref()))?;
-    for line in class_words::lines(reading.as_ref(), console.out_columns()) {
+    for line in class_words::lines(reading.as_ref(), console.out_columns(), &invocation.zone) {
         console.line(line)?;
     }
     Ok(())

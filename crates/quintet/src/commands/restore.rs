@@ -17,7 +17,7 @@ use archive::restore::{Action, RestoreOutcome, RestorePlan, Verified, restore_tr
 use archive::selection::{Patterns, SnapshotSelection};
 use browsing::choice::{SnapshotFilter, choose_named, split_path};
 use browsing::listing;
-use browsing::tree::{Found, lookup, nearest, normal, top, with_nearest};
+use browsing::tree::{TreePath, lookup, nearest, normal, top, with_nearest};
 use command_line::{IncludeArgs, OverwriteArg, RestoreArgs};
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
@@ -151,8 +151,8 @@ fn part_of(
     selection: &mut SnapshotSelection,
 ) -> anyhow::Result<(Vec<u8>, ObjectRoot, Option<Entry>)> {
     let entry = match lookup(reader, top, &path)? {
-        Found::Top(root) => return Ok((path, root, None)),
-        Found::Entry(entry) => *entry,
+        TreePath::Top(root) => return Ok((path, root, None)),
+        TreePath::Entry(entry) => *entry,
     };
     if let EntryKind::Directory { content } = entry.kind {
         return Ok((path, content, Some(entry)));

@@ -4,7 +4,10 @@
 //! Invariant: one policy for classifiers, page cache and fast tier, which may have settings of its
 //! own in it. While none is in force, all classes are equal in every cache.
 
-use classes::{ClassCounts, ClassSettings, Classified, Classifiers, LayoutStatus, Policy};
+use classes::{
+    CLASSES, ClassCounts, ClassSettings, Classified, Classifiers, LayoutStatus, Policy, Tuner,
+    Tuning,
+};
 use page_cache::ClassCounters;
 use parking_lot::Mutex;
 use ssd_tier::{CacheClass, Kind};
@@ -53,15 +56,19 @@ pub struct ClassesReading {
     pub classes: Vec<ClassReading>,
     /// Knowledge of the blocks of volumes that clients use.
     pub layouts: Vec<LayoutStatus>,
+    /// Changes by auto, if it is in force.
+    pub auto: Option<Tuning>,
 }
 
 /// The classes of a server. See the module's head.
 pub struct ServedClasses {
-    pool: Arc<Pool>,
+    pub(super) pool: Arc<Pool>,
     volumes: Arc<Volumes>,
     /// Give requests their classes.
     pub classifiers: Arc<Classifiers>,
-    policy: Mutex<Option<PolicyInForce>>,
+    pub(super) policy: Mutex<Option<PolicyInForce>>,
+    /// Set while the server divides the fast tier itself. Locked after the policy.
+    pub(super) auto: Mutex<Option<Tuner>>,
 }
 
 impl ServedClasses {
@@ -72,6 +79,7 @@ impl ServedClasses {
             volumes: Arc::clone(volumes),
             classifiers: Arc::new(Classifiers::new(layouts_bytes)),
             policy: Mutex::default(),
+            auto: Mutex::default(),
         }
     }
 
@@ -81,12 +89,20 @@ impl ServedClasses {
         let policy = new.as_ref().map(|new| Arc::clone(&new.policy));
         let obeyed = policy.clone().unwrap_or_default();
         self.volumes.set_classes(obeyed.all_settings());
+        *self.auto.lock() = None;
+        self.obey_in_tier(&obeyed.all_fast_settings());
+        self.classifiers.set(policy);
+        if let Some(tier) = self.pool.fast_tier() {
+            tier.forget_evidence();
+        }
+        *in_force = new;
+    }
+
+    pub(super) fn obey_in_tier(&self, settings: &[ClassSettings; CLASSES]) {
         if let Some(tier) = self.pool.fast_tier() {
             let of_kinds = tier.settings();
-            tier.set_settings(of_kinds.with_classes(obeyed.all_fast_settings()));
+            tier.set_settings(of_kinds.with_classes(*settings));
         }
-        self.classifiers.set(policy);
-        *in_force = new;
     }
 
     /// Returns the policy in force.
@@ -99,6 +115,8 @@ impl ServedClasses {
         let PolicyInForce { name, policy } = self.policy()?;
         let (requests, cache) = (self.classifiers.counts(), self.volumes.class_counters());
         let tier = self.pool.fast_tier().map(|tier| tier.status());
+        let auto = self.auto.lock();
+        let tuned = auto.as_ref().map(Tuner::settings);
         let in_tier = |class: IoClass| {
             let of_data = CacheClass::new(Kind::Data, class);
             let mut all = tier.iter().flat_map(|status| &status.classes);
@@ -112,7 +130,9 @@ impl ServedClasses {
                 class,
                 rule: rule.to_owned(),
                 settings: policy.settings(class),
-                fast: policy.fast_settings(class),
+                fast: tuned
+                    .and_then(|all| all.get(number).copied())
+                    .unwrap_or_else(|| policy.fast_settings(class)),
                 requests: requests.get(number).copied().unwrap_or_default(),
                 cache: cache.get(number).copied().unwrap_or_default(),
                 tier_hits,
@@ -123,6 +143,7 @@ impl ServedClasses {
             policy: name,
             classes: policy.classes().map(reading).collect(),
             layouts: self.classifiers.layouts(),
+            auto: auto.as_ref().map(Tuner::tuning),
         })
     }
 

@@ -6,12 +6,12 @@
 
 use super::background::Background;
 use crate::program::Program;
+use crate::state::ServerState;
 use media::Clock;
 use ssd_tier::Tier;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Pool;
 use terminal::interrupt::Interrupt;
 
 /// Bytes of I/O of one step.
@@ -55,32 +55,35 @@ pub fn start_reading(
 
 /// Starts the thread, if the pool has a fast tier.
 pub fn start(
-    pool: &Arc<Pool>,
+    server: &Arc<ServerState>,
     clock: Arc<dyn Clock>,
     program: &Arc<dyn Program>,
 ) -> io::Result<Option<Background>> {
-    let Some(tier) = pool.fast_tier().map(Arc::clone) else {
+    let Some(tier) = server.pool.fast_tier().map(Arc::clone) else {
         return Ok(None);
     };
     let interrupt = Interrupt::of_command()?;
-    let (pool, program) = (Arc::clone(pool), Arc::clone(program));
+    let (server, program) = (Arc::clone(server), Arc::clone(program));
     let stop = interrupt.clone();
     let work = move || {
         while !interrupt.requested() {
             let stepped = tier.step(clock.now(), STEP_BYTES);
-            let pause = match pool.step_fast_index(clock.now(), COPY_BYTES) {
+            let pause = match server.pool.step_fast_index(clock.now(), COPY_BYTES) {
                 true => COPY_PAUSE,
                 false => PAUSE,
             };
             if let Some(notice) = stepped.notice {
                 program.warn(format_args!("{notice}"));
             }
+            if let Some(change) = server.classes.tune(clock.now()) {
+                program.note(format_args!("{change}"));
+            }
             if !stepped.has_more && interrupt.wait(pause) {
                 break;
             }
         }
         tier.finish(clock.now());
-        pool.finish_fast_index(clock.now());
+        server.pool.finish_fast_index(clock.now());
     };
     Background::start("fast-tier", stop, work, || {}).map(Some)
 }

@@ -14,6 +14,7 @@ const DIRECT: Approach = Approach {
     admit: None,
     ahead_bytes: 0,
     is_random: true,
+    waiting: None,
 };
 
 /// Creates a pool with chunks of one size in several regions.

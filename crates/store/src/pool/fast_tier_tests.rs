@@ -282,3 +282,46 @@ fn a_tier_of_another_pool_beside_it_is_left_alone() {
     let status = pool.fast_tier().expect("a tier").status();
     assert_eq!(status.state, TierState::Ready);
 }
+
+/// A read that a client waits for is evidence of its class, of the pool and of the tier.
+#[test]
+fn reads_of_clients_are_measured_and_others_are_not() {
+    let world = World::new();
+    let waiting = Approach {
+        waiting: Some(IoClass(3)),
+        ..random_read()
+    };
+    let evidence = |pool: &Pool| pool.fast_tier().expect("a tier").evidence(false);
+    let pool = world.open();
+    let (regions, _) = world.read_all(&pool, waiting);
+    let of = evidence(&pool).classes[3].clone();
+    // The first access of a class only divides the memory.
+    assert_eq!((of.sampled, of.hits), (regions - 1, 0.0));
+    assert!(of.pool_ns.is_some_and(|ns| ns > 0.0));
+    assert_eq!(evidence(&pool).sampled(), of.sampled);
+    drop(pool);
+    world.fill();
+    let pool = world.open();
+    world.read_all(&pool, waiting);
+    let of = evidence(&pool).classes[3].clone();
+    assert_eq!((of.sampled, of.hits), (COUNT - 1, COUNT as f64 - 1.0));
+    assert!(evidence(&pool).tier_ns.is_some_and(|ns| ns > 0.0));
+    pool.fast_tier().expect("a tier").forget_evidence();
+    assert_eq!(evidence(&pool).sampled(), 0);
+    for origin in [Origin::Foreground, Origin::Scrub] {
+        let pool = world.open();
+        let is_maintenance = origin == Origin::Scrub;
+        let _scope = IoOrigin {
+            origin,
+            ..IoOrigin::UNKNOWN
+        }
+        .begin();
+        let approach = if is_maintenance {
+            waiting
+        } else {
+            random_read()
+        };
+        world.read_all(&pool, approach);
+        assert_eq!(evidence(&pool).sampled(), 0, "{origin:?}: no client waits");
+    }
+}

@@ -343,8 +343,12 @@ impl Member {
             let is_modified = of.is_modified && offers;
             Meters::add(&meters.modified_chunks, is_modified.into());
             Meters::add(&meters.important_chunks, of.is_important.into());
+            let reader = self.backing.pool.reader();
+            if !name.is_hole() {
+                reader.note_stored(&name, of.class, bytes.len());
+            }
             if is_modified || of.is_important {
-                let (reader, admit) = (self.backing.pool.reader(), Admit::data(of.class));
+                let admit = Admit::data(of.class);
                 reader.give_to_fast_tier(&name, admit, bytes);
             }
             self.push(chunk, 1, name);

@@ -1,9 +1,9 @@
-//! The fields of `policy status --json`. `policy` calls this.
+//! The fields of `policy status --json` and `policy advise --json`. `policy` calls this.
 //!
 //! Invariant: it reads counters only.
 
-use classes::{ClassSettings, LayoutStatus, Priority};
-use server::state::{ClassReading, ClassesReading};
+use classes::{ClassAdvice, ClassSettings, LayoutStatus, Priority, Tuning};
+use server::state::{Advised, ClassReading, ClassesReading};
 use terminal::json::Object;
 
 /// Adds the priorities of a class in memory and, if its settings differ there, on the fast tier.
@@ -68,6 +68,11 @@ pub(super) fn message(reading: Option<&ClassesReading>) -> Object {
             .integer("parts_too_large", cost.parts_too_large)
             .integer("parts_unreadable", cost.parts_unreadable)
     };
+    let auto = reading.auto.as_ref().map(auto);
+    let object = match auto {
+        Some(auto) => object.object("auto", auto),
+        None => object,
+    };
     object
         .text("policy", &reading.policy)
         .objects(
@@ -77,5 +82,51 @@ pub(super) fn message(reading: Option<&ClassesReading>) -> Object {
         .objects(
             "layouts",
             reading.layouts.iter().map(layout).collect::<Vec<_>>(),
+        )
+}
+
+fn auto(auto: &Tuning) -> Object {
+    let object = Object::new()
+        .time("since", auto.since)
+        .integer("changes", auto.changes.0)
+        .integer("taken_back", auto.changes.1);
+    let object = match auto.changed {
+        Some(changed) => object.time("changed", changed),
+        None => object,
+    };
+    match auto.hits_percent {
+        Some((measured, expected)) => object
+            .number("hits_percent", measured)
+            .number("hits_percent_expected", expected),
+        None => object,
+    }
+}
+
+/// Formats the advice as JSON.
+pub(super) fn advice(advised: &Advised) -> Object {
+    let advice = &advised.advice;
+    let a_day = |ns: f64| advice.a_day(ns) / 1e9;
+    let class = |of: &ClassAdvice| {
+        let object = Object::new()
+            .integer("class", of.class.0)
+            .boolean("known", of.is_known)
+            .number("reads", of.accesses)
+            .number("hits", of.hits.0)
+            .number("hits_expected", of.hits.1)
+            .number("saved_seconds_a_day", a_day(of.saved_ns.0))
+            .number("saved_seconds_a_day_expected", a_day(of.saved_ns.1))
+            .integer("allocation_percent", of.settings.1.share.hundredths());
+        with_priorities(object, &of.settings.1, &of.settings.1)
+    };
+    Object::message("policy_advice")
+        .text("policy", &advised.name)
+        .text("file", &advised.policy.to_csv())
+        .boolean("better", advised.is_better)
+        .number("gain_percent", advice.gain() * 100.0)
+        .integer("sampled_reads", advice.sampled)
+        .integer("observed_seconds", advice.observed_ns / 1_000_000_000)
+        .objects(
+            "classes",
+            advice.classes.iter().map(class).collect::<Vec<_>>(),
         )
 }

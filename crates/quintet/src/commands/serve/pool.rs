@@ -145,7 +145,7 @@ fn hold(
     let collector = collector::start(&server.tasks, &program, lane)?;
     let classifying = classifying::start(&server.classes.classifiers)?;
     let clock = Arc::new(media::SystemClock);
-    let tiering = tiering::start(&server.pool, clock, &program)?;
+    let tiering = tiering::start(&server, clock, &program)?;
     let commands = ClientCommands {
         server: Arc::clone(&server),
     };

@@ -8,7 +8,7 @@ use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
 use anyhow::bail;
 use browsing::choice::{SnapshotFilter, choose, split_path};
-use browsing::tree::{Found, lookup, normal, top};
+use browsing::tree::{TreePath, lookup, normal, top};
 use command_line::ServeArgs;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
@@ -97,7 +97,7 @@ impl<'a> Source<'a> {
         let path = normal(&path.unwrap_or_default());
         let snapshot = choose(snapshots, &wanted, &SnapshotFilter::default())?;
         match lookup(pool.reader(), top(snapshot)?, &path)? {
-            Found::Entry(entry) => match entry.kind {
+            TreePath::Entry(entry) => match entry.kind {
                 EntryKind::File { content, .. } => Ok(Self {
                     snapshot,
                     path,
@@ -105,7 +105,7 @@ impl<'a> Source<'a> {
                 }),
                 _ => bail!("{name} is not a regular file"),
             },
-            Found::Top(_) => bail!("{name} is not a regular file"),
+            TreePath::Top(_) => bail!("{name} is not a regular file"),
         }
     }
 }
