@@ -106,10 +106,12 @@ asked defrag status
 # With what may be missing here (events), it falls back and says so in its table.
 asked host cached "$dir/src"
 asked host doctor "$dir/src"
-start_server
+mkdir "$dir/fast"
+start_server --fast "$dir/fast" --fast-size 64M
 all_of_them 2
 quiet qos set scrub-within=9d
 quiet policy set vm-images
+quiet policy set auto
 asked policy status
 asked qos show
 asked top --count 1

@@ -56,6 +56,8 @@ exits 1 q policy advise
 says 'no fast tier'
 exits 1 q policy set auto
 says 'no fast tier'
+exits 1 q policy set none --every 9
+says 'policy set auto'
 stop_server
 mkdir "$dir/fast"
 start_server --nbd-socket "$dir/nbd" --fast "$dir/fast" --fast-size 64M --memory 64M --qos gc=off scrub=off

@@ -43,9 +43,9 @@ itself, by what clients read, until another policy is set.")]
 pub struct PolicySetArgs {
     /// Name of a policy that ships, a file, none, or auto
     pub policy: String,
-    /// With auto: time in use from one decision to the next
-    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = value_parser!(u32).range(1..))]
-    pub every: u32,
+    /// With auto: time in use from one decision to the next [default: 600]
+    #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u32).range(1..))]
+    pub every: Option<u32>,
 }
 
 /// Print the policy in force with better shares of the fast tier.

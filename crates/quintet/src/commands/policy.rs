@@ -21,6 +21,8 @@ use terminal::json::Object;
 
 /// Longest policy file, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Time in use between two decisions of `policy set auto`.
+const AUTO_EVERY_SECONDS: u32 = 600;
 /// Nanoseconds of a second.
 const NS: u64 = 1_000_000_000;
 
@@ -31,7 +33,12 @@ pub(super) fn run(invocation: &Invocation, command: &PolicyCommand) -> anyhow::R
             None => list(invocation)?,
         },
         PolicyCommand::Explain(args) => explain(invocation, args)?,
-        PolicyCommand::Set(args) if args.policy == "auto" => set_auto(invocation, args.every)?,
+        PolicyCommand::Set(args) if args.policy == "auto" => {
+            set_auto(invocation, args.every.unwrap_or(AUTO_EVERY_SECONDS))?;
+        }
+        PolicyCommand::Set(args) if args.every.is_some() => {
+            bail!("invalid --every: it belongs to policy set auto")
+        }
         PolicyCommand::Set(args) => set(invocation, &args.policy)?,
         PolicyCommand::Status => status(invocation)?,
         PolicyCommand::Advise(args) => advise(invocation, args.after)?,

@@ -308,6 +308,7 @@ fn reads_of_clients_are_measured_and_others_are_not() {
     assert!(evidence(&pool).tier_ns.is_some_and(|ns| ns > 0.0));
     pool.fast_tier().expect("a tier").forget_evidence();
     assert_eq!(evidence(&pool).sampled(), 0);
+    drop(pool);
     for origin in [Origin::Foreground, Origin::Scrub] {
         let pool = world.open();
         let is_maintenance = origin == Origin::Scrub;
