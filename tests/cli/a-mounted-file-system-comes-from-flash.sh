@@ -3,41 +3,17 @@
 # of it. After a restart metadata and small files come from flash, and what was read in bulk does not.
 . "$(dirname "$0")/common.sh"
 . "$here/loop.sh"
+. "$here/classed-disk.sh"
 requires_loop
 [ -e /dev/fuse ] || skip "/dev/fuse is missing"
 requires mkfs.ext4 python3
 can_make ext4 || skip "no ext4 here"
-mkdir "$dir/tree" "$dir/fast"
-for n in $(seq 10); do
-    mkdir "$dir/tree/d$n"
-    for m in $(seq 30); do head -c 6000 /dev/urandom >"$dir/tree/d$n/$m"; done
-done
-noise "$dir/tree/large" 40
-truncate -s 128M "$dir/image"
-mkfs.ext4 -q -F -b 4096 -d "$dir/tree" "$dir/image" || fail "mkfs.ext4"
-cat >"$dir/mine.csv" <<'CSV'
-IO class id,IO class name,Eviction priority,Allocation
-0,unclassified,160,1.00
-1,metadata,0,1.00
-2,journal,5,0.10
-# fast: 2,200,0.05
-3,file_size:le:65536,10,1.00
-4,file_size:gt:65536,150,1.00
-CSV
+mkdir "$dir/fast"
+classed_disk 10 30
 new_pool
 exits 0 q import "$dir/image" stored
 exits 0 q volume clone stored disk
-status() { q policy status --json | grep policy_status >"$dir/status.json"; }
-# class CLASS FIELD: a number of `policy status`.
-class() {
-    status
-    python3 -c '
-import json, sys
-print(next(c[sys.argv[3]] for c in json.load(open(sys.argv[1]))["classes"] if c["class"] == int(sys.argv[2])))' \
-        "$dir/status.json" "$1" "$2"
-}
-is_ready() { q status | matches 'fast tier: in use'; }
-learned() { status && grep -q '"complete":true' "$dir/status.json" && ! grep -q '"recognised":0,' "$dir/status.json"; }
+learned() { policy_status && grep -q '"complete":true' "$dir/status.json" && ! grep -q '"recognised":0,' "$dir/status.json"; }
 serve() {
     mkdir -p "$mount"
     mounted+=("$mount")

@@ -4,25 +4,11 @@
 # acknowledged by a journal on flash; without that device the server does not start, and says what giving it up costs.
 # seconds: 900
 . "$(dirname "$0")/common.sh"
+. "$here/../cli/classed-disk.sh"
 [ ! -e "$system/no-iscsi" ] || skip "$(cat "$system/no-iscsi")"
 requires mkfs.ext4 python3
-mkdir "$dir/tree" "$dir/fast"
-for n in $(seq 12); do
-    mkdir "$dir/tree/d$n"
-    for m in $(seq 40); do head -c 6000 /dev/urandom >"$dir/tree/d$n/$m"; done
-done
-noise "$dir/tree/large" 40
-truncate -s 128M "$dir/image"
-mkfs.ext4 -q -F -b 4096 -d "$dir/tree" "$dir/image" || fail "mkfs.ext4"
-cat >"$dir/mine.csv" <<'CSV'
-IO class id,IO class name,Eviction priority,Allocation
-0,unclassified,160,1.00
-1,metadata,0,1.00
-2,journal,5,0.10
-# fast: 2,200,0.05
-3,file_size:le:65536,10,1.00
-4,file_size:gt:65536,150,1.00
-CSV
+mkdir "$dir/fast"
+classed_disk 12 40
 cat >"$dir/access" <<E
 user = guest
 secret = secret-of-the-guest
@@ -37,16 +23,9 @@ exits 0 q volume clone stored disk
 port=0
 options=(--iscsi-access "$dir/access" --policy "$dir/mine.csv" --fast "$dir/fast" --fast-size 64M --journal-on fast
     --qos gc=off scrub=off)
-is_ready() { q status | matches 'fast tier: in use'; }
 serve() {
     start_server --iscsi-listen "127.0.0.1:$port" "${options[@]}"
     wait_until is_ready
-}
-# class CLASS FIELD: a number of `policy status`.
-class() {
-    q policy status --json | grep policy_status | python3 -c '
-import json, sys
-print(next(c[sys.argv[2]] for c in json.load(sys.stdin)["classes"] if c["class"] == int(sys.argv[1])))' "$1" "$2"
 }
 look() {
     boot iscsi "$port,disk,look" "$system/disk.img" -snapshot -netdev user,id=net -device virtio-net-pci,netdev=net
