@@ -25,8 +25,8 @@ use units::IoClass;
 /// highest rank leaves first.
 const PINNED: u16 = 0;
 const BYPASSING: u16 = 257;
-/// Rank of the least important priority that is important.
-const IMPORTANT: u16 = 128;
+/// Rank of the least important priority that is important: ranks are one above priorities.
+const IMPORTANT: u16 = IMPORTANT_BELOW as u16;
 /// Rank of the least important priority that is not low.
 const LOW_ABOVE: u16 = 200;
 /// Added to the rank of a class above its share.
@@ -34,7 +34,6 @@ const OVER: u16 = 1000;
 
 const _: () = assert!(Priority::Evictable(LOW_ABOVE as u8).is_low());
 const _: () = assert!(!Priority::Evictable(LOW_ABOVE as u8 - 1).is_low());
-const _: () = assert!(IMPORTANT == IMPORTANT_BELOW as u16);
 
 /// Cause of an eviction. It decides which classes may evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

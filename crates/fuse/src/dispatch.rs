@@ -99,14 +99,9 @@ fn is_quick(files: &dyn FileSystem, header: &RequestHeader, operation: &Operatio
     let node = header.node;
     match *operation {
         Operation::Read(range) => {
-            let context = context_of(&range);
-            let Range {
-                handle,
-                offset,
-                len,
-                ..
-            } = range;
-            len <= QUICK_BYTES_MAX && files.is_cached(context, node, handle, offset, u64::from(len))
+            let (context, len) = (context_of(&range), u64::from(range.len));
+            range.len <= QUICK_BYTES_MAX
+                && files.is_cached(context, node, range.handle, range.offset, len)
         }
         Operation::Sync { directory, .. } => directory,
         Operation::Write { .. } | Operation::Allocate { .. } | Operation::Seek { .. } => false,
@@ -204,24 +199,18 @@ fn answer(
         },
         Operation::Read(range) => {
             let context = context_of(&range);
-            let Range {
-                handle,
-                offset,
-                len,
-                ..
-            } = range;
-            let into = body.room(len.min(REQUEST_BYTES_MAX) as usize);
-            body.data_bytes = files.read(context, node, handle, offset, into)?;
+            let into = body.room(range.len.min(REQUEST_BYTES_MAX) as usize);
+            body.data_bytes = files.read(context, node, range.handle, range.offset, into)?;
         }
         Operation::Write {
             range,
             data,
             is_synchronous,
         } => {
-            let (context, Range { handle, offset, .. }) = (context_of(&range), range);
-            let written = files.write(context, node, handle, offset, data)?;
+            let context = context_of(&range);
+            let written = files.write(context, node, range.handle, range.offset, data)?;
             if is_synchronous {
-                files.sync(context, node, handle)?;
+                files.sync(context, node, range.handle)?;
             }
             replies::length(&mut body.small, written as u32);
         }

@@ -72,6 +72,11 @@ impl TierOptions {
         }
     }
 
+    /// Returns true if the memory suffices for the slots, and for an index.
+    pub fn fits_memory(&self) -> bool {
+        self.index_bytes(self.slots()) > 0
+    }
+
     /// Returns the number of slots.
     pub(crate) fn slots(&self) -> u32 {
         let slots = self.capacity_bytes / u64::from(self.block_bytes.max(1));
@@ -115,5 +120,8 @@ mod tests {
         let options = TierOptions::new(100 << 30, 256 << 20);
         assert_eq!(options.slots(), 25 * 1024);
         assert!(options.index_bytes(25 * 1024) > 128 << 20);
+        assert!(options.fits_memory());
+        let large = TierOptions::new(1 << 40, 16 << 20).reading();
+        assert!(!large.fits_memory(), "its slots alone take 24 MiB");
     }
 }

@@ -38,9 +38,15 @@ impl Invocation {
             return self.open_within(OpenMode::Read, memory_bytes);
         };
         let tier_bytes = MemoryPlan::tier_of(memory_bytes, *bytes);
+        let options = TierOptions::new(*bytes, tier_bytes as u64).reading();
+        if !options.fits_memory() {
+            self.console.warn(
+                "too little memory for the fast tier of QUINTET_FAST, so it is not read; give more --memory",
+            );
+            return self.open_within(OpenMode::Read, memory_bytes);
+        }
         let pool = self.open_within(OpenMode::Read, memory_bytes - tier_bytes)?;
         let disk = fast_device::disk(std::path::absolute(directory)?);
-        let options = TierOptions::new(*bytes, tier_bytes as u64).reading();
         let settings = TierSettings::new(KindShares::ALONE);
         let tier = pool.use_fast_tier(disk, options, settings);
         let program: Arc<dyn Program> = Arc::new(OnConsole(Arc::clone(&self.console)));

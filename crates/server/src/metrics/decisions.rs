@@ -1,7 +1,8 @@
 //! The part of the metrics about decisions that follow access patterns. [`super::render`] calls
 //! this.
 //!
-//! Invariant: every counter of [`volumes::DecisionCounters`] is shown.
+//! Invariant: every counter of [`volumes::DecisionCounters`] is shown, but for `shared_reads`: it
+//! counts what `shared_waits` does, when the wait is over.
 
 use super::text::Text;
 use super::{

@@ -42,12 +42,10 @@ pub fn start_reading(
         stepped.has_more
     };
     // A small tier is known before the first read.
-    let has_more = step(FIRST_STEP_BYTES);
+    let mut has_more = step(FIRST_STEP_BYTES);
     let work = move || {
         while has_more && !interrupt.requested() {
-            if !step(STEP_BYTES) {
-                break;
-            }
+            has_more = step(STEP_BYTES);
         }
     };
     Background::start("fast-tier", stop, work, || {})
