@@ -106,12 +106,14 @@ impl ServerParts {
         serve: &Arc<F>,
     ) {
         self.counters.accepted.fetch_add(1, Relaxed);
-        // The client sees the end after it has been counted.
         let address = accepted.peer.filter(|_| self.is_fair).map(|peer| peer.ip());
-        let Some(permit) = self.permits.take(accepted.stream, address) else {
+        // Dropped after the refusal is counted, as the client then sees the end.
+        let stream = accepted.stream;
+        let Some(permit) = self.permits.take(Arc::clone(&stream), address) else {
             self.counters.refused.fetch_add(1, Relaxed);
             return;
         };
+        drop(stream);
         let (number, connection) = (permit.number, permit.connection.clone());
         let context = SessionContext {
             number,

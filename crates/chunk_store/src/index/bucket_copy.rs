@@ -31,6 +31,8 @@ pub(super) struct BucketCopy {
     /// Number of buckets that it has, from bucket 0 on; 0 after a failure.
     filled: AtomicU64,
     damaged: AtomicU64,
+    /// Those of this copy and of earlier ones.
+    all_damaged: Arc<AtomicU64>,
     is_stamped: AtomicBool,
     has_failed: AtomicBool,
     failure: Mutex<Option<String>>,
@@ -42,12 +44,15 @@ fn offset_of(number: u64) -> u64 {
 
 impl BucketCopy {
     /// Opens the copy of the file with this header, up to `buckets_max` buckets. One of another
-    /// state, or none, is an empty copy.
+    /// state, or none, is an empty copy; so is one that `is_wrong`. Damaged buckets are added to
+    /// `all_damaged`.
     pub fn open(
         disk: &dyn Disk,
         path: &str,
         header: &IndexHeader,
         buckets_max: u64,
+        is_wrong: bool,
+        all_damaged: Arc<AtomicU64>,
     ) -> Result<Self, MediaError> {
         let found = disk.open(path, false).ok();
         let kept = found.and_then(|file| {
@@ -56,7 +61,10 @@ impl BucketCopy {
             let stamp = CopyStamp::decode(&bytes).ok()?;
             (stamp.header == *header).then_some((file, stamp.buckets))
         });
+        // A stamp that is not believed is on the device all the same.
+        let is_stamped = kept.is_some();
         let (file, filled) = match kept {
+            Some((file, _)) if is_wrong => (file, 0),
             Some(kept) => kept,
             None => (disk.open(path, true)?, 0),
         };
@@ -65,7 +73,8 @@ impl BucketCopy {
             buckets_max: buckets_max.min(header.geometry.buckets()),
             filled: AtomicU64::new(filled.min(buckets_max)),
             damaged: AtomicU64::new(0),
-            is_stamped: AtomicBool::new(filled > 0),
+            all_damaged,
+            is_stamped: AtomicBool::new(is_stamped),
             has_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
         })
@@ -84,6 +93,11 @@ impl BucketCopy {
     /// Returns true if its device failed. It is not used any more.
     pub fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if it had too many wrong buckets. Its device may be sound.
+    pub fn was_wrong(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed) >= DAMAGED_MAX
     }
 
     /// Returns why it failed, if it did.
@@ -115,6 +129,7 @@ impl BucketCopy {
 
     /// Notes that a bucket was wrong.
     pub fn found_damage(&self) {
+        self.all_damaged.fetch_add(1, Ordering::Relaxed);
         if self.damaged.fetch_add(1, Ordering::Relaxed) + 1 >= DAMAGED_MAX {
             self.fail("too many damaged buckets");
         }

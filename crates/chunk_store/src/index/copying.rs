@@ -3,7 +3,8 @@
 //!
 //! Invariant: it works with the index writer lock, so no merge writes a bucket while it is copied.
 //! A caller that asks how the copy is waits for no device.
-//! A device that fails is left alone for a while, and then copied to from the start.
+//! A device that fails is left alone for a while, and then copied to from the start. A copy with
+//! wrong buckets is made anew at once, but not more often than that.
 
 use super::FingerprintIndex;
 use super::bucket_copy::BucketCopy;
@@ -12,7 +13,7 @@ use format::index::{BUCKET_BYTES, BUCKETS_START};
 use media::Disk;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use units::UnixNanos;
 
 /// Time without attempts after a failure.
@@ -26,6 +27,8 @@ pub(super) struct Copying {
     path: String,
     bytes_max: u64,
     past: Mutex<Past>,
+    /// Wrong buckets of all copies.
+    damaged: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -33,6 +36,8 @@ struct Past {
     failed: Option<UnixNanos>,
     stamped: Option<UnixNanos>,
     failure: Option<String>,
+    /// When a copy was found wrong and made anew.
+    renewed: Option<UnixNanos>,
 }
 
 /// How the copy is.
@@ -64,6 +69,8 @@ pub struct IndexCopyStatus {
     pub reads: u64,
     /// Buckets that lookups read from the pool's file.
     pub file_reads: u64,
+    /// Buckets that were wrong in the copy and were read from the pool's file.
+    pub damaged: u64,
 }
 
 fn since(now: UnixNanos, then: Option<UnixNanos>) -> i64 {
@@ -80,6 +87,7 @@ impl FingerprintIndex {
             path,
             bytes_max,
             past: Mutex::default(),
+            damaged: Arc::default(),
         });
     }
 
@@ -106,7 +114,6 @@ impl FingerprintIndex {
             copy.append(&pages);
         }
         if copy.has_failed() {
-            copying.failed(copy.failure(), now);
             return false;
         }
         if copy.is_full() && since(now, copying.past.lock().stamped) >= STAMP_NANOS {
@@ -151,6 +158,7 @@ impl FingerprintIndex {
             bytes_max: copying.bytes_max,
             reads,
             file_reads: all_reads.saturating_sub(reads),
+            damaged: copying.damaged.load(Relaxed),
         })
     }
 }
@@ -163,37 +171,44 @@ impl Copying {
         table: &Table,
         now: UnixNanos,
     ) -> Option<Arc<BucketCopy>> {
+        let mut is_wrong = false;
         if let Some(copy) = table.copy() {
             if !copy.has_failed() {
                 return Some(copy);
             }
+            is_wrong = copy.was_wrong();
+            let mut past = self.past.lock();
             // A lookup may have noticed first.
-            if self.past.lock().failed.is_none() {
-                self.failed(copy.failure(), now);
+            if past.failed.is_none() && !(is_wrong && since(now, past.renewed) > RETRY_NANOS) {
+                past.failed = Some(now);
+                past.failure = copy.failure();
             }
         }
         if since(now, self.past.lock().failed) <= RETRY_NANOS {
             return None;
         }
         let room = self.bytes_max.saturating_sub(BUCKETS_START) / BUCKET_BYTES as u64;
-        match BucketCopy::open(&*self.disk, &self.path, &standing.header, room) {
+        let damaged = Arc::clone(&self.damaged);
+        let (disk, header) = (&*self.disk, &standing.header);
+        match BucketCopy::open(disk, &self.path, header, room, is_wrong, damaged) {
             Ok(copy) => {
                 let copy = Arc::new(copy);
                 table.set_copy(Arc::clone(&copy));
-                *self.past.lock() = Past::default();
+                let mut past = self.past.lock();
+                let renewed = past.renewed.filter(|_| !is_wrong);
+                *past = Past {
+                    renewed: renewed.or(is_wrong.then_some(now)),
+                    ..Past::default()
+                };
                 Some(copy)
             }
             Err(e) => {
-                self.failed(Some(e.to_string()), now);
+                let mut past = self.past.lock();
+                past.failed = Some(now);
+                past.failure = Some(e.to_string());
                 None
             }
         }
-    }
-
-    fn failed(&self, failure: Option<String>, now: UnixNanos) {
-        let mut past = self.past.lock();
-        past.failed = Some(now);
-        past.failure = failure;
     }
 
     fn stamp(&self, standing: &Standing, copy: &BucketCopy, now: UnixNanos) {

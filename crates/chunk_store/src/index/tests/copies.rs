@@ -181,6 +181,40 @@ fn a_device_that_fails_is_left_alone_and_then_filled_again() {
     copied.check();
 }
 
+#[test]
+fn a_damaged_copy_is_filled_again_at_once_but_once_a_minute() {
+    let mut dice = Dice(4);
+    let mut copied = Copied::new(u64::MAX);
+    copied.store(20_000, &mut dice);
+    copied.commit();
+    copied.fill();
+    let spoil = |copied: &Copied| {
+        copied.fast.bytes(COPY, |bytes| bytes[8192..].fill(7));
+        copied.check();
+        assert!(matches!(copied.status().state, IndexCopyState::Off { .. }));
+    };
+    spoil(&copied);
+    let damaged = copied.status().damaged;
+    assert!(damaged >= 16, "{damaged}");
+    copied.step(1);
+    assert_eq!(copied.status().bytes, 64 << 10, "from the start");
+    copied.fill();
+    let status = copied.status();
+    assert_eq!(status.state, IndexCopyState::Ready);
+    let reads = copied.disk.counts.reads.load(Relaxed);
+    copied.check();
+    assert_eq!(copied.disk.counts.reads.load(Relaxed), reads);
+    assert_eq!(copied.status().damaged, damaged, "nothing wrong is left");
+    // A device that lies costs no more than this.
+    spoil(&copied);
+    copied.step(1);
+    assert!(matches!(copied.status().state, IndexCopyState::Off { .. }));
+    copied.step(61);
+    copied.fill();
+    assert_eq!(copied.status().state, IndexCopyState::Ready);
+    copied.check();
+}
+
 fn harm(copied: &mut Copied, dice: &mut Dice) {
     match dice.below(7) {
         // Power is lost: each disk keeps what it likes of what was not synced.

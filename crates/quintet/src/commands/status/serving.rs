@@ -156,8 +156,13 @@ fn index_words(index: &IndexCopyStatus) -> String {
         IndexCopyState::Ready => "in use".to_owned(),
         IndexCopyState::Off { reason } => format!("off: {reason}"),
     };
+    let damaged = match index.damaged {
+        0 => String::new(),
+        count => format!("; {count} damaged buckets there were read from the pool"),
+    };
     format!(
-        "{state}; {} of {} on the fast device, which answered {} of {} lookups that memory did not",
+        "{state}; {} of {} on the fast device, which answered {} of {} lookups that memory did not\
+         {damaged}",
         sizes::display(index.bytes),
         sizes::display(index.index_bytes),
         index.reads,
