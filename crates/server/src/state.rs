@@ -35,7 +35,9 @@ pub use tasks::{
     DefragStatus, HotChunksState, HotChunksStatus, RunOutcome, Scrubbing, TaskDue, TaskError,
     TaskHost, TaskReading, TaskSlot, TaskStatus, Tasks, checkpoint_all, seconds,
 };
-pub use volumes::{JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, VolumesWanted, open_volumes};
+pub use volumes::{
+    JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, VolumesWanted, open_volumes, volumes_options,
+};
 pub use writer_lock::{Asking, NotTaken};
 
 use crate::directories::Directories;

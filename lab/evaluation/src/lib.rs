@@ -13,5 +13,6 @@ pub mod figures;
 pub mod flash;
 pub mod fragments;
 pub mod maintenance;
+pub mod rooms;
 pub mod shipped;
 pub mod slow_disk;

@@ -5,4 +5,5 @@ mod fragments;
 mod maintenance;
 mod pages;
 mod pieces;
+mod rooms;
 mod shipped;

@@ -61,9 +61,19 @@ pub fn open_volumes(
     compression: Compression,
     wanted: &VolumesWanted,
 ) -> store::Result<Volumes> {
+    let options = volumes_options(plan, compression, wanted);
+    Volumes::open_placed(&pool, &options, &wanted.placement)
+}
+
+/// Returns the options with which a server opens its volumes.
+pub fn volumes_options(
+    plan: &MemoryPlan,
+    compression: Compression,
+    wanted: &VolumesWanted,
+) -> VolumesOptions {
     let journal_bytes = wanted.journal_bytes;
     let slot_bytes = (journal_bytes / SLOTS).max(SLOT_BYTES_MIN) / BLOCK_BYTES * BLOCK_BYTES;
-    let options = VolumesOptions {
+    VolumesOptions {
         journal: JournalOptions {
             bytes_max: journal_bytes,
             slot_bytes,
@@ -81,8 +91,7 @@ pub fn open_volumes(
             switches: wanted.switches,
             ..AccessOptions::default()
         },
-    };
-    Volumes::open_placed(&pool, &options, &wanted.placement)
+    }
 }
 
 /// The volumes of one command: opened for it, or those of the server that runs it.
