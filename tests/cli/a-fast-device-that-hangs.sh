@@ -22,8 +22,12 @@ serve() {
     mounted+=("$mount")
     start_server --mount "$mount" --policy "$dir/mine.csv" --fast "$fast" --fast-size 64M --qos gc=off scrub=off
     kill -0 "$server" 2>/dev/null || skip "cannot mount here: $(tail -n 1 "$dir/serve")"
+    # Before that, what is read does not enter.
+    wait_until is_in_use
     wanted=$(find "$mount/snapshots/latest/" -name wanted.db)
 }
+is_in_use() { q status | matches 'fast tier: in use'; }
+is_ready() { q status | matches 'fast tier: in use; [1-9]'; }
 tier_hits() {
     q policy status --json | grep policy_status | python3 -c '
 import json, sys
@@ -36,7 +40,6 @@ hangs() {
     cmp "$wanted" "$dir/tree/wanted.db" || fail "the mount shows other bytes"
     stop_server
     serve
-    is_ready() { q status | matches 'fast tier: in use; [1-9]'; }
     wait_until is_ready
     kill -STOP "$device"
     # It ends although the device does not answer before it is continued below.

@@ -70,12 +70,21 @@ for _ in 1 2; do nbdcopy "$uri" "$dir/read"; done
 [ "$(class 3 read_bytes)" -gt 0 ] || fail "nothing is bulk: $(cat "$dir/status.json")"
 end
 
+# has_metadata WHEN: what was read and what was written comes from the fast tier. Which reads of metadata it answers
+# depends on when the server has learned what they are; it is one at least, and that of the block which nothing else
+# reads.
+has_metadata() {
+    local before
+    read_inodes
+    before=$(class 1 tier_hits)
+    [ "$before" -ge 1 ] || fail "no metadata came from the fast tier $1: $(class 1 tier_hits) $(cat "$dir/status.json")"
+    io -c "read -q -P 7 $((last * 4096)) 4k"
+    [ "$(class 1 tier_hits)" -gt "$before" ] ||
+        fail "what was written is not there $1: hits before $before, $(cat "$dir/status.json")"
+}
+
 serve
-read_inodes
-[ "$(class 1 tier_hits)" -ge 1 ] || fail "no metadata came from the fast tier: $(cat "$dir/status.json")"
-before=$(class 1 tier_hits)
-io -c "read -q -P 7 $((last * 4096)) 4k"
-[ "$(class 1 tier_hits)" -gt "$before" ] || fail "what was written is not there: $(cat "$dir/status.json")"
+has_metadata "after a restart"
 nbdcopy "$uri" "$dir/read2"
 cmp "$dir/read" "$dir/read2" || fail "the volume reads wrong"
 # Short requests at ends of extents are no stream; the file has 3,840 chunks.
@@ -84,9 +93,7 @@ end
 
 # The scan took nothing away.
 serve
-read_inodes
-io -c "read -q -P 7 $((last * 4096)) 4k"
-[ "$(class 1 tier_hits)" -ge "$((before + 1))" ] || fail "a scan pushed metadata out: $(cat "$dir/status.json")"
+has_metadata "after a scan"
 exits 0 q policy status
 says 'in memory/on the fast tier'
 end
