@@ -39,7 +39,7 @@ pub const ALL: [Shipped; 12] = [
     shipped!("file-server", "many files that clients list and search"),
     shipped!("database", "log, indexes and random reads before scans"),
     shipped!("backup-only", "a pool that only stores backups"),
-    shipped!("t1", "only metadata, journal and directories are cached"),
+    shipped!("t1", "flash has only metadata, journal and directories"),
     shipped!("t2", "t1, and the first 4 KiB of each file"),
     shipped!("t3", "t1, and the first 16 KiB of each file"),
     shipped!("t4", "t1, and the first 64 KiB of each file"),

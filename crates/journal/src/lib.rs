@@ -50,6 +50,7 @@ use format::journal::SLOT_BYTES_MIN;
 use format::journal_place::JournalPlace;
 use media::{Blobs, Disk, Random, Reserve};
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use read::Opened;
 use slot_file::SlotFile;
 use slot_use::slot_name;
 use state::JournalState;
@@ -128,6 +129,8 @@ struct Site {
     slot_bytes: u64,
     batch_bytes: usize,
     buffer_bytes: usize,
+    /// Memory for records that were read.
+    opened_bytes: usize,
     /// Nothing is written, so that the medium may be read-only.
     inspects: bool,
 }
@@ -159,6 +162,8 @@ pub struct Journal {
     changed: Condvar,
     /// Used by the leader.
     writer: Mutex<Writer>,
+    /// Records that were read of late.
+    opened: Opened,
     /// True if [`Journal::write_out`] has work. Copied at each change under the lock, for readers
     /// without it.
     write_out_due: AtomicBool,
@@ -169,7 +174,9 @@ pub struct Journal {
 
 impl Journal {
     fn new(site: Site, state: JournalState, writer: Writer, degraded: bool) -> Self {
+        let opened = Opened::new(site.opened_bytes);
         let journal = Self {
+            opened,
             site,
             degraded,
             state: Mutex::new(state),
@@ -423,7 +430,7 @@ impl Journal {
             used_bytes: state.used_bytes(),
             bytes_max: state.ring.bytes_max(),
             waiting_bytes: state.waiting_bytes as u64,
-            memory_bytes: state.memory_bytes() as u64,
+            memory_bytes: state.memory_bytes() as u64 + self.opened.bytes(),
             syncs,
             bytes_written,
             bytes_zeroed,

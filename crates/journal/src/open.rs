@@ -38,7 +38,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use units::{JournalPosition, PoolId};
 
-/// Minimum size of the buffer: two batches of the largest record.
+/// Part of the memory for buffers that is for records which were read.
+const OPENED: usize = 4;
+/// Minimum size of each: two batches of the largest record.
 const BUFFER_BYTES_MIN: usize = 4 * RECORD_DATA_BYTES_MAX;
 
 impl Journal {
@@ -209,6 +211,8 @@ pub(super) fn site(
     if !(2..=SLOTS_MAX).contains(&slots) || bytes_max > RING_BYTES_MAX {
         return Err(invalid("it has 2 to 4096 slots and at most 64 GiB"));
     }
+    let opened_bytes = (buffer_bytes / OPENED).max(BUFFER_BYTES_MIN);
+    let buffer_bytes = buffer_bytes.saturating_sub(opened_bytes);
     let buffer_bytes = buffer_bytes.max(BUFFER_BYTES_MIN);
     Ok(Site {
         disk: disks.media.disk,
@@ -223,6 +227,7 @@ pub(super) fn site(
         slot_bytes,
         batch_bytes: BATCH_BYTES_TARGET.min(buffer_bytes / 2),
         buffer_bytes,
+        opened_bytes,
         inspects: false,
     })
 }

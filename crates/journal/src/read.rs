@@ -1,6 +1,8 @@
 //! Reads one record: from memory while it waits there, otherwise from its slot.
 //!
-//! Volumes call this for writes that are neither applied nor in the page cache.
+//! Volumes call this for writes that are neither applied nor in the page cache; checkpoints too,
+//! chunk by chunk. A record is verified as a whole, so the last ones of which a caller wanted a
+//! part are kept: else a checkpoint would read a record of many chunks once for each.
 //! Invariant: a whole record from the device is verified before any of its bytes is returned.
 
 use super::Journal;
@@ -10,15 +12,60 @@ use super::state::Buffered;
 use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::journal::{RECORD_HEADER_BYTES, RecordHeader, RecordKind, TAG_BYTES};
 use media::DiskFile;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use units::JournalPosition;
 use units::Part;
 
+/// Data of the most frequent records: one page.
+const GUESS_BYTES: usize = 4096;
+
+/// Data of records that were read from their slots. Positions are never used again.
+pub(super) struct Opened {
+    bytes_max: usize,
+    /// Oldest first, and the sum of their bytes.
+    kept: Mutex<(VecDeque<(JournalPosition, Arc<[u8]>)>, usize)>,
+}
+
+impl Opened {
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            kept: Mutex::default(),
+        }
+    }
+
+    fn get(&self, position: JournalPosition) -> Option<Arc<[u8]>> {
+        let kept = self.kept.lock();
+        let mut newest_first = kept.0.iter().rev();
+        let found = newest_first.find(|(of, _)| *of == position);
+        found.map(|(_, data)| Arc::clone(data))
+    }
+
+    fn keep(&self, position: JournalPosition, data: Arc<[u8]>) {
+        let mut kept = self.kept.lock();
+        let (records, bytes) = &mut *kept;
+        *bytes += data.len();
+        records.push_back((position, data));
+        while *bytes > self.bytes_max
+            && let Some((_, oldest)) = records.pop_front()
+        {
+            *bytes -= oldest.len();
+        }
+    }
+
+    /// Returns the memory in use, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.kept.lock().1 as u64
+    }
+}
+
 impl Journal {
-    /// Reads data of a write record from byte `skip` on. Needs one device read if `into` reaches
-    /// the record's end, otherwise at most two. Fails with `NotFound` if the position was trimmed,
-    /// also during the read: the caller must look up again where the bytes are. Fails with
-    /// `Corruption` if they are damaged.
+    /// Reads data of a write record from byte `skip` on. Needs no device read if the record was
+    /// read of late, one if `into` reaches the record's end, otherwise at most two. Fails with
+    /// `NotFound` if the position was trimmed, also during the read: the caller must look up again
+    /// where the bytes are. Fails with `Corruption` if they are damaged.
     pub fn read(&self, position: JournalPosition, skip: usize, into: &mut [u8]) -> Result<()> {
         let state = self.state.lock();
         let trimmed = position.0 < state.trimmed;
@@ -32,7 +79,10 @@ impl Journal {
                 let slot_use = state.ring.find(position).filter(|_| !trimmed).cloned();
                 drop(state);
                 let slot_use = slot_use.ok_or_else(|| trimmed_error(position))?;
-                let result = from_slot(&slot_use, position, skip, into);
+                let result = match self.opened.get(position) {
+                    Some(data) => part(position, &data, skip, into),
+                    None => self.from_slot(&slot_use, position, skip, into),
+                };
                 // The slot may have been trimmed and reused during the read.
                 if self.state.lock().trimmed > position.0 {
                     return Err(trimmed_error(position));
@@ -41,6 +91,54 @@ impl Journal {
             }
         }
     }
+
+    /// Returns how many bytes of records [`read_ahead`](Self::read_ahead) keeps.
+    pub fn ahead_bytes(&self) -> u64 {
+        self.opened.bytes_max as u64
+    }
+
+    /// Reads the records at these positions in their order, as far as there is room to keep them,
+    /// for calls of [`read`](Self::read) that follow soon in another order. Failures are left to
+    /// those.
+    pub fn read_ahead(&self, positions: &mut Vec<JournalPosition>) {
+        positions.sort_unstable();
+        positions.dedup();
+        let mut room = self.opened.bytes_max;
+        for position in positions.iter() {
+            let slot_use = {
+                let state = self.state.lock();
+                let is_buffered = !matches!(state.buffered(*position, |_| ()), Buffered::No);
+                let is_trimmed = position.0 < state.trimmed;
+                let found = state.ring.find(*position).cloned();
+                found.filter(|_| !is_buffered && !is_trimmed)
+            };
+            if let Some(slot_use) = slot_use
+                && self.opened.get(*position).is_none()
+                && let Ok(data) = record_of(&slot_use, *position, 0)
+            {
+                let Some(left) = room.checked_sub(data.len()) else {
+                    return;
+                };
+                room = left;
+                self.opened.keep(*position, data);
+            }
+        }
+    }
+
+    fn from_slot(
+        &self,
+        slot_use: &Arc<SlotUse>,
+        at: JournalPosition,
+        skip: usize,
+        into: &mut [u8],
+    ) -> Result<()> {
+        let data = record_of(slot_use, at, skip.saturating_add(into.len()))?;
+        part(at, &data, skip, into)?;
+        if into.len() < data.len() {
+            self.opened.keep(at, data);
+        }
+        Ok(())
+    }
 }
 
 fn from_batch(batch: &Batch, at: JournalPosition, skip: usize, into: &mut [u8]) -> Result<()> {
@@ -48,17 +146,13 @@ fn from_batch(batch: &Batch, at: JournalPosition, skip: usize, into: &mut [u8]) 
     copy(at, header, data, skip, into)
 }
 
-/// Reads from the first copy that has the record.
-fn from_slot(
-    slot_use: &Arc<SlotUse>,
-    at: JournalPosition,
-    skip: usize,
-    into: &mut [u8],
-) -> Result<()> {
+/// Reads the data of a write record from the first copy that has it. `wanted` bytes of it are
+/// wanted at least.
+fn record_of(slot_use: &Arc<SlotUse>, at: JournalPosition, wanted: usize) -> Result<Arc<[u8]>> {
     let mut failed = None;
     for file in slot_use.file()?.copies() {
-        match from_copy(slot_use, &**file, at, skip, into) {
-            Ok(()) => return Ok(()),
+        match from_copy(slot_use, &**file, at, wanted) {
+            Ok(data) => return Ok(data),
             Err(e) => drop(failed.get_or_insert(e)),
         }
     }
@@ -69,9 +163,8 @@ fn from_copy(
     slot_use: &SlotUse,
     file: &dyn DiskFile,
     at: JournalPosition,
-    skip: usize,
-    into: &mut [u8],
-) -> Result<()> {
+    wanted: usize,
+) -> Result<Arc<[u8]>> {
     let damaged = |found: &dyn std::fmt::Display| {
         let place = format!("{} position {at}", slot_use.name());
         StoreError::corruption("journal record", place, found)
@@ -80,7 +173,7 @@ fn from_copy(
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     // Right if the caller wants the whole record, or its end. The header is not known yet.
     let tag = slot_use.key.as_ref().map_or(0, |_| TAG_BYTES);
-    let guess = RECORD_HEADER_BYTES + skip.saturating_add(into.len()).saturating_add(tag);
+    let guess = RECORD_HEADER_BYTES + wanted.max(GUESS_BYTES).saturating_add(tag);
     let mut bytes = vec![0; guess.min(room)];
     let offset = slot_use.offset(at.0);
     file.read_at(offset, &mut bytes)?;
@@ -94,11 +187,14 @@ fn from_copy(
     if let Some(rest) = bytes.get_mut(known..).filter(|rest| !rest.is_empty()) {
         file.read_at(offset + known as u64, rest)?;
     }
+    if header.kind != RecordKind::Write {
+        return Err(no_record(at));
+    }
     let stored = bytes.part_mut(RECORD_HEADER_BYTES..)?;
     let data = slot_use
         .open(at, &header, stored)
         .map_err(|e| damaged(&e))?;
-    copy(at, &header, data, skip, into)
+    Ok(Arc::from(data))
 }
 
 fn copy(
@@ -108,9 +204,13 @@ fn copy(
     skip: usize,
     into: &mut [u8],
 ) -> Result<()> {
-    if header.kind != RecordKind::Write {
-        return Err(no_record(at));
+    match header.kind {
+        RecordKind::Write => part(at, data, skip, into),
+        _ => Err(no_record(at)),
     }
+}
+
+fn part(at: JournalPosition, data: &[u8], skip: usize, into: &mut [u8]) -> Result<()> {
     let wanted = data.get(skip..).and_then(|rest| rest.get(..into.len()));
     let wanted = wanted.ok_or_else(|| no_record(at))?;
     into.copy_from_slice(wanted);

@@ -14,8 +14,9 @@ use terminal::sizes;
 
 /// Room that an index gets besides its size: it doubles when it grows.
 const INDEX_GROWTH: u64 = 2;
-/// Smallest room for the copy of an index, bytes.
-const INDEX_BYTES_MIN: u64 = 2 << 20;
+/// Smallest room for the copy of an index: this part of the device. Pools grow while a server runs,
+/// and begin empty.
+const INDEX_PART_MIN: u64 = 16;
 /// A read that takes longer is given up: the pool answers it, and the tier is off for a while. No
 /// SSD that works takes so long, not on a busy machine either, and no client gives up so soon.
 const PATIENCE: Patience = Patience {
@@ -33,7 +34,7 @@ pub fn disk(directory: PathBuf) -> Arc<dyn Disk> {
 /// need, if that is less. The rest is the other kinds'.
 pub fn index_room(bytes: u64, share: Share, index_bytes: u64) -> u64 {
     let needed = index_bytes.saturating_mul(INDEX_GROWTH);
-    share.of(bytes).min(needed.max(INDEX_BYTES_MIN))
+    share.of(bytes).min(needed.max(bytes / INDEX_PART_MIN))
 }
 
 /// Returns true if `inner` is the directory `outer` or lies in it, by links and bind mounts too.
@@ -73,4 +74,20 @@ pub fn doubt(directory: &Path, bytes: u64, pool: &Path) -> Option<String> {
             sizes::display(disk_bytes)
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_has_room_to_grow_while_the_server_runs() {
+        let share = Share::percent::<50>();
+        let room = |index_bytes| index_room(3 << 30, share, index_bytes);
+        assert_eq!(room(0), 192 << 20, "a new pool");
+        assert_eq!(room(100 << 20), 192 << 20);
+        assert_eq!(room(200 << 20), 400 << 20);
+        assert_eq!(room(u64::MAX), 3 << 29, "its share");
+        assert_eq!(index_room(3 << 30, Share::percent::<0>(), 1 << 20), 0);
+    }
 }

@@ -1,13 +1,22 @@
-//! The table of Differentiated Storage Services (SOSP'11): three loads over an SSD cache and a
-//! disk, without a cache, with LRU over everything, and with T1 to T5.
+//! The table of Differentiated Storage Services (SOSP'11) by what ships, beside a conventional
+//! cache on the same devices.
 //!
-//! The program `evaluation` calls this; so does a small test.
-//! Invariant: requests are classified by the policies that ship, and the classes that evict are
-//! chosen by the code of the caches that ship (`classes::ClassOccupancy`). The file system, the
-//! cache of blocks, the devices and the loads are models.
+//! The program `evaluation` calls this; so do tests.
+//!
+//! ```text
+//! loads ──> file system ──> host's memory ──> Storage: Conventional (a model), or
+//!   (several requests in flight)                        Served (rooms::server: the real rooms)
+//! ```
+//!
+//! Invariant: all storages get the same requests of the same file system. Time of the measured part
+//! ends when the last client has its answer; what is dirty then is reported apart.
 
-mod block_cache;
-pub mod files;
+mod conventional;
+mod files;
+mod host;
 pub mod loads;
-pub mod machine;
+mod lru;
 pub mod page;
+mod served;
+pub mod settings;
+mod storage;

@@ -50,6 +50,18 @@ impl DiskModel {
         segment: 1 << 20,
     };
 
+    /// A SATA disk of 2008 with 7,200 rotations per minute (mean seek 8.5 ms).
+    pub const SATA: Self = Self {
+        capacity: 500_000_000_000,
+        rotation: 8_333_333,
+        seek_settle: 1_000_000,
+        seek_curve: 14_000_000,
+        outer_rate: 100_000_000,
+        command: 100_000,
+        bus_rate: 300_000_000,
+        segment: 1 << 20,
+    };
+
     /// A drive without arms whose requests cost a time of their own, 100 times slower than the SSD
     /// of FragPicker (SOSP'21: 128 KiB in 32 pieces at 724 MB/s, in one at 1728), so that the
     /// machine's own time for a request does not count: a request of `b` bytes takes 340 us + `b` /

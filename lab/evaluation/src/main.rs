@@ -48,7 +48,7 @@ fn write(page: &str, pages: &Path) -> std::io::Result<()> {
         "tasks" => tasks(pages),
         "fragpicker" => fragpicker(pages),
         "ageing" => ageing(pages),
-        "classes" => by_class(pages, FULL, classes::page::FULL_DIVIDES),
+        "classes" => by_class(pages, FULL, &classes::settings::Settings::FULL),
         "short" => short(pages),
         _ => Ok(()),
     }
@@ -109,8 +109,13 @@ fn ageing(pages: &Path) -> std::io::Result<()> {
     )
 }
 
-fn by_class(pages: &Path, marks: Marks, divide: u64) -> std::io::Result<()> {
-    let text = classes::page::text(divide).map_err(std::io::Error::other)?;
+fn by_class(
+    pages: &Path,
+    marks: Marks,
+    settings: &classes::settings::Settings,
+) -> std::io::Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let text = classes::page::text(settings, threads).map_err(std::io::Error::other)?;
     write_page(&pages.join("classes.md"), "Classes of I/O", marks, &text)
 }
 
@@ -121,5 +126,5 @@ fn short(pages: &Path) -> std::io::Result<()> {
     write_page(&pages.join("duet.md"), "Duet", SHORT_TASKS, &tasks)?;
     let ageing = ageing::page::short_text().map_err(std::io::Error::other)?;
     write_page(&pages.join("ageing.md"), "Ageing", SHORT, &ageing)?;
-    by_class(pages, SHORT, classes::page::SHORT_DIVIDES)
+    by_class(pages, SHORT, &classes::settings::Settings::SHORT)
 }

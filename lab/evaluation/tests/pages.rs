@@ -48,6 +48,6 @@ fn ageing_of_pools() {
 
 #[test]
 fn classes_of_io() {
-    let now = classes::page::text(classes::page::SHORT_DIVIDES).expect("policies");
+    let now = classes::page::text(&classes::settings::Settings::SHORT, 2).expect("loads");
     says("classes.md", SHORT, &now);
 }

@@ -5,7 +5,7 @@ use chunking::Compression;
 use evaluation::disk::{DiskModel, MILLISECOND, Ns};
 use evaluation::rooms::array::ArrayModel;
 use evaluation::rooms::machine::{FastSettings, Machine, MachineSettings};
-use evaluation::rooms::recorder::{DeviceName, FileUse};
+use evaluation::rooms::recorder::{Charge, DeviceName, FileUse};
 use evaluation::rooms::server::Server;
 use evaluation::rooms::ssd::SsdModel;
 use evaluation::rooms::world::{Owner, World};
@@ -112,4 +112,47 @@ fn flash_takes_random_reads_from_the_disks() {
     );
     assert!(with * 4 < without, "{with}, {without}");
     assert_eq!((with, left), read_hot(&mut server(Some(fast))));
+}
+
+#[test]
+fn checkpoints_read_a_record_once_whose_pages_have_left_memory() {
+    const WRITE: u64 = 32 << 10;
+    let settings = MachineSettings {
+        memory_bytes: 48 << 20,
+        journal_bytes: 128 << 20,
+        fast: None,
+        policy: None,
+        switches: Switches::default(),
+        compression: Compression::None,
+    };
+    let machine = Machine::new(&settings).expect("a machine");
+    let volume = machine.volumes.create("disk", BYTES, 12).expect("a volume");
+    let mut order: Vec<u64> = (0..BYTES / 2 / WRITE).collect();
+    sim::Seed::new(5).shuffle(&mut order);
+    let mut bytes = vec![0; WRITE as usize];
+    for at in order {
+        SeededRandom::new(at).fill(&mut bytes);
+        let at = at * 2 * WRITE;
+        let written = volume.write(RequestContext::CLIENT, at, &bytes, Durability::Volatile);
+        written.expect("a write");
+    }
+    machine.volumes.flush().expect("a flush");
+    machine.recorder.take();
+    machine.volumes.checkpoint().expect("a checkpoint");
+    let charges = machine.recorder.take();
+    let of = |charge: &&Charge| charge.of == FileUse::Journal && !charge.is_write;
+    let reads: Vec<&Charge> = charges.iter().filter(of).collect();
+    let read: u64 = reads.iter().map(|charge| charge.bytes).sum();
+    assert!(
+        read > BYTES / 8,
+        "most pages have left memory: {read} bytes"
+    );
+    assert!(read <= BYTES / 2 * 11 / 10, "{read} bytes");
+    let back = reads
+        .windows(2)
+        .filter(|two| two[1].address < two[0].address);
+    assert!(
+        back.count() * 10 < reads.len(),
+        "in the order of the journal"
+    );
 }

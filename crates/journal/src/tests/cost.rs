@@ -82,8 +82,44 @@ fn a_read_is_one_read() {
     };
     assert_eq!(
         (reads(0, 8192), reads(4096, 4096), reads(0, 4096)),
-        (1, 1, 2)
+        (1, 1, 0)
     );
+}
+
+#[test]
+fn records_are_read_once_for_all_their_parts_and_in_the_order_of_the_journal() {
+    let disk = SimDisk::new();
+    let journal = open(&disk, Seal::Aes256Gcm, START).journal;
+    let append = |n| journal.append(&Owned::write(n, 64 << 10).record()).unwrap();
+    let mut positions: Vec<_> = (0..4).map(append).collect();
+    journal.flush().unwrap();
+    let before = disk.counts().reads;
+    positions.reverse();
+    positions.push(positions[0]);
+    let asked = positions.clone();
+    journal.read_ahead(&mut positions);
+    assert!(positions.is_sorted() && positions.len() == 4);
+    // Their size is not known before their first page: two reads each.
+    let kept = (journal.ahead_bytes() / (64 << 10)).min(4);
+    assert!(kept > 0);
+    let read_ahead = disk.counts().reads - before;
+    assert!(
+        (2 * kept..=2 * kept + 2).contains(&read_ahead),
+        "{read_ahead}"
+    );
+    let first = positions.iter().take(kept as usize);
+    for at in asked.iter().filter(|at| first.clone().any(|of| of == *at)) {
+        for page in 0..16 {
+            let mut bytes = [0; 4096];
+            journal.read(*at, page * 4096, &mut bytes).unwrap();
+        }
+    }
+    assert_eq!(disk.counts().reads - before, read_ahead);
+    // Trimmed records are not read, whatever is kept.
+    journal.trim(journal.head());
+    for at in asked {
+        assert!(journal.read(at, 0, &mut [0; 4096]).is_err());
+    }
 }
 
 #[test]

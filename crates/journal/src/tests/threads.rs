@@ -93,7 +93,8 @@ fn one_writer_does_not_wait_and_many_do() {
         append();
     }
     let waiting = journal.usage().waiting_bytes;
-    assert!(waiting > OPTIONS.buffer_bytes as u64, "{waiting}");
+    // A quarter is for records that are read.
+    assert!(waiting > OPTIONS.buffer_bytes as u64 / 4 * 3, "{waiting}");
     lead(false);
     journal.write_out().unwrap();
     assert!(!journal.is_write_out_due());

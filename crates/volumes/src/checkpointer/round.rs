@@ -8,6 +8,7 @@
 //! The rest stays in the journal, and replay starts at its oldest write: newer writes that the root
 //! has are then written again, in order.
 
+mod ahead;
 mod holding;
 
 use super::super::backing::Backing;
@@ -67,6 +68,8 @@ pub(crate) struct Member {
     was_held: Range<u64>,
     /// Assembled chunks that are not stored yet; empty between steps.
     batch: Batch,
+    /// Records of the writes below this byte were read ahead.
+    ahead_to: u64,
     /// From this byte on there was no space: these writes stay in the journal.
     rest: Option<u64>,
 }
@@ -131,6 +134,7 @@ impl Member {
             held: Vec::new(),
             was_held,
             batch: Batch::default(),
+            ahead_to: 0,
             rest: None,
             volume,
         }
@@ -295,6 +299,7 @@ impl Member {
     fn destage_chunk(&mut self, lane: &mut Lane, chunk: u64) -> Result<()> {
         let chunk_bytes = self.volume.chunk_bytes() as usize;
         let mut batch = std::mem::take(&mut self.batch);
+        self.read_ahead(chunk);
         let start = batch.chunks.len() * chunk_bytes;
         batch.bytes.truncate(start);
         batch.bytes.resize(start + chunk_bytes, 0);

@@ -30,7 +30,7 @@ pub struct MachineSettings {
     pub fast: Option<FastSettings>,
     /// `--policy`, if there is one.
     pub policy: Option<Arc<Policy>>,
-    /// What `--without` leaves.
+    /// The decisions that `--without` leaves on.
     pub switches: Switches,
     /// `--compression`.
     pub compression: Compression,

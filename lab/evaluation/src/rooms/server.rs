@@ -1,9 +1,9 @@
 //! A server in virtual time: requests of clients, and the work of its threads beside them.
 //!
 //! The loads of the pages call this.
-//! Invariant: checkpoints, fetches, the tier's steps and the index's copy are made as the threads of
-//! a server make them: in steps, the next one when the requests of the last one have ended. A write
-//! waits while the journal is as good as full.
+//! Invariant: checkpoints, fetches, the tier's steps and the index's copy are made as the threads
+//! of a server make them: in steps, the next one when the requests of the last one have ended. A
+//! write waits while the journal is as good as full.
 
 use super::machine::{BEGIN, Machine};
 use super::recorder::Charge;
@@ -32,6 +32,7 @@ const CHECKPOINT: Owner = Owner::Background(0);
 const FETCH: Owner = Owner::Background(1);
 const TIER: Owner = Owner::Background(2);
 const COPY: Owner = Owner::Background(3);
+const TICK: Owner = Owner::Background(4);
 
 /// See the module's head.
 pub struct Server {
@@ -72,7 +73,6 @@ impl Server {
     /// Begins a request of a client: the code runs now, and its requests to the devices are
     /// returned, for a chain.
     pub fn record(&mut self, code: impl FnOnce(&Machine) -> Result<()>) -> Result<Vec<Charge>> {
-        // What background work left belongs to that.
         code(&self.machine)?;
         let charges = self.machine.recorder.take();
         self.work()?;
@@ -179,6 +179,25 @@ impl Server {
         if !charges.is_empty() {
             self.world.begin(TIER, charges, 0);
         }
+    }
+
+    /// Lets idle time pass in which no client asks for anything, a second at a time. No chain of a
+    /// client is under way.
+    pub fn rest(&mut self, time: Ns) -> Result<()> {
+        let until = self.world.now() + time;
+        while self.world.now() < until {
+            let step = SECOND.min(until - self.world.now());
+            self.work()?;
+            let tick = self.world.now() + step;
+            self.world.begin(TICK, Vec::new(), step);
+            while self.world.now() < tick {
+                match self.world.next_ended() {
+                    Some(EndedChain { owner: TICK, .. }) | None => break,
+                    Some(_) => self.work()?,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Ends all that is under way, and makes a checkpoint of everything. Returns the time of it.
