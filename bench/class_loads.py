@@ -137,16 +137,18 @@ class Untar:
 
 
 class Guest:
-    """A machine that lists its disk and reads its small files, while one large file is scanned now and then; then the server
-    is started again, and the machine does the same."""
-    name, title, restart_before = "guest", "a guest after a restart", "again"
+    """A machine of which a program reads half of a large file in a random order, each block once; then it lists its disk and
+    reads its small files. The server is started again, the program reads the other half, and the machine looks again."""
+    name, title, restart_before = "guest", "a guest after a restart", "scans"
+    BLOCK = 64 * KIB
 
     def __init__(self, mib):
         dice = random.Random(1)
         self.sizes = [dice.randrange(4 * KIB, 48 * KIB) for _ in range(mib * 24)]
         self.large_bytes = mib * 2 * MIB
         self.data_bytes = sum(self.sizes) + self.large_bytes
-        self.phases = (("first", self.look), ("again", self.look))
+        self.phases = (("scanned", lambda root: self.scan(root, 0)), ("looked", self.look),
+                       ("scans", lambda root: self.scan(root, 1)), ("looks", self.look))
 
     def path(self, root, number):
         return root / f"d{number % 60}" / f"s{number}"
@@ -157,17 +159,25 @@ class Guest:
             self.path(root, number).write_bytes(noise(number, size))
         (root / "large").write_bytes(noise(0, self.large_bytes))
 
+    def scan(self, root, half):
+        blocks = list(range(half, self.large_bytes // self.BLOCK, 2))
+        random.Random(3).shuffle(blocks)
+        in_flight(lambda share: self.read_blocks(root / "large", share), [blocks[n::IN_FLIGHT] for n in range(IN_FLIGHT)])
+
+    def read_blocks(self, path, blocks):
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+            for block in blocks:
+                os.pread(file, self.BLOCK, block * self.BLOCK)
+        finally:
+            os.close(file)
+
     def look(self, root):
         subprocess.run(["find", root, "-ls"], check=True, stdout=subprocess.DEVNULL)
         names = [self.path(root, number) for number in range(len(self.sizes))]
         random.Random(2).shuffle(names)
-        half = len(names) // 2
-        for part in (names[:half], names[half:]):
-            in_flight(read_whole, [part[share::IN_FLIGHT] for share in range(IN_FLIGHT)])
-            with open(root / "large", "rb", buffering=0) as file:
-                file.seek(0 if part[0] is names[0] else self.large_bytes // 2)
-                for _ in range(self.large_bytes // 2 // MIB):
-                    file.read(MIB)
+        in_flight(read_whole, [names[share::IN_FLIGHT] for share in range(IN_FLIGHT)])
 
 
 LOADS = {load.name: load for load in (FilePool, Mail, Untar, Guest)}

@@ -2,7 +2,7 @@
 """The loads of Differentiated Storage Services in real time: ext4 in a volume, by class and without.
 
 The pool is on the disk with arms of slow_disk.py; `quintet serve --mount` serves the volume, and ext4 is in it over a loop
-device. The fast tier is a directory on this machine's disk. Each row and load has a new pool, and a memory of 64 MiB. What the
+device. The fast tier is a directory on this machine's disk. Each row and load has a new pool, and little memory. What the
 machine keeps of the pool's files is dropped all the time, and the file system is mounted anew before each phase. Needs root.
 
 A tier may write an eighth of its size at once, and three times its size a day (docs/policies.md). A run of a minute cannot
@@ -31,7 +31,7 @@ VOLUME_MIB = 640
 AT_ONCE = 8
 POLICIES = ("t1", "t2", "t3", "t4", "t5", "vm-images", "adaptive", "auto")
 ROWS = ("no tier", "no policy", *POLICIES)
-LEARNS_SECONDS_MAX = 60
+WAITS_SECONDS_MAX = 60
 
 
 def main():
@@ -64,6 +64,7 @@ def parse_args():
     parser.add_argument("--disk-mib", type=int, default=1536)
     parser.add_argument("--loads", type=listed, default=["pool", "mail", "untar"], help="comma list of: " + ",".join(LOADS))
     parser.add_argument("--rows", type=listed, default=list(ROWS), help="comma list of: " + ",".join(ROWS) + ", or any policy")
+    parser.add_argument("--memory", default="80M", help="passed to `quintet serve --memory`")
     parser.add_argument("--priority", type=str.split, default=[],
                         help="before the server, such as 'nice -n -15', where others have the machine too")
     parser.add_argument("--quintet", default=str(checkout / "target" / "release" / "quintet"), help="the binary")
@@ -94,12 +95,12 @@ class Room:
         self.command("volume", "create", "disk", "--size", f"{VOLUME_MIB}M")
         size = load.data_bytes * args.flash * (1 if args.by_size else AT_ONCE)
         tier = [] if row == "no tier" else ["--fast", self.fast, "--fast-size", f"{max(64, int(size) // MIB)}M"]
-        self.words = ["serve", "--mount", self.mount, "--memory", "64M", "--journal", "16M", "--qos", "gc=off", "scrub=off", *tier,
+        self.words = ["serve", "--mount", self.mount, "--memory", args.memory, "--journal", "16M", "--qos", "gc=off", "scrub=off", *tier,
                       *self.policy()]
 
     def policy(self):
         if self.row == "even":
-            return ["--policy", even_policy(self, "vm-images")]
+            return ["--policy", even_policy(self, "t5")]
         return {"no tier": [], "no policy": [], "auto": ["--policy", "adaptive"]}.get(self.row, ["--policy", self.row])
 
     def clear(self):
@@ -124,7 +125,7 @@ class Room:
         finally:
             # A server whose file backs a mounted file system must not end.
             if os.path.ismount(self.inner):
-                subprocess.run(["umount", self.inner], check=True, timeout=120)
+                unmount(self.inner)
             os.close(file)
             server.stop()
 
@@ -140,7 +141,7 @@ class Room:
             yield self.inner
             subprocess.run(["sync", "-f", self.inner], check=True)
         finally:
-            subprocess.run(["umount", self.inner], check=True, timeout=120)
+            unmount(self.inner)
 
     def format(self):
         subprocess.run(["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.mount / "volumes" / "disk"],
@@ -153,11 +154,20 @@ class Room:
 
     def learned(self):
         """Waits until the file system in the volume was read, as far as a policy asks for it."""
-        deadline = time.monotonic() + LEARNS_SECONDS_MAX
+        deadline = time.monotonic() + WAITS_SECONDS_MAX
         while self.policy() and time.monotonic() < deadline:
             if '"complete":true' in self.command("policy", "status", "--json"):
                 return
             time.sleep(0.2)
+
+
+def unmount(point):
+    """When this program is interrupted, a command that uses the mount ends a little later."""
+    deadline = time.monotonic() + WAITS_SECONDS_MAX
+    while subprocess.run(["umount", point], check=False, stderr=subprocess.DEVNULL, timeout=120).returncode:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{point} stays in use; its server is left running")
+        time.sleep(0.5)
 
 
 def even_policy(room, name):
@@ -193,8 +203,8 @@ def nothing_in_memory(folder):
 
 def measure_row(args, work, disk, load, row):
     room = Room(args, work, disk, load, row)
-    restart = getattr(load, "restart_before", None)
-    parts = [[phase for phase in load.phases if (phase[0] == restart) == is_last] for is_last in (False, True)]
+    restart = next((n for n, (name, _) in enumerate(load.phases) if name == getattr(load, "restart_before", None)), len(load.phases))
+    parts = [load.phases[:restart], load.phases[restart:]]
     seconds, classes, device = {}, [], {}
     with nothing_in_memory(room.pool):
         for number, part in enumerate(parts):
@@ -232,16 +242,17 @@ def tables(records):
         rows, phases = list(dict.fromkeys(row for row, _ in of)), list(next(iter(of.values()))["seconds"])
         whole = {key: sum(r["seconds"].values()) for key, r in of.items()}
         lines += ["", f"### {LOADS[name].title}", "", "| | " + " | ".join(f"{phase}, s" for phase in phases) +
-                  " | all, s | of no policy | device reads | hits of the tier |", "|---" * (len(phases) + 5) + "|"]
+                  " | all, s | of no policy | device reads | hits of the tier, chunks |", "|---" * (len(phases) + 5) + "|"]
         for row in rows:
             own = [r for (other, _), r in of.items() if other == row]
             middle = lambda pick: statistics.median(map(pick, own))
             ratios = [whole["no policy", n] / whole[row, n] for other, n in of if other == row and ("no policy", n) in of]
             ratio = f"{statistics.median(ratios):.2f}" if ratios else ""
-            hits = middle(lambda r: sum(c["tier_hits"] for c in r["classes"]))
+            # Without a policy the server counts no hits by class.
+            hits = f"{middle(lambda r: sum(c['tier_hits'] for c in r['classes'])):,.0f}" if all(r["classes"] for r in own) else ""
             cells = [f"{middle(lambda r, p=phase: r['seconds'][p]):.1f}" for phase in phases]
             lines.append(f"| {row} | " + " | ".join(cells) + f" | {middle(lambda r: sum(r['seconds'].values())):.1f} | {ratio} | "
-                         f"{middle(lambda r: r['device']['reads']):,.0f} | {hits:,.0f} |")
+                         f"{middle(lambda r: r['device']['reads']):,.0f} | {hits} |")
     return "\n".join(lines)
 
 
