@@ -71,11 +71,14 @@ class Disk:
 def arms(folder, mib, flash=False):
     """A file that is as slow as a disk with arms (or a slowed SSD), below this folder; its bytes are in memory."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", CHECKOUT / "target"))
-    words = ["cargo", "build", "-q", "--release", "-p", "evaluation", "--example", "slow_disk"]
-    subprocess.run(words, check=True, cwd=CHECKOUT)
+    program = os.environ.get("QUINTET_SLOW_DISK")
+    if not program:
+        words = ["cargo", "build", "-q", "--release", "-p", "evaluation", "--example", "slow_disk"]
+        subprocess.run(words, check=True, cwd=CHECKOUT)
+        program = target / "release" / "examples" / "slow_disk"
     mounted = folder / "arms"
     mounted.mkdir(exist_ok=True)
-    model = subprocess.Popen([target / "release" / "examples" / "slow_disk", *["--flash"] * flash, mounted, str(mib)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    model = subprocess.Popen([program, *["--flash"] * flash, mounted, str(mib)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              text=True)
     # If this program is killed, the file system on the disk must go before the model does. The model would be the last process of
     # this mount namespace otherwise: its end unmounts the file system, which then waits for the model for ever.
