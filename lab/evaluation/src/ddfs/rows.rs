@@ -207,7 +207,7 @@ fn measure(row: &Row, base: &Base, warm: Option<&Base>) -> Result<Outcome> {
     let mut clients = Clients::new(opened, &row.settings)?;
     let measured = match row.images {
         0 => row.settings.measured / 16,
-        _ if row.streams > 0 => row.settings.measured * 8,
+        _ if row.streams + row.writes_percent > 0 => row.settings.measured * 8,
         few => row.settings.measured.min(few * row.settings.measured / 4),
     };
     clients.run(&Load {
