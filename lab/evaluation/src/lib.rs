@@ -8,6 +8,7 @@
 
 pub mod ageing;
 pub mod classes;
+pub mod ddfs;
 pub mod disk;
 pub mod figures;
 pub mod flash;

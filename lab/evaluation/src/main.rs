@@ -8,17 +8,26 @@ use evaluation::figures::{FULL, Marks, SHORT, SHORT_TASKS, TASKS, plot, write_pa
 use evaluation::maintenance::grid::{self, Tasks, Variant};
 use evaluation::maintenance::page;
 use evaluation::maintenance::settings::{Order, Picks, Settings};
-use evaluation::{ageing, classes, fragments, shipped};
+use evaluation::{ageing, classes, ddfs, fragments, shipped};
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: evaluation [duet] [tasks] [fragpicker] [ageing] [classes] [short]
+const USAGE: &str =
+    "usage: evaluation [duet] [tasks] [fragpicker] [ageing] [classes] [ddfs] [short]
 
 Writes docs/evaluation/PAGE.md and PAGE.svg, all pages unless some are named. Takes minutes.
 tasks: the part of Duet's page with the tasks that ship.
 short: only the short runs on these pages, which a test compares. Takes seconds.";
 
-const PAGES: [&str; 6] = ["duet", "tasks", "fragpicker", "ageing", "classes", "short"];
+const PAGES: [&str; 7] = [
+    "duet",
+    "tasks",
+    "fragpicker",
+    "ageing",
+    "classes",
+    "ddfs",
+    "short",
+];
 
 fn main() -> ExitCode {
     let named: Vec<String> = std::env::args().skip(1).collect();
@@ -49,6 +58,7 @@ fn write(page: &str, pages: &Path) -> std::io::Result<()> {
         "fragpicker" => fragpicker(pages),
         "ageing" => ageing(pages),
         "classes" => by_class(pages, FULL, &classes::settings::Settings::FULL),
+        "ddfs" => ladders(pages),
         "short" => short(pages),
         _ => Ok(()),
     }
@@ -119,6 +129,14 @@ fn by_class(
     write_page(&pages.join("classes.md"), "Classes of I/O", marks, &text)
 }
 
+fn ladders(pages: &Path) -> std::io::Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let results = ddfs::page::results(&ddfs::settings::Settings::FULL, true, threads);
+    let results = results.map_err(std::io::Error::other)?;
+    write_page(&pages.join("ddfs.md"), "DDFS", FULL, &results.text())?;
+    std::fs::write(pages.join("ddfs.svg"), plot(&results.panels()))
+}
+
 fn short(pages: &Path) -> std::io::Result<()> {
     let duet = page::short_text();
     write_page(&pages.join("duet.md"), "Duet", SHORT, &duet)?;
@@ -126,5 +144,7 @@ fn short(pages: &Path) -> std::io::Result<()> {
     write_page(&pages.join("duet.md"), "Duet", SHORT_TASKS, &tasks)?;
     let ageing = ageing::page::short_text().map_err(std::io::Error::other)?;
     write_page(&pages.join("ageing.md"), "Ageing", SHORT, &ageing)?;
+    let ladders = ddfs::page::short_text().map_err(std::io::Error::other)?;
+    write_page(&pages.join("ddfs.md"), "DDFS", SHORT, &ladders)?;
     by_class(pages, SHORT, &classes::settings::Settings::SHORT)
 }

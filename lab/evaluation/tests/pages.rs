@@ -2,10 +2,10 @@
 //! page as a whole, of the others the short run.
 
 use evaluation::figures::{FULL, Marks, SHORT, SHORT_TASKS, measured, plot};
-use evaluation::{ageing, classes, fragments, maintenance, shipped};
+use evaluation::{ageing, classes, ddfs, fragments, maintenance, shipped};
 use std::path::PathBuf;
 
-fn committed(name: &str) -> String {
+pub(crate) fn committed(name: &str) -> String {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let path = here.join("../../docs/evaluation").join(name);
     std::fs::read_to_string(&path).expect(name)
@@ -50,4 +50,10 @@ fn ageing_of_pools() {
 fn classes_of_io() {
     let now = classes::page::text(&classes::settings::Settings::SHORT, 2).expect("loads");
     says("classes.md", SHORT, &now);
+}
+
+#[test]
+fn ladders_of_ddfs() {
+    let now = ddfs::page::short_text().expect("rows");
+    says("ddfs.md", SHORT, &now);
 }

@@ -6,7 +6,7 @@ use evaluation::disk::{DiskModel, MILLISECOND, Ns};
 use evaluation::rooms::array::ArrayModel;
 use evaluation::rooms::machine::{FastSettings, Machine, MachineSettings};
 use evaluation::rooms::recorder::{Charge, DeviceName, FileUse};
-use evaluation::rooms::server::Server;
+use evaluation::rooms::server::VirtualServer;
 use evaluation::rooms::ssd::SsdModel;
 use evaluation::rooms::world::{Owner, World};
 use media::{Random, SeededRandom};
@@ -30,7 +30,7 @@ fn world() -> World {
     World::new(array, SsdModel::OF_2008)
 }
 
-fn server(fast: Option<FastSettings>) -> Server {
+fn server(fast: Option<FastSettings>) -> VirtualServer {
     let settings = MachineSettings {
         memory_bytes: 48 << 20,
         journal_bytes: 32 << 20,
@@ -39,12 +39,12 @@ fn server(fast: Option<FastSettings>) -> Server {
         switches: Switches::default(),
         compression: Compression::None,
     };
-    Server::new(Machine::new(&settings).expect("a machine"), world())
+    VirtualServer::new(Machine::new(&settings).expect("a machine"), world())
 }
 
 /// Fills a volume, then reads it at random, a fifth of it over and over. Returns the time of the
 /// second half of the reads, and the disk reads for each of them.
-fn read_hot(server: &mut Server) -> (Ns, f64) {
+fn read_hot(server: &mut VirtualServer) -> (Ns, f64) {
     let volumes = server.machine.volumes.clone();
     let volume = volumes.create("disk", BYTES, 12).expect("a volume");
     let mut bytes = vec![0; 256 << 10];
@@ -64,7 +64,7 @@ fn read_hot(server: &mut Server) -> (Ns, f64) {
     server.drain().expect("a checkpoint");
     let mut seed = sim::Seed::new(3);
     let mut page = [0; 4096];
-    let mut issue = |server: &mut Server, client| {
+    let mut issue = |server: &mut VirtualServer, client| {
         let at = seed.below(BYTES / 5 / 4096) * 5 * 4096;
         let read = |_: &Machine| {
             let done = volume.read(RequestContext::CLIENT, at, &mut page);

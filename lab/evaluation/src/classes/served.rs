@@ -8,7 +8,7 @@ use super::storage::{BLOCK, BlockWrite, Counts, Stage, Storage};
 use crate::disk::Ns;
 use crate::rooms::machine::{Machine, MachineSettings};
 use crate::rooms::recorder::{Charge, DeviceName};
-use crate::rooms::server::Server;
+use crate::rooms::server::VirtualServer;
 use crate::rooms::world::{EndedChain, World};
 use classes::{Contents, Facts, Policy};
 use media::{Random, SeededRandom};
@@ -23,7 +23,7 @@ const NAME: &str = "disk";
 /// See the module's head.
 pub struct Served {
     /// The server.
-    pub server: Server,
+    pub server: VirtualServer,
     volume: VolumeHandle,
     policy: Option<Arc<Policy>>,
     noise: SeededRandom,
@@ -44,7 +44,7 @@ impl Served {
         bytes: u64,
         chunk_log2: u8,
     ) -> Result<Self> {
-        let server = Server::new(Machine::new(settings)?, world);
+        let server = VirtualServer::new(Machine::new(settings)?, world);
         let volume = server.machine.volumes.create(NAME, bytes, chunk_log2)?;
         server.machine.recorder.take();
         Ok(Self {

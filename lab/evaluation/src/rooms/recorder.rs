@@ -65,14 +65,14 @@ pub struct Charge {
     pub is_write: bool,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct DeviceFiles {
     numbers: BTreeMap<String, u64>,
     last: u64,
     places: Places,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Recorded {
     charges: Vec<Charge>,
     devices: BTreeMap<DeviceName, DeviceFiles>,
@@ -86,6 +86,11 @@ impl Recorder {
     /// Returns the requests since the last call.
     pub fn take(&self) -> Vec<Charge> {
         std::mem::take(&mut self.0.lock().charges)
+    }
+
+    /// Returns a copy: the same files at the same places.
+    pub fn copy(&self) -> Self {
+        Self(Mutex::new(self.0.lock().clone()))
     }
 
     /// Returns the first address behind the files of a device, bytes.

@@ -35,7 +35,7 @@ const COPY: Owner = Owner::Background(3);
 const TICK: Owner = Owner::Background(4);
 
 /// See the module's head.
-pub struct Server {
+pub struct VirtualServer {
     /// The rooms.
     pub machine: Machine,
     /// Devices and time.
@@ -50,7 +50,7 @@ pub struct Server {
     pub waited: Ns,
 }
 
-impl Server {
+impl VirtualServer {
     /// Starts a server on idle devices.
     pub fn new(machine: Machine, world: World) -> Self {
         Self {

@@ -57,10 +57,15 @@ pub struct World {
     /// Requests at the flash device, and chains without any: when they end.
     ends: BinaryHeap<Reverse<(Ns, u64)>>,
     traffic: BTreeMap<TrafficKey, Traffic>,
+    /// Size of the disks over which the pool's requests are spread, bytes.
+    spread: Option<u64>,
 }
 
 /// Reads with at most this between them are one request at a disk: the system reads ahead.
 const READ_AHEAD_GAP_BYTES: u64 = BLOCK_BYTES;
+
+/// Chains that are spread begin at multiples of this, bytes.
+const SPREAD_BYTES: u64 = 1 << 20;
 
 fn joined(charges: Vec<Charge>) -> VecDeque<Charge> {
     let mut all: VecDeque<Charge> = VecDeque::new();
@@ -97,7 +102,14 @@ impl World {
             chains: BTreeMap::new(),
             ends: BinaryHeap::new(),
             traffic: BTreeMap::new(),
+            spread: None,
         }
+    }
+
+    /// Spreads the requests of each chain to the pool over disks of that size, from a start of its
+    /// own: the pool stands for one so large that few chains need the same places.
+    pub fn spread_pool(&mut self, bytes: u64) {
+        self.spread = Some(bytes);
     }
 
     /// Returns the time.
@@ -162,6 +174,10 @@ impl World {
                 self.ends.push(Reverse((end, number)));
             }
             DeviceName::Pool => {
+                let address = self.spread.map_or(address, |bytes| {
+                    let start = sim::Seed::new(number).below(bytes) / SPREAD_BYTES;
+                    address + start * SPREAD_BYTES
+                });
                 let request = DiskRequest {
                     address,
                     bytes,
