@@ -24,8 +24,15 @@ const GUESS_BYTES: usize = 4096;
 /// Data of records that were read from their slots. Positions are never used again.
 pub(super) struct Opened {
     bytes_max: usize,
-    /// Oldest first, and the sum of their bytes.
-    kept: Mutex<(VecDeque<(JournalPosition, Arc<[u8]>)>, usize)>,
+    kept: Mutex<KeptRecords>,
+}
+
+#[derive(Default)]
+struct KeptRecords {
+    /// Oldest first.
+    records: VecDeque<(JournalPosition, Arc<[u8]>)>,
+    /// Sum of their sizes.
+    bytes: usize,
 }
 
 impl Opened {
@@ -38,26 +45,25 @@ impl Opened {
 
     fn get(&self, position: JournalPosition) -> Option<Arc<[u8]>> {
         let kept = self.kept.lock();
-        let mut newest_first = kept.0.iter().rev();
+        let mut newest_first = kept.records.iter().rev();
         let found = newest_first.find(|(of, _)| *of == position);
         found.map(|(_, data)| Arc::clone(data))
     }
 
     fn keep(&self, position: JournalPosition, data: Arc<[u8]>) {
         let mut kept = self.kept.lock();
-        let (records, bytes) = &mut *kept;
-        *bytes += data.len();
-        records.push_back((position, data));
-        while *bytes > self.bytes_max
-            && let Some((_, oldest)) = records.pop_front()
+        kept.bytes += data.len();
+        kept.records.push_back((position, data));
+        while kept.bytes > self.bytes_max
+            && let Some((_, oldest)) = kept.records.pop_front()
         {
-            *bytes -= oldest.len();
+            kept.bytes -= oldest.len();
         }
     }
 
     /// Returns the memory in use, bytes.
     pub fn bytes(&self) -> u64 {
-        self.kept.lock().1 as u64
+        self.kept.lock().bytes as u64
     }
 }
 
@@ -81,7 +87,7 @@ impl Journal {
                 let slot_use = slot_use.ok_or_else(|| trimmed_error(position))?;
                 let result = match self.opened.get(position) {
                     Some(data) => part(position, &data, skip, into),
-                    None => self.from_slot(&slot_use, position, skip, into),
+                    None => self.read_slot(&slot_use, position, skip, into),
                 };
                 // The slot may have been trimmed and reused during the read.
                 if self.state.lock().trimmed > position.0 {
@@ -125,7 +131,7 @@ impl Journal {
         }
     }
 
-    fn from_slot(
+    fn read_slot(
         &self,
         slot_use: &Arc<SlotUse>,
         at: JournalPosition,

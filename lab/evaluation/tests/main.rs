@@ -1,7 +1,7 @@
 //! The integration tests of this crate in one binary, which is linked once.
 
 mod ageing;
-mod ddfs;
+mod bars;
 mod fragments;
 mod maintenance;
 mod pages;

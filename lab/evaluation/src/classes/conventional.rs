@@ -1,4 +1,5 @@
-//! The storage that a user would have otherwise: the disks alone, or with a write-back LRU cache on flash.
+//! The storage that a user would have otherwise: the disks alone, or with a write-back LRU cache on
+//! flash.
 //!
 //! The loads call this through [`Storage`].
 //! Invariant: a dirty block is in the cache; it leaves only after it was written to the disks. The

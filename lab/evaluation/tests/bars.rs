@@ -1,4 +1,4 @@
-//! The committed page of DDFS keeps its bars, or names why not.
+//! The committed pages of DDFS and of classes keep their bars, or name why not.
 
 use evaluation::figures::{FULL, measured};
 
@@ -41,11 +41,13 @@ fn fault(page: &str, row: &[String]) -> Option<String> {
 
 #[test]
 fn bars_hold_or_their_cause_is_named() {
-    let page = super::pages::committed("ddfs.md");
-    let bars = bars(&page);
-    assert!(bars.len() >= 10, "{bars:?}");
-    let faults: Vec<_> = bars.iter().filter_map(|row| fault(&page, row)).collect();
-    assert!(faults.is_empty(), "{faults:#?}");
+    for (name, least) in [("ddfs.md", 10), ("classes.md", 6)] {
+        let page = super::pages::committed(name);
+        let bars = bars(&page);
+        assert!(bars.len() >= least, "{name}: {bars:?}");
+        let faults: Vec<_> = bars.iter().filter_map(|row| fault(&page, row)).collect();
+        assert!(faults.is_empty(), "{name}: {faults:#?}");
+    }
 }
 
 #[test]
