@@ -85,7 +85,7 @@ mod tests {
         let share = Share::percent::<50>();
         let room = |index_bytes| index_room(3 << 30, share, index_bytes);
         assert_eq!(room(0), 192 << 20, "a new pool");
-        assert_eq!(room(100 << 20), 192 << 20);
+        assert_eq!(room(90 << 20), 192 << 20);
         assert_eq!(room(200 << 20), 400 << 20);
         assert_eq!(room(u64::MAX), 3 << 29, "its share");
         assert_eq!(index_room(3 << 30, Share::percent::<0>(), 1 << 20), 0);
