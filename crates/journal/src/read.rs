@@ -153,7 +153,7 @@ fn from_batch(batch: &Batch, at: JournalPosition, skip: usize, into: &mut [u8]) 
 }
 
 /// Reads the data of a write record from the first copy that has it. `wanted` bytes of it are
-/// wanted at least.
+/// wanted at least; 0: unknown.
 fn record_of(slot_use: &Arc<SlotUse>, at: JournalPosition, wanted: usize) -> Result<Arc<[u8]>> {
     let mut failed = None;
     for file in slot_use.file()?.copies() {
@@ -177,9 +177,11 @@ fn from_copy(
     };
     let room = slot_use.limit().saturating_sub(at.0);
     let room = usize::try_from(room).unwrap_or(usize::MAX);
-    // Right if the caller wants the whole record, or its end. The header is not known yet.
+    // Right if the caller wants the whole record, or its end. The header is not known yet. No read
+    // for a client goes beyond what it wants: the file may end there.
     let tag = slot_use.key.as_ref().map_or(0, |_| TAG_BYTES);
-    let guess = RECORD_HEADER_BYTES + wanted.max(GUESS_BYTES).saturating_add(tag);
+    let wanted = if wanted == 0 { GUESS_BYTES } else { wanted };
+    let guess = RECORD_HEADER_BYTES + wanted.saturating_add(tag);
     let mut bytes = vec![0; guess.min(room)];
     let offset = slot_use.offset(at.0);
     file.read_at(offset, &mut bytes)?;
