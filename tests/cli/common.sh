@@ -223,6 +223,8 @@ kill_server() {
 background() {
     local name=$1
     shift
+    # Here, and not when the process comes to it: who looks must not find what an earlier one has written.
+    : >"$dir/$name"
     "$@" >"$dir/$name" 2>&1 </dev/null &
 }
 
