@@ -195,9 +195,8 @@ impl Copying {
                 let copy = Arc::new(copy);
                 table.set_copy(Arc::clone(&copy));
                 let mut past = self.past.lock();
-                let renewed = past.renewed.filter(|_| !is_wrong);
                 *past = Past {
-                    renewed: renewed.or(is_wrong.then_some(now)),
+                    renewed: if is_wrong { Some(now) } else { past.renewed },
                     ..Past::default()
                 };
                 Some(copy)

@@ -2,6 +2,7 @@
 //! damaged.
 
 use super::*;
+use format::index::STAMP_BYTES;
 
 const COPY: &str = "cache/copy";
 const SECOND: i64 = 1_000_000_000;
@@ -198,6 +199,10 @@ fn a_damaged_copy_is_filled_again_at_once_but_once_a_minute() {
     assert!(damaged >= 16, "{damaged}");
     copied.step(1);
     assert_eq!(copied.status().bytes, 64 << 10, "from the start");
+    copied.fast.bytes(COPY, |bytes| {
+        let has_stamp = bytes[..STAMP_BYTES].iter().any(|byte| *byte != 0);
+        assert!(!has_stamp, "it would vouch for wrong buckets");
+    });
     copied.fill();
     let status = copied.status();
     assert_eq!(status.state, IndexCopyState::Ready);
