@@ -6,10 +6,9 @@
 use super::loads::{Load, Outcome, Stored, measure};
 use super::settings::Settings;
 use crate::figures::{Table, verdict};
+use crate::maintenance::grid::map;
 use classes::{Policy, shipped};
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use store::{Result, StoreError, StoreErrorKind};
 
 /// A load, its name, the published gain by class, and the published share of journal, directories
@@ -98,23 +97,11 @@ pub fn run(settings: &Settings, threads: usize) -> Result<Vec<Vec<(String, Outco
     let cells: Vec<(usize, usize)> = (0..LOADS.len())
         .flat_map(|load| (0..rows.len()).map(move |row| (load, row)))
         .collect();
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                while let Some((load, row)) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = measure(LOADS[*load].0, settings, &rows[*row].1);
-                    if let Ok(mut done) = done.lock() {
-                        done.push(((*load, *row), outcome));
-                    }
-                }
-            });
-        }
+    let outcomes = map(&cells, threads, |(load, row)| {
+        measure(LOADS[*load].0, settings, &rows[*row].1)
     });
-    let mut done = done.into_inner().unwrap_or_default();
-    done.sort_by_key(|(cell, _)| *cell);
     let mut all: Vec<Vec<(String, Outcome)>> = vec![Vec::new(); LOADS.len()];
-    for ((load, row), outcome) in done {
+    for ((load, row), outcome) in outcomes {
         all[load].push((rows[row].0.clone(), outcome?));
     }
     Ok(all)

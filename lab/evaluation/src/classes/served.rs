@@ -6,7 +6,7 @@
 
 use super::storage::{BLOCK, BlockWrite, Counts, Stage, Storage};
 use crate::disk::Ns;
-use crate::rooms::machine::{Machine, MachineSettings};
+use crate::rooms::machine::{Machine, MachineSettings, failed};
 use crate::rooms::recorder::{Charge, DeviceName};
 use crate::rooms::server::VirtualServer;
 use crate::rooms::world::{EndedChain, World};
@@ -14,8 +14,8 @@ use classes::{Contents, Facts, Policy};
 use media::{Random, SeededRandom};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use store::{Result, StoreError, StoreErrorKind};
-use volume::{Durability, RequestContext, Volume, VolumeError};
+use store::Result;
+use volume::{Durability, RequestContext, Volume};
 use volumes::VolumeHandle;
 
 const NAME: &str = "disk";
@@ -30,10 +30,6 @@ pub struct Served {
     buffer: Vec<u8>,
     stages: VecDeque<Stage>,
     counts: Counts,
-}
-
-fn failed(error: VolumeError) -> StoreError {
-    StoreError::new(StoreErrorKind::Invalid, error.to_string())
 }
 
 impl Served {

@@ -4,10 +4,10 @@
 //! Invariant: a client sends its next request when one has ended. With [`Load::serial`] the server
 //! serves one request of an image at a time, as software does that locks an object.
 
-use super::pool::{PoolCopy, failed, name};
+use super::pool::{PoolCopy, name};
 use super::settings::{IN_FLIGHT, REQUEST_BYTES, Settings};
 use crate::disk::{DiskModel, Ns, SECOND};
-use crate::rooms::machine::Machine;
+use crate::rooms::machine::{Machine, failed};
 use crate::rooms::recorder::{Charge, DeviceName, FileUse};
 use crate::rooms::server::VirtualServer;
 use crate::rooms::ssd::{Ssd, SsdModel};

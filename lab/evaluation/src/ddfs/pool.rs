@@ -5,21 +5,18 @@
 //! Invariant: the same settings give the same bytes at the same places.
 
 use super::settings::{CHUNK_LOG2, REQUEST_BYTES, Settings};
-use crate::rooms::machine::{BEGIN, Machine};
+use crate::rooms::machine::{BEGIN, FastSettings, Machine, attach, failed, media};
 use crate::rooms::recorder::{DeviceName, RecordedDisk, Recorder};
 use chunking::Compression;
-use classes::Share;
 use format::journal_place::JournalPlace;
-use media::{DirBlobs, Disk, FixedClock, Media, Random, SeededRandom, Syncing};
-use server::fast_device;
+use media::{Disk, Random, SeededRandom};
 use server::memory_plan::MemoryPlan;
 use server::state::{VolumesWanted, volumes_options};
 use sim::{Image, Seed, SimDisk};
-use ssd_tier::{KindShares, TierOptions, TierSettings};
 use std::sync::Arc;
 use store::{InitOptions, OpenMode, Pool, Result, StoreError, StoreErrorKind};
 use units::UnixNanos;
-use volume::{Durability, RequestContext, Volume, VolumeError};
+use volume::{Durability, RequestContext, Volume};
 use volumes::{JournalPlacement, Switches, Volumes};
 
 /// Size of the journal, bytes.
@@ -29,26 +26,11 @@ const BUILDING_BYTES: usize = 256 << 20;
 /// Bytes of one write while the pool is built.
 const PIECE_BYTES: u64 = 64 << 10;
 
-/// The parts of `--fast`.
-#[derive(Clone, Copy, Debug)]
-pub struct Fast {
-    /// Size of the device, bytes.
-    pub bytes: u64,
-    /// The index has a copy on it.
-    pub index: bool,
-    /// Recipes and data.
-    pub kinds: KindShares,
-    /// Capacities that may be written a day, hundredths.
-    pub daily_writes_hundredths: u32,
-    /// The journal is on it (`--journal-on fast`).
-    pub has_journal: bool,
-}
-
 /// Options with which a row opens the pool.
 #[derive(Clone, Debug)]
 pub struct CopyOptions {
     /// The fast device, if there is one.
-    pub fast: Option<Fast>,
+    pub fast: Option<FastSettings>,
     /// Switches that `--without` leaves on.
     pub switches: Switches,
     /// Memory of the pool, bytes.
@@ -78,20 +60,6 @@ pub fn name(image: u64) -> String {
     format!("image{image}")
 }
 
-/// Returns the error of the store below an error of a volume.
-pub fn failed(error: VolumeError) -> StoreError {
-    StoreError::new(StoreErrorKind::Invalid, error.to_string())
-}
-
-fn media(disk: Arc<dyn Disk>, seed: u64) -> Media {
-    Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(FixedClock::new(UnixNanos(BEGIN.0 + seed as i64))),
-        random: Arc::new(SeededRandom::new(seed)),
-    }
-}
-
 fn plan(pool_memory: usize, page_memory: u64, tier: usize) -> MemoryPlan {
     MemoryPlan {
         all: BUILDING_BYTES,
@@ -118,7 +86,7 @@ impl Base {
             chunk_bytes_average: 32 << 10,
             parity_percent: 0,
         };
-        Pool::init(&media(recorded, 1), &init)?;
+        Pool::init(&media(&recorded, 1), &init)?;
         let empty = Self {
             pool: disk.image(),
             fast: Image::new(),
@@ -167,22 +135,14 @@ impl Base {
         let tier_memory = MemoryPlan::tier_of(1 << 30, fast_bytes);
         let plan = plan(opening.pool_memory, opening.page_memory, tier_memory);
         let pool = Pool::open(
-            media(recorded(DeviceName::Pool), seed),
+            media(&recorded(DeviceName::Pool), seed),
             None,
             OpenMode::Write,
             plan.pool_bytes,
         )?;
-        let tier = opening.fast.map(|fast| {
-            let device = recorded(DeviceName::Fast);
-            let room =
-                fast_device::index_room(fast.bytes, Share::percent::<50>(), pool.index_bytes());
-            let mut options = TierOptions::new(fast.bytes, plan.tier as u64).without(room);
-            options.daily_writes_hundredths = fast.daily_writes_hundredths;
-            if fast.index {
-                pool.use_fast_index(Arc::clone(&device), room);
-            }
-            pool.use_fast_tier(device, options, TierSettings::new(fast.kinds))
-        });
+        let tier = opening
+            .fast
+            .map(|fast| attach(&pool, &fast, &plan, &recorded(DeviceName::Fast)));
         let mut placement = JournalPlacement::default();
         if opening.fast.is_some_and(|fast| fast.has_journal) {
             placement.fast = Some(recorded(DeviceName::Fast));

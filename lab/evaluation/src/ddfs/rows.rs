@@ -6,13 +6,13 @@
 //! writes; the measured copy has the limit that ships. A row depends on nothing but its settings.
 
 use super::load::{Clients, Load, Outcome};
-use super::pool::{Base, CopyOptions, Fast};
+use super::pool::{Base, CopyOptions};
 use super::settings::{FITTING, Settings};
+use crate::maintenance::grid::map;
+use crate::rooms::machine::FastSettings;
 use classes::Share;
-use parking_lot::Mutex;
 use ssd_tier::KindShares;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use store::Result;
 use volumes::Switches;
 
@@ -139,9 +139,9 @@ fn opening(row: &Row, base: &Base, daily_writes_hundredths: u32) -> CopyOptions 
         Caches::Metadata => (true, METADATA),
         Caches::Data => (true, KindShares::ALONE),
     };
-    let fast = Fast {
+    let fast = FastSettings {
         bytes: flash_bytes(row, base),
-        index,
+        index: index.then_some(Share::percent::<50>()),
         kinds,
         daily_writes_hundredths,
         has_journal: row.writes_percent > 0,
@@ -226,22 +226,9 @@ fn all<I: Sync, O: Send>(
     threads: usize,
     job: impl Fn(&I) -> Result<O> + Sync,
 ) -> Result<Vec<O>> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(BTreeMap::new());
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                while let Some((at, of)) = {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    jobs.get(at).map(|of| (at, of))
-                } {
-                    let result = job(of);
-                    done.lock().insert(at, result);
-                }
-            });
-        }
-    });
-    done.into_inner().into_values().collect()
+    let numbers: Vec<usize> = (0..jobs.len()).collect();
+    let results = map(&numbers, threads, |number| job(&jobs[*number]));
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Measures all rows.

@@ -15,8 +15,9 @@ use server::state::{VolumesWanted, volumes_options};
 use sim::{Image, SimDisk};
 use ssd_tier::{KindShares, Tier, TierOptions, TierSettings};
 use std::sync::Arc;
-use store::{InitOptions, OpenMode, Pool, Result};
+use store::{InitOptions, OpenMode, Pool, Result, StoreError, StoreErrorKind};
 use units::UnixNanos;
+use volume::VolumeError;
 use volumes::{JournalPlacement, Switches, Volumes};
 
 /// How a server is started.
@@ -80,10 +81,16 @@ pub struct Machine {
     pub plan: MemoryPlan,
 }
 
+/// Returns the error of the store below an error of a volume.
+pub(crate) fn failed(error: VolumeError) -> StoreError {
+    StoreError::new(StoreErrorKind::Invalid, error.to_string())
+}
+
 /// Time at which a run begins.
 pub const BEGIN: UnixNanos = UnixNanos(1_700_000_000_000_000_000);
 
-fn media(disk: &Arc<dyn Disk>, seed: u64) -> Media {
+/// Returns the media of a pool. Other seeds are other processes.
+pub(crate) fn media(disk: &Arc<dyn Disk>, seed: u64) -> Media {
     Media {
         blobs: Arc::new(DirBlobs::new(Arc::clone(disk), Syncing::Inline)),
         disk: Arc::clone(disk),
@@ -155,7 +162,8 @@ impl Machine {
     }
 }
 
-fn attach(
+/// Gives a pool the fast device, as `serve` does.
+pub(crate) fn attach(
     pool: &Pool,
     fast: &FastSettings,
     plan: &MemoryPlan,

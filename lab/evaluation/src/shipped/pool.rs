@@ -7,6 +7,7 @@
 use super::medium::{ChargedBlobs, Medium, Places};
 use super::settings::{CHUNK_LOG2, FILE_BYTES, LANE, Settings};
 use crate::maintenance::files::Files;
+use crate::rooms::machine::failed;
 use device::{PacedDisk, RequestQueue, Writes};
 use format::snapshot::Snapshot;
 use media::{DirBlobs, FixedClock, Media, Random, SeededRandom, Syncing};
@@ -14,7 +15,7 @@ use sim::{Image, SimDisk};
 use std::sync::Arc;
 use store::{InitOptions, OpenMode, Pool, Result};
 use units::UnixNanos;
-use volume::{Durability, RequestContext, Volume, VolumeError};
+use volume::{Durability, RequestContext, Volume};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
 
 /// The volume with the files.
@@ -114,11 +115,6 @@ pub fn receiver(seed: u64) -> Result<Arc<Pool>> {
     init(&disk, &medium, seed)?;
     let media = media(&disk, &medium, seed + 1);
     Pool::open(media, None, OpenMode::Write, POOL_MEMORY_BYTES).map(Arc::new)
-}
-
-/// Returns the error of the store below an error of a volume.
-pub fn failed(error: VolumeError) -> store::StoreError {
-    store::StoreError::new(store::StoreErrorKind::Invalid, error.to_string())
 }
 
 struct Builder {
