@@ -11,11 +11,12 @@
 //! ```text
 //! insert -> active (delta) -> frozen -> merge -> file, bucket by bucket
 //!                                         +----> overflow table, if the bucket is full
-//! lookup: overflow, active, frozen, then one bucket (cache or file)
+//! lookup: overflow, active, frozen, then one bucket (cache, filter or file)
 //! ```
 //!
-//! The entries before a merge (`delta`), hot buckets (`cache`), the overflow table and the
-//! container numbers are in memory, within the given budget. The device has one file, see `table`.
+//! The entries before a merge (`delta`), hot buckets (`cache`), a filter of each other bucket that
+//! knows most new chunks (`absence`), the overflow table and the container numbers are in memory,
+//! within the given budget. The device has one file, see `table`.
 //!
 //! An unwritable file fails no caller: entries stay in memory, entries beyond the budget are
 //! dropped and counted, and the next open reads directories instead.
@@ -25,6 +26,7 @@
 //! many places, only the latest are kept ([`FingerprintIndex::knows_all`] tells whether any was
 //! dropped). No lock is held across device I/O.
 
+mod absence;
 mod bucket_copy;
 mod build;
 mod cache;
@@ -165,12 +167,14 @@ impl FingerprintIndex {
         };
         let path = table.geometry().path(key);
         let number = table.geometry().bucket(path);
-        let probe = table.cache.probe(number, visit, |bucket| {
-            bucket.find(Geometry::rest(path), |place| {
-                state.add_location(place, candidates)
-            });
+        let rest = Geometry::rest(path);
+        let probe = table.cache.probe((number, rest), visit, |bucket| {
+            bucket.find(rest, |place| state.add_location(place, candidates));
         });
         let missed = matches!(probe, Probe::Miss(_)).then(|| Arc::clone(table));
+        if matches!(probe, Probe::Absent) {
+            Meters::count(&self.meters.denials);
+        }
         (in_memory, missed)
     }
 

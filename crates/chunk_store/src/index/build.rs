@@ -5,8 +5,9 @@
 //! removed.
 
 use super::Coverage;
+use super::cache::BucketCache;
 use super::table::{Standing, Table};
-use format::index::{BUCKET_BYTES, Bucket, Geometry, IndexHeader, Seed, Tail};
+use format::index::{BUCKET_BYTES, Bucket, Geometry, IndexHeader, Tail};
 use media::{Barrier, Disk, DiskFile, MediaError, MediaErrorKind};
 use std::sync::Arc;
 use units::PoolId;
@@ -24,6 +25,11 @@ impl Site {
     /// Returns the name of a file that is being created.
     pub(super) fn new_path(&self) -> String {
         format!("{}.new", self.path)
+    }
+
+    /// Returns the empty cache of a table. Only the process that writes it may have filters.
+    pub(super) fn cache(&self, geometry: Geometry, filters: bool) -> BucketCache {
+        BucketCache::new(self.cache_bytes, geometry.buckets(), filters)
     }
 
     fn dir(&self) -> &str {
@@ -45,9 +51,7 @@ impl Site {
 /// A file that is being created. Buckets are pushed in order.
 pub(super) struct Builder<'a> {
     site: &'a Site,
-    file: Arc<dyn DiskFile>,
-    geometry: Geometry,
-    seed: Seed,
+    table: Arc<Table>,
     next: u64,
     buffer: Vec<u8>,
     done: bool,
@@ -56,13 +60,11 @@ pub(super) struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// Creates a file with this geometry.
     pub(super) fn new(site: &'a Site, geometry: Geometry) -> Result<Self, MediaError> {
-        let file = site.create()?;
-        let seed = Seed::new(&site.pool, geometry);
+        let cache = site.cache(geometry, true);
+        let table = Table::new(site.create()?, &site.pool, geometry, cache);
         Ok(Self {
             site,
-            file,
-            geometry,
-            seed,
+            table: Arc::new(table),
             next: 0,
             buffer: Vec::new(),
             done: false,
@@ -77,7 +79,8 @@ impl<'a> Builder<'a> {
     /// Appends a bucket.
     pub(super) fn push(&mut self, bucket: &Bucket) -> Result<(), MediaError> {
         self.buffer
-            .extend_from_slice(&bucket.encode(self.seed, self.next));
+            .extend_from_slice(&bucket.encode(self.table.seed(), self.next));
+        self.table.cache.learn(self.next, 0, bucket);
         self.next += 1;
         if self.buffer.len() as u64 >= self.site.window_buckets * BUCKET_BYTES as u64 {
             self.flush()?;
@@ -90,16 +93,17 @@ impl<'a> Builder<'a> {
         mut self,
         entries: u64,
         tail: Tail,
-    ) -> Result<(Table, Standing), MediaError> {
+    ) -> Result<(Arc<Table>, Standing), MediaError> {
         let empty = Bucket::empty();
-        while self.next < self.geometry.buckets() {
+        let geometry = self.table.geometry();
+        while self.next < geometry.buckets() {
             self.push(&empty)?;
         }
         self.flush()?;
         let header = IndexHeader {
             pool: self.site.pool,
             sequence: 0,
-            geometry: self.geometry,
+            geometry,
             clean: false,
             entries,
             coverage: 0,
@@ -113,8 +117,7 @@ impl<'a> Builder<'a> {
             entries,
             failed: false,
         };
-        let file = Arc::clone(&self.file);
-        let table = Table::new(file, &self.site.pool, self.geometry, self.site.cache_bytes);
+        let table = Arc::clone(&self.table);
         table.mark_clean(&mut standing, tail)?;
         self.site
             .disk
@@ -129,8 +132,7 @@ impl<'a> Builder<'a> {
     fn flush(&mut self) -> Result<(), MediaError> {
         let buckets = (self.buffer.len() / BUCKET_BYTES) as u64;
         let first = self.next.saturating_sub(buckets);
-        self.file
-            .write_at(self.geometry.bucket_offset(first), &self.buffer)?;
+        self.table.write_new(first, &self.buffer)?;
         self.buffer.clear();
         Ok(())
     }

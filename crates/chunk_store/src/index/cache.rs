@@ -8,9 +8,12 @@
 //! Maintenance asks for nearly every bucket once. Buckets that it reads replace only buckets
 //! without a second chance, and get none themselves.
 //!
+//! For buckets that are not here it has a filter, see `absence`.
+//!
 //! Invariant: a bucket in the cache equals the file's, or will when the write in flight ends. No
 //! lock of a set is held across device I/O.
 
+use super::absence::{Absence, Presence};
 use format::index::{BUCKET_BYTES, Bucket};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -23,9 +26,19 @@ const WAY_BYTES: usize = BUCKET_BYTES + size_of::<Way>();
 pub(super) enum Probe<R> {
     /// The result of the closure.
     Hit(R),
-    /// The bucket must be read from the device. If the epoch has changed after that, a write began
-    /// meanwhile.
-    Miss(u64),
+    /// The bucket is not in memory, and does not have the key.
+    Absent,
+    /// The bucket must be read from the device.
+    Miss(Missed),
+}
+
+/// A look that found nothing in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Missed {
+    /// If it has changed after the read, a write began meanwhile.
+    pub(super) epoch: u64,
+    /// The bucket has no filter yet, and would get one.
+    pub(super) lacks_filter: bool,
 }
 
 /// Selects whether the bucket is likely to be needed again.
@@ -40,6 +53,7 @@ pub(super) enum ReuseHint {
 /// The cache of one table.
 pub(super) struct BucketCache {
     sets: Vec<Mutex<Set>>,
+    absence: Absence,
     cached: AtomicUsize,
 }
 
@@ -64,26 +78,37 @@ struct Way {
 }
 
 impl BucketCache {
-    /// Creates a cache for a table of `buckets` buckets, in at most `bytes` bytes.
-    pub(super) fn new(bytes: usize, buckets: u64) -> Self {
+    /// Creates a cache for a table of `buckets` buckets, in at most `bytes` bytes. Up to half of
+    /// them are for filters if `filters` is true and the buckets do not all fit. Only the process
+    /// that writes the file may have filters: nothing tells of another's writes.
+    pub(super) fn new(bytes: usize, buckets: u64, filters: bool) -> Self {
         let useful = usize::try_from(buckets.div_ceil(WAYS as u64)).unwrap_or(usize::MAX);
         let per_set = WAYS * WAY_BYTES + size_of::<Mutex<Set>>();
-        let sets = (bytes / per_set).clamp(1, useful.max(1));
+        let absence = match filters && bytes / per_set < useful {
+            true => Absence::new(bytes / 2, buckets),
+            false => Absence::none(),
+        };
+        let left = bytes.saturating_sub(absence.bytes());
+        let sets = (left / per_set).clamp(1, useful.max(1));
         Self {
             sets: (0..sets).map(|_| Mutex::default()).collect(),
+            absence,
             cached: AtomicUsize::new(0),
         }
     }
 
     /// Returns the memory used, bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.cached.load(Relaxed) * WAY_BYTES + self.sets.len() * size_of::<Mutex<Set>>()
+        self.cached.load(Relaxed) * WAY_BYTES
+            + self.sets.len() * size_of::<Mutex<Set>>()
+            + self.absence.bytes()
     }
 
-    /// Calls `look` with a bucket if it is in memory.
+    /// Calls `look` with a bucket if it is in memory, and asks its filter for the key `rest` if
+    /// not.
     pub(super) fn probe<R>(
         &self,
-        number: u64,
+        (number, rest): (u64, u64),
         visit: ReuseHint,
         look: impl FnOnce(&Bucket) -> R,
     ) -> Probe<R> {
@@ -92,9 +117,33 @@ impl BucketCache {
             way.referenced |= visit == ReuseHint::Returns;
             return Probe::Hit(look(&way.bucket));
         }
-        match set.in_flight.iter().find(|write| write.number == number) {
-            Some(write) => Probe::Hit(look(&write.bucket)),
-            None => Probe::Miss(set.epoch),
+        if let Some(write) = set.in_flight.iter().find(|write| write.number == number) {
+            return Probe::Hit(look(&write.bucket));
+        }
+        let lacks_filter = match self.absence.look(number, rest) {
+            Presence::Absent => return Probe::Absent,
+            Presence::Unknown => true,
+            Presence::Possible | Presence::Uncovered => false,
+        };
+        Probe::Miss(Missed {
+            epoch: set.epoch,
+            lacks_filter,
+        })
+    }
+
+    /// Returns the epoch of a bucket's set, or `None` while the bucket is being written.
+    pub(super) fn epoch(&self, number: u64) -> Option<u64> {
+        let set = self.set(number);
+        let is_being_written = set.in_flight.iter().any(|write| write.number == number);
+        (!is_being_written).then_some(set.epoch)
+    }
+
+    /// Makes the filter of a bucket that was read when its set had this epoch. Does nothing if a
+    /// write to its set began since.
+    pub(super) fn learn(&self, number: u64, epoch: u64, bucket: &Bucket) {
+        let set = self.set(number);
+        if set.epoch == epoch {
+            self.absence.learn(number, bucket);
         }
     }
 
@@ -102,7 +151,11 @@ impl BucketCache {
     /// set began since: the bytes may be older than that write.
     pub(super) fn admit(&self, number: u64, epoch: u64, visit: ReuseHint, bucket: Bucket) {
         let mut set = self.set(number);
-        if set.epoch != epoch || set.ways.iter().any(|way| way.number == number) {
+        if set.epoch != epoch {
+            return;
+        }
+        self.absence.learn(number, &bucket);
+        if set.ways.iter().any(|way| way.number == number) {
             return;
         }
         match visit {
@@ -127,6 +180,7 @@ impl BucketCache {
     pub(super) fn begin_write(&self, number: u64, bucket: Bucket) {
         let mut set = self.set(number);
         set.epoch += 1;
+        self.absence.learn(number, &bucket);
         let cached = set.ways.iter().position(|way| way.number == number);
         if let Some(at) = cached {
             set.ways.swap_remove(at);

@@ -19,7 +19,6 @@ use super::{Coverage, FingerprintIndex};
 use format::index::{BUCKET_BYTES, Bucket, Geometry, IndexPlace, IndexRecord};
 use media::MediaError;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// Entries for the new file besides those of the old one. Each list is sorted by path.
 struct Incoming<'a> {
@@ -92,7 +91,7 @@ impl FingerprintIndex {
         let mut state = self.state.write();
         match built {
             Ok((table, new_standing)) => {
-                state.table = Some(Arc::new(table));
+                state.table = Some(table);
                 state.frozen = None;
                 let bytes = new_standing.bytes();
                 self.meters.stands(new_standing.entries, bytes);

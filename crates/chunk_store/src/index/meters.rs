@@ -16,6 +16,8 @@ pub struct IndexCounters {
     pub device_reads: u64,
     /// Part of `device_reads` from the copy on a faster device.
     pub copy_reads: u64,
+    /// Lookups whose bucket was not in memory, and whose filter knew that it has no such key.
+    pub denials: u64,
     /// Candidates that were another chunk, as reported by callers.
     pub false_positives: u64,
     /// Buckets that could not be read or failed verification.
@@ -43,6 +45,7 @@ pub(super) struct Meters {
     pub(super) probes: AtomicU64,
     pub(super) device_reads: AtomicU64,
     pub(super) copy_reads: AtomicU64,
+    pub(super) denials: AtomicU64,
     pub(super) false_positives: AtomicU64,
     pub(super) bad_buckets: AtomicU64,
     pub(super) dropped: AtomicU64,
@@ -77,6 +80,7 @@ impl Meters {
             probes: self.probes.load(Relaxed),
             device_reads: self.device_reads.load(Relaxed),
             copy_reads: self.copy_reads.load(Relaxed),
+            denials: self.denials.load(Relaxed),
             false_positives: self.false_positives.load(Relaxed),
             bad_buckets: self.bad_buckets.load(Relaxed),
             dropped: self.dropped.load(Relaxed),

@@ -3,7 +3,7 @@
 //!
 //! | share | use |
 //! |---|---|
-//! | 1/2 | hot buckets |
+//! | 1/2 | hot buckets, and the filters of all: up to half of it |
 //! | 1/8 | pending entries (`active`) |
 //! | 1/8 | entries that are being merged (`frozen`) |
 //! | 3/32 | the same, sorted |

@@ -44,9 +44,9 @@ impl IndexState {
     }
 
     /// Returns the state with this file.
-    pub(super) fn with(self, table: Table) -> Self {
+    pub(super) fn with(self, table: Arc<Table>) -> Self {
         Self {
-            table: Some(Arc::new(table)),
+            table: Some(table),
             ..self
         }
     }

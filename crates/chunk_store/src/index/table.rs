@@ -9,8 +9,9 @@
 //! after its buckets and tail were synced.
 
 use super::Coverage;
+use super::absence::NEIGHBOURS;
 use super::bucket_copy::BucketCopy;
-use super::cache::{BucketCache, Probe, ReuseHint};
+use super::cache::{BucketCache, Missed, Probe, ReuseHint};
 use super::meters::Meters;
 use format::index::{
     BUCKET_BYTES, Bucket, Geometry, HEADER_BYTES, IndexHeader, IndexPlace, Seed, Tail,
@@ -53,14 +54,13 @@ impl Standing {
 }
 
 impl Table {
-    /// Opens a table over a file with this geometry.
+    /// Opens a table over a file with this geometry. `cache` is of a table with as many buckets.
     pub(super) fn new(
         file: Arc<dyn DiskFile>,
         pool: &PoolId,
         geometry: Geometry,
-        cache_bytes: usize,
+        cache: BucketCache,
     ) -> Self {
-        let cache = BucketCache::new(cache_bytes, geometry.buckets());
         Self {
             file,
             geometry,
@@ -103,18 +103,59 @@ impl Table {
         let rest = Geometry::rest(path);
         for _ in 0..ATTEMPTS {
             let look = |bucket: &Bucket| bucket.find(rest, |place| found.push(place));
-            let epoch = match self.cache.probe(number, visit, look) {
-                Probe::Hit(()) => return,
-                Probe::Miss(epoch) => epoch,
+            let missed = match self.cache.probe((number, rest), visit, look) {
+                Probe::Hit(()) | Probe::Absent => return,
+                Probe::Miss(missed) => missed,
             };
             Meters::count(&meters.device_reads);
-            if let Some(bucket) = self.read_bucket(number, meters) {
+            if let Some(bucket) = self.read_missed(number, missed, meters) {
                 bucket.find(rest, |place| found.push(place));
-                self.cache.admit(number, epoch, visit, bucket);
+                self.cache.admit(number, missed.epoch, visit, bucket);
                 return;
             }
         }
         meters.lose_bucket();
+    }
+
+    fn read_missed(&self, number: u64, missed: Missed, meters: &Meters) -> Option<Bucket> {
+        let with_neighbours = missed
+            .lacks_filter
+            .then(|| self.read_neighbours(number, meters));
+        match with_neighbours.flatten() {
+            Some(bucket) => Some(bucket),
+            None => self.read_bucket(number, meters),
+        }
+    }
+
+    /// Reads a bucket together with its neighbours, and makes the filters of those. Returns the
+    /// bucket, or `None` if it could not be read like this or is wrong.
+    fn read_neighbours(&self, number: u64, meters: &Meters) -> Option<Bucket> {
+        let first = number - number % NEIGHBOURS;
+        let count = NEIGHBOURS.min(self.geometry.buckets().saturating_sub(first));
+        let numbers = first..first + count;
+        let epochs: Vec<Option<u64>> = numbers.clone().map(|n| self.cache.epoch(n)).collect();
+        let mut pages = vec![0; count as usize * BUCKET_BYTES];
+        match self.read_copy(first, &mut pages) {
+            true => Meters::count(&meters.copy_reads),
+            false => self
+                .file
+                .read_at(self.geometry.bucket_offset(first), &mut pages)
+                .ok()?,
+        }
+        let mut found = None;
+        let pages = pages.chunks_exact(BUCKET_BYTES);
+        for ((n, epoch), page) in numbers.zip(epochs).zip(pages) {
+            // A neighbour that is wrong is found by a lookup of its own.
+            if let Ok(bucket) = Bucket::decode(page, self.seed, n) {
+                if let Some(epoch) = epoch {
+                    self.cache.learn(n, epoch, &bucket);
+                }
+                if n == number {
+                    found = Some(bucket);
+                }
+            }
+        }
+        found
     }
 
     fn read_bucket(&self, number: u64, meters: &Meters) -> Option<Bucket> {
@@ -177,6 +218,12 @@ impl Table {
                 page.fill(0);
             }
         }
+    }
+
+    /// Writes consecutive buckets of a file that has no name yet.
+    pub(super) fn write_new(&self, first: u64, pages: &[u8]) -> Result<(), MediaError> {
+        self.file
+            .write_at(self.geometry.bucket_offset(first), pages)
     }
 
     /// Writes consecutive buckets. `changed` are those whose contents changed; lookups see them

@@ -279,3 +279,68 @@ fn a_chunk_that_was_stored_too_often_is_not_believed_to_be_known_in_full() {
     index.commit(&covers(places)).unwrap();
     assert!(!index.knows_all(&lookup(&index, &chunk)));
 }
+
+/// A checkpoint or a backup asks for chunks that the pool does not have, while memory holds a small
+/// part of the index.
+#[test]
+fn new_chunks_cost_few_reads_after_the_first_and_what_is_there_is_found() {
+    let disk = TestDisk::new();
+    let mut dice = Dice(31);
+    let index = open(&disk, 16 * MIB).index;
+    let fingerprints = fill(&index, &mut dice, COUNT / 2);
+    index.commit(&covers(1)).unwrap();
+    drop(index);
+    let index = open(&disk, 2 * MIB).index;
+    let buckets = index.counters().file_bytes / BUCKET_BYTES as u64;
+    assert!(buckets as usize * BUCKET_BYTES > 8 * MIB, "memory is small");
+    let new_ones = |count: u64, dice: &mut Dice| {
+        let before = disk.counts.reads.load(Relaxed);
+        for _ in 0..count {
+            lookup(&index, &dice.fingerprint());
+        }
+        disk.counts.reads.load(Relaxed) - before
+    };
+    let first = new_ones(20_000, &mut dice);
+    assert!(first < 20_000 / 4, "{first} reads of {buckets} buckets");
+    // Filters of 128 bytes, 36 % full: 2 of 100 pass.
+    let again = new_ones(20_000, &mut dice);
+    assert!(again < 20_000 / 25, "{again} reads");
+    assert!(index.counters().denials > 30_000);
+    assert!(index.counters().memory_bytes <= 2 * MIB as u64);
+    assert_holds(&index, &fingerprints);
+
+    // Merges and a growth keep the filters.
+    let more: Vec<_> = (0..COUNT / 2).map(|_| dice.fingerprint()).collect();
+    for (n, fingerprint) in (0..).zip(&more) {
+        index.insert(fingerprint, location(n)).unwrap();
+    }
+    index.commit(&covers(2)).unwrap();
+    assert!(index.counters().file_bytes / BUCKET_BYTES as u64 > buckets);
+    let grown = new_ones(20_000, &mut dice);
+    assert!(grown < 20_000 / 5, "{grown} reads");
+    assert_holds(&index, &fingerprints);
+    assert_holds(&index, &more);
+}
+
+/// No message tells a reader of what another process writes.
+#[test]
+fn a_reader_beside_a_writer_finds_what_it_looked_for_in_vain() {
+    let disk = TestDisk::new();
+    let mut dice = Dice(32);
+    let index = open(&disk, 4 * MIB).index;
+    fill(&index, &mut dice, 100_000);
+    index.commit(&covers(1)).unwrap();
+    let reader = open_read_only(&disk, MIB).index;
+    let new: Vec<_> = (0..10_000).map(|_| dice.fingerprint()).collect();
+    let found = || {
+        let has = |fingerprint: &&Fingerprint| !lookup(&reader, fingerprint).is_empty();
+        new.iter().filter(has).count()
+    };
+    assert!(found() < 10);
+    for (n, fingerprint) in (0..).zip(&new) {
+        index.insert(fingerprint, location(n)).unwrap();
+    }
+    index.commit(&covers(2)).unwrap();
+    // Buckets that the reader has in memory are old.
+    assert!(found() > 5000);
+}
