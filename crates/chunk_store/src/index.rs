@@ -234,7 +234,8 @@ impl FingerprintIndex {
                 .table
                 .as_ref()
                 .map_or(0, |table| table.geometry().buckets());
-            self.shares.may_wait(state.pending(), buckets)
+            let containers = standing.containers_until(coverage);
+            self.shares.may_wait(state.pending(), containers, buckets)
         };
         if may_wait && self.is_complete() {
             return Ok(false);

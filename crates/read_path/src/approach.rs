@@ -28,6 +28,9 @@ use units::{Fingerprint, IoClass};
 /// Length of the longest region that is announced: two regions of plain data.
 const ANNOUNCED_SECTORS_MAX: u32 = (32 << 10) / SECTOR_BYTES;
 
+/// The most that is read because of what probably lies behind a region.
+const NEIGHBOURS_BYTES_MAX: u64 = 128 << 10;
+
 /// Selects which lookup comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Route {
@@ -48,7 +51,8 @@ pub struct Approach {
     /// Chunks that are read from containers are offered to the fast tier like this.
     pub admit: Option<Admit>,
     /// The caller needs so many chunk bytes soon, from the chunk on in the order in which they are
-    /// stored. They are read with it, if [`Route::Directory`] is taken. 0: only the chunk.
+    /// stored. They are read with it: those that a directory names, or with [`Route::Region`] those
+    /// that lie behind the chunk's region. 0: only the chunk.
     pub ahead_bytes: u64,
     /// The request follows no stream: recipe nodes on its way are worth their place in the fast
     /// tier.
@@ -348,7 +352,12 @@ impl Reader {
         };
         let containers = &self.containers;
         let (region, chunk) = match source {
-            PlaceSource::Hint => kept(containers.region_by(place, sectors, &mut by, only)?),
+            PlaceSource::Hint => {
+                match self.with_neighbours(request, (place, sectors), &mut by, &kept) {
+                    Some(kept) => kept,
+                    None => kept(containers.region_by(place, sectors, &mut by, only)?),
+                }
+            }
             PlaceSource::Proof => match self.with_those_behind(request, place, &mut by, &kept) {
                 Some(kept) => kept,
                 None => kept(containers.region_restored_by(place, sectors, &mut by, only)?),
@@ -387,6 +396,27 @@ impl Reader {
             }
         }
         (region, chunk)
+    }
+
+    /// Reads a region that the index named, and as much behind it as the caller needs, with one
+    /// read: what was written together lies together, and each further region would cost a look-up
+    /// and a read. Returns `None` if the region has all, or must be read alone.
+    fn with_neighbours(
+        &self,
+        request: ChunkRequest<'_>,
+        (place, sectors): (RegionPlace, u32),
+        by: &mut ReadBy,
+        kept: &dyn Fn(Region) -> KeptRegion,
+    ) -> Option<KeptRegion> {
+        let ahead_bytes = request.approach.ahead_bytes.min(NEIGHBOURS_BYTES_MAX);
+        let wanted = sectors_max(u32::try_from(ahead_bytes).ok()?);
+        if wanted <= sectors || request.keep.takes_one() {
+            return None;
+        }
+        let from = (place, ahead_bytes);
+        self.visit_side_by_side(from, wanted, by, kept, &mut |_, chunks| {
+            request.keep.keep_ahead(chunks);
+        })
     }
 
     /// Reads a region, and those behind it that the caller needs soon, with one read. They are kept

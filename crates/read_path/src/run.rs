@@ -1,12 +1,13 @@
 //! Reads a run: adjacent regions of a container, with one read. Read-ahead by the container's
-//! directory (`approach.rs`) and restores by the index (`forward.rs`) call this.
+//! directory or by what lies behind a region (`approach.rs`), and restores by the index
+//! (`forward.rs`) call this.
 //!
 //! Invariant: a region that fails here is left to a reader of that region alone, which parity may
 //! help, and which gets the error.
 
 use super::Reader;
 use super::approach::page_of;
-use chunk_store::container::{ReadBy, Region, RegionPlace, VisitChunks};
+use chunk_store::container::{Ahead, ReadBy, Region, RegionPlace, VisitChunks};
 use duet::Events;
 use std::sync::atomic::Ordering;
 
@@ -47,8 +48,35 @@ impl Reader {
         first: &dyn Fn(Region) -> T,
         visit: &mut VisitChunks<'_>,
     ) -> Option<T> {
+        let (place, _) = run.first()?;
+        let ahead = self.containers.ahead_by(*place, sectors, by)?;
+        self.visit_read(ahead, run, by, first, visit)
+    }
+
+    /// Does the same without a directory: reads `sectors` sectors from a region on, and takes the
+    /// regions that lie there side by side, until they have `raw_bytes` of chunks.
+    pub(super) fn visit_side_by_side<T>(
+        &self,
+        (place, raw_bytes): (RegionPlace, u64),
+        sectors: u32,
+        by: &mut ReadBy,
+        first: &dyn Fn(Region) -> T,
+        visit: &mut VisitChunks<'_>,
+    ) -> Option<T> {
+        let ahead = self.containers.ahead_by(place, sectors, by)?;
+        let run = ahead.side_by_side(place, raw_bytes);
+        self.visit_read(ahead, &run, by, first, visit)
+    }
+
+    fn visit_read<T>(
+        &self,
+        mut ahead: Ahead,
+        run: &[(RegionPlace, u32)],
+        by: &mut ReadBy,
+        first: &dyn Fn(Region) -> T,
+        visit: &mut VisitChunks<'_>,
+    ) -> Option<T> {
         let ((place, stored_bytes), behind) = run.split_first()?;
-        let mut ahead = self.containers.ahead_by(*place, sectors, by)?;
         let region = self.containers.region_ahead(&ahead, *place, *stored_bytes);
         let first = region.and_then(|region| region.ok()).map(first);
         self.containers

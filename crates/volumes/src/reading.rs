@@ -26,7 +26,7 @@ use chunk_store::recipe::{FixedLeaves, Leaf};
 use long::Rest;
 use media::{IoOrigin, IoOriginScope};
 use page_cache::{Frame, Place, Purpose, Use};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use store::{Approach, ChunkRef, Keep, Loaded, Route};
 use store::{Result, StoreError};
 use straight::LONG_BYTES;
@@ -109,6 +109,9 @@ pub(super) struct Reading<'a> {
     pub loaded: u64,
     /// Surroundings of the request, for the fast tier. Fetched if a container was read.
     around: Option<Fetch>,
+    /// Chunks that came from a container with others of this request, which the fast tier is
+    /// offered if the request needs them.
+    brought: Vec<Fingerprint>,
 }
 
 impl<'a> Reading<'a> {
@@ -167,6 +170,7 @@ impl<'a> Reading<'a> {
             last: None,
             loaded: 0,
             around: None,
+            brought: Vec::new(),
         }
     }
 
@@ -366,6 +370,13 @@ impl<'a> Reading<'a> {
                 self.tally.misses += u64::from(frame.is_none());
             }
             if let Some(frame) = frame {
+                if self.brought.contains(fingerprint) {
+                    let admit = self.approach().admit;
+                    backing
+                        .pool
+                        .reader()
+                        .offer_to_tier(fingerprint, admit, &frame);
+                }
                 use_bytes(&frame);
                 return Ok(());
             }
@@ -383,6 +394,8 @@ impl<'a> Reading<'a> {
                 alone: self.alone,
                 inserted: Cell::new(false),
                 regions_ahead: Cell::new(0),
+                offers: approach.admit.is_some() && rest.is_none(),
+                brought: RefCell::new(std::mem::take(&mut self.brought)),
             };
             let chunk = match beside {
                 Some(chunk) => chunk,
@@ -397,9 +410,13 @@ impl<'a> Reading<'a> {
                         }
                         chunk
                     }
-                    Loaded::Kept => continue,
+                    Loaded::Kept => {
+                        self.brought = kept.brought.take();
+                        continue;
+                    }
                 },
             };
+            self.brought = kept.brought.take();
             if !kept.inserted.get() {
                 kept.insert(fingerprint, &chunk);
                 // It came along with another one, or was in memory: nothing has offered it.
@@ -521,6 +538,10 @@ struct ChunkInserter<'a> {
     alone: bool,
     inserted: Cell<bool>,
     regions_ahead: Cell<u64>,
+    /// Chunks of regions ahead are noted in `brought`.
+    offers: bool,
+    /// See [`Reading::brought`].
+    brought: RefCell<Vec<Fingerprint>>,
 }
 
 impl ChunkInserter<'_> {
@@ -570,6 +591,11 @@ impl Keep for ChunkInserter<'_> {
 
     fn keep_ahead(&self, chunks: &mut dyn Iterator<Item = (&Fingerprint, &[u8])>) {
         self.regions_ahead.set(self.regions_ahead.get() + 1);
-        chunks.for_each(|(fingerprint, bytes)| self.insert_other(fingerprint, bytes));
+        chunks.for_each(|(fingerprint, bytes)| {
+            self.insert_other(fingerprint, bytes);
+            if self.offers {
+                self.brought.borrow_mut().push(*fingerprint);
+            }
+        });
     }
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Largest gap between touched buckets that are read and written at once.
-const GAP_BUCKETS: u64 = 4;
+pub(super) const GAP_BUCKETS: u64 = 4;
 
 /// Number of records that are sampled before a growth, to estimate how many are new.
 const SAMPLE_RECORDS: u64 = 1000;

@@ -175,7 +175,12 @@ fn load(
     let seed = Seed::new(&site.pool, header.geometry);
     let tail = Tail::decode(&tail, &header, seed).map_err(|_| IndexFound::Damaged)?;
     let numbers = Numbers::load(tail.runs).ok_or(IndexFound::Damaged)?;
-    let table = Table::new(file, &site.pool, header.geometry, site.cache(header.geometry, writable));
+    let table = Table::new(
+        file,
+        &site.pool,
+        header.geometry,
+        site.cache(header.geometry, writable),
+    );
     let (coverage, entries) = (tail.coverage, header.entries);
     let standing = Standing {
         header,

@@ -3,11 +3,11 @@
 //!
 //! | share | use |
 //! |---|---|
-//! | 1/2 | hot buckets, and the filters of all: up to half of it |
+//! | 17/32 | a window of the file during a merge and the buckets made of it, up to 1/8 and 2 MiB;
+//! |       | the rest: hot buckets, and the filters of all, up to half of that |
 //! | 1/8 | pending entries (`active`) |
 //! | 1/8 | entries that are being merged (`frozen`) |
 //! | 3/32 | the same, sorted |
-//! | 1/32 | windows of the file during a merge, and the buckets made of them |
 //! | 1/32 | the overflow table |
 //! | rest | container numbers, tail of the file |
 //!
@@ -15,6 +15,7 @@
 
 use super::build::Site;
 use super::delta::SLOT_BYTES;
+use super::merge::GAP_BUCKETS;
 use super::overflow::RECORD_BYTES;
 use format::index::{BUCKET_BYTES, Geometry};
 use media::Disk;
@@ -25,11 +26,13 @@ const MEMORY_BYTES_MIN: usize = 1 << 20;
 /// Smallest and largest window that is read or written at once, bytes.
 const WINDOW_BYTES_MIN: usize = 4 * BUCKET_BYTES;
 const WINDOW_BYTES_MAX: usize = 1 << 20;
-/// Number of buckets that a commit may always touch: a few seconds on a disk that seeks,
-/// milliseconds otherwise.
-const TOUCHED_MAX: usize = 4096;
-/// A commit that touches fewer than one bucket in this many may wait.
-const TOUCHED_SHARE: u64 = 16;
+/// A merge pays if its reads and writes are fewer than those of so many opens without it.
+const OPENS: u64 = 16;
+/// Number of containers whose directories an open may always have to read: half a second on a disk
+/// that seeks.
+const DIRECTORIES_MAX: u64 = 64;
+/// More may wait if there is less than one entry for so many buckets.
+const SPARSE_SHARE: u64 = 16;
 
 /// The budget, divided.
 #[derive(Clone, Copy)]
@@ -65,26 +68,40 @@ impl Shares {
 
     /// Returns the place of the index with the file's shares.
     pub(super) fn site(&self, disk: Arc<dyn Disk>, path: String, pool: PoolId) -> Site {
-        let window = (self.memory_bytes / 64).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+        // A window, and the buckets made of it.
+        let of_windows = 2 * self.window_buckets() as usize * BUCKET_BYTES;
         Site {
             disk,
             path,
             pool,
-            cache_bytes: self.memory_bytes / 2,
-            window_buckets: (window / BUCKET_BYTES) as u64,
+            cache_bytes: (self.memory_bytes / 2 + self.memory_bytes / 32) - of_windows,
+            window_buckets: self.window_buckets(),
         }
     }
 
-    /// Returns true if a commit should leave this many pending entries in memory. Sparse entries
-    /// touch nearly one bucket each in a merge: a read and a write of the device. Without the merge
-    /// the next open reads one directory for each container, which has hundreds of entries. So
-    /// entries wait if they are more than [`TOUCHED_MAX`] but fewer than one for 16 buckets. They
-    /// must also use at most half of the space for pending entries, so that the next open need not
-    /// merge them at once.
-    pub(super) fn may_wait(&self, pending: usize, buckets: u64) -> bool {
-        pending > TOUCHED_MAX
-            && (pending as u64) < buckets / TOUCHED_SHARE
-            && pending < self.delta_slots / 8 * 3
+    /// Returns true if a commit should leave this many pending entries, of so many containers, in
+    /// memory. A merge reads and writes each window of buckets that has an entry; without it the
+    /// next open reads one directory for each container, which has hundreds of entries. So a server
+    /// whose checkpoints store a few containers each merges now and then, not each time. Entries
+    /// that wait use at most half of their space, so that the next open need not merge at once.
+    /// Entries of containers that are covered do not wait: no open would read their directories.
+    pub(super) fn may_wait(&self, pending: usize, containers: u64, buckets: u64) -> bool {
+        let window = self.window_buckets();
+        let windows = match pending as u64 > buckets / (GAP_BUCKETS + 1) {
+            true => buckets.div_ceil(window),
+            false => pending as u64,
+        };
+        let is_sparse = (pending as u64) < buckets / SPARSE_SHARE;
+        pending < self.delta_slots / 8 * 3
+            && containers > 0
+            && 2 * windows > OPENS * containers
+            && (containers <= DIRECTORIES_MAX || is_sparse)
+    }
+
+    /// Returns the number of buckets that are read or written at once.
+    fn window_buckets(&self) -> u64 {
+        let window = (self.memory_bytes / 16).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+        (window / BUCKET_BYTES) as u64
     }
 }
 

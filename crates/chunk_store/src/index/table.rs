@@ -19,7 +19,7 @@ use format::index::{
 use media::{Barrier, DiskFile, MediaError, MediaErrorKind};
 use parking_lot::RwLock;
 use std::sync::Arc;
-use units::PoolId;
+use units::{PoolId, WriterId};
 
 /// Number of reads of a bucket before it counts as damaged: another process may be writing it.
 const ATTEMPTS: usize = 3;
@@ -47,6 +47,15 @@ pub(super) struct Standing {
 }
 
 impl Standing {
+    /// Returns the number of containers that another coverage has and this one has not.
+    pub(super) fn containers_until(&self, coverage: &Coverage) -> u64 {
+        let of_writer = |(writer, next): (&WriterId, &u64)| {
+            let before = self.coverage.get(writer).copied().unwrap_or(0);
+            next.saturating_sub(before)
+        };
+        coverage.iter().map(of_writer).sum()
+    }
+
     /// Returns the size of the file, bytes.
     pub(super) fn bytes(&self) -> u64 {
         Table::bytes_of(&self.header)

@@ -172,3 +172,62 @@ fn readers_of_single_chunks_share_what_they_can() {
     });
     assert_eq!(reader.counts().hints_denied, 0);
 }
+
+/// Keeps what is read with a chunk.
+#[derive(Default)]
+struct Neighbours(std::cell::RefCell<Vec<(Fingerprint, Vec<u8>)>>);
+
+impl Keep for Neighbours {
+    fn has(&self, _: &Fingerprint) -> bool {
+        false
+    }
+
+    fn takes_one(&self) -> bool {
+        false
+    }
+
+    fn keep(&self, _: &Fingerprint, _: &ChunkRef) -> bool {
+        true
+    }
+
+    fn keep_ahead(&self, chunks: &mut dyn Iterator<Item = (&Fingerprint, &[u8])>) {
+        let chunks = chunks.map(|(fingerprint, bytes)| (*fingerprint, bytes.to_vec()));
+        self.0.borrow_mut().extend(chunks);
+    }
+}
+
+/// A request that needs several regions looks up one of them in the index.
+#[test]
+fn what_a_request_needs_behind_its_first_region_comes_with_it() {
+    let (pool, chunks) = stored(40);
+    let reader = pool.reader();
+    let load = |nth: usize, ahead_bytes: u64| {
+        let keep = Neighbours::default();
+        let approach = Approach {
+            ahead_bytes,
+            ..DIRECT
+        };
+        let (fingerprint, bytes) = &chunks[nth];
+        match reader.load(fingerprint, approach, &keep).expect("load") {
+            Loaded::Chunk(chunk) => assert!(*chunk == **bytes),
+            Loaded::Kept => panic!("nothing is in memory"),
+        }
+        keep.0.into_inner()
+    };
+    // Regions have two chunks here.
+    let probes = || pool.chunks().index.counters().probes;
+    let before = (reader.counts().region_reads, probes());
+    let found = load(4, 6 * 4096);
+    assert!(found == chunks[6..10], "{} chunks", found.len());
+    assert_eq!(
+        (reader.counts().region_reads, probes()),
+        (before.0 + 3, before.1 + 1)
+    );
+    assert!(load(12, 4096).is_empty(), "the region has what is needed");
+    // The directory behind the last region is no chunk, and the end of the container no damage.
+    for ahead_bytes in [4 * 4096, 64 << 10, 1 << 30] {
+        let found = load(36, ahead_bytes);
+        assert!(found.is_empty() || found == chunks[38..], "{}", found.len());
+    }
+    assert!(!pool.chunks().quarantine.has_damage());
+}

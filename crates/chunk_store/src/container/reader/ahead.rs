@@ -13,7 +13,9 @@ use super::{
 };
 use crate::error::Result;
 use chunking::TOGETHER;
-use format::container::{REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES, sectors_max};
+use format::container::{
+    DIRECTORY_INDEX, REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES, sectors_max,
+};
 use std::ops::Range;
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
@@ -86,6 +88,45 @@ impl Ahead {
         let start = sectors.filter(|_| same)? as usize * SECTOR_BYTES as usize;
         let rest = self.bytes.get(start..).filter(|rest| !rest.is_empty())?;
         Some((start, rest))
+    }
+
+    /// Returns the regions from `place` on that were read and lie side by side, as their headers
+    /// say, until they have `raw_bytes` of chunks: each with its place and stored length. Nothing is
+    /// verified. The directory is none of them.
+    pub fn side_by_side(&self, place: RegionPlace, raw_bytes: u64) -> Vec<(RegionPlace, u32)> {
+        let mut run = Vec::new();
+        let Some((at, rest)) = self.from(place) else {
+            return run;
+        };
+        let Ok((start, header)) = header_of(place, rest) else {
+            return run;
+        };
+        let (mut end, mut last, mut raw) = (at + start, header, 0);
+        loop {
+            let sectors = u32::try_from(end / SECTOR_BYTES as usize).unwrap_or(u32::MAX);
+            let place = RegionPlace {
+                sector: self.from.sector.saturating_add(sectors),
+                ..self.from
+            };
+            end += last.region_bytes();
+            if end > self.bytes.len() {
+                return run;
+            }
+            run.push((place, last.stored_bytes));
+            raw += u64::from(last.raw_bytes);
+            let next = self.bytes.get(end..).map(RegionHeader::decode);
+            match next {
+                Some(Ok(next))
+                    if raw < raw_bytes
+                        && next.container == self.from.container
+                        && last.index.checked_add(1) == Some(next.index)
+                        && next.index != DIRECTORY_INDEX =>
+                {
+                    last = next;
+                }
+                _ => return run,
+            }
+        }
     }
 
     /// Returns the header of a region and where its bytes are, header included. `None`: they were

@@ -172,16 +172,43 @@ fn full_buckets_overflow_grow_and_stay_bounded() {
 fn few_entries_for_a_large_file_wait() {
     let shares = shares::Shares::of(256 * MIB);
     let buckets = |entries: u64| shares::first_size(entries).buckets();
-    assert!(!shares.may_wait(4000, buckets(1 << 30)), "few: merged");
+    let may_wait =
+        |pending, containers, entries| shares.may_wait(pending, containers, buckets(entries));
+    // A window has 256 buckets. 1 << 20 entries have 4096 to 8192 buckets: 16 to 32 windows.
+    assert!(!may_wait(4000, 4, 1 << 20), "64 reads and writes: merged");
+    assert!(may_wait(4000, 1, 1 << 20), "one directory is less");
+    assert!(!may_wait(1, 1, 1 << 30), "one bucket");
+    assert!(may_wait(4000, 60, 1 << 30), "4000 buckets");
+    assert!(!may_wait(0, 0, 1 << 30), "nothing but the coverage");
     assert!(
-        shares.may_wait(100_000, buckets(1 << 30)),
-        "sparse in a large file"
+        may_wait(100_000, 400, 1 << 30),
+        "many directories, but sparse in a large file"
     );
-    assert!(!shares.may_wait(100_000, buckets(1 << 26)), "dense enough");
     assert!(
-        !shares.may_wait(700_000, buckets(1 << 34)),
-        "memory would be full"
+        !may_wait(100_000, 400, 1 << 26),
+        "many directories, and dense enough"
     );
+    assert!(!may_wait(700_000, 400, 1 << 34), "memory would be full");
+}
+
+/// A server's checkpoints store a container or two each.
+#[test]
+fn commits_of_few_containers_merge_now_and_then() {
+    let disk = TestDisk::new();
+    let mut dice = Dice(33);
+    let index = open(&disk, 16 * MIB).index;
+    fill(&index, &mut dice, COUNT / 2);
+    index.commit(&covers(1)).unwrap();
+    let before = disk.counts.writes.load(Relaxed);
+    let merged = (2..42).filter(|next| {
+        fill(&index, &mut dice, 300);
+        index.commit(&covers(*next)).unwrap()
+    });
+    let merged = merged.count();
+    assert!((4..=20).contains(&merged), "{merged} of 40");
+    let writes = disk.counts.writes.load(Relaxed) - before;
+    // Each of the 12,000 entries would touch a bucket of its own.
+    assert!(writes <= 6000, "{writes} writes");
 }
 
 #[test]
@@ -290,7 +317,7 @@ fn new_chunks_cost_few_reads_after_the_first_and_what_is_there_is_found() {
     let fingerprints = fill(&index, &mut dice, COUNT / 2);
     index.commit(&covers(1)).unwrap();
     drop(index);
-    let index = open(&disk, 2 * MIB).index;
+    let index = open(&disk, 4 * MIB).index;
     let buckets = index.counters().file_bytes / BUCKET_BYTES as u64;
     assert!(buckets as usize * BUCKET_BYTES > 8 * MIB, "memory is small");
     let new_ones = |count: u64, dice: &mut Dice| {
@@ -306,7 +333,7 @@ fn new_chunks_cost_few_reads_after_the_first_and_what_is_there_is_found() {
     let again = new_ones(20_000, &mut dice);
     assert!(again < 20_000 / 25, "{again} reads");
     assert!(index.counters().denials > 30_000);
-    assert!(index.counters().memory_bytes <= 2 * MIB as u64);
+    assert!(index.counters().memory_bytes <= 4 * MIB as u64);
     assert_holds(&index, &fingerprints);
 
     // Merges and a growth keep the filters.
