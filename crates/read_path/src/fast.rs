@@ -30,7 +30,7 @@ pub(super) struct AttachedTier {
 /// How the fast tier treats the chunks of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admit {
-    /// Kind of the chunks. Never [`Kind::Directory`]: directories have no fingerprints.
+    /// Kind of the chunks. Never [`Kind::Directory`]: the chunk map brings those.
     pub kind: Kind,
     /// Class of the request, for data.
     pub class: IoClass,
