@@ -12,7 +12,7 @@ use crate::error::Result;
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
-/// Copies of container directories on a faster device, by name. The store implements it over the
+/// Copies of container directories on a faster device, by name. `read_path` implements it over the
 /// fast tier. They may be lost, damaged or out of date at any time. No method fails.
 pub trait DirectoryCopies: Send + Sync {
     /// Returns the bytes that were kept under this name. `None` if there are none, or if the read

@@ -5,15 +5,14 @@
 //! Both are named after the pool: those of two pools can share a directory.
 
 use super::Pool;
-use chunk_store::chunk_map::DirectoryCopies;
 use chunk_store::index::IndexCopyStatus;
 use chunk_store::superblock::MasterKey;
 use chunking::{FingerprintKey, SealKey};
 use format::config::Seal;
-use media::{Disk, IoOrigin};
-use ssd_tier::{CacheClass, Kind, PoolKeys, Tier, TierOptions, TierSettings};
+use media::Disk;
+use ssd_tier::{PoolKeys, Tier, TierOptions, TierSettings};
 use std::sync::Arc;
-use units::{Fingerprint, IoClass, Origin, PoolId, UnixNanos};
+use units::{Fingerprint, PoolId, UnixNanos};
 
 struct Keys {
     pool: PoolId,
@@ -36,34 +35,6 @@ impl PoolKeys for Keys {
     }
 }
 
-/// The directories of containers in a tier. As with recipe nodes, only reads for clients bring
-/// them, and maintenance neither asks nor fills it.
-struct TierDirectories(Arc<Tier>);
-
-impl DirectoryCopies for TierDirectories {
-    fn find(&self, name: &Fingerprint) -> Option<Vec<u8>> {
-        if IoOrigin::current().origin.is_maintenance() {
-            return None;
-        }
-        let copy = self.0.lookup(name, Kind::Directory)?;
-        Some(copy.to_vec())
-    }
-
-    fn keep(&self, name: &Fingerprint, copy: &[u8]) {
-        if IoOrigin::current().origin == Origin::Foreground {
-            self.0.offer(name, Kind::Directory, IoClass(0), copy);
-        }
-    }
-
-    fn reject(&self, name: &Fingerprint) {
-        self.0.reject(name);
-    }
-
-    fn forget(&self, name: &Fingerprint) {
-        self.0.forget(name);
-    }
-}
-
 impl Pool {
     /// Caches chunks in a file on `disk`, which is faster than the pool's. Returns the tier: the
     /// caller steps it. Does no I/O, so it cannot fail. Only the first call has an effect.
@@ -81,19 +52,12 @@ impl Pool {
             fingerprints: self.storage.master.fingerprint_key(),
         };
         let name = format!("quintet-tier-{pool}");
-        let directories = CacheClass::new(Kind::Directory, IoClass(0));
-        let has_directories = !settings.bypasses(directories);
         let random = Arc::clone(&self.storage.media.random);
         let tier = Tier::new(disk, &name, Arc::new(keys), random, options, settings);
         let tier = Arc::new(tier);
         self.storage.reader.set_fast_tier(&tier);
         // Another call may have been first.
-        let tier = self.fast_tier().map_or(tier, Arc::clone);
-        if has_directories {
-            let copies = TierDirectories(Arc::clone(&tier));
-            self.storage.chunks.use_directory_copies(copies);
-        }
-        tier
+        self.fast_tier().map_or(tier, Arc::clone)
     }
 
     /// Keeps a copy of the fingerprint index in a file on `disk`, which is faster than the pool's,
