@@ -15,6 +15,7 @@ mod claims;
 mod directories;
 mod directory;
 mod keeper;
+mod loading;
 mod moved;
 mod quarantine;
 mod retired;
@@ -25,6 +26,7 @@ use directories::Directories;
 
 pub use directory::{ChunkPlace, LoadedDirectory, Near};
 pub use keeper::{Indexed, KeptCopy};
+pub use loading::DirectoryCopies;
 pub use moved::{FORWARD_WRITERS, Moved};
 pub use quarantine::Quarantine;
 pub use retired::Retired;
@@ -86,6 +88,10 @@ pub struct LookupCounts {
     pub false_positives: u64,
     /// Directories read from the device.
     pub directory_reads: u64,
+    /// Directories taken from copies on a faster device.
+    pub directory_copies: u64,
+    /// Copies of directories that were damaged or out of date.
+    pub bad_directory_copies: u64,
 }
 
 #[derive(Default)]
@@ -96,6 +102,8 @@ struct Counters {
     index_hits: AtomicU64,
     false_positives: AtomicU64,
     directory_reads: AtomicU64,
+    directory_copies: AtomicU64,
+    bad_directory_copies: AtomicU64,
 }
 
 /// Finds places of chunks.
@@ -110,6 +118,8 @@ pub struct ChunkMap {
     cache: Mutex<Directories>,
     /// Notified after each read of a directory, successful or not.
     loaded: Condvar,
+    /// Copies of directories on a faster device.
+    copies: OnceLock<Box<dyn DirectoryCopies>>,
     /// Memory budget for the claims of one session, bytes.
     claims_bytes_max: usize,
     /// Chunks whose index candidates were all other chunks: they go to the overflow table.
@@ -141,6 +151,7 @@ impl ChunkMap {
             containers,
             cache: Mutex::new(Directories::new(cache_bytes_max)),
             loaded: Condvar::new(),
+            copies: OnceLock::new(),
             claims_bytes_max,
             colliding: Mutex::default(),
             rescued: Mutex::default(),
@@ -165,6 +176,8 @@ impl ChunkMap {
             index_hits: read(&self.counters.index_hits),
             false_positives: read(&self.counters.false_positives),
             directory_reads: read(&self.counters.directory_reads),
+            directory_copies: read(&self.counters.directory_copies),
+            bad_directory_copies: read(&self.counters.bad_directory_copies),
         }
     }
 
@@ -457,37 +470,6 @@ impl ChunkMap {
         )
     }
 
-    /// Returns the directory of a container if it is in memory.
-    pub fn directory_in_memory(&self, id: ContainerId) -> Option<Arc<LoadedDirectory>> {
-        self.cache.lock().get(id)
-    }
-
-    /// Returns the directory of a container, from memory or read and verified. Single-flight: if
-    /// another thread is reading it, this waits.
-    pub fn directory(&self, id: ContainerId) -> Result<Arc<LoadedDirectory>> {
-        let mut cache = self.cache.lock();
-        loop {
-            if let Some(directory) = cache.get(id) {
-                return Ok(directory);
-            }
-            if cache.loading.insert(id) {
-                break;
-            }
-            self.loaded.wait(&mut cache);
-        }
-        drop(cache);
-        let _loading = Loading { map: self, id };
-        count(&self.counters.directory_reads);
-        let contents = self.containers.contents(id)?;
-        let directory = Arc::new(LoadedDirectory::new(
-            id,
-            contents.class,
-            &contents.directory,
-        ));
-        self.cache.lock().keep(Arc::clone(&directory));
-        Ok(directory)
-    }
-
     /// Enters all chunks of a container into the index.
     pub fn enter(&self, id: ContainerId, directory: &Directory) -> Result<()> {
         for region in &directory.regions {
@@ -515,19 +497,6 @@ impl ChunkMap {
             }
         }
         Ok(())
-    }
-}
-
-/// A directory that is being read. Its drop wakes the waiting threads, also after an error.
-struct Loading<'a> {
-    map: &'a ChunkMap,
-    id: ContainerId,
-}
-
-impl Drop for Loading<'_> {
-    fn drop(&mut self) {
-        self.map.cache.lock().loading.remove(&self.id);
-        self.map.loaded.notify_all();
     }
 }
 

@@ -29,6 +29,8 @@ Examples:
 Keys:
   device         auto, disk or ssd: the cost of requests; auto learns it from
                  the time that reads take
+  in-flight      requests at the device at once: auto (8 on a disk, 32 on an
+                 ssd) or 2 to 4096; an array needs one for each of its disks
   random         percent of a busy device for random reads of clients (20)
   weight.FLOW    weights. sequential, restore and backup share the rest of a
                  busy device; replication, collect, scrub and defragment share

@@ -5,6 +5,7 @@
 //! reason to keep anything. Recipe nodes are admitted for clients only: backups, restores and
 //! copies go through whole recipes once.
 
+mod directories;
 mod measured;
 mod missed;
 
@@ -12,6 +13,7 @@ use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
 use chunk_store::container::Region;
 use classes::Admission;
+use directories::TierDirectories;
 use measured::Measured;
 use media::{IoOrigin, SystemTicks};
 use missed::MissedNodes;
@@ -30,7 +32,7 @@ pub(super) struct AttachedTier {
 /// How the fast tier treats the chunks of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admit {
-    /// Kind of the chunks. Never [`Kind::Directory`]: directories have no fingerprints.
+    /// Kind of the chunks. Never [`Kind::Directory`]: the chunk map brings those.
     pub kind: Kind,
     /// Class of the request, for data.
     pub class: IoClass,
@@ -62,11 +64,15 @@ impl Admit {
 impl Reader {
     /// Sets the fast tier. Only the first call has an effect.
     pub fn set_fast_tier(&self, tier: &Arc<Tier>) {
-        let _ = self.fast.set(AttachedTier {
+        let attached = self.fast.set(AttachedTier {
             tier: Arc::clone(tier),
             missed: MissedNodes::default(),
             ticks: SystemTicks::default(),
         });
+        let directories = TierDirectories::of(tier).filter(|_| attached.is_ok());
+        if let Some(directories) = directories {
+            self.chunks.use_directory_copies(directories);
+        }
     }
 
     /// Returns the fast tier, if there is one.

@@ -337,6 +337,12 @@ impl Tier {
         self.index.remove(fingerprint, None);
     }
 
+    /// Forgets a container directory that the caller found to be wrong, and counts it as damaged.
+    pub fn reject(&self, name: &Fingerprint) {
+        add(&self.counters.damaged, 1);
+        self.forget(name);
+    }
+
     /// Returns the settings of the classes.
     pub fn settings(&self) -> Arc<TierSettings> {
         Arc::clone(&self.settings.read())

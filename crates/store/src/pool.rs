@@ -46,6 +46,8 @@ mod examine;
 mod failed_streams;
 mod fast;
 #[cfg(test)]
+mod fast_directories_tests;
+#[cfg(test)]
 mod fast_tier_tests;
 mod health;
 mod hints;

@@ -12,8 +12,11 @@
 //! and time are models; the pool stands for a larger one, so each chain of requests begins at a
 //! place of its own on the disks. Nothing is fitted to the ladder.
 
+pub mod beside;
 pub mod load;
 pub mod page;
 pub mod pool;
 pub mod rows;
 pub mod settings;
+pub mod streams;
+pub mod traffic;

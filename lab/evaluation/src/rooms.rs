@@ -15,6 +15,7 @@
 
 pub mod array;
 pub mod machine;
+pub mod pacing;
 pub mod places;
 pub mod recorder;
 pub mod server;

@@ -10,6 +10,7 @@
 
 mod ahead;
 mod by;
+mod directories;
 mod errors;
 mod in_order;
 mod opened;
@@ -489,71 +490,6 @@ impl ContainerReader {
     ) -> Result<Vec<u8>> {
         let region = OpenedRegion::open(shape, *header, place, stored)?;
         self.unpack(region)
-    }
-
-    /// Lists every chunk of a container. Uses the directory; if that is damaged, parity or a walk
-    /// over the regions.
-    pub fn contents(&self, id: ContainerId) -> Result<Contents> {
-        self.contents_by(id, Copies::InSystem)
-    }
-
-    /// Like [`Self::contents`]. [`Copies::Nowhere`] reads past the system's cache and thus checks
-    /// the device.
-    pub fn contents_by(&self, id: ContainerId, copies: Copies) -> Result<Contents> {
-        let mut damage = Vec::new();
-        let shape = Arc::new(self.read_shape(id, &mut damage, copies)?);
-        // A caller that asks for a directory reads regions next.
-        self.keep_shape(id, &shape);
-        let place = RegionPlace {
-            container: id,
-            sector: shape.header.directory_sector,
-        };
-        let directory = match self.directory(&shape, place, copies) {
-            Ok(directory) => directory,
-            Err(why) if is_media_failure(&why) => return Err(why),
-            Err(why) => {
-                damage.push(why.to_string());
-                match self.restored_directory(place) {
-                    Some(directory) => directory,
-                    None => self.walk(id, &mut damage)?,
-                }
-            }
-        };
-        Ok(Contents {
-            class: shape.header.class,
-            directory,
-            damage,
-        })
-    }
-
-    fn directory(&self, shape: &Shape, place: RegionPlace, copies: Copies) -> Result<Directory> {
-        let end = match shape.header.parity {
-            Some(parity) => (parity.section_at() / SECTOR_BYTES as usize) as u32,
-            None => (shape.header.blob_bytes / SECTOR_BYTES).saturating_sub(1),
-        };
-        let hint = end.saturating_sub(place.sector).max(1);
-        let by = &mut ReadBy::leaving(copies);
-        let (header, stored) = self.stored_by(place, hint, by)?;
-        self.directory_of(shape, &header, place, stored)
-    }
-
-    fn restored_directory(&self, place: RegionPlace) -> Option<Directory> {
-        let (shape, header, stored) = self.restored_bytes(place)?;
-        self.directory_of(&shape, &header, place, stored).ok()
-    }
-
-    fn directory_of(
-        &self,
-        shape: &Shape,
-        header: &RegionHeader,
-        place: RegionPlace,
-        stored: Vec<u8>,
-    ) -> Result<Directory> {
-        if header.index != DIRECTORY_INDEX {
-            return Err(place_error(place, "this is not a directory"));
-        }
-        let raw = self.raw(shape, header, place, stored)?;
-        Directory::decode(&raw).map_err(|e| place_error(place, e))
     }
 }
 

@@ -114,6 +114,12 @@ impl Shares {
                     _ => return Err("the value is auto, disk or ssd".to_owned()),
                 };
             }
+            "in-flight" => {
+                plan.in_flight_max = match value {
+                    "auto" => None,
+                    _ => Some(number(value, 2, 4096)?),
+                };
+            }
             "random" => plan.non_sequential_percent = number(value, 1, 99)?,
             "floors" => plan.floors_percent_max = number(value, 1, 90)?,
             "delay" => plan.targets.delay_ns_max = number::<u64>(value, 0, 10_000)? * MS,
@@ -149,6 +155,11 @@ impl Shares {
             (
                 "device".to_owned(),
                 plan.device.map_or("auto", kind_name).to_owned(),
+            ),
+            (
+                "in-flight".to_owned(),
+                plan.in_flight_max
+                    .map_or("auto".to_owned(), |max| max.to_string()),
             ),
             ("random".to_owned(), plan.non_sequential_percent.to_string()),
         ];
@@ -222,6 +233,7 @@ mod tests {
     fn what_is_shown_can_be_set_again() {
         let wishes = [
             "device=disk",
+            "in-flight=330",
             "random=35",
             "weight.backup=7",
             "floor.scrub=2.5",

@@ -98,7 +98,8 @@ impl Deletion {
         }
         take_out(pool, &self.done)?;
         let done = self.done.iter().map(|t| t.entry.id);
-        pool.chunks().index.forget(done);
+        pool.chunks().index.forget(done.clone());
+        pool.chunks().forget_directory_copies(done);
         mark.forget_deleted(&self.done);
         Ok(GcStep::Done)
     }

@@ -5,13 +5,13 @@
 //! serves one request of an image at a time, as software does that locks an object.
 
 use super::pool::{PoolCopy, name};
-use super::settings::{IN_FLIGHT, REQUEST_BYTES, Settings};
+use super::settings::{IN_FLIGHT, REQUEST_BYTES, STREAM_BYTES, STREAM_WORK, Settings};
 use crate::disk::{DiskModel, Ns, SECOND};
 use crate::rooms::machine::{Machine, failed};
 use crate::rooms::recorder::{Charge, DeviceName, FileUse};
 use crate::rooms::server::VirtualServer;
 use crate::rooms::ssd::{Ssd, SsdModel};
-use crate::rooms::world::{Owner, Traffic, TrafficKey, World};
+use crate::rooms::world::{Owner, OwnerKind, Traffic, TrafficKey, World};
 use media::{Random, SeededRandom};
 use sim::{Seed, SimDisk};
 use std::collections::{BTreeMap, VecDeque};
@@ -22,8 +22,6 @@ use volumes::VolumeHandle;
 
 /// Space for what a run writes, bytes.
 const ROOM_BYTES: u64 = 64 << 30;
-/// Bytes of a request of a stream.
-const STREAM_BYTES: u64 = 1 << 20;
 
 /// Requests of clients.
 #[derive(Clone, Copy, Debug)]
@@ -35,12 +33,27 @@ pub struct Load {
     pub streams: u64,
     /// Percent of the requests that are writes.
     pub writes_percent: u64,
+    /// Writes go to the images behind those that are read.
+    pub writes_beside: bool,
     /// One request of an image at a time.
     pub serial: bool,
     /// Requests before the measuring.
     pub warm: u64,
     /// Requests that are measured.
     pub measured: u64,
+}
+
+impl Load {
+    /// Random reads of any number of images.
+    pub(super) const READS: Self = Self {
+        images: 0,
+        streams: 0,
+        writes_percent: 0,
+        writes_beside: false,
+        serial: false,
+        warm: 0,
+        measured: 0,
+    };
 }
 
 /// Results of a load.
@@ -56,6 +69,10 @@ pub struct Outcome {
     pub traffic: BTreeMap<TrafficKey, Traffic>,
     /// Bytes that streams read.
     pub stream_bytes: u64,
+    /// The same by owner.
+    pub by_owner: BTreeMap<(OwnerKind, TrafficKey), Traffic>,
+    /// Time that writers waited for the journal.
+    pub waited: Ns,
     /// Counts of the rooms.
     pub counts: Counts,
 }
@@ -91,10 +108,10 @@ impl Outcome {
         reads.sum::<u64>() as f64 / self.requests.max(1) as f64
     }
 
-    /// Bytes written to the flash device.
-    pub fn flash_written(&self) -> u64 {
-        let of = |(key, _): &(&TrafficKey, &Traffic)| key.0 == DeviceName::Fast && key.2;
-        self.traffic.iter().filter(of).map(|(_, t)| t.bytes).sum()
+    /// Bytes written to the flash device for files of that use.
+    pub fn flash_written(&self, of: FileUse) -> u64 {
+        let traffic = self.traffic.get(&(DeviceName::Fast, of, true));
+        traffic.map_or(0, |t| t.bytes)
     }
 }
 
@@ -106,7 +123,9 @@ pub struct Clients {
     volumes: Vec<VolumeHandle>,
     /// Where each stream is.
     streams: BTreeMap<u64, u64>,
-    processors: Ssd,
+    /// Images that were written in order.
+    ordered: Vec<VolumeHandle>,
+    pub(super) processors: Ssd,
     seed: Seed,
     chunks: u64,
     noise: u64,
@@ -154,6 +173,8 @@ impl Clients {
         let missing = || StoreError::new(StoreErrorKind::Invalid, "no such image");
         let volume = |image| machine.volumes.volume(&name(image)).ok_or_else(missing);
         let volumes = (0..settings.images).map(volume).collect::<Result<_>>()?;
+        let images = settings.images..settings.images + settings.ordered;
+        let ordered = images.map(volume).collect::<Result<_>>()?;
         let mut world = World::new(settings.array(), settings.flash);
         let used = machine.recorder.end_bytes(DeviceName::Pool) + ROOM_BYTES;
         let all = settings.disks * DiskModel::SERVER.capacity;
@@ -162,11 +183,12 @@ impl Clients {
             server: VirtualServer::new(machine, world),
             disks,
             volumes,
+            ordered,
             streams: BTreeMap::new(),
             processors: Ssd::new(SsdModel {
                 channels: settings.processors,
                 read: settings.work,
-                write: settings.work,
+                write: STREAM_WORK,
                 read_rate: u64::MAX,
                 write_rate: u64::MAX,
             }),
@@ -221,7 +243,25 @@ impl Clients {
         volume.ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "no such image"))
     }
 
-    fn at_random(&mut self, image: u64, load: &Load) -> Result<Vec<Charge>> {
+    /// Returns the image that a stream reads in order.
+    pub(super) fn ordered(&self, stream: u64) -> Result<VolumeHandle> {
+        let nth = stream as usize % self.ordered.len().max(1);
+        let volume = self.ordered.get(nth).cloned();
+        volume.ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "no such image"))
+    }
+
+    /// Returns the size of an image, bytes.
+    pub(super) fn image_bytes(&self) -> u64 {
+        self.chunks * REQUEST_BYTES
+    }
+
+    /// Returns the number of bytes that were never written.
+    pub(super) fn new_noise(&mut self) -> u64 {
+        self.noise += 1;
+        self.noise
+    }
+
+    pub(super) fn at_random(&mut self, image: u64, load: &Load) -> Result<Vec<Charge>> {
         let volume = self.volume(image)?;
         let at = self.seed.below(self.chunks) * REQUEST_BYTES;
         if self.seed.below(100) >= load.writes_percent {
@@ -231,6 +271,13 @@ impl Clients {
                 read.map_err(failed)
             });
         }
+        let volume = match load.writes_beside {
+            true => {
+                let any = self.seed.below(self.ordered.len().max(1) as u64);
+                self.ordered(any)?
+            }
+            false => volume,
+        };
         self.server.before_write()?;
         self.noise += 1;
         let mut bytes = vec![0; REQUEST_BYTES as usize];
@@ -278,6 +325,7 @@ impl Clients {
         }
         let (mut ended, mut outcome) = (0, Outcome::default());
         let (mut before, mut from) = (self.counts(), start);
+        let mut waited = self.server.waited;
         self.server.world.take_traffic();
         while ended < load.warm + load.measured {
             let Some(chain) = self.server.next_ended()? else {
@@ -292,6 +340,7 @@ impl Clients {
             ended += u64::from(is_counted);
             if is_counted && ended == load.warm {
                 (before, from) = (self.counts(), now);
+                waited = self.server.waited;
                 self.server.world.take_traffic();
             } else if ended > load.warm {
                 if let Some(begun) = since.get(client as usize).filter(|_| is_counted) {
@@ -312,7 +361,9 @@ impl Clients {
         }
         outcome.requests = outcome.latencies.len() as u64;
         outcome.time = self.server.world.now() - from;
+        outcome.by_owner = self.server.world.traffic_by_owner().clone();
         outcome.traffic = self.server.world.take_traffic();
+        outcome.waited = self.server.waited - waited;
         outcome.latencies.sort_unstable();
         outcome.counts = self.counts().since(&before);
         while self.server.next_ended()?.is_some() {}

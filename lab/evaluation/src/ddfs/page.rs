@@ -4,12 +4,16 @@
 //! Invariant: published figures are constants here; all others come from runs. A bar is the
 //! published figure less 20 %, or the published limit.
 
+mod bars;
+
+use super::beside::{self, StreamRows};
 use super::load::Outcome;
 use super::pool::Base;
-use super::rows::{Caches, Row, SWITCHES, Software, run};
+use super::rows::{Caches, Row, SWITCHES, Software, flash_bytes, run, scale};
 use super::settings::Settings;
+use super::traffic::{by_owner, drive_writes};
 use crate::disk::SECOND;
-use crate::figures::{Line, Panel, Table, verdict};
+use crate::figures::{Line, Panel, Table};
 use crate::rooms::recorder::{DeviceName, FileUse};
 
 /// Numbers of images on the plot, of 32.
@@ -25,8 +29,6 @@ const PUBLISHED: [(f64, &str); 3] = [
     (28_000.0, "28,000 at 10 ms"),
     (57_000.0, "57,000 below 5 ms"),
 ];
-/// The part of a published figure that counts as reached.
-const NEAR: f64 = 0.8;
 const SHARES: [u64; 4] = [25, 50, 75, 100];
 const STREAMS: u64 = 96;
 /// Copies of images beside random reads.
@@ -35,19 +37,12 @@ const COPIES: u64 = 8;
 /// A change of a free parameter, and its name.
 type Change = (&'static str, fn(&mut Settings));
 
-/// A bar: what it is about, ours, the published figure, the bar, and whether ours must be above.
-struct Bar {
-    name: &'static str,
-    ours: f64,
-    published: String,
-    bar: f64,
-    is_least: bool,
-}
-
 /// Rows to run, and what came out.
 struct Rows {
     rows: Vec<Row>,
     outcomes: Vec<Outcome>,
+    /// Size of each row's flash device, bytes, and by how much it is smaller than at full scale.
+    flash: Vec<(u64, u64)>,
 }
 
 impl Rows {
@@ -83,6 +78,7 @@ struct Plan {
 pub struct Results {
     plan: Plan,
     rows: Rows,
+    streams: Option<StreamRows>,
 }
 
 fn count(value: f64) -> String {
@@ -215,11 +211,23 @@ pub fn results(settings: &Settings, is_full: bool, threads: usize) -> store::Res
     let mut rows = Rows {
         rows: Vec::new(),
         outcomes: Vec::new(),
+        flash: Vec::new(),
     };
     let plan = plan(&mut rows, settings, is_full);
     let base = Base::new(settings)?;
+    let flash = |row| (flash_bytes(row, &base), scale(row, &base));
+    rows.flash = rows.rows.iter().map(flash).collect();
     rows.outcomes = run(&base, &rows.rows, threads)?;
-    Ok(Results { plan, rows })
+    drop(base);
+    let streams = match is_full {
+        true => Some(beside::results(settings, threads)?),
+        false => None,
+    };
+    Ok(Results {
+        plan,
+        rows,
+        streams,
+    })
 }
 
 const COLUMNS: [&str; 12] = [
@@ -238,13 +246,20 @@ const COLUMNS: [&str; 12] = [
 ];
 
 fn cells(rows: &Rows, name: &str, at: usize, published: &str) -> [String; 12] {
+    let row = rows.rows.get(at);
+    let images = row.map_or(0, |row| row.images);
+    let is_data = row.is_some_and(|row| row.caches == Caches::Data);
+    cells_of(&rows.get(at), name, images, is_data, published)
+}
+
+fn cells_of(
+    outcome: &Outcome,
+    name: &str,
+    images: u64,
+    is_data: bool,
+    published: &str,
+) -> [String; 12] {
     use DeviceName::{Fast, Pool};
-    let outcome = rows.get(at);
-    let images = rows.rows.get(at).map_or(0, |row| row.images);
-    let is_data = rows
-        .rows
-        .get(at)
-        .is_some_and(|row| row.caches == Caches::Data);
     [
         name.to_owned(),
         images.to_string(),
@@ -309,6 +324,11 @@ impl Results {
             probed,
             "",
         ));
+        if let Some(streams) = &self.streams {
+            let name = "the same, writes to other images than reads";
+            let images = rows.rows.get(mixed).map_or(0, |row| row.images);
+            table.row(cells_of(&streams.spread, name, images, true, ""));
+        }
         let beside = "beside copies of eight images";
         table.row(cells(rows, beside, plan.beside, "20 % less"));
         for (percent, at) in SHARES.iter().zip(&plan.shares) {
@@ -320,6 +340,62 @@ impl Results {
             "### Other loads\n\n{}\nThe copies read {:.0} MB/s. {STREAMS} streams that restore: {off:.0} MB/s with nothing on flash, {on:.0} MB/s with the index there.\n",
             table.into_text(),
             self.restored(plan.beside) / 1e6,
+        )
+    }
+
+    /// Returns the drive writes a day of a row: by the tier, by the journal, by the index's copy.
+    fn written(&self, at: usize, outcome: &Outcome) -> [f64; 3] {
+        let flash = self.rows.flash.get(at).copied();
+        let (bytes, scale) = flash.unwrap_or_default();
+        [FileUse::Tier, FileUse::Journal, FileUse::Index]
+            .map(|of| drive_writes(outcome, of, bytes, scale))
+    }
+
+    fn loads_with_writes(&self) -> Vec<(String, [f64; 3])> {
+        let Self { plan, rows, .. } = self;
+        let [mixed, _] = plan.mixed;
+        let named = [
+            ("data on flash".to_owned(), plan.with[2]),
+            ("70 % reads, 30 % writes".to_owned(), mixed),
+            ("beside copies of eight images".to_owned(), plan.beside),
+        ];
+        let shares = SHARES.iter().zip(&plan.shares);
+        let shares = shares.map(|(percent, at)| (format!("{percent} % of the flash device"), *at));
+        let all = named.into_iter().chain(shares);
+        let mut all: Vec<(String, [f64; 3])> = all
+            .map(|(name, at)| (name, self.written(at, &rows.get(at))))
+            .collect();
+        if let Some(streams) = &self.streams {
+            let name = "70 % reads, 30 % writes, to other images than reads";
+            all.push((name.to_owned(), self.written(mixed, &streams.spread)));
+        }
+        all
+    }
+
+    fn traffic(&self) -> String {
+        let [mixed, _] = self.plan.mixed;
+        let mixed = self.rows.get(mixed);
+        let mut outcomes = vec![("the same images", &mixed)];
+        if let Some(streams) = &self.streams {
+            outcomes.push(("other images", &streams.spread));
+        }
+        let waited = |(name, of): &(&str, &Outcome)| {
+            let percent = of.waited as f64 * 100.0 / of.time.max(1) as f64;
+            format!("{percent:.0} % ({name})")
+        };
+        let waited: Vec<String> = outcomes.iter().map(waited).collect();
+        let mut table = Table::new(["", "the tier", "the journal", "the index's copy"]);
+        for (name, written) in self.loads_with_writes() {
+            let [tier, journal, index] = written.map(|times| format!("{times:.2}"));
+            table.row([name, tier, journal, index]);
+        }
+        let scale = self.rows.flash.first().map_or(0, |(_, scale)| *scale);
+        format!(
+            "### 70 % reads, 30 % writes, by owner\n\n{}\nPart of the time in which a write waited for the journal: {}.\n\n### Drive writes a day\n\nBytes are scaled by {scale}, so a day has {:.0} seconds.\n\n{}",
+            by_owner(&outcomes),
+            waited.join(", "),
+            86_400.0 / scale.max(1) as f64,
+            table.into_text(),
         )
     }
 
@@ -356,116 +432,17 @@ impl Results {
         )
     }
 
-    fn bars(&self) -> Vec<Bar> {
-        let Self { plan, rows, .. } = self;
-        let [off, metadata, data] = plan.with.map(|at| rows.rate(at));
-        let [bare, bare_metadata, bare_data] = plan.without.map(|at| rows.rate(at));
-        let least = |name, ours, published: f64| Bar {
-            name,
-            ours,
-            published: format!("{published}"),
-            bar: published * NEAR,
-            is_least: true,
-        };
-        let most = |name, ours, published: &str, bar| Bar {
-            name,
-            ours,
-            published: published.to_owned(),
-            bar,
-            is_least: false,
-        };
-        let beside = rows.rate(plan.beside);
-        let [mixed, _] = plan.mixed;
-        let [slow, fast] = plan.restores.map(|at| self.restored(at));
-        let denied = plan
-            .with
-            .iter()
-            .chain(&plan.without)
-            .map(|at| rows.get(*at).counts);
-        let (denied, direct) = denied.fold((0, 0), |a, c| (a.0 + c.denied, a.1 + c.direct));
-        let mut bars = vec![
-            least(
-                "metadata on flash: requests a second",
-                metadata,
-                PUBLISHED[1].0,
-            ),
-            least("data on flash: requests a second", data, PUBLISHED[2].0),
-            least("with software: metadata, times", metadata / off, 8.75),
-            least("with software: data, times", data / metadata, 2.04),
-            least("with software: both, times", data / off, 17.8),
-            least(
-                "without software: metadata, times",
-                bare_metadata / bare,
-                5.7,
-            ),
-            least(
-                "without software: data, times",
-                bare_data / bare_metadata,
-                1.7,
-            ),
-            least("software with all on flash, times", data / bare_data, 2.7),
-            least(
-                "70/30 reads and writes: requests a second",
-                rows.rate(mixed),
-                44_000.0,
-            ),
-            most(
-                "copy beside: lost, percent",
-                (1.0 - beside / data) * 100.0,
-                "20",
-                20.0,
-            ),
-            least(
-                "restores with the index on flash: gained, percent",
-                (fast / slow - 1.0) * 100.0,
-                25.0,
-            ),
-            most(
-                "false positives of the index, percent",
-                denied as f64 * 100.0 / direct.max(1) as f64,
-                "0.01",
-                0.01,
-            ),
-        ];
-        let shares: Vec<f64> = plan.shares.iter().map(|at| rows.rate(*at)).collect();
-        for (pair, (name, published)) in shares.windows(2).zip([
-            ("flash of 50 % after 25 %: gained, percent", 32.0),
-            ("flash of 75 % after 50 %: gained, percent", 18.0),
-            ("flash of 100 % after 75 %: gained, percent", 125.0),
-        ]) {
-            if let [before, after] = pair {
-                bars.push(least(name, (after / before - 1.0) * 100.0, published));
-            }
-        }
-        bars
-    }
-
-    fn bars_text(&self) -> String {
-        let mut table = Table::new(["bar", "ours", "published", "", ""]);
-        for bar in self.bars() {
-            let sign = if bar.is_least { ">=" } else { "<=" };
-            let passed = match bar.is_least {
-                true => bar.ours >= bar.bar,
-                false => bar.ours <= bar.bar,
-            };
-            table.row([
-                bar.name.to_owned(),
-                format!("{:.3}", bar.ours),
-                bar.published,
-                format!("{sign} {:.3}", bar.bar),
-                verdict(passed).to_owned(),
-            ]);
-        }
-        format!("### Bars\n\n{}", table.into_text())
-    }
-
     /// Returns the text of the full run.
     pub fn text(&self) -> String {
         format!(
-            "Command: `cargo run --release -p evaluation -- ddfs`.\n\n![Requests a second by images](ddfs.svg)\n\n{}\n{}\n{}\n{}\n{}",
+            "Command: `cargo run --release -p evaluation -- ddfs`.\n\n![Requests a second by images](ddfs.svg)\n\n{}\n{}\n{}\n{}\n{}\n{}\n{}",
             self.ladders(true),
             self.singles(),
             self.others(),
+            self.streams
+                .as_ref()
+                .map_or_else(String::new, StreamRows::text),
+            self.traffic(),
             self.free_parameters(),
             self.bars_text(),
         )

@@ -101,7 +101,7 @@ impl Base {
         };
         let opened = empty.open(&opening, 2)?;
         let volumes = Arc::clone(&opened.machine.volumes);
-        for image in 0..settings.images {
+        for image in 0..settings.images + settings.ordered {
             volumes.create(&name(image), settings.image_bytes, CHUNK_LOG2)?;
         }
         let mut writer = Writer {
@@ -231,6 +231,9 @@ impl Writer<'_> {
             let chunk = seed.below(chunks);
             let at = chunk / settings.images * REQUEST_BYTES;
             self.write(chunk % settings.images, at, REQUEST_BYTES)?;
+        }
+        for image in settings.images..settings.images + settings.ordered {
+            (0..pieces).try_for_each(|n| self.write(image, n * PIECE_BYTES, PIECE_BYTES))?;
         }
         Ok(())
     }

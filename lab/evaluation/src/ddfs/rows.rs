@@ -93,6 +93,8 @@ pub struct Row {
     pub streams: u64,
     /// Percentage of writes.
     pub writes_percent: u64,
+    /// Writes go to images that are not read.
+    pub writes_beside: bool,
 }
 
 impl Row {
@@ -106,6 +108,7 @@ impl Row {
             images,
             streams: 0,
             writes_percent: 0,
+            writes_beside: false,
         }
     }
 }
@@ -120,9 +123,9 @@ const NOTHING: KindShares = KindShares {
     recipes: Share::percent::<0>(),
     directories: Share::percent::<0>(),
 };
-/// Hundredths of capacities a day: while the flash warms up no limit that matters, then the one
-/// that ships.
+/// Hundredths of capacities a day while the flash warms up: no limit that matters.
 const UNLIMITED: u32 = 100_000_000;
+/// The same that ships.
 const SHIPPED: u32 = 300;
 /// Maximum number of rounds of warming.
 const ROUNDS_MAX: u32 = 8;
@@ -132,7 +135,7 @@ pub fn flash_bytes(row: &Row, base: &Base) -> u64 {
     row.settings.flash_bytes(2 * base.index_bytes) * row.flash_percent / 100
 }
 
-fn opening(row: &Row, base: &Base, daily_writes_hundredths: u32) -> CopyOptions {
+pub(super) fn opening(row: &Row, base: &Base, daily_writes_hundredths: u32) -> CopyOptions {
     let (index, kinds) = match row.caches {
         Caches::Off | Caches::Index => (true, NOTHING),
         Caches::Recipes => (false, METADATA),
@@ -154,8 +157,9 @@ fn opening(row: &Row, base: &Base, daily_writes_hundredths: u32) -> CopyOptions 
     }
 }
 
-/// How a flash device was warmed: its contents and size, the images, and the requests of a round.
-type Warmth = (Caches, u64, u64, u64);
+/// How a flash device was warmed: its contents and size, the images, the requests of a round, and
+/// whether reads went directly to regions: others bring directories.
+type Warmth = (Caches, u64, u64, u64, bool);
 
 fn warmth(row: &Row) -> Option<Warmth> {
     let fitting = FITTING * row.settings.images / 32;
@@ -169,14 +173,20 @@ fn warmth(row: &Row) -> Option<Warmth> {
         row.flash_percent,
         images,
         row.settings.warm,
+        row.software.switches.direct_regions,
     ))
 }
 
 /// Warms the flash device until a round changes its hits by less than a hundredth.
-fn warmed(row: &Row, base: &Base, images: u64) -> Result<Base> {
+pub(super) fn warmed(row: &Row, base: &Base, images: u64) -> Result<Base> {
+    let software = match row.software.switches.direct_regions {
+        true => Software::on(),
+        false => Software::without(&["direct-regions"]),
+    };
     let row = Row {
-        software: Software::on(),
+        software,
         writes_percent: 0,
+        writes_beside: false,
         ..*row
     };
     let has_data = row.caches == Caches::Data;
@@ -187,6 +197,7 @@ fn warmed(row: &Row, base: &Base, images: u64) -> Result<Base> {
         images,
         streams: 0,
         writes_percent: 0,
+        writes_beside: false,
         serial: false,
         warm: 0,
         measured: each * images,
@@ -202,8 +213,21 @@ fn warmed(row: &Row, base: &Base, images: u64) -> Result<Base> {
     clients.into_opened().saved()
 }
 
-fn measure(row: &Row, base: &Base, warm: Option<&Base>) -> Result<Outcome> {
-    let opened = warm.unwrap_or(base).open(&opening(row, base, SHIPPED), 4)?;
+/// Returns by how much the flash device is smaller than one percent of the disks. A day is shorter
+/// by as much: rates are not scaled.
+pub fn scale(row: &Row, base: &Base) -> u64 {
+    row.settings.full_flash_bytes() / row.settings.flash_bytes(2 * base.index_bytes).max(1)
+}
+
+/// Returns the options of the server that is measured: the limit that ships counts for a scaled
+/// day.
+pub(super) fn measured(row: &Row, base: &Base) -> CopyOptions {
+    let daily = u64::from(SHIPPED) * scale(row, base);
+    opening(row, base, u32::try_from(daily).unwrap_or(u32::MAX))
+}
+
+pub(super) fn measure(row: &Row, base: &Base, warm: Option<&Base>) -> Result<Outcome> {
+    let opened = warm.unwrap_or(base).open(&measured(row, base), 4)?;
     let mut clients = Clients::new(opened, &row.settings)?;
     let measured = match row.images {
         0 => row.settings.measured / 16,
@@ -214,6 +238,7 @@ fn measure(row: &Row, base: &Base, warm: Option<&Base>) -> Result<Outcome> {
         images: row.images,
         streams: row.streams,
         writes_percent: row.writes_percent,
+        writes_beside: row.writes_beside,
         serial: row.software.serial,
         warm: measured / 4,
         measured,
@@ -221,7 +246,7 @@ fn measure(row: &Row, base: &Base, warm: Option<&Base>) -> Result<Outcome> {
 }
 
 /// Does all jobs, on as many threads. The results are in their order.
-fn all<I: Sync, O: Send>(
+pub(super) fn all<I: Sync, O: Send>(
     jobs: &[I],
     threads: usize,
     job: impl Fn(&I) -> Result<O> + Sync,
@@ -240,7 +265,7 @@ pub fn run(base: &Base, rows: &[Row], threads: usize) -> Result<Vec<Outcome>> {
         }
     }
     let wanted: Vec<(Warmth, Row)> = wanted.into_iter().collect();
-    let bases = all(&wanted, threads, |((_, _, images, _), row)| {
+    let bases = all(&wanted, threads, |((_, _, images, ..), row)| {
         warmed(row, base, *images)
     })?;
     let warm: BTreeMap<Warmth, Base> = wanted.into_iter().map(|(of, _)| of).zip(bases).collect();

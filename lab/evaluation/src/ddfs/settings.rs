@@ -4,7 +4,7 @@
 //! Invariant: nothing is fitted to the ladder. [`DISKS`] follows from the published rate of the
 //! array; the other numbers are stated on the page, the free ones with what they matter.
 
-use crate::disk::{DiskModel, Ns};
+use crate::disk::{DiskModel, MILLISECOND, Ns};
 use crate::rooms::array::ArrayModel;
 use crate::rooms::ssd::SsdModel;
 
@@ -14,6 +14,10 @@ pub const REQUEST_BYTES: u64 = 8 << 10;
 pub const CHUNK_LOG2: u8 = 13;
 /// Number of requests that an image has in flight.
 pub const IN_FLIGHT: u64 = 8;
+/// Size of a request of a stream, bytes.
+pub const STREAM_BYTES: u64 = 1 << 20;
+/// Time of a processor for each of them: a GB/s to verify, or to split and to name.
+pub const STREAM_WORK: Ns = MILLISECOND;
 /// Number of images whose data the flash device has room for.
 pub const FITTING: u64 = 24;
 /// Number of disks: 24,000 random reads a second in all, one at a time on each (6.8 ms).
@@ -35,6 +39,8 @@ pub const FLASH: SsdModel = SsdModel {
 pub struct Settings {
     /// Number of images.
     pub images: u64,
+    /// Number of further images, which were written in order.
+    pub ordered: u64,
     /// Size of an image, bytes.
     pub image_bytes: u64,
     /// How often each image is written as a whole, before pieces of it are written again.
@@ -65,6 +71,7 @@ impl Settings {
     /// The parameters of the page.
     pub const FULL: Self = Self {
         images: 32,
+        ordered: 0,
         image_bytes: 32 << 20,
         rounds: 2,
         disks: DISKS,
@@ -97,6 +104,11 @@ impl Settings {
             stripe_bytes: self.stripe_bytes,
             disk: DiskModel::SERVER,
         }
+    }
+
+    /// Size of the flash device at full scale, bytes: one percent of the disks.
+    pub fn full_flash_bytes(&self) -> u64 {
+        self.disks * DiskModel::SERVER.capacity / 100
     }
 
     /// Size of the flash device, bytes: the data of so many images fit beside the index and the

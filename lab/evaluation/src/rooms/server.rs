@@ -7,7 +7,7 @@
 
 use super::machine::{BEGIN, Machine};
 use super::recorder::Charge;
-use super::world::{EndedChain, Owner, World};
+use super::world::{EndedChain, Owner, OwnerKind, World};
 use crate::disk::{MILLISECOND, Ns, SECOND};
 use std::collections::VecDeque;
 use store::Result;
@@ -33,6 +33,21 @@ const FETCH: Owner = Owner::Background(1);
 const TIER: Owner = Owner::Background(2);
 const COPY: Owner = Owner::Background(3);
 const TICK: Owner = Owner::Background(4);
+
+/// Returns the name of an owner of traffic.
+pub fn owner_name(owner: OwnerKind) -> &'static str {
+    let of = match owner {
+        OwnerKind::Clients => return "clients",
+        OwnerKind::Background(number) => Owner::Background(number),
+    };
+    match of {
+        CHECKPOINT => "checkpoints",
+        FETCH => "reading ahead",
+        TIER => "the tier",
+        COPY => "the index's copy",
+        _ => "others",
+    }
+}
 
 /// See the module's head.
 pub struct VirtualServer {
