@@ -129,7 +129,10 @@ fn by_class(
     let text = results.text();
     write_page(&pages.join("classes.md"), "Classes of I/O", marks, &text)?;
     match marks {
-        FULL => std::fs::write(pages.join("classes.svg"), classes::plot::plot(&results)),
+        FULL => std::fs::write(
+            pages.join("classes.svg"),
+            classes::plot::plot(&results.loads),
+        ),
         _ => Ok(()),
     }
 }

@@ -29,7 +29,7 @@ pub struct DiskRequests {
 }
 
 /// Result of a run.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Outcome {
     /// Time of the measured part.
     pub time: Ns,

@@ -220,3 +220,72 @@ impl Results {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::rows;
+    use super::*;
+
+    fn measured(seconds_of: impl Fn(&str) -> u64) -> Vec<Measured> {
+        let rows = rows(false).expect("policies that ship");
+        let outcome = |name: &str| Outcome {
+            time: seconds_of(name) * 1_000_000_000,
+            operations: 1000,
+            disk_reads: DiskRequests {
+                all: 70,
+                index: 40,
+                containers: 20,
+                journal: 10,
+            },
+            was_advised: !name.ends_with("advised"),
+            ..Outcome::default()
+        };
+        let rows = rows.into_iter();
+        rows.map(|row| (row.clone(), outcome(&row.name))).collect()
+    }
+
+    #[test]
+    fn bars_are_of_the_best_row_by_class() {
+        let of = measured(|name| match name {
+            CACHE => 153,
+            LRU_TIER => 80,
+            "Quintet, t2" => 40,
+            // Faster, but not by class.
+            "disks alone" => 10,
+            _ => 200,
+        });
+        let results = Results {
+            settings: Settings::FULL,
+            loads: vec![of.clone(), of.clone(), of],
+            sensitivities: None,
+        };
+        let text = results.text();
+        for line in [
+            "| file pool: by class, times the conventional cache | 3.825 | 3.8 | >= 3.800 | PASS | t2 |",
+            "| file pool: by class, times the tier without a policy | 2.000 |  | >= 1.000 | PASS | t2 |",
+            "| calibrated row: off by, percent | 0.326 |  | <= 5.000 | PASS |  |",
+            "| Quintet, t2 | 40.0 | 3.83 | 100.0 | 70 | 40, 20, 10 | 0 | 0, 0, 0 | 0.0 | 0.0 | 0.0 |",
+            "| Quintet, advised (no better advice) | 200.0 | 0.77 |",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn sensitivities_say_both_factors() {
+        let outcomes = [30, 20, 10].map(|seconds| Outcome {
+            time: seconds * 1_000_000_000,
+            ..Outcome::default()
+        });
+        let name = "nothing";
+        let all = vec![Sensitivity { name, outcomes }];
+        let results = Results {
+            settings: Settings::FULL,
+            loads: Vec::new(),
+            sensitivities: Some((Settings::FULL, "Quintet, t2".to_owned(), all)),
+        };
+        let text = results.free_parameters();
+        let line = "| nothing | 30.0 | 20.0 | 10.0 | 3.00 | 2.00 |";
+        assert!(text.contains(line), "{text}");
+    }
+}

@@ -4,7 +4,7 @@
 //! The program `evaluation` calls this.
 //! Invariant: the figures are those of the tables.
 
-use super::page::{LOADS, Results};
+use super::page::LOADS;
 use super::rows::{CACHE, Measured, find};
 use std::fmt::Write;
 
@@ -60,20 +60,44 @@ fn panel(svg: &mut String, top: f64, (name, published): (&str, f64), rows: &[Mea
     }
 }
 
-/// Draws the factors as SVG.
-pub fn plot(results: &Results) -> String {
+/// Draws the factors as SVG. `loads` are in the order of the page.
+pub fn plot(loads: &[Vec<Measured>]) -> String {
     let height_of = |rows: &Vec<Measured>| TITLE + rows.len() as f64 * ROW + 10.0;
-    let height: f64 = results.loads.iter().map(height_of).sum();
+    let height: f64 = loads.iter().map(height_of).sum();
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0}\" height=\"{height:.0}\" font-family=\"sans-serif\" font-size=\"11\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
         NAMES + WIDTH + 50.0
     );
     let mut top = 0.0;
-    for ((_, name, published, _), rows) in LOADS.iter().zip(&results.loads) {
+    for ((_, name, published, _), rows) in LOADS.iter().zip(loads) {
         panel(&mut svg, top, (name, *published), rows);
         top += height_of(rows);
     }
     svg.push_str("</svg>\n");
     svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outcome::Outcome;
+    use super::super::rows::rows;
+    use super::*;
+
+    #[test]
+    fn each_row_has_its_bar() {
+        let rows = rows(true).expect("policies that ship");
+        let outcome = |time| Outcome {
+            time,
+            ..Outcome::default()
+        };
+        let of = |nth: u64| outcome(1_000_000_000 * (nth + 1));
+        let measured: Vec<Measured> = rows.into_iter().zip((0..).map(of)).collect();
+        let count = measured.len();
+        let svg = plot(&[measured.clone(), measured.clone(), measured]);
+        assert_eq!(svg.matches("<rect x=").count(), 3 * count);
+        // The cache is the second row, so the first is twice as fast.
+        assert_eq!(svg.matches(">2.00</text>").count(), 3);
+        assert_eq!(svg.matches("published").count(), 3);
+    }
 }
