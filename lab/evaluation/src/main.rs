@@ -125,8 +125,16 @@ fn by_class(
     settings: &classes::settings::Settings,
 ) -> std::io::Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let text = classes::page::text(settings, threads).map_err(std::io::Error::other)?;
-    write_page(&pages.join("classes.md"), "Classes of I/O", marks, &text)
+    let results = classes::page::results(settings, threads).map_err(std::io::Error::other)?;
+    let text = results.text();
+    write_page(&pages.join("classes.md"), "Classes of I/O", marks, &text)?;
+    match marks {
+        FULL => std::fs::write(
+            pages.join("classes.svg"),
+            classes::plot::plot(&results.loads),
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn ladders(pages: &Path) -> std::io::Result<()> {

@@ -16,8 +16,8 @@ fn bars(page: &str) -> Vec<Vec<String>> {
 
 /// Returns what is wrong with a row of the page; `None` if nothing is.
 fn fault(page: &str, row: &[String]) -> Option<String> {
-    let [name, ours, _, bar, verdict] = row else {
-        return Some(format!("{row:?} has not five cells"));
+    let [name, ours, _, bar, verdict, ..] = row else {
+        return Some(format!("{row:?} has fewer than five cells"));
     };
     let (sign, bar) = bar.split_once(' ').unwrap_or_default();
     let (ours, bar) = (ours.parse::<f64>(), bar.parse::<f64>());
@@ -41,7 +41,7 @@ fn fault(page: &str, row: &[String]) -> Option<String> {
 
 #[test]
 fn bars_hold_or_their_cause_is_named() {
-    for (name, least) in [("ddfs.md", 10), ("classes.md", 6)] {
+    for (name, least) in [("ddfs.md", 10), ("classes.md", 7)] {
         let page = super::pages::committed(name);
         let bars = bars(&page);
         assert!(bars.len() >= least, "{name}: {bars:?}");

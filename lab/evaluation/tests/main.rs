@@ -2,6 +2,7 @@
 
 mod ageing;
 mod bars;
+mod classes;
 mod fragments;
 mod maintenance;
 mod pacing;

@@ -35,20 +35,6 @@ pub struct Conventional {
     counts: Counts,
 }
 
-fn charge(device: DeviceName, first: u64, count: u64, is_write: bool) -> Charge {
-    let of = match device {
-        DeviceName::Pool => FileUse::Container,
-        DeviceName::Fast => FileUse::Tier,
-    };
-    Charge {
-        device,
-        of,
-        address: first * BLOCK,
-        bytes: count * BLOCK,
-        is_write,
-    }
-}
-
 impl Conventional {
     /// Starts with an empty cache of `cache_blocks`; 0: the disks alone.
     pub fn new(world: World, settings: Settings, cache_blocks: u64) -> Self {
@@ -61,6 +47,21 @@ impl Conventional {
             cleaned_to: 0,
             stages: VecDeque::new(),
             counts: Counts::default(),
+        }
+    }
+
+    /// Returns a request. On the disks, the block groups of the file system are spread.
+    fn charge(&self, device: DeviceName, first: u64, count: u64, is_write: bool) -> Charge {
+        let (of, address) = match device {
+            DeviceName::Pool => (FileUse::Container, self.settings.place(first)),
+            DeviceName::Fast => (FileUse::Tier, first * BLOCK),
+        };
+        Charge {
+            device,
+            of,
+            address,
+            bytes: count * BLOCK,
+            is_write,
         }
     }
 
@@ -78,8 +79,8 @@ impl Conventional {
         let count = count.max(1);
         self.cleaned_to = first + count;
         vec![
-            charge(DeviceName::Fast, first, count, false),
-            charge(DeviceName::Pool, first, count, true),
+            self.charge(DeviceName::Fast, first, count, false),
+            self.charge(DeviceName::Pool, first, count, true),
         ]
     }
 
@@ -138,11 +139,11 @@ impl Storage for Conventional {
                 DeviceName::Pool
             };
             waits |= !hits;
-            self.stages
-                .push_back(vec![vec![charge(device, at, len, false)]]);
+            let charge = self.charge(device, at, len, false);
+            self.stages.push_back(vec![vec![charge]]);
             let mut before = self.enter(at, len);
             if !hits && self.cache.is_some() {
-                before.push(charge(DeviceName::Fast, at, len, true));
+                before.push(self.charge(DeviceName::Fast, at, len, true));
                 self.world.begin(FILL, before, 0);
             }
             at += len;
@@ -165,7 +166,7 @@ impl Storage for Conventional {
             if self.cache.is_some() {
                 self.dirty.extend(first..first + count);
             }
-            charges.push(charge(device, first, count, true));
+            charges.push(self.charge(device, first, count, true));
             if let Some(chain) = chains.get_mut(nth % together) {
                 chain.extend(charges);
             }

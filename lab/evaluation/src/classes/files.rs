@@ -1,21 +1,24 @@
 //! A file system like ext3 or ext4: block groups with bitmaps and inode tables, directories, a
 //! journal, and files with indirect blocks.
 //!
-//! `loads` calls this. Blocks of 4 KiB, 8,192 inodes a group.
-//! Blocks and inodes of deleted files are used again.
+//! `guest` calls this. Blocks of 4 KiB, 8,192 inodes of 256 bytes a group (e2fsprogs since 1.40.5,
+//! 2008). Blocks and inodes of deleted files are used again. A read updates the file's access time,
+//! as kernels before 2.6.30 do without `noatime`.
 //! Invariant: every request says what its blocks contain, as `disk_layout` would.
 
 use super::host::Io;
 use super::storage::BLOCK;
+use crate::disk::Ns;
 use classes::Contents;
+use sim::Seed;
 use std::collections::{BTreeMap, BTreeSet};
 use store::Result;
 
 /// Blocks of a group.
-const GROUP: u64 = 32_768;
+pub const GROUP: u64 = 32_768;
 const INODES_PER_GROUP: u64 = 8192;
-/// 128 bytes each.
-const INODES_PER_BLOCK: u64 = 32;
+/// 256 bytes each.
+const INODES_PER_BLOCK: u64 = 16;
 const TABLE: u64 = INODES_PER_GROUP / INODES_PER_BLOCK;
 /// Superblock copy, descriptors, two bitmaps, inode table.
 const DATA_FROM: u64 = 4 + TABLE;
@@ -23,8 +26,10 @@ const ENTRIES_PER_BLOCK: u64 = 100;
 /// Blocks of a file before the first indirect block, and blocks that each of those adds.
 const DIRECT: u64 = 12;
 const PER_INDIRECT: u64 = 1024;
-/// 128 MiB.
-const JOURNAL: u64 = 32_768;
+/// First and largest window of the kernel's read-ahead, blocks: 16 and 128 KiB, each twice the one
+/// before (`mm/readahead.c`).
+const READ_AHEAD: (u64, u64) = (4, 32);
+
 /// A file: where it lies, and its metadata.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -41,6 +46,8 @@ pub struct File {
 #[derive(Clone, Debug)]
 struct Directory {
     group: u64,
+    /// `None` before it is made.
+    inode: Option<u64>,
     blocks: Vec<u64>,
     entries: u64,
 }
@@ -54,17 +61,19 @@ pub struct ModelFileSystem {
     next_inode: Vec<u64>,
     free_inodes: Vec<u64>,
     directories: Vec<Directory>,
+    journal_blocks: u64,
     journal_at: u64,
-    /// Largest request of a client, blocks.
-    request_blocks: u64,
-    /// Metadata of the running transaction, and committed metadata that is not in place yet.
+    /// Reads update access times.
+    pub updates_atime: bool,
+    /// Metadata of the running transaction; committed metadata that is not in place yet, with the
+    /// time of its first commit.
     running: BTreeSet<(u64, bool)>,
-    committed: BTreeSet<(u64, bool)>,
+    committed: BTreeMap<(u64, bool), Ns>,
 }
 
 impl ModelFileSystem {
     /// Makes a file system with at least this many bytes of space, and directories spread over it.
-    pub fn new(bytes: u64, directories: u64, request_blocks: u64) -> Self {
+    pub fn new(bytes: u64, directories: u64, journal_blocks: u64) -> Self {
         let groups = bytes.div_ceil(GROUP * BLOCK).max(4) + 1;
         let mut made = Self {
             groups,
@@ -72,10 +81,11 @@ impl ModelFileSystem {
             next_inode: vec![0; groups as usize],
             free_inodes: Vec::new(),
             directories: Vec::new(),
+            journal_blocks: journal_blocks.clamp(64, GROUP),
             journal_at: 0,
-            request_blocks,
+            updates_atime: true,
             running: BTreeSet::new(),
-            committed: BTreeSet::new(),
+            committed: BTreeMap::new(),
         };
         // The journal is group 0.
         made.free[0].clear();
@@ -83,6 +93,7 @@ impl ModelFileSystem {
             let group = 1 + nth * (groups - 1) / directories.max(1);
             made.directories.push(Directory {
                 group,
+                inode: None,
                 blocks: Vec::new(),
                 entries: 0,
             });
@@ -146,20 +157,7 @@ impl ModelFileSystem {
         self.directories.len() as u64
     }
 
-    /// Gives a file its places, without requests.
-    pub fn prepare(&mut self, directory: usize, size_bytes: u64) -> File {
-        let group = self.directories[directory].group;
-        let of = &self.directories[directory];
-        if of.entries >= of.blocks.len() as u64 * ENTRIES_PER_BLOCK {
-            let block = self.allocate(group, 1);
-            let of = &mut self.directories[directory];
-            of.blocks.extend(block.iter().map(|run| run.0));
-        }
-        let of = &mut self.directories[directory];
-        // Names of deleted files leave room anywhere in the directory.
-        let entry_block = of.blocks.get((of.entries / ENTRIES_PER_BLOCK) as usize);
-        let entry_block = entry_block.copied().unwrap_or(0);
-        of.entries += 1;
+    fn new_inode(&mut self, group: u64) -> u64 {
         let inode = self.free_inodes.pop().unwrap_or_else(|| {
             let mut groups = (0..self.groups).map(|step| (group + step) % self.groups);
             let has_inode = |n: &u64| self.next_inode[*n as usize] < INODES_PER_GROUP;
@@ -168,50 +166,119 @@ impl ModelFileSystem {
             self.next_inode[number as usize] += 1;
             number * INODES_PER_GROUP + nth % INODES_PER_GROUP
         });
+        self.running.insert((Self::inode_bitmap(inode), false));
+        self.running.insert((Self::inode_block(inode), false));
+        inode
+    }
+
+    fn inode_bitmap(inode: u64) -> u64 {
+        inode / INODES_PER_GROUP * GROUP + 3
+    }
+
+    /// Makes a directory that is not there yet, and a block for more names if it is full.
+    fn grow(&mut self, directory: usize) {
+        let of = &self.directories[directory];
+        let (group, is_new) = (of.group, of.inode.is_none());
+        if of.entries >= of.blocks.len() as u64 * ENTRIES_PER_BLOCK {
+            let block = self.allocate(group, 1);
+            let of = &mut self.directories[directory];
+            of.blocks.extend(block.iter().map(|run| run.0));
+        }
+        if is_new {
+            let inode = self.new_inode(group);
+            self.directories[directory].inode = Some(inode);
+        }
+    }
+
+    /// Notes that a directory has changed: its inode has other times.
+    fn touch(&mut self, directory: usize) {
+        if let Some(inode) = self.directories[directory].inode {
+            self.running.insert((Self::inode_block(inode), false));
+        }
+    }
+
+    /// Gives a file its places, without requests.
+    pub fn prepare(&mut self, directory: usize, size_bytes: u64) -> File {
+        self.grow(directory);
+        let group = self.directories[directory].group;
+        let inode = self.new_inode(group);
+        let of = &mut self.directories[directory];
+        of.entries += 1;
+        // The hash of the name says which block has it (`dir_index`).
+        let nth = Seed::new(inode).below(of.blocks.len().max(1) as u64);
+        let entry_block = of.blocks.get(nth as usize).copied().unwrap_or(0);
         let blocks = size_bytes.div_ceil(BLOCK);
-        let indirect = blocks.saturating_sub(DIRECT).div_ceil(PER_INDIRECT);
-        let indirect = self.allocate(group, indirect).into_iter();
-        File {
+        let mut file = File {
             size_bytes,
             inode,
             directory,
             entry_block,
-            indirect: indirect
-                .flat_map(|(first, count)| first..first + count)
-                .collect(),
-            runs: self.allocate(group, blocks),
-        }
+            indirect: Vec::new(),
+            runs: Vec::new(),
+        };
+        self.extend(&mut file, blocks);
+        file
+    }
+
+    /// Gives a file blocks, and the indirect blocks that it needs for those.
+    fn extend(&mut self, file: &mut File, blocks: u64) {
+        let group = self.directories[file.directory].group;
+        let all = file.runs.iter().map(|run| run.1).sum::<u64>() + blocks;
+        let indirect = all.saturating_sub(DIRECT).div_ceil(PER_INDIRECT);
+        let more = indirect.saturating_sub(file.indirect.len() as u64);
+        let more = self.allocate(group, more).into_iter();
+        file.indirect
+            .extend(more.flat_map(|(first, count)| first..first + count));
+        let runs = self.allocate(group, blocks);
+        file.runs.extend(runs);
+    }
+
+    /// Returns the order in which a program finds the files: by directory, then by the hashes of
+    /// their names.
+    pub fn listing(files: &[File]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..files.len()).collect();
+        order.sort_by_key(|nth| {
+            let file = &files[*nth];
+            (file.directory, Seed::new(file.inode).draw())
+        });
+        order
     }
 
     /// Makes a file and writes it.
     pub fn create(&mut self, io: &mut Io<'_>, directory: usize, size_bytes: u64) -> Result<File> {
         let file = self.prepare(directory, size_bytes);
         self.enter(io, &file)?;
-        self.data(io, &file, true)?;
+        Self::part(io, &file, (0, file.blocks()), true)?;
         Ok(file)
     }
 
     /// Makes the metadata of a file that has its places.
     pub fn enter(&mut self, io: &mut Io<'_>, file: &File) -> Result<()> {
-        let bitmap = file.inode / INODES_PER_GROUP * GROUP + 3;
-        io.read(bitmap, 1, Contents::Metadata)?;
+        io.read(Self::inode_bitmap(file.inode), 1, Contents::Metadata)?;
         Self::look_up(io, file)?;
-        self.running.insert((bitmap, false));
-        self.running.insert((Self::inode_block(file.inode), false));
+        self.touch(file.directory);
         self.running.insert((file.entry_block, true));
         let indirect = file.indirect.iter().map(|block| (*block, false));
         self.running.extend(indirect);
         Ok(())
     }
 
-    /// Writes blocks of a file, in one request where they are together.
-    pub fn write_part(io: &mut Io<'_>, file: &File, from: u64, count: u64) -> Result<()> {
+    /// Reads or writes blocks of a file, in one request where they are together.
+    pub fn part(
+        io: &mut Io<'_>,
+        file: &File,
+        (from, count): (u64, u64),
+        is_write: bool,
+    ) -> Result<()> {
         let mut nth = 0;
         for (first, blocks) in &file.runs {
             let begin = from.clamp(nth, nth + blocks);
             let end = (from + count).clamp(nth, nth + blocks);
-            if begin < end {
-                io.write(first + begin - nth, end - begin, file.contents(begin))?;
+            let (at, len) = (first + begin - nth, end - begin);
+            match (len > 0, is_write) {
+                (true, true) => io.write(at, len, file.contents(begin))?,
+                (true, false) => io.read(at, len, file.contents(begin))?,
+                (false, _) => {}
             }
             nth += blocks;
         }
@@ -224,27 +291,55 @@ impl ModelFileSystem {
         io.read(Self::inode_block(file.inode), 1, Contents::Metadata)
     }
 
-    /// Reads a whole file.
-    pub fn read(&self, io: &mut Io<'_>, file: &File) -> Result<()> {
-        Self::look_up(io, file)?;
-        for block in &file.indirect {
-            io.read(*block, 1, Contents::Metadata)?;
+    /// Notes that a file was read.
+    pub fn accessed(&mut self, file: &File) {
+        if self.updates_atime {
+            self.running.insert((Self::inode_block(file.inode), false));
         }
-        self.data(io, file, false)
     }
 
-    /// Overwrites one block of a file, 4 KiB.
-    pub fn overwrite(&mut self, io: &mut Io<'_>, file: &File, nth: u64) -> Result<()> {
+    /// Reads a whole file.
+    pub fn read(&mut self, io: &mut Io<'_>, file: &File) -> Result<()> {
         Self::look_up(io, file)?;
+        Self::find_blocks(io, file)?;
+        Self::read_data(io, file)?;
+        self.accessed(file);
+        Ok(())
+    }
+
+    fn find_blocks(io: &mut Io<'_>, file: &File) -> Result<()> {
+        let mut blocks = file.indirect.iter();
+        blocks.try_for_each(|block| io.read(*block, 1, Contents::Metadata))
+    }
+
+    /// Writes more bytes behind the end of a file.
+    pub fn append(&mut self, io: &mut Io<'_>, file: &mut File, bytes: u64) -> Result<()> {
+        Self::look_up(io, file)?;
+        let before = file.blocks();
+        let is_partial = !file.size_bytes.is_multiple_of(BLOCK);
+        let from = before - u64::from(is_partial);
+        if is_partial {
+            // The last block is filled, so it is read first.
+            Self::part(io, file, (from, 1), false)?;
+        }
+        file.size_bytes += bytes;
+        self.extend(file, file.blocks() - before);
         self.running.insert((Self::inode_block(file.inode), false));
-        Self::write_part(io, file, nth, 1)
+        if let Some(last) = file.indirect.last() {
+            self.running.insert((*last, false));
+        }
+        Self::part(io, file, (from, file.blocks() - from), true)
     }
 
     /// Deletes a file.
     pub fn delete(&mut self, io: &mut Io<'_>, file: &File) -> Result<()> {
         Self::look_up(io, file)?;
+        Self::find_blocks(io, file)?;
+        self.touch(file.directory);
         self.running.insert((file.entry_block, true));
         self.running.insert((Self::inode_block(file.inode), false));
+        let bitmap = Self::inode_bitmap(file.inode);
+        self.running.insert((bitmap, false));
         let indirect = file.indirect.iter().map(|block| (*block, 1));
         for (first, count) in file.runs.iter().copied().chain(indirect) {
             io.host.forget(first, count);
@@ -260,44 +355,50 @@ impl ModelFileSystem {
         Ok(())
     }
 
-    fn data(&self, io: &mut Io<'_>, file: &File, is_write: bool) -> Result<()> {
-        let mut nth = 0;
-        for (first, count) in &file.runs {
-            for from in (0..*count).step_by(self.request_blocks as usize) {
-                let blocks = self.request_blocks.min(count - from);
-                match is_write {
-                    true => io.write(first + from, blocks, file.contents(nth))?,
-                    false => io.read(first + from, blocks, file.contents(nth))?,
-                }
-                nth += blocks;
-            }
+    /// Reads all data, in the windows of the kernel's read-ahead.
+    fn read_data(io: &mut Io<'_>, file: &File) -> Result<()> {
+        let (mut at, mut window) = (0, READ_AHEAD.0);
+        while at < file.blocks() {
+            Self::part(io, file, (at, window), false)?;
+            at += window;
+            window = (window * 2).min(READ_AHEAD.1);
         }
         Ok(())
     }
 
     /// Commits the running transaction: the journal is written and durable.
-    pub fn commit(&mut self, io: &mut Io<'_>) -> Result<()> {
+    pub fn commit(&mut self, io: &mut Io<'_>, now: Ns) -> Result<()> {
         if self.running.is_empty() {
             return Ok(());
         }
         let blocks = self.running.len() as u64 + 2;
-        let blocks = blocks.min(JOURNAL);
-        if self.journal_at + blocks > JOURNAL {
-            self.journal_at = 0;
-        }
+        let blocks = blocks.min(self.journal_blocks);
         // Data first, as ordered mode does.
         io.sync()?;
+        if self.journal_at + blocks > self.journal_blocks {
+            self.journal_at = 0;
+            // The journal is used again, so its metadata must be in place.
+            self.write_back(io, Ns::MAX)?;
+            io.sync()?;
+        }
         io.write(self.journal_at, blocks, Contents::Journal)?;
         io.sync()?;
         io.storage.flush()?;
         self.journal_at += blocks;
-        self.committed.append(&mut self.running);
+        for block in std::mem::take(&mut self.running) {
+            self.committed.entry(block).or_insert(now);
+        }
         Ok(())
     }
 
-    /// Writes committed metadata in place.
-    pub fn write_back(&mut self, io: &mut Io<'_>) -> Result<()> {
-        for (block, is_directory) in std::mem::take(&mut self.committed) {
+    /// Writes metadata in place that was committed until then.
+    pub fn write_back(&mut self, io: &mut Io<'_>, until: Ns) -> Result<()> {
+        let committed = std::mem::take(&mut self.committed);
+        for ((block, is_directory), since) in committed {
+            if since > until {
+                self.committed.insert((block, is_directory), since);
+                continue;
+            }
             let contents = match is_directory {
                 true => Contents::Directory,
                 false => Contents::Metadata,

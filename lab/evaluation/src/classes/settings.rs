@@ -3,7 +3,9 @@
 //! Invariant: sizes are the published ones divided by one number, which keeps their ratios, except
 //! memory, which has a smallest size. Nothing is calibrated.
 
-use crate::disk::{DiskModel, Ns};
+use super::files::GROUP;
+use super::storage::BLOCK;
+use crate::disk::{DiskModel, Ns, SECOND};
 use crate::rooms::array::ArrayModel;
 use crate::rooms::ssd::SsdModel;
 
@@ -16,19 +18,28 @@ const MEMORY_BYTES: u64 = 1 << 30;
 pub struct Settings {
     /// The published sizes are divided by this.
     pub divide: u64,
-    /// Rounds before the measured one.
-    pub rounds: u64,
+    /// Capacities of the flash that are written before the measured round.
+    pub before: u64,
     /// Memory of the server, a part of all, 256ths. The host has the rest; beside a conventional
     /// cache it has all.
     pub server_memory: u64,
-    /// Share of the disks that the file system spans, %.
+    /// Size of the file system, % of the disks: a pool without gc has room.
     pub spans_percent: u64,
+    /// Without a server, the block groups are spread over the disks. A file system as large as the
+    /// disks has more groups; ext3 gives each directory the one that has most room.
+    pub spreads_groups: bool,
     /// Largest write with which the conventional cache cleans neighbours, blocks.
     pub granule: u64,
     /// Number of such writes in flight.
     pub destages: usize,
-    /// Requests in flight of the loads that have several clients.
-    pub clients: u64,
+    /// Processes that read the file pool at random.
+    pub pool_clients: u64,
+    /// Processes of the mail server.
+    pub mail_clients: u64,
+    /// Time between two commits of the file system's journal at full scale.
+    pub commit: Ns,
+    /// Reads update access times.
+    pub updates_atime: bool,
     /// The disks' times, hundredths of those of the data sheet.
     pub slowness: u64,
     /// Time of a client for an operation.
@@ -45,13 +56,17 @@ impl Settings {
     /// The parameters of the page.
     pub const FULL: Self = Self {
         divide: 8,
-        rounds: 7,
+        before: 5,
         server_memory: 160,
         spans_percent: 20,
+        spreads_groups: true,
         granule: 128,
         destages: 8,
-        clients: 8,
-        slowness: 100,
+        pool_clients: 1,
+        mail_clients: 8,
+        commit: 5 * SECOND,
+        updates_atime: true,
+        slowness: 217,
         work: 100_000,
         rest: 3_600_000_000_000,
         ssd: SsdModel::OF_2008,
@@ -61,7 +76,7 @@ impl Settings {
     /// Seconds instead of minutes.
     pub const SHORT: Self = Self {
         divide: 64,
-        rounds: 1,
+        before: 1,
         has_few_rows: true,
         ..Self::FULL
     };
@@ -80,6 +95,16 @@ impl Settings {
     /// Memory of the server, bytes.
     pub fn server_bytes(&self) -> u64 {
         self.memory_bytes() * self.server_memory / 256
+    }
+
+    /// Returns the address of a block of the file system on the disks, bytes.
+    pub fn place(&self, block: u64) -> u64 {
+        let (group, nth) = (block / GROUP, block % GROUP);
+        let apart = match self.spreads_groups {
+            true => GROUP * 100 / self.spans_percent.max(1),
+            false => GROUP,
+        };
+        (group * apart + nth) * BLOCK
     }
 
     /// Five SATA disks as RAID 1E, of which a file system of that size spans the stated share.

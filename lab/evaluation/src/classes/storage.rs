@@ -57,6 +57,17 @@ impl Counts {
             self.special += count;
         }
     }
+
+    /// Returns what came after an earlier count.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            read: self.read - before.read,
+            written: self.written - before.written,
+            special: self.special - before.special,
+            reads: self.reads - before.reads,
+            disk_reads: self.disk_reads - before.disk_reads,
+        }
+    }
 }
 
 /// The storage under the host.
@@ -79,6 +90,14 @@ pub trait Storage {
     fn drain(&mut self) -> Result<Ns>;
     /// Requests so far.
     fn counts(&self) -> Counts;
+    /// Time that clients have waited for checkpoints, because the journal was full.
+    fn waited(&self) -> Ns {
+        0
+    }
+    /// Puts in force what the storage itself advises. Returns false if that is nothing.
+    fn take_advice(&mut self) -> bool {
+        false
+    }
 }
 
 struct InFlight {
@@ -86,29 +105,38 @@ struct InFlight {
     chains: usize,
 }
 
-/// Runs operations of so many clients, each with one in flight. `next` runs an operation's code and
-/// returns false when there is none left. `work` is the time of a client for an operation.
+/// Source of operations.
+pub trait Operations {
+    /// Runs the code of an operation. Returns false when there is none left.
+    fn next(&mut self, storage: &mut dyn Storage) -> Result<bool>;
+    /// Runs what the kernel has to do now, beside the clients. Returns false if that is nothing.
+    fn kernel(&mut self, storage: &mut dyn Storage) -> Result<bool>;
+}
+
+/// The kernel has chains as a client has, and its place among them.
+const KERNEL: u64 = u64::MAX;
+
+/// Runs operations of so many clients, each with one in flight, and the kernel's beside them.
+/// `work` is the time of a client for an operation.
 pub fn run(
     storage: &mut dyn Storage,
     clients: u64,
     work: Ns,
-    mut next: impl FnMut(&mut dyn Storage) -> Result<bool>,
+    operations: &mut dyn Operations,
 ) -> Result<()> {
     let mut in_flight: BTreeMap<u64, InFlight> = BTreeMap::new();
     let mut free: VecDeque<u64> = (0..clients).collect();
     let mut has_more = true;
     loop {
         while has_more && let Some(client) = free.pop_front() {
-            has_more = next(storage)?;
-            if !has_more {
-                break;
+            has_more = operations.next(storage)?;
+            if has_more {
+                in_flight.insert(client, started(storage, client, work));
             }
-            let mut stages = storage.take();
-            // The client's own time.
-            stages.push_front(vec![Vec::new()]);
-            let mut flight = InFlight { stages, chains: 0 };
-            begin(storage.world(), client, &mut flight, work);
-            in_flight.insert(client, flight);
+        }
+        let is_idle = !in_flight.contains_key(&KERNEL);
+        if is_idle && has_more && operations.kernel(storage)? {
+            in_flight.insert(KERNEL, started(storage, KERNEL, 0));
         }
         let Some(ended) = storage.next_ended()? else {
             return Ok(());
@@ -122,9 +150,21 @@ pub fn run(
         flight.chains -= 1;
         if flight.chains == 0 && !begin(storage.world(), client, flight, 0) {
             in_flight.remove(&client);
-            free.push_back(client);
+            if client != KERNEL {
+                free.push_back(client);
+            }
         }
     }
+}
+
+/// Begins the stages of an operation whose code has run.
+fn started(storage: &mut dyn Storage, client: u64, work: Ns) -> InFlight {
+    let mut stages = storage.take();
+    // The client's own time.
+    stages.push_front(vec![Vec::new()]);
+    let mut flight = InFlight { stages, chains: 0 };
+    begin(storage.world(), client, &mut flight, work);
+    flight
 }
 
 /// Begins the next stage. Returns false if there is none.
