@@ -372,10 +372,8 @@ impl<'a> Reading<'a> {
             if let Some(frame) = frame {
                 if self.brought.contains(fingerprint) {
                     let admit = self.approach().admit;
-                    backing
-                        .pool
-                        .reader()
-                        .offer_to_tier(fingerprint, admit, &frame);
+                    let reader = backing.pool.reader();
+                    reader.offer_to_tier(fingerprint, admit, &frame);
                 }
                 use_bytes(&frame);
                 return Ok(());

@@ -6,6 +6,7 @@ use chunk_store::index::Location;
 use media::SeededRandom;
 use read_path::{Approach, ChunkRef, Keep, Loaded, Reader, Route};
 use sim::SimDisk;
+use std::cell::RefCell;
 use units::{ContainerId, Fingerprint};
 
 const DIRECT: Approach = Approach {
@@ -32,25 +33,58 @@ fn stored(count: u64) -> (Pool, Vec<(Fingerprint, Vec<u8>)>) {
     (pool, chunks)
 }
 
-/// No cache of the caller.
-struct Nowhere;
+/// Cache of the caller.
+#[derive(Default)]
+pub(super) struct Caller {
+    /// It takes one chunk of a region.
+    takes_one: bool,
+    /// It keeps chunks elsewhere.
+    keeps: bool,
+    /// Chunks that came with the one that was asked for.
+    ahead: RefCell<Vec<(Fingerprint, Vec<u8>)>>,
+}
 
-impl Keep for Nowhere {
+impl Caller {
+    /// Nothing stays in the reader's cache.
+    pub(super) fn keeping() -> Self {
+        Self {
+            keeps: true,
+            ..Self::default()
+        }
+    }
+
+    /// Takes one chunk of a region.
+    fn one() -> Self {
+        let mut one = Self::keeping();
+        one.takes_one = true;
+        one
+    }
+}
+
+impl Keep for Caller {
     fn has(&self, _: &Fingerprint) -> bool {
         false
     }
 
     fn takes_one(&self) -> bool {
-        false
+        self.takes_one
     }
 
     fn keep(&self, _: &Fingerprint, _: &ChunkRef) -> bool {
-        false
+        self.keeps
+    }
+
+    fn keep_ahead(&self, chunks: &mut dyn Iterator<Item = (&Fingerprint, &[u8])>) {
+        let chunks = chunks.map(|(fingerprint, bytes)| (*fingerprint, bytes.to_vec()));
+        self.ahead.borrow_mut().extend(chunks);
     }
 }
 
 fn load(reader: &Reader, fingerprint: &Fingerprint) -> Vec<u8> {
-    match reader.load(fingerprint, DIRECT, &Nowhere).expect("load") {
+    match reader
+        .load(fingerprint, DIRECT, &Caller::default())
+        .expect("load")
+    {
         Loaded::Chunk(chunk) => chunk.to_vec(),
         Loaded::Kept => panic!("nobody keeps anything"),
     }
@@ -115,33 +149,16 @@ fn a_hint_that_lies_costs_a_read_and_is_counted() {
     assert!(!pool.chunks().quarantine.has_damage(), "nobody's damage");
 }
 
-/// Takes one chunk of a region and keeps it elsewhere.
-struct One;
-
-impl Keep for One {
-    fn has(&self, _: &Fingerprint) -> bool {
-        false
-    }
-
-    fn takes_one(&self) -> bool {
-        true
-    }
-
-    fn keep(&self, _: &Fingerprint, _: &ChunkRef) -> bool {
-        true
-    }
-}
-
 #[test]
 fn a_cache_that_takes_one_chunk_gets_no_later_one() {
     let (pool, chunks) = stored(4);
     let reader = pool.reader();
     let ((first, bytes), (second, more)) = (&chunks[0], &chunks[1]);
-    let Loaded::Chunk(chunk) = reader.load(first, DIRECT, &One).expect("load") else {
+    let Loaded::Chunk(chunk) = reader.load(first, DIRECT, &Caller::one()).expect("load") else {
         panic!("nobody keeps anything");
     };
     assert!(*chunk == **bytes && chunk.beside(second).is_none());
-    let Loaded::Chunk(chunk) = reader.load(second, DIRECT, &One).expect("load") else {
+    let Loaded::Chunk(chunk) = reader.load(second, DIRECT, &Caller::one()).expect("load") else {
         panic!("nobody keeps anything");
     };
     assert!(*chunk == **more && chunk.beside(first).is_some());
@@ -162,7 +179,10 @@ fn readers_of_single_chunks_share_what_they_can() {
             scope.spawn(move || {
                 for _ in 0..200 {
                     together.wait();
-                    match reader.load(fingerprint, DIRECT, &One).expect("load") {
+                    match reader
+                        .load(fingerprint, DIRECT, &Caller::one())
+                        .expect("load")
+                    {
                         Loaded::Chunk(chunk) => assert!(*chunk == **bytes),
                         Loaded::Kept => panic!("nobody keeps anything"),
                     }
@@ -173,46 +193,21 @@ fn readers_of_single_chunks_share_what_they_can() {
     assert_eq!(reader.counts().hints_denied, 0);
 }
 
-/// Keeps what is read with a chunk.
-#[derive(Default)]
-struct Neighbours(std::cell::RefCell<Vec<(Fingerprint, Vec<u8>)>>);
-
-impl Keep for Neighbours {
-    fn has(&self, _: &Fingerprint) -> bool {
-        false
-    }
-
-    fn takes_one(&self) -> bool {
-        false
-    }
-
-    fn keep(&self, _: &Fingerprint, _: &ChunkRef) -> bool {
-        true
-    }
-
-    fn keep_ahead(&self, chunks: &mut dyn Iterator<Item = (&Fingerprint, &[u8])>) {
-        let chunks = chunks.map(|(fingerprint, bytes)| (*fingerprint, bytes.to_vec()));
-        self.0.borrow_mut().extend(chunks);
-    }
-}
-
 /// A request that needs several regions looks up one of them in the index.
 #[test]
 fn what_a_request_needs_behind_its_first_region_comes_with_it() {
     let (pool, chunks) = stored(40);
     let reader = pool.reader();
     let load = |nth: usize, ahead_bytes: u64| {
-        let keep = Neighbours::default();
-        let approach = Approach {
-            ahead_bytes,
-            ..DIRECT
-        };
+        let keep = Caller::keeping();
+        let mut approach = DIRECT;
+        approach.ahead_bytes = ahead_bytes;
         let (fingerprint, bytes) = &chunks[nth];
         match reader.load(fingerprint, approach, &keep).expect("load") {
             Loaded::Chunk(chunk) => assert!(*chunk == **bytes),
             Loaded::Kept => panic!("nothing is in memory"),
         }
-        keep.0.into_inner()
+        keep.ahead.into_inner()
     };
     // Regions have two chunks here.
     let probes = || pool.chunks().index.counters().probes;

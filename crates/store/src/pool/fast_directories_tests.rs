@@ -83,26 +83,17 @@ impl World {
 
     fn open_with(&self, shares: KindShares) -> Pool {
         let pool = open(&self.disk, 9, self.secret.as_ref());
-        use_tier(&pool, &self.fast, shares);
+        use_tier(&pool, &self.fast, shares, options());
         pool
     }
 
     /// Reads all directories in a pool with an empty tier. Returns the image of the tier's disk.
     fn fill(&self) -> Image {
         let pool = self.open();
-        assert!(!self.places(&pool).contains(&None));
+        assert!(!places(&pool, &self.chunks).contains(&None));
         pool.fast_tier().expect("a tier").finish(UnixNanos(2));
         self.fast.image()
     }
-
-    /// Returns the container of each chunk, as a directory says. None is in memory before.
-    fn places(&self, pool: &Pool) -> Vec<Option<ContainerId>> {
-        places(pool, &self.chunks)
-    }
-}
-
-fn use_tier(pool: &Pool, fast: &Arc<SimDisk>, shares: KindShares) {
-    use_tier_with(pool, fast, shares, options());
 }
 
 fn options() -> TierOptions {
@@ -115,7 +106,7 @@ fn options() -> TierOptions {
     }
 }
 
-fn use_tier_with(pool: &Pool, fast: &Arc<SimDisk>, shares: KindShares, options: TierOptions) {
+fn use_tier(pool: &Pool, fast: &Arc<SimDisk>, shares: KindShares, options: TierOptions) {
     let disk: Arc<dyn media::Disk> = Arc::<SimDisk>::clone(fast);
     pool.use_fast_tier(disk, options, TierSettings::new(shares));
     settle(pool);
@@ -126,6 +117,7 @@ fn settle(pool: &Pool) {
     while tier.step(UnixNanos(1), 1 << 20).has_more {}
 }
 
+/// Returns the container of each chunk, as a directory says. None is in memory before.
 fn places(pool: &Pool, chunks: &[Fingerprint]) -> Vec<Option<ContainerId>> {
     pool.chunks().forget_directories();
     let place = |chunk| {
@@ -145,7 +137,7 @@ fn containers(places: &[Option<ContainerId>]) -> BTreeSet<ContainerId> {
 /// Asks for all places. Returns the number of containers, and what [`counts`] counted meanwhile.
 fn count(world: &World, pool: &Pool) -> (u64, (u64, u64, u64)) {
     let before = counts(pool);
-    let all = containers(&world.places(pool)).len() as u64;
+    let all = containers(&places(pool, &world.chunks)).len() as u64;
     let after = counts(pool);
     let counted = (after.0 - before.0, after.1 - before.1, after.2 - before.2);
     (all, counted)
@@ -153,11 +145,11 @@ fn count(world: &World, pool: &Pool) -> (u64, (u64, u64, u64)) {
 
 /// Returns the counts of directories from containers, from copies, and of bad copies.
 fn counts(pool: &Pool) -> (u64, u64, u64) {
-    let counts = pool.lookup_counts();
+    let of = pool.lookup_counts();
     (
-        counts.directory_reads,
-        counts.directory_copies,
-        counts.bad_directory_copies,
+        of.directory_reads,
+        of.directory_copies,
+        of.bad_directory_copies,
     )
 }
 
@@ -256,7 +248,7 @@ fn without_a_share_nothing_is_kept_and_nothing_is_asked() {
 #[test]
 fn a_damaged_device_changes_no_answer() {
     let world = World::new(None);
-    let right = world.places(&open(&world.disk, 9, None));
+    let right = places(&open(&world.disk, 9, None), &world.chunks);
     let image = world.fill();
     let files = image.files();
     let (name, len) = files.iter().max_by_key(|file| file.1).expect("a file");
@@ -279,7 +271,7 @@ fn a_damaged_device_changes_no_answer() {
             if in_mid_run {
                 hurt();
             }
-            assert_eq!(world.places(&pool), right, "{damage:?}");
+            assert_eq!(places(&pool, &world.chunks), right, "{damage:?}");
             from_pool += counts(&pool).0;
         }
     }
@@ -292,7 +284,7 @@ fn a_copy_that_is_not_the_directory_of_this_container_is_refused() {
     for secret in [None, Some(SecretKey::Password(b"secret".to_vec()))] {
         let world = World::new(secret);
         let pool = world.open();
-        let right = world.places(&pool);
+        let right = places(&pool, &world.chunks);
         let tier = pool.fast_tier().expect("a tier");
         let ids: Vec<ContainerId> = containers(&right).into_iter().collect();
         let name = |nth: usize| pool.storage.containers.name_of_copy(ids[nth]);
@@ -326,7 +318,7 @@ fn a_copy_that_is_not_the_directory_of_this_container_is_refused() {
             let offered = tier.offer(&name(0), Kind::Directory, IoClass(0), &bytes);
             assert_eq!(offered, Offer::Taken);
             let damaged = tier.status().damaged;
-            assert_eq!(world.places(&pool), right);
+            assert_eq!(places(&pool, &world.chunks), right);
             refused += 1;
             assert_eq!(counts(&pool).2, refused, "{} bytes", bytes.len());
             assert_eq!(tier.status().damaged, damaged + 1);
@@ -343,7 +335,7 @@ fn a_copy_from_a_later_state_of_the_pool_is_refused() {
     let before = disk.image();
     let fast = SimDisk::new();
     let pool = open(&disk, 11, None);
-    use_tier(&pool, &fast, KindShares::ALONE);
+    use_tier(&pool, &fast, KindShares::ALONE, options());
     let lost = store(&pool, 1000..1012);
     let their_places = places(&pool, &lost);
     assert!(!their_places.contains(&None));
@@ -351,7 +343,7 @@ fn a_copy_from_a_later_state_of_the_pool_is_refused() {
     drop(pool);
     let disk = SimDisk::on(before);
     let pool = open(&disk, 12, None);
-    use_tier(&pool, &fast, KindShares::ALONE);
+    use_tier(&pool, &fast, KindShares::ALONE, options());
     let stored = store(&pool, 2000..2012);
     assert_eq!(places(&pool, &stored), their_places, "the same numbers");
     assert!(counts(&pool).2 >= 1, "{:?}", counts(&pool));
@@ -372,7 +364,7 @@ fn directories_of_deleted_containers_are_forgotten_and_prove_nothing() {
     let world = World::new(None);
     let image = world.fill();
     let pool = world.open();
-    let right = world.places(&pool);
+    let right = places(&pool, &world.chunks);
     let names: Vec<Fingerprint> = containers(&right)
         .into_iter()
         .map(|id| pool.storage.containers.name_of_copy(id))
@@ -400,19 +392,19 @@ fn directories_of_deleted_containers_are_forgotten_and_prove_nothing() {
         };
         pool.chunks().index.insert(chunk, location).expect("insert");
     }
-    assert!(containers(&world.places(&pool)).is_empty());
+    assert!(containers(&places(&pool, &world.chunks)).is_empty());
     assert_eq!(counts(&pool).1, 0);
 }
 
 #[test]
 fn a_tier_that_was_cut_off_while_it_wrote_changes_no_answer() {
     let world = World::new(None);
-    let right = world.places(&open(&world.disk, 9, None));
+    let right = places(&open(&world.disk, 9, None), &world.chunks);
     for operations in 1..12 {
         let world = world.with_fast(Image::new());
         world.fast.kill_after(operations);
         let pool = world.open();
-        assert_eq!(world.places(&pool), right);
+        assert_eq!(places(&pool, &world.chunks), right);
         pool.fast_tier().expect("a tier").finish(UnixNanos(2));
         drop(pool);
         let world = World {
@@ -421,7 +413,7 @@ fn a_tier_that_was_cut_off_while_it_wrote_changes_no_answer() {
             ..world
         };
         let pool = world.open();
-        assert_eq!(world.places(&pool), right, "{operations}");
+        assert_eq!(places(&pool, &world.chunks), right, "{operations}");
     }
 }
 
@@ -442,7 +434,7 @@ fn a_sealed_pools_directories_are_sealed_in_the_tier() {
         assert_eq!(found, !is_sealed, "by the device");
         // Before the tier seals it again.
         let pool = world.open();
-        let ids = containers(&world.places(&pool));
+        let ids = containers(&places(&pool, &world.chunks));
         let found = ids.iter().any(|id| {
             let name = pool.storage.containers.name_of_copy(*id);
             let tier = pool.fast_tier().expect("a tier");
@@ -461,7 +453,7 @@ fn a_process_that_only_reads_uses_the_directories_and_writes_none() {
         let world = world.with_fast(image.clone());
         let media = Media::seeded(Arc::clone(&world.disk) as _, UnixNanos::default(), 9);
         let pool = Pool::open(media, None, OpenMode::Read, 32 << 20).expect("open");
-        use_tier_with(&pool, &world.fast, KindShares::ALONE, options().reading());
+        use_tier(&pool, &world.fast, KindShares::ALONE, options().reading());
         for _ in 0..2 {
             let (all, counted) = count(&world, &pool);
             let expected = if is_warm { (0, all, 0) } else { (all, 0, 0) };

@@ -1,10 +1,11 @@
 //! Reads with a fast tier: hits, admission, and a tier that is lost or lies.
 
 use super::Pool;
+use super::approach_tests::Caller;
 use crate::testing::small::{LANE, make, open};
 use classes::{Admission, ClassSettings, Priority, Share};
 use media::{IoOrigin, SeededRandom};
-use read_path::{Admit, Approach, ChunkRef, Keep, Route};
+use read_path::{Admit, Approach, Route};
 use sim::{Damage, Fault, Image, SimDisk};
 use ssd_tier::{Kind, KindShares, TierOptions, TierSettings, TierState};
 use std::sync::Arc;
@@ -126,23 +127,6 @@ fn sequential_readers_do_not_fill_it() {
     assert!(!world.chunks.iter().any(|(f, _)| tier.contains(f)));
 }
 
-/// Nothing stays in memory.
-struct Passing;
-
-impl Keep for Passing {
-    fn has(&self, _: &Fingerprint) -> bool {
-        false
-    }
-
-    fn takes_one(&self) -> bool {
-        false
-    }
-
-    fn keep(&self, _: &Fingerprint, _: &ChunkRef) -> bool {
-        true
-    }
-}
-
 #[test]
 fn nodes_of_streams_enter_at_their_second_miss_and_for_clients_only() {
     let world = World::new();
@@ -151,7 +135,9 @@ fn nodes_of_streams_enter_at_their_second_miss_and_for_clients_only() {
     let read = || {
         for (fingerprint, _) in &world.chunks {
             let approach = Approach::default().of_recipe();
-            let loaded = pool.reader().load(fingerprint, approach, &Passing);
+            let loaded = pool
+                .reader()
+                .load(fingerprint, approach, &Caller::keeping());
             assert!(loaded.is_ok(), "{fingerprint}");
         }
         let here = world.chunks.iter().filter(|(f, _)| tier.contains(f));

@@ -91,8 +91,8 @@ impl Ahead {
     }
 
     /// Returns the regions from `place` on that were read and lie side by side, as their headers
-    /// say, until they have `raw_bytes` of chunks: each with its place and stored length. Nothing is
-    /// verified. The directory is none of them.
+    /// say, until they have `raw_bytes` of chunks: each with its place and stored length. Nothing
+    /// is verified. The directory is none of them.
     pub fn side_by_side(&self, place: RegionPlace, raw_bytes: u64) -> Vec<(RegionPlace, u32)> {
         let mut run = Vec::new();
         let Some((at, rest)) = self.from(place) else {

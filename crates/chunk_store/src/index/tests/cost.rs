@@ -351,7 +351,7 @@ fn new_chunks_cost_few_reads_after_the_first_and_what_is_there_is_found() {
 
 /// No message tells a reader of what another process writes.
 #[test]
-fn a_reader_beside_a_writer_finds_what_it_looked_for_in_vain() {
+fn a_reader_beside_a_writer_finds_what_was_not_there_before() {
     let disk = TestDisk::new();
     let mut dice = Dice(32);
     let index = open(&disk, 4 * MIB).index;

@@ -101,8 +101,8 @@ fn run(seed: u64) {
         match dice.below(8) {
             0..3 => {
                 let coverage = covers(caller.next_container());
-                // The merge may find damage in a bucket that no lookup has read. Without a merge the
-                // entries wait, and the next open inserts them again.
+                // The merge may find damage in a bucket that no lookup has read. Without a merge
+                // the entries wait, and the next open inserts them again.
                 let is_covered = caller.index.commit(&coverage).unwrap();
                 assert!(!is_covered || !caller.index.is_damaged());
             }
