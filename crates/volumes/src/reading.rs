@@ -333,11 +333,12 @@ impl<'a> Reading<'a> {
         taken
     }
 
-    /// Notes what will be needed from this chunk on, up to byte `end`. Longer chunks than the page
-    /// cache keeps are not read ahead.
+    /// Notes what will be needed from this chunk on, up to byte `end`; 0 if the chunk is enough.
+    /// Longer chunks than the page cache keeps are not read ahead.
     fn expect(&mut self, leaf: &Leaf, end: u64) {
         let is_kept = leaf.len <= page_cache::CHUNK_BYTES_MAX as u64;
-        self.ahead_bytes = match is_kept {
+        let is_enough = end <= leaf.offset.saturating_add(leaf.len);
+        self.ahead_bytes = match is_kept && !is_enough {
             true => end.saturating_sub(leaf.offset),
             false => 0,
         };

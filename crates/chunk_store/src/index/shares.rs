@@ -100,7 +100,9 @@ impl Shares {
 
     /// Returns the number of buckets that are read or written at once.
     fn window_buckets(&self) -> u64 {
-        let window = (self.memory_bytes / 16).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+        // With very little memory the hot buckets need it more.
+        let share = if self.memory_bytes < 2 << 20 { 64 } else { 16 };
+        let window = (self.memory_bytes / share).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
         (window / BUCKET_BYTES) as u64
     }
 }
