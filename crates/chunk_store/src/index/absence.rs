@@ -12,15 +12,15 @@
 //! Invariant: a key that a filter denies is not in its bucket, and was not since the filter was
 //! made, but for entries of deleted containers.
 
-use format::index::{BUCKET_BYTES, BUCKET_ENTRIES, Bucket};
+use format::index::{BUCKET_ENTRIES, Bucket};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Buckets that are read together when the filter of one of them is missing. On a disk that seeks,
 /// 64 KiB cost little more than 4.
 pub(super) const NEIGHBOURS: u64 = 16;
-/// Possible sizes of a filter, words: at 70 % of its entries (see `size`) a bucket has 8.6, 4.3 or
-/// 2.2 bits an entry, and 2, 13 or 37 of 100 keys that are not there pass. Half as full, 0.1, 2 or
-/// 14.
+/// Possible sizes of a filter, words, the largest first: at 70 % of its entries (see `size`) a
+/// bucket has 8.6, 4.3 or 2.2 bits an entry, and 2, 13 or 37 of 100 keys that are not there pass.
+/// Half as full, 0.1, 2 or 14.
 const WORDS: [usize; 3] = [32, 16, 8];
 
 /// Answer of a filter.
@@ -113,10 +113,7 @@ impl Absence {
         let Some(filter) = self.of(number) else {
             return;
         };
-        let [largest, ..] = WORDS;
-        let mut made = [0u64; 32];
-        const _: () = assert!(WORDS[0] == 32 && BUCKET_BYTES / 16 == 32 * size_of::<u64>());
-        debug_assert!(filter.len() <= largest, "a filter of a known size");
+        let mut made = [0u64; WORDS[0]];
         for (rest, _) in bucket.iter() {
             for (word, mask) in self.positions(rest) {
                 if let Some(word) = made.get_mut(word) {
