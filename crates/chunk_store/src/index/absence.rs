@@ -134,6 +134,7 @@ impl Absence {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cache::{BucketCache, Probe, ReuseHint};
     use super::*;
     use format::index::{Geometry, IndexPlace};
 
@@ -181,5 +182,22 @@ mod tests {
         filters.learn(9, &Bucket::empty());
         assert_eq!(filters.look(9, 12_345_678), Presence::Absent);
         assert_eq!(Absence::none().look(0, 1), Presence::Uncovered);
+    }
+
+    /// A lookup reads neighbours without a lock, and a merge writes one of them meanwhile.
+    #[test]
+    fn bytes_from_before_a_write_make_no_filter() {
+        let cache = BucketCache::new(1 << 20, 1 << 20, true);
+        let (full, rests) = bucket(5, 100);
+        let before = cache.epoch(3).expect("no write");
+        cache.begin_write(3, full);
+        assert_eq!(cache.epoch(3), None, "it is being written");
+        cache.learn(3, before, &Bucket::empty());
+        cache.end_write(3, false);
+        cache.learn(3, before, &Bucket::empty());
+        for rest in rests {
+            let probe = cache.probe((3, rest), ReuseHint::Returns, |_| ());
+            assert!(matches!(probe, Probe::Miss(_)), "the key is denied");
+        }
     }
 }
