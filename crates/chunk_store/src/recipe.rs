@@ -13,7 +13,7 @@ mod past_damage;
 mod walk;
 
 pub use apply::ChunkRun;
-pub use apply::{apply, hole};
+pub use apply::{apply, hole, replace};
 pub use builder::ObjectBuilder;
 pub use difference::visit_differences;
 pub use lost::repair_object;

@@ -104,6 +104,14 @@ impl Reader {
         self.offer_to_tier(fingerprint, Some(admit), bytes);
     }
 
+    /// Notes that a checkpoint replaced a chunk or node: the fast tier forgets it. An object that
+    /// still has it brings it back.
+    pub fn note_replaced(&self, fingerprint: &Fingerprint) {
+        if let Some(tier) = self.fast_tier() {
+            tier.forget(fingerprint);
+        }
+    }
+
     /// Notes that a checkpoint stored data of a class. The tier need not take it.
     pub fn note_stored(&self, fingerprint: &Fingerprint, class: IoClass, bytes: usize) {
         if let Some(tier) = self.fast_tier() {

@@ -190,28 +190,25 @@ impl Index {
         }
     }
 
-    /// Adds a place that was found on the device, unless the chunk is here already.
-    pub fn add(&self, fingerprint: &Fingerprint, place: Place, slots: &Slots) {
-        if !self.contains(fingerprint, slots)
-            && let Some((mut part, bucket)) = self.part(fingerprint)
-        {
+    /// Adds a place that was found on the device. Returns false if the chunk is here already.
+    pub fn add(&self, fingerprint: &Fingerprint, place: Place, slots: &Slots) -> bool {
+        if self.contains(fingerprint, slots) {
+            return false;
+        }
+        if let Some((mut part, bucket)) = self.part(fingerprint) {
             part.insert(bucket, tag_of(fingerprint), place, slots);
         }
+        true
     }
 
-    /// Removes the place of a chunk; with `only`, if it is that one.
-    pub fn remove(&self, fingerprint: &Fingerprint, only: Option<Place>) {
-        let Some((mut part, bucket)) = self.part(fingerprint) else {
-            return;
-        };
-        let is_removed = part.buckets.get_mut(bucket).is_some_and(|bucket| {
-            let found = bucket.find(tag_of(fingerprint));
-            match found.filter(|(_, place)| only.is_none_or(|only| only == *place)) {
-                Some((at, _)) => bucket.clear(at),
-                None => false,
-            }
-        });
-        part.places -= u64::from(is_removed);
+    /// Removes the place of a chunk and returns it.
+    pub fn remove(&self, fingerprint: &Fingerprint) -> Option<Place> {
+        let (mut part, bucket) = self.part(fingerprint)?;
+        let bucket = part.buckets.get_mut(bucket)?;
+        let (at, place) = bucket.find(tag_of(fingerprint))?;
+        bucket.clear(at);
+        part.places -= 1;
+        Some(place)
     }
 
     /// Removes the stale places of the next `count` buckets of one shard after another.

@@ -12,7 +12,7 @@ use crate::slots::Block;
 use crate::status::add;
 use crate::tier::{Tier, is_end_of_file};
 use crate::writer::{Phase, Writer};
-use format::tier::{BLOCK_HEADER_BYTES, BlockHeader, TierEntry};
+use format::tier::{BLOCK_HEADER_BYTES, BlockHeader, TierEntry, frame_bytes};
 use media::{DiskFile, MediaError, MediaErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -223,14 +223,20 @@ impl Tier {
             used,
         };
         self.slots.vacate(header.slot);
-        let Some(generation) = self.slots.fill(header.slot, block) else {
+        let frames = entries
+            .iter()
+            .map(|e| frame_bytes(e.payload_bytes as usize));
+        let frames_bytes = frames.sum::<usize>() as u32;
+        let Some(generation) = self.slots.fill(header.slot, block, frames_bytes) else {
             return;
         };
         writer.occupancy.add_block(header.slot, class, used);
         for entry in entries {
             let (offset, len) = (entry.offset, entry.payload_bytes);
             let place = Place::of_payload(header.slot, generation, offset, len);
-            self.index.add(&entry.fingerprint, place, &self.slots);
+            if !self.index.add(&entry.fingerprint, place, &self.slots) {
+                self.lose(&place);
+            }
         }
     }
 }

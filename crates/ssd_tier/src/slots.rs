@@ -3,7 +3,8 @@
 //!
 //! Invariant: a slot's generation changes before its bytes do. A place with another generation is
 //! stale. Generations repeat after 64 uses of a slot, so a place may seem valid again: its chunk
-//! then fails the checks and is a miss. A slot's lock is taken last and held for no I/O.
+//! then fails the checks and is a miss. A slot's lock is taken last and held for no I/O. A block of
+//! which little is still needed leaves before any other: what was replaced has no class.
 
 use crate::class::CacheClass;
 use crate::keys::Use;
@@ -26,10 +27,16 @@ pub(crate) struct Block {
     pub used: UnixNanos,
 }
 
+/// A block leaves once less than this part of it is still needed.
+const NEEDED_PART: u32 = 2;
+
 #[derive(Default)]
 struct Slot {
     generation: u8,
     block: Option<Block>,
+    /// Bytes of the block's frames, and of those that are still needed.
+    held_bytes: u32,
+    needed_bytes: u32,
 }
 
 /// All slots.
@@ -105,6 +112,21 @@ impl Slots {
         }
     }
 
+    /// A frame of so many bytes in the block of that generation is no longer needed. Returns the
+    /// class of the block if it has left with it: its places are stale from now on, and the slot is
+    /// empty.
+    pub fn lose(&self, number: u32, generation: u8, frame_bytes: u32) -> Option<CacheClass> {
+        let mut slot = self.slots.get(number as usize)?.lock();
+        if slot.generation != generation {
+            return None;
+        }
+        slot.needed_bytes = slot.needed_bytes.saturating_sub(frame_bytes);
+        match slot.needed_bytes < slot.held_bytes / NEEDED_PART {
+            true => self.vacated(&mut slot),
+            false => None,
+        }
+    }
+
     fn vacated(&self, slot: &mut Slot) -> Option<CacheClass> {
         let block = slot.block.take()?;
         slot.generation = (slot.generation + 1) % GENERATIONS;
@@ -115,14 +137,15 @@ impl Slots {
         Some(block.class)
     }
 
-    /// Puts a block into an empty slot. Returns its generation.
-    pub fn fill(&self, number: u32, block: Block) -> Option<u8> {
+    /// Puts a block with frames of so many bytes into an empty slot. Returns its generation.
+    pub fn fill(&self, number: u32, block: Block, frames_bytes: u32) -> Option<u8> {
         let mut slot = self.slots.get(number as usize)?.lock();
         if let Some(count) = self.by_class.get(block.class.number()) {
             count.fetch_add(1, Ordering::Relaxed);
         }
         let before = slot.block.replace(block);
         debug_assert!(before.is_none(), "vacated before it was written");
+        (slot.held_bytes, slot.needed_bytes) = (frames_bytes, frames_bytes);
         self.full.fetch_add(1, Ordering::Relaxed);
         Some(slot.generation)
     }

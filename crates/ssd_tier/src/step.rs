@@ -161,7 +161,12 @@ impl Tier {
             class,
             used: now,
         };
-        let generation = self.slots.fill(slot, block)?;
+        let places = entries.iter().map(|entry| {
+            let (offset, len) = (entry.offset, entry.payload_bytes);
+            Place::of_payload(slot, 0, offset, len)
+        });
+        let frames_bytes = places.map(|place| place.len).sum();
+        let generation = self.slots.fill(slot, block, frames_bytes)?;
         writer.occupancy.add_block(slot, class, now);
         for entry in entries {
             let (offset, len) = (entry.offset, entry.payload_bytes);

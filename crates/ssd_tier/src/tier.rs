@@ -87,7 +87,7 @@ pub struct Tier {
     pub(crate) file: RwLock<Option<Arc<dyn DiskFile>>>,
     /// Time of the last step.
     pub(crate) now: AtomicI64,
-    /// Slots whose blocks readers gave up.
+    /// Slots whose blocks readers gave up, or of which little was still needed.
     pub(crate) given_up: Mutex<Vec<(u32, CacheClass)>>,
     /// Number of slots that were scanned.
     pub(crate) scanned: AtomicU32,
@@ -331,10 +331,22 @@ impl Tier {
             && self.staging.memory_bytes() * 2 < self.options.staging_bytes()
     }
 
-    /// Forgets a chunk. The device still has it: it may be found again after a restart.
+    /// Forgets a chunk that is hardly needed any more: what it belonged to was overwritten. The
+    /// device still has it: it may be found again after a restart. A block of which little is still
+    /// needed makes room for another.
     pub fn forget(&self, fingerprint: &Fingerprint) {
         self.index.unstage(fingerprint);
-        self.index.remove(fingerprint, None);
+        if let Some(place) = self.index.remove(fingerprint) {
+            self.lose(&place);
+        }
+    }
+
+    /// Notes that a chunk in a block is no longer needed.
+    pub(crate) fn lose(&self, place: &Place) {
+        let lost = self.slots.lose(place.slot, place.generation, place.len);
+        if let Some(class) = lost {
+            self.given_up.lock().push((place.slot, class));
+        }
     }
 
     /// Forgets a container directory that the caller found to be wrong, and counts it as damaged.

@@ -72,6 +72,45 @@ fn forgotten_chunks_are_not_found() {
     assert_eq!(world.offer(3), Offer::Taken);
 }
 
+/// A block of which half was replaced leaves first, whatever its class; with less, it stays.
+#[test]
+fn a_block_of_which_little_is_needed_makes_room_before_others() {
+    let mut world = World::new(2, true);
+    let full = |world: &World| world.tier.status().slots_full;
+    let mut numbers = Vec::new();
+    for n in 1.. {
+        world.offer_as(n, Kind::Data, 0);
+        numbers.push(n);
+        world.settle();
+        if full(&world) == 2 {
+            break;
+        }
+    }
+    let found = numbers;
+    let in_first = found.len() / 2;
+    for n in found.iter().take(in_first / 3) {
+        world.tier.forget(&world.name(*n));
+    }
+    world.settle();
+    assert_eq!(full(&world), 2, "most of both blocks is needed");
+    for n in found.iter().take(in_first) {
+        world.tier.forget(&world.name(*n));
+        // Forgotten twice, it counts once.
+        world.tier.forget(&world.name(*n));
+    }
+    world.settle();
+    assert_eq!(full(&world), 1, "the first block has left");
+    assert!(world.has(*found.last().expect("some")), "the second stays");
+    assert_eq!(world.tier.status().evictions, 0);
+    let next = found.len() as u64 + 1;
+    for n in next..next + 14 {
+        world.offer(n);
+    }
+    world.settle();
+    assert_eq!(full(&world), 2, "its slot is used again");
+    assert_eq!(world.tier.status().evictions, 0);
+}
+
 #[test]
 fn directories_have_names_and_are_never_taken_for_chunks() {
     let mut world = World::new(20, true);

@@ -322,6 +322,43 @@ fn a_policy_brings_what_is_important_whatever_the_pattern() {
     }
 }
 
+/// Otherwise blocks of important classes would stay full of bytes that no volume has any more.
+#[test]
+fn the_tier_forgets_what_a_checkpoint_replaced() {
+    let (disk, fast) = (disk_with_a_volume(), empty());
+    let mut world = World::new(&disk, &fast, Switches::default());
+    world.tier.set_settings(policy());
+    let bytes = 0..1u64 << 20;
+    stream(&mut world, METADATA, bytes.clone(), 64 << 10);
+    let volume = world.volumes.volume("v").expect("volume");
+    let reader = Arc::clone(world.volumes.pool().reader());
+    let names: Vec<_> = bytes
+        .step_by(4096)
+        .map(|at| {
+            let mut page = vec![0; 4096];
+            volume.read(of(METADATA), at, &mut page).expect("read");
+            reader.fingerprint(&page)
+        })
+        .collect();
+    let found = |world: &World| names.iter().filter(|n| world.tier.contains(n)).count();
+    assert_eq!(found(&world), 256);
+    let full = world.tier.status().slots_full;
+    for (at, part) in (0..).zip(noise(99, 512 << 10).chunks(64 << 10)) {
+        let written = volume.write(of(BULK), at << 16, part, Durability::Volatile);
+        written.expect("write");
+    }
+    world.volumes.checkpoint().expect("checkpoint");
+    assert_eq!(found(&world), 128, "the other half was not written");
+    for (at, part) in (8..).zip(noise(98, 448 << 10).chunks(64 << 10)) {
+        let written = volume.write(of(BULK), at << 16, part, Durability::Volatile);
+        written.expect("write");
+    }
+    world.volumes.checkpoint().expect("checkpoint");
+    assert!(found(&world) <= 16);
+    world.settle();
+    assert!(world.tier.status().slots_full < full, "a block has left");
+}
+
 /// The bytes that a request names are important, and not what read-ahead fetched behind them.
 #[test]
 fn what_was_read_ahead_enters_when_it_is_asked_for() {

@@ -51,6 +51,10 @@ pub fn hole(len: u64, log2: u8) -> ObjectRoot {
     }
 }
 
+/// Called with each chunk and node that the new root no longer has at its old place. Those below a
+/// node that is not read are left out.
+pub type Replaced<'a> = dyn FnMut(&Fingerprint) + 'a;
+
 /// Applies `edits` (ascending, not overlapping) to an object and sets its length to `len`, bytes.
 /// Added space is a hole. Bytes of the last chunk beyond `len` must be zero: the caller cuts the
 /// chunk. Fails with `Invalid` unless the layout is fixed.
@@ -60,6 +64,18 @@ pub fn apply(
     edits: &[ChunkRun],
     load: &mut LoadNode<'_>,
     store: &mut StoreNode<'_>,
+) -> Result<ObjectRoot> {
+    replace(root, len, edits, load, store, &mut |_| {})
+}
+
+/// Does the same, and reports what was replaced.
+pub fn replace(
+    root: &ObjectRoot,
+    len: u64,
+    edits: &[ChunkRun],
+    load: &mut LoadNode<'_>,
+    store: &mut StoreNode<'_>,
+    replaced: &mut Replaced<'_>,
 ) -> Result<ObjectRoot> {
     debug_assert!(edits.is_sorted_by(|a, b| a.end() <= b.first));
     let Layout::Fixed(log2) = root.layout else {
@@ -79,6 +95,7 @@ pub fn apply(
         layout: root.layout,
         load,
         store,
+        replaced,
     };
     let mut fingerprint = root.fingerprint;
     let mut level = root.level;
@@ -130,15 +147,24 @@ struct Subtree {
     wanted: u64,
 }
 
-struct Applying<'a, 'l, 's> {
+struct Applying<'a, 'l, 's, 'r> {
     layout: Layout,
     load: &'a mut LoadNode<'l>,
     store: &'a mut StoreNode<'s>,
+    replaced: &'a mut Replaced<'r>,
 }
 
-impl Applying<'_, '_, '_> {
+impl Applying<'_, '_, '_, '_> {
     /// Returns the fingerprint of the subtree after the change.
     fn change(&mut self, at: Subtree, edits: &[ChunkRun]) -> Result<Fingerprint> {
+        let changed = self.changed(at, edits)?;
+        if changed != at.fingerprint && !at.fingerprint.is_hole() && at.stored_level == at.level {
+            (self.replaced)(&at.fingerprint);
+        }
+        Ok(changed)
+    }
+
+    fn changed(&mut self, at: Subtree, edits: &[ChunkRun]) -> Result<Fingerprint> {
         if at.wanted == 0 {
             return Ok(Fingerprint::HOLE);
         }

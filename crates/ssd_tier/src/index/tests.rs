@@ -48,15 +48,15 @@ fn has(index: &Index, n: u32, slots: &Slots) -> bool {
 fn a_full_bucket_drops_stale_places_first_and_then_the_longest_unused() {
     let (index, slots) = (Index::new(0), Slots::new(20));
     for n in 0..16 {
-        let generation = slots.fill(n, block(i64::from(n))).expect("a slot");
+        let generation = slots.fill(n, block(i64::from(n)), 0).expect("a slot");
         index.add(&print(n + 1), place(n, generation), &slots);
     }
     assert!((1..=16).all(|n| has(&index, n, &slots)));
     slots.vacate(5);
-    slots.fill(16, block(99));
+    slots.fill(16, block(99), 0);
     index.add(&print(17), place(16, 0), &slots);
     assert!(!has(&index, 6, &slots) && has(&index, 1, &slots) && has(&index, 17, &slots));
-    slots.fill(17, block(99));
+    slots.fill(17, block(99), 0);
     index.add(&print(18), place(17, 0), &slots);
     assert!(!has(&index, 1, &slots) && has(&index, 2, &slots) && has(&index, 18, &slots));
     assert_eq!(index.places(), 16);
@@ -65,10 +65,10 @@ fn a_full_bucket_drops_stale_places_first_and_then_the_longest_unused() {
 #[test]
 fn a_reused_slot_makes_its_places_stale() {
     let (index, slots) = (Index::new(0), Slots::new(2));
-    slots.fill(0, block(0));
+    slots.fill(0, block(0), 0);
     index.add(&print(1), place(0, 0), &slots);
     slots.vacate(0);
-    assert_eq!(slots.fill(0, block(0)), Some(1));
+    assert_eq!(slots.fill(0, block(0), 0), Some(1));
     assert!(!has(&index, 1, &slots));
     assert_eq!((index.places(), index.misses()), (0, [1, 0, 0]));
     index.add(&print(2), place(0, 1), &slots);
@@ -89,7 +89,7 @@ fn staged_chunks_are_found_and_settle_unless_forgotten() {
     );
     let found = index.find(&print(1), Kind::Recipe, &slots, UnixNanos(0));
     assert!(matches!(found, Found::Staged(bytes) if *bytes == *b"chunk"));
-    slots.fill(0, block(0));
+    slots.fill(0, block(0), 0);
     index.settle(&print(1), place(0, 0), &slots);
     assert!(has(&index, 1, &slots) && !index.is_staged(&print(1)));
     index.settle(&print(3), place(0, 0), &slots);
@@ -100,7 +100,7 @@ fn staged_chunks_are_found_and_settle_unless_forgotten() {
 fn lost_with(bytes_of_chunk: u64) -> u64 {
     let count = 100_000u64;
     let (index, slots) = (Index::new(count * bytes_of_chunk), Slots::new(1));
-    slots.fill(0, block(0));
+    slots.fill(0, block(0), 0);
     let mut seed = 1u64;
     for _ in 0..count {
         let mut bytes = [0; 32];

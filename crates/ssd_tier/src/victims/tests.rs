@@ -85,7 +85,7 @@ impl Room {
             class,
             used: UnixNanos(self.now),
         };
-        self.slots.fill(slot, block);
+        self.slots.fill(slot, block, 0);
         self.occupancy.add_block(slot, class, UnixNanos(self.now));
     }
 

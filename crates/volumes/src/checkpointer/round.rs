@@ -18,7 +18,7 @@ use super::super::live::{LiveVolume, PAGE_BYTES};
 use super::super::losses::Losses;
 use super::super::overlay::{Overlay, Piece, Source, Tally};
 use super::carrying::{Destination, carry};
-use chunk_store::recipe::{ChunkRun, apply, fixed_chunk};
+use chunk_store::recipe::{ChunkRun, fixed_chunk, replace};
 use chunking::TOGETHER;
 use format::recipe::ObjectRoot;
 pub(crate) use holding::Limits;
@@ -457,7 +457,7 @@ impl Member {
         let lane = session.main();
         let chunks = self.len.div_ceil(self.volume.chunk_bytes());
         let within = self.edits.partition_point(|e| e.first < chunks);
-        apply(
+        replace(
             &root,
             self.len,
             self.edits.part(..within)?,
@@ -467,6 +467,7 @@ impl Member {
                 node
             },
             &mut |node| lane.store_node(node),
+            &mut |old| reader.note_replaced(old),
         )
     }
 

@@ -163,3 +163,42 @@ fn a_petabyte_becomes_a_hole_without_being_read() {
     assert_eq!((reads, writes), (0, 0));
     assert_eq!(root, hole(1 << 50, 12));
 }
+
+/// Each chunk and node that was read and changed is reported, once.
+#[test]
+fn replaced_chunks_and_nodes_are_reported() {
+    let mut nodes = Stored::new();
+    let mut chunks: Vec<_> = (0..600).map(chunk).collect();
+    let old = build(&chunks, 600 * 4096, &mut nodes);
+    let edit = |first, count, fingerprint| ChunkRun {
+        first,
+        count,
+        fingerprint,
+    };
+    let edits = [
+        edit(3, 1, chunk(9000)),
+        // The same bytes again.
+        edit(5, 1, chunk(5)),
+        edit(7, 2, Fingerprint::HOLE),
+    ];
+    let copy = nodes.clone();
+    let mut load = |f: &Fingerprint| {
+        let bytes = copy.get(f).map(Vec::as_slice).unwrap_or_default();
+        RecipeNode::decode(bytes).map_err(|e| StoreError::corruption("node", f, e))
+    };
+    let mut replaced = Vec::new();
+    let new = replace(
+        &old,
+        old.len,
+        &edits,
+        &mut load,
+        &mut |bytes| Ok(put(&mut nodes, bytes)),
+        &mut |f| replaced.push(*f),
+    );
+    let new = new.expect("applied");
+    overwrite(&mut chunks, old.len, &edits);
+    assert_eq!(new, build(&chunks, old.len, &mut nodes));
+    assert_eq!(replaced[..3], [chunk(3), chunk(7), chunk(8)]);
+    assert_eq!(replaced.len(), 5, "the leaf node and the root too");
+    assert_eq!(replaced[4], old.fingerprint);
+}
