@@ -28,7 +28,7 @@ pub(crate) struct Block {
 }
 
 /// A block leaves once less than this part of it is still needed.
-const NEEDED_PART: u32 = 2;
+const NEEDED_PART: u32 = 4;
 
 #[derive(Default)]
 struct Slot {

@@ -72,7 +72,7 @@ fn forgotten_chunks_are_not_found() {
     assert_eq!(world.offer(3), Offer::Taken);
 }
 
-/// A block of which half was replaced leaves first, whatever its class; with less, it stays.
+/// A block of which most was replaced leaves first, whatever its class; with less, it stays.
 #[test]
 fn a_block_of_which_little_is_needed_makes_room_before_others() {
     let mut world = World::new(2, true);
