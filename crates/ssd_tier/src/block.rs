@@ -28,6 +28,14 @@ pub(crate) fn room_of(block_bytes: u32) -> u64 {
     u64::from(block_bytes).saturating_sub((BLOCK_HEADER_BYTES + FRAME_ALIGN) as u64)
 }
 
+/// Returns the bytes that the frames of these chunks take in a block.
+pub(crate) fn frames_bytes_of(entries: &[TierEntry]) -> u32 {
+    let frames = entries
+        .iter()
+        .map(|e| frame_bytes(e.payload_bytes as usize));
+    frames.sum::<usize>() as u32
+}
+
 /// Where a block goes, and what it says of itself.
 pub(crate) struct Facts {
     pub slot: u32,

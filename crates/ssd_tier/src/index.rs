@@ -201,9 +201,10 @@ impl Index {
         true
     }
 
-    /// Removes the place of a chunk and returns it.
+    /// Removes a chunk, staged or in a block. Returns its place if it had one.
     pub fn remove(&self, fingerprint: &Fingerprint) -> Option<Place> {
         let (mut part, bucket) = self.part(fingerprint)?;
+        part.staged.remove(fingerprint);
         let bucket = part.buckets.get_mut(bucket)?;
         let (at, place) = bucket.find(tag_of(fingerprint))?;
         bucket.clear(at);

@@ -4,7 +4,7 @@
 //! Invariant: a block counts only if its header names this pool and this slot and its directory
 //! agrees with the header. Nothing is written before every slot was looked at.
 
-use crate::block::open_directory;
+use crate::block::{frames_bytes_of, open_directory};
 use crate::class::CacheClass;
 use crate::index::Place;
 use crate::keys::Use;
@@ -12,7 +12,7 @@ use crate::slots::Block;
 use crate::status::add;
 use crate::tier::{Tier, is_end_of_file};
 use crate::writer::{Phase, Writer};
-use format::tier::{BLOCK_HEADER_BYTES, BlockHeader, TierEntry, frame_bytes};
+use format::tier::{BLOCK_HEADER_BYTES, BlockHeader, TierEntry};
 use media::{DiskFile, MediaError, MediaErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -223,10 +223,7 @@ impl Tier {
             used,
         };
         self.slots.vacate(header.slot);
-        let frames = entries
-            .iter()
-            .map(|e| frame_bytes(e.payload_bytes as usize));
-        let frames_bytes = frames.sum::<usize>() as u32;
+        let frames_bytes = frames_bytes_of(entries);
         let Some(generation) = self.slots.fill(header.slot, block, frames_bytes) else {
             return;
         };

@@ -4,7 +4,7 @@
 //! Invariant: a slot's generation changes before its bytes do. A place with another generation is
 //! stale. Generations repeat after 64 uses of a slot, so a place may seem valid again: its chunk
 //! then fails the checks and is a miss. A slot's lock is taken last and held for no I/O. A block of
-//! which little is still needed leaves before any other: what was replaced has no class.
+//! which little is still needed leaves at once, whatever its class.
 
 use crate::class::CacheClass;
 use crate::keys::Use;

@@ -8,7 +8,7 @@
 //! there without their chunks. Header, directory and each chunk have checks of their own that name
 //! the block, so what is missing is not found, or fails when it is read. Only warmth is lost.
 
-use crate::block::{Facts, Staged, pack};
+use crate::block::{Facts, Staged, frames_bytes_of, pack};
 use crate::class::CacheClass;
 use crate::index::Place;
 use crate::slots::Block;
@@ -161,12 +161,7 @@ impl Tier {
             class,
             used: now,
         };
-        let places = entries.iter().map(|entry| {
-            let (offset, len) = (entry.offset, entry.payload_bytes);
-            Place::of_payload(slot, 0, offset, len)
-        });
-        let frames_bytes = places.map(|place| place.len).sum();
-        let generation = self.slots.fill(slot, block, frames_bytes)?;
+        let generation = self.slots.fill(slot, block, frames_bytes_of(&entries))?;
         writer.occupancy.add_block(slot, class, now);
         for entry in entries {
             let (offset, len) = (entry.offset, entry.payload_bytes);

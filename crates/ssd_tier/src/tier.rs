@@ -335,7 +335,6 @@ impl Tier {
     /// device still has it: it may be found again after a restart. A block of which little is still
     /// needed makes room for another.
     pub fn forget(&self, fingerprint: &Fingerprint) {
-        self.index.unstage(fingerprint);
         if let Some(place) = self.index.remove(fingerprint) {
             self.lose(&place);
         }

@@ -111,6 +111,24 @@ fn a_block_of_which_little_is_needed_makes_room_before_others() {
     assert_eq!(world.tier.status().evictions, 0);
 }
 
+/// The device still has what was forgotten. A chunk that was brought back is in two blocks then.
+#[test]
+fn after_a_restart_a_block_of_duplicates_leaves() {
+    let mut world = World::new(20, true);
+    world.fill(1..=8);
+    world.flush();
+    for n in 1..=4 {
+        world.tier.forget(&world.name(n));
+        assert_eq!(world.offer(n), Offer::Taken);
+    }
+    world.flush();
+    let status = |world: &World| world.tier.status();
+    assert_eq!((status(&world).slots_full, world.count(1..=8)), (2, 8));
+    world.reopen();
+    world.settle();
+    assert_eq!((status(&world).slots_full, world.count(1..=8)), (1, 8));
+}
+
 #[test]
 fn directories_have_names_and_are_never_taken_for_chunks() {
     let mut world = World::new(20, true);

@@ -51,8 +51,8 @@ pub fn hole(len: u64, log2: u8) -> ObjectRoot {
     }
 }
 
-/// Called with each chunk and node that the new root no longer has at its old place. Those below a
-/// node that is not read are left out.
+/// Called with each chunk and node that the new root no longer has at its old place. Those behind
+/// the new end, and those below a node that is not read, are left out.
 pub type Replaced<'a> = dyn FnMut(&Fingerprint) + 'a;
 
 /// Applies `edits` (ascending, not overlapping) to an object and sets its length to `len`, bytes.
