@@ -3,9 +3,11 @@
 //!
 //! The front of a volume calls this.
 //! Invariant: nothing is planned twice for one stream. A plan never reaches beyond the object or
-//! the limit. The first request of a stream plans nothing, because one request is no stream.
+//! the limit. The first request of a stream plans nothing, because one request is no stream. Nor
+//! does a stream without gaps plan more than earlier streams of its length went on to read.
 
 use crate::Pattern;
+use runs::RunLengths;
 
 /// Destination of fetched bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -82,6 +84,8 @@ struct Stream {
     /// Distance from the last request but one to the last, and how often it was the same before.
     step: u64,
     steady: u8,
+    /// Start of the current run: the bytes before `end` without a gap.
+    run_start: u64,
     /// End of the bytes that were fetched.
     fetched: u64,
     /// Size of the next window, bytes; 0 in an unused slot.
@@ -97,19 +101,36 @@ struct Stream {
 const STEADY: u8 = 3;
 
 impl Stream {
-    /// Returns the range to fetch for a stream without gaps.
-    fn window(&self, limits: &FetchLimits) -> (u64, u64) {
-        let to = self.end.saturating_add(self.window);
-        (
-            self.fetched.max(self.end),
-            to.next_multiple_of(limits.align_bytes),
-        )
+    /// Returns the range to fetch for a stream without gaps: empty if most streams end here.
+    fn window(&self, limits: &FetchLimits, runs: &RunLengths) -> (u64, u64) {
+        let from = self.fetched.max(self.end);
+        let likely = runs.likely_more(self.end - self.run_start, self.window);
+        let to = self.end.saturating_add(likely);
+        match likely == self.window {
+            true => (from, to.next_multiple_of(limits.align_bytes)),
+            false => (from, to),
+        }
     }
 
     /// Returns the range to fetch for a stream with gaps of unknown length: the rest of the current
     /// window, which is likely in the same region of a container.
-    fn rest(&self, limits: &FetchLimits) -> (u64, u64) {
+    fn rest(&self, limits: &FetchLimits, _: &RunLengths) -> (u64, u64) {
         (self.end, self.end.next_multiple_of(limits.window_bytes_min))
+    }
+
+    /// Adds a request to the stream's run, or begins another behind a gap. What was fetched counts
+    /// as read: those requests were not reported.
+    fn extend(&mut self, (start, end): (u64, u64), limits: &FetchLimits, runs: &mut RunLengths) {
+        let reached = self.end.max(self.fetched.min(start));
+        let before = match start <= reached.saturating_add(limits.align_bytes) {
+            true => Some(self.end - self.run_start),
+            false => None,
+        };
+        if before.is_none() {
+            self.run_start = start;
+        }
+        self.end = self.end.max(end);
+        runs.note(before, self.end - self.run_start);
     }
 
     /// Plans the next steps of a stride, without the gaps.
@@ -149,6 +170,7 @@ pub struct Prefetch {
     streams: [Stream; STREAMS],
     /// The stream of the last request, if it had one.
     current: Option<usize>,
+    runs: RunLengths,
     requests: u64,
     object_bytes: u64,
     near_bytes: u64,
@@ -171,6 +193,7 @@ impl Prefetch {
         Self {
             streams: [Stream::default(); STREAMS],
             current: None,
+            runs: RunLengths::default(),
             requests: 0,
             object_bytes,
             near_bytes,
@@ -237,7 +260,7 @@ impl Prefetch {
         &mut self,
         (start, end): (u64, u64),
         distance: impl Fn(&Stream) -> Option<u64>,
-        follows: impl Fn(&Stream, &FetchLimits) -> (u64, u64),
+        follows: impl Fn(&Stream, &FetchLimits, &RunLengths) -> (u64, u64),
     ) -> Option<Fetch> {
         let used = self.streams.iter_mut().enumerate();
         let used = used.filter(|(_, s)| s.window > 0);
@@ -254,7 +277,7 @@ impl Prefetch {
             false => 0,
         };
         (stream.step, stream.last) = (step, start);
-        stream.end = stream.end.max(end);
+        stream.extend((start, end), &self.limits, &mut self.runs);
         if stream.steady >= STEADY && step > end - start {
             return stream.steps((start, end), self.object_bytes, &self.limits);
         }
@@ -262,7 +285,10 @@ impl Prefetch {
         if stream.fetched > stream.end.saturating_add(stream.window / 4) {
             return None;
         }
-        let (from, to) = follows(stream, &self.limits);
+        let (from, to) = follows(stream, &self.limits, &self.runs);
+        if to <= from {
+            return None;
+        }
         stream.fetched = to;
         stream.window = (stream.window * 2).min(self.limits.window_bytes_max);
         self.one(from, to.saturating_sub(from), FetchInto::Memory)
@@ -273,9 +299,11 @@ impl Prefetch {
         let streams = self.streams.iter_mut().enumerate();
         if let Some((slot, oldest)) = streams.min_by_key(|(_, s)| s.seen) {
             self.current = Some(slot);
+            self.runs.note(None, end - start);
             *oldest = Stream {
                 last: start,
                 end,
+                run_start: start,
                 step: 0,
                 steady: 0,
                 fetched: end,
@@ -298,5 +326,6 @@ impl Prefetch {
     }
 }
 
+mod runs;
 #[cfg(test)]
 mod tests;

@@ -98,3 +98,58 @@ fn plans_stay_within_object_and_limit() {
     }
     assert_eq!(prefetch().plan(Sequential, u64::MAX, 2), None);
 }
+
+/// Reads `[start, start + len)` in requests of 16 KiB. Returns the bytes that were planned in it,
+/// and behind it.
+fn read_run(prefetch: &mut Prefetch, start: u64, len: u64) -> (u64, u64) {
+    let (mut within, mut behind) = (0, 0);
+    for offset in (start..start + len).step_by(16 << 10) {
+        let planned = prefetch.plan(Sequential, offset, 16 * KIB);
+        for (from, to) in planned.iter().flat_map(Fetch::ranges) {
+            within += to.min(start + len).saturating_sub(from);
+            behind += to.saturating_sub(from.max(start + len));
+        }
+    }
+    (within, behind)
+}
+
+/// Starts of runs, far from each other.
+fn starts() -> impl Iterator<Item = u64> {
+    (1..).map(|n: u64| n * 7919 % 500 * 2 * MIB)
+}
+
+#[test]
+fn what_short_runs_never_read_is_no_longer_planned() {
+    let mut prefetch = prefetch();
+    let mut starts = starts();
+    let mut behind = |prefetch: &mut Prefetch, runs| -> u64 {
+        let runs = starts.by_ref().take(runs);
+        runs.map(|start| read_run(prefetch, start, 64 * KIB).1)
+            .sum()
+    };
+    assert!(behind(&mut prefetch, 12) > 512 * KIB, "no evidence yet");
+    assert_eq!(behind(&mut prefetch, 1000), 0);
+    // A file of many megabytes among them is read ahead all the same.
+    let (within, past) = read_run(&mut prefetch, 100 * MIB, 64 * MIB);
+    assert!(within > 63 * MIB, "{within}");
+    assert!(past <= 4 * MIB, "{past}");
+    // If most runs are long, each is.
+    for start in starts.by_ref().take(300) {
+        read_run(&mut prefetch, start, MIB);
+    }
+    let (within, _) = read_run(&mut prefetch, 100 * MIB, MIB);
+    assert!(within > 800 * KIB, "{within}");
+}
+
+#[test]
+fn runs_of_two_lengths_are_read_ahead_if_most_are_long() {
+    for (long, are_planned) in [(6, true), (2, false)] {
+        let mut prefetch = prefetch();
+        for (n, start) in starts().take(1000).enumerate() {
+            let len = if n % 10 < long { 512 * KIB } else { 32 * KIB };
+            read_run(&mut prefetch, start, len);
+        }
+        let (within, _) = read_run(&mut prefetch, 100 * MIB + KIB, 256 * KIB);
+        assert_eq!(within >= 200 * KIB, are_planned, "{long}: {within}");
+    }
+}
