@@ -15,6 +15,10 @@ const BLOCK_BYTES: u32 = 4 << 20;
 const BLOCKS_MIN: u64 = 128;
 /// Memory of a slot, its place in the order of eviction included, bytes.
 pub(crate) const SLOT_MEMORY_BYTES: u64 = 96;
+/// A byte of the index finds so many bytes of the device, if chunks are of 4 KiB or more.
+const INDEXED_BYTES: u64 = 256;
+/// More staged blocks than that give each kind and class no more room than it can use.
+const STAGED_BLOCKS_MAX: u64 = 16;
 
 /// Sizes of a tier.
 #[derive(Clone, Copy, Debug)]
@@ -83,21 +87,30 @@ impl TierOptions {
         slots.min(SLOTS_MAX) as u32
     }
 
-    /// Returns the limit of staged chunks, bytes of memory. At least two blocks, so that one fills
-    /// while the other is written.
+    /// Returns the limit of staged chunks, bytes of memory: what the index does not need, but a
+    /// quarter if that is more. At least two blocks, so that one fills while the other is written.
     pub(crate) fn staging_bytes(&self) -> u64 {
         if self.is_reading {
             return 0;
         }
         let block = u64::from(self.block_bytes);
-        (self.memory_bytes / 4).clamp(2 * block, 16 * block)
+        let needed = self.capacity_bytes / INDEXED_BYTES + self.fixed_bytes(self.slots());
+        let left = self.memory_bytes.saturating_sub(needed);
+        left.max(self.memory_bytes / 4)
+            .clamp(2 * block, STAGED_BLOCKS_MAX * block)
     }
 
     /// Returns the memory of the index, bytes: what the rest leaves.
     pub(crate) fn index_bytes(&self, slots: u32) -> u64 {
-        let rest = self.staging_bytes() + 2 * u64::from(self.block_bytes);
-        let rest = rest + u64::from(slots) * SLOT_MEMORY_BYTES + Ghosts::MEMORY_BYTES;
+        let rest = self.staging_bytes() + self.fixed_bytes(slots);
         self.memory_bytes.saturating_sub(rest)
+    }
+
+    /// Returns the memory of all but the index and staged chunks, bytes.
+    pub(crate) fn fixed_bytes(&self, slots: u32) -> u64 {
+        2 * u64::from(self.block_bytes)
+            + u64::from(slots) * SLOT_MEMORY_BYTES
+            + Ghosts::MEMORY_BYTES
     }
 }
 
@@ -123,5 +136,24 @@ mod tests {
         assert!(options.fits_memory());
         let large = TierOptions::new(1 << 40, 16 << 20).reading();
         assert!(!large.fits_memory(), "its slots alone take 24 MiB");
+    }
+
+    /// With the memory that a server plans for a tier.
+    #[test]
+    fn what_the_index_does_not_need_stages_chunks() {
+        for gib in [1, 10, 100] {
+            let capacity = gib << 30;
+            let options = TierOptions::new(capacity, (48 << 20) + capacity / 256);
+            let blocks = options.staging_bytes() / u64::from(options.block_bytes);
+            assert!(blocks >= 9, "{gib} GiB: {blocks} blocks");
+            let index = options.index_bytes(options.slots());
+            let needed = capacity / INDEXED_BYTES;
+            assert!(index >= needed / 10 * 9, "{gib} GiB: {index}");
+            let all = index + options.staging_bytes() + options.fixed_bytes(options.slots());
+            assert_eq!(all, options.memory_bytes);
+        }
+        let little = TierOptions::new(100 << 30, 256 << 20);
+        assert_eq!(little.staging_bytes(), 64 << 20, "a quarter at least");
+        assert_eq!(little.reading().staging_bytes(), 0);
     }
 }

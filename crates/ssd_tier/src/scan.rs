@@ -77,6 +77,7 @@ impl Tier {
             self.slots.vacate(slot);
         }
         self.given_up.lock().clear();
+        self.hardly_needed.lock().clear();
         self.staging.clear();
         self.index.unstage_all();
         writer.lock = None;

@@ -4,7 +4,7 @@
 //! Invariant: a slot's generation changes before its bytes do. A place with another generation is
 //! stale. Generations repeat after 64 uses of a slot, so a place may seem valid again: its chunk
 //! then fails the checks and is a miss. A slot's lock is taken last and held for no I/O. A block of
-//! which little is still needed leaves at once, whatever its class.
+//! which less than half is still needed is reported once.
 
 use crate::class::CacheClass;
 use crate::keys::Use;
@@ -26,9 +26,6 @@ pub(crate) struct Block {
     /// Time of last use.
     pub used: UnixNanos,
 }
-
-/// A block leaves once less than this part of it is still needed.
-const NEEDED_PART: u32 = 4;
 
 #[derive(Default)]
 struct Slot {
@@ -112,19 +109,19 @@ impl Slots {
         }
     }
 
-    /// A frame of so many bytes in the block of that generation is no longer needed. Returns the
-    /// class of the block if it has left with it: its places are stale from now on, and the slot is
-    /// empty.
-    pub fn lose(&self, number: u32, generation: u8, frame_bytes: u32) -> Option<CacheClass> {
-        let mut slot = self.slots.get(number as usize)?.lock();
+    /// A frame of so many bytes in the block of that generation is no longer needed. Returns true
+    /// if the block was at least half needed until now.
+    pub fn lose(&self, number: u32, generation: u8, frame_bytes: u32) -> bool {
+        let Some(mut slot) = self.slots.get(number as usize).map(|slot| slot.lock()) else {
+            return false;
+        };
         if slot.generation != generation {
-            return None;
+            return false;
         }
-        slot.needed_bytes = slot.needed_bytes.saturating_sub(frame_bytes);
-        match slot.needed_bytes < slot.held_bytes / NEEDED_PART {
-            true => self.vacated(&mut slot),
-            false => None,
-        }
+        let half = slot.held_bytes / 2;
+        let before = slot.needed_bytes;
+        slot.needed_bytes = before.saturating_sub(frame_bytes);
+        before >= half && slot.needed_bytes < half
     }
 
     fn vacated(&self, slot: &mut Slot) -> Option<CacheClass> {

@@ -91,6 +91,8 @@ impl Tier {
         for (slot, class) in given_up {
             writer.occupancy.release(slot, class);
         }
+        let hardly_needed = std::mem::take(&mut *self.hardly_needed.lock());
+        writer.occupancy.add_hardly_needed(hardly_needed);
         // Even if there is nothing to write: status should not say that it is not possible.
         let may_write = self.health.may_write(now) && !self.options.is_reading;
         let mut bytes = 0;

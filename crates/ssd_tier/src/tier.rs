@@ -10,7 +10,7 @@ use crate::ghosts::Ghosts;
 use crate::health::Health;
 use crate::index::{Found, Index, Place};
 use crate::keys::{At, PoolKeys};
-use crate::options::{SLOT_MEMORY_BYTES, TierOptions};
+use crate::options::TierOptions;
 use crate::slots::{Block, Slots};
 use crate::staging::{Added, Staging};
 use crate::status::{Counters, Status, TierState, add, value};
@@ -87,8 +87,11 @@ pub struct Tier {
     pub(crate) file: RwLock<Option<Arc<dyn DiskFile>>>,
     /// Time of the last step.
     pub(crate) now: AtomicI64,
-    /// Slots whose blocks readers gave up, or of which little was still needed.
+    /// Slots whose blocks readers gave up.
     pub(crate) given_up: Mutex<Vec<(u32, CacheClass)>>,
+    /// Slots and generations of blocks of which less than half is still needed, since the last
+    /// step.
+    pub(crate) hardly_needed: Mutex<Vec<(u32, u8)>>,
     /// Number of slots that were scanned.
     pub(crate) scanned: AtomicU32,
     /// The last step could have written another block.
@@ -139,6 +142,7 @@ impl Tier {
             file: RwLock::default(),
             now: AtomicI64::new(i64::MIN),
             given_up: Mutex::default(),
+            hardly_needed: Mutex::default(),
             scanned: AtomicU32::new(0),
             may_write: AtomicBool::new(false),
             has_free_slot: AtomicBool::new(false),
@@ -332,8 +336,8 @@ impl Tier {
     }
 
     /// Forgets a chunk that is hardly needed any more: what it belonged to was overwritten. The
-    /// device still has it: it may be found again after a restart. A block of which little is still
-    /// needed makes room for another.
+    /// device still has it: it may be found again after a restart. A block of which less than half
+    /// is still needed is the first to make room for another.
     pub fn forget(&self, fingerprint: &Fingerprint) {
         if let Some(place) = self.index.remove(fingerprint) {
             self.lose(&place);
@@ -342,9 +346,9 @@ impl Tier {
 
     /// Notes that a chunk in a block is no longer needed.
     pub(crate) fn lose(&self, place: &Place) {
-        let lost = self.slots.lose(place.slot, place.generation, place.len);
-        if let Some(class) = lost {
-            self.given_up.lock().push((place.slot, class));
+        if self.slots.lose(place.slot, place.generation, place.len) {
+            let mut hardly_needed = self.hardly_needed.lock();
+            hardly_needed.push((place.slot, place.generation));
         }
     }
 
@@ -367,12 +371,9 @@ impl Tier {
 
     /// Returns an upper limit for the memory of the tier, bytes. It does not change.
     pub fn memory_bytes(&self) -> u64 {
-        let block = u64::from(self.options.block_bytes);
         self.index.memory_bytes()
-            + u64::from(self.slots.count()) * SLOT_MEMORY_BYTES
             + self.options.staging_bytes()
-            + 2 * block
-            + Ghosts::MEMORY_BYTES
+            + self.options.fixed_bytes(self.slots.count())
     }
 
     /// Returns how the tier is.

@@ -1,6 +1,7 @@
 //! Decides which slot the next block gets: a free one, or that of a victim. `step` calls this.
 //!
-//! Invariant: no slot stays free that a kind could use. When none is free, a kind at its share or
+//! Invariant: no slot stays free that a kind could use. When none is free, a block leaves of which
+//! less than half is still needed, whatever its class. When there is none, a kind at its share or
 //! above evicts its own, and one below its share takes from the kind that is most above. Within a
 //! kind, [`ClassOccupancy`] chooses the classes that evict, and the victim is their longest unused
 //! block. A class of low priority has free slots only: in memory it replaces its own, here that
@@ -11,8 +12,8 @@ use crate::class::{CacheClass, TierSettings};
 use crate::slots::Slots;
 use classes::{CLASSES, ClassOccupancy, ClassSet, Need};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
 use units::{IoClass, UnixNanos};
 
 /// Blocks of one kind.
@@ -85,6 +86,8 @@ impl Blocks {
 #[derive(Default)]
 pub(crate) struct Occupancy {
     free: BinaryHeap<Reverse<u32>>,
+    /// Slots and generations of blocks of which less than half is needed. Some are stale.
+    hardly_needed: VecDeque<(u32, u8)>,
     /// By the number of the kind.
     kinds: [Blocks; 3],
 }
@@ -106,6 +109,22 @@ impl Occupancy {
         if let Some(order) = blocks.orders.get_mut(usize::from(class.io.0)) {
             order.push(Reverse((used, slot)));
         }
+    }
+
+    /// Less than half of these blocks is still needed.
+    pub fn add_hardly_needed(&mut self, blocks: Vec<(u32, u8)>) {
+        self.hardly_needed.extend(blocks);
+    }
+
+    /// Evicts the block that is hardly needed for the longest time.
+    fn evict_hardly_needed(&mut self, slots: &Slots) -> Option<u32> {
+        while let Some((slot, generation)) = self.hardly_needed.pop_front() {
+            if let Some(class) = slots.vacate_generation(slot, generation) {
+                self.of(class.kind).uncount(class.io);
+                return Some(slot);
+            }
+        }
+        None
     }
 
     /// The slot has no longer a block of this class: it is free.
@@ -150,13 +169,27 @@ impl Occupancy {
             None
         } else if fills_share {
             blocks.evict_from(kind, ClassSet::one(class.io), slots)
-        } else if blocks.count() >= share {
-            blocks.evict(kind, Need::For(class.io), slots)
         } else {
-            let over = self.evict_over_share(settings, slots);
-            over.or_else(|| self.of(kind).evict(kind, Need::For(class.io), slots))
+            let hardly_needed = self.evict_hardly_needed(slots);
+            hardly_needed.or_else(|| self.evict_by_class(class, share, settings, slots))
         };
         (evicted, u64::from(evicted.is_some()))
+    }
+
+    /// Evicts a block that is needed, for one of this class.
+    fn evict_by_class(
+        &mut self,
+        class: CacheClass,
+        share: u64,
+        settings: &TierSettings,
+        slots: &Slots,
+    ) -> Option<u32> {
+        let kind = class.kind;
+        if self.of(kind).count() >= share {
+            return self.of(kind).evict(kind, Need::For(class.io), slots);
+        }
+        let over = self.evict_over_share(settings, slots);
+        over.or_else(|| self.of(kind).evict(kind, Need::For(class.io), slots))
     }
 
     /// Evicts a block of the kind that is most above its share. Pinned classes there leave last:
