@@ -4,6 +4,7 @@ mod back_pressure;
 mod backed_up;
 mod collect;
 mod collect_as_stored;
+mod collect_beside_direct_writes;
 mod collect_beside_writers;
 mod collect_by_owner;
 mod collect_cached;

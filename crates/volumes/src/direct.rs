@@ -112,10 +112,11 @@ impl DirectLanes {
         self.choosing.write()
     }
 
-    /// Called by a flush: every chunk that was stored before the call is durable on return.
-    pub fn flush(&self) -> Result<()> {
+    /// Called by a flush: every chunk that was stored before the call is durable on return. `need`
+    /// is as in [`DirectLanes::settle_for`].
+    pub fn flush(&self, need: Need) -> Result<()> {
         self.unflushed_bytes.store(0, Ordering::Relaxed);
-        self.settle()
+        self.settle_for(need)
     }
 
     /// Returns an upper bound of the bytes that are in no durable container.
@@ -142,7 +143,7 @@ impl DirectLanes {
         let open = open + data.len() as u64;
         // Checked only if this write may fill a container: the check takes system calls.
         let may_put = open >= self.backing.lane.container_bytes as u64 / 8 * 7;
-        if may_put && !self.has_room(open) {
+        if may_put && !self.has_room(open, Need::Acknowledged) {
             return Ok(None);
         }
         let lane = match &mut one.lane {
@@ -187,30 +188,43 @@ impl DirectLanes {
 
     /// Returns when every chunk that was stored before the call is durable.
     pub fn settle(&self) -> Result<()> {
+        self.settle_for(Need::Acknowledged)
+    }
+
+    /// The same; the open containers may take the part of the reserve that `need` allows.
+    pub fn settle_for(&self, need: Need) -> Result<()> {
         let _one = self.settling.lock();
         if !self.unsettled.load(Ordering::Relaxed) {
             return Ok(());
         }
         // Fails before it changes anything: chunks in memory are not lost, and a later flush may
         // find space.
-        self.expect_room(&mut self.lanes.all().iter_mut())?;
+        self.expect_room(&mut self.lanes.all().iter_mut(), need)?;
         self.is_settling.store(true, Ordering::SeqCst);
-        let settled = self.put_and_wait();
+        let settled = self.put_and_wait(need);
         self.is_settling.store(false, Ordering::SeqCst);
         self.note(settled)
     }
 
-    fn put_and_wait(&self) -> Result<()> {
+    fn put_and_wait(&self, need: Need) -> Result<()> {
         {
             let mut lanes = self.lanes.all();
             self.unsettled.store(false, Ordering::SeqCst);
-            for lane in lanes.iter_mut() {
-                lane.put_open(ContainerClass::Data)?;
-            }
+            self.set_need(need);
+            let mut open = lanes.iter_mut();
+            let put = open.try_for_each(|lane| lane.put_open(ContainerClass::Data));
+            self.set_need(Need::Acknowledged);
+            put?;
             self.open_bytes.store(0, Ordering::Relaxed);
         }
         let point = Barrier::ContainersBeforeJournal;
         Ok(self.backing.pool.media().blobs.barrier(point)?)
+    }
+
+    fn set_need(&self, need: Need) {
+        if let Some(session) = &*self.session.lock() {
+            session.set_need(need);
+        }
     }
 
     /// Lists the containers in the pool, so that a root may refer to them.
@@ -231,7 +245,7 @@ impl DirectLanes {
         if !self.unsettled.load(Ordering::Relaxed) && !session.has_finished() {
             return Ok(());
         }
-        self.expect_room(&mut lanes.iter_mut())?;
+        self.expect_room(&mut lanes.iter_mut(), Need::Acknowledged)?;
         let mut open: Vec<&mut Lane> = lanes.iter_mut().collect();
         let committed = self.backing.pool.commit_with(Purpose::Direct, |base| {
             session.commit_more(base, Vec::new(), 0, &mut open)
@@ -265,15 +279,15 @@ impl DirectLanes {
     }
 
     /// Returns true if there is space for `bytes` in containers and the commit that lists them.
-    fn has_room(&self, bytes: u64) -> bool {
+    fn has_room(&self, bytes: u64, need: Need) -> bool {
         let needed = bytes.saturating_add(bytes / 8).saturating_add(COMMIT_BYTES);
         let reserved = self.backing.pool.reserved();
-        reserved.is_none_or(|r| r.for_need(Need::Acknowledged) >= needed)
+        reserved.is_none_or(|r| r.for_need(need) >= needed)
     }
 
     /// Fails with `NoSpace` if there is no space for the open containers, which stay in memory.
-    fn expect_room(&self, lanes: &mut dyn Iterator<Item = &mut Lane>) -> Result<()> {
-        match self.has_room(lanes.map(|lane| lane.open_bytes()).sum()) {
+    fn expect_room(&self, lanes: &mut dyn Iterator<Item = &mut Lane>, need: Need) -> Result<()> {
+        match self.has_room(lanes.map(|lane| lane.open_bytes()).sum(), need) {
             true => Ok(()),
             false => Err(StoreError::no_space(
                 "the pool's disk has no space for a large write, which stays in memory",

@@ -28,6 +28,7 @@ use super::registry::Registry;
 use super::room::Room;
 use crate::budget::VolumesMemory;
 use journal::JournalDamage;
+use media::Need;
 use std::sync::Arc;
 use store::Result;
 
@@ -92,7 +93,12 @@ impl Engine {
 
     /// Returns when every acknowledged write survives power loss.
     pub fn flush(&self) -> Result<()> {
-        self.direct.flush()?;
+        self.flush_for(Need::Acknowledged)
+    }
+
+    /// The same; chunks of large writes may take the part of the reserve that `need` allows.
+    pub fn flush_for(&self, need: Need) -> Result<()> {
+        self.direct.flush(need)?;
         self.backing.journal.flush()
     }
 }

@@ -10,6 +10,7 @@ use super::Volumes;
 use super::checkpointer::Driver;
 use super::engine::Engine;
 use super::overlay::{Piece, Source};
+use media::Need;
 use std::sync::Arc;
 use store::{Needed, OpenVolumes, Pool, Result};
 
@@ -29,8 +30,9 @@ impl OpenVolumes for Volumes {
             let driver = engine.checkpointer.driver.lock();
             visit(engine, &driver, needed);
         }
-        // Overwritten chunks are not reported; a crash must not bring them back.
-        engine.flush()
+        // Overwritten chunks are not reported; a crash must not bring them back. Garbage collection
+        // frees space afterwards, so it does not fail where a client's flush would.
+        engine.flush_for(Need::Deletion)
     }
 }
 
