@@ -106,3 +106,13 @@ fn a_mark_may_take_some_of_the_reserve_for_open_containers() {
     has(&volume, &content);
     is_sound(&volumes);
 }
+
+/// A read whose chunks have left the page cache needs their container.
+#[test]
+fn a_read_may_take_some_of_the_reserve_for_open_containers() {
+    let (disk, volumes, volume) = half_garbage();
+    let content = write_directly(&volumes, &volume);
+    fill(&disk, volumes.pool(), Need::Deletion, OPEN_BYTES);
+    has(&volume, &content);
+    is_sound(&volumes);
+}

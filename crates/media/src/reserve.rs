@@ -36,8 +36,8 @@ pub enum Need {
     New,
     /// Acknowledged data that is still in the journal or in memory: leaves half.
     Acknowledged,
-    /// A commit that frees space, what must be stored before one, and every other short commit:
-    /// leaves a quarter.
+    /// A commit that frees space, acknowledged data that it or a read needs stored, and every other
+    /// short commit: leaves a quarter.
     Deletion,
     /// Garbage collection and recovery: may take all.
     Room,

@@ -13,6 +13,7 @@ use super::{LiveVolume, PAGE_BYTES};
 use access_pattern::Fetch;
 use chunk_store::recipe::{FixedLeaves, Leaf};
 use format::recipe::ObjectRoot;
+use media::Need;
 use page_cache::Place;
 use std::sync::Arc;
 use store::{Approach, ChunkRef};
@@ -174,7 +175,8 @@ impl LiveVolume {
                     now.copy_from_slice(frame.part(within..within + take)?);
                     continue;
                 }
-                self.direct.settle()?;
+                // A read of acknowledged data must not fail for lack of space.
+                self.direct.settle_for(Need::Deletion)?;
             }
             let mut fits = true;
             let no_place = &|enter: &mut dyn FnMut(Option<Place>)| enter(None);
