@@ -16,8 +16,9 @@
 //!
 //! Invariant: the run decides only which containers are collected, in which order. The store's
 //! primitives prove that a deletion is safe. Times decide only how long to wait. Copies take no
-//! more space than is free: a round that runs short commits what it has copied, and a round that
-//! fails removes its copies.
+//! more space than is free, and leave what open containers of volumes need, because the next mark
+//! stores these: a round that runs short commits what it has copied, and a round that fails removes
+//! its copies.
 
 mod choose;
 mod merge;
@@ -134,6 +135,8 @@ pub struct Collector {
     is_tight: bool,
     /// It hardly suffices.
     is_scarce: bool,
+    /// Space that copies leave for open containers of volumes.
+    kept_bytes: u64,
     counts: GcCounts,
     /// Oldest commit whose trash this run could not delete, because a hold on an older commit
     /// blocked it.
@@ -165,6 +168,7 @@ impl Collector {
             round: None,
             is_tight: false,
             is_scarce: false,
+            kept_bytes: 0,
             counts: GcCounts::default(),
             awaited: None,
             permit,
@@ -233,6 +237,7 @@ impl Collector {
         cached: &dyn CachedChunks,
         budget_bytes: u64,
     ) -> Result<GcStep> {
+        self.kept_bytes = volumes.map_or(0, Volumes::open_container_bytes);
         match self.stage {
             GcStage::Purging => self.purge(pool)?,
             GcStage::Marking => self.mark(pool, volumes, budget_bytes)?,
@@ -387,7 +392,7 @@ impl Collector {
         {
             round.add(mark, &candidate);
         }
-        if round.copies.bytes_left() > 0 && round.copies.is_short_of_room(pool) {
+        if round.copies.bytes_left() > 0 && round.copies.is_short_of_room(pool, self.kept_bytes) {
             let unbegun = round.copies.give_up_rest();
             self.counts.containers_without_room += plan.len() as u64 + unbegun;
             plan.clear();

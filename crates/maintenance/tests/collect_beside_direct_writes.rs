@@ -6,7 +6,7 @@
 use crate::small_volumes;
 
 use chunking::Compression;
-use maintenance::Collector;
+use maintenance::{CollectLimits, Collector, GcCounts, GcPolicy, GcStage, Urgency};
 use media::{Disk, Need};
 use sim::SimDisk;
 use sim::pool_histories::{finish_gc, for_any_gain};
@@ -77,18 +77,60 @@ fn fill(disk: &SimDisk, pool: &Pool, need: Need, left: u64) {
 }
 
 fn begin(volumes: &Volumes) -> Collector {
-    let lane = options(Compression::None);
-    Collector::new(volumes.pool(), for_any_gain(), lane).expect("alone")
+    // As if space is short.
+    let policy = GcPolicy {
+        by_owner_percent_min: None,
+        ..for_any_gain()
+    };
+    Collector::new(volumes.pool(), policy, options(Compression::None)).expect("alone")
 }
 
-fn finish(volumes: &Volumes, mut run: Collector) -> maintenance::GcCounts {
+fn finish(volumes: &Volumes, mut run: Collector) -> GcCounts {
     finish_gc(volumes.pool(), Some(volumes), &mut run, 64 << 10).expect("a run on a full disk")
+}
+
+/// Steps the run until this stage.
+fn step_until(volumes: &Volumes, run: &mut Collector, stage: GcStage) {
+    while run.stage() < stage {
+        run.step(volumes.pool(), Some(volumes), volumes, 64 << 10)
+            .expect("step");
+    }
 }
 
 fn has(volume: &VolumeHandle, content: &[u8]) {
     let mut back = vec![0; content.len()];
     volume.read(CONTEXT, 0, &mut back).expect("read");
     assert!(back == content);
+}
+
+/// The chunks are written after the run's mark, which would have stored them, and before or after
+/// the run chooses containers.
+#[test]
+fn copies_leave_the_space_for_open_containers() {
+    for stage in [GcStage::Choosing, GcStage::Copying] {
+        let (disk, volumes, volume) = half_garbage();
+        let pool = volumes.pool();
+        let mut run = begin(&volumes);
+        step_until(&volumes, &mut run, stage);
+        let content = write_directly(&volumes, &volume);
+        fill(&disk, pool, Need::Acknowledged, OPEN_BYTES);
+        let limits = CollectLimits::default();
+        let room = limits.copy_room(pool, &volumes, Urgency::Full);
+        let copies = pool.reserved().expect("known").for_copies();
+        assert!(room.is_some_and(|room| room < copies - WRITE_BYTES as u64));
+        let counts = finish(&volumes, run);
+        assert!(counts.copied_bytes > 0 && counts.containers_without_room > 0);
+        let left = pool.reserved().expect("known");
+        assert!(
+            left.for_need(Need::Deletion) > WRITE_BYTES as u64,
+            "{left:?}"
+        );
+        // The next run stores them, and deletes what this one has moved to the trash.
+        let counts = finish(&volumes, begin(&volumes));
+        assert!(counts.deleted_bytes > 0);
+        has(&volume, &content);
+        is_sound(&volumes);
+    }
 }
 
 /// A mark needs the chunks of large writes durable, and a full disk needs the mark.

@@ -17,7 +17,7 @@ mod lanes;
 
 use super::backing::Backing;
 use format::container::ContainerClass;
-use lanes::Lanes;
+use lanes::{LANES, Lanes};
 use media::{Barrier, MediaErrorKind, Need};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,6 +47,11 @@ impl Default for DirectLimits {
             unflushed_bytes_min: 8 << 20,
         }
     }
+}
+
+/// Returns the space that `bytes` in open containers need, and the commit that lists these.
+fn put_bytes(bytes: u64) -> u64 {
+    bytes.saturating_add(bytes / 8).saturating_add(COMMIT_BYTES)
 }
 
 /// State of direct writes. See the module's head.
@@ -122,6 +127,17 @@ impl DirectLanes {
     /// Returns an upper bound of the bytes that are in no durable container.
     pub fn open_bytes(&self) -> u64 {
         self.open_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns about how much space the open containers need when they are put, at most.
+    pub fn put_bytes(&self) -> u64 {
+        let lane = self.backing.lane;
+        let full = (LANES * (lane.container_bytes + lane.region_bytes)) as u64;
+        match self.open_bytes().min(full) {
+            0 => 0,
+            // A container has a directory too.
+            open => put_bytes(open.saturating_add(open / 16)),
+        }
     }
 
     /// Returns the number of bytes that were stored this way.
@@ -280,9 +296,8 @@ impl DirectLanes {
 
     /// Returns true if there is space for `bytes` in containers and the commit that lists them.
     fn has_room(&self, bytes: u64, need: Need) -> bool {
-        let needed = bytes.saturating_add(bytes / 8).saturating_add(COMMIT_BYTES);
         let reserved = self.backing.pool.reserved();
-        reserved.is_none_or(|r| r.for_need(need) >= needed)
+        reserved.is_none_or(|r| r.for_need(need) >= put_bytes(bytes))
     }
 
     /// Fails with `NoSpace` if there is no space for the open containers, which stay in memory.

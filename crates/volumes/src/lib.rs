@@ -268,6 +268,12 @@ impl Volumes {
         self.engine.direct.bytes()
     }
 
+    /// Returns about how much space, at most, the chunks of large writes need that are in open
+    /// containers. Every flush stores these, so copies of garbage collection must leave it.
+    pub fn open_container_bytes(&self) -> u64 {
+        self.engine.direct.put_bytes()
+    }
+
     /// Returns the counters of checkpoints.
     pub fn checkpoint_counts(&self) -> CheckpointCounts {
         self.engine.checkpointer.counts()

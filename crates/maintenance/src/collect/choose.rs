@@ -127,7 +127,7 @@ impl Collector {
             candidate.copy_bytes = share.saturating_add(share / 8);
             candidate.stored_bytes = stored;
         }
-        let mut room = reserved.for_copies();
+        let mut room = reserved.for_copies().saturating_sub(self.kept_bytes);
         let needed: u64 = found.iter().map(|c| c.copy_bytes).sum();
         self.is_tight = needed > room;
         self.is_scarce = needed.saturating_add(needed / SCARCE_SHARE) > room;

@@ -61,7 +61,10 @@ impl CollectLimits {
         let floor = self.copy_floor_bytes(room, to_grow);
         let spare = room.free_bytes.saturating_sub(floor);
         match (urgency, pool.reserved()) {
-            (Urgency::Full, Some(reserved)) => Some(spare.max(reserved.for_copies())),
+            (Urgency::Full, Some(reserved)) => {
+                let open = volumes.open_container_bytes();
+                Some(spare.max(reserved.for_copies().saturating_sub(open)))
+            }
             _ => Some(spare),
         }
     }

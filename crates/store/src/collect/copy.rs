@@ -237,15 +237,15 @@ impl CopyRound {
         self.unbegun_bytes() + left.sum::<u64>() + in_segment
     }
 
-    /// Returns true if the copies that are not written yet need about all the space that is left.
-    pub fn is_short_of_room(&mut self, pool: &Pool) -> bool {
+    /// Returns true if the copies that are not written yet need about all the space beside `kept`.
+    pub fn is_short_of_room(&mut self, pool: &Pool, kept: u64) -> bool {
         let Some(reserved) = pool.reserved() else {
             return false;
         };
         let unseen = UNSEEN_BYTES.min(reserved.wanted_bytes / 8);
         let waiting = self.segment.as_ref().map_or(0, Segment::waiting_bytes);
         let open = self.lanes.open_bytes().saturating_add(waiting);
-        reserved.for_copies() < open.saturating_add(unseen)
+        reserved.for_copies().saturating_sub(kept) < open.saturating_add(unseen)
     }
 
     /// Stops copying: containers that are not copied yet stay. Returns how many were not begun.

@@ -10,7 +10,7 @@ use std::ops::{Deref, DerefMut};
 use store::Lane;
 
 /// Maximum number of writers that store chunks at the same time.
-const LANES: usize = 2;
+pub(super) const LANES: usize = 2;
 
 /// The lanes. See the module's head.
 #[derive(Default)]
