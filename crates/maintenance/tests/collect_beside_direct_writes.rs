@@ -12,9 +12,10 @@ use sim::SimDisk;
 use sim::pool_histories::{finish_gc, for_any_gain};
 use small_volumes::{CONTEXT, is_sound, made, write};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use store::{OpenMode, Pool};
 use testkit::specimen::{noise, options, store_image};
-use volume::{Volume, VolumeErrorKind};
+use volume::{Durability, Volume, VolumeErrorKind};
 use volumes::{VolumeHandle, Volumes};
 
 const CHUNK: usize = 4096;
@@ -157,4 +158,37 @@ fn a_read_may_take_some_of_the_reserve_for_open_containers() {
     fill(&disk, volumes.pool(), Need::Deletion, OPEN_BYTES);
     has(&volume, &content);
     is_sound(&volumes);
+}
+
+/// A client's flush waits for gc, as writes do, and fails only if nobody frees space.
+#[test]
+fn a_clients_flush_waits_while_gc_frees_space() {
+    for durability in [Durability::Volatile, Durability::Durable] {
+        let (disk, volumes, volume) = half_garbage();
+        let content = write_directly(&volumes, &volume);
+        fill(&disk, volumes.pool(), Need::Deletion, OPEN_BYTES);
+        let flush = || match durability {
+            Durability::Volatile => volume.flush(CONTEXT),
+            Durability::Durable => {
+                volume.write_zeroes(CONTEXT, WRITE_BYTES as u64, 4096, false, durability)
+            }
+        };
+        let refused = flush().expect_err("nobody frees space");
+        assert_eq!(refused.kind, VolumeErrorKind::NoSpace);
+        volumes.keep_free(DISK_BYTES / 4);
+        std::thread::scope(|scope| {
+            let flushing = scope.spawn(flush);
+            let since = Instant::now();
+            while volumes.writer_wait_counts().waits == 0 && !flushing.is_finished() {
+                assert!(since.elapsed() < Duration::from_secs(60), "waited in vain");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            disk.remove("foreign").expect("remove");
+            flushing.join().expect("no panic").expect("there is space");
+        });
+        // Waiting does not help any more.
+        volumes.keep_free(0);
+        has(&volume, &content);
+        is_sound(&volumes);
+    }
 }

@@ -124,6 +124,11 @@ impl DirectLanes {
         self.settle_for(need)
     }
 
+    /// Returns true if stores or flushes fail for good.
+    pub fn has_failed(&self) -> bool {
+        self.failed.get().is_some()
+    }
+
     /// Returns an upper bound of the bytes that are in no durable container.
     pub fn open_bytes(&self) -> u64 {
         self.open_bytes.load(Ordering::Relaxed)
@@ -149,7 +154,7 @@ impl DirectLanes {
     /// commits, since the journal is faster than a sync, and if space is short or an earlier store
     /// failed.
     pub fn store(&self, chunk_bytes: usize, data: &[u8]) -> Result<Option<Vec<Fingerprint>>> {
-        if self.failed.get().is_some() {
+        if self.has_failed() {
             return Ok(None);
         }
         let Some(mut one) = self.lanes.one() else {

@@ -101,4 +101,17 @@ impl Engine {
         self.direct.flush(need)?;
         self.backing.journal.flush()
     }
+
+    /// The same for a client's request. While the server frees space, it waits for that instead of
+    /// failing, as a write does. The caller must hold no locks.
+    pub fn flush_for_client(&self) -> Result<()> {
+        let waits = &self.back_pressure.waits;
+        while let Err(e) = self.direct.flush(Need::Acknowledged) {
+            if !e.is_full() || self.direct.has_failed() || !waits.is_held_back() {
+                return Err(e);
+            }
+            waits.hold_back();
+        }
+        self.backing.journal.flush()
+    }
 }

@@ -49,7 +49,7 @@ impl VolumeHandle {
     fn settle(&self, durability: Durability) -> Result<()> {
         match durability {
             Durability::Volatile => Ok(()),
-            Durability::Durable => self.engine.flush(),
+            Durability::Durable => self.engine.flush_for_client(),
         }
     }
 
@@ -106,7 +106,7 @@ impl Volume for VolumeHandle {
     }
 
     fn flush(&self, _context: RequestContext) -> std::result::Result<(), VolumeError> {
-        self.engine.flush().map_err(|e| self.error(e))
+        self.engine.flush_for_client().map_err(|e| self.error(e))
     }
 
     fn discard(

@@ -4,7 +4,8 @@
 //! The write path waits here; the server switches it on and off.
 //! Invariant: a waiting writer holds no lock and has chosen no place for a chunk: garbage
 //! collection needs both. Writers wait only while the server frees space and says so. Then
-//! checkpoints and large writes wait, and small writes once the journal is full.
+//! checkpoints and large writes wait, small writes once the journal is full, and flushes of clients
+//! if there is no space for open containers.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
