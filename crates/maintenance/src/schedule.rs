@@ -187,7 +187,8 @@ impl CollectSchedule {
 
     /// Records a run that has ended, of the server or of a command.
     pub fn ended(&mut self, run: CollectRun) {
-        let before = self.last.replace(run).map_or(0, |last| last.stored_bytes);
+        let last = self.last.replace(run);
+        let before = last.map_or(0, |last| last.stored_bytes);
         if !run.is_complete {
             // An interrupted run says nothing about the pool.
             self.last = Some(CollectRun {
@@ -200,9 +201,14 @@ impl CollectSchedule {
             Urgency::WhenIdle => self.unused(all) / 4,
             Urgency::Low | Urgency::Full => all / LITTLE_PART,
         };
-        if run.is_complete && run.gained_bytes > 0 && run.gained_bytes >= enough {
+        // An urgent run that failed may have freed something before. The first one that fails after
+        // an effective run is tried again at once: writers wait for it.
+        let is_urgent = run.urgency > Urgency::WhenIdle;
+        let gave = run.gained_bytes > 0 && run.gained_bytes >= enough;
+        let was_effective = last.is_some_and(|l| l.is_complete) && self.without_effect == [0; 3];
+        if gave && (run.is_complete || is_urgent) {
             self.without_effect = [0; 3];
-        } else {
+        } else if run.is_complete || !is_urgent || !was_effective {
             let count = &mut self.without_effect[run.urgency as usize];
             *count = count.saturating_add(1);
         }

@@ -2,7 +2,7 @@
 //! server's gc thread and the command `gc` use it.
 //!
 //! Invariant: a run is recorded when it begins, as interrupted, so that a process that dies in each
-//! run does not begin the next one at once. A lost record costs one extra run.
+//! run does not begin one after another. A lost record costs one extra run.
 
 use super::growth;
 use super::{CollectLimits, CollectNote, CollectRun, CollectSchedule, Urgency};

@@ -227,6 +227,35 @@ fn a_run_that_failed_is_tried_again_later() {
     assert_eq!(begins(&schedule, &later), Some(Urgency::WhenIdle));
 }
 
+/// A run that fails for lack of space says little, if the one before it freed some: it is tried
+/// again at once, and writers wait for it. It counts if it fails again.
+#[test]
+fn an_urgent_run_that_fails_after_an_effective_one_is_tried_again_at_once() {
+    let mut schedule = schedule();
+    let full = space(GIB, 450 * GIB);
+    let failed = |gained| CollectRun {
+        is_complete: false,
+        ..run(Urgency::Full, gained, &full)
+    };
+    schedule.ended(run(Urgency::Full, 50 * GIB, &space(GIB, 500 * GIB)));
+    schedule.ended(failed(0));
+    assert_eq!(begins(&schedule, &full), Some(Urgency::Full));
+    assert!(schedule.keep_free_bytes(&full) > GIB);
+    schedule.ended(failed(0));
+    assert_eq!(begins(&schedule, &full), None);
+    assert_eq!(schedule.keep_free_bytes(&full), 0, "waiting would not help");
+    // A run that deleted something before it failed counts as effective.
+    schedule.ended(failed(50 * GIB));
+    assert_eq!(begins(&schedule, &full), Some(Urgency::Full));
+    assert!(schedule.keep_free_bytes(&full) > GIB);
+    schedule.ended(failed(0));
+    assert_eq!(begins(&schedule, &full), None);
+    // Before the first complete run nothing is known.
+    let mut schedule = self::schedule();
+    schedule.ended(failed(0));
+    assert_eq!(schedule.keep_free_bytes(&full), 0);
+}
+
 /// Containers trashed while space was low stay an hour for readers. A full disk does not wait for
 /// that.
 #[test]
