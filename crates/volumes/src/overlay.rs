@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use store::Result;
-use units::{Fingerprint, JournalPosition, Part};
+use units::{Fingerprint, IoClass, JournalPosition, Part};
 
 /// Place of a piece's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(crate) enum Source {
     Record {
         /// Offset of the piece in the record's data, bytes.
         skip: u32,
+        /// Class of the write; `None` if it was before this process.
+        class: Option<IoClass>,
     },
     /// All bytes are zero.
     Zero,
@@ -75,6 +77,14 @@ impl Piece {
         }
     }
 
+    /// Returns the class of its write, if that is known.
+    pub fn class(&self) -> Option<IoClass> {
+        match &self.source {
+            Source::Record { class, .. } => *class,
+            Source::Zero | Source::Chunks(_) | Source::Lost => None,
+        }
+    }
+
     /// Returns the position from which the journal is needed for the piece.
     pub fn needs(&self) -> Option<JournalPosition> {
         (self.source != Source::Lost).then_some(self.position)
@@ -90,8 +100,9 @@ impl Piece {
         // Data of a record, and of one direct write, are far below 4 GiB.
         let ahead = (start - self.offset) as u32;
         let source = match &self.source {
-            Source::Record { skip } => Source::Record {
+            Source::Record { skip, class } => Source::Record {
                 skip: skip.saturating_add(ahead),
+                class: *class,
             },
             Source::Zero => Source::Zero,
             Source::Lost => Source::Lost,

@@ -29,7 +29,10 @@ pub(super) fn enter(
             volume,
             *offset_bytes,
             data.len() as u64,
-            Source::Record { skip: 0 },
+            Source::Record {
+                skip: 0,
+                class: None,
+            },
         ),
         Record::Zero {
             volume,

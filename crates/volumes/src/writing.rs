@@ -188,7 +188,10 @@ impl LiveVolume {
                     offset_bytes: offset,
                     data,
                 },
-                Source::Record { skip: 0 },
+                Source::Record {
+                    skip: 0,
+                    class: Some(class),
+                },
             ),
             Write::Zero => (
                 Record::Zero {

@@ -15,7 +15,7 @@ use store::{OpenMode, Pool};
 use testkit::specimen::noise;
 use units::{IoClass, UnixNanos};
 use volume::{Durability, RequestContext, Volume};
-use volumes::{Switches, Volumes};
+use volumes::{Switches, Volumes, VolumesOptions};
 
 const BLOCK_BYTES: u32 = 512 << 10;
 const AROUND_BYTES: u64 = 128 << 10;
@@ -49,6 +49,16 @@ impl World {
         tier: TierOptions,
         shares: KindShares,
     ) -> Self {
+        Self::with_memory(disk, fast, &options(switches, 256 << 20), tier, shares)
+    }
+
+    fn with_memory(
+        disk: &Arc<SimDisk>,
+        fast: &Arc<SimDisk>,
+        options: &VolumesOptions,
+        tier: TierOptions,
+        shares: KindShares,
+    ) -> Self {
         let pool = Pool::open(
             testkit::specimen::media(disk, 2),
             None,
@@ -58,7 +68,7 @@ impl World {
         let pool = Arc::new(pool.expect("pool"));
         let settings = TierSettings::new(shares);
         let tier = pool.use_fast_tier(Arc::<SimDisk>::clone(fast), tier, settings);
-        let volumes = Volumes::open(pool, &options(switches, 256 << 20)).expect("volumes");
+        let volumes = Volumes::open(pool, options).expect("volumes");
         let mut world = Self {
             tier,
             volumes,
@@ -320,6 +330,32 @@ fn a_policy_brings_what_is_important_whatever_the_pattern() {
         let found = pages_of_tier(&world, 32 << 20..56 << 20);
         assert_eq!(found, 0, "bulk");
     }
+}
+
+/// A guest's metadata is often written long before the journal is full, and bulk pushes it out of
+/// memory until then.
+#[test]
+fn what_left_memory_before_its_checkpoint_keeps_its_class() {
+    let (disk, fast) = (disk_with_a_volume(), empty());
+    let memory = options(Switches::default(), 1 << 20);
+    let mut world = World::with_memory(&disk, &fast, &memory, ample(), KindShares::ALONE);
+    world.tier.set_settings(policy());
+    let volume = world.volumes.volume("v").expect("volume");
+    let write = |class, at: u64, bytes: &[u8]| {
+        for (nth, part) in (0..).zip(bytes.chunks(64 << 10)) {
+            let written = volume.write(of(class), at + (nth << 16), part, Durability::Volatile);
+            written.expect("write");
+        }
+    };
+    let important = noise(7, 512 << 10);
+    write(METADATA, 0, &important);
+    write(BULK, 16 << 20, &noise(8, 3 << 20));
+    world.volumes.checkpoint().expect("checkpoint");
+    world.settle();
+    let reader = Arc::clone(world.volumes.pool().reader());
+    let is_found = |page: &&[u8]| world.tier.contains(&reader.fingerprint(page));
+    assert_eq!(important.chunks(4096).filter(is_found).count(), 128);
+    assert_eq!(noise(8, 3 << 20).chunks(4096).filter(is_found).count(), 0);
 }
 
 /// Otherwise blocks of important classes would stay full of bytes that no volume has any more.

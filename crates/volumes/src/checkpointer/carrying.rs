@@ -110,7 +110,8 @@ fn append_data(to: &Destination<'_>, volume: &LiveVolume, part: &Piece, data: &[
         offset_bytes: part.offset,
         data,
     };
-    enter(to, volume, part, &record, Source::Record { skip: 0 })
+    let class = part.class();
+    enter(to, volume, part, &record, Source::Record { skip: 0, class })
 }
 
 /// Carries whole chunks by their fingerprints, and the partial chunks at both ends by their bytes.

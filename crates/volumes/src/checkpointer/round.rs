@@ -403,7 +403,7 @@ impl Member {
         let (mut is_resident, mut class, mut is_important) = (true, None, false);
         for piece in pieces {
             is_resident &= self.is_resident(&piece);
-            if let Some(of_piece) = self.class_of(&piece).filter(|_| !is_important) {
+            if let Some(of_piece) = piece.class().filter(|_| !is_important) {
                 is_important = self.backing.admits(of_piece, false).is_some();
                 class = class.filter(|_| !is_important).or(Some(of_piece));
             }
@@ -417,13 +417,6 @@ impl Member {
             is_resident,
             is_modified,
         })
-    }
-
-    /// Returns the class of a piece's first page, if that is in memory.
-    fn class_of(&self, piece: &Piece) -> Option<IoClass> {
-        let (object, page) = (self.volume.object, piece.offset.div_ceil(PAGE_BYTES));
-        let cache = &self.backing.cache;
-        cache.dirty_class(object, page, piece.position.0)
     }
 
     fn is_resident(&self, piece: &Piece) -> bool {

@@ -109,7 +109,7 @@ impl LiveVolume {
         reading: &mut Reading<'_>,
     ) -> Result<()> {
         let skip = match &piece.source {
-            Source::Record { skip } => *skip,
+            Source::Record { skip, .. } => *skip,
             Source::Zero => {
                 into.fill(0);
                 return Ok(());

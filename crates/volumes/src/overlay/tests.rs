@@ -16,7 +16,7 @@ fn seen(overlay: &Overlay, from: u64, to: u64) -> Model {
         last = piece.end();
         for at in piece.offset..piece.end() {
             let byte = match &piece.source {
-                Source::Record { skip } => Some(u64::from(*skip) + at - piece.offset),
+                Source::Record { skip, .. } => Some(u64::from(*skip) + at - piece.offset),
                 Source::Zero => None,
                 Source::Chunks(_) | Source::Lost => unreachable!("none were entered"),
             };
@@ -49,7 +49,10 @@ fn the_newest_write_of_every_byte_is_kept_in_whatever_order_they_come() {
                 source: if zero {
                     Source::Zero
                 } else {
-                    Source::Record { skip: 0 }
+                    Source::Record {
+                        skip: 0,
+                        class: None,
+                    }
                 },
             });
             for at in offset..offset + len {
@@ -84,7 +87,10 @@ fn writing_one_place_again_takes_no_more_memory() {
             offset: position % 4 * 4096,
             len: 4096,
             position: JournalPosition(position),
-            source: Source::Record { skip: 0 },
+            source: Source::Record {
+                skip: 0,
+                class: None,
+            },
         });
     }
     assert_eq!(overlay.len(), 4);

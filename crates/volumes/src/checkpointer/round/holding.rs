@@ -33,8 +33,9 @@ impl Member {
         }
         let end = (start + self.volume.chunk_bytes()).min(self.len);
         let part = piece.clip(start, end);
-        let part = part.filter(|part| !self.was_held.contains(&part.position.0));
-        let class = part.and_then(|part| self.class_of(&part));
+        let part =
+            part.filter(|part| !self.was_held.contains(&part.position.0) && self.is_resident(part));
+        let class = part.and_then(|part| part.class());
         if !class.is_some_and(|class| self.backing.cache.is_important(class)) {
             return false;
         }
