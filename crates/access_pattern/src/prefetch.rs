@@ -122,10 +122,8 @@ impl Stream {
     /// as read: those requests were not reported.
     fn extend(&mut self, (start, end): (u64, u64), limits: &FetchLimits, runs: &mut RunLengths) {
         let reached = self.end.max(self.fetched.min(start));
-        let before = match start <= reached.saturating_add(limits.align_bytes) {
-            true => Some(self.end - self.run_start),
-            false => None,
-        };
+        let goes_on = start <= reached.saturating_add(limits.align_bytes);
+        let before = goes_on.then(|| self.end - self.run_start);
         if before.is_none() {
             self.run_start = start;
         }
@@ -291,7 +289,7 @@ impl Prefetch {
         }
         stream.fetched = to;
         stream.window = (stream.window * 2).min(self.limits.window_bytes_max);
-        self.one(from, to.saturating_sub(from), FetchInto::Memory)
+        self.one(from, to - from, FetchInto::Memory)
     }
 
     /// Starts a stream in the slot that was unused for the longest time.

@@ -5,6 +5,7 @@
 //! Invariant: arithmetic only. The shares add up to no more than the total. Every consumer of much
 //! memory takes its limit from here.
 
+use ssd_tier::BYTES_OF_INDEX_BYTE;
 use store::PoolMemory;
 use terminal::sizes;
 use volumes::VolumesMemory;
@@ -26,8 +27,6 @@ const BESIDES: [&str; 4] = [
 ];
 /// Memory of a fast tier for chunks that wait to be written, bytes.
 const TIER_BYTES_FIXED: u64 = 48 << 20;
-/// Bytes of a fast tier for which its index takes one: 16 bytes for a chunk of 4 KiB.
-const TIER_BYTES_OF_INDEX_BYTE: u64 = 256;
 
 /// Bytes for each consumer. 0 for consumers that do not exist in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +93,7 @@ impl MemoryPlan {
 
     /// Returns the memory for a tier of that many bytes.
     pub fn tier_of(bytes: usize, tier_bytes: u64) -> usize {
-        let wanted = TIER_BYTES_FIXED + tier_bytes / TIER_BYTES_OF_INDEX_BYTE;
+        let wanted = TIER_BYTES_FIXED + tier_bytes / BYTES_OF_INDEX_BYTE;
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         let most = (bytes / 4).min(bytes.saturating_sub(MEMORY_BYTES_MIN as usize));
         match tier_bytes {

@@ -36,7 +36,7 @@ pub use class::{CacheClass, KindShares, TierSettings};
 pub use format::tier::TierKind as Kind;
 pub use ghosts::Access;
 pub use keys::PoolKeys;
-pub use options::TierOptions;
+pub use options::{BYTES_OF_INDEX_BYTE, TierOptions};
 pub use status::{ClassStatus, Status, TierState};
 pub use step::TierStep;
 pub use tier::{Chunk, Offer, Tier};

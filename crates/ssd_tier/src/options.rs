@@ -14,10 +14,10 @@ const BLOCK_BYTES: u32 = 4 << 20;
 /// Smallest number of blocks for which they get their normal length.
 const BLOCKS_MIN: u64 = 128;
 /// Memory of a slot, its place in the order of eviction included, bytes.
-pub(crate) const SLOT_MEMORY_BYTES: u64 = 96;
-/// A byte of the index finds so many bytes of the device, if chunks are of 4 KiB or more.
-const INDEXED_BYTES: u64 = 256;
-/// More staged blocks than that give each kind and class no more room than it can use.
+const SLOT_MEMORY_BYTES: u64 = 96;
+/// Bytes of the device for which the index takes one: 16 bytes for a chunk of 4 KiB.
+pub const BYTES_OF_INDEX_BYTE: u64 = 256;
+/// Maximum number of blocks that wait to be written.
 const STAGED_BLOCKS_MAX: u64 = 16;
 
 /// Sizes of a tier.
@@ -94,7 +94,7 @@ impl TierOptions {
             return 0;
         }
         let block = u64::from(self.block_bytes);
-        let needed = self.capacity_bytes / INDEXED_BYTES + self.fixed_bytes(self.slots());
+        let needed = self.capacity_bytes / BYTES_OF_INDEX_BYTE + self.fixed_bytes(self.slots());
         let left = self.memory_bytes.saturating_sub(needed);
         left.max(self.memory_bytes / 4)
             .clamp(2 * block, STAGED_BLOCKS_MAX * block)
@@ -147,7 +147,7 @@ mod tests {
             let blocks = options.staging_bytes() / u64::from(options.block_bytes);
             assert!(blocks >= 9, "{gib} GiB: {blocks} blocks");
             let index = options.index_bytes(options.slots());
-            let needed = capacity / INDEXED_BYTES;
+            let needed = capacity / BYTES_OF_INDEX_BYTE;
             assert!(index >= needed / 10 * 9, "{gib} GiB: {index}");
             let all = index + options.staging_bytes() + options.fixed_bytes(options.slots());
             assert_eq!(all, options.memory_bytes);

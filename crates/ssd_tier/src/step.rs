@@ -92,7 +92,9 @@ impl Tier {
             writer.occupancy.release(slot, class);
         }
         let hardly_needed = std::mem::take(&mut *self.hardly_needed.lock());
-        writer.occupancy.add_hardly_needed(hardly_needed);
+        writer
+            .occupancy
+            .add_hardly_needed(hardly_needed, &self.slots);
         // Even if there is nothing to write: status should not say that it is not possible.
         let may_write = self.health.may_write(now) && !self.options.is_reading;
         let mut bytes = 0;

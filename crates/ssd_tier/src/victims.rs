@@ -1,11 +1,12 @@
 //! Decides which slot the next block gets: a free one, or that of a victim. `step` calls this.
 //!
-//! Invariant: no slot stays free that a kind could use. When none is free, a block leaves of which
-//! less than half is still needed, whatever its class. When there is none, a kind at its share or
-//! above evicts its own, and one below its share takes from the kind that is most above. Within a
-//! kind, [`ClassOccupancy`] chooses the classes that evict, and the victim is their longest unused
-//! block. A class of low priority has free slots only: in memory it replaces its own, here that
-//! would cost a write for data that is hardly read.
+//! Invariant: no slot stays free that a kind could use. A class at its share evicts its own. For
+//! others, when no slot is free, a block leaves of which less than half is still needed, whatever
+//! its class. When there is none, a kind at its share or above evicts its own, and one below its
+//! share takes from the kind that is most above. Within a kind, [`ClassOccupancy`] chooses the
+//! classes that evict, and the victim is their longest unused block. A class of low priority has
+//! free slots only: in memory it replaces its own, here that would cost a write for data that is
+//! hardly read.
 
 use crate::Kind;
 use crate::class::{CacheClass, TierSettings};
@@ -112,8 +113,13 @@ impl Occupancy {
     }
 
     /// Less than half of these blocks is still needed.
-    pub fn add_hardly_needed(&mut self, blocks: Vec<(u32, u8)>) {
+    pub fn add_hardly_needed(&mut self, blocks: Vec<(u32, u8)>, slots: &Slots) {
         self.hardly_needed.extend(blocks);
+        // While slots are free nothing takes from the queue, but classes at their shares evict.
+        if self.hardly_needed.len() > slots.count() as usize {
+            self.hardly_needed
+                .retain(|(slot, generation)| slots.is_current(*slot, *generation));
+        }
     }
 
     /// Evicts the block that is hardly needed for the longest time.

@@ -1,7 +1,7 @@
 //! Remembers how long runs of requests become: how many reached each power of two. The planner
 //! asks it whether a stream is likely to go on.
 //!
-//! Invariant: pure. Without evidence any run goes on: read-ahead is learned to be useless.
+//! Invariant: pure. Without evidence every run is expected to go on.
 
 /// Runs are counted from this length on, as a power of two: 4 KiB.
 const SHIFT_MIN: u32 = 12;
@@ -12,7 +12,7 @@ const RUNS_MAX: u16 = 256;
 /// Runs of any length before the first. About a dozen short ones outweigh them.
 const RUNS_ASSUMED: u16 = 8;
 
-/// Number of runs by the length they reached. At each length: those, and all that went on.
+/// For each length, the number of runs that reached it.
 #[derive(Clone)]
 pub(super) struct RunLengths {
     reached: [u16; LENGTHS],

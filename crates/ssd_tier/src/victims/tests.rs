@@ -228,3 +228,19 @@ fn a_slot_that_readers_gave_up_is_no_victim() {
     room.occupancy.release(0, data(0));
     assert_eq!(room.put(data(0)), Some(0));
 }
+
+/// Classes at their shares evict beside the queue, and it may wait for a full tier for ever.
+#[test]
+fn the_queue_of_blocks_hardly_needed_drops_what_has_left() {
+    let mut room = Room::new(&[]);
+    let slot = room.put(data(0)).expect("a free slot");
+    for generation in 1..=40 {
+        room.occupancy
+            .add_hardly_needed(vec![(slot, generation)], &room.slots);
+    }
+    room.occupancy
+        .add_hardly_needed(vec![(slot, 0)], &room.slots);
+    assert!(room.occupancy.hardly_needed.len() <= 10);
+    let found = room.occupancy.evict_hardly_needed(&room.slots);
+    assert_eq!(found, Some(slot), "it is still there");
+}
